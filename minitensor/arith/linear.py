@@ -1,0 +1,155 @@
+"""Linear forms: a sum of integer multiples of atoms, plus a constant.
+
+An *atom* is a variable or any index expression that is not itself a sum: `x // 8`, `min(x, y)`,
+`index(A[i])`. Two index expressions are equal if the linear form of their difference is 0; that is
+how sums are compared everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from minitensor.arith.interval import Interval, Ranges, interval_of
+from minitensor.ir import (
+    Binary,
+    Const,
+    Expr,
+    Unary,
+    Var,
+    free_vars,
+    print_expr,
+)
+
+Term: TypeAlias = tuple[Expr, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """constant + Σ coefficient * atom; no coefficient is 0. Treat `terms` as immutable."""
+
+    terms: Mapping[Expr, int]
+    constant: int = 0
+
+    def plus(self, other: Linear, factor: int = 1) -> Linear:
+        """self + factor * other."""
+        terms = dict(self.terms)
+        for atom, coefficient in other.terms.items():
+            total = terms.get(atom, 0) + factor * coefficient
+            if total:
+                terms[atom] = total
+            else:
+                terms.pop(atom, None)
+        return Linear(terms, self.constant + factor * other.constant)
+
+    def minus(self, other: Linear) -> Linear:
+        """self - other."""
+        return self.plus(other, -1)
+
+    def times(self, factor: int) -> Linear:
+        """self * factor."""
+        if factor == 0:
+            return Linear({})
+        return Linear({a: c * factor for a, c in self.terms.items()}, self.constant * factor)
+
+    def divided(self, divisor: int) -> Linear:
+        """self / divisor, which must divide every coefficient and the constant."""
+        return Linear({a: c // divisor for a, c in self.terms.items()}, self.constant // divisor)
+
+    def shifted(self, amount: int) -> Linear:
+        """self + amount."""
+        return Linear(self.terms, self.constant + amount)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there are no terms."""
+        return not self.terms
+
+    @property
+    def divisor(self) -> int:
+        """The greatest integer that divides every coefficient and the constant (0 for zero)."""
+        return math.gcd(self.constant, *self.terms.values())
+
+    def part(self, keep: Callable[[Expr, int], bool]) -> Linear:
+        """The terms that satisfy `keep`, without the constant."""
+        return Linear({a: c for a, c in self.terms.items() if keep(a, c)})
+
+    def coefficient(self, name: str) -> int:
+        """The coefficient of a variable."""
+        return self.terms.get(Var(name), 0)
+
+    def interval(self, ranges: Ranges) -> Interval:
+        """An interval that holds every value."""
+        result = Interval(self.constant, self.constant)
+        for atom, coefficient in self.terms.items():
+            result = result.plus(interval_of(atom, ranges).times(coefficient))
+        return result
+
+    def mentions_any(self, names: Iterable[str]) -> bool:
+        """Whether one of the variables occurs, in a term or inside an atom."""
+        wanted = set(names)
+        return any(not wanted.isdisjoint(free_vars(atom)) for atom in self.terms)
+
+    def expr(self) -> Expr:
+        """As an expression: larger coefficients first, then by name, positive terms leading."""
+        ordered = (
+            sorted(self.terms.items(), key=_order) if len(self.terms) > 1 else self.terms.items()
+        )
+        positive = [(a, c) for a, c in ordered if c > 0]
+        negative = [(a, c) for a, c in ordered if c < 0]
+        result: Expr | None = None
+        for atom, coefficient in positive:
+            term = scaled(atom, coefficient)
+            result = term if result is None else Binary("+", result, term)
+        if result is None and (self.constant or not negative):
+            result = Const(self.constant)
+        elif result is not None and self.constant and not negative:
+            result = Binary("+", result, Const(self.constant))
+        for atom, coefficient in negative:
+            if result is None:
+                result = Unary("-", atom) if coefficient == -1 else scaled(atom, coefficient)
+            else:
+                result = Binary("-", result, scaled(atom, -coefficient))
+        assert result is not None
+        if positive and negative and self.constant:
+            result = Binary("+", result, Const(self.constant))
+        return result
+
+
+def _order(term: Term) -> tuple[int, str]:
+    atom, coefficient = term
+    return -abs(coefficient), atom.name if isinstance(atom, Var) else print_expr(atom)
+
+
+def scaled(atom: Expr, coefficient: int) -> Expr:
+    """atom * coefficient, or the atom itself for 1."""
+    return atom if coefficient == 1 else Binary("*", atom, Const(coefficient))
+
+
+def constant_form(value: int) -> Linear:
+    """The linear form of a number."""
+    return Linear({}, value)
+
+
+def linear_of(expr: Expr) -> Linear:
+    """The linear form of an index expression. Total: what is not a sum becomes an atom."""
+    match expr:
+        case Const(value):
+            return Linear({}, int(value))
+        case Binary("+", a, b):
+            return linear_of(a).plus(linear_of(b))
+        case Binary("-", a, b):
+            return linear_of(a).minus(linear_of(b))
+        case Unary("-", a):
+            return linear_of(a).times(-1)
+        case Binary("*", a, b):
+            left, right = linear_of(a), linear_of(b)
+            if right.is_constant:
+                return left.times(right.constant)
+            if left.is_constant:
+                return right.times(left.constant)
+            return Linear({expr: 1})
+        case _:
+            return Linear({expr: 1})

@@ -1,0 +1,523 @@
+"""The simplifier: an equal expression, smaller if the rules can make it so.
+
+Index expressions are kept as linear forms, which collects like terms and folds constants; their
+divisions, extrema and comparisons, and everything that is not an index, go through the tables of
+`rules`. The result is equal to the argument for every assignment within `ranges`, simplifying it
+again changes nothing, and it has at most twice as many nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, Literal
+
+from minitensor.arith.interval import Ranges
+from minitensor.arith.linear import Linear, constant_form
+from minitensor.arith.rules import (
+    COMPARISON,
+    CONSTANT_NAMES,
+    EXTREMUM,
+    FLOAT,
+    INTEGER,
+    LOGIC,
+    QUOTIENT,
+    REMAINDER,
+    Bindings,
+    Rule,
+    interval_end,
+)
+from minitensor.ir import (
+    COMPARISONS,
+    FALSE,
+    INDEX,
+    LOGICAL,
+    TRUE,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Select,
+    Unary,
+    Var,
+    const,
+    floor_div,
+    floor_mod,
+    make_room,
+    map_children,
+    walk,
+)
+
+NO_RANGES: Final[Ranges] = {}
+GROWTH: Final = 2
+
+
+def simplify(expr: Expr, ranges: Ranges = NO_RANGES) -> Expr:
+    """An expression equal to `expr` wherever the variables are within `ranges`."""
+    if isinstance(expr, (Var, Const)) and not ranges:
+        return expr
+    make_room(expr)
+    result = Simplifier(ranges).expr(expr)
+    if result == expr:
+        return expr
+    if size(result) > GROWTH * size(expr):
+        return expr
+    return result
+
+
+def simplified_linear(expr: Expr, ranges: Ranges = NO_RANGES) -> Linear:
+    """The linear form of an index expression whose atoms are simplified."""
+    return Simplifier(ranges).linear(expr)
+
+
+def size(expr: Expr) -> int:
+    """The number of nodes."""
+    return sum(1 for _ in walk(expr))
+
+
+class Simplifier:
+    """Simplifies any number of expressions under the same ranges."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        self.ranges = ranges
+
+    def expr(self, expr: Expr) -> Expr:
+        """The expression, simplified."""
+        if expr.dtype == INDEX:
+            return self.linear(expr).expr()
+        match expr:
+            case Var() | Const():
+                return expr
+            case Binary(op, a, b) if op in COMPARISONS and a.dtype == INDEX:
+                return self.comparison(op, self.linear(b).minus(self.linear(a)))
+            case Binary(op) if op in LOGICAL:
+                return self.by_rules(LOGIC, map_children(expr, self.expr))
+            case Unary("not", a):
+                return self.negation(self.expr(a))
+            case Select():
+                return self.by_rules(LOGIC, map_children(expr, self.expr))
+            case Cast():
+                return self.cast(map_children(expr, self.expr))
+            case Binary() | Unary():
+                return self.data(map_children(expr, self.expr))
+            case _:
+                return map_children(expr, self.expr)
+
+    # ---- index expressions
+
+    def linear(self, expr: Expr) -> Linear:
+        """The linear form of an index expression, its atoms simplified."""
+        match expr:
+            case Const(value):
+                return constant_form(int(value))
+            case Var(name):
+                known = self.ranges.get(name)
+                if known is not None and known.is_point:
+                    return constant_form(int(known.lo))
+                return Linear({expr: 1})
+            case Binary("+", a, b):
+                return self.recombine(self.linear(a).plus(self.linear(b)))
+            case Binary("-", a, b):
+                return self.recombine(self.linear(a).minus(self.linear(b)))
+            case Unary("-", a):
+                return self.linear(a).times(-1)
+            case Binary("*", a, b):
+                return self.product(self.linear(a), self.linear(b))
+            case Binary("//", a, b):
+                return self.quotient(self.linear(a), self.linear(b))
+            case Binary("%", a, b):
+                return self.remainder(self.linear(a), self.linear(b))
+            case Binary("min" | "max" as op, a, b):
+                return self.extremum(op, self.linear(a), self.linear(b))
+            case Select(condition, a, b, lazy):
+                return self.selection(self.expr(condition), self.expr(a), self.expr(b), lazy)
+            case Cast(_, a):
+                inner = self.expr(a)
+                if isinstance(inner, Const) and inner.dtype.kind in ("int", "uint", "bool"):
+                    return constant_form(int(inner.value))
+                return _atom(Cast(INDEX, inner))
+            case Call(function, args, dtype):
+                return _atom(Call(function, tuple(self.expr(a) for a in args), dtype))
+            case _:
+                return _atom(map_children(expr, self.expr))
+
+    def product(self, a: Linear, b: Linear) -> Linear:
+        """a * b."""
+        if b.is_constant:
+            return a.times(b.constant)
+        if a.is_constant:
+            return b.times(a.constant)
+        return _atom(Binary("*", a.expr(), b.expr()))
+
+    def quotient(self, a: Linear, b: Linear) -> Linear:
+        """a // b."""
+        if not b.is_constant:
+            return _atom(Binary("//", a.expr(), b.expr()))
+        if a.is_constant:
+            return constant_form(floor_div(a.constant, b.constant))
+        for rule in QUOTIENT:
+            found = self.division(rule, a, b.constant)
+            if found is not None:
+                return found
+        return _atom(Binary("//", a.expr(), Const(b.constant)))
+
+    def remainder(self, a: Linear, b: Linear) -> Linear:
+        """a % b."""
+        if not b.is_constant:
+            return _atom(Binary("%", a.expr(), b.expr()))
+        if a.is_constant:
+            return constant_form(floor_mod(a.constant, b.constant))
+        for rule in REMAINDER:
+            found = self.division(rule, a, b.constant)
+            if found is not None:
+                return found
+        return _atom(Binary("%", a.expr(), Const(b.constant)))
+
+    def division(self, rule: Rule, a: Linear, divisor: int) -> Linear | None:
+        """`a` divided by the constant, as the rule says, if its pattern and condition hold."""
+        pattern = rule.pattern
+        assert isinstance(pattern, Binary)
+        bound: Bindings = {}
+        match pattern.b:
+            case Const(value):
+                if value != divisor:
+                    return None
+            case Var(name):
+                bound[name] = constant_form(divisor)
+        for bindings in _dividends(pattern.a, a, divisor, bound):
+            if rule.holds(bindings, self.ranges):
+                return self.build(rule.replacement, bindings)
+        return None
+
+    def build(self, replacement: Expr, bindings: Bindings) -> Linear:
+        """The right-hand side of a rule, simplified."""
+        match replacement:
+            case Var(name) if name.startswith(("lo(", "hi(")):
+                return constant_form(interval_end(bindings[name[3:-1]], name[:2], self.ranges))
+            case Var(name):
+                return bindings[name]
+            case Const(value):
+                return constant_form(int(value))
+            case Unary(_, a):
+                return self.build(a, bindings).times(-1)
+            case Binary(op, a, b):
+                left, right = self.build(a, bindings), self.build(b, bindings)
+                match op:
+                    case "+":
+                        return self.recombine(left.plus(right))
+                    case "-":
+                        return self.recombine(left.minus(right))
+                    case "*":
+                        return self.product(left, right)
+                    case "//":
+                        return self.quotient(left, right)
+                    case "%":
+                        return self.remainder(left, right)
+                    case "min" | "max":
+                        return self.extremum(op, left, right)
+        raise ValueError(f"cannot build {replacement}")
+
+    def recombine(self, form: Linear) -> Linear:
+        """The rules SUM: where a sum holds both digits of a number, that number."""
+        for atom, factor in form.terms.items():
+            if not (isinstance(atom, Binary) and atom.op == "%" and isinstance(atom.b, Const)):
+                continue
+            base = int(atom.b.value)
+            if base <= 0:
+                continue
+            number = self.linear(atom.a)
+            high = self.quotient(number, constant_form(base))
+            for other, coefficient in form.terms.items():
+                if coefficient != base * factor or other is atom:
+                    continue
+                whole: Linear | None = None
+                if Linear({other: 1}) == high:
+                    whole = number
+                elif (
+                    isinstance(other, Binary)
+                    and other.op == "%"
+                    and isinstance(other.b, Const)
+                    and int(other.b.value) > 0
+                    and self.linear(other.a) == high
+                ):
+                    whole = self.remainder(number, constant_form(base * int(other.b.value)))
+                if whole is not None:
+                    pair = Linear({atom: factor, other: coefficient})
+                    return self.recombine(form.minus(pair).plus(whole, factor))
+        return form
+
+    def extremum(self, op: Literal["min", "max"], a: Linear, b: Linear) -> Linear:
+        """min(a, b) or max(a, b)."""
+        if a.is_constant and not b.is_constant:
+            a, b = b, a
+        for rule in EXTREMUM:
+            pattern = rule.pattern
+            assert isinstance(pattern, Binary)
+            if pattern.op != op:
+                continue
+            bindings: Bindings = {}
+            if not (_bind(pattern.a, a, bindings) and _bind(pattern.b, b, bindings)):
+                continue
+            if rule.holds(bindings, self.ranges):
+                return self.build(rule.replacement, bindings)
+        return _atom(Binary(op, a.expr(), b.expr()))
+
+    def selection(self, condition: Expr, a: Expr, b: Expr, lazy: bool) -> Linear:
+        """select(condition, a, b) on index expressions."""
+        found = self.by_rules(LOGIC, Select(condition, a, b, lazy))
+        return _atom(found) if isinstance(found, Select) else self.linear(found)
+
+    # ---- conditions
+
+    def comparison(self, op: str, difference: Linear) -> Expr:
+        """`0 op difference`, that is `a op b` with difference = b - a."""
+        if op in ("==", "!="):
+            return self.equality(op, difference)
+        at_least_zero = difference.shifted(-1) if op == "<" else difference
+        return self.inequality(at_least_zero)
+
+    def equality(self, op: str, difference: Linear) -> Expr:
+        """`difference == 0` or its negation."""
+        same, other = (TRUE, FALSE) if op == "==" else (FALSE, TRUE)
+        interval = difference.interval(self.ranges)
+        if interval == (0, 0):
+            return same
+        if interval.lo > 0 or interval.hi < 0:
+            return other
+        factor = Linear(difference.terms).divisor
+        if difference.constant % factor:
+            return other
+        left, right = _two_sides(difference.divided(factor))
+        return Binary("==" if op == "==" else "!=", left, right)
+
+    def inequality(self, form: Linear) -> Expr:
+        """`0 <= form`."""
+        interval = form.interval(self.ranges)
+        if interval.lo >= 0:
+            return TRUE
+        if interval.hi < 0:
+            return FALSE
+        factor = Linear(form.terms).divisor
+        form = Linear({a: c // factor for a, c in form.terms.items()}, form.constant // factor)
+        if len(form.terms) == 1:
+            ((atom, coefficient),) = form.terms.items()
+            if isinstance(atom, Binary) and atom.op == "//" and isinstance(atom.b, Const):
+                rule = COMPARISON[0 if coefficient > 0 else 1]
+                bindings = {
+                    "x": self.linear(atom.a),
+                    "c": constant_form(int(atom.b.value)),
+                    "k": constant_form(form.constant),
+                }
+                if rule.holds(bindings, self.ranges):
+                    assert isinstance(rule.replacement, Binary)
+                    return self.inequality(self.build(rule.replacement.b, bindings))
+        left, right = _two_sides(form)
+        if isinstance(right, Const) and not isinstance(left, Const):
+            return Binary("<", left, Const(int(right.value) + 1))
+        return Binary("<=", left, right)
+
+    def negation(self, condition: Expr) -> Expr:
+        """`not condition`, pushed into comparisons of index expressions."""
+        match condition:
+            case Binary(op, a, b) if a.dtype == INDEX and op in COMPARISONS:
+                difference = self.linear(b).minus(self.linear(a))
+                match op:
+                    case "<":
+                        return self.comparison("<=", difference.times(-1))
+                    case "<=":
+                        return self.comparison("<", difference.times(-1))
+                    case "==":
+                        return self.comparison("!=", difference)
+                    case _:
+                        return self.comparison("==", difference)
+            case _:
+                return self.by_rules(LOGIC, Unary("not", condition))
+
+    # ---- everything else
+
+    def by_rules(self, table: tuple[Rule, ...], expr: Expr) -> Expr:
+        """The expression rewritten by the first rule whose pattern it is, or itself."""
+        for rule in table:
+            bindings: dict[str, Expr] = {}
+            if _matches(rule.pattern, expr, bindings):
+                lazy = isinstance(expr, Select) and expr.lazy
+                return self.expr(_replaced(rule.replacement, bindings, expr, lazy))
+        return expr
+
+    def data(self, expr: Expr) -> Expr:
+        """Arithmetic on data: constants of integer types folded as they wrap, then the tables."""
+        if expr.dtype.lanes > 1:
+            return expr
+        if expr.dtype.kind in ("int", "uint"):
+            match expr:
+                case Binary(op, Const(x), Const(y), dtype=dtype):
+                    folded = _FOLD[op](int(x), int(y))
+                    return const(folded, dtype)
+                case Unary("-", Const(x), dtype=dtype):
+                    return const(-int(x), dtype)
+            return self.by_rules(INTEGER, expr)
+        if expr.dtype.is_float and not (isinstance(expr, Binary) and expr.op in COMPARISONS):
+            return self.by_rules(FLOAT, expr)
+        return expr
+
+    def cast(self, expr: Cast) -> Expr:
+        """A conversion: of an integer constant folded, to its own type dropped."""
+        if expr.a.dtype == expr.dtype:
+            return expr.a
+        match expr.a:
+            case Const(value, dtype) if not dtype.is_float and not expr.dtype.is_float:
+                return const(value, expr.dtype)
+        return expr
+
+
+_FOLD: Final[dict[str, Callable[[int, int], int]]] = {
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "*": lambda x, y: x * y,
+    "//": floor_div,
+    "%": floor_mod,
+    "min": min,
+    "max": max,
+}
+
+
+def _atom(expr: Expr) -> Linear:
+    return Linear({expr: 1})
+
+
+def _two_sides(form: Linear) -> tuple[Expr, Expr]:
+    """`left` and `right` with 0 <= form as left <= right, and nothing negative on either side."""
+    left = form.part(lambda _, c: c < 0).times(-1)
+    right = form.part(lambda _, c: c > 0)
+    if form.constant < 0 or not right.terms:
+        if right.terms:
+            left = left.shifted(-form.constant)
+        else:
+            right = right.shifted(form.constant)
+    else:
+        right = right.shifted(form.constant)
+    return left.expr(), right.expr()
+
+
+def _dividends(pattern: Expr, form: Linear, divisor: int, bound: Bindings) -> Iterator[Bindings]:
+    """The ways to match the dividend of a division pattern."""
+    match pattern:
+        case Var(name):
+            yield {**bound, name: form}
+        case Binary("+", Binary("*", Var(high), Var(factor)), Var(low)):
+            known = bound.get(factor)
+            for g in [known.constant] if known is not None else _factors(form, divisor):
+                split = _split(form, g)
+                if split is not None:
+                    yield {**bound, high: split[0], low: split[1], factor: constant_form(g)}
+        case Binary("//" | "%" as op, Var(x), Var(d)):
+            match list(form.terms.items()):
+                case [(Binary(own, a, Const(value)), 1)] if own == op and not form.constant:
+                    yield {**bound, x: _known_linear(a), d: constant_form(int(value))}
+
+
+def _known_linear(expr: Expr) -> Linear:
+    """The linear form of an expression that is simplified already."""
+    match expr:
+        case Binary("+", a, b):
+            return _known_linear(a).plus(_known_linear(b))
+        case Binary("-", a, b):
+            return _known_linear(a).minus(_known_linear(b))
+        case Binary("*", a, Const(value)):
+            return _known_linear(a).times(int(value))
+        case Unary("-", a):
+            return _known_linear(a).times(-1)
+        case Const(value):
+            return constant_form(int(value))
+        case _:
+            return _atom(expr)
+
+
+def _factors(form: Linear, divisor: int) -> list[int]:
+    """The divisors of `divisor` that some coefficients share with it, largest first."""
+    found = {_gcd(c, divisor) for c in form.terms.values()}
+    found |= {_gcd(a, b) for a in found for b in found}
+    return sorted((g for g in found if 1 < g < abs(divisor)), reverse=True)
+
+
+def _gcd(a: int, b: int) -> int:
+    while b:
+        a, b = b, a % b
+    return abs(a)
+
+
+def _split(form: Linear, g: int) -> tuple[Linear, Linear] | None:
+    """form = q*g + r with r's constant in [0, g); None if q would be 0."""
+    if g == 0:
+        return None
+    high = form.part(lambda _, c: c % g == 0)
+    low = form.part(lambda _, c: c % g != 0)
+    quotient = high.divided(g).shifted(form.constant // g)
+    if quotient.is_constant and quotient.constant == 0:
+        return None
+    return quotient, low.shifted(form.constant % g)
+
+
+def _bind(pattern: Expr, form: Linear, bindings: Bindings) -> bool:
+    """Whether an operand of a min or max pattern matches a linear form; fills `bindings`."""
+    match pattern:
+        case Var(name):
+            if name in CONSTANT_NAMES and not form.is_constant:
+                return False
+            if name in bindings:
+                return bindings[name] == form
+            bindings[name] = form
+            return True
+        case Binary(op, a, b):
+            match list(form.terms.items()):
+                case [(Binary(own, x, y), 1)] if own == op and not form.constant:
+                    return _bind(a, _known_linear(x), bindings) and _bind(
+                        b, _known_linear(y), bindings
+                    )
+    return False
+
+
+def _matches(pattern: Expr, expr: Expr, bindings: dict[str, Expr]) -> bool:
+    """Whether an expression has the shape of a pattern; fills `bindings`."""
+    match pattern:
+        case Var(name):
+            if name in bindings:
+                return bindings[name] == expr
+            bindings[name] = expr
+            return True
+        case Const(value, dtype):
+            return (
+                isinstance(expr, Const)
+                and expr == const(value, expr.dtype)
+                and (dtype.kind == "bool") == (expr.dtype.kind == "bool")
+            )
+        case Unary(op, a):
+            return isinstance(expr, Unary) and expr.op == op and _matches(a, expr.a, bindings)
+        case Binary(op, a, b):
+            return (
+                isinstance(expr, Binary)
+                and expr.op == op
+                and _matches(a, expr.a, bindings)
+                and _matches(b, expr.b, bindings)
+            )
+        case Select(condition, a, b):
+            return (
+                isinstance(expr, Select)
+                and _matches(condition, expr.condition, bindings)
+                and _matches(a, expr.a, bindings)
+                and _matches(b, expr.b, bindings)
+            )
+    return False
+
+
+def _replaced(replacement: Expr, bindings: dict[str, Expr], subject: Expr, lazy: bool) -> Expr:
+    """The right-hand side of a rule; its numbers take the type of the expression it replaces."""
+    match replacement:
+        case Var(name):
+            return bindings[name]
+        case Const(value, dtype):
+            return replacement if dtype.kind == "bool" else const(value, subject.dtype)
+        case Select(condition, a, b):
+            c, x, y = (_replaced(e, bindings, subject, lazy) for e in (condition, a, b))
+            return Select(c, x, y, lazy)
+    raise ValueError(f"cannot build {replacement}")

@@ -1,0 +1,143 @@
+"""Every exception of the package, and the one phrasing for a bad argument.
+
+    MinitensorError
+    ├── ArgumentError            also a ValueError and a TypeError: a value that can never be right
+    ├── LoweringError            the tensor expressions do not make a program
+    ├── VerifyError              a program is malformed
+    │   └── ExecutionError       a program did something forbidden while it ran
+    ├── ScheduleError            a primitive was refused (.rule, .step, .choices)
+    │   └── ScheduleArgumentError    ... because of an argument: also an ArgumentError
+    ├── CompileError             the system compiler failed (.command, .stderr)
+    ├── MeasureError             a kernel could not be timed
+    └── TuningError              a search found nothing
+
+Not here: where in a loop nest the fault lies. Whoever raises passes a `picture`, a function that
+draws it; it is called only when the message is read, so that a search can reject thousands cheaply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+MAX_SHOWN = 80
+
+
+class MinitensorError(Exception):
+    """The base of every error this package raises on purpose.
+
+    `message` is one line that can be matched; `picture` draws the place, lazily; `str()` is both.
+    """
+
+    def __init__(self, message: str, picture: Callable[[], str] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.picture = picture
+
+    def __str__(self) -> str:
+        if self.picture is None:
+            return self.message
+        return f"{self.message}\n{self.picture()}"
+
+
+class ArgumentError(MinitensorError, ValueError, TypeError):
+    """An argument has a type or a value that can never be right."""
+
+
+class LoweringError(MinitensorError):
+    """Tensor expressions that do not make a program: out of bounds, circular, misplaced."""
+
+
+class VerifyError(MinitensorError):
+    """A program is malformed; the message names the node and the rule it breaks."""
+
+
+class ExecutionError(VerifyError):
+    """A program did something forbidden while it ran.
+
+    `kind` is one of "out of bounds", "uninitialised", "race", "barrier", "domain", "memory".
+    """
+
+    def __init__(self, message: str, kind: str, picture: Callable[[], str] | None = None) -> None:
+        super().__init__(message, picture)
+        self.kind = kind
+
+
+class ScheduleError(MinitensorError):
+    """A primitive was refused; the schedule is as it was.
+
+    rule     the id of the declared rule that was broken, such as "R4"
+    step     the number of the refused step, counted from 1 (None outside a Schedule)
+    choices  the arguments that would have been legal, where they can be listed
+    """
+
+    def __init__(
+        self,
+        message: str,
+        rule: str,
+        choices: Sequence[str] = (),
+        picture: Callable[[], str] | None = None,
+    ) -> None:
+        super().__init__(message, picture)
+        self.rule = rule
+        self.choices = tuple(choices)
+        self.step: int | None = None
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if self.choices:
+            text += "\n    legal: " + ", ".join(f'"{choice}"' for choice in self.choices)
+        if self.step is not None:
+            text += f"\n    (step {self.step} of this schedule)"
+        return text
+
+
+class ScheduleArgumentError(ScheduleError, ArgumentError):
+    """A primitive was refused for an argument of the wrong type, or a value that no loop takes."""
+
+
+class CompileError(MinitensorError):
+    """The system compiler is missing, failed, or did not end in time.
+
+    command  the command as a list of words (empty when no compiler was found)
+    stderr   what it printed
+    """
+
+    def __init__(self, message: str, command: Sequence[str] = (), stderr: str = "") -> None:
+        super().__init__(message)
+        self.command = tuple(command)
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        text = self.message
+        if self.command:
+            text += "\n    command: " + " ".join(self.command)
+        if self.stderr:
+            text += "\n    stderr:\n" + "\n".join(
+                "        " + line for line in self.stderr.rstrip().splitlines()[:40]
+            )
+        return text
+
+
+class MeasureError(MinitensorError):
+    """A kernel could not be timed."""
+
+
+class TuningError(MinitensorError):
+    """A search found no working schedule; the message holds the first reason."""
+
+
+def shown(value: object) -> str:
+    """The value as it appears in a message: its repr on one line, cut to a readable length."""
+    try:
+        text = repr(value)
+    except Exception as failure:  # a user's __repr__ may do anything
+        text = f"<unprintable: {type(failure).__name__}>"
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
+
+
+def unexpected(expected: str, name: str, value: object) -> ArgumentError:
+    """The error for `name=value` where `expected` was wanted; the caller raises it."""
+    return ArgumentError(
+        f"expected {expected}, but got {name}={shown(value)} ({type(value).__name__})"
+    )

@@ -1,0 +1,205 @@
+"""Layer 0: syntax, checking, meaning. The loop-nest language, in one paragraph:
+
+    Program = (name, params: Buffer*, temporaries: Buffer*, body: Stmt)
+    Buffer  = (name, shape: int*, dtype, scope, alignment)
+    Stmt    = For(var, extent, body, kind)
+            | Seq(stmts)
+            | Block(name, Iter*, predicate, init, body)      Iter = (var, extent, kind, binding)
+            | Store(buffer, indices, value)
+            | Reduce(reducer, buffers, indices, values)
+            | If(condition, then, otherwise)
+            | Alloc(buffer, body) | Barrier()                made by code generation only
+    Expr    = Var | Const | Unary | Binary | Select | Cast | Load | Call
+            | Ramp | Broadcast | Lanes                       made by code generation only
+
+    LoopKind = serial | parallel | vectorize | unroll | blockIdx.* | threadIdx.* | vthread
+    IterKind = spatial | reduce | ordered
+    Scope    = global | local | register | shared
+
+Everything is immutable and compared by structure. Names of loops, blocks and buffers are unique in
+a program and are the handles by which users and primitives refer to them. Read in this order:
+`dtype`, `expr`, `stmt` (the nodes and what they mean), `program`, `home` (where a temporary lives),
+`interp` (the definition), then `visit`, `printer`, `verify`, `equal`.
+"""
+
+from minitensor.ir.dtype import BFLOAT16, BOOL, FLOAT32, INDEX, INT64, USER_DTYPES, DType
+from minitensor.ir.equal import structural_equal, structural_hash
+from minitensor.ir.evaluate import evaluate
+from minitensor.ir.expr import (
+    COMPARISONS,
+    FALSE,
+    FUNCTIONS,
+    LOGICAL,
+    TRUE,
+    ZERO,
+    Binary,
+    BinaryOp,
+    Broadcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Lanes,
+    Load,
+    Ramp,
+    Select,
+    Unary,
+    UnaryOp,
+    Var,
+    arithmetic,
+    as_expr,
+    at_most,
+    conjunction,
+    conjuncts,
+    const,
+    equal,
+    floor_div,
+    floor_mod,
+    less,
+    wrap_integer,
+)
+from minitensor.ir.home import accessed_buffers, homes
+from minitensor.ir.interp import interpret
+from minitensor.ir.memory import Counts
+from minitensor.ir.numbers import from_bfloat16, numpy_dtype, to_bfloat16
+from minitensor.ir.printer import (
+    Marks,
+    print_expr,
+    print_indices,
+    print_name,
+    print_program,
+    print_stmt,
+    print_type,
+)
+from minitensor.ir.program import Program, paths, stored_buffers
+from minitensor.ir.stmt import (
+    NOTHING,
+    Alloc,
+    Annotation,
+    Annotations,
+    Barrier,
+    Block,
+    Buffer,
+    For,
+    If,
+    Iter,
+    IterKind,
+    LoopKind,
+    Node,
+    Reduce,
+    Reducer,
+    Scope,
+    Seq,
+    Stmt,
+    Store,
+    sequence,
+)
+from minitensor.ir.verify import verify
+from minitensor.ir.visit import (
+    apply_reducer,
+    blocks_of,
+    children,
+    free_vars,
+    loads,
+    loops_of,
+    make_room,
+    map_children,
+    mentions,
+    rewrite,
+    substitute,
+    walk,
+)
+
+__all__ = [
+    "BFLOAT16",
+    "BOOL",
+    "COMPARISONS",
+    "FALSE",
+    "FLOAT32",
+    "FUNCTIONS",
+    "INDEX",
+    "INT64",
+    "LOGICAL",
+    "NOTHING",
+    "TRUE",
+    "USER_DTYPES",
+    "ZERO",
+    "Alloc",
+    "Annotation",
+    "Annotations",
+    "Barrier",
+    "Binary",
+    "BinaryOp",
+    "Block",
+    "Broadcast",
+    "Buffer",
+    "Call",
+    "Cast",
+    "Const",
+    "Counts",
+    "DType",
+    "Expr",
+    "For",
+    "If",
+    "Iter",
+    "IterKind",
+    "Lanes",
+    "Load",
+    "LoopKind",
+    "Marks",
+    "Node",
+    "Program",
+    "Ramp",
+    "Reduce",
+    "Reducer",
+    "Scope",
+    "Select",
+    "Seq",
+    "Stmt",
+    "Store",
+    "Unary",
+    "UnaryOp",
+    "Var",
+    "accessed_buffers",
+    "apply_reducer",
+    "arithmetic",
+    "as_expr",
+    "at_most",
+    "blocks_of",
+    "children",
+    "conjunction",
+    "conjuncts",
+    "const",
+    "equal",
+    "evaluate",
+    "floor_div",
+    "floor_mod",
+    "free_vars",
+    "from_bfloat16",
+    "homes",
+    "interpret",
+    "less",
+    "loads",
+    "loops_of",
+    "make_room",
+    "map_children",
+    "mentions",
+    "numpy_dtype",
+    "paths",
+    "print_expr",
+    "print_indices",
+    "print_name",
+    "print_program",
+    "print_stmt",
+    "print_type",
+    "rewrite",
+    "sequence",
+    "stored_buffers",
+    "structural_equal",
+    "structural_hash",
+    "substitute",
+    "to_bfloat16",
+    "verify",
+    "walk",
+    "wrap_integer",
+]

@@ -1,0 +1,346 @@
+"""The reference semantics: any program, scheduled or not, run in plain Python.
+
+It is the definition that every primitive, pass and backend is compared with, and a sanitizer. It
+refuses, with an ExecutionError that names the loop, the buffer and the index:
+
+    out of bounds     an access outside a buffer
+    uninitialised     a read of an element that nothing wrote
+    race              two iterations of a parallel, vectorized or thread loop touch one element,
+                      one of them writing, with no barrier in between
+    barrier           a barrier that not all threads of the block reach
+    domain            a block's iter bound to a value outside its domain (a missing guard)
+
+and it counts loads and stores. Statements are compiled once to closures over a Frame; a statement
+that contains a barrier becomes a generator, so that threads can take turns at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from minitensor.errors import ArgumentError, ExecutionError, VerifyError
+from minitensor.ir.dtype import BFLOAT16
+from minitensor.ir.home import homes
+from minitensor.ir.memory import Counts, Frame, Memory, Storage, Team
+from minitensor.ir.numbers import Value, from_bfloat16, numpy_dtype, to_bfloat16
+from minitensor.ir.printer import print_name
+from minitensor.ir.program import Program
+from minitensor.ir.stmt import (
+    Alloc,
+    Barrier,
+    Block,
+    For,
+    If,
+    IterKind,
+    Reduce,
+    Seq,
+    Stmt,
+    Store,
+)
+from minitensor.ir.visit import apply_reducer, walk
+
+_Run: TypeAlias = Callable[[Frame], None]
+_Steps: TypeAlias = Callable[[Frame], Iterator[None]]
+
+
+def interpret(program: Program, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], Counts]:
+    """Run a program on one array for each input parameter, in call order.
+
+    Returns the outputs in call order, newly allocated (bfloat16 as uint16 bits), and the counts.
+    Raises ExecutionError for what the module's text lists, ArgumentError for arrays that do not
+    fit. The whole array of an output must have been written, or it counts as uninitialised.
+    """
+    if len(arrays) != len(program.inputs):
+        names = ", ".join(b.name for b in program.inputs)
+        raise ArgumentError(
+            f"{program.name} takes {len(program.inputs)} inputs ({names}), but got {len(arrays)}"
+        )
+    storage = {}
+    for buffer, array in zip(program.inputs, arrays):
+        given = np.asarray(array)
+        if given.shape != buffer.shape or given.dtype != numpy_dtype(buffer.dtype):
+            raise ArgumentError(
+                f"expected {buffer.name} of shape {buffer.shape} and dtype {buffer.dtype}, "
+                f"but got shape {given.shape} and dtype {given.dtype}"
+            )
+        data = from_bfloat16(given) if buffer.dtype == BFLOAT16 else given.copy()
+        storage[buffer.name] = Storage(data, np.ones(buffer.shape, bool))
+    for buffer in program.outputs:
+        storage[buffer.name] = Storage.fresh(buffer)
+    machine = _Machine(program)
+    with np.errstate(all="ignore"):
+        machine.run(storage)
+    outputs = []
+    for buffer in program.outputs:
+        result = storage[buffer.name]
+        missing = np.argwhere(~result.written)
+        if len(missing):
+            index = ", ".join(map(str, missing[0]))
+            raise ExecutionError(
+                f"the output {buffer.name} was never written at [{index}]", "uninitialised"
+            )
+        outputs.append(to_bfloat16(result.data) if buffer.dtype == BFLOAT16 else result.data)
+    return outputs, machine.memory.counts
+
+
+class _Machine:
+    """Compiles statements to closures over frames; memory and expressions are its helpers'."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        buffers = dict(program.buffers)
+        for node in walk(program.body):
+            if isinstance(node, Alloc):
+                buffers[node.buffer.name] = node.buffer
+        self.memory = Memory(program, buffers)
+        self.expr = self.memory.evaluator.expr
+        self.fail = self.memory.fail
+        self.homes = homes(program)
+
+    def run(self, storage: dict[str, Storage]) -> None:
+        for buffer in self.program.temporaries:
+            if self.homes[buffer.name] is None:
+                storage[buffer.name] = Storage.fresh(buffer)
+        self.statement(self.program.body)(Frame({}, storage, ()))
+
+    # ---- statements
+
+    def statement(self, stmt: Stmt) -> _Run:
+        match stmt:
+            case For():
+                return self.loop(stmt)
+            case Seq(stmts):
+                runs = [self.statement(s) for s in stmts]
+
+                def run_sequence(frame: Frame) -> None:
+                    for run in runs:
+                        run(frame)
+
+                return run_sequence
+            case Block():
+                return self.block(stmt)
+            case Store(buffer, indices, value):
+                evaluate = self.expr(value)
+                write = self.memory.writer(buffer, indices)
+                return lambda frame: write(frame, evaluate(frame))
+            case Reduce():
+                return self.reduction(stmt)
+            case If(condition, then, otherwise):
+                test = self.expr(condition)
+                yes = self.statement(then)
+                no = self.statement(otherwise) if otherwise is not None else None
+
+                def run_if(frame: Frame) -> None:
+                    if test(frame):
+                        yes(frame)
+                    elif no is not None:
+                        no(frame)
+
+                return run_if
+            case Alloc(buffer, body):
+                run_body = self.statement(body)
+
+                def run_alloc(frame: Frame) -> None:
+                    frame.storage[buffer.name] = Storage.fresh(buffer)
+                    run_body(frame)
+
+                return run_alloc
+            case Barrier():
+                raise VerifyError("a barrier stands outside every loop over threads")
+        raise VerifyError(f"not a statement: {stmt!r}")
+
+    def loop(self, loop: For) -> _Run:
+        if loop.kind.is_thread and _has_barrier(loop.body):
+            steps = self.thread_loop(loop, outermost=True)
+
+            def run_threads(frame: Frame) -> None:
+                for _ in steps(frame):
+                    pass
+
+            return run_threads
+        body = self.statement(loop.body)
+        enter = self.enter_iteration(loop)
+        var, extent = loop.var, loop.extent
+        if not loop.kind.is_concurrent:
+
+            def run_serial(frame: Frame) -> None:
+                for value in range(extent):
+                    frame.values[var] = value
+                    enter(frame)
+                    body(frame)
+
+            return run_serial
+        private = self.private_buffers(loop)
+
+        def run_concurrent(frame: Frame) -> None:
+            team = Team(loop, private)
+            inner = Frame(frame.values, frame.storage, (*frame.teams, team))
+            for value in range(extent):
+                team.member = value
+                frame.values[var] = value
+                enter(inner)
+                body(inner)
+
+        return run_concurrent
+
+    def enter_iteration(self, loop: For) -> _Run:
+        """What happens at the start of each iteration: buffers that live in the loop are new."""
+        living = [b for b in self.program.temporaries if self.homes[b.name] == loop.var]
+
+        def enter(frame: Frame) -> None:
+            for buffer in living:
+                frame.storage[buffer.name] = Storage.fresh(buffer)
+
+        return enter
+
+    def private_buffers(self, loop: For) -> frozenset[str]:
+        """The buffers of which each iteration of the loop has its own instance."""
+        inside = {n.var for n in walk(loop) if isinstance(n, For)}
+        private = {name for name, home in self.homes.items() if home in inside}
+        private |= {n.buffer.name for n in walk(loop.body) if isinstance(n, Alloc)}
+        return frozenset(private)
+
+    def block(self, block: Block) -> _Run:
+        bindings = [(i.var, i.extent, self.expr(i.binding)) for i in block.iters]
+        carried = [i.var for i in block.iters if i.kind is not IterKind.SPATIAL]
+        predicate = self.expr(block.predicate)
+        body = self.statement(block.body)
+        init = self.statement(block.init) if block.init is not None else None
+
+        def run_block(frame: Frame) -> None:
+            if not predicate(frame):
+                return
+            values: dict[str, Value] = {}
+            for var, extent, binding in bindings:
+                value = binding(frame)
+                if not 0 <= value < extent:
+                    raise self.fail(
+                        "domain",
+                        f"block {print_name(block.name)}: iter {var} is bound to {value}, "
+                        f"outside [0, {extent})",
+                    )
+                values[var] = value
+            inner = frame.child(values)
+            if init is not None and not any(values[var] for var in carried):
+                init(inner)
+            body(inner)
+
+        return run_block
+
+    def reduction(self, stmt: Reduce) -> _Run:
+        reducer = stmt.reducer
+        values = [self.expr(v) for v in stmt.values]
+        reads = [self.memory.reader(b, stmt.indices) for b in stmt.buffers]
+        writes = [self.memory.writer(b, stmt.indices) for b in stmt.buffers]
+        results = [self.expr(e) for e in apply_reducer(reducer, reducer.lhs, reducer.rhs)]
+        names = [v.name for v in reducer.lhs + reducer.rhs]
+
+        def run_reduction(frame: Frame) -> None:
+            new = [value(frame) for value in values]
+            old = [read(frame) for read in reads]
+            inner = frame.child(dict(zip(names, old + new)))
+            for write, result in zip(writes, [result(inner) for result in results]):
+                write(frame, result)
+
+        return run_reduction
+
+    # ---- threads and barriers
+
+    def steps(self, stmt: Stmt) -> _Steps:
+        """The statement as a generator that pauses at each barrier."""
+        if not _has_barrier(stmt):
+            run = self.statement(stmt)
+
+            def run_at_once(frame: Frame) -> Iterator[None]:
+                run(frame)
+                yield from ()
+
+            return run_at_once
+        match stmt:
+            case Barrier():
+
+                def pause(frame: Frame) -> Iterator[None]:
+                    yield
+
+                return pause
+            case Seq(stmts):
+                parts = [self.steps(s) for s in stmts]
+
+                def run_parts(frame: Frame) -> Iterator[None]:
+                    for part in parts:
+                        yield from part(frame)
+
+                return run_parts
+            case If(condition, then, otherwise):
+                test = self.expr(condition)
+                yes = self.steps(then)
+                no = self.steps(otherwise if otherwise is not None else Seq(()))
+
+                def run_if(frame: Frame) -> Iterator[None]:
+                    yield from (yes if test(frame) else no)(frame)
+
+                return run_if
+            case Alloc(buffer, body):
+                rest = self.steps(body)
+
+                def run_alloc(frame: Frame) -> Iterator[None]:
+                    frame.storage[buffer.name] = Storage.fresh(buffer)
+                    yield from rest(frame)
+
+                return run_alloc
+            case For(var, extent, body, kind) if kind.is_thread:
+                return self.thread_loop(stmt, outermost=False)
+            case For(var, extent, body):
+                rest = self.steps(body)
+                enter = self.enter_iteration(stmt)
+
+                def run_serial(frame: Frame) -> Iterator[None]:
+                    for value in range(extent):
+                        frame.values[var] = value
+                        enter(frame)
+                        yield from rest(frame)
+
+                return run_serial
+        raise VerifyError("a barrier stands inside a block")
+
+    def thread_loop(self, loop: For, outermost: bool) -> _Steps:
+        body = self.steps(loop.body)
+        enter = self.enter_iteration(loop)
+        private = self.private_buffers(loop)
+
+        def run_team(frame: Frame) -> Iterator[None]:
+            team = Team(loop, private)
+            threads: list[Iterator[None]] = []
+            for value in range(loop.extent):
+                own = Frame(dict(frame.values), dict(frame.storage), (*frame.teams, team))
+                own.values[loop.var] = value
+                enter(own)
+                threads.append(body(own))
+            while threads:
+                waiting = []
+                for member, thread in enumerate(threads):
+                    team.member = member
+                    waiting.append(next(thread, self) is None)
+                if not any(waiting):
+                    return
+                if not all(waiting):
+                    member = waiting.index(False)
+                    raise self.fail(
+                        "barrier",
+                        f"thread {loop.var} = {member} does not reach a barrier "
+                        f"where {loop.var} = {waiting.index(True)} waits",
+                        loop.var,
+                    )
+                if not outermost:
+                    yield
+                team.writers.clear()
+                team.readers.clear()
+
+        return run_team
+
+
+def _has_barrier(stmt: Stmt) -> bool:
+    return any(isinstance(node, Barrier) for node in walk(stmt))

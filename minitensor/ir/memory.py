@@ -1,0 +1,222 @@
+"""Memory under observation: bounds, uninitialised reads, races, and counts.
+
+A `Frame` is what a running statement sees: values of variables, instances of buffers, and the
+`Team`s it is a member of, one for each concurrent loop around it. A team remembers who touched
+which element since the last barrier, and refuses what two members may not both do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from minitensor.errors import ExecutionError
+from minitensor.ir.evaluate import Evaluator
+from minitensor.ir.expr import Expr, Load
+from minitensor.ir.numbers import Value, compute_dtype
+from minitensor.ir.printer import Marks, print_name, print_program
+from minitensor.ir.program import Program
+from minitensor.ir.stmt import Buffer, For
+
+
+@dataclass
+class Counts:
+    """How often memory was touched: element loads and stores per buffer and per scope."""
+
+    loads: dict[str, int] = field(default_factory=dict)
+    stores: dict[str, int] = field(default_factory=dict)
+    scope_loads: dict[str, int] = field(default_factory=dict)
+    scope_stores: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Storage:
+    """One instance of a buffer; `written` marks the elements that hold a value."""
+
+    data: np.ndarray
+    written: np.ndarray
+
+    @staticmethod
+    def fresh(buffer: Buffer) -> Storage:
+        """An instance of the buffer in which nothing is written yet."""
+        data = np.zeros(buffer.shape, compute_dtype(buffer.dtype))
+        return Storage(data, np.zeros(buffer.shape, bool))
+
+
+@dataclass(slots=True)
+class Team:
+    """One execution of a concurrent loop: who touched what since the last barrier."""
+
+    loop: For
+    private: frozenset[str]
+    member: int = 0
+    writers: dict[tuple[int, tuple[int, ...]], int] = field(default_factory=dict)
+    readers: dict[tuple[int, tuple[int, ...]], set[int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Frame:
+    """What a running statement sees."""
+
+    values: dict[str, Value]
+    storage: dict[str, Storage]
+    teams: tuple[Team, ...]
+
+    def child(self, values: dict[str, Value]) -> Frame:
+        """The frame of a block: its iters alone are visible."""
+        return Frame(values, self.storage, self.teams)
+
+
+Eval: TypeAlias = Callable[[Frame], Value]
+
+
+class Memory:
+    """Compiles accesses to the buffers of one program to functions of a frame."""
+
+    def __init__(self, program: Program, buffers: dict[str, Buffer]) -> None:
+        self.program = program
+        self.buffers = buffers
+        self.number = {name: n for n, name in enumerate(buffers)}
+        self.counts = Counts()
+        for name, buffer in buffers.items():
+            for table, key in (
+                (self.counts.loads, name),
+                (self.counts.stores, name),
+                (self.counts.scope_loads, buffer.scope.value),
+                (self.counts.scope_stores, buffer.scope.value),
+            ):
+                table[key] = 0
+        self.evaluator: Evaluator[Frame] = Evaluator(self.load)
+
+    def fail(self, kind: str, message: str, loop: str | None = None) -> ExecutionError:
+        """The error to raise; `loop` is marked in its picture."""
+        marks = Marks(loops={loop: kind} if loop is not None else {})
+        return ExecutionError(
+            f"{self.program.name}: {message}", kind, lambda: print_program(self.program, marks)
+        )
+
+    def load(self, load: Load) -> Eval:
+        """A Load as a function of the frame."""
+        return self.reader(load.buffer, load.indices)
+
+    def reader(self, buffer: str, indices: tuple[Expr, ...]) -> Eval:
+        """A checked read, as a function of the frame."""
+        locate = self._address(buffer, indices)
+        number = self.number[buffer]
+        loads, scope_loads = self.counts.loads, self.counts.scope_loads
+        scope = self.buffers[buffer].scope.value
+
+        def read_one(frame: Frame, index: tuple[int, ...]) -> Value:
+            storage = frame.storage[buffer]
+            if not storage.written[index]:
+                raise self.fail(
+                    "uninitialised", f"{_element(buffer, index)} is read before written"
+                )
+            loads[buffer] += 1
+            scope_loads[scope] += 1
+            for team in frame.teams:
+                if buffer not in team.private:
+                    key = (number, index)
+                    if team.writers.get(key, team.member) != team.member:
+                        raise self._race(team, buffer, index, team.writers[key])
+                    team.readers.setdefault(key, set()).add(team.member)
+            return storage.data[index]
+
+        return self._each_lane(indices, locate, read_one)
+
+    def writer(self, buffer: str, indices: tuple[Expr, ...]) -> Callable[[Frame, Value], None]:
+        """A checked write, as a function of the frame and the value."""
+        locate = self._address(buffer, indices)
+        number = self.number[buffer]
+        stores, scope_stores = self.counts.stores, self.counts.scope_stores
+        scope = self.buffers[buffer].scope.value
+
+        def write_one(frame: Frame, index: tuple[int, ...], value: Value) -> None:
+            storage = frame.storage[buffer]
+            stores[buffer] += 1
+            scope_stores[scope] += 1
+            for team in frame.teams:
+                if buffer not in team.private:
+                    key = (number, index)
+                    other = team.writers.get(key, team.member)
+                    if other == team.member:
+                        other = next(
+                            (m for m in team.readers.get(key, ()) if m != team.member), other
+                        )
+                    if other != team.member:
+                        raise self._race(team, buffer, index, other)
+                    team.writers[key] = team.member
+            storage.data[index] = value
+            storage.written[index] = True
+
+        def write(frame: Frame, value: Value) -> None:
+            where = locate(frame)
+            lanes = _lanes_of(where)
+            if lanes is None:
+                write_one(frame, where, value)
+                return
+            for lane in range(lanes):
+                own = value[lane] if np.ndim(value) else value
+                write_one(frame, _lane(where, lane), own)
+
+        return write
+
+    def _each_lane(
+        self,
+        indices: tuple[Expr, ...],
+        locate: Callable[[Frame], tuple[Any, ...]],
+        read_one: Callable[[Frame, tuple[int, ...]], Value],
+    ) -> Eval:
+        if all(i.dtype.lanes == 1 for i in indices):
+            return lambda frame: read_one(frame, locate(frame))
+
+        def read_lanes(frame: Frame) -> Value:
+            where = locate(frame)
+            lanes = _lanes_of(where)
+            return np.array([read_one(frame, _lane(where, k)) for k in range(lanes or 0)])
+
+        return read_lanes
+
+    def _address(self, name: str, indices: tuple[Expr, ...]) -> Callable[[Frame], tuple[Any, ...]]:
+        parts = [self.evaluator.expr(i) for i in indices]
+        shape = self.buffers[name].shape
+
+        def locate(frame: Frame) -> tuple[Any, ...]:
+            index = tuple(part(frame) for part in parts)
+            for axis, (value, extent) in enumerate(zip(index, shape)):
+                for one in value if np.ndim(value) else (value,):
+                    if not 0 <= one < extent:
+                        raise self.fail(
+                            "out of bounds",
+                            f"{_element(name, index)} is outside {name}: "
+                            f"axis {axis} has extent {extent}",
+                        )
+            return index
+
+        return locate
+
+    def _race(self, team: Team, buffer: str, index: tuple[int, ...], other: int) -> ExecutionError:
+        loop = team.loop
+        return self.fail(
+            "race",
+            f"iterations {other} and {team.member} of the {loop.kind.value} loop "
+            f"{print_name(loop.var)} both touch {_element(buffer, index)}, and one of them writes",
+            loop.var,
+        )
+
+
+def _element(buffer: str, index: Sequence[Any]) -> str:
+    return f"{print_name(buffer)}[{', '.join(map(str, index))}]"
+
+
+def _lanes_of(index: tuple[Any, ...]) -> int | None:
+    """The number of lanes of a vector of addresses; None for a single address."""
+    sizes = {len(i) for i in index if np.ndim(i)}
+    return max(sizes) if sizes else None
+
+
+def _lane(index: tuple[Any, ...], lane: int) -> tuple[int, ...]:
+    return tuple(int(i[lane]) if np.ndim(i) else i for i in index)

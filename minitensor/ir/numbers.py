@@ -1,0 +1,130 @@
+"""What numbers do: the element types as numpy sees them, and every operation on scalars.
+
+This is the arithmetic of the reference semantics. Data are numpy scalars (so integers wrap and
+float32 rounds at each step); `index` values are Python ints and conditions Python bools. A bfloat16
+is held as the float32 with the same value, rounded after each step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from minitensor.ir.dtype import BFLOAT16, DType
+from minitensor.ir.expr import floor_div, floor_mod
+
+Value = Any
+"""A numpy scalar, an int (index), a bool, or for vectors an array of them."""
+
+
+def numpy_dtype(dtype: DType) -> np.dtype[Any]:
+    """The dtype of the arrays a call exchanges: bfloat16 travels as its bits in uint16."""
+    name = {"bfloat16": "uint16", "index": "int64"}.get(dtype.scalar, dtype.scalar)
+    return np.dtype(name)
+
+
+def compute_dtype(dtype: DType) -> np.dtype[Any]:
+    """The dtype in which the interpreter holds such values: bfloat16 as float32."""
+    return np.dtype("float32") if dtype.scalar == BFLOAT16 else numpy_dtype(dtype)
+
+
+def from_bfloat16(bits: np.ndarray) -> np.ndarray:
+    """The float32 values of an array of bfloat16 bits (uint16)."""
+    return (np.asarray(bits, np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
+def to_bfloat16(values: np.ndarray) -> np.ndarray:
+    """The bits (uint16) of the bfloat16 nearest to each float32, ties to even; NaN stays NaN."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
+    return np.where(np.isnan(values), (bits >> 16) | 0x40, rounded).astype(np.uint16)
+
+
+def round_to(value: Value, dtype: DType) -> Value:
+    """A result as its type holds it."""
+    if dtype.scalar == BFLOAT16:
+        rounded = from_bfloat16(to_bfloat16(np.atleast_1d(value)))
+        return rounded if np.ndim(value) else rounded[0]
+    return value
+
+
+def constant(value: float, dtype: DType) -> Value:
+    """A constant of the given type."""
+    if dtype.kind in ("index", "bool"):
+        return value
+    return round_to(compute_dtype(dtype).type(value), dtype)
+
+
+def cast(value: Value, source: DType, target: DType) -> Value:
+    """`value` of type `source` converted to `target`."""
+    if target.kind == "index" and source.lanes == 1:
+        return int(value)
+    if target.kind == "bool" and source.lanes == 1:
+        return bool(value != 0)
+    array = np.asarray(value)
+    if target.kind == "bool":
+        return array != 0
+    return round_to(array.astype(compute_dtype(target))[()], target)
+
+
+def binary(op: str, dtype: DType) -> Callable[[Value, Value], Value]:
+    """The function that a Binary `op` on operands of type `dtype` computes."""
+    if dtype.lanes > 1:
+        return _ON_VECTORS.get(op) or _BINARY[op]
+    if dtype.kind == "index":
+        return _ON_INDICES.get(op) or _BINARY[op]
+    return _BINARY[op]
+
+
+_BINARY: Final[dict[str, Callable[[Value, Value], Value]]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "//": np.floor_divide,
+    "%": np.remainder,
+    "min": lambda a, b: a if a < b or a != a else b,
+    "max": lambda a, b: a if a > b or a != a else b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+}
+_ON_INDICES: Final[dict[str, Callable[[Value, Value], Value]]] = {"//": floor_div, "%": floor_mod}
+_ON_VECTORS: Final[dict[str, Callable[[Value, Value], Value]]] = {
+    "min": lambda a, b: np.where((a < b) | (a != a), a, b),
+    "max": lambda a, b: np.where((a > b) | (a != a), a, b),
+}
+
+UNARY: Final[dict[str, Callable[[Value], Value]]] = {
+    "-": lambda a: -a,
+    "not": np.logical_not,
+}
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _as_type_of(x: Value, result: Value) -> Value:
+    return np.asarray(result).astype(np.asarray(x).dtype)[()]
+
+
+FUNCTION: Final[dict[str, Callable[..., Value]]] = {
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: _as_type_of(x, 1 / np.sqrt(x)),
+    "tanh": np.tanh,
+    "sigmoid": lambda x: _as_type_of(x, 1 / (1 + np.exp(-x))),
+    "erf": lambda x: _as_type_of(x, _erf(x)),
+    "abs": abs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "power": np.power,
+}
+"""The functions of `expr.FUNCTIONS` on values, `in_bounds` excepted (it needs the place)."""

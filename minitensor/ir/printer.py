@@ -1,0 +1,313 @@
+"""Programs as Python-like text, with room for marks where an error points.
+
+A block is shown as the statements it executes, its iters replaced by what they are bound to:
+
+    for i_0 in range(8):
+        for k in range(64):
+            for i_1 in vectorize(8):
+                if k == 0:                                     # the block's init
+                    C[i_0*8 + i_1] = 0.0
+                C[i_0*8 + i_1] += A[i_0*8 + i_1, k] * x[k]     # its body
+
+A block whose name is not that of the buffer it writes says so in a comment.
+Not here: parsing. Programs are exchanged as traces, not as text.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from minitensor.ir.dtype import INDEX
+from minitensor.ir.expr import (
+    TRUE,
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Lanes,
+    Load,
+    Ramp,
+    Select,
+    Unary,
+    Var,
+)
+from minitensor.ir.stmt import (
+    Alloc,
+    Barrier,
+    Block,
+    Buffer,
+    For,
+    If,
+    IterKind,
+    LoopKind,
+    Reduce,
+    Scope,
+    Seq,
+    Stmt,
+    Store,
+)
+from minitensor.ir.visit import substitute
+
+if TYPE_CHECKING:
+    from minitensor.ir.program import Program
+
+INDENT: Final = "    "
+LONGEST_NAME: Final = 40
+
+_PRECEDENCE: Final = {
+    "or": 1, "and": 2, "not": 3, "<": 4, "<=": 4, "==": 4, "!=": 4,
+    "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6,
+}  # fmt: skip
+_NEGATION: Final = 7
+_ATOM: Final = 8
+_TIGHT: Final = frozenset(("*", "//", "%"))
+"""Operators printed without spaces inside an index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What an error points at: labels for loops and blocks, and parts of blocks to underline.
+
+    loops, blocks  label by name, shown at the end of the line as `# <- label`
+    parts          (block name, expression inside it, label): underlined with carets
+    """
+
+    loops: Mapping[str, str] = field(default_factory=dict)
+    blocks: Mapping[str, str] = field(default_factory=dict)
+    parts: Sequence[tuple[str, Expr, str]] = ()
+
+
+NO_MARKS: Final = Marks()
+
+
+def print_name(name: str) -> str:
+    """A name as text: an identifier as it is; anything else quoted, cut, without control codes."""
+    if name.isidentifier() and not keyword.iskeyword(name) and len(name) <= LONGEST_NAME:
+        return name
+    cut = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    return repr(cut)
+
+
+def print_expr(expr: Expr) -> str:
+    """An expression as Python-like text."""
+    return _text(expr, 0, False)
+
+
+def _text(expr: Expr, outer: int, in_index: bool) -> str:
+    """`expr` as an operand of something of precedence `outer`."""
+    match expr:
+        case Var(name):
+            return print_name(name)
+        case Const(value, dtype):
+            text = repr(value) if dtype.kind != "bool" else str(bool(value))
+            return f"({text})" if text.startswith("-") and outer >= _PRECEDENCE["*"] else text
+        case Binary(op, a, b):
+            if op in ("min", "max"):
+                return f"{op}({_text(a, 0, in_index)}, {_text(b, 0, in_index)})"
+            mine = _PRECEDENCE[op]
+            tight = in_index and op in _TIGHT
+            sign = op if tight else f" {op} "
+            if op == "+" and isinstance(b, Const) and b.dtype.kind != "bool" and b.value < 0:
+                sign, b = " - ", Const(-b.value, b.dtype)
+            text = f"{_text(a, mine, in_index)}{sign}{_text(b, mine + 1, in_index)}"
+            return f"({text})" if mine < outer else text
+        case Unary("not", a):
+            text = f"not {_text(a, _PRECEDENCE['not'], in_index)}"
+            return f"({text})" if _PRECEDENCE["not"] < outer else text
+        case Unary(_, a):
+            return f"-{_text(a, _NEGATION, in_index)}"
+        case Select(condition, a, b, lazy):
+            function = "if_then_else" if lazy else "select"
+            return f"{function}({_list((condition, a, b), in_index)})"
+        case Cast(dtype, a):
+            return f"{dtype}({_text(a, 0, in_index)})"
+        case Load(buffer, indices):
+            return f"{print_name(buffer)}[{print_indices(indices)}]"
+        case Call(function, args):
+            return f"{function}({_list(args, in_index)})"
+        case Ramp(base, stride, lanes):
+            return f"ramp({_text(base, 0, True)}, {stride}, {lanes})"
+        case Broadcast(a, lanes):
+            return f"broadcast({_text(a, 0, in_index)}, {lanes})"
+        case Lanes(var, lanes, a):
+            return f"lanes({_text(a, 0, in_index)} for {var} in range({lanes}))"
+
+
+def _list(args: Sequence[Expr], in_index: bool) -> str:
+    return ", ".join(_text(a, 0, in_index or a.dtype == INDEX) for a in args)
+
+
+def print_indices(indices: Sequence[Expr]) -> str:
+    """What stands between the brackets of an access."""
+    return ", ".join(_text(i, 0, True) for i in indices) if indices else "()"
+
+
+def print_stmt(stmt: Stmt, marks: Marks = NO_MARKS) -> str:
+    """A statement as Python-like text."""
+    printer = _Printer(marks)
+    printer.statement(stmt, 0)
+    return "\n".join(printer.lines)
+
+
+def print_program(program: Program, marks: Marks = NO_MARKS) -> str:
+    """A program as Python-like text."""
+    printer = _Printer(marks)
+    params = ", ".join(f"{print_name(b.name)}: {print_type(b)}" for b in program.params)
+    printer.lines.append(f"def {print_name(program.name)}({params}):")
+    for buffer in program.temporaries:
+        printer.lines.append(INDENT + print_declaration(buffer))
+    printer.statement(program.body, 1)
+    return "\n".join(printer.lines)
+
+
+def print_type(buffer: Buffer) -> str:
+    """The type of a buffer, such as float32[64, 128]."""
+    return f"{buffer.dtype}[{', '.join(map(str, buffer.shape))}]"
+
+
+def print_declaration(buffer: Buffer) -> str:
+    """The line that declares a temporary."""
+    text = f"{print_name(buffer.name)} = empty({print_type(buffer)})"
+    notes = [] if buffer.scope is Scope.GLOBAL else [buffer.scope.value]
+    notes += [f"stride of axis {a} aligned to {f} + {o}" for a, f, o in buffer.alignment]
+    return f"{text}  # {', '.join(notes)}" if notes else text
+
+
+class _Printer:
+    """Collects lines; one method for each kind of statement."""
+
+    def __init__(self, marks: Marks) -> None:
+        self.lines: list[str] = []
+        self.marks = marks
+
+    def line(self, depth: int, text: str, comments: Sequence[str] = ()) -> None:
+        comment = "  # " + "; ".join(comments) if comments else ""
+        self.lines.append(INDENT * depth + text + comment)
+
+    def statement(self, stmt: Stmt, depth: int) -> None:
+        match stmt:
+            case For(var, extent, body, kind, annotations):
+                word = "range" if kind is LoopKind.SERIAL else kind.value
+                text = f"for {print_name(var)} in {word}({extent}):"
+                if kind.is_bound:
+                    text = f'for {print_name(var)} in bind({extent}, "{kind.value}"):'
+                comments = [f"{key} = {value!r}" for key, value in annotations]
+                if var in self.marks.loops:
+                    comments.append(f"<- {self.marks.loops[var]}")
+                self.line(depth, text, comments)
+                self.statement(body, depth + 1)
+            case Seq(stmts):
+                for child in stmts:
+                    self.statement(child, depth)
+                if not stmts:
+                    self.line(depth, "pass")
+            case Block():
+                self.block(stmt, depth)
+            case Store(buffer, indices, value):
+                target = f"{print_name(buffer)}[{print_indices(indices)}]"
+                self.line(depth, f"{target} = {print_expr(value)}")
+            case Reduce():
+                self.line(depth, print_reduce(stmt))
+            case If(condition, then, otherwise):
+                self.line(depth, f"if {print_expr(condition)}:")
+                self.statement(then, depth + 1)
+                if otherwise is not None:
+                    self.line(depth, "else:")
+                    self.statement(otherwise, depth + 1)
+            case Alloc(buffer, body):
+                self.line(depth, print_declaration(buffer))
+                self.statement(body, depth)
+            case Barrier():
+                self.line(depth, "barrier()")
+
+    def block(self, block: Block, depth: int) -> None:
+        bindings = {i.var: i.binding for i in block.iters}
+        start = len(self.lines)
+        if block.predicate != TRUE:
+            self.line(depth, f"if {print_expr(block.predicate)}:")
+            depth += 1
+        if block.init is not None:
+            first = print_first_instance(block)
+            self.line(depth, f"if {first}:" if first else "if True:")
+            self.statement(substitute(block.init, bindings), depth + 1)
+        body_start = len(self.lines)
+        self.statement(substitute(block.body, bindings), depth)
+        for name, part, label in self.marks.parts:
+            if name == block.name:
+                self.underline(body_start, print_expr(substitute(part, bindings)), label)
+        comments = [f"{key} = {value!r}" for key, value in block.annotations]
+        if block.name not in _written(block.body):
+            comments.insert(0, f"block {print_name(block.name)}")
+        if block.name in self.marks.blocks:
+            comments.append(f"<- {self.marks.blocks[block.name]}")
+        if comments:
+            self.lines[start] += "  # " + "; ".join(comments)
+
+    def underline(self, start: int, text: str, label: str) -> None:
+        for position in range(start, len(self.lines)):
+            column = self.lines[position].find(text)
+            if column >= 0:
+                self.lines.insert(position + 1, " " * column + "^" * len(text) + " " + label)
+                return
+
+
+def _written(stmt: Stmt) -> tuple[str, ...]:
+    match stmt:
+        case Store(buffer):
+            return (buffer,)
+        case Reduce(_, buffers):
+            return buffers
+        case If(_, then):
+            return _written(then)
+        case Seq(stmts):
+            return tuple(name for child in stmts for name in _written(child))
+        case _:
+            return ()
+
+
+def print_first_instance(block: Block) -> str:
+    """The condition under which the block's init runs: its non-spatial iters are all 0."""
+    conditions: list[str] = []
+    for i in block.iters:
+        if i.kind is not IterKind.SPATIAL:
+            terms = _plain_sum(i.binding)
+            for term in terms if terms is not None else [print_expr(i.binding)]:
+                if f"{term} == 0" not in conditions:
+                    conditions.append(f"{term} == 0")
+    return " and ".join(conditions)
+
+
+def _plain_sum(expr: Expr) -> list[str] | None:
+    """The variables of a sum of positive multiples of variables; None for anything else."""
+    match expr:
+        case Var(name):
+            return [print_name(name)]
+        case Binary("*", Var(name), Const(value)) if value > 0:
+            return [print_name(name)]
+        case Binary("+", a, b):
+            left, right = _plain_sum(a), _plain_sum(b)
+            return None if left is None or right is None else left + right
+        case _:
+            return None
+
+
+_IN_PLACE: Final = {"sum": "+=", "prod": "*="}
+
+
+def print_reduce(stmt: Reduce) -> str:
+    """A reduction as an assignment: `C[i] += x`, `C[i] = max(C[i], x)`."""
+    where = print_indices(stmt.indices)
+    targets = [f"{print_name(b)}[{where}]" for b in stmt.buffers]
+    values = [print_expr(v) for v in stmt.values]
+    if stmt.reducer.name in _IN_PLACE:
+        return f"{targets[0]} {_IN_PLACE[stmt.reducer.name]} {values[0]}"
+    name = print_name(stmt.reducer.name)
+    if len(targets) == 1:
+        return f"{targets[0]} = {name}({targets[0]}, {values[0]})"
+    old = ", ".join(targets)
+    return f"({old}) = {name}(({old}), ({', '.join(values)}))"

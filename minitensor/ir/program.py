@@ -1,0 +1,101 @@
+"""A program: parameters, temporaries, and a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from minitensor.ir.printer import print_program
+from minitensor.ir.stmt import Block, Buffer, For, Reduce, Stmt, Store
+from minitensor.ir.visit import blocks_of, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A function over buffers: immutable, so that every step of a schedule can be kept.
+
+    params       the buffers of a call, in call order; those that are stored to are the outputs
+    temporaries  the other buffers; where each is allocated follows from its uses (see `home`)
+    retired      names of loops and blocks that existed earlier: never given again, so that an old
+                 handle cannot come to mean something else
+    facts        what has been derived from this program, kept because it cannot change
+    """
+
+    name: str
+    params: tuple[Buffer, ...]
+    temporaries: tuple[Buffer, ...]
+    body: Stmt
+    retired: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    facts: dict[str, Any] = field(
+        default_factory=dict, init=False, compare=False, repr=False, hash=False
+    )
+
+    def __str__(self) -> str:
+        return print_program(self)
+
+    def replace(self, **changes: Any) -> Program:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+    @property
+    def buffers(self) -> Mapping[str, Buffer]:
+        """Parameters and temporaries by name."""
+        if "buffers" not in self.facts:
+            self.facts["buffers"] = {b.name: b for b in self.params + self.temporaries}
+        found: Mapping[str, Buffer] = self.facts["buffers"]
+        return found
+
+    @property
+    def blocks(self) -> Mapping[str, Block]:
+        """The blocks by name, in the order of the text."""
+        if "blocks" not in self.facts:
+            self.facts["blocks"] = {b.name: b for b in blocks_of(self.body)}
+        found: Mapping[str, Block] = self.facts["blocks"]
+        return found
+
+    @property
+    def outputs(self) -> tuple[Buffer, ...]:
+        """The parameters that are stored to, in call order."""
+        if "outputs" not in self.facts:
+            stored = stored_buffers(self.body)
+            self.facts["outputs"] = tuple(b for b in self.params if b.name in stored)
+        found: tuple[Buffer, ...] = self.facts["outputs"]
+        return found
+
+    @property
+    def inputs(self) -> tuple[Buffer, ...]:
+        """The parameters that are only read, in call order."""
+        names = {b.name for b in self.outputs}
+        return tuple(b for b in self.params if b.name not in names)
+
+
+def stored_buffers(stmt: Stmt) -> set[str]:
+    """The names of the buffers that a statement stores to."""
+    found: set[str] = set()
+    for node in walk(stmt):
+        if isinstance(node, Store):
+            found.add(node.buffer)
+        elif isinstance(node, Reduce):
+            found.update(node.buffers)
+    return found
+
+
+def paths(program: Program) -> Mapping[str, tuple[For, ...]]:
+    """For each block, the loops around it, outermost first."""
+    if "paths" not in program.facts:
+        found: dict[str, tuple[For, ...]] = {}
+        _collect_paths(program.body, (), found)
+        program.facts["paths"] = found
+    result: Mapping[str, tuple[For, ...]] = program.facts["paths"]
+    return result
+
+
+def _collect_paths(stmt: Stmt, path: tuple[For, ...], found: dict[str, tuple[For, ...]]) -> None:
+    if isinstance(stmt, Block):
+        found[stmt.name] = path
+    elif isinstance(stmt, For):
+        _collect_paths(stmt.body, (*path, stmt), found)
+    else:
+        for child in getattr(stmt, "stmts", ()):
+            _collect_paths(child, path, found)

@@ -1,0 +1,227 @@
+"""Statements, and the records they are made of: buffers, block iters, reducers.
+
+Stmt = For(var, extent, body, kind)   var = 0 … extent-1
+     | Seq(stmts)                     one after the other
+     | Block(name, iters, predicate, init, body)
+     | Store(buffer, indices, value)
+     | Reduce(reducer, buffers, indices, values)
+     | If(condition, then, otherwise)
+     | Alloc(buffer, body)            } only made by
+     | Barrier()                      } code generation
+
+A **block** is the unit of scheduling. It has a domain of its own, the product of its iters; each
+iter is bound to an expression of the loops around it, and inside the block only the iters are
+visible. One execution of the block with all iters bound is an *instance*. An instance whose
+predicate is false does nothing. `init` runs before `body` in the instances whose REDUCE and ORDERED
+iters are all 0. So loop transformations rewrite bindings and predicates and never look inside.
+
+A **reduction** is the statement Reduce: it combines `values` into the elements at `indices`, one of
+each buffer, by a reducer that is associative and commutative. Iterations of REDUCE iters may
+therefore run in any order, those of ORDERED iters may not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeAlias
+
+from minitensor.ir.dtype import DType
+from minitensor.ir.expr import TRUE, Const, Expr, Var
+
+Annotation: TypeAlias = str | int | float | bool
+Annotations: TypeAlias = tuple[tuple[str, Annotation], ...]
+
+
+class Scope(str, Enum):
+    """Where a buffer lives."""
+
+    GLOBAL = "global"
+    """Main memory. Parameters are always here; any size."""
+    LOCAL = "local"
+    """Private to a thread: the stack on a CPU, local memory on a GPU. For small tiles."""
+    REGISTER = "register"
+    """As LOCAL, and meant to end in registers: for accumulator tiles whose loops are unrolled."""
+    SHARED = "shared"
+    """Shared by the threads of a GPU block; one instance a block."""
+
+
+class LoopKind(str, Enum):
+    """How the iterations of a loop are executed."""
+
+    SERIAL = "serial"
+    """One after the other. Always legal; what every primitive that restructures loops asks for."""
+    PARALLEL = "parallel"
+    """On the threads of a CPU. For an outer loop whose iterations are independent."""
+    VECTORIZE = "vectorize"
+    """In the lanes of vector instructions. For an inner loop with unit-stride access."""
+    UNROLL = "unroll"
+    """Written out. Always legal; for short inner loops, so that their arrays become registers."""
+    BLOCK_IDX_X = "blockIdx.x"
+    """A GPU block index. Independent iterations that share nothing."""
+    BLOCK_IDX_Y = "blockIdx.y"
+    """As blockIdx.x."""
+    BLOCK_IDX_Z = "blockIdx.z"
+    """As blockIdx.x."""
+    THREAD_IDX_X = "threadIdx.x"
+    """A GPU thread index: iterations share SHARED buffers and meet at barriers."""
+    THREAD_IDX_Y = "threadIdx.y"
+    """As threadIdx.x."""
+    THREAD_IDX_Z = "threadIdx.z"
+    """As threadIdx.x."""
+    VTHREAD = "vthread"
+    """A virtual thread: unrolled inside one GPU thread, striding over its tile."""
+
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether two iterations may run at the same time, so that they must not conflict."""
+        return self not in (LoopKind.SERIAL, LoopKind.UNROLL)
+
+    @property
+    def is_thread(self) -> bool:
+        """Whether iterations are threads of one GPU block (they share SHARED buffers)."""
+        return self.value.startswith("threadIdx") or self is LoopKind.VTHREAD
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the loop is bound to a GPU index."""
+        return self.is_thread or self.value.startswith("blockIdx")
+
+
+class IterKind(str, Enum):
+    """What the iterations along one axis of a block's domain may do to each other."""
+
+    SPATIAL = "spatial"
+    """Each writes its own element: any order, at the same time, or more than once."""
+    REDUCE = "reduce"
+    """All combine into the same element by a commutative reducer: any order, each exactly once."""
+    ORDERED = "ordered"
+    """Each may read what the one before wrote: in order, each exactly once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A dense array.
+
+    alignment: (axis, factor, offset) triples; the stride of `axis` is padded to be `offset` more
+    than a multiple of `factor` elements (see storage_align).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    scope: Scope = Scope.GLOBAL
+    alignment: tuple[tuple[int, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reducer:
+    """An associative and commutative combination of tuples, with its identity.
+
+    `results` are expressions of the variables `lhs` (accumulated) and `rhs` (new); combining any
+    value with the identity gives that value.
+    """
+
+    name: str
+    lhs: tuple[Var, ...]
+    rhs: tuple[Var, ...]
+    results: tuple[Expr, ...]
+    identity: tuple[Const, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Iter:
+    """One axis of a block's domain, 0 … extent-1, and the expression of the loops that it takes."""
+
+    var: str
+    extent: int
+    kind: IterKind
+    binding: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """A loop from 0 to extent-1."""
+
+    var: str
+    extent: int
+    body: Stmt
+    kind: LoopKind = LoopKind.SERIAL
+    annotations: Annotations = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seq:
+    """Statements in order; the empty one does nothing."""
+
+    stmts: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The unit of scheduling; see the module's text."""
+
+    name: str
+    iters: tuple[Iter, ...]
+    body: Stmt
+    init: Stmt | None = None
+    predicate: Expr = TRUE
+    annotations: Annotations = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """buffer[indices] = value."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """(buffers[indices]) = reducer((buffers[indices]), values), all of the tuple at once."""
+
+    reducer: Reducer
+    buffers: tuple[str, ...]
+    indices: tuple[Expr, ...]
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """`then` where the condition holds, else `otherwise`."""
+
+    condition: Expr
+    then: Stmt
+    otherwise: Stmt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alloc:
+    """A buffer that exists, uninitialised at first, while `body` runs."""
+
+    buffer: Buffer
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """All threads of the block wait for each other; what they wrote is then visible to all."""
+
+
+Stmt: TypeAlias = For | Seq | Block | Store | Reduce | If | Alloc | Barrier
+Node: TypeAlias = Expr | Stmt | Iter
+
+NOTHING: Final = Seq(())
+
+
+def sequence(*stmts: Stmt) -> Stmt:
+    """The statements in order: nested sequences opened, a single one as itself."""
+    flat: list[Stmt] = []
+    for stmt in stmts:
+        if isinstance(stmt, Seq):
+            flat.extend(stmt.stmts)
+        else:
+            flat.append(stmt)
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat))

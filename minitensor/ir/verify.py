@@ -1,0 +1,244 @@
+"""What makes a program well-formed. Checked after lowering, after each primitive and each pass.
+
+    V1  names of loops, blocks and buffers are unique, each kind for itself
+    V2  every buffer that is accessed is declared, with as many indices as axes
+    V3  every variable is bound: loops in bindings and predicates, iters inside blocks
+    V4  types agree: operands, indices, conditions, stores, reducers
+    V5  extents, shapes and alignments are in range
+    V6  a block stands in no other block, and init and ORDERED or REDUCE iters go together
+    V7  a GPU index is bound once on a path; barriers stand between statements, not in blocks
+    V8  parameters live in global memory
+
+Not here: whether bindings stay inside their domain and accesses inside their buffers. That needs
+reasoning (`arith`); the interpreter checks it as it runs.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from minitensor.errors import VerifyError
+from minitensor.ir.dtype import BOOL, INDEX, DType
+from minitensor.ir.expr import (
+    COMPARISONS,
+    FUNCTIONS,
+    LOGICAL,
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Lanes,
+    Load,
+    Ramp,
+    Select,
+    Unary,
+    Var,
+)
+from minitensor.ir.printer import Marks, print_expr, print_name, print_program
+from minitensor.ir.program import Program
+from minitensor.ir.stmt import (
+    Alloc,
+    Barrier,
+    Block,
+    Buffer,
+    For,
+    If,
+    IterKind,
+    LoopKind,
+    Reduce,
+    Scope,
+    Seq,
+    Stmt,
+    Store,
+)
+
+
+def verify(program: Program) -> None:
+    """Raise VerifyError, naming the rule, if the program is malformed."""
+    _Verifier(program).check()
+
+
+class _Verifier:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.buffers: dict[str, Buffer] = {}
+        self.loops: set[str] = set()
+        self.blocks: set[str] = set()
+        self.block: Block | None = None
+
+    def fail(self, rule: str, message: str) -> NoReturn:
+        marks = Marks(blocks={self.block.name: message}) if self.block is not None else Marks()
+        raise VerifyError(
+            f"{print_name(self.program.name)} breaks {rule}: {message}",
+            lambda: print_program(self.program, marks),
+        )
+
+    def check(self) -> None:
+        for buffer in self.program.params:
+            if buffer.scope is not Scope.GLOBAL:
+                self.fail("V8", f"parameter {buffer.name} is in scope {buffer.scope.value}")
+        for buffer in self.program.params + self.program.temporaries:
+            self.declare(buffer)
+        self.statement(self.program.body, {}, ())
+
+    def declare(self, buffer: Buffer) -> None:
+        if buffer.name in self.buffers:
+            self.fail("V1", f"two buffers are called {print_name(buffer.name)}")
+        if any(type(n) is not int or n < 0 for n in buffer.shape):
+            self.fail("V5", f"buffer {print_name(buffer.name)} has shape {buffer.shape}")
+        for axis, factor, offset in buffer.alignment:
+            if not (0 <= axis < len(buffer.shape) and factor > 0 and 0 <= offset < factor):
+                self.fail("V5", f"{print_name(buffer.name)} has alignment {buffer.alignment}")
+        self.buffers[buffer.name] = buffer
+
+    # ---- statements
+
+    def statement(self, stmt: Stmt, scope: dict[str, DType], path: tuple[For, ...]) -> None:
+        match stmt:
+            case For():
+                self.loop(stmt, scope, path)
+            case Seq(stmts):
+                for child in stmts:
+                    self.statement(child, scope, path)
+            case Block():
+                self.enter_block(stmt, scope, path)
+            case Store(buffer, indices, value):
+                self.access(buffer, indices, scope)
+                stored = self.expr(value, scope)
+                if stored.scalar != self.buffers[buffer].dtype:
+                    self.fail("V4", f"{stored} is stored in {print_name(buffer)}")
+            case Reduce():
+                self.reduce(stmt, scope)
+            case If(condition, then, otherwise):
+                self.condition(condition, scope)
+                self.statement(then, scope, path)
+                if otherwise is not None:
+                    self.statement(otherwise, scope, path)
+            case Alloc(buffer, body):
+                self.declare(buffer)
+                self.statement(body, scope, path)
+                del self.buffers[buffer.name]
+            case Barrier():
+                if self.block is not None or not any(loop.kind.is_thread for loop in path):
+                    self.fail("V7", "a barrier stands in a block, or outside all thread loops")
+            case _:
+                self.fail("V4", f"{stmt!r} is not a statement")
+
+    def loop(self, loop: For, scope: dict[str, DType], path: tuple[For, ...]) -> None:
+        if loop.var in self.loops:
+            self.fail("V1", f"two loops are called {print_name(loop.var)}")
+        self.loops.add(loop.var)
+        if type(loop.extent) is not int or loop.extent < 0:
+            self.fail("V5", f"loop {print_name(loop.var)} has extent {loop.extent!r}")
+        unique = loop.kind.is_bound and loop.kind is not LoopKind.VTHREAD
+        if unique and any(outer.kind is loop.kind for outer in path):
+            self.fail("V7", f"{loop.kind.value} is bound twice around {print_name(loop.var)}")
+        self.statement(loop.body, {**scope, loop.var: INDEX}, (*path, loop))
+
+    def enter_block(self, block: Block, scope: dict[str, DType], path: tuple[For, ...]) -> None:
+        if self.block is not None:
+            self.fail("V6", f"block {print_name(block.name)} stands in another block")
+        self.block = block
+        if block.name in self.blocks:
+            self.fail("V1", "two blocks have this name")
+        self.blocks.add(block.name)
+        inner: dict[str, DType] = {}
+        for i in block.iters:
+            if i.var in inner:
+                self.fail("V1", f"two iters are called {print_name(i.var)}")
+            if type(i.extent) is not int or i.extent < 0:
+                self.fail("V5", f"iter {print_name(i.var)} has extent {i.extent!r}")
+            if self.expr(i.binding, scope) != INDEX:
+                self.fail("V4", f"iter {print_name(i.var)} is bound to {print_expr(i.binding)}")
+            inner[i.var] = INDEX
+        self.condition(block.predicate, scope)
+        carries = any(i.kind is not IterKind.SPATIAL for i in block.iters)
+        if block.init is not None:
+            self.statement(block.init, inner, path)
+        elif isinstance(block.body, Reduce) and not carries:
+            self.fail("V6", "a reduction over nothing has no init")
+        self.statement(block.body, inner, path)
+        self.block = None
+
+    def reduce(self, stmt: Reduce, scope: dict[str, DType]) -> None:
+        reducer = stmt.reducer
+        width = len(reducer.lhs)
+        sizes = {len(reducer.rhs), len(reducer.results), len(reducer.identity)}
+        if sizes | {len(stmt.buffers), len(stmt.values)} != {width}:
+            self.fail("V4", f"reducer {reducer.name} does not combine {len(stmt.values)} values")
+        for buffer, value, identity in zip(stmt.buffers, stmt.values, reducer.identity):
+            self.access(buffer, stmt.indices, scope)
+            found = self.expr(value, scope)
+            if not found == identity.dtype == self.buffers[buffer].dtype:
+                self.fail("V4", f"{found} is reduced into {print_name(buffer)}")
+
+    # ---- expressions
+
+    def access(self, buffer: str, indices: tuple[Expr, ...], scope: dict[str, DType]) -> None:
+        declared = self.buffers.get(buffer)
+        if declared is None:
+            self.fail("V2", f"buffer {print_name(buffer)} is not declared")
+        if len(indices) != len(declared.shape):
+            self.fail(
+                "V2",
+                f"{print_name(buffer)} has {len(declared.shape)} axes, "
+                f"but is accessed with {len(indices)} indices",
+            )
+        for index in indices:
+            if self.expr(index, scope).scalar != INDEX:
+                self.fail("V4", f"{print_expr(index)} is not an index expression")
+
+    def condition(self, expr: Expr, scope: dict[str, DType]) -> None:
+        if self.expr(expr, scope) != BOOL:
+            self.fail("V4", f"the condition {print_expr(expr)} is not a bool")
+
+    def expr(self, expr: Expr, scope: dict[str, DType]) -> DType:
+        """The expression's type, after checking all of it."""
+        match expr:
+            case Var(name, dtype):
+                if scope.get(name) != dtype:
+                    self.fail("V3", f"variable {print_name(name)} is not bound here")
+            case Const():
+                pass
+            case Unary(op, a):
+                wanted = self.expr(a, scope)
+                if (op == "not") != (wanted.kind == "bool"):
+                    self.fail("V4", f"{op} of {wanted}")
+            case Binary(op, a, b):
+                self.binary(op, self.expr(a, scope), self.expr(b, scope), expr)
+            case Select(condition, a, b):
+                if self.expr(condition, scope).scalar != BOOL:
+                    self.fail("V4", f"the condition {print_expr(condition)} is not a bool")
+                if self.expr(a, scope) != self.expr(b, scope):
+                    self.fail("V4", f"the two sides of {print_expr(expr)} differ in type")
+            case Cast(_, a) | Broadcast(a):
+                self.expr(a, scope)
+            case Load(buffer, indices, dtype):
+                self.access(buffer, indices, scope)
+                if dtype.scalar != self.buffers[buffer].dtype:
+                    self.fail("V4", f"{print_expr(expr)} is loaded as {dtype}")
+            case Call(function, args, dtype):
+                if len(args) != FUNCTIONS.get(function):
+                    self.fail("V4", f"{function} does not take {len(args)} arguments")
+                if any(self.expr(a, scope) != dtype for a in args):
+                    self.fail("V4", f"the arguments of {print_expr(expr)} are not {dtype}")
+            case Ramp(base):
+                if not self.expr(base, scope).is_integer:
+                    self.fail("V4", f"{print_expr(expr)} does not count integers")
+            case Lanes(var, _, a):
+                self.expr(a, {**scope, var: INDEX})
+            case _:
+                self.fail("V4", f"{expr!r} is not an expression")
+        return expr.dtype
+
+    def binary(self, op: str, a: DType, b: DType, expr: Expr) -> None:
+        if a != b:
+            self.fail("V4", f"the operands of {print_expr(expr)} are {a} and {b}")
+        logical = a.kind == "bool"
+        integer_only = op in ("//", "%")
+        if (op in LOGICAL) != logical and not (logical and op in COMPARISONS):
+            self.fail("V4", f"{op} of {a}")
+        if integer_only and not a.is_integer:
+            self.fail("V4", f"{op} of {a}: floor division is for integers")

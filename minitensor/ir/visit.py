@@ -1,0 +1,240 @@
+"""Going over trees: one identity-preserving `map_children`, and what comes from it.
+
+Scoping is respected everywhere: the body of a Block sees only the block's iters, so substituting
+loop variables stops at its bindings and predicate.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+from minitensor.errors import ArgumentError
+from minitensor.ir.expr import (
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Lanes,
+    Load,
+    Ramp,
+    Select,
+    Unary,
+    Var,
+)
+from minitensor.ir.stmt import (
+    Alloc,
+    Barrier,
+    Block,
+    For,
+    If,
+    Iter,
+    Node,
+    Reduce,
+    Reducer,
+    Seq,
+    Stmt,
+    Store,
+)
+
+N = TypeVar("N", bound=Node)
+E = TypeVar("E", bound=Expr)
+
+FIELDS: Final[dict[type, tuple[str, ...]]] = {
+    Var: ("name", "dtype"),
+    Const: ("value", "dtype"),
+    Unary: ("op", "a"),
+    Binary: ("op", "a", "b"),
+    Select: ("condition", "a", "b", "lazy"),
+    Cast: ("dtype", "a"),
+    Load: ("buffer", "indices", "dtype"),
+    Call: ("function", "args", "dtype"),
+    Ramp: ("base", "stride", "lanes"),
+    Broadcast: ("a", "lanes"),
+    Lanes: ("var", "lanes", "a"),
+    Iter: ("var", "extent", "kind", "binding"),
+    For: ("var", "extent", "body", "kind", "annotations"),
+    Seq: ("stmts",),
+    Block: ("name", "iters", "body", "init", "predicate", "annotations"),
+    Store: ("buffer", "indices", "value"),
+    Reduce: ("reducer", "buffers", "indices", "values"),
+    If: ("condition", "then", "otherwise"),
+    Alloc: ("buffer", "body"),
+    Barrier: (),
+}
+"""The fields of each node, in the order of its constructor."""
+
+CHILDREN: Final[dict[type, tuple[int, ...]]] = {
+    Var: (),
+    Const: (),
+    Unary: (1,),
+    Binary: (1, 2),
+    Select: (0, 1, 2),
+    Cast: (1,),
+    Load: (1,),
+    Call: (1,),
+    Ramp: (0,),
+    Broadcast: (0,),
+    Lanes: (2,),
+    Iter: (3,),
+    For: (2,),
+    Seq: (0,),
+    Block: (1, 4, 3, 2),
+    Store: (1, 2),
+    Reduce: (2, 3),
+    If: (0, 1, 2),
+    Alloc: (1,),
+    Barrier: (),
+}
+"""The positions among those fields that hold a node, a tuple of nodes, or None, in text order."""
+
+
+def map_children(node: N, f: Callable[[Any], Any]) -> N:
+    """`node` with `f` applied to each child; the same object if `f` changed none of them."""
+    kind: Callable[..., N] = type(node)
+    names = FIELDS[type(node)]
+    changed: dict[int, object] = {}
+    for position in CHILDREN[type(node)]:
+        old = getattr(node, names[position])
+        if old is None:
+            continue
+        if type(old) is tuple:
+            mapped = tuple(f(child) for child in old)
+            if any(a is not b for a, b in zip(old, mapped)):
+                changed[position] = mapped
+        else:
+            new = f(old)
+            if new is not old:
+                changed[position] = new
+    if not changed:
+        return node
+    return kind(*[changed.get(p, getattr(node, name)) for p, name in enumerate(names)])
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The children of a node, in reading order."""
+    names = FIELDS[type(node)]
+    for position in CHILDREN[type(node)]:
+        child = getattr(node, names[position])
+        if type(child) is tuple:
+            yield from child
+        elif child is not None:
+            yield child
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all below it, parents before children, in reading order."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(list(children(current))))
+
+
+def rewrite(node: N, f: Callable[[Node], Node]) -> N:
+    """`f` applied to every node from the leaves up; `f` returns its argument to leave it alone."""
+    return f(map_children(node, lambda child: rewrite(child, f)))  # type: ignore[return-value]
+
+
+def substitute(node: N, values: Mapping[str, Expr]) -> N:
+    """Free variables replaced by name. Loop variables are not looked for inside blocks."""
+    if not values:
+        return node
+    return _substitute(node, values)  # type: ignore[return-value]
+
+
+def _substitute(node: Node, values: Mapping[str, Expr]) -> Node:
+    if isinstance(node, Var):
+        return values.get(node.name, node)
+    if isinstance(node, Block):
+        iters = tuple(map_children(i, lambda e: _substitute(e, values)) for i in node.iters)
+        predicate = _substitute(node.predicate, values)
+        if predicate is node.predicate and all(a is b for a, b in zip(iters, node.iters)):
+            return node
+        return Block(node.name, iters, node.body, node.init, predicate, node.annotations)  # type: ignore[arg-type]
+    if isinstance(node, Lanes) and node.var in values:
+        values = {name: value for name, value in values.items() if name != node.var}
+    return map_children(node, lambda child: _substitute(child, values))
+
+
+def free_vars(node: Node) -> dict[str, Var]:
+    """The variables of an expression or of a block-free statement, in order of appearance."""
+    bound = {n.var for n in walk(node) if isinstance(n, (Lanes, For))}
+    return {n.name: n for n in walk(node) if isinstance(n, Var) and n.name not in bound}
+
+
+def mentions(expr: Expr, name: str) -> bool:
+    """Whether the variable `name` occurs in the expression."""
+    return any(isinstance(n, Var) and n.name == name for n in walk(expr))
+
+
+def loads(node: Node) -> list[Load]:
+    """Every Load below the node, in reading order."""
+    return [n for n in walk(node) if isinstance(n, Load)]
+
+
+def blocks_of(stmt: Stmt) -> list[Block]:
+    """Every block below the statement, in the order of the text."""
+    return [n for n in _statements(stmt) if isinstance(n, Block)]
+
+
+def loops_of(stmt: Stmt) -> list[For]:
+    """Every loop below the statement (outside block bodies), in the order of the text."""
+    return [n for n in _statements(stmt) if isinstance(n, For)]
+
+
+def _statements(stmt: Stmt) -> Iterator[Stmt]:
+    stack = [stmt]
+    while stack:
+        current = stack.pop()
+        yield current
+        match current:
+            case For() | Alloc():
+                stack.append(current.body)
+            case Seq(stmts):
+                stack.extend(reversed(stmts))
+            case If(_, then, otherwise):
+                if otherwise is not None:
+                    stack.append(otherwise)
+                stack.append(then)
+
+
+def apply_reducer(reducer: Reducer, old: tuple[Expr, ...], new: tuple[Expr, ...]) -> list[Expr]:
+    """The expressions that combining `old` with `new` gives."""
+    values = {v.name: e for v, e in zip(reducer.lhs + reducer.rhs, old + new)}
+    return [substitute(result, values) for result in reducer.results]
+
+
+DEEPEST: Final = 2000
+"""The deepest nesting of an expression that is accepted."""
+_FRAMES_PER_LEVEL: Final = 6
+
+
+def depth(node: Node) -> int:
+    """The number of nodes on the longest path down."""
+    deepest, stack = 0, [(node, 1)]
+    while stack:
+        current, level = stack.pop()
+        deepest = max(deepest, level)
+        stack.extend((child, level + 1) for child in children(current))
+    return deepest
+
+
+def make_room(node: Node) -> None:
+    """Let Python's recursion reach the leaves of a deep expression; refuse one that is too deep.
+
+    Trees are walked recursively, and an expression that a loop built up can be nested deeper than
+    Python's default limit allows. The limit is only ever raised.
+    """
+    level = depth(node)
+    if level > DEEPEST:
+        raise ArgumentError(
+            f"expected an expression nested at most {DEEPEST} deep, but got one of depth {level}; "
+            "give intermediate results a compute of their own"
+        )
+    needed = level * _FRAMES_PER_LEVEL + 1000
+    if level > 100 and sys.getrecursionlimit() < needed:
+        sys.setrecursionlimit(needed)
