@@ -1,20 +1,51 @@
-"""Layer 1: reasoning about index expressions."""
+"""Layer 1: reasoning about index expressions.
 
+In reading order: `interval` (what values), `linear` (sums), `rules` (the tables), `simplify`,
+`prove`, `region` (which part of a buffer), `digits` (which iteration touched a place). Every
+function answers for all values within the given ranges; where it cannot tell it says so, and
+nobody may take that for a yes.
+"""
+
+from minitensor.arith.digits import separates
 from minitensor.arith.interval import EVERYTHING, Interval, Ranges, extent_range, interval_of
 from minitensor.arith.linear import Linear, constant_form, linear_of
+from minitensor.arith.prove import at_least_zero, facts_of, is_nonnegative, prove
+from minitensor.arith.region import (
+    Box,
+    Span,
+    box_of,
+    contains,
+    span_of,
+    union_box,
+    variables_of,
+    whole_axis,
+)
 from minitensor.arith.simplify import Simplifier, simplified_linear, simplify, size
 
 __all__ = [
     "EVERYTHING",
+    "Box",
     "Interval",
     "Linear",
     "Ranges",
     "Simplifier",
+    "Span",
+    "at_least_zero",
+    "box_of",
     "constant_form",
+    "contains",
     "extent_range",
+    "facts_of",
     "interval_of",
+    "is_nonnegative",
     "linear_of",
+    "prove",
+    "separates",
     "simplified_linear",
     "simplify",
     "size",
+    "span_of",
+    "union_box",
+    "variables_of",
+    "whole_axis",
 ]

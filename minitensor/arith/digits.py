@@ -1,0 +1,112 @@
+"""Mixed-radix reasoning: when does the place that is touched tell which iteration touched it?
+
+Index expressions made by split and fuse are numbers in mixed radix: `i_0*8 + i_1` has the digits
+i_0 and i_1, `f // 64` and `f % 64` are the digits of f. If an index holds a digit of x at a place
+that everything else leaves alone, equal indices mean an equal digit; if all digits of x are held
+somewhere, equal indices mean an equal x. That is the test for independence of loop iterations.
+Sums of digits are taken apart again: for f = f_0*24 + f_1, knowing f means knowing f_0.
+The idea is that of TVM's iteration maps (Feng et al., TensorIR, ASPLOS 2023, section 3.3), used
+only to prove that a map is injective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from minitensor.arith.interval import Ranges, interval_of
+from minitensor.arith.linear import Linear, linear_of
+from minitensor.ir import Binary, Const, Expr, Var, free_vars
+
+
+class Digit(NamedTuple):
+    """(number // divisor) % base; the leading digit has base None."""
+
+    number: Expr
+    divisor: int
+    base: int | None
+
+
+def as_digit(atom: Expr) -> Digit | None:
+    """An atom as a digit of some number: x // c, x % c or x // c % d."""
+    match atom:
+        case Binary("//", a, Const(c)) if c > 0:
+            return Digit(a, int(c), None)
+        case Binary("%", Binary("//", a, Const(c)), Const(d)) if c > 0 and d > 0:
+            return Digit(a, int(c), int(d))
+        case Binary("%", a, Const(d)) if d > 0:
+            return Digit(a, 1, int(d))
+    return None
+
+
+def separates(
+    name: str, a: Sequence[Linear], b: Sequence[Linear], free: frozenset[str], ranges: Ranges
+) -> bool:
+    """Whether equal indices imply an equal value of the variable `name`.
+
+    a, b   the indices of two accesses to one buffer (or of one access, twice)
+    free   the variables that may differ between the two; `name` is one. All others are the same.
+
+    False means "don't know".
+    """
+    if interval_of(Var(name), ranges).hi <= interval_of(Var(name), ranges).lo:
+        return True
+    digits: list[Digit] = []
+    for left, right in zip(a, b):
+        for atom, coefficient in left.terms.items():
+            if name not in free_vars(atom) or right.terms.get(atom) != coefficient:
+                continue
+            if not _pinned(atom, coefficient, left, right, free, ranges):
+                continue
+            if atom == Var(name):
+                return True
+            digit = as_digit(atom)
+            if digit is not None:
+                digits.append(digit)
+    for number in {digit.number for digit in digits}:
+        held = [digit for digit in digits if digit.number == number]
+        if _complete(held, number, ranges):
+            form = linear_of(number)
+            if number == Var(name) or separates(name, [form], [form], free, ranges):
+                return True
+    return False
+
+
+def _pinned(
+    atom: Expr, coefficient: int, left: Linear, right: Linear, free: frozenset[str], ranges: Ranges
+) -> bool:
+    """Whether equality of the two indices implies equality of the atom's two values.
+
+    The rest of each index splits into multiples of coefficient * (number of values of the atom),
+    which cannot disturb the atom's digit, and the others, which must be too small to reach it.
+    """
+    values = interval_of(atom, ranges)
+    if not values.is_bounded:
+        return False
+    period = abs(coefficient) * max(1, int(values.hi - values.lo) + 1)
+
+    def is_low(other: Expr, c: int) -> bool:
+        return other != atom and c % period != 0 and not free.isdisjoint(free_vars(other))
+
+    def is_fixed(other: Expr, c: int) -> bool:
+        return free.isdisjoint(free_vars(other))
+
+    fixed = right.part(is_fixed).minus(left.part(is_fixed))
+    if not fixed.is_constant:
+        return False
+    low = right.part(is_low).interval(ranges).plus(left.part(is_low).interval(ranges).times(-1))
+    shift = right.constant - left.constant
+    return low.lo + shift > -abs(coefficient) and low.hi + shift < abs(coefficient)
+
+
+def _complete(digits: Sequence[Digit], number: Expr, ranges: Ranges) -> bool:
+    """Whether the digits give the whole number, which is in the interval its ranges imply."""
+    known = {1}  # the moduli for which the number's remainder is known
+    for digit in sorted(digits, key=lambda d: d.divisor):
+        if all(modulus % digit.divisor for modulus in known):
+            continue
+        if digit.base is None:
+            return True
+        known.add(digit.divisor * digit.base)
+    values = interval_of(number, ranges)
+    return bool(values.hi - values.lo < max(known))

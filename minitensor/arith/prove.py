@@ -1,0 +1,70 @@
+"""Provers for conditions on index expressions. They may answer None: "don't know"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from minitensor.arith.interval import Ranges
+from minitensor.arith.linear import Linear
+from minitensor.arith.simplify import NO_RANGES, Simplifier, simplify
+from minitensor.ir import FALSE, INDEX, TRUE, Binary, Expr, conjuncts
+
+
+def prove(condition: Expr, ranges: Ranges = NO_RANGES, facts: Sequence[Linear] = ()) -> bool | None:
+    """True if the condition always holds, False if it never does, None if neither is known.
+
+    ranges  what values the variables may take
+    facts   linear forms known to be >= 0 (see `facts_of`); each is tried alone
+    """
+    simple = simplify(condition, ranges)
+    if simple == TRUE:
+        return True
+    if simple == FALSE:
+        return False
+    verdicts = [_prove_one(part, ranges, facts) for part in conjuncts(simple)]
+    if all(verdict is True for verdict in verdicts):
+        return True
+    if any(verdict is False for verdict in verdicts):
+        return False
+    return None
+
+
+def _prove_one(condition: Expr, ranges: Ranges, facts: Sequence[Linear]) -> bool | None:
+    forms = at_least_zero(condition, ranges)
+    if forms is None:
+        return None
+    if all(is_nonnegative(form, ranges, facts) for form in forms):
+        return True
+    if any(is_nonnegative(form.times(-1).shifted(-1), ranges, facts) for form in forms):
+        return False
+    return None
+
+
+def at_least_zero(condition: Expr, ranges: Ranges = NO_RANGES) -> tuple[Linear, ...] | None:
+    """The forms that are all >= 0 exactly where a comparison of indices holds; None for others."""
+    match condition:
+        case Binary("<" | "<=" | "==" as op, a, b) if a.dtype == INDEX:
+            simplifier = Simplifier(ranges)
+            difference = simplifier.linear(b).minus(simplifier.linear(a))
+            if op == "<":
+                return (difference.shifted(-1),)
+            if op == "<=":
+                return (difference,)
+            return (difference, difference.times(-1))
+    return None
+
+
+def is_nonnegative(form: Linear, ranges: Ranges, facts: Sequence[Linear] = ()) -> bool:
+    """Whether the form is known to be >= 0, by its interval or by one of the facts."""
+    if form.interval(ranges).lo >= 0:
+        return True
+    return any(form.minus(fact).interval(ranges).lo >= 0 for fact in facts)
+
+
+def facts_of(conditions: Iterable[Expr], ranges: Ranges = NO_RANGES) -> tuple[Linear, ...]:
+    """What comparisons that hold say, as forms that are >= 0."""
+    found: list[Linear] = []
+    for condition in conditions:
+        for part in conjuncts(condition):
+            found.extend(at_least_zero(part, ranges) or ())
+    return tuple(found)

@@ -1,0 +1,309 @@
+"""From tensor expressions to the plain loop nest: one loop for each axis, one block for each stage.
+
+The nest is the definition of the program; schedules rewrite it. Stages come in an order in which
+each tensor is computed before it is read. Every access is checked to be in bounds: an index that
+can be proven to leave its buffer is refused here, one that cannot be decided (it depends on data,
+or on a condition) is left to the interpreter and to the check that code generation emits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from minitensor.arith import EVERYTHING, Ranges, extent_range, interval_of, simplify
+from minitensor.errors import ArgumentError, LoweringError, unexpected
+from minitensor.ir import (
+    FALSE,
+    INDEX,
+    TRUE,
+    Block,
+    Buffer,
+    Cast,
+    Expr,
+    For,
+    Iter,
+    IterKind,
+    Load,
+    Program,
+    Reduce,
+    Select,
+    Stmt,
+    Store,
+    Var,
+    children,
+    loads,
+    make_room,
+    print_name,
+    rewrite,
+    sequence,
+    verify,
+)
+from minitensor.lang.scalar import describe
+from minitensor.lang.tensor import Axis, Stage, Tensor, checked_name
+
+INDEX_LIMIT: Final = 1 << 62
+"""Index arithmetic must stay below this, so that 64-bit integers hold it."""
+
+
+def lower(tensors: Sequence[Tensor], name: str = "main") -> Program:
+    """The program that computes every non-placeholder in `tensors` from the placeholders in it.
+
+    tensors  inputs and outputs in call order; other tensors that are needed become temporaries
+    name     the name of the program
+
+    Raises LoweringError for a placeholder that is needed but not listed, a tensor listed twice,
+    nothing to compute, or an access that is out of bounds.
+    """
+    given = _checked_tensors(tensors)
+    program_name = checked_name(name, "main")
+    stages = _stages_in_order(given)
+    names = _Names(given, stages)
+    body: list[Stmt] = []
+    for tensor in stages:
+        stage = tensor.stage
+        assert stage is not None
+        _check_bounds(tensor, stage)
+        body.extend(_Nest(tensor, stage, names).build())
+    outputs = {id(t) for t in given}
+    computed = [t for first in stages for t in first.siblings]
+    program = Program(
+        program_name,
+        tuple(Buffer(names.buffer[id(t)], t.shape, t.dtype) for t in given),
+        tuple(
+            Buffer(names.buffer[id(t)], t.shape, t.dtype) for t in computed if id(t) not in outputs
+        ),
+        sequence(*body),
+    )
+    verify(program)
+    return program
+
+
+def _checked_tensors(tensors: object) -> tuple[Tensor, ...]:
+    if isinstance(tensors, Tensor):
+        tensors = (tensors,)
+    if not isinstance(tensors, Sequence) or isinstance(tensors, str):
+        raise unexpected("a list of tensors", "tensors", tensors)
+    for tensor in tensors:
+        if isinstance(tensor, (tuple, list)):
+            raise ArgumentError(
+                "expected tensors, but got a tuple of them (a reduction of several values gives "
+                "one tensor for each): list them one by one"
+            )
+        if not isinstance(tensor, Tensor):
+            raise unexpected("tensors", "tensors", tensor)
+    given = tuple(tensors)
+    for tensor in given:
+        if sum(other is tensor for other in given) > 1:
+            raise LoweringError(f"{print_name(tensor.name)} is listed twice among the tensors")
+    if all(tensor.stage is None for tensor in given):
+        raise LoweringError("nothing to compute: every tensor listed is a placeholder")
+    return given
+
+
+def _stages_in_order(given: tuple[Tensor, ...]) -> list[Tensor]:
+    """One tensor for each stage that is needed, producers first; iterative, for long chains."""
+    listed = {id(t) for t in given}
+    done: set[int] = set()
+    order: list[Tensor] = []
+    for output in given:
+        stack: list[tuple[Tensor, bool]] = [(output, False)]
+        while stack:
+            tensor, expanded = stack.pop()
+            if id(tensor) in done:
+                continue
+            if tensor.stage is None:
+                done.add(id(tensor))
+                if id(tensor) not in listed:
+                    raise LoweringError(
+                        f"the placeholder {print_name(tensor.name)} is needed, "
+                        "but is not among the tensors given to lower"
+                    )
+                continue
+            if expanded:
+                order.append(tensor.siblings[0])
+                done.update(id(t) for t in tensor.siblings)
+                continue
+            stack.append((tensor, True))
+            inputs = [t for t in _read_tensors(tensor.stage) if t is not tensor]
+            stack.extend((t, False) for t in reversed(inputs))
+    return order
+
+
+def _read_tensors(stage: Stage) -> list[Tensor]:
+    found: dict[int, Tensor] = {}
+    for value in stage.values + ((stage.init,) if stage.init is not None else ()):
+        for load in loads(value):
+            tensor = load.buffer.tensor  # type: ignore[attr-defined]
+            found[id(tensor)] = tensor
+    return list(found.values())
+
+
+class _Names:
+    """Unique names for buffers, blocks and loops, as close as possible to what the user wrote."""
+
+    def __init__(self, given: tuple[Tensor, ...], stages: list[Tensor]) -> None:
+        self.buffer: dict[int, str] = {}
+        self.taken: set[str] = set()
+        self.loops: set[str] = {"root"}
+        every = [*given, *(t for first in stages for t in first.siblings)]
+        for tensor in every:
+            if id(tensor) not in self.buffer:
+                self.buffer[id(tensor)] = fresh_name(tensor.name, self.taken)
+
+    def loop(self, label: str) -> str:
+        return fresh_name(label, self.loops, also=self.taken)
+
+
+def fresh_name(label: str, taken: set[str], also: set[str] | frozenset[str] = frozenset()) -> str:
+    """`label`, or label2, label3, … (label_2 after a digit), whichever is free; marks it taken."""
+    name, number = label, 2
+    separator = "_" if label[-1:].isdigit() else ""
+    while name in taken or name in also:
+        name = f"{label}{separator}{number}"
+        number += 1
+    taken.add(name)
+    return name
+
+
+class _Nest:
+    """The loop nest of one stage."""
+
+    def __init__(self, tensor: Tensor, stage: Stage, names: _Names) -> None:
+        self.stage, self.names = stage, names
+        self.tensors = tensor.siblings
+        self.buffers = tuple(names.buffer[id(t)] for t in tensor.siblings)
+        self.block = self.buffers[0]
+        labels: set[str] = set()
+        self.iters: dict[str, str] = {
+            axis.var: fresh_name(axis.var.label, labels) for axis in stage.axes + stage.reduced
+        }
+
+    def build(self) -> list[Stmt]:
+        stage = self.stage
+        target = tuple(Var(self.iters[axis.var]) for axis in stage.axes)
+        values = tuple(self.rename(v) for v in stage.values)
+        domain = stage.axes + stage.reduced
+        empty = any(axis.extent == 0 for axis in stage.reduced)
+        if stage.reducer is not None:
+            reducer = stage.reducer
+            init = sequence(*[Store(b, target, e) for b, e in zip(self.buffers, reducer.identity)])
+            if empty:
+                return [self.nest(self.block, stage.axes, init, None)]
+            return [
+                self.nest(self.block, domain, Reduce(reducer, self.buffers, target, values), init)
+            ]
+        body = Store(self.block, target, values[0])
+        if stage.init is None:
+            return [self.nest(self.block, domain, body, None)]
+        init = Store(self.block, target, self.rename(stage.init))
+        if empty:
+            return [self.nest(self.block, stage.axes, init, None)]
+        if any(axis.kind is IterKind.ORDERED for axis in stage.axes):
+            free = tuple(Axis(a.var, a.extent) for a in stage.axes)
+            name = fresh_name(f"{self.block}_init", self.names.taken)
+            return [self.nest(name, free, init, None), self.nest(self.block, domain, body, None)]
+        return [self.nest(self.block, domain, body, init)]
+
+    def nest(self, name: str, domain: tuple[Axis, ...], body: Stmt, init: Stmt | None) -> Stmt:
+        loops = [self.names.loop(axis.var.label) for axis in domain]
+        iters = tuple(
+            Iter(self.iters[axis.var], axis.extent, axis.kind, Var(loop))
+            for axis, loop in zip(domain, loops)
+        )
+        stmt: Stmt = Block(name, iters, body, init)
+        for axis, loop in zip(reversed(domain), reversed(loops)):
+            stmt = For(loop, axis.extent, stmt)
+        return stmt
+
+    def rename(self, expr: Expr) -> Expr:
+        """The user's expression with the names of the program."""
+
+        def one(node: object) -> object:
+            match node:
+                case Var(name) if name in self.iters:
+                    return Var(self.iters[name], node.dtype)
+                case Load(buffer, indices, dtype):
+                    tensor = buffer.tensor  # type: ignore[attr-defined]
+                    return Load(self.names.buffer[id(tensor)], indices, dtype)
+            return node
+
+        return simplify(rewrite(expr, one))  # type: ignore[arg-type]
+
+
+# ---- bounds
+
+
+def _check_bounds(tensor: Tensor, stage: Stage) -> None:
+    """Refuse accesses that certainly leave their buffer, and index arithmetic beyond 64 bits."""
+    domain = stage.axes + stage.reduced
+    if any(axis.extent == 0 for axis in domain):
+        return
+    ranges: Ranges = {axis.var: extent_range(axis.extent) for axis in domain}
+    for value in stage.values + ((stage.init,) if stage.init is not None else ()):
+        make_room(value)
+        _check_expr(tensor, value, ranges, certain=True)
+
+
+def _check_expr(tensor: Tensor, expr: Expr, ranges: Ranges, certain: bool) -> None:
+    """`certain`: whether the expression is evaluated for every point of the domain."""
+    if isinstance(expr, Select) and expr.lazy:
+        _check_expr(tensor, expr.condition, ranges, certain)
+        condition = simplify(expr.condition, ranges)
+        if condition != FALSE:
+            _check_expr(tensor, expr.a, ranges, certain and condition == TRUE)
+        if condition != TRUE:
+            _check_expr(tensor, expr.b, ranges, certain and condition == FALSE)
+        return
+    if isinstance(expr, Load):
+        for axis, index in enumerate(expr.indices):
+            _check_index(tensor, expr, axis, index, ranges, certain)
+    if expr.dtype == INDEX:
+        interval = interval_of(expr, ranges)
+        known = EVERYTHING if _depends_on_data(expr) else interval
+        if known != EVERYTHING and not known.within(-INDEX_LIMIT, INDEX_LIMIT):
+            raise LoweringError(
+                f"{print_name(tensor.name)}: the index expression {describe(expr)} reaches "
+                f"{int(max(-interval.lo, interval.hi))}, which 64-bit integers cannot hold"
+            )
+    for child in children(expr):
+        _check_expr(tensor, child, ranges, certain)  # type: ignore[arg-type]
+
+
+def _check_index(
+    tensor: Tensor,
+    load: Load,
+    axis: int,
+    index: Expr,
+    ranges: Ranges,
+    certain: bool,
+) -> None:
+    read: Tensor = load.buffer.tensor  # type: ignore[attr-defined]
+    extent = read.shape[axis]
+    interval = interval_of(simplify(index, ranges), ranges)
+    if certain and not interval.within(0, extent - 1) and _is_exact(index):
+        low, high = (int(b) if not math.isinf(b) else b for b in interval)
+        raise LoweringError(
+            f"{print_name(tensor.name)}: {describe(load)} is out of bounds: index {axis} goes from "
+            f"{low} to {high}, but axis {axis} of {print_name(read.name)} has extent {extent}. "
+            "Pad with mt.if_then_else, or make the domain smaller"
+        )
+
+
+def _is_exact(index: Expr) -> bool:
+    """Whether the interval of the index is exact: every variable in it occurs once, no data."""
+    seen: list[str] = []
+    stack: list[Expr] = [index]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (Load, Select, Cast)):
+            return False
+        if isinstance(node, Var):
+            seen.append(node.name)
+        stack.extend(children(node))  # type: ignore[arg-type]
+    return len(seen) == len(set(seen))
+
+
+def _depends_on_data(expr: Expr) -> bool:
+    return any(isinstance(c, Cast) for c in [expr, *children(expr)])

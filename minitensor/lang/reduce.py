@@ -1,0 +1,257 @@
+"""Reductions: the ones everybody needs, and `comm_reducer` for your own.
+
+`sum_`, `max_`, `min_`, `all_`, `any_` are `mt.sum` and so on; here they would hide the built-ins.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import numbers
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from minitensor.errors import ArgumentError, unexpected
+from minitensor.ir import (
+    BOOL,
+    INT64,
+    Binary,
+    BinaryOp,
+    Const,
+    DType,
+    Expr,
+    Reducer,
+    Select,
+    Unary,
+    Var,
+    const,
+    evaluate,
+    free_vars,
+    loads,
+)
+from minitensor.lang.scalar import Scalar, converted, is_number, operand
+from minitensor.lang.tensor import Reduction, as_bool, checked_axes, make_reduction, source
+
+
+def _simple(name: str, op: BinaryOp, dtype: DType, identity: float) -> Reducer:
+    x, y = Var("x", dtype), Var("y", dtype)
+    return Reducer(name, (x,), (y,), (Binary(op, x, y),), (const(identity, dtype),))
+
+
+def lowest(dtype: DType) -> float:
+    """The identity of max: -inf, or the least integer."""
+    return -math.inf if dtype.is_float else dtype.min_value
+
+
+def highest(dtype: DType) -> float:
+    """The identity of min: inf, or the greatest integer."""
+    return math.inf if dtype.is_float else dtype.max_value
+
+
+def _number(expr: object) -> Expr:
+    """A source for arithmetic: bool counts as int64, as in numpy."""
+    node = source(expr)
+    return converted(node, INT64) if node.dtype == BOOL else node
+
+
+def sum_(expr: Any, axis: Any) -> Reduction:
+    """The sum over one reduction axis or several, in the type of `expr` (bool: int64)."""
+    node = _number(expr)
+    return make_reduction(_simple("sum", "+", node.dtype, 0), [node], axis)
+
+
+def prod(expr: Any, axis: Any) -> Reduction:
+    """The product over one reduction axis or several, in the type of `expr` (bool: int64)."""
+    node = _number(expr)
+    return make_reduction(_simple("prod", "*", node.dtype, 1), [node], axis)
+
+
+def max_(expr: Any, axis: Any) -> Reduction:
+    """The maximum; NaN if there is one; over nothing -inf, or the least integer of the type."""
+    node = _number(expr)
+    return make_reduction(_simple("max", "max", node.dtype, lowest(node.dtype)), [node], axis)
+
+
+def min_(expr: Any, axis: Any) -> Reduction:
+    """The minimum; NaN if there is one; over nothing inf, or the greatest integer of the type."""
+    node = _number(expr)
+    return make_reduction(_simple("min", "min", node.dtype, highest(node.dtype)), [node], axis)
+
+
+def all_(expr: Any, axis: Any) -> Reduction:
+    """Whether all are true (numbers: not 0)."""
+    return make_reduction(_simple("all", "and", BOOL, True), [as_bool(source(expr))], axis)
+
+
+def any_(expr: Any, axis: Any) -> Reduction:
+    """Whether one is true (numbers: not 0)."""
+    return make_reduction(_simple("any", "or", BOOL, False), [as_bool(source(expr))], axis)
+
+
+def argmax(expr: Any, axis: Any) -> Reduction:
+    """The position of the maximum: the first, and the first NaN if there is one, as numpy.argmax.
+
+    int64; over several axes the position in row-major order. Over nothing: the greatest int64.
+    """
+    return _arg_extremum("argmax", "<", expr, axis)
+
+
+def argmin(expr: Any, axis: Any) -> Reduction:
+    """The position of the minimum: the first, and the first NaN if there is one, as numpy.argmin.
+
+    int64; over several axes the position in row-major order. Over nothing: the greatest int64.
+    """
+    return _arg_extremum("argmin", ">", expr, axis)
+
+
+def _arg_extremum(name: str, worse: str, expr: object, axis: object) -> Reduction:
+    node = _number(expr)
+    dtype = node.dtype
+    position: Expr = Const(0)
+    for a in checked_axes(axis, "axis"):
+        position = position * a.extent + Var(a.var)
+    old = (Var("i", INT64), Var("x", dtype))
+    new = (Var("j", INT64), Var("y", dtype))
+    (i, x), (j, y) = old, new
+    better = Binary("<", y, x) if worse == "<" else Binary("<", x, y)
+    level = Binary("==", x, y)
+    if dtype.is_float:
+        x_nan, y_nan = Binary("!=", x, x), Binary("!=", y, y)
+        better = Binary("or", better, Binary("and", x_nan, Unary("not", y_nan)))
+        level = Binary("or", level, Binary("and", x_nan, y_nan))
+    keep = Binary("or", better, Binary("and", level, Binary("<", i, j)))
+    worst = lowest(dtype) if worse == "<" else highest(dtype)
+    reducer = Reducer(
+        name,
+        old,
+        new,
+        (Select(keep, i, j), Select(keep, x, y)),
+        (const(INT64.max_value, INT64), const(worst, dtype)),
+    )
+    return make_reduction(reducer, [converted(position, INT64), node], axis, only=0)
+
+
+# ---- reducers of the user's own
+
+_SAMPLES: Final = (0, 1, 2, 3, -1, -2, 5)
+
+
+def comm_reducer(
+    combine: Callable[..., Any], identity: Any, name: str = "reducer"
+) -> Callable[..., Reduction]:
+    """A reduction of your own: `r = mt.comm_reducer(lambda x, y: ..., identity)`.
+
+    combine   of two symbolic values, or of two tuples of them; returns a value or tuple like them.
+              Must be associative and commutative: schedules change the order.
+    identity  a number (or tuple), or a function of the dtypes that returns it, such that
+              combining it with any value gives that value
+    name      what the printed program calls it
+
+    Returns a function `r(expr, axis=k)`, with a tuple of expressions for tuples; `mt.compute` then
+    gives one tensor for each. Raises ArgumentError if the identity is none, or if a reducer of
+    single values turns out not to be commutative or associative on small numbers.
+    """
+    if not callable(combine):
+        raise unexpected("a function of two values", "combine", combine)
+    if not isinstance(name, str) or not name:
+        raise unexpected("a name", "name", name)
+
+    def reduce(expr: Any, axis: Any) -> Reduction:
+        several = isinstance(expr, (tuple, list))
+        nodes = [source(e) for e in (expr if several else (expr,))]
+        reducer = _trace(combine, identity, name, [n.dtype for n in nodes], several)
+        return make_reduction(reducer, nodes, axis)
+
+    return reduce
+
+
+def _trace(
+    combine: Callable[..., Any], identity: Any, name: str, dtypes: list[DType], several: bool
+) -> Reducer:
+    """The reducer for operands of these types."""
+    old = tuple(Var(f"x{n}" if several else "x", d) for n, d in enumerate(dtypes))
+    new = tuple(Var(f"y{n}" if several else "y", d) for n, d in enumerate(dtypes))
+    x, y = [tuple(Scalar(v) for v in side) for side in (old, new)]
+    result = combine(x, y) if several else combine(x[0], y[0])
+    start = identity(*dtypes) if callable(identity) else identity
+    results = _as_tuple(result, len(dtypes), "combine", several)
+    starts = _as_tuple(start, len(dtypes), "identity", several)
+    known = {v.name for v in old + new}
+    nodes = []
+    for value, dtype in zip(results, dtypes):
+        if not isinstance(value, Scalar) and not is_number(value):
+            raise unexpected("a symbolic value", "combine(x, y)", value)
+        node = operand(value, dtype)
+        if node.dtype != dtype:
+            raise ArgumentError(
+                f"combine of {name} gives {node.dtype} for {dtype}; convert with .astype"
+            )
+        if loads(node) or not known.issuperset(free_vars(node)):
+            raise ArgumentError(f"combine of {name} uses something other than its two arguments")
+        nodes.append(node)
+    for value in starts:
+        if not isinstance(value, (numbers.Real, np.bool_)):
+            raise unexpected("a number", "identity", value)
+    identities = tuple(const(float(s) if d.is_float else int(s), d) for s, d in zip(starts, dtypes))
+    reducer = Reducer(name, old, new, tuple(nodes), identities)
+    _check_laws(reducer)
+    return reducer
+
+
+def _as_tuple(value: Any, count: int, name: str, several: bool) -> Sequence[Any]:
+    values = value if several and isinstance(value, (tuple, list)) else (value,)
+    if len(values) != count:
+        raise unexpected(f"{count} values", name, value)
+    return values
+
+
+def _check_laws(reducer: Reducer) -> None:
+    """Refuse a reducer whose laws fail on small numbers."""
+    names = [v.name for v in reducer.lhs + reducer.rhs]
+    dtypes = [v.dtype for v in reducer.lhs]
+
+    def combined(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
+        values = dict(zip(names, (*a, *b)))
+        return tuple(evaluate(result, values) for result in reducer.results)
+
+    def held(value: float, dtype: DType) -> Any:
+        return evaluate(const(value, dtype), {})
+
+    neutral = tuple(held(c.value, c.dtype) for c in reducer.identity)
+    samples = [tuple(held(v, d) for d in dtypes) for v in _SAMPLES]
+    for a in samples:
+        for left, right in ((neutral, a), (a, neutral)):
+            if not _same(combined(left, right), a):
+                raise ArgumentError(
+                    f"the identity of {reducer.name} is none: combining {_text(left)} with "
+                    f"{_text(right)} gives {_text(combined(left, right))}"
+                )
+    if len(dtypes) > 1:
+        return
+    for a, b in itertools.combinations(samples, 2):
+        if not _same(combined(a, b), combined(b, a)):
+            raise ArgumentError(
+                f"{reducer.name} is not commutative: ({_text(a)}, {_text(b)}) gives "
+                f"{_text(combined(a, b))}, the other way round {_text(combined(b, a))}"
+            )
+    for a, b, c in itertools.combinations(samples[:5], 3):
+        left, right = combined(combined(a, b), c), combined(a, combined(b, c))
+        if not _same(left, right):
+            raise ArgumentError(
+                f"{reducer.name} is not associative: on {_text(a)}, {_text(b)}, {_text(c)} it "
+                f"gives {_text(left)} or {_text(right)}; mt.update is for what must run in order"
+            )
+
+
+def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    return all(
+        bool(x == y) or bool(np.isclose(float(x), float(y), rtol=1e-2, equal_nan=True))
+        for x, y in zip(a, b)
+    )
+
+
+def _text(values: tuple[Any, ...]) -> str:
+    text = ", ".join(str(v) for v in values)
+    return text if len(values) == 1 else f"({text})"

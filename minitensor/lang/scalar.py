@@ -1,0 +1,401 @@
+"""Symbolic scalars: what a user computes with inside `compute`.
+
+A `Scalar` wraps an IR expression and gives it Python's operators and numpy's habits. Types are
+promoted by category, as in PyTorch: bool < integer < float, a Python number takes the type of the
+other operand, within a category the wider type wins. Loop indices count as int64 when mixed with
+data. Nothing is computed here; every operation builds a node.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from minitensor.errors import ArgumentError, unexpected
+from minitensor.ir import (
+    BOOL,
+    FLOAT32,
+    INDEX,
+    INT64,
+    USER_DTYPES,
+    Binary,
+    BinaryOp,
+    Call,
+    Cast,
+    Const,
+    DType,
+    Expr,
+    Select,
+    Unary,
+    Var,
+    arithmetic,
+    const,
+    print_expr,
+    rewrite,
+)
+
+_SYMBOLIC: Final = (
+    "it is symbolic: its value is known only when the kernel runs. "
+    "Use mt.if_then_else or mt.select instead of `if`, and mt.logical_and / or / not "
+    "instead of `and` / `or` / `not` and of chained comparisons"
+)
+
+
+class Label(str):
+    """A variable's name, unique in the process, that remembers what the user called it."""
+
+    label: str
+    counter = 0
+
+    @classmethod
+    def fresh(cls, label: str) -> Label:
+        """A name that no other variable has."""
+        cls.counter += 1
+        name = cls(f"{label}#{cls.counter}")
+        name.label = label
+        return name
+
+
+class Scalar:
+    """One symbolic value, with the arithmetic of Python and the types of numpy."""
+
+    __slots__ = ("node",)
+    __array_ufunc__ = None  # so that numpy scalars leave the operators to us
+
+    def __init__(self, node: Expr) -> None:
+        self.node = node
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the value; "index" for what is computed from loop indices alone."""
+        return self.node.dtype
+
+    def astype(self, dtype: str) -> Scalar:
+        """The value converted: truncated to an integer (wrapping), rounded to a float."""
+        return Scalar(converted(self.node, DType.of(dtype)))
+
+    def __repr__(self) -> str:
+        return describe(self.node)
+
+    def __bool__(self) -> NoReturn:
+        raise ArgumentError(f"{describe(self.node)} has no truth value: {_SYMBOLIC}")
+
+    __hash__ = object.__hash__
+
+    def __add__(self, other: Any) -> Scalar:
+        return binary("+", self, other)
+
+    def __radd__(self, other: Any) -> Scalar:
+        return binary("+", other, self)
+
+    def __sub__(self, other: Any) -> Scalar:
+        return binary("-", self, other)
+
+    def __rsub__(self, other: Any) -> Scalar:
+        return binary("-", other, self)
+
+    def __mul__(self, other: Any) -> Scalar:
+        return binary("*", self, other)
+
+    def __rmul__(self, other: Any) -> Scalar:
+        return binary("*", other, self)
+
+    def __truediv__(self, other: Any) -> Scalar:
+        return binary("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Scalar:
+        return binary("/", other, self)
+
+    def __floordiv__(self, other: Any) -> Scalar:
+        return binary("//", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Scalar:
+        return binary("//", other, self)
+
+    def __mod__(self, other: Any) -> Scalar:
+        return binary("%", self, other)
+
+    def __rmod__(self, other: Any) -> Scalar:
+        return binary("%", other, self)
+
+    def __pow__(self, other: Any) -> Scalar:
+        return power(self, other)
+
+    def __rpow__(self, other: Any) -> Scalar:
+        return power(other, self)
+
+    def __neg__(self) -> Scalar:
+        if self.dtype.kind == "bool":
+            raise ArgumentError(f"expected a number to negate, but got the bool {self!r}")
+        return Scalar(Unary("-", self.node))
+
+    def __abs__(self) -> Scalar:
+        return abs_(self)
+
+    def __lt__(self, other: Any) -> Scalar:
+        return binary("<", self, other)
+
+    def __le__(self, other: Any) -> Scalar:
+        return binary("<=", self, other)
+
+    def __gt__(self, other: Any) -> Scalar:
+        return binary("<", other, self)
+
+    def __ge__(self, other: Any) -> Scalar:
+        return binary("<=", other, self)
+
+    def __eq__(self, other: object) -> Scalar:  # type: ignore[override]
+        return binary("==", self, other)
+
+    def __ne__(self, other: object) -> Scalar:  # type: ignore[override]
+        return binary("!=", self, other)
+
+    def __and__(self, other: Any) -> Scalar:
+        return logical_and(_condition("&", self), _condition("&", other))
+
+    def __or__(self, other: Any) -> Scalar:
+        return logical_or(_condition("|", self), _condition("|", other))
+
+    def __invert__(self) -> Scalar:
+        return logical_not(_condition("~", self))
+
+    def __iter__(self) -> NoReturn:
+        raise ArgumentError(f"{self!r} is one value and cannot be iterated over")
+
+
+def var(name: str, dtype: str = "index") -> Scalar:
+    """A free variable, for writing expressions outside of `compute` (see `mt.simplify`)."""
+    if not isinstance(name, str) or not name:
+        raise unexpected("a name", "name", name)
+    return Scalar(Var(name, INDEX if dtype == "index" else DType.of(dtype)))
+
+
+def describe(node: Expr) -> str:
+    """An expression as text, with the names that the user gave."""
+
+    def rename(n: Any) -> Any:
+        if isinstance(n, Var):
+            return Var(getattr(n.name, "label", n.name), n.dtype)
+        return n
+
+    return print_expr(rewrite(node, rename))
+
+
+# ---- operands and their types
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a plain number (numpy's scalars included)."""
+    return isinstance(value, numbers.Real) or type(value).__name__ == "bool_"
+
+
+def operand(value: object, other: DType | None = None) -> Expr:
+    """A Scalar's node, or a number as a constant that suits an operand of type `other`."""
+    if isinstance(value, Scalar):
+        return value.node
+    if not is_number(value):
+        raise unexpected("a number or a symbolic value", "operand", value)
+    if isinstance(value, bool) or type(value).__name__ == "bool_":
+        return const(bool(value), BOOL)
+    if isinstance(value, numbers.Integral):
+        number = int(value)
+        if other is None or other.kind == "index":
+            dtype = INDEX
+        elif other.kind == "bool":
+            dtype = INT64
+        else:
+            dtype = other
+        if dtype.is_integer and not dtype.min_value <= number <= dtype.max_value:
+            raise ArgumentError(f"the number {number} does not fit {dtype}; convert with .astype")
+        return const(number, dtype)
+    assert isinstance(value, numbers.Real)
+    return const(float(value), other if other is not None and other.is_float else FLOAT32)
+
+
+def operands(a: object, b: object) -> tuple[Expr, Expr]:
+    """Two operands brought to their common type."""
+    x = operand(a, b.dtype if isinstance(b, Scalar) else None)
+    y = operand(b, a.dtype if isinstance(a, Scalar) else None)
+    common = promote(x.dtype, y.dtype)
+    return converted(x, common), converted(y, common)
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The common type of two operands."""
+    if a == b:
+        return a
+    if a.is_float or b.is_float:
+        if a.is_float and b.is_float:
+            if a.bits == b.bits:  # float16 with bfloat16
+                return FLOAT32
+            return a if a.bits > b.bits else b
+        return a if a.is_float else b
+    if a.kind == "bool" or b.kind == "bool":
+        other = b if a.kind == "bool" else a
+        return INT64 if other.kind == "index" else other
+    return _common_integer(INT64 if a.kind == "index" else a, INT64 if b.kind == "index" else b)
+
+
+def _common_integer(a: DType, b: DType) -> DType:
+    if a.kind == b.kind:
+        return a if a.bits >= b.bits else b
+    signed, unsigned = (a, b) if a.kind == "int" else (b, a)
+    bits = max(signed.bits, 2 * unsigned.bits)
+    if bits > 64:
+        raise ArgumentError(f"{a} and {b} have no common integer type; convert one with .astype")
+    return USER_DTYPES[f"int{bits}"]
+
+
+def converted(node: Expr, dtype: DType) -> Expr:
+    """The node as `dtype`: itself if it is that already, constants converted at once."""
+    if node.dtype == dtype:
+        return node
+    if isinstance(node, Const) and not node.dtype.is_float:
+        return const(node.value, dtype)
+    if isinstance(node, Const) and dtype.is_float and dtype.bits >= node.dtype.bits:
+        return const(node.value, dtype)
+    if dtype.kind == "bool":
+        return Binary("!=", node, const(0, node.dtype))
+    return Cast(dtype, node)
+
+
+def binary(op: BinaryOp, a: object, b: object) -> Scalar:
+    """`a op b`, after promotion."""
+    x, y = operands(a, b)
+    kind = x.dtype.kind
+    if op in ("==", "!=", "<", "<="):
+        return Scalar(Binary(op, x, y))
+    if op in ("min", "max"):
+        if kind == "bool":
+            op = "and" if op == "min" else "or"
+        return Scalar(Binary(op, x, y))
+    if kind == "bool":
+        x, y = converted(x, INT64), converted(y, INT64)
+    if op in ("//", "%"):
+        if not x.dtype.is_integer:
+            raise ArgumentError(
+                f"{op} is for integers, but got {x.dtype}; write mt.floor(a / b) for floats"
+            )
+        if isinstance(y, Const) and y.value == 0:
+            raise ArgumentError(f"{describe(x)} {op} 0 divides by zero")
+    if op == "/" and not x.dtype.is_float:
+        x, y = converted(x, FLOAT32), converted(y, FLOAT32)
+    if x.dtype == INDEX:
+        return Scalar(arithmetic(op, x, y))
+    return Scalar(Binary(op, x, y))
+
+
+def _condition(op: str, value: Any) -> Any:
+    if isinstance(value, Scalar) and value.dtype != BOOL:
+        raise ArgumentError(f"{op} is for conditions, but got {value!r} of type {value.dtype}")
+    return value
+
+
+def condition(value: object) -> Expr:
+    """A value as a condition: a number is true if it is not 0."""
+    return converted(operand(value), BOOL)
+
+
+# ---- functions, under the names that users call
+
+
+def logical_and(a: object, b: object, *more: object) -> Scalar:
+    """Whether all hold. Every operand is evaluated; numbers count as true if they are not 0."""
+    return _join("and", a, b, *more)
+
+
+def logical_or(a: object, b: object, *more: object) -> Scalar:
+    """Whether one holds. Every operand is evaluated; numbers count as true if they are not 0."""
+    return _join("or", a, b, *more)
+
+
+def _join(op: BinaryOp, first: object, *others: object) -> Scalar:
+    result = condition(first)
+    for value in others:
+        result = Binary(op, result, condition(value))
+    return Scalar(result)
+
+
+def logical_not(a: object) -> Scalar:
+    """Whether `a` does not hold."""
+    return Scalar(Unary("not", condition(a)))
+
+
+def select(cond: object, a: object, b: object) -> Scalar:
+    """`a` where the condition holds, else `b`. Both are evaluated, so both must be in bounds."""
+    x, y = operands(a, b)
+    return Scalar(Select(condition(cond), x, y))
+
+
+def if_then_else(cond: object, a: object, b: object) -> Scalar:
+    """`a` where the condition holds, else `b`; only that side is evaluated. For padding."""
+    x, y = operands(a, b)
+    return Scalar(Select(condition(cond), x, y, lazy=True))
+
+
+def minimum(a: object, b: object) -> Scalar:
+    """The smaller one; NaN if either is NaN, as numpy.minimum."""
+    return binary("min", a, b)
+
+
+def maximum(a: object, b: object) -> Scalar:
+    """The larger one; NaN if either is NaN, as numpy.maximum."""
+    return binary("max", a, b)
+
+
+def _float_function(
+    name: str, doc: str, keeps_integers: bool = False
+) -> Callable[[object], Scalar]:
+    def function(x: object) -> Scalar:
+        node = operand(x, FLOAT32)
+        if keeps_integers and node.dtype.is_integer:
+            return Scalar(node)
+        if not node.dtype.is_float:
+            node = converted(node, FLOAT32)
+        return Scalar(Call(name, (node,), node.dtype))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+exp = _float_function("exp", "e to the power x. Integers are converted to float32.")
+log = _float_function("log", "The natural logarithm. Integers are converted to float32.")
+sqrt = _float_function("sqrt", "The square root. Integers are converted to float32.")
+rsqrt = _float_function("rsqrt", "1 / sqrt(x). Integers are converted to float32.")
+tanh = _float_function("tanh", "The hyperbolic tangent. Integers are converted to float32.")
+sigmoid = _float_function("sigmoid", "1 / (1 + exp(-x)). Integers are converted to float32.")
+erf = _float_function("erf", "The error function. Integers are converted to float32.")
+floor = _float_function("floor", "The greatest integer not above x, as x's type.", True)
+ceil = _float_function("ceil", "The least integer not below x, as x's type.", True)
+round_ = _float_function(
+    "round", "The nearest integer, ties to even as in Python and numpy, as x's type.", True
+)
+
+
+def abs_(x: object) -> Scalar:
+    """The absolute value (of the least integer of a type: itself, as it wraps)."""
+    node = operand(x, FLOAT32)
+    if node.dtype.kind == "bool":
+        raise unexpected("a number", "x", x)
+    if node.dtype.kind == "uint":
+        return Scalar(node)
+    if node.dtype == INDEX:
+        return Scalar(Binary("max", node, Unary("-", node)))
+    return Scalar(Call("abs", (node,), node.dtype))
+
+
+def power(a: object, b: object) -> Scalar:
+    """`a` to the power `b`, in floats. A small integer power of an integer is multiplied out."""
+    if isinstance(b, numbers.Integral) and isinstance(a, Scalar) and not isinstance(b, bool):
+        exponent = int(b)
+        if a.dtype.is_integer and 1 <= exponent <= 8:
+            result = a
+            for _ in range(exponent - 1):
+                result = result * a
+            return result
+    x, y = operands(a, b)
+    if not x.dtype.is_float:
+        x, y = converted(x, FLOAT32), converted(y, FLOAT32)
+    return Scalar(Call("power", (x, y), x.dtype))

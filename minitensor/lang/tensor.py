@@ -1,0 +1,403 @@
+"""Tensors: what a program reads and what it computes, one element at a time.
+
+A `Tensor` is either a placeholder or a *stage*: an expression for each of its elements, a
+reduction, or an ordered update. Building tensors checks what can be checked locally (types, number
+of indices, constant indices, misplaced axes); `lower` checks the rest.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import numbers
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from minitensor.errors import ArgumentError, unexpected
+from minitensor.ir import (
+    BOOL,
+    INDEX,
+    INT64,
+    Cast,
+    Const,
+    DType,
+    Expr,
+    IterKind,
+    Load,
+    Reducer,
+    Var,
+    free_vars,
+    loads,
+    make_room,
+    print_name,
+)
+from minitensor.lang.scalar import Label, Scalar, converted, describe, is_number, operand
+
+LARGEST: Final = 1 << 40
+"""The most elements a tensor may have."""
+
+
+class Reference(str):
+    """A buffer's name inside an expression, which remembers the tensor."""
+
+    tensor: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """One dimension of a stage's domain: its variable, its extent, and what it may do."""
+
+    var: Label
+    extent: int
+    kind: IterKind = IterKind.SPATIAL
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """How one or several tensors of one shape are computed.
+
+    values   one expression for each tensor
+    reducer  what combines `values` over the axes in `reduced`; None if there is no reduction
+    init     for an ordered update, what each element holds before the first step
+    """
+
+    axes: tuple[Axis, ...]
+    reduced: tuple[Axis, ...]
+    values: tuple[Expr, ...]
+    reducer: Reducer | None = None
+    init: Expr | None = None
+
+
+class Tensor:
+    """A dense array of symbolic values; `A[i, j]` is one of them.
+
+    name, shape, dtype are what the user gave; `stage` is None for a placeholder.
+    """
+
+    def __init__(self, name: str, shape: tuple[int, ...], dtype: DType) -> None:
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+        self.stage: Stage | None = None
+        self.siblings: tuple[Tensor, ...] = (self,)
+        """The tensors that the same stage computes, this one included."""
+        self.reference = Reference(Label.fresh(name))
+        self.reference.tensor = self
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"Tensor({print_name(self.name)}: {self.dtype}{list(self.shape)})"
+
+    def __getitem__(self, indices: Any) -> Scalar:
+        given = indices if isinstance(indices, tuple) else (indices,)
+        if len(given) != len(self.shape):
+            raise ArgumentError(
+                f"{print_name(self.name)} has {len(self.shape)} axes {self.shape}, "
+                f"but is indexed with {len(given)}: {print_name(self.name)}"
+                f"[{', '.join(map(repr, given))}]"
+            )
+        nodes = tuple(self._index(axis, value) for axis, value in enumerate(given))
+        return Scalar(Load(self.reference, nodes, self.dtype))
+
+    def _index(self, axis: int, value: object) -> Expr:
+        what = f"index {axis} of {print_name(self.name)}"
+        if isinstance(value, Tensor):
+            raise ArgumentError(
+                f"expected a number or a symbolic value as {what}, but got the tensor "
+                f"{print_name(value.name)}; index it: {print_name(value.name)}[...]"
+            )
+        if not isinstance(value, Scalar) and not isinstance(value, numbers.Integral):
+            raise unexpected("an integer or a symbolic integer", what.replace(" ", "_"), value)
+        node = operand(value)
+        if node.dtype.is_float or node.dtype.kind == "bool":
+            raise ArgumentError(
+                f"expected an integer as {what}, but got {describe(node)} of type {node.dtype}"
+            )
+        if isinstance(node, Const) and not 0 <= node.value < self.shape[axis]:
+            raise ArgumentError(
+                f"{what} is {node.value}, but the axis has extent {self.shape[axis]}"
+                " (indices count from 0 and do not wrap around)"
+            )
+        return node if node.dtype == INDEX else Cast(INDEX, node)
+
+    def __iter__(self) -> NoReturn:
+        raise ArgumentError(f"{self!r} cannot be iterated over; index it inside mt.compute")
+
+
+class ReduceAxis(Scalar):
+    """The variable of a reduction; may be shared by any number of tensors."""
+
+    __slots__ = ("axis", "start", "stop")
+
+    def __init__(self, start: int, stop: int, name: str) -> None:
+        self.start, self.stop = start, stop
+        self.axis = Axis(Label.fresh(name), stop - start, IterKind.REDUCE)
+        super().__init__(Var(self.axis.var) + start if start else Var(self.axis.var))
+
+
+class Reduction:
+    """What `mt.sum` and the like return: it can only be the whole of a tensor's expression."""
+
+    def __init__(
+        self,
+        reducer: Reducer,
+        values: tuple[Expr, ...],
+        axes: tuple[Axis, ...],
+        only: int | None = None,
+    ) -> None:
+        self.reducer, self.values, self.axes = reducer, values, axes
+        self.only = only
+        """Which of several results the user asked for; None for all."""
+
+    def _misplaced(self, *_: object) -> NoReturn:
+        raise ArgumentError(
+            f"a reduction ({self.reducer.name}) must be the whole expression of its tensor: give "
+            "it an mt.compute of its own and use that tensor here"
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _misplaced
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _misplaced
+    __pow__ = __rpow__ = __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _misplaced
+    __and__ = __or__ = __invert__ = __bool__ = astype = _misplaced
+
+
+# ---- arguments
+
+
+def checked_name(name: object, default: str) -> str:
+    """A name as given, or the default for None and the empty string."""
+    if name is None or name == "":
+        return default
+    if not isinstance(name, str):
+        raise unexpected("a string", "name", name)
+    return name
+
+
+def checked_shape(shape: object) -> tuple[int, ...]:
+    """A shape as a tuple of ints; one int stands for one axis."""
+    given = (shape,) if isinstance(shape, numbers.Integral) else shape
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise unexpected("a tuple of extents", "shape", shape)
+    for extent in given:
+        if isinstance(extent, bool) or not isinstance(extent, numbers.Integral) or extent < 0:
+            raise unexpected("extents that are integers >= 0", "shape", shape)
+    result = tuple(int(n) for n in given)
+    if math.prod(max(1, n) for n in result) > LARGEST:
+        raise unexpected(f"at most 2**{LARGEST.bit_length() - 1} elements", "shape", shape)
+    return result
+
+
+def _parameters(function: object, count: int, skip: int = 0) -> list[str]:
+    """The names of a function's parameters after the first `skip`, checked to be `count`."""
+    if not callable(function):
+        raise unexpected("a function of the indices", "fcompute", function)
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[skip:]
+    except (TypeError, ValueError):
+        return [f"i{n}" for n in range(count)]
+    variadic = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = sum(
+        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        for p in parameters
+    )
+    if not required <= count or (len(named) < count and not variadic):
+        raise ArgumentError(
+            f"expected a function of {count} indices (one for each axis of the shape), "
+            f"but got one of {len(named)}: ({', '.join(named)})"
+        )
+    return (named + [f"{variadic[0].name}{n}" if variadic else "" for n in range(count)])[:count]
+
+
+# ---- constructors
+
+
+def placeholder(shape: Any, dtype: str = "float32", name: str | None = None) -> Tensor:
+    """An input of the given shape (a tuple of ints; `()` for a scalar) and dtype."""
+    return Tensor(checked_name(name, "placeholder"), checked_shape(shape), DType.of(dtype))
+
+
+def reduce_axis(dom: Any, name: str | None = None) -> ReduceAxis:
+    """The variable of a reduction from dom[0] to dom[1] - 1; an int n stands for (0, n)."""
+    pair = (0, dom) if isinstance(dom, numbers.Integral) else dom
+    if (
+        not isinstance(pair, Sequence)
+        or len(pair) != 2
+        or not all(isinstance(n, numbers.Integral) and not isinstance(n, bool) for n in pair)
+        or pair[0] > pair[1]
+    ):
+        raise unexpected("an extent or a pair (start, stop) with start <= stop", "dom", dom)
+    return ReduceAxis(int(pair[0]), int(pair[1]), checked_name(name, "k"))
+
+
+def compute(shape: Any, fcompute: Callable[..., Any], name: str | None = None) -> Any:
+    """A tensor given by an expression for each of its elements.
+
+    shape     a tuple of ints, `()` for a scalar
+    fcompute  called once with one symbolic index for each axis; returns a symbolic value, a number,
+              or a reduction. Its parameter names become the names of the loops.
+    name      the name of the tensor and of its block
+
+    Returns the Tensor, or a tuple of them for a reduction of several values (see comm_reducer).
+    Raises ArgumentError for a wrong number of indices, axes used out of place, wrong types.
+    """
+    extents = checked_shape(shape)
+    labels = _parameters(fcompute, len(extents))
+    own = tuple(Axis(Label.fresh(label), n) for label, n in zip(labels, extents))
+    result = fcompute(*[Scalar(Var(axis.var)) for axis in own])
+    title = checked_name(name, "compute")
+    if isinstance(result, Reduction):
+        return _reduction(title, extents, own, result)
+    if isinstance(result, (tuple, list)):
+        raise ArgumentError(
+            f"expected one expression for each element of {print_name(title)}, but got "
+            f"{len(result)}; use one mt.compute for each"
+        )
+    value = _value(result, title)
+    _check_axes(title, (value,), own, ())
+    tensor = Tensor(title, extents, _stored_dtype(value))
+    tensor.stage = Stage(own, (), (converted(value, tensor.dtype),))
+    return tensor
+
+
+def _value(result: object, title: str) -> Expr:
+    if not isinstance(result, Scalar) and not is_number(result):
+        hint = ""
+        if isinstance(result, Tensor):
+            hint = f"; index it: {print_name(result.name)}[...]"
+        raise ArgumentError(
+            f"the function of {print_name(title)} returned {type(result).__name__}, "
+            f"which is not a symbolic value or a number{hint}"
+        )
+    return operand(result)
+
+
+def _stored_dtype(value: Expr) -> DType:
+    return INT64 if value.dtype == INDEX else value.dtype
+
+
+def _reduction(
+    title: str, extents: tuple[int, ...], own: tuple[Axis, ...], result: Reduction
+) -> Any:
+    _check_axes(title, result.values, own, result.axes)
+    names = [title] if len(result.values) == 1 else [f"{title}_{n}" for n in range(9)]
+    if result.only is not None:
+        names = [title if n == result.only else f"{title}_value" for n in range(9)]
+    tensors = tuple(Tensor(name, extents, value.dtype) for name, value in zip(names, result.values))
+    stage = Stage(own, result.axes, result.values, result.reducer)
+    for tensor in tensors:
+        tensor.stage = stage
+        tensor.siblings = tensors
+    if result.only is not None:
+        return tensors[result.only]
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+def _check_axes(
+    title: str, values: tuple[Expr, ...], own: tuple[Axis, ...], reduced: tuple[Axis, ...]
+) -> None:
+    """Every variable of the expressions is an index of this tensor or one of the reduced axes."""
+    known = {axis.var for axis in own + reduced}
+    for value in values:
+        make_room(value)
+        for name in free_vars(value):
+            if name not in known:
+                raise ArgumentError(
+                    f"{getattr(name, 'label', name)} is neither an index of {print_name(title)} "
+                    "nor a reduction axis given to its reduction: "
+                    f"{print_name(title)} = {describe(value)}"
+                )
+
+
+def update(
+    shape: Any,
+    fupdate: Callable[..., Any],
+    *,
+    axis: ReduceAxis | Sequence[ReduceAxis] = (),
+    init: Any = None,
+    dtype: str = "float32",
+    name: str | None = None,
+) -> Tensor:
+    """A tensor updated in order, for what is not a commutative reduction.
+
+        C = mt.update((N,), lambda C, i: mt.if_then_else(i > 0, C[i - 1], 0.0) + A[i])    # a scan
+        B = mt.update((N,), lambda B, i: 2 * B[i] + A[i, k], axis=k, init=0.0)           # Horner
+
+    The elements are visited in row-major order and, for each, the axes in `axis` in theirs; each
+    visit stores what `fupdate` returns. An index of the tensor is free to run in any order only if
+    every self-reference has exactly that index in that place; all others, and the axes, keep their
+    order, and the primitives that would change it are refused.
+
+    shape    a tuple of ints
+    fupdate  called with the tensor itself and one symbolic index for each axis
+    axis     reduction axes to loop over, outermost first
+    init     what elements hold before their first visit: a number, or a function of the indices
+    dtype    the type of the elements; what `fupdate` returns is converted to it
+    """
+    extents = checked_shape(shape)
+    labels = _parameters(fupdate, len(extents), skip=1)
+    title = checked_name(name, "update")
+    tensor = Tensor(title, extents, DType.of(dtype))
+    own = tuple(Axis(Label.fresh(label), n) for label, n in zip(labels, extents))
+    given = checked_axes(axis, "axis")
+    value = _value(fupdate(tensor, *[Scalar(Var(a.var)) for a in own]), title)
+    first = None
+    if init is not None:
+        start = init(*[Scalar(Var(a.var)) for a in own]) if callable(init) else init
+        first = converted(_value(start, title), tensor.dtype)
+        _check_axes(title, (first,), own, ())
+        if any(load.buffer is tensor.reference for load in loads(first)):
+            raise ArgumentError(f"the init of {print_name(title)} reads the tensor itself")
+    _check_axes(title, (value,), own, given)
+    steps = [load for load in loads(value) if load.buffer is tensor.reference]
+    ordered = tuple(Axis(a.var, a.extent, IterKind.ORDERED) for a in given)
+    kept = []
+    for position, a in enumerate(own):
+        free = all(load.indices[position] == Var(a.var) for load in steps)
+        kept.append(a if free else Axis(a.var, a.extent, IterKind.ORDERED))
+    tensor.stage = Stage(tuple(kept), ordered, (converted(value, tensor.dtype),), init=first)
+    return tensor
+
+
+# ---- reducers
+
+
+def checked_axes(axis: object, name: str) -> tuple[Axis, ...]:
+    """One reduction axis or several as a tuple."""
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    for one in given:
+        if not isinstance(one, ReduceAxis):
+            hint = " (an index of the tensor is not one)" if isinstance(one, Scalar) else ""
+            raise unexpected(f"mt.reduce_axis objects{hint}", name, axis)
+    axes = tuple(one.axis for one in given)
+    if len({a.var for a in axes}) != len(axes):
+        raise unexpected("each reduction axis once", name, axis)
+    return axes
+
+
+def make_reduction(
+    reducer: Reducer, values: Sequence[Expr], axis: object, only: int | None = None
+) -> Reduction:
+    """The reduction of the values over one axis or several."""
+    axes = checked_axes(axis, "axis")
+    if not axes:
+        raise unexpected("at least one reduction axis", "axis", axis)
+    return Reduction(reducer, tuple(values), axes, only)
+
+
+def source(expr: object, name: str = "expr") -> Expr:
+    """What is to be reduced, as a node; an index becomes int64."""
+    if isinstance(expr, (Reduction, Tensor)) or not (isinstance(expr, Scalar) or is_number(expr)):
+        raise unexpected("a symbolic value", name, expr)
+    node = operand(expr)
+    return converted(node, INT64) if node.dtype == INDEX else node
+
+
+def as_bool(node: Expr) -> Expr:
+    """A node as a condition."""
+    return converted(node, BOOL)
