@@ -58,7 +58,17 @@ def is_nonnegative(form: Linear, ranges: Ranges, facts: Sequence[Linear] = ()) -
     """Whether the form is known to be >= 0, by its interval or by one of the facts."""
     if form.interval(ranges).lo >= 0:
         return True
-    return any(form.minus(fact).interval(ranges).lo >= 0 for fact in facts)
+    return any(_follows(form, fact, ranges) for fact in facts)
+
+
+def _follows(form: Linear, fact: Linear, ranges: Ranges) -> bool:
+    """Whether form >= 0 follows from fact >= 0: for a factor m > 0, m*form - fact > -m."""
+    factors = {1}
+    for atom, coefficient in form.terms.items():
+        ratio, rest = divmod(fact.terms.get(atom, 0), coefficient)
+        if rest == 0 and ratio > 0:
+            factors.add(ratio)
+    return any(form.times(m).minus(fact).interval(ranges).lo > -m for m in factors)
 
 
 def facts_of(conditions: Iterable[Expr], ranges: Ranges = NO_RANGES) -> tuple[Linear, ...]:

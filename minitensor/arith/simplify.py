@@ -8,7 +8,7 @@ again changes nothing, and it has at most twice as many nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal
 
 from minitensor.arith.interval import Ranges
@@ -76,10 +76,22 @@ def size(expr: Expr) -> int:
 
 
 class Simplifier:
-    """Simplifies any number of expressions under the same ranges."""
+    """Simplifies any number of expressions under the same ranges.
 
-    def __init__(self, ranges: Ranges) -> None:
+    values      linear forms to take for variables, such as a block's iters: their bindings
+    keep_units  whether a variable that can have one value only is left in place; schedules do, so
+                that a loop of extent 1 drives what a longer one would
+    """
+
+    def __init__(
+        self,
+        ranges: Ranges,
+        values: Mapping[str, Linear] | None = None,
+        keep_units: bool = False,
+    ) -> None:
         self.ranges = ranges
+        self.keep_units = keep_units
+        self.values: Mapping[str, Linear] = values if values is not None else {}
 
     def expr(self, expr: Expr) -> Expr:
         """The expression, simplified."""
@@ -110,9 +122,11 @@ class Simplifier:
         match expr:
             case Const(value):
                 return constant_form(int(value))
+            case Var(name) if name in self.values:
+                return self.values[name]
             case Var(name):
                 known = self.ranges.get(name)
-                if known is not None and known.is_point:
+                if known is not None and known.is_point and not self.keep_units:
                     return constant_form(int(known.lo))
                 return Linear({expr: 1})
             case Binary("+", a, b):

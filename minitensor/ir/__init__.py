@@ -61,6 +61,7 @@ from minitensor.ir.expr import (
 from minitensor.ir.home import accessed_buffers, homes
 from minitensor.ir.interp import interpret
 from minitensor.ir.memory import Counts
+from minitensor.ir.names import fresh_name
 from minitensor.ir.numbers import from_bfloat16, numpy_dtype, to_bfloat16
 from minitensor.ir.printer import (
     Marks,
@@ -175,6 +176,7 @@ __all__ = [
     "floor_div",
     "floor_mod",
     "free_vars",
+    "fresh_name",
     "from_bfloat16",
     "homes",
     "interpret",

@@ -66,7 +66,7 @@ _PRECEDENCE: Final = {
 _NEGATION: Final = 7
 _ATOM: Final = 8
 _TIGHT: Final = frozenset(("*", "//", "%"))
-"""Operators printed without spaces inside an index."""
+"""Operators printed without spaces on indices: `i*8 + j`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,10 @@ def print_name(name: str) -> str:
 
 def print_expr(expr: Expr) -> str:
     """An expression as Python-like text."""
-    return _text(expr, 0, False)
+    return _text(expr)
 
 
-def _text(expr: Expr, outer: int, in_index: bool) -> str:
+def _text(expr: Expr, outer: int = 0) -> str:
     """`expr` as an operand of something of precedence `outer`."""
     match expr:
         case Var(name):
@@ -108,49 +108,49 @@ def _text(expr: Expr, outer: int, in_index: bool) -> str:
             return f"({text})" if text.startswith("-") and outer >= _PRECEDENCE["*"] else text
         case Binary(op, a, b):
             if op in ("min", "max"):
-                return f"{op}({_text(a, 0, in_index)}, {_text(b, 0, in_index)})"
+                return f"{op}({_text(a)}, {_text(b)})"
             mine = _PRECEDENCE[op]
-            tight = in_index and op in _TIGHT
+            tight = expr.dtype == INDEX and op in _TIGHT
             sign = op if tight else f" {op} "
             if op == "+" and isinstance(b, Const) and b.dtype.kind != "bool" and b.value < 0:
                 sign, b = " - ", Const(-b.value, b.dtype)
-            text = f"{_text(a, mine, in_index)}{sign}{_text(b, mine + 1, in_index)}"
+            text = f"{_text(a, mine)}{sign}{_text(b, mine + 1)}"
             return f"({text})" if mine < outer else text
         case Unary("not", a):
-            text = f"not {_text(a, _PRECEDENCE['not'], in_index)}"
+            text = f"not {_text(a, _PRECEDENCE['not'])}"
             return f"({text})" if _PRECEDENCE["not"] < outer else text
         case Unary(_, a):
-            return f"-{_text(a, _NEGATION, in_index)}"
+            return f"-{_text(a, _NEGATION)}"
         case Select(condition, a, b, lazy):
             function = "if_then_else" if lazy else "select"
-            return f"{function}({_list((condition, a, b), in_index)})"
+            return f"{function}({_list((condition, a, b))})"
         case Cast(dtype, a):
-            return f"{dtype}({_text(a, 0, in_index)})"
+            return f"{dtype}({_text(a)})"
         case Load(buffer, indices):
             return f"{print_name(buffer)}[{print_indices(indices)}]"
         case Call(function, args):
-            return f"{function}({_list(args, in_index)})"
+            return f"{function}({_list(args)})"
         case Ramp(base, stride, lanes):
-            return f"ramp({_text(base, 0, True)}, {stride}, {lanes})"
+            return f"ramp({_text(base)}, {stride}, {lanes})"
         case Broadcast(a, lanes):
-            return f"broadcast({_text(a, 0, in_index)}, {lanes})"
+            return f"broadcast({_text(a)}, {lanes})"
         case Lanes(var, lanes, a):
-            return f"lanes({_text(a, 0, in_index)} for {var} in range({lanes}))"
+            return f"lanes({_text(a)} for {var} in range({lanes}))"
 
 
-def _list(args: Sequence[Expr], in_index: bool) -> str:
-    return ", ".join(_text(a, 0, in_index or a.dtype == INDEX) for a in args)
+def _list(args: Sequence[Expr]) -> str:
+    return ", ".join(_text(a) for a in args)
 
 
 def print_indices(indices: Sequence[Expr]) -> str:
     """What stands between the brackets of an access."""
-    return ", ".join(_text(i, 0, True) for i in indices) if indices else "()"
+    return ", ".join(_text(i) for i in indices) if indices else "()"
 
 
 def print_stmt(stmt: Stmt, marks: Marks = NO_MARKS) -> str:
     """A statement as Python-like text."""
     printer = _Printer(marks)
-    printer.statement(stmt, 0)
+    printer.statement(stmt)
     return "\n".join(printer.lines)
 
 

@@ -1,6 +1,6 @@
 """Layer 2: tensor expressions, and how they become programs. The user says *what* here."""
 
-from minitensor.lang.lower import fresh_name, lower
+from minitensor.lang.lower import lower
 from minitensor.lang.reduce import all_, any_, argmax, argmin, comm_reducer, max_, min_, prod, sum_
 from minitensor.lang.scalar import (
     Scalar,
@@ -51,7 +51,6 @@ __all__ = [
     "erf",
     "exp",
     "floor",
-    "fresh_name",
     "if_then_else",
     "log",
     "logical_and",

@@ -33,6 +33,7 @@ from minitensor.ir import (
     Store,
     Var,
     children,
+    fresh_name,
     loads,
     make_room,
     print_name,
@@ -154,17 +155,6 @@ class _Names:
 
     def loop(self, label: str) -> str:
         return fresh_name(label, self.loops, also=self.taken)
-
-
-def fresh_name(label: str, taken: set[str], also: set[str] | frozenset[str] = frozenset()) -> str:
-    """`label`, or label2, label3, … (label_2 after a digit), whichever is free; marks it taken."""
-    name, number = label, 2
-    separator = "_" if label[-1:].isdigit() else ""
-    while name in taken or name in also:
-        name = f"{label}{separator}{number}"
-        number += 1
-    taken.add(name)
-    return name
 
 
 class _Nest:

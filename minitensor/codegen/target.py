@@ -1,0 +1,96 @@
+"""What code is generated for, and what generating it gives."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass, replace
+from typing import Final
+
+from minitensor.errors import ArgumentError, unexpected
+from minitensor.ir import Buffer
+
+KINDS: Final = ("c", "cuda", "cuda-emulator", "interpreter")
+WIDTHS: Final = (0, 64, 128, 256, 512, 1024, 2048)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What to generate code for.
+
+    kind         "c" (with OpenMP), "interpreter", "cuda" or "cuda-emulator"
+    num_cores    how many threads a parallel loop uses; None for what the machine offers
+                 (OMP_NUM_THREADS if that is set)
+    vector_bits  the width of vector registers in bits, 0 for none; None for what the compiler
+                 reports about this machine
+    """
+
+    kind: str
+    num_cores: int | None = None
+    vector_bits: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise unexpected("one of " + ", ".join(map(repr, KINDS)), "target", self.kind)
+        cores = self.num_cores
+        if cores is not None and (
+            isinstance(cores, bool)
+            or not isinstance(cores, numbers.Integral)
+            or not 1 <= cores <= 4096
+        ):
+            raise unexpected("an integer from 1 to 4096", "num_cores", cores)
+        if self.vector_bits is not None and (
+            isinstance(self.vector_bits, bool) or self.vector_bits not in WIDTHS
+        ):
+            raise unexpected(
+                "one of " + ", ".join(map(str, WIDTHS)), "vector_bits", self.vector_bits
+            )
+
+    @staticmethod
+    def of(target: object) -> Target:
+        """A Target as itself, a kind by its name."""
+        if isinstance(target, Target):
+            return target
+        if not isinstance(target, str):
+            raise unexpected("a target's name or an mt.Target", "target", target)
+        return Target(target)
+
+    def resolved(self, num_cores: int, vector_bits: int) -> Target:
+        """The target with what was left open filled in."""
+        return replace(
+            self,
+            num_cores=self.num_cores if self.num_cores is not None else num_cores,
+            vector_bits=self.vector_bits if self.vector_bits is not None else vector_bits,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """The text of a kernel and what a caller must know about it.
+
+    The text defines `int entry(T0 *p0, T1 *p1, …, void *workspace)`, one pointer for each parameter
+    in call order. It returns 0, or k if `checks[k - 1]` failed: the outputs are then incomplete.
+
+    source     the whole translation unit
+    entry      the name of the function
+    params     the parameters in call order
+    outputs    the names of those that are written
+    checks     what the checks that could only be made at run time say when they fail
+    workspace  bytes of scratch memory that a call needs, aligned to 64 bytes; its content is
+               neither read before written nor kept
+    target     what it was generated for, with nothing left open
+    """
+
+    source: str
+    entry: str
+    params: tuple[Buffer, ...]
+    outputs: frozenset[str]
+    checks: tuple[str, ...]
+    workspace: int
+    target: Target
+
+
+def unsupported(target: Target) -> ArgumentError:
+    """The error for a target that this version cannot generate code for."""
+    return ArgumentError(
+        f"target {target.kind!r} is not available in this version; use 'c' or 'interpreter'"
+    )

@@ -1,0 +1,204 @@
+"""What a call is given, checked before native code runs.
+
+An argument is a numpy array, or lends its memory through `__array_interface__` or `__dlpack__`.
+Nothing is ever copied: an array that does not fit is refused, with the expression that would make
+one that does. All that can be known when the kernel is built is worked out there, so that a call
+with plain arrays costs less than a microsecond an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from minitensor.errors import ArgumentError, shown
+from minitensor.ir import BFLOAT16, Buffer, numpy_dtype, print_name
+from minitensor.runtime.module import aligned_empty
+
+_C_CONTIGUOUS: Final = 0x1
+_ALIGNED: Final = 0x100
+_WRITEABLE: Final = 0x400
+"""Bits of `ndarray.flags.num`, as in numpy's C interface."""
+
+_LENDERS: Final = "a numpy array, or an object with __array_interface__ or __dlpack__ in CPU memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What one parameter of a kernel takes.
+
+    flags  the bits of `ndarray.flags.num` that an array must have
+    """
+
+    kernel: str
+    buffer: Buffer
+    dtype: np.dtype[Any]
+    is_output: bool
+    flags: int
+
+    @property
+    def name(self) -> str:
+        """The parameter's name as messages show it."""
+        return print_name(self.buffer.name)
+
+    def accept(self, value: object) -> np.ndarray:
+        """The memory of `value` as a plain array of the right dtype and shape.
+
+        Raises ArgumentError if it does not fit; the message says what would.
+        """
+        array = self._borrow(value)
+        name, shape = self.name, self.buffer.shape
+        if self.buffer.dtype == BFLOAT16 and array.dtype.name == "bfloat16":
+            array = array.view(np.uint16)
+        if array.dtype != self.dtype:
+            raise self._dtype_refused(array)
+        if array.shape != shape:
+            raise self._refused(
+                f"of shape {shape}",
+                f"{name}.shape={array.shape}",
+                _shape_advice(name, array, shape),
+            )
+        if not array.flags.c_contiguous:
+            raise self._refused(
+                "that is C-contiguous",
+                f"{name}.strides={array.strides}",
+                self._remade(f"np.ascontiguousarray({name})"),
+            )
+        if not array.flags.aligned:
+            raise self._refused(
+                f"aligned to {self.dtype.alignment} bytes",
+                f"an address of {array.__array_interface__['data'][0]:#x}",
+                self._remade(f"{name}.copy()"),
+            )
+        if self.is_output and not array.flags.writeable:
+            raise self._refused(
+                "that can be written to", "a read-only one", self._remade(f"{name}.copy()")
+            )
+        return array
+
+    def _borrow(self, value: object) -> np.ndarray:
+        """The value's memory as a plain array, whatever its dtype and shape."""
+        name = self.name
+        if isinstance(value, np.ma.MaskedArray):
+            raise self._refused(
+                "without a mask",
+                f"{name}={shown(value)} (MaskedArray)",
+                self._remade(f"{name}.filled(0)"),
+            )
+        if isinstance(value, np.ndarray):
+            return value.view(np.ndarray)
+        given = f"{name}={shown(value)} ({type(value).__name__})"
+        if isinstance(value, np.generic):
+            raise self._refused("as an array", given, self._remade(f"np.array({name})"))
+        try:
+            if hasattr(value, "__array_interface__"):
+                return np.asarray(value)
+            if hasattr(value, "__dlpack__"):
+                return np.from_dlpack(value)
+        except Exception as failure:  # the object's own code runs here
+            reason = " ".join(str(failure).split())
+            raise self._refused(
+                "that lends its memory", f"{given}: {reason}", f"pass {_LENDERS}"
+            ) from failure
+        raise self._refused("as an array", given, f"pass {_LENDERS}")
+
+    def _dtype_refused(self, array: np.ndarray) -> ArgumentError:
+        name, dtype = self.name, self.buffer.dtype
+        same_size = array.dtype.kind == self.dtype.kind and array.itemsize == self.dtype.itemsize
+        if same_size and not array.dtype.isnative:
+            expected, remade = f"of dtype {dtype} in the machine's byte order", f'"{self.dtype}"'
+        elif dtype == BFLOAT16:
+            expected = "of dtype bfloat16 (ml_dtypes), or of dtype uint16 with its bits"
+            remade = "ml_dtypes.bfloat16"
+        else:
+            expected, remade = f"of dtype {dtype}", f'"{self.dtype}"'
+        return self._refused(
+            expected, f"{name}.dtype={array.dtype}", self._remade(f"{name}.astype({remade})")
+        )
+
+    def _remade(self, expression: str) -> str:
+        """What to do instead: a copy serves for an input; an output must be the array itself."""
+        if not self.is_output:
+            return f"pass {expression}"
+        return f'pass np.empty({self.buffer.shape}, "{self.dtype}")'
+
+    def _refused(self, expected: str, given: str, advice: str) -> ArgumentError:
+        return ArgumentError(
+            f"{self.kernel}: expected {self.name} {expected}, but got {given}; {advice}"
+        )
+
+
+def _shape_advice(name: str, array: np.ndarray, shape: tuple[int, ...]) -> str:
+    if len(shape) > 1 and array.shape == shape[::-1]:
+        return f"pass np.ascontiguousarray({name}.T) if its transpose is meant"
+    return "a kernel is built for one shape; build another for this one"
+
+
+class Signature:
+    """The parameters of a kernel, and the check of a call's arguments against them."""
+
+    def __init__(self, kernel: str, params: Sequence[Buffer], outputs: Collection[str]) -> None:
+        self.kernel = print_name(kernel)
+        self.slots = tuple(_slot(self.kernel, buffer, buffer.name in outputs) for buffer in params)
+        self.outputs = tuple(n for n, slot in enumerate(self.slots) if slot.is_output)
+        self.empty = tuple(n for n, slot in enumerate(self.slots) if 0 in slot.buffer.shape)
+        self._checks = tuple(
+            (slot, slot.dtype, slot.buffer.shape, slot.flags) for slot in self.slots
+        )
+        self._apart = tuple(
+            (output, other)
+            for output in self.outputs
+            for other, slot in enumerate(self.slots)
+            if not (other in self.outputs and other <= output)
+            and not {output, other} & set(self.empty)
+        )
+
+    def accept(self, given: tuple[object, ...]) -> tuple[list[np.ndarray], tuple[Any, ...]]:
+        """The arrays of all parameters, and the outputs as the caller is to have them back.
+
+        Without outputs among the arguments, they are allocated (64-byte aligned).
+        Raises ArgumentError if the number of arguments is wrong or one does not fit.
+        """
+        arrays: list[Any] = list(given)
+        if len(arrays) != len(self.slots):
+            self._allocate_outputs(arrays)
+        results = tuple([arrays[n] for n in self.outputs])
+        for n, (slot, dtype, shape, flags) in enumerate(self._checks):
+            array = arrays[n]
+            if not (
+                type(array) is np.ndarray
+                and array.dtype is dtype
+                and array.shape == shape
+                and array.flags.num & flags == flags
+            ):
+                arrays[n] = slot.accept(array)
+        for output, other in self._apart:
+            if np.may_share_memory(arrays[output], arrays[other]):
+                raise self._overlap(output, other)
+        return arrays, results
+
+    def _allocate_outputs(self, arrays: list[Any]) -> None:
+        if len(arrays) != len(self.slots) - len(self.outputs):
+            names = [slot.name for slot in self.slots]
+            inputs = [slot.name for slot in self.slots if not slot.is_output]
+            raise ArgumentError(
+                f"{self.kernel}: expected {len(inputs)} arrays ({', '.join(inputs)}), or with the "
+                f"outputs {len(names)} ({', '.join(names)}), but got {len(arrays)}"
+            )
+        for n in self.outputs:
+            arrays.insert(n, aligned_empty(self.slots[n].buffer.shape, self.slots[n].dtype))
+
+    def _overlap(self, output: int, other: int) -> ArgumentError:
+        written, name = self.slots[output].name, self.slots[other].name
+        return ArgumentError(
+            f"{self.kernel}: expected {written} in memory of its own, but got one that overlaps "
+            f"{name}; pass np.empty_like({written}), or leave the outputs out"
+        )
+
+
+def _slot(kernel: str, buffer: Buffer, is_output: bool) -> Slot:
+    flags = _C_CONTIGUOUS | _ALIGNED | (_WRITEABLE if is_output else 0)
+    return Slot(kernel, buffer, numpy_dtype(buffer.dtype), is_output, flags)

@@ -1,0 +1,67 @@
+"""From generated code, or a program, to a kernel."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+
+from minitensor.codegen import Emitted, Target
+from minitensor.ir import Program
+from minitensor.runtime.cache import TIME_LIMIT, compile_library
+from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
+from minitensor.runtime.module import load_function
+from minitensor.runtime.toolchain import Toolchain, find_toolchain
+
+logger = logging.getLogger("minitensor")
+
+_MOST_CORES = 4096
+
+
+def load(emitted: Emitted, toolchain: Toolchain, *, time_limit: float = TIME_LIMIT) -> Kernel:
+    """Compile generated C (or take it from the cache) and load it.
+
+    Raises CompileError if the compiler fails or takes more than `time_limit` seconds.
+    """
+    compiled = compile_library(emitted.source, toolchain, time_limit)
+    function = load_function(compiled.path, emitted.entry, pointers=len(emitted.params) + 1)
+    return NativeKernel(emitted, function, compiled.command, toolchain)
+
+
+def interpreter_kernel(program: Program) -> Kernel:
+    """A kernel that the reference interpreter runs; needs no compiler."""
+    return InterpreterKernel(program, native_target(Target("interpreter")))
+
+
+def native_target(target: Target) -> Target:
+    """The target with what it leaves open filled in from this machine.
+
+    num_cores    OMP_NUM_THREADS if that is set, else the cores of this process (1 if the compiler
+                 has no OpenMP)
+    vector_bits  what the compiler reports; 0 for a target that is not compiled
+
+    Raises CompileError if C is to be generated and there is no compiler.
+    """
+    if target.kind == "interpreter":
+        return target.resolved(num_cores=1, vector_bits=0)
+    if target.num_cores is not None and target.vector_bits is not None:
+        return target
+    toolchain = find_toolchain()
+    wanted = _threads_wanted() if toolchain.openmp else None
+    return target.resolved(wanted or toolchain.num_cores, toolchain.vector_bits)
+
+
+def _threads_wanted() -> int | None:
+    """The first number of OMP_NUM_THREADS (the others are for nested loops); None if it is unset.
+
+    One that makes no sense is ignored with a logged warning, as OpenMP runtimes do.
+    """
+    value = os.environ.get("OMP_NUM_THREADS", "")
+    first = value.partition(",")[0].strip()
+    if re.fullmatch(r"[0-9]{1,9}", first) and 1 <= int(first) <= _MOST_CORES:
+        return int(first)
+    if value.strip():
+        logger.warning(
+            "OMP_NUM_THREADS=%r is ignored: expected a number from 1 to %d", value, _MOST_CORES
+        )
+    return None

@@ -1,0 +1,123 @@
+"""The compile cache: from C text to a shared library, once.
+
+An entry is three files of the cache folder, named by a digest of all that the code depends on:
+
+    <key>.so      the library
+    <key>.json    its digest, the command, and the name of the source file; written last
+    <key>.c       the source, for people to read
+
+Any number of processes may use the folder, and none locks it: an entry is made elsewhere and moved
+into place whole, and a library that is not the one its record describes is made again. Two that
+make the same entry at once replace each other's; either is good.
+Not here: removing old entries. The folder may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from minitensor.errors import CompileError
+from minitensor.runtime.folder import cache_folder, read_entry, scratch_folder
+from minitensor.runtime.machine import cpu_fingerprint
+from minitensor.runtime.process import run_compiler
+from minitensor.runtime.toolchain import Toolchain
+from minitensor.version import __version__
+
+TIME_LIMIT: Final = 20.0
+"""Seconds for one run of the compiler."""
+MAX_SOURCE: Final = 2_000_000
+"""Bytes of C text; beyond, a compiler takes minutes."""
+
+_SOURCE: Final = "kernel.c"
+_OBJECT: Final = "kernel.so"
+_ASSEMBLY: Final = "kernel.s"
+_RECORD: Final = "kernel.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A shared library in the cache, and the command that made it (from a file kernel.c)."""
+
+    path: Path
+    command: tuple[str, ...]
+
+
+def compile_library(source: str, toolchain: Toolchain, time_limit: float = TIME_LIMIT) -> Compiled:
+    """The library that the compiler makes of C text, taken from the cache if it is there.
+
+    Raises CompileError if the compiler fails, takes more than `time_limit` seconds, or the text
+    has more than MAX_SOURCE bytes. Nothing is then left in the cache.
+    """
+    command = toolchain.command(_SOURCE, _OBJECT)
+    folder = cache_folder()
+    key = _key(source, command, toolchain)
+    if not _is_whole(folder, key):
+        _make(source, command, folder, key, time_limit)
+    return Compiled(folder / f"{key}.so", tuple(command))
+
+
+def compile_assembly(source: str, toolchain: Toolchain, time_limit: float = TIME_LIMIT) -> str:
+    """The assembly text that the compiler makes of C text, with the flags of a kernel.
+
+    Raises as `compile_library`.
+    """
+    command = toolchain.assembly_command(_SOURCE, _ASSEMBLY)
+    with scratch_folder(cache_folder()) as scratch:
+        _compile(source, command, scratch / _ASSEMBLY, time_limit)
+        return (scratch / _ASSEMBLY).read_text(encoding="utf-8", errors="replace")
+
+
+def _key(source: str, command: list[str], toolchain: Toolchain) -> str:
+    facts = [__version__, source, command, toolchain.version, toolchain.triple, cpu_fingerprint()]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def _is_whole(folder: Path, key: str) -> bool:
+    """Whether the entry is there and its library is the one that was recorded."""
+    try:
+        record = json.loads(read_entry(folder / f"{key}.json"))
+        library = read_entry(folder / f"{key}.so")
+    except (OSError, ValueError):
+        return False
+    return isinstance(record, dict) and record.get("sha256") == hashlib.sha256(library).hexdigest()
+
+
+def _make(source: str, command: list[str], folder: Path, key: str, time_limit: float) -> None:
+    with scratch_folder(folder) as scratch:
+        _compile(source, command, scratch / _OBJECT, time_limit)
+        digest = hashlib.sha256((scratch / _OBJECT).read_bytes()).hexdigest()
+        record = {"sha256": digest, "command": command, "source": f"{key}.c"}
+        (scratch / _RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
+        for made in (_SOURCE, _OBJECT, _RECORD):
+            os.replace(scratch / made, folder / (key + Path(made).suffix))
+
+
+def _compile(source: str, command: list[str], output: Path, time_limit: float) -> None:
+    """Run the command, which makes `output`, in its folder."""
+    text = source.encode("utf-8")
+    if len(text) > MAX_SOURCE:
+        raise CompileError(
+            f"the C text has {len(text):,} bytes, and at most {MAX_SOURCE:,} are compiled; "
+            "unroll less",
+            command,
+        )
+    (output.parent / _SOURCE).write_bytes(text)
+    done = run_compiler(command, output.parent, time_limit)
+    if done.status != 0 or not output.is_file():
+        raise CompileError(
+            f"{command[0]} failed with status {done.status}: {_first_error(done.stderr)}; "
+            "check CC and CFLAGS, and report it if they are not the reason",
+            command,
+            done.stderr,
+        )
+
+
+def _first_error(stderr: str) -> str:
+    """The line that says what is wrong, which need not be the first."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[0] if lines else "no message")

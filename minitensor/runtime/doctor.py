@@ -1,0 +1,136 @@
+"""What this machine has of what minitensor uses, and how to get the rest. Printing is the CLI's."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from typing import Final
+
+import _cffi_backend  # type: ignore[import-not-found, import-untyped, unused-ignore]
+import numpy as np
+
+from minitensor.errors import ArgumentError, CompileError
+from minitensor.runtime.folder import cache_folder, is_temporary
+from minitensor.runtime.machine import cpu_name, usable_cores
+from minitensor.runtime.toolchain import ADVICE, Toolchain, probe_toolchain
+
+_OPENMP_ADVICE: Final = {
+    "gcc": "install the OpenMP library of your gcc (Debian, Ubuntu: apt install libgomp1)",
+    "clang": (
+        "install the OpenMP library of your clang (Debian, Ubuntu: apt install libomp-dev; "
+        'macOS: brew install libomp, and CFLAGS="-I$(brew --prefix libomp)/include '
+        '-L$(brew --prefix libomp)/lib")'
+    ),
+}
+_EXTRAS: Final = {"rich": "colours in the terminal", "matplotlib": "figures"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked for.
+
+    ok      True if it is there, False if something needs it and it is not, None if it is optional
+            and not there, or could not be looked for
+    detail  what was found
+    advice  how to get it; "" if ok is True
+    """
+
+    name: str
+    ok: bool | None
+    detail: str
+    advice: str = ""
+
+
+def diagnose() -> list[Finding]:
+    """Look at everything anew. Raises nothing: what goes wrong is a finding."""
+    compiler, toolchain = _compiler()
+    return [
+        Finding("python", True, f"{platform.python_version()} ({sys.executable})"),
+        _library("numpy", np.__version__, (1, 23)),
+        _library("cffi", _cffi_backend.__version__, (1, 15)),
+        compiler,
+        _openmp(toolchain),
+        _vectors(toolchain),
+        Finding("cores", True, f"{usable_cores()} usable ({cpu_name()})"),
+        _folder(),
+        _nvcc(),
+        *(_extra(name, use) for name, use in _EXTRAS.items()),
+    ]
+
+
+def _library(name: str, version: str, oldest: tuple[int, int]) -> Finding:
+    major, minor = version.split(".")[:2]
+    if (int(major), int(minor)) >= oldest:
+        return Finding(name, True, version)
+    wanted = ".".join(map(str, oldest))
+    return Finding(name, False, version, f'python -m pip install "{name}>={wanted}"')
+
+
+def _compiler() -> tuple[Finding, Toolchain | None]:
+    try:
+        toolchain = probe_toolchain()
+    except CompileError as failure:
+        detail = failure.message.removesuffix(f"; {ADVICE}")
+        return Finding("C compiler", False, detail, ADVICE), None
+    except ArgumentError as failure:
+        detail = f"cannot be used: {failure.message}"
+        return Finding("C compiler", False, detail, "change or unset the variable"), None
+    words = " ".join(toolchain.words)
+    return Finding(
+        "C compiler", True, f"{words}: {toolchain.version}, {toolchain.triple}"
+    ), toolchain
+
+
+def _openmp(toolchain: Toolchain | None) -> Finding:
+    if toolchain is None:
+        return _unknown("OpenMP")
+    if toolchain.openmp:
+        return Finding("OpenMP", True, " ".join((*toolchain.openmp, *toolchain.libraries[1:])))
+    detail = "does not work: parallel loops run on one core"
+    return Finding("OpenMP", False, detail, _OPENMP_ADVICE[toolchain.family])
+
+
+def _vectors(toolchain: Toolchain | None) -> Finding:
+    if toolchain is None:
+        return _unknown("vector registers")
+    detail = f"{toolchain.vector_bits} bits ({toolchain.native or 'no flag for this machine'})"
+    if toolchain.vector_bits:
+        return Finding("vector registers", True, detail)
+    advice = "check that CFLAGS names no older CPU; a newer compiler may know this one"
+    return Finding("vector registers", None, detail, advice)
+
+
+def _unknown(name: str) -> Finding:
+    return Finding(name, None, "not known without a C compiler", "install a C compiler first")
+
+
+def _folder() -> Finding:
+    try:
+        folder = cache_folder()
+    except ArgumentError as failure:
+        return Finding("cache folder", False, failure.message, "chmod 700, or choose another")
+    if is_temporary(folder):
+        detail = f"{folder}, until this process ends: the usual one cannot be used"
+        return Finding("cache folder", None, detail, "name a folder in MINITENSOR_CACHE_DIR")
+    return Finding("cache folder", True, f"{folder} (private)")
+
+
+def _nvcc() -> Finding:
+    home = os.environ.get("CUDA_HOME")
+    places = (os.environ.get("NVCC"), os.path.join(home, "bin", "nvcc") if home else None, "nvcc")
+    for place in places:
+        path = shutil.which(place) if place else None
+        if path is not None:
+            return Finding("nvcc", True, path)
+    advice = "only for CUDA: install the CUDA toolkit, and name nvcc in NVCC or its folder in "
+    return Finding("nvcc", None, "not found", advice + "CUDA_HOME")
+
+
+def _extra(name: str, use: str) -> Finding:
+    if importlib.util.find_spec(name) is not None:
+        return Finding(name, True, f"installed ({use})")
+    return Finding(name, None, f"not installed ({use})", f"python -m pip install {name}")

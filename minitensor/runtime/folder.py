@@ -1,0 +1,156 @@
+"""The private folder that compiled kernels are kept in.
+
+What lies in it is loaded into the process and executed. So the folder must be ours, no link, and
+writable by no one else. A default folder that is not gives way to a temporary one, with a warning;
+one that the user named is refused.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import logging
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from minitensor.errors import CompileError, unexpected
+
+logger = logging.getLogger("minitensor")
+
+VARIABLE = "MINITENSOR_CACHE_DIR"
+_SCRATCH = "build-"
+_STALE_SECONDS = 3600.0
+_temporary: set[Path] = set()
+
+
+def cache_folder() -> Path:
+    """The cache folder, created if need be: `MINITENSOR_CACHE_DIR`, or the user's cache folder.
+
+    Raises ArgumentError if MINITENSOR_CACHE_DIR names a folder that others could write to, or that
+    cannot be created. Without that variable an unusable folder is replaced, with a logged warning,
+    by a temporary one that ends with the process.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        folder = Path(os.path.abspath(os.path.expanduser(named)))
+        fault = _fault_of(folder)
+        if fault is not None:
+            raise unexpected(
+                f"a folder of your own that no one else can write to (this one {fault}; "
+                "create one with mode 700, or unset the variable)",
+                VARIABLE,
+                named,
+            )
+        return folder
+    default = _default_folder()
+    fault = "is not known, for HOME is not set" if default is None else _fault_of(default)
+    if default is None or fault is not None:
+        where = "the cache folder" if default is None else f"the cache folder {default}"
+        return _temporary_folder(os.getpid(), f"{where} {fault}")
+    return default
+
+
+def is_temporary(folder: Path) -> bool:
+    """Whether `cache_folder` gave this folder in place of one that could not be used."""
+    return folder in _temporary
+
+
+@contextlib.contextmanager
+def scratch_folder(parent: Path) -> Iterator[Path]:
+    """A new empty folder inside the cache folder, removed with all it holds at the end.
+
+    An OSError in its creation or its use becomes a CompileError that says where and what to do.
+    """
+    try:
+        _sweep(parent)
+        folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=parent))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    except OSError as failure:
+        raise CompileError(
+            f"cannot work in the cache folder {parent}: {failure.strerror}; free some space, or "
+            f"name another folder in {VARIABLE}"
+        ) from failure
+
+
+def read_entry(path: Path) -> bytes:
+    """The content of a file of the cache folder; OSError if it is missing, a link or a folder."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as file:
+        return file.read()
+
+
+def _default_folder() -> Path | None:
+    chosen = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(chosen):
+        return Path(chosen, "minitensor")
+    home = os.environ.get("HOME", "")
+    if not os.path.isabs(home):
+        return None
+    caches = Path("Library", "Caches") if sys.platform == "darwin" else Path(".cache")
+    return Path(home, caches, "minitensor")
+
+
+def _fault_of(folder: Path) -> str | None:
+    """What makes a folder unfit to hold code, to follow its name in a message; None if nothing."""
+    try:
+        _create(folder)
+        found = os.lstat(folder)
+    except OSError as failure:
+        return f"cannot be created: {failure.strerror}"
+    if stat.S_ISLNK(found.st_mode):
+        return "is a symbolic link"
+    if not stat.S_ISDIR(found.st_mode):
+        return "is not a folder"
+    if found.st_uid != os.geteuid():
+        return "belongs to another user"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "is writable by others"
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        return "is not writable"
+    return None
+
+
+def _create(folder: Path) -> None:
+    """Make the folder and what is missing above it, each with mode 0700 whatever the umask."""
+    if os.path.lexists(folder):
+        return
+    _create(folder.parent)
+    with contextlib.suppress(FileExistsError):  # another process was faster
+        os.mkdir(folder, 0o700)
+        os.chmod(folder, 0o700)
+
+
+@functools.cache
+def _temporary_folder(process: int, reason: str) -> Path:
+    """The folder that `process` uses instead; a forked child has another number and its own."""
+    folder = Path(tempfile.mkdtemp(prefix="minitensor-"))
+    _temporary.add(folder)
+    logger.warning("%s; kernels are kept in %s until this process ends", reason, folder)
+
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
+
+
+@functools.cache
+def _sweep(folder: Path) -> None:
+    """Once a process: remove what killed processes could not."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):  # another process may remove it first
+                if entry.name.startswith(_SCRATCH) and (
+                    time.time() - entry.stat(follow_symlinks=False).st_mtime > _STALE_SECONDS
+                ):
+                    shutil.rmtree(entry.path)

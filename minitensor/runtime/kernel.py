@@ -1,0 +1,186 @@
+"""What building gives: a program that can be called with arrays."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from minitensor.codegen import Emitted, Target
+from minitensor.errors import CompileError, ExecutionError
+from minitensor.ir import Buffer, Program, interpret, print_name
+from minitensor.runtime.arguments import Signature
+from minitensor.runtime.cache import compile_assembly
+from minitensor.runtime.module import Pointer, aligned_empty, pointer_to
+from minitensor.runtime.timing import Timing, check_repeats, measure
+from minitensor.runtime.toolchain import Toolchain
+
+_NOWHERE = pointer_to(aligned_empty((64,), np.dtype(np.uint8)))
+"""What an array without elements is passed as, for its own address may be anything."""
+
+
+class Kernel(ABC):
+    """A built program.
+
+    name     the function's name
+    params   its parameters in call order
+    target   what it was built for, with nothing left open
+    source   the text it was built from
+    command  the words of the command that compiled it (none for the interpreter)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        params: Sequence[Buffer],
+        outputs: Collection[str],
+        target: Target,
+        source: str,
+        command: Sequence[str] = (),
+        checks: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self.params = tuple(params)
+        self.target = target
+        self.source = source
+        self.command = list(command)
+        self._checks = tuple(checks)
+        self._signature = Signature(name, params, outputs)
+
+    def __call__(self, *arrays: object) -> Any:
+        """Run on one array for each input, in call order, and return new outputs.
+
+        Given one array for each parameter, outputs among them, it writes into those and returns
+        them. One output is returned as itself, several as a tuple.
+        Raises ArgumentError if an array does not fit (nothing has run then), and ExecutionError if
+        a check made while running fails (the outputs given are then incomplete).
+        """
+        accepted, results = self._signature.accept(arrays)
+        self._accept(self._run(accepted))
+        return results[0] if len(results) == 1 else results
+
+    def time(
+        self,
+        *arrays: object,
+        number: int | None = None,
+        repeat: int = 5,
+        min_repeat_ms: float = 20.0,
+    ) -> Timing:
+        """Seconds per call, without the checks of its arguments: the median of `repeat` repeats.
+
+        A repeat is `number` calls; None for as many as last `min_repeat_ms` milliseconds. One call
+        before the first repeat is not counted. The outputs may be left out.
+        Raises as a call does.
+        """
+        check_repeats(number, repeat, min_repeat_ms)
+        call = self._prepared(self._signature.accept(arrays)[0])
+        self._accept(call())
+        return measure(call, number, repeat, min_repeat_ms)
+
+    @abstractmethod
+    def assembly(self) -> str:
+        """The machine code as text."""
+
+    @abstractmethod
+    def _run(self, arrays: list[np.ndarray]) -> int:
+        """Run on arrays for all parameters, and return a status as `Emitted` describes it."""
+
+    @abstractmethod
+    def _prepared(self, arrays: list[np.ndarray]) -> Callable[[], int]:
+        """`_run` on these arrays, with all done that can be done before."""
+
+    def _accept(self, status: int) -> None:
+        if status != 0:
+            raise ExecutionError(
+                f"{print_name(self.name)}: {self._checks[status - 1]}", "out of bounds"
+            )
+
+    def __repr__(self) -> str:
+        params = ", ".join(
+            f"{print_name(b.name)}: {b.dtype}[{', '.join(map(str, b.shape))}]" for b in self.params
+        )
+        return f"<{type(self).__name__} {print_name(self.name)}({params}) for {self.target.kind!r}>"
+
+
+class NativeKernel(Kernel):
+    """A kernel in machine code. Several threads of Python may call it at the same time."""
+
+    def __init__(
+        self,
+        emitted: Emitted,
+        function: Callable[..., int],
+        command: Sequence[str],
+        toolchain: Toolchain,
+    ) -> None:
+        super().__init__(
+            emitted.entry,
+            emitted.params,
+            emitted.outputs,
+            emitted.target,
+            emitted.source,
+            command,
+            emitted.checks,
+        )
+        self._function = function
+        self._toolchain = toolchain
+        self._workspace_bytes = emitted.workspace
+        # one for each call that has ever run at the same time; pop and append are atomic
+        self._workspaces: list[Pointer] = []
+
+    def assembly(self) -> str:
+        """The machine code as text, made anew by the compiler with the flags of the kernel.
+
+        Raises CompileError if the compiler fails.
+        """
+        return compile_assembly(self.source, self._toolchain)
+
+    def _run(self, arrays: list[np.ndarray]) -> int:
+        try:
+            workspace = self._workspaces.pop()
+        except IndexError:
+            workspace = self._new_workspace()
+        status = self._function(*self._pointers(arrays), workspace)
+        self._workspaces.append(workspace)
+        return status
+
+    def _prepared(self, arrays: list[np.ndarray]) -> Callable[[], int]:
+        return partial(self._function, *self._pointers(arrays), self._new_workspace())
+
+    def _pointers(self, arrays: list[np.ndarray]) -> list[Pointer]:
+        pointers = [pointer_to(array) for array in arrays]
+        for n in self._signature.empty:
+            pointers[n] = _NOWHERE
+        return pointers
+
+    def _new_workspace(self) -> Pointer:
+        return pointer_to(aligned_empty((self._workspace_bytes,), np.dtype(np.uint8)))
+
+
+class InterpreterKernel(Kernel):
+    """A kernel that the reference interpreter runs: slow, with every check on, on any machine."""
+
+    def __init__(self, program: Program, target: Target) -> None:
+        outputs = [buffer.name for buffer in program.outputs]
+        super().__init__(program.name, program.params, outputs, target, str(program))
+        self._program = program
+
+    def assembly(self) -> str:
+        """Raises CompileError: there is none."""
+        raise CompileError(
+            f"{print_name(self.name)}: the interpreter makes no machine code; "
+            'build with target="c" to see some'
+        )
+
+    def _run(self, arrays: list[np.ndarray]) -> int:
+        slots = self._signature.slots
+        inputs = [array for slot, array in zip(slots, arrays) if not slot.is_output]
+        results, _ = interpret(self._program, inputs)
+        for n, result in zip(self._signature.outputs, results):
+            arrays[n][...] = result
+        return 0
+
+    def _prepared(self, arrays: list[np.ndarray]) -> Callable[[], int]:
+        return partial(self._run, arrays)

@@ -1,0 +1,57 @@
+"""What can be known about this machine without starting a process: its cores and its CPU."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+
+_NAMING = ("model name", "CPU implementer", "CPU part", "cpu")
+_TELLING = (*_NAMING, "vendor_id", "cpu family", "model", "stepping", "CPU variant")
+_FEATURES = ("flags", "Features")
+
+
+def usable_cores() -> int:
+    """How many cores this process may run on: its affinity where the system tells, else all."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def cpu_name() -> str:
+    """The CPU as its maker calls it; where the system does not say, what is known instead."""
+    about = _about_cpu()
+    named = [about[key] for key in _NAMING if key in about]
+    return " ".join(named) or os.uname().machine
+
+
+@functools.cache
+def cpu_fingerprint() -> str:
+    """A digest that differs between CPUs for which `-march=native` may mean different code.
+
+    The name is not enough: virtual machines give one name to CPUs with different instructions.
+    """
+    about = _about_cpu()
+    known = [f"{key}={about[key]}" for key in (*_TELLING, *_FEATURES) if key in about]
+    return hashlib.sha256("\n".join([os.uname().machine, *known]).encode()).hexdigest()
+
+
+@functools.cache
+def _about_cpu() -> dict[str, str]:
+    """The fields of the first processor in /proc/cpuinfo; on macOS the kernel's name for the chip.
+
+    Read up to the first empty line only: the file has an entry for each core and is slow to make.
+    """
+    about: dict[str, str] = {}
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                key, _, value = line.partition(":")
+                if not key.strip():
+                    break
+                about[key.strip()] = value.strip()
+    except OSError:
+        system = os.uname()
+        # ends in the chip, as in "...~1/RELEASE_ARM64_T8103"
+        about["cpu"] = f"{system.machine} {system.version.rpartition('/')[2]}"
+    return about

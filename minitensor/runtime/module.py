@@ -1,0 +1,62 @@
+"""Native functions and the memory they are given.
+
+cffi is used through `_cffi_backend`, its compiled half, as the modules that cffi itself generates
+do: `cffi.FFI()` imports a parser of C (15 ms, more than loading a kernel takes in all) only to read
+a declaration that is the same for every kernel.
+
+A loaded library is never unloaded: the threads of an OpenMP runtime may still be waiting inside it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import _cffi_backend  # type: ignore[import-not-found, import-untyped, unused-ignore]
+import numpy as np
+
+from minitensor.errors import CompileError
+
+ALIGNMENT: Final = 64
+"""Bytes: a cache line, and the widest vector register."""
+
+_ffi: Final = _cffi_backend.FFI()
+_FOREVER: Final = os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_NODELETE
+_ADDRESS: Final = _ffi.typeof("uintptr_t")
+
+Pointer = Any
+"""A cffi pointer that keeps what it points to alive."""
+
+pointer_to: Final[Callable[[np.ndarray], Pointer]] = _ffi.from_buffer
+"""The address of a C-contiguous array's first element."""
+
+
+def load_function(library: Path, name: str, pointers: int) -> Callable[..., int]:
+    """The function `int name(void *, …)` of `pointers` parameters in a shared library.
+
+    A call releases the interpreter's lock. Raises CompileError if the library cannot be loaded or
+    has no such function. dlopen knows libraries by path: a path must not come to mean other code.
+    """
+    try:
+        loaded = _cffi_backend.load_library(str(library), _FOREVER)
+        kind = _ffi.typeof(f"int(*)({', '.join(['void *'] * pointers)})")
+        function: Callable[..., int] = loaded.load_function(kind, name)
+    except (OSError, AttributeError) as failure:
+        raise CompileError(
+            f"cannot load {name} from {library}: {failure}; if that folder is mounted noexec, "
+            "name another in MINITENSOR_CACHE_DIR"
+        ) from failure
+    return function
+
+
+def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
+    """A C-contiguous array of undefined content that starts at a multiple of 64 bytes."""
+    size = dtype.itemsize
+    for extent in shape:
+        size *= extent
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    offset = -int(_ffi.cast(_ADDRESS, pointer_to(raw))) % ALIGNMENT
+    aligned: np.ndarray = np.ndarray(shape, dtype, raw, offset)
+    return aligned

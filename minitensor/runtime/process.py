@@ -1,0 +1,69 @@
+"""Running a compiler: no shell, no input, and not for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from minitensor.errors import CompileError
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A process that ended by itself: its exit status and what it printed."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+def run_compiler(command: Sequence[str], folder: Path, time_limit: float) -> Finished:
+    """Run a command in `folder`, which also takes its temporary files, and wait for its end.
+
+    It has a session of its own, so that after `time_limit` seconds (or when the user interrupts)
+    it is stopped together with everything it started.
+    Raises CompileError if it does not start, or does not end in time.
+    """
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as failure:
+        raise CompileError(
+            f"{command[0]} cannot be started: {failure.strerror}; CC can name another compiler",
+            command,
+        ) from failure
+    with process:
+        try:
+            stdout, stderr = process.communicate(timeout=time_limit)
+        except BaseException as failure:
+            _stop(process)
+            if isinstance(failure, subprocess.TimeoutExpired):
+                raise CompileError(
+                    f"{command[0]} did not end within {time_limit:g} s and was stopped; "
+                    "a smaller kernel (fewer unrolled statements) compiles faster",
+                    command,
+                ) from None
+            raise
+    return Finished(process.returncode, _text(stdout), _text(stderr))
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Kill the whole session; it may have ended in the meantime."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _text(output: bytes) -> str:
+    return output.decode("utf-8", errors="replace")

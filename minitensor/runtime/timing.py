@@ -1,0 +1,100 @@
+"""How long a call takes."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from minitensor.errors import unexpected
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds per call: one result for each repeat, the mean over the `number` calls in it."""
+
+    results: list[float]
+    number: int
+
+    @property
+    def median(self) -> float:
+        """The middle of the results, in seconds: what to quote."""
+        return float(np.median(self.results))
+
+    @property
+    def mean(self) -> float:
+        """Their mean, in seconds."""
+        return float(np.mean(self.results))
+
+    @property
+    def min(self) -> float:
+        """The fastest repeat, in seconds."""
+        return min(self.results)
+
+    @property
+    def max(self) -> float:
+        """The slowest repeat, in seconds."""
+        return max(self.results)
+
+    @property
+    def std(self) -> float:
+        """Their standard deviation, in seconds."""
+        return float(np.std(self.results))
+
+    def __str__(self) -> str:
+        return (
+            f"{_readable(self.median)} (median of {len(self.results)} repeats of {self.number} "
+            f"calls; min {_readable(self.min)}, max {_readable(self.max)})"
+        )
+
+
+def check_repeats(number: object, repeat: object, min_repeat_ms: object) -> None:
+    """Raise ArgumentError unless the arguments of `measure` are ones that can be meant."""
+    for name, value in (("number", number), ("repeat", repeat)):
+        if name == "number" and value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+            raise unexpected("a number of at least 1", name, value)
+    if (
+        isinstance(min_repeat_ms, bool)
+        or not isinstance(min_repeat_ms, numbers.Real)
+        or not 0 <= float(min_repeat_ms) < math.inf
+    ):
+        raise unexpected("milliseconds, at least 0", "min_repeat_ms", min_repeat_ms)
+
+
+def measure(
+    call: Callable[[], object], number: int | None, repeat: int, min_repeat_ms: float
+) -> Timing:
+    """Time `repeat` times `number` calls.
+
+    Without a `number` it is chosen: as soon as a repeat is shorter than `min_repeat_ms`, the number
+    is raised and the results start anew. What a loop of Python costs, some 50 ns, is included.
+    """
+    at_least = min_repeat_ms / 1000 if number is None else 0.0
+    calls = 1 if number is None else number
+    results: list[float] = []
+    while len(results) < repeat:
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        seconds = time.perf_counter() - start
+        if seconds < at_least:
+            # 10 % more than needed, so that the next repeats are not short by a hair
+            wanted = math.ceil(1.1 * calls * at_least / max(seconds, 1e-9))
+            calls = max(calls + 1, min(wanted, 100 * calls))
+            results.clear()
+        else:
+            results.append(seconds / calls)
+    return Timing(results, calls)
+
+
+def _readable(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"

@@ -1,0 +1,279 @@
+"""The C compiler of this machine: found, asked once what it can do, and remembered.
+
+Asking takes some ten processes. What they said is kept in the cache folder under everything it
+depends on, so that a later Python process starts none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from minitensor.errors import CompileError
+from minitensor.runtime.flags import compiler_named, extra_flags
+from minitensor.runtime.folder import cache_folder, read_entry, scratch_folder
+from minitensor.runtime.machine import cpu_fingerprint, cpu_name, usable_cores
+from minitensor.runtime.module import load_function
+from minitensor.runtime.process import Finished, run_compiler
+from minitensor.version import __version__
+
+logger = logging.getLogger("minitensor")
+
+NAMES: Final = ("cc", "gcc", "clang")
+ADVICE: Final = (
+    "install one (Debian, Ubuntu: apt install gcc libc6-dev; Fedora: dnf install gcc; "
+    "macOS: xcode-select --install) or name one in CC; "
+    'target="interpreter" works without a compiler'
+)
+
+_SHARED: Final = ("-fPIC", "-shared")
+_FLAGS: Final = (
+    "-std=gnu11",
+    "-O2",
+    "-fwrapv",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+)
+_NATIVE: Final = (("-march=native",), ("-mcpu=native",), ())
+_PROBE_SECONDS: Final = 20.0
+
+_PLAIN: Final = (
+    "#include <math.h>\n#include <stdint.h>\ndouble probe(double x) { return exp(x); }\n"
+)
+_FLOAT16: Final = "_Float16 probe(_Float16 *x) { return x[0] * x[1] + (_Float16)1.0f; }\n"
+_OPENMP: Final = """
+#ifndef _OPENMP
+#error OpenMP is off
+#endif
+void probe(float *x) {
+    #pragma omp parallel for num_threads(2)
+    for (int i = 0; i < 1024; i++) x[i] = 0;
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """A C compiler, and what it can do on this machine.
+
+    words        the command, such as ("/usr/bin/ccache", "gcc")
+    family       "gcc" or "clang"
+    version      the first line of what `--version` prints
+    triple       the machine it compiles for, such as "x86_64-linux-gnu"
+    flags        for a kernel, the user's CFLAGS last
+    libraries    what follows the source file
+    native       the flag for this machine's own instructions, "" if there is none
+    openmp       the flags for OpenMP; without any, parallel loops run serially
+    vector_bits  the width of vector registers that `flags` allow, 0 for none
+    float16      whether the compiler has the type `_Float16`
+    """
+
+    words: tuple[str, ...]
+    family: str
+    version: str
+    triple: str
+    flags: tuple[str, ...]
+    libraries: tuple[str, ...]
+    native: str
+    openmp: tuple[str, ...]
+    vector_bits: int
+    float16: bool
+
+    @property
+    def num_cores(self) -> int:
+        """The cores a kernel may use: those of this process, or one without OpenMP."""
+        return usable_cores() if self.openmp else 1
+
+    @property
+    def cpu(self) -> str:
+        """The name of the CPU."""
+        return cpu_name()
+
+    def command(self, source: str, output: str) -> list[str]:
+        """The words that compile a file to a shared library."""
+        return [*self.words, *_SHARED, *self.flags, "-o", output, source, *self.libraries]
+
+    def assembly_command(self, source: str, output: str) -> list[str]:
+        """The words that compile a file to assembly text."""
+        return [*self.words, "-fPIC", *self.flags, "-S", "-o", output, source]
+
+
+def find_toolchain() -> Toolchain:
+    """The compiler that CC names, else the first of cc, gcc and clang on PATH.
+
+    Raises CompileError if there is none, or it cannot make a library; ArgumentError for CFLAGS
+    that are refused.
+    """
+    words, extra = _find_compiler(), extra_flags()
+    key = _key(words, extra)
+    if key not in _known:
+        _known[key] = _recall(key) or _ask_and_record(words, extra, key)
+    return _known[key]
+
+
+def probe_toolchain() -> Toolchain:
+    """As `find_toolchain`, but asked anew: something may have been installed since."""
+    words, extra = _find_compiler(), extra_flags()
+    key = _key(words, extra)
+    _known[key] = _ask_and_record(words, extra, key)
+    return _known[key]
+
+
+_known: dict[str, Toolchain] = {}
+
+
+def _find_compiler() -> tuple[str, ...]:
+    named = compiler_named()
+    for words in [named] if named else [(name,) for name in NAMES]:
+        path = shutil.which(words[0])
+        if path is not None:
+            return (os.path.abspath(path), *words[1:])
+    if named:
+        raise CompileError(f"CC={' '.join(named)!r}: no program {named[0]!r} is found; {ADVICE}")
+    raise CompileError(f"no C compiler is found on PATH (tried {', '.join(NAMES)}); {ADVICE}")
+
+
+# ---- what was said before
+
+
+def _key(words: tuple[str, ...], extra: tuple[str, ...]) -> str:
+    """Everything that the answers depend on; a wrapper such as ccache counts with its compiler."""
+    files: list[tuple[str, int, int]] = []
+    for word in words:
+        path = shutil.which(word)
+        if path is not None:
+            real = os.path.realpath(path)
+            found = os.stat(real)
+            files.append((real, found.st_mtime_ns, found.st_size))
+    facts = [__version__, cpu_fingerprint(), words, extra, files]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def _record(key: str) -> Path:
+    return cache_folder() / f"toolchain-{key}.json"
+
+
+def _recall(key: str) -> Toolchain | None:
+    try:
+        written = json.loads(read_entry(_record(key)))
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in written.items()
+        }
+        return Toolchain(**values)
+    except (OSError, ValueError, TypeError, AttributeError):  # missing, damaged or of other fields
+        return None
+
+
+def _ask_and_record(words: tuple[str, ...], extra: tuple[str, ...], key: str) -> Toolchain:
+    with scratch_folder(cache_folder()) as folder:
+        found = _Probe(words, extra, folder).toolchain()
+        written = folder / "toolchain.json"
+        with contextlib.suppress(OSError):  # a full disk costs the next process some time, no more
+            written.write_text(json.dumps(dataclasses.asdict(found)), encoding="utf-8")
+            os.replace(written, _record(key))
+    logger.debug("C compiler: %s", found)
+    return found
+
+
+# ---- the questions
+
+
+class _Probe:
+    """Asks one compiler, by compiling small files in `folder`."""
+
+    def __init__(self, words: tuple[str, ...], extra: tuple[str, ...], folder: Path) -> None:
+        self.words = words
+        self.extra = extra
+        self.folder = folder
+        self.count = 0
+
+    def toolchain(self) -> Toolchain:
+        version = self.ask("--version").stdout.partition("\n")[0].strip()
+        triple = self.ask("-dumpmachine").stdout.strip()
+        native = self.native()
+        flags = (*_FLAGS, *native)
+        macros = self.macros(flags)
+        if "__clang__" not in macros and "__GNUC__" not in macros:
+            raise CompileError(
+                f"{self.words[0]} is neither gcc nor clang ({version}); {ADVICE}", self.words
+            )
+        family = "clang" if "__clang__" in macros else "gcc"
+        if family == "clang":
+            flags = (*flags, "-fbracket-depth=4096")
+        openmp, libraries = self.openmp(flags)
+        return Toolchain(
+            words=self.words,
+            family=family,
+            version=version,
+            triple=triple,
+            flags=(*flags, *openmp, *self.extra),
+            libraries=("-lm", *libraries),
+            native=" ".join(native),
+            openmp=openmp,
+            vector_bits=_vector_bits(macros),
+            float16=self.compile(_FLOAT16, flags).status == 0,
+        )
+
+    def ask(self, *arguments: str) -> Finished:
+        return run_compiler([*self.words, *arguments], self.folder, _PROBE_SECONDS)
+
+    def compile(
+        self, source: str, flags: tuple[str, ...], libraries: tuple[str, ...] = ()
+    ) -> Finished:
+        """Compile to `probe-<count>.so`."""
+        self.count += 1
+        (self.folder / "probe.c").write_text(source, encoding="utf-8")
+        output = f"probe-{self.count}.so"
+        return self.ask(*_SHARED, *flags, *self.extra, "-o", output, "probe.c", "-lm", *libraries)
+
+    def native(self) -> tuple[str, ...]:
+        for native in _NATIVE:
+            done = self.compile(_PLAIN, (*_FLAGS, *native))
+            if done.status == 0:
+                return native
+        raise CompileError(
+            f"{self.words[0]} cannot make a shared library from a small C file (are CC and CFLAGS "
+            f"right?); {ADVICE}",
+            self.words,
+            done.stderr,
+        )
+
+    def openmp(self, flags: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The flags and libraries with which OpenMP compiles, links and loads."""
+        ways: list[tuple[tuple[str, ...], tuple[str, ...]]] = [(("-fopenmp",), ())]
+        if sys.platform == "darwin":  # Apple's clang has OpenMP, but hides it and lacks the library
+            ways.append((("-Xpreprocessor", "-fopenmp"), ("-lomp",)))
+        for way, libraries in ways:
+            if self.compile(_OPENMP, (*flags, *way), libraries).status == 0:
+                with contextlib.suppress(CompileError):
+                    load_function(self.folder / f"probe-{self.count}.so", "probe", pointers=1)
+                    return way, libraries
+        return (), ()
+
+    def macros(self, flags: tuple[str, ...]) -> dict[str, str]:
+        (self.folder / "probe.c").write_text("", encoding="utf-8")
+        printed = self.ask(*flags, *self.extra, "-dM", "-E", "probe.c").stdout
+        return dict(re.findall(r"^#define (\w+) ?(.*)$", printed, re.MULTILINE))
+
+
+def _vector_bits(macros: dict[str, str]) -> int:
+    if "__AVX512F__" in macros:
+        return 512
+    if "__AVX__" in macros:
+        return 256
+    scalable = macros.get("__ARM_FEATURE_SVE_BITS", "0")
+    if scalable.isdecimal() and int(scalable) > 0:
+        return int(scalable)
+    return 128 if "__SSE2__" in macros or "__ARM_NEON" in macros else 0

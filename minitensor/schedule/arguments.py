@@ -1,0 +1,166 @@
+"""The kinds of arguments that primitives take: how each is checked and made canonical.
+
+Canonical values are strings, ints, floats, bools, None, tuples of them, and IndexMap: what a trace
+can write to JSON and read back.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+from collections.abc import Callable, Collection, Sequence
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from minitensor.errors import shown
+from minitensor.ir import Program, Scope
+from minitensor.schedule.locate import loop_sites
+from minitensor.schedule.primitive import Argument, refuse
+
+LARGEST_INT: Final = 1 << 40
+
+
+def _unexpected(expected: str, name: str, value: object) -> str:
+    return f"expected {expected}, but got {name}={shown(value)} ({type(value).__name__})"
+
+
+def _named(kind: str, known: Callable[[Program], Collection[str]]) -> Argument:
+    """A handle: the name of one of the program's loops, blocks or buffers."""
+
+    def convert(program: Program, name: str, value: Any) -> str:
+        if not isinstance(value, str):
+            refuse("A2", _unexpected(f"the name of a {kind}", name, value))
+        names = known(program)
+        if value not in names:
+            close = difflib.get_close_matches(value, names, 3) if len(value) < 80 else []
+            hint = f"; did you mean {shown(close[0])}?" if close else ""
+            refuse(
+                "A1",
+                f"there is no {kind} {shown(value)}{hint}",
+                choices=close or sorted(names)[:20],
+            )
+        return str(value)
+
+    return Argument(convert)
+
+
+LoopName: TypeAlias = Annotated[str, _named("loop", loop_sites)]
+"""The name of a loop."""
+BlockName: TypeAlias = Annotated[str, _named("block", lambda program: program.blocks)]
+"""The name of a block."""
+BufferName: TypeAlias = Annotated[str, _named("buffer", lambda program: program.buffers)]
+"""The name of a buffer: a parameter or a temporary."""
+
+
+def _loop_or_root(program: Program, name: str, value: Any) -> str:
+    if value == "root":
+        return "root"
+    convert = _named("loop", loop_sites).convert
+    return str(convert(program, name, value))
+
+
+Location: TypeAlias = Annotated[str, Argument(_loop_or_root)]
+"""The name of a loop, or "root" for no loop."""
+
+
+def _loop_or_block(program: Program, name: str, value: Any) -> str:
+    known = {**loop_sites(program), **program.blocks}
+    convert = _named("loop or block", lambda _: known).convert
+    return str(convert(program, name, value))
+
+
+LoopOrBlockName: TypeAlias = Annotated[str, Argument(_loop_or_block)]
+"""The name of a loop, or of a block where no loop is so called."""
+
+
+def integer(name: str, value: object, lo: int, hi: int, expected: str = "") -> int:
+    """An argument that must be an integer in [lo, hi]."""
+    if isinstance(value, bool) or not (
+        isinstance(value, numbers.Integral) and lo <= int(value) <= hi
+    ):
+        refuse("A2", _unexpected(expected or f"an integer from {lo} to {hi}", name, value))
+    return int(value)
+
+
+def ints(lo: int, hi: int) -> Argument:
+    """An integer in [lo, hi]."""
+    return Argument(lambda program, name, value: integer(name, value, lo, hi))
+
+
+Axis: TypeAlias = Annotated[int, ints(-64, 64)]
+"""The number of an axis; negative ones count from the end."""
+
+
+Stride: TypeAlias = Annotated[int, ints(0, 1 << 20)]
+"""A number of elements."""
+
+
+def _factors(program: Program, name: str, value: Any) -> tuple[int | None, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        refuse("A2", _unexpected("a list of factors, such as [None, 8]", name, value))
+    if sum(factor is None for factor in value) > 1:
+        refuse("A2", _unexpected("at most one None among the factors", name, value))
+    factors = tuple(
+        None if f is None else integer(name, f, 1, LARGEST_INT, "factors that are integers >= 1")
+        for f in value
+    )
+    if math.prod(f or 1 for f in factors) > LARGEST_INT:
+        refuse("A2", _unexpected("factors with a product of at most 2**40", name, value))
+    return factors
+
+
+Factors: TypeAlias = Annotated[Sequence[int | None], Argument(_factors)]
+"""Integers >= 1, at most one of them None: that one is inferred."""
+
+
+def choice(*options: str) -> Argument:
+    """One of a few strings."""
+
+    def convert(program: Program, name: str, value: Any) -> str:
+        if not isinstance(value, str) or value not in options:
+            quoted = ", ".join(f'"{option}"' for option in options)
+            refuse("A2", _unexpected(f"one of {quoted}", name, value), choices=options)
+        return str(value)
+
+    return Argument(convert)
+
+
+Tail: TypeAlias = Annotated[Literal["guard", "exact", "cut"], choice("guard", "exact", "cut")]
+"""What `split` does when the factors do not divide the extent."""
+THREADS: Final = (
+    "blockIdx.x",
+    "blockIdx.y",
+    "blockIdx.z",
+    "threadIdx.x",
+    "threadIdx.y",
+    "threadIdx.z",
+    "vthread",
+)
+ThreadName: TypeAlias = Annotated[str, choice(*THREADS)]
+"""A GPU index that a loop can be bound to."""
+ScopeName: TypeAlias = Annotated[str, choice(*[scope.value for scope in Scope])]
+"""Where a buffer lives; see `Scope`."""
+
+
+def _annotation_key(program: Program, name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value or len(value) > 200:
+        refuse("A2", _unexpected("a non-empty string of at most 200 characters", name, value))
+    return str(value)
+
+
+AnnotationKey: TypeAlias = Annotated[str, Argument(_annotation_key)]
+"""What an annotation is called."""
+
+
+def _annotation_value(program: Program, name: str, value: Any) -> str | int | float | bool:
+    if isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, numbers.Integral) and abs(int(value)) <= LARGEST_INT:
+        return int(value)
+    if not (isinstance(value, numbers.Real) and math.isfinite(value)):
+        refuse("A2", _unexpected("a string, a bool or a finite number", name, value))
+    return float(value)
+
+
+AnnotationValue: TypeAlias = Annotated[str | int | float | bool, Argument(_annotation_value)]
+"""What an annotation says."""

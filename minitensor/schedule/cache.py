@@ -1,0 +1,263 @@
+"""Primitives about where data lives: cache_read, cache_write, set_scope, storage_align."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitensor.ir import (
+    Block,
+    Buffer,
+    For,
+    Iter,
+    IterKind,
+    Load,
+    Marks,
+    Program,
+    Reduce,
+    Scope,
+    Store,
+    Var,
+    accessed_buffers,
+    blocks_of,
+    mentions,
+    print_name,
+    rewrite,
+    stored_buffers,
+)
+from minitensor.schedule.arguments import Axis, BlockName, BufferName, ScopeName, Stride
+from minitensor.schedule.legality import accesses, plain_store, region
+from minitensor.schedule.locate import loops_around, writers
+from minitensor.schedule.place import (
+    common_loops,
+    exact_domain,
+    place,
+    spot_after,
+    spot_before,
+    unavailable,
+    write_box,
+)
+from minitensor.schedule.primitive import Rewritten, primitive, refuse
+from minitensor.schedule.splice import Fresh, with_block
+
+
+def _copy_block(name: str, source: str, target: str, buffer: Buffer) -> Block:
+    """The block target[...] = source[...] over the whole of a shape, its iters still unbound."""
+    iters = tuple(
+        Iter(f"ax{n}", extent, IterKind.SPATIAL, Var("")) for n, extent in enumerate(buffer.shape)
+    )
+    index = tuple(Var(i.var) for i in iters)
+    return Block(name, iters, Store(target, index, Load(source, index, buffer.dtype)))
+
+
+def _rerouted(stmt: Any, old: str, new: str, loads: bool, stores: bool) -> Any:
+    """The statement with accesses to one buffer going to another."""
+
+    def one(node: Any) -> Any:
+        if isinstance(node, Load) and node.buffer == old and loads:
+            return Load(new, node.indices, node.dtype)
+        if isinstance(node, Store) and node.buffer == old and stores:
+            return Store(new, node.indices, node.value)
+        if isinstance(node, Reduce) and old in node.buffers and stores:
+            names = tuple(new if b == old else b for b in node.buffers)
+            return Reduce(node.reducer, names, node.indices, node.values)
+        return node
+
+    return rewrite(stmt, one)
+
+
+def _with_access(block: Block, old: str, new: str, *, loads: bool, stores: bool) -> Block:
+    init = block.init
+    return with_block(
+        block,
+        body=_rerouted(block.body, old, new, loads, stores),
+        init=None if init is None else _rerouted(init, old, new, loads, stores),
+    )
+
+
+@primitive(
+    rules={
+        "R1": "the block reads the buffer",
+        "R2": "the block does not write the buffer",
+        "R3": "the buffer is an input, or its writers index each axis by an iter of its own",
+        "R4": "what is copied has been computed before",
+    }
+)
+def cache_read(
+    program: Program, block: BlockName, buffer: BufferName, scope: ScopeName
+) -> Rewritten[str]:
+    """Copy what a block reads of a buffer into a new buffer first, and let it read that.
+
+    cache_read("C", "A", "local")
+        for i in range(8):                    for ax0 in range(8):
+            C[i] = A[i] + 1.0          =>         A_local[ax0] = A[ax0]
+                                              for i in range(8):
+                                                  C[i] = A_local[i] + 1.0
+    scope  "global", "local", "register" or "shared"
+
+    The copy stands at the outermost place where the data is complete; compute_at moves it inwards,
+    transform_layout changes the order of the copy (packing).
+
+    Preserves  every output.
+    Returns    the name of the block that copies; its buffer has the same name.
+    """
+    found = program.blocks[block]
+    read, written = accessed_buffers(found)
+    if buffer not in read:
+        refuse(
+            "R1", marks=Marks(blocks={block: "does not read it"}), choices=sorted(read - written)
+        )
+    if buffer in written:
+        refuse("R2", marks=Marks(blocks={block: "writes it"}))
+    sources = writers(program, buffer)
+    for writer in sources:
+        if plain_store(writer) is None:
+            refuse("R3", marks=Marks(blocks={writer.name: f"writes {print_name(buffer)}"}))
+    where = loops_around(program, block)
+    shared: tuple[For, ...] = ()
+    for writer in sources:
+        both = common_loops(loops_around(program, writer.name), where)
+        shared = both if len(both) > len(shared) else shared
+    old = program.buffers[buffer]
+    fresh = Fresh(program)
+    name = fresh.block(f"{buffer}_{scope}")
+    reads = [a for a in accesses(program, block) if a.buffer == buffer]
+    box = region(program, reads, buffer, {loop.var for loop in shared})
+    copy = _copy_block(name, buffer, name, old)
+    domain = {f"ax{n}": span for n, span in enumerate(box)}
+    placed = place(copy, domain, shared, fresh, widen=True)
+    spot = spot_before(program, shared, {block})
+    if unavailable(program, placed, spot) is not None:
+        refuse("R4", marks=Marks(blocks={block: "reads more than was computed"}))
+    changed = _with_access(found, buffer, name, loads=True, stores=False)
+    new = spot.insert(program, placed.stmt, {id(found): changed})
+    cached = Buffer(name, old.shape, old.dtype, Scope(scope))
+    return new.replace(temporaries=(*program.temporaries, cached)), name
+
+
+@primitive(
+    rules={
+        "R1": "the block writes one buffer, which no other block writes",
+        "R2": "each axis of the store is indexed by an iter of its own",
+        "R3": "no block in the same nest reads the buffer",
+        "R4": "the nest writes a box of the buffer",
+    }
+)
+def cache_write(program: Program, block: BlockName, scope: ScopeName) -> Rewritten[str]:
+    """Let a block write a new buffer, and copy that to the old one afterwards.
+
+    cache_write("C", "local")
+        for i in range(8):                    for i in range(8):
+            C[i] = A[i] + 1.0          =>         C_local[i] = A[i] + 1.0
+                                              for ax0 in range(8):
+                                                  C[ax0] = C_local[ax0]
+    scope  "global", "local", "register" or "shared"
+
+    The copy stands after the block's nest; reverse_compute_at moves it inwards.
+
+    Preserves  every output.
+    Returns    the name of the block that copies; the new buffer has the same name.
+    """
+    found = program.blocks[block]
+    written = stored_buffers(found.body)
+    buffer = min(written)
+    others = [b.name for b in writers(program, buffer) if b.name != block]
+    if len(written) != 1 or others:
+        marks = Marks(blocks=dict.fromkeys([block, *others], "writes it"))
+        refuse("R1", f"it writes {', '.join(sorted(written))}", marks=marks)
+    if plain_store(found) is None:
+        refuse("R2", marks=Marks(blocks={block: "stores elsewhere"}))
+    loops = loops_around(program, block)
+    outer = loops[: _nest_depth(program, found)]
+    nest = loops[len(outer)] if len(outer) < len(loops) else found
+    for other in blocks_of(nest):
+        if other.name != block and buffer in accessed_buffers(other)[0]:
+            refuse("R3", marks=Marks(blocks={other.name: f"reads {print_name(buffer)}"}))
+    domain = exact_domain(found, loops, {loop.var for loop in outer})
+    box = None if domain is None else write_box(found, domain)
+    if box is None:
+        refuse("R4", marks=Marks(blocks={block: "not known to write a box"}))
+    old = program.buffers[buffer]
+    fresh = Fresh(program)
+    name = fresh.block(f"{buffer}_{scope}")
+    copy = _copy_block(name, name, buffer, old)
+    placed = place(copy, {f"ax{n}": span for n, span in enumerate(box)}, outer, fresh)
+    changed = _with_access(found, buffer, name, loads=True, stores=True)
+    spot = spot_after(program, outer, {block})
+    new = spot.insert(program, placed.stmt, {id(found): changed})
+    cached = Buffer(name, old.shape, old.dtype, Scope(scope))
+    return new.replace(temporaries=(*program.temporaries, cached)), name
+
+
+def _nest_depth(program: Program, block: Block) -> int:
+    """How many loops stand around the block's nest: the largest statement that holds no other
+    block, or the one from which on loops combine into the block's elements.
+    """
+    loops = loops_around(program, block.name)
+    depth = len(loops)
+    while depth and blocks_of(loops[depth - 1]) == [block]:
+        depth -= 1
+    carried = [i.binding for i in block.iters if i.kind is not IterKind.SPATIAL]
+    for position, loop in enumerate(loops):
+        if any(mentions(binding, loop.var) for binding in carried):
+            return min(depth, position)
+    return depth
+
+
+@primitive(rules={"R1": "the buffer is a temporary"})
+def set_scope(program: Program, buffer: BufferName, scope: ScopeName) -> Rewritten[None]:
+    """Say where a temporary lives: "global", "local", "register" or "shared".
+
+    set_scope("B", "local")
+        B = empty(float32[8])          =>     B = empty(float32[8])  # local
+
+    Preserves  every output.
+    """
+    _require_temporary(program, buffer, "R1")
+    old = program.buffers[buffer]
+    new = Buffer(buffer, old.shape, old.dtype, Scope(scope), old.alignment)
+    return _with_buffer(program, new), None
+
+
+def _require_temporary(program: Program, buffer: str, rule: str) -> None:
+    names = [b.name for b in program.temporaries]
+    if buffer not in names:
+        refuse(rule, f"{print_name(buffer)} is a parameter", choices=names)
+
+
+def _with_buffer(program: Program, new: Buffer) -> Program:
+    """The program with one temporary declared anew."""
+    kept = tuple(new if b.name == new.name else b for b in program.temporaries)
+    return program.replace(temporaries=kept)
+
+
+@primitive(
+    rules={
+        "R1": "the buffer is a temporary",
+        "R2": "the axis is one of the buffer's, and not the last",
+        "R3": "0 <= offset < factor",
+    }
+)
+def storage_align(
+    program: Program, buffer: BufferName, axis: Axis, factor: Stride, offset: Stride = 0
+) -> Rewritten[None]:
+    """Pad a temporary so that the stride of an axis is `offset` more than a multiple of `factor`.
+
+    storage_align("B", 0, 32, 1)
+        B = empty(float32[8, 32])      =>     B = empty(float32[8, 32])  # rows 33 elements apart
+
+    Keeps the elements of a column in different cache sets, or in different banks of a GPU's shared
+    memory. The indices of the program do not change.
+
+    Preserves  every output.
+    """
+    _require_temporary(program, buffer, "R1")
+    old = program.buffers[buffer]
+    place_of = axis + len(old.shape) if axis < 0 else axis
+    if not 0 <= place_of < len(old.shape) - 1:
+        refuse("R2", f"{print_name(buffer)} has {len(old.shape)} axes, axis={axis}")
+    if not 0 <= offset < factor:
+        refuse("R3", f"factor={factor}, offset={offset}")
+    rest = tuple(a for a in old.alignment if a[0] != place_of)
+    alignment = tuple(sorted((*rest, (place_of, factor, offset))))
+    new = Buffer(buffer, old.shape, old.dtype, old.scope, alignment)
+    return _with_buffer(program, new), None

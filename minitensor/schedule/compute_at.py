@@ -1,0 +1,323 @@
+"""Primitives that move a block under another's loop: compute_at, reverse_compute_at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from minitensor.arith import Simplifier, Span, extent_range
+from minitensor.ir import (
+    Block,
+    For,
+    IterKind,
+    Load,
+    LoopKind,
+    Marks,
+    Program,
+    Var,
+    accessed_buffers,
+    blocks_of,
+    loads,
+    print_name,
+    stored_buffers,
+)
+from minitensor.schedule.arguments import BlockName, Location
+from minitensor.schedule.legality import accesses, driven, plain_store, region
+from minitensor.schedule.locate import loop_sites, loops_around, readers, writers
+from minitensor.schedule.place import (
+    Spot,
+    exact_domain,
+    place,
+    spot_after,
+    spot_before,
+    unavailable,
+    write_box,
+)
+from minitensor.schedule.primitive import Rewritten, primitive, refuse
+from minitensor.schedule.splice import Fresh
+
+
+@primitive(
+    rules={
+        "R1": "the producer alone writes its buffers (it is not half of a split reduction)",
+        "R2": "the loop does not enclose the producer",
+        "R3": "the producer's buffers are not outputs of the program",
+        "R4": "every reader of the buffers is under the loop, and there is one",
+        "R5": "everything the producer reads is computed before it",
+        "R6": "each axis of the producer's store is indexed by an iter of its own",
+        "R7": "the loop is not vectorized, nor inside a vectorized loop",
+    }
+)
+def compute_at(program: Program, block: BlockName, loop: Location) -> Rewritten[tuple[str, ...]]:
+    """Move a producer under a consumer's loop, shrunk to the region one iteration reads.
+
+    compute_at("P", "y_0")
+        for y in range(34):                   for y_0 in range(8):
+            P[y] = f(y)                           for y in range(6):
+        for y_0 in range(8):           =>             P[y_0*4 + y] = f(y_0*4 + y)
+            for y_1 in range(4):                  for y_1 in range(4):
+                C[..] = P[y_0*4 + y_1]                C[..] = P[y_0*4 + y_1] + …
+                        + P[y_0*4 + y_1 + 2]
+    loop  a loop around all readers; "root" leaves the block where it is
+
+    Elements that several iterations read are computed again in each. The producer's own loops are
+    built anew, one for each of its iters, so schedule it after moving it.
+
+    Preserves  every output.
+    Returns    the names of the producer's new loops.
+    Not done   shrinking the buffer: code generation does it once, for all.
+    """
+    if loop == "root":
+        return program, ()
+    producer = program.blocks[block]
+    buffers = sorted(stored_buffers(producer.body))
+    target = loop_sites(program)[loop]
+    _check_producer(program, producer, buffers, loop)
+    reading = {b.name for name in buffers for b in readers(program, name)} - {block}
+    around = (*target.outer, target.loop)
+    names = {outer.var for outer in around}
+    store = plain_store(producer)
+    if store is None:
+        refuse("R6", marks=Marks(blocks={block: "stores elsewhere"}))
+    found = [
+        access
+        for name in reading
+        for access in accesses(program, name)
+        if access.buffer in buffers and not access.writes
+    ]
+    domain: dict[str, Span] = {}
+    for buffer in sorted({access.buffer for access in found}):
+        box = region(program, [a for a in found if a.buffer == buffer], buffer, names)
+        for var, span in zip(store, box):
+            domain[var] = span if var not in domain else _wider(domain[var], span)
+    for i in producer.iters:
+        if i.kind is not IterKind.SPATIAL:
+            domain.pop(i.var, None)
+    spot = spot_before(program, around, reading)
+    placed = place(producer, domain, around, Fresh(program), widen=True)
+    missing = unavailable(program, placed, spot)
+    if missing is not None:
+        late = {b.name: f"computes {print_name(missing)}" for b in writers(program, missing)}
+        refuse("R5", f"{print_name(missing)} is not complete there", marks=Marks(blocks=late))
+    return spot.insert(program, placed.stmt, {id(producer): None}), placed.names
+
+
+def _wider(a: Span, b: Span) -> Span:
+    """A span that holds both; unbounded (so: the whole axis) if they cannot be compared."""
+    distance = b.low.minus(a.low)
+    if not distance.is_constant:
+        return Span(a.low, 1 << 60)
+    start, end = min(0, distance.constant), max(a.spread, distance.constant + b.spread)
+    return Span(a.low.shifted(start), end - start)
+
+
+def _check_producer(program: Program, producer: Block, buffers: list[str], loop: str) -> None:
+    """Rules R1 to R4 and R7 of compute_at."""
+    target = loop_sites(program)[loop]
+    block = producer.name
+    for buffer in buffers:
+        others = [b.name for b in writers(program, buffer) if b.name != block]
+        if others:
+            marks = Marks(blocks=dict.fromkeys([block, *others], f"writes {print_name(buffer)}"))
+            refuse("R1", f"{print_name(others[0])} writes it too", marks=marks)
+    if target.loop in loops_around(program, block):
+        marks = Marks(loops={loop: "target"}, blocks={block: "inside it"})
+        refuse("R2", marks=marks, choices=_legal_loops(program, producer, buffers))
+    for buffer in buffers:
+        if any(buffer == param.name for param in program.params):
+            refuse("R3", f"{print_name(buffer)} is one", marks=Marks(blocks={block: "an output"}))
+    inside = {b.name for b in blocks_of(target.loop)}
+    reading = [b for name in buffers for b in readers(program, name) if b.name != block]
+    outside = [b for b in reading if b.name not in inside]
+    if outside or not reading:
+        parts = [
+            (b.name, load, f"also reads {print_name(load.buffer)}")
+            for b in outside
+            for load in _loads_of(b, buffers)[:1]
+        ]
+        marks = Marks(loops={loop: "target"}, parts=parts)
+        detail = f"{print_name(outside[0].name)} is not" if outside else "nothing reads them"
+        refuse("R4", detail, marks=marks, choices=_legal_loops(program, producer, buffers))
+    _require_not_vectorized(program, loop)
+
+
+def _loads_of(block: Block, buffers: Collection[str]) -> list[Load]:
+    every = loads(block.body) + (loads(block.init) if block.init is not None else [])
+    return [load for load in every if load.buffer in buffers]
+
+
+def _require_not_vectorized(program: Program, loop: str) -> None:
+    target = loop_sites(program)[loop]
+    for outer in (*target.outer, target.loop):
+        if outer.kind is LoopKind.VECTORIZE:
+            refuse("R7", marks=Marks(loops={outer.var: "is vectorized"}))
+
+
+def _legal_loops(program: Program, producer: Block, buffers: list[str]) -> list[str]:
+    """The loops that enclose all readers of the buffers, and not the producer."""
+    reading = {b.name for name in buffers for b in readers(program, name)} - {producer.name}
+    if not reading:
+        return []
+    own = {loop.var for loop in loops_around(program, producer.name)}
+    paths = [loops_around(program, name) for name in sorted(reading)]
+    return [
+        loop.var
+        for loop in paths[0]
+        if loop.var not in own
+        and loop.kind is not LoopKind.VECTORIZE
+        and all(any(loop is other for other in path) for path in paths)
+    ]
+
+
+@primitive(
+    rules={
+        "R1": "the loop does not enclose the block",
+        "R2": "the block reads a buffer that is computed under the loop",
+        "R3": "the loop is not part of a reduction or an ordered update that computes it",
+        "R4": "each such buffer has one writer, whose nest computes a box of it in each iteration",
+        "R5": "the block reads it at one place: in each axis an iter of its own plus a constant, "
+        "always inside the buffer",
+        "R6": "a reduction or ordered update has all of its axes in one iteration",
+        "R7": "the loop is not vectorized, nor inside a vectorized loop",
+        "R8": "everything else the block reads is computed before it",
+        "R9": "no other block that reads or writes the block's buffers comes before it then",
+    }
+)
+def reverse_compute_at(
+    program: Program, block: BlockName, loop: Location
+) -> Rewritten[tuple[str, ...]]:
+    """Move a consumer under its producer's loop: each iteration consumes what it has computed.
+
+    reverse_compute_at("D", "i_0")
+        for i_0 in range(4):                  for i_0 in range(4):
+            for i_1 in range(8):                  for i_1 in range(8):
+                C[i_0*8 + i_1] = f(..)     =>         C[i_0*8 + i_1] = f(..)
+        for i in range(32):                       for i in range(8):
+            D[i] = C[i] + 1.0                         D[i_0*8 + i] = C[i_0*8 + i] + 1.0
+    loop  a loop around the producer; "root" leaves the block where it is
+
+    The consumer's own loops are built anew, one for each of its iters.
+
+    Preserves  every output.
+    Returns    the names of the consumer's new loops.
+    """
+    if loop == "root":
+        return program, ()
+    consumer = program.blocks[block]
+    target = loop_sites(program)[loop]
+    around = (*target.outer, target.loop)
+    if target.loop in loops_around(program, block):
+        refuse("R1", marks=Marks(loops={loop: "target"}, blocks={block: "inside it"}))
+    inside = {b.name for b in blocks_of(target.loop)}
+    read, own = accessed_buffers(consumer)
+    computed = [
+        name for name in sorted(read - own) if any(w.name in inside for w in writers(program, name))
+    ]
+    if not computed:
+        marks = Marks(loops={loop: "target"}, blocks={block: "reads nothing computed there"})
+        refuse("R2", marks=marks, choices=_producer_loops(program, read - own))
+    _require_not_vectorized(program, loop)
+    domain: dict[str, Span] = {}
+    producers: set[str] = set()
+    for buffer in computed:
+        producer, box = _computed_box(program, buffer, around)
+        producers.add(producer)
+        for var, span in _consumer_domain(program, consumer, buffer, box).items():
+            if domain.setdefault(var, span) != span:
+                refuse("R5", f"{print_name(buffer)} asks for other elements than the rest")
+    _check_complete_axes(consumer, domain)
+    spot = spot_after(program, around, producers)
+    placed = place(consumer, domain, around, Fresh(program))
+    _check_order(program, consumer, spot)
+    missing = unavailable(program, placed, spot)
+    if missing is not None:
+        late = {b.name: f"computes {print_name(missing)}" for b in writers(program, missing)}
+        refuse("R8", f"{print_name(missing)} is not complete there", marks=Marks(blocks=late))
+    return spot.insert(program, placed.stmt, {id(consumer): None}), placed.names
+
+
+def _producer_loops(program: Program, buffers: Collection[str]) -> list[str]:
+    return [
+        loop.var
+        for name in sorted(buffers)
+        for writer in writers(program, name)
+        for loop in loops_around(program, writer.name)
+    ]
+
+
+def _computed_box(
+    program: Program, buffer: str, around: tuple[For, ...]
+) -> tuple[str, tuple[Span, ...]]:
+    """The one block that computes a buffer, and the box of it that one iteration gives."""
+    writing = writers(program, buffer)
+    if len(writing) != 1:
+        marks = Marks(blocks={b.name: f"writes {print_name(buffer)}" for b in writing})
+        refuse("R4", f"{print_name(buffer)} has {len(writing)} writers", marks=marks)
+    producer = writing[0]
+    for loop in around:
+        if driven(producer, loop.var, (IterKind.REDUCE, IterKind.ORDERED)):
+            marks = Marks({loop.var: f"part of computing {print_name(buffer)}"})
+            refuse("R3", f"{print_name(loop.var)} is", marks=marks)
+    path = loops_around(program, producer.name)
+    domain = exact_domain(producer, path, {loop.var for loop in around})
+    box = None if domain is None else write_box(producer, domain)
+    if box is None:
+        marks = Marks(blocks={producer.name: "not known to write a box"})
+        refuse("R4", f"the nest of {print_name(producer.name)}", marks=marks)
+    return producer.name, box
+
+
+def _consumer_domain(
+    program: Program, consumer: Block, buffer: str, box: tuple[Span, ...]
+) -> dict[str, Span]:
+    """The consumer's iters that read exactly the box.
+
+    Every instance must be found that way: one whose index lies outside the buffer (it is padding,
+    and does not read) would belong to no iteration.
+    """
+    reads = {load.indices for load in _loads_of(consumer, [buffer])}
+    if len(reads) != 1:
+        marks = Marks(blocks={consumer.name: f"reads {print_name(buffer)}"})
+        refuse("R5", f"{print_name(buffer)} is read at {len(reads)} places", marks=marks)
+    simplifier = Simplifier({i.var: extent_range(i.extent) for i in consumer.iters})
+    extents = {i.var: i.extent for i in consumer.iters}
+    shape = program.buffers[buffer].shape
+    found: dict[str, Span] = {}
+    for axis, (index, span) in enumerate(zip(reads.pop(), box)):
+        form = simplifier.linear(index)
+        offset = form.constant
+        match list(form.terms.items()):
+            case [(Var(name), 1)] if name not in found and (
+                offset >= 0 and offset + extents[name] <= shape[axis]
+            ):
+                found[name] = Span(span.low.shifted(-offset), span.spread)
+            case [] if span.low.is_constant and 0 <= offset - span.low.constant <= span.spread:
+                pass
+            case _:
+                load = _loads_of(consumer, [buffer])[0]
+                marks = Marks(parts=[(consumer.name, load, "read here")])
+                refuse("R5", f"index {axis} of {print_name(buffer)} is not", marks=marks)
+    return found
+
+
+def _check_complete_axes(consumer: Block, domain: dict[str, Span]) -> None:
+    for i in consumer.iters:
+        span = domain.get(i.var)
+        if i.kind is IterKind.SPATIAL or span is None:
+            continue
+        whole = span.low.is_constant and span.low.constant <= 0
+        if not (whole and span.low.constant + span.spread >= i.extent - 1):
+            marks = Marks(blocks={consumer.name: f"is computed along {print_name(i.var)}"})
+            refuse("R6", f"{print_name(i.var)} is cut into pieces", marks=marks)
+        del domain[i.var]
+
+
+def _check_order(program: Program, consumer: Block, spot: Spot) -> None:
+    """Rule R9: nothing that touches what the consumer writes is passed by."""
+    order = list(program.blocks)
+    touched = accessed_buffers(consumer)[1]
+    passed = set(order[: order.index(consumer.name)]) - spot.before(program)
+    for name in sorted(passed):
+        read, written = accessed_buffers(program.blocks[name])
+        if touched & (read | written):
+            marks = Marks(blocks={name: f"touches what {print_name(consumer.name)} writes"})
+            refuse("R9", f"{print_name(name)} is one", marks=marks)

@@ -1,0 +1,222 @@
+"""Decisions: steps that choose a number or a place and leave the program as it is.
+
+A schedule with decisions in it is a template: the search edits what was decided and replays. Each
+decision is a primitive whose keyword `decision` holds what was chosen; a Schedule draws one at
+random where none is given.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import random
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Annotated, Any, Final, TypeAlias
+
+from minitensor.errors import ScheduleError, shown
+from minitensor.ir import Program, print_name, stored_buffers
+from minitensor.schedule.arguments import LARGEST_INT, BlockName, LoopName, integer, ints
+from minitensor.schedule.compute_at import compute_at
+from minitensor.schedule.locate import loop_sites, loops_around, readers
+from minitensor.schedule.primitive import Argument, Rewritten, primitive, refuse
+
+Draw: TypeAlias = Callable[[Program, Mapping[str, Any], random.Random], Any]
+DRAW: Final[dict[str, Draw]] = {}
+"""For each decision, how it is drawn from the program and the arguments."""
+
+PartCount: TypeAlias = Annotated[int, ints(1, 16)]
+InnermostLimit: TypeAlias = Annotated[int, ints(1, LARGEST_INT)]
+
+
+def _tile(program: Program, name: str, value: Any) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        refuse("A2", f"expected a list of factors, but got {name}={shown(value)}")
+    return tuple(integer(name, v, 0, LARGEST_INT, "factors that are integers >= 0") for v in value)
+
+
+@primitive(
+    rules={
+        "R1": "the decision is a list of n factors that multiply to the extent",
+        "R2": "the innermost factor is at most max_innermost_factor",
+    }
+)
+def sample_perfect_tile(
+    program: Program,
+    loop: LoopName,
+    n: PartCount,
+    *,
+    max_innermost_factor: InnermostLimit = 16,
+    decision: Annotated[Sequence[int] | None, Argument(_tile)] = None,
+) -> Rewritten[tuple[int, ...]]:
+    """Choose factors for `split`: n of them, outermost first, that multiply to the extent.
+
+    sample_perfect_tile("i", 2)  with i in range(64)    =>    (16, 4), or any such pair
+
+    max_innermost_factor  the largest last factor
+    decision              the factors; drawn uniformly from all that are possible if None
+
+    Returns    the factors.
+    """
+    extent = loop_sites(program)[loop].loop.extent
+    chosen = tuple(decision) if decision is not None else ()
+    if len(chosen) != n or math.prod(chosen) != extent:
+        refuse("R1", f"{list(chosen)} for {print_name(loop)} of extent {extent}, n={n}")
+    if chosen[-1] > max_innermost_factor:
+        refuse("R2", f"{chosen[-1]} > {max_innermost_factor}")
+    return program, chosen
+
+
+def _draw_tile(
+    program: Program, arguments: Mapping[str, Any], rng: random.Random
+) -> tuple[int, ...]:
+    extent = loop_sites(program)[arguments["loop"]].loop.extent
+    count, limit = arguments["n"], arguments["max_innermost_factor"]
+    if extent == 0:
+        return (0, *[1] * (count - 1)) if count > 1 else (0,)
+    if count == 1:
+        return (extent,)
+    innermost = [d for d in divisors(extent) if d <= limit]
+    weights = [count_factorizations(extent // d, count - 1) for d in innermost]
+    chosen = [rng.choices(innermost, weights)[0]]
+    rest = extent // chosen[0]
+    for left in range(count - 2, 0, -1):
+        options = divisors(rest)
+        weights = [count_factorizations(rest // d, left) for d in options]
+        chosen.append(rng.choices(options, weights)[0])
+        rest //= chosen[-1]
+    return (rest, *reversed(chosen))
+
+
+@lru_cache(maxsize=4096)
+def divisors(n: int) -> tuple[int, ...]:
+    """The divisors of n >= 1, ascending."""
+    small = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
+    return tuple(sorted({*small, *(n // d for d in small)}))
+
+
+@lru_cache(maxsize=65536)
+def count_factorizations(n: int, parts: int) -> int:
+    """The number of ordered ways to write n >= 1 as a product of `parts` factors."""
+    if parts <= 1:
+        return parts
+    return sum(count_factorizations(n // d, parts - 1) for d in divisors(n))
+
+
+DRAW["sample_perfect_tile"] = _draw_tile
+
+
+def _candidates(program: Program, name: str, value: Any) -> tuple[int | float | str, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        refuse("A2", f"expected a list of candidates, but got {name}={shown(value)}")
+    for one in value:
+        if isinstance(one, bool) or not isinstance(one, (int, float, str)):
+            refuse("A2", f"expected candidates that are numbers or strings, but got {shown(one)}")
+    return tuple(value)
+
+
+def _probabilities(program: Program, name: str, value: Any) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    good = isinstance(value, Sequence) and all(
+        isinstance(p, numbers.Real) and 0 <= float(p) < math.inf for p in value
+    )
+    if not good or not sum(value) > 0:
+        refuse("A2", f"expected weights >= 0, not all 0, but got {name}={shown(value)}")
+    return tuple(float(p) for p in value)
+
+
+def _position(program: Program, name: str, value: Any) -> int | None:
+    return None if value is None else integer(name, value, 0, LARGEST_INT)
+
+
+@primitive(
+    rules={
+        "R1": "there is one weight for each candidate",
+        "R2": "the decision is the position of a candidate",
+    }
+)
+def sample_categorical(
+    program: Program,
+    candidates: Annotated[Sequence[int | float | str], Argument(_candidates)],
+    *,
+    probs: Annotated[Sequence[float] | None, Argument(_probabilities)] = None,
+    decision: Annotated[int | None, Argument(_position)] = None,
+) -> Rewritten[Any]:
+    """Choose one of several numbers or strings.
+
+    sample_categorical([0, 16, 64, 512])    =>    64, or another of them
+
+    probs     weights of the candidates; equal if None
+    decision  the position of the chosen one, counted from 0; drawn by weight if None
+
+    Returns    the chosen candidate.
+    """
+    if probs is not None and len(probs) != len(candidates):
+        refuse("R1", f"{len(candidates)} candidates, {len(probs)} weights")
+    if decision is None or decision >= len(candidates):
+        refuse("R2", f"{decision} of {len(candidates)} candidates")
+    return program, candidates[decision]
+
+
+def _draw_category(program: Program, arguments: Mapping[str, Any], rng: random.Random) -> int:
+    count, weights = len(arguments["candidates"]), arguments["probs"]
+    if weights is not None and len(weights) != count:
+        return 0  # refused by R1
+    return rng.choices(range(count), weights)[0]
+
+
+DRAW["sample_categorical"] = _draw_category
+
+
+def _place(program: Program, name: str, value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        refuse("A2", f"expected the name of a loop, or root, but got {name}={shown(value)}")
+    return value
+
+
+@primitive(rules={"R1": "compute_at accepts the block at the decision"})
+def sample_compute_location(
+    program: Program,
+    block: BlockName,
+    *,
+    decision: Annotated[str | None, Argument(_place)] = None,
+) -> Rewritten[str]:
+    """Choose where `compute_at` puts a block: a loop that encloses all its readers, or "root".
+
+    sample_compute_location("P")    =>    "y_0", or another loop, or "root"
+
+    decision  the name of the loop; drawn uniformly from all that compute_at accepts if None
+
+    Returns    the name, for compute_at.
+    """
+    if decision is None or decision not in compute_locations(program, block):
+        refuse("R1", f"{shown(decision)}", choices=compute_locations(program, block))
+    return program, decision
+
+
+def compute_locations(program: Program, block: str) -> list[str]:
+    """ "root", and every loop at which compute_at accepts the block."""
+    found = ["root"]
+    reading = [
+        b.name
+        for buffer in sorted(stored_buffers(program.blocks[block].body))
+        for b in readers(program, buffer)
+        if b.name != block
+    ]
+    for loop in loops_around(program, reading[0]) if reading else ():
+        try:
+            compute_at(program, block, loop.var)
+        except ScheduleError:
+            continue
+        found.append(loop.var)
+    return found
+
+
+def _draw_location(program: Program, arguments: Mapping[str, Any], rng: random.Random) -> str:
+    return rng.choice(compute_locations(program, arguments["block"]))
+
+
+DRAW["sample_compute_location"] = _draw_location

@@ -1,0 +1,252 @@
+"""Primitives that say how a loop is executed, and annotations."""
+
+from __future__ import annotations
+
+from minitensor.ir import (
+    Block,
+    For,
+    IterKind,
+    LoopKind,
+    Marks,
+    Program,
+    Stmt,
+    blocks_of,
+    loops_of,
+    print_name,
+)
+from minitensor.schedule.arguments import (
+    AnnotationKey,
+    AnnotationValue,
+    LoopName,
+    LoopOrBlockName,
+    ThreadName,
+)
+from minitensor.schedule.legality import driven, refuse_conflict
+from minitensor.schedule.locate import loop_sites
+from minitensor.schedule.primitive import Rewritten, primitive, refuse
+from minitensor.schedule.splice import spliced, with_block
+
+LONGEST_UNROLL = 1024
+"""How many copies of a loop's body unrolling may make, together with the unrolled loops inside."""
+
+_CONCURRENT_RULES = {
+    "R1": "the loop is serial",
+    "R2": "the loop drives no reduction",
+    "R3": "the loop drives no ordered update",
+    "R4": "no two iterations touch the same element, one of them writing",
+}
+
+
+def _with_kind(program: Program, loop: str, kind: LoopKind) -> Program:
+    old = loop_sites(program)[loop].loop
+    return spliced(program, {id(old): For(old.var, old.extent, old.body, kind, old.annotations)})
+
+
+def _require_serial(program: Program, name: str) -> For:
+    loop = loop_sites(program)[name].loop
+    if loop.kind is not LoopKind.SERIAL:
+        marks = Marks(loops={name: f"is {loop.kind.value}"})
+        refuse("R1", f"{print_name(name)} is {loop.kind.value} already", marks=marks)
+    return loop
+
+
+def _require_independent(program: Program, name: str) -> None:
+    """Rules R2, R3, R4 of what makes iterations concurrent, listing the loops that would do."""
+    loop = loop_sites(program)[name].loop
+    for rule, kind, word in (
+        ("R2", IterKind.REDUCE, "reduction"),
+        ("R3", IterKind.ORDERED, "ordered update"),
+    ):
+        for block in blocks_of(loop):
+            if driven(block, name, (kind,)):
+                marks = Marks({name: f"drives the {word}"}, {block.name: word})
+                refuse(
+                    rule,
+                    f"{print_name(name)} drives the {word} of {print_name(block.name)}",
+                    marks=marks,
+                    choices=_spatial_loops(program, block),
+                )
+    refuse_conflict(program, name, "R4", "iterations conflict")
+
+
+def _spatial_loops(program: Program, block: Block) -> list[str]:
+    """The serial loops that drive spatial iters of a block alone."""
+    carried = (IterKind.REDUCE, IterKind.ORDERED)
+    return [
+        name
+        for name, site in loop_sites(program).items()
+        if site.loop.kind is LoopKind.SERIAL
+        and driven(block, name, (IterKind.SPATIAL,))
+        and not driven(block, name, carried)
+    ]
+
+
+@primitive(
+    rules={
+        **_CONCURRENT_RULES,
+        "R5": "the loop is not inside a parallel, vectorized or bound loop",
+    }
+)
+def parallel(program: Program, loop: LoopName) -> Rewritten[None]:
+    """Run the iterations of a loop on the threads of the CPU.
+
+    parallel("i")
+        for i in range(64):            =>     for i in parallel(64):
+            C[i] = f(i)                           C[i] = f(i)
+
+    Preserves  every output.
+    """
+    _require_serial(program, loop)
+    for outer in loop_sites(program)[loop].outer:
+        if outer.kind.is_concurrent:
+            marks = Marks(loops={outer.var: f"is {outer.kind.value}", loop: "inside it"})
+            refuse("R5", f"it is inside the {outer.kind.value} loop {outer.var}", marks=marks)
+    _require_independent(program, loop)
+    return _with_kind(program, loop, LoopKind.PARALLEL), None
+
+
+@primitive(
+    rules={
+        **_CONCURRENT_RULES,
+        "R5": "the loop is not inside a vectorized loop",
+        "R6": "no parallel, vectorized or bound loop is inside the loop",
+    }
+)
+def vectorize(program: Program, loop: LoopName) -> Rewritten[None]:
+    """Run the iterations of a loop in the lanes of vector instructions.
+
+    vectorize("j")
+        for j in range(16):            =>     for j in vectorize(16):
+            C[i, j] = A[i, j] + b[j]              C[i, j] = A[i, j] + b[j]
+
+    The extent need not be that of a vector register: longer loops take several, and what remains
+    is done with shorter vectors or one by one.
+
+    Preserves  every output.
+    """
+    found = _require_serial(program, loop)
+    for outer in loop_sites(program)[loop].outer:
+        if outer.kind is LoopKind.VECTORIZE:
+            marks = Marks(loops={outer.var: "is vectorized", loop: "inside it"})
+            refuse("R5", f"it is inside {print_name(outer.var)}", marks=marks)
+    for inner in loops_of(found.body):
+        if inner.kind.is_concurrent:
+            marks = Marks(loops={inner.var: f"is {inner.kind.value}"})
+            refuse("R6", f"{print_name(inner.var)} is {inner.kind.value}", marks=marks)
+    _require_independent(program, loop)
+    return _with_kind(program, loop, LoopKind.VECTORIZE), None
+
+
+@primitive(
+    rules={
+        "R1": "the loop is serial",
+        "R2": f"the body is repeated at most {LONGEST_UNROLL} times",
+    }
+)
+def unroll(program: Program, loop: LoopName) -> Rewritten[None]:
+    """Write the iterations of a loop out, one after the other.
+
+    unroll("i")
+        for i in range(2):             =>     C[0] = f(0)
+            C[i] = f(i)                       C[1] = f(1)
+
+    (The printed program keeps the loop, as `unroll(2)`; code generation writes it out.)
+    At most 1024 copies of a statement come of it, unrolled loops around and inside included.
+
+    Preserves  the order of iterations, every output.
+    """
+    found = _require_serial(program, loop)
+    site = loop_sites(program)[loop]
+    copies = found.extent * _copies(found.body)
+    for outer in site.outer:
+        if outer.kind is LoopKind.UNROLL:
+            copies *= outer.extent
+    if copies > LONGEST_UNROLL:
+        refuse("R2", f"{copies} copies", marks=Marks(loops={loop: "too long to unroll"}))
+    return _with_kind(program, loop, LoopKind.UNROLL), None
+
+
+def _copies(stmt: Stmt) -> int:
+    """How many copies of a statement inside the unrolled loops below make."""
+    if isinstance(stmt, For):
+        here = stmt.extent if stmt.kind is LoopKind.UNROLL else 1
+        return max(1, here) * _copies(stmt.body)
+    return max([1, *(_copies(child) for child in getattr(stmt, "stmts", ()))])
+
+
+@primitive(
+    rules={
+        **_CONCURRENT_RULES,
+        "R5": "no loop around or inside it is parallel or bound to the same index, none around it "
+        "vectorized",
+        "R6": "a blockIdx loop is not inside a threadIdx or vthread loop",
+    }
+)
+def bind(program: Program, loop: LoopName, thread: ThreadName) -> Rewritten[None]:
+    """Bind a loop to an index of the GPU's grid: "blockIdx.x", "threadIdx.x", "vthread", …
+
+    bind("i", "blockIdx.x")
+        for i in range(64):            =>     for i in bind(64, "blockIdx.x"):
+            C[i] = f(i)                           C[i] = f(i)
+
+    Preserves  every output.
+    """
+    found = _require_serial(program, loop)
+    site = loop_sites(program)[loop]
+    kind = LoopKind(thread)
+    for other in (*site.outer, *loops_of(found.body)):
+        same = other.kind is kind and kind is not LoopKind.VTHREAD
+        around = other in site.outer and other.kind is LoopKind.VECTORIZE
+        if same or around or other.kind is LoopKind.PARALLEL:
+            marks = Marks(loops={other.var: f"is {other.kind.value}"})
+            refuse("R5", f"{print_name(other.var)} is {other.kind.value}", marks=marks)
+    for other in loops_of(found.body) if kind.is_thread else site.outer:
+        if other.kind.is_bound and other.kind.is_thread != kind.is_thread:
+            marks = Marks(loops={other.var: f"is {other.kind.value}"})
+            refuse("R6", f"{print_name(other.var)} is {other.kind.value}", marks=marks)
+    _require_independent(program, loop)
+    return _with_kind(program, loop, kind), None
+
+
+@primitive(rules={})
+def annotate(
+    program: Program, target: LoopOrBlockName, key: AnnotationKey, value: AnnotationValue
+) -> Rewritten[None]:
+    """Attach a note to a loop or a block; a second note under the same key replaces the first.
+
+    annotate("i", "note", "hot")
+        for i in range(64):            =>     for i in range(64):  # note = 'hot'
+
+    Preserves  every output.
+    """
+    return _annotated(program, target, lambda notes: {**notes, key: value}), None
+
+
+@primitive(rules={"R1": "there is such an annotation"})
+def unannotate(program: Program, target: LoopOrBlockName, key: AnnotationKey) -> Rewritten[None]:
+    """Remove a note from a loop or a block.
+
+    unannotate("i", "note")
+        for i in range(64):  # note = 'hot'     =>     for i in range(64):
+
+    Preserves  every output.
+    """
+    sites = loop_sites(program)
+    noted = sites[target].loop if target in sites else program.blocks[target]
+    present = dict(noted.annotations)
+    if key not in present:
+        refuse("R1", f"{print_name(target)} has none called {key!r}", choices=sorted(present))
+    rest = {k: v for k, v in present.items() if k != key}
+    return _annotated(program, target, lambda notes: rest), None
+
+
+def _annotated(program: Program, target: str, change) -> Program:  # type: ignore[no-untyped-def]
+    sites = loop_sites(program)
+    if target in sites:
+        loop = sites[target].loop
+        notes = tuple(change(dict(loop.annotations)).items())
+        new: Stmt = For(loop.var, loop.extent, loop.body, loop.kind, notes)
+        return spliced(program, {id(loop): new})
+    block = program.blocks[target]
+    notes = tuple(change(dict(block.annotations)).items())
+    return spliced(program, {id(block): with_block(block, annotations=notes)})

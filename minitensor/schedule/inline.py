@@ -1,0 +1,247 @@
+"""Primitives that merge a block into its neighbours: compute_inline, reverse_compute_inline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from minitensor.arith import Simplifier, extent_range
+from minitensor.errors import MinitensorError
+from minitensor.ir import (
+    Block,
+    Expr,
+    If,
+    IterKind,
+    Load,
+    Marks,
+    Program,
+    Store,
+    Var,
+    accessed_buffers,
+    conjunction,
+    less,
+    loads,
+    make_room,
+    print_name,
+    rewrite,
+    substitute,
+    walk,
+)
+from minitensor.schedule.arguments import BlockName
+from minitensor.schedule.legality import plain_store
+from minitensor.schedule.locate import loops_around, readers, writers
+from minitensor.schedule.place import common_loops
+from minitensor.schedule.primitive import Rewritten, primitive, refuse
+from minitensor.schedule.splice import spliced, with_block
+
+LARGEST_BODY = 20_000
+"""The most nodes an expression may have after inlining."""
+
+
+def _only_store(block: Block, rule: str) -> Store:
+    """The block's one store, refused if it carries anything from one instance to the next."""
+    carried = [i.var for i in block.iters if i.kind is not IterKind.SPATIAL]
+    if carried or block.init is not None or not isinstance(block.body, Store):
+        marks = Marks(blocks={block.name: "not a plain store"})
+        refuse(rule, f"{print_name(block.name)} is a reduction or an update", marks=marks)
+    return block.body
+
+
+def _is_parameter(program: Program, buffer: str) -> bool:
+    return any(param.name == buffer for param in program.params)
+
+
+def _without(program: Program, buffer: str) -> Program:
+    kept = tuple(b for b in program.temporaries if b.name != buffer)
+    return program.replace(temporaries=kept)
+
+
+@primitive(
+    rules={
+        "R1": "the block stores each element once; it is no reduction and no ordered update",
+        "R2": "the block's buffer is not an output of the program",
+        "R3": "the block is the only one that writes its buffer",
+        "R4": "each axis of the store is indexed by an iter of its own",
+        "R5": "the expressions it is inlined into stay readable: at most 20000 nodes, 2000 deep",
+    }
+)
+def compute_inline(program: Program, block: BlockName) -> Rewritten[None]:
+    """Compute a block's values where they are read, and drop the block and its buffer.
+
+    compute_inline("B")
+        for i in range(8):                    for j in range(8):
+            B[i] = A[i] * 2.0          =>         C[j] = A[j] * 2.0 + 1.0
+        for j in range(8):
+            C[j] = B[j] + 1.0
+
+    Preserves  every output.
+    """
+    found = program.blocks[block]
+    store = _only_store(found, "R1")
+    if _is_parameter(program, store.buffer):
+        refuse("R2", marks=Marks(blocks={block: "writes an output"}))
+    _require_only_writer(program, found, store.buffer, "R3")
+    axes = plain_store(found)
+    if axes is None or len(axes) != len(found.iters):
+        refuse("R4", marks=Marks(blocks={block: "stores elsewhere"}))
+
+    def inlined(node: Any) -> Any:
+        if isinstance(node, Load) and node.buffer == store.buffer:
+            return substitute(store.value, dict(zip(axes, node.indices)))
+        return node
+
+    edits: dict[int, Any] = {id(found): None}
+    for reader in readers(program, store.buffer):
+        body = _checked(rewrite(reader.body, inlined))
+        init = None if reader.init is None else _checked(rewrite(reader.init, inlined))
+        simplifier = Simplifier({i.var: extent_range(i.extent) for i in reader.iters})
+        edits[id(reader)] = with_block(
+            reader,
+            body=_simplified(body, simplifier),
+            init=None if init is None else _simplified(init, simplifier),
+        )
+    return _without(spliced(program, edits), store.buffer), None
+
+
+def _require_only_writer(program: Program, block: Block, buffer: str, rule: str) -> None:
+    others = [b.name for b in writers(program, buffer) if b.name != block.name]
+    if others:
+        marks = Marks(blocks=dict.fromkeys([block.name, *others], f"writes {print_name(buffer)}"))
+        refuse(rule, f"{print_name(others[0])} writes {print_name(buffer)} too", marks=marks)
+
+
+def _checked(stmt: Any) -> Any:
+    """A rewritten statement, refused (R5) if it has become too large to be read or compiled."""
+    if sum(1 for _ in walk(stmt)) > LARGEST_BODY:
+        refuse("R5", "the expressions would become too large")
+    try:
+        make_room(stmt)
+    except MinitensorError:
+        refuse("R5", "the expressions would be nested too deep")
+    return stmt
+
+
+def _simplified(stmt: Any, simplifier: Simplifier) -> Any:
+    """The statement with each of its expressions simplified."""
+
+    def one(node: Any) -> Any:
+        return simplifier.expr(node)
+
+    if isinstance(stmt, Store):
+        return Store(stmt.buffer, stmt.indices, one(stmt.value))
+    if isinstance(stmt, If):
+        return If(stmt.condition, _simplified(stmt.then, simplifier))
+    if hasattr(stmt, "stmts"):
+        return type(stmt)(tuple(_simplified(child, simplifier) for child in stmt.stmts))
+    return type(stmt)(stmt.reducer, stmt.buffers, stmt.indices, tuple(map(one, stmt.values)))
+
+
+@primitive(
+    rules={
+        "R1": "the block stores each element once; it is no reduction and no ordered update",
+        "R2": "it reads exactly one temporary, which one block computes and no other block reads",
+        "R3": "that producer stores each element once; it is no reduction and no ordered update",
+        "R4": "the block reads it at its own iters, each used once",
+        "R5": "everything else it reads is a parameter, or complete before the producer's nest",
+        "R6": "each axis of both stores is indexed by an iter of its own",
+        "R7": "the expressions stay readable: at most 20000 nodes, 2000 deep",
+    }
+)
+def reverse_compute_inline(program: Program, block: BlockName) -> Rewritten[None]:
+    """Compute a block in place of its producer, and drop the producer's buffer.
+
+    reverse_compute_inline("C")
+        for i in range(8):                    for i in range(8):
+            B[i] = A[i] * 2.0          =>         C[i] = A[i] * 2.0 + 1.0
+        for j in range(8):
+            C[j] = B[j] + 1.0
+
+    The merged block keeps the producer's name, loops and schedule.
+
+    Preserves  every output.
+    """
+    consumer = program.blocks[block]
+    store = _only_store(consumer, "R1")
+    producer = _single_producer(program, consumer)
+    inner = _only_store(producer, "R3")
+    index = _common_index(consumer, inner.buffer)
+    target, source = plain_store(consumer), plain_store(producer)
+    if target is None or source is None or len(source) != len(producer.iters):
+        refuse("R6", marks=Marks(blocks={block: "consumer", producer.name: "producer"}))
+    _require_inputs_complete(program, consumer, producer, inner.buffer)
+    iter_of = dict(zip(index, source))  # the consumer's iter -> the producer's
+    moved = {old: Var(new) for old, new in iter_of.items()}
+
+    def inlined(node: Any) -> Any:
+        if isinstance(node, Load) and node.buffer == inner.buffer:
+            return inner.value
+        return node
+
+    value: Expr = rewrite(_renamed_reads(store.value, moved, inner.buffer), inlined)
+    merged: Any = Store(store.buffer, tuple(moved[name] for name in target), value)
+    extents = {i.var: i.extent for i in producer.iters}
+    guards = [
+        less(moved[i.var], i.extent) for i in consumer.iters if i.extent < extents[iter_of[i.var]]
+    ]
+    if guards:
+        merged = If(conjunction(guards), merged)
+    if sum(1 for _ in walk(merged)) > LARGEST_BODY:
+        refuse("R7", "the expression would become too large")
+    edits = {id(consumer): None, id(producer): with_block(producer, body=merged)}
+    return _without(spliced(program, edits), inner.buffer), None
+
+
+def _renamed_reads(value: Expr, moved: Mapping[str, Expr], buffer: str) -> Expr:
+    """The consumer's expression in the producer's iters; loads of `buffer` become placeholders."""
+
+    def blank(node: Any) -> Any:
+        if isinstance(node, Load) and node.buffer == buffer:
+            return Load(buffer, (), node.dtype)
+        return node
+
+    return substitute(rewrite(value, blank), moved)
+
+
+def _single_producer(program: Program, consumer: Block) -> Block:
+    read = accessed_buffers(consumer)[0]
+    candidates = [
+        name for name in sorted(read) if writers(program, name) and not _is_parameter(program, name)
+    ]
+    only = [
+        name
+        for name in candidates
+        if len(writers(program, name)) == 1
+        and [b.name for b in readers(program, name)] == [consumer.name]
+    ]
+    if len(only) != 1:
+        names = ", ".join(print_name(name) for name in candidates) or "none"
+        marks = Marks(blocks={consumer.name: "to inline into its producer"})
+        refuse("R2", f"temporaries it reads: {names}", marks=marks)
+    return writers(program, only[0])[0]
+
+
+def _common_index(consumer: Block, buffer: str) -> tuple[str, ...]:
+    """The consumer's iters in the order in which every load of the buffer uses them."""
+    assert isinstance(consumer.body, Store)
+    found = {load.indices for load in loads(consumer.body) if load.buffer == buffer}
+    index = next(iter(found))
+    names = tuple(i.name for i in index if isinstance(i, Var))
+    iters = {i.var for i in consumer.iters}
+    if len(found) != 1 or len(names) != len(index) or set(names) != iters:
+        refuse("R4", marks=Marks(blocks={consumer.name: "reads it elsewhere"}))
+    if len(set(names)) != len(names):
+        refuse("R4", marks=Marks(blocks={consumer.name: "uses an iter twice"}))
+    return names
+
+
+def _require_inputs_complete(
+    program: Program, consumer: Block, producer: Block, buffer: str
+) -> None:
+    order = list(program.blocks)
+    around = loops_around(program, producer.name)
+    for name in sorted(accessed_buffers(consumer)[0] - {buffer}):
+        for writer in writers(program, name):
+            late = order.index(writer.name) > order.index(producer.name)
+            if late or common_loops(loops_around(program, writer.name), around):
+                marks = Marks(blocks={writer.name: f"computes {print_name(name)}"})
+                refuse("R5", f"{print_name(name)} is computed too late", marks=marks)

@@ -1,0 +1,167 @@
+"""The primitive that changes how a buffer is laid out in memory: transform_layout."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import numbers
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, TypeAlias
+
+from minitensor.arith import Simplifier, extent_range, interval_of, separates
+from minitensor.errors import MinitensorError, shown
+from minitensor.ir import (
+    INDEX,
+    Block,
+    Buffer,
+    Expr,
+    Load,
+    Marks,
+    Program,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+    as_expr,
+    free_vars,
+    print_expr,
+    print_name,
+    rewrite,
+    stored_buffers,
+    substitute,
+)
+from minitensor.schedule.arguments import BufferName
+from minitensor.schedule.locate import writers
+from minitensor.schedule.primitive import Argument, Rewritten, primitive, refuse
+from minitensor.schedule.splice import map_blocks, with_block
+
+GROWTH: Final = 16
+"""How many times its size a buffer may grow to by padding."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMap:
+    """A map from indices to indices, such as lambda i, j: (i // 8, j, i % 8)."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[Expr, ...]
+
+    def __str__(self) -> str:
+        outputs = ", ".join(print_expr(e) for e in self.outputs)
+        comma = "," if len(self.outputs) == 1 else ""
+        return f"lambda {', '.join(self.inputs)}: ({outputs}{comma})"
+
+    def apply(self, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The outputs for given inputs."""
+        values = dict(zip(self.inputs, indices))
+        return tuple(substitute(output, values) for output in self.outputs)
+
+
+def _index_map(program: Program, name: str, value: Any) -> IndexMap:
+    if isinstance(value, IndexMap):
+        return value
+    expected = "expected a function from indices to a tuple of index expressions"
+    if not callable(value):
+        refuse("A2", f"{expected}, but got {name}={shown(value)} ({type(value).__name__})")
+    try:
+        inputs = tuple(inspect.signature(value).parameters)
+        given = value(*[Var(i) for i in inputs])
+    except MinitensorError as problem:
+        refuse("A2", f"{expected}; calling it gave: {problem.message}")
+    except Exception as problem:  # whatever a user's function raises is his to read
+        refuse("A2", f"{expected}; calling it gave {type(problem).__name__}: {problem}")
+    outputs = given if isinstance(given, (tuple, list)) else (given,)
+    nodes = []
+    for output in outputs:
+        if isinstance(output, numbers.Integral) and not isinstance(output, bool):
+            output = as_expr(int(output))  # noqa: PLW2901
+        if getattr(output, "dtype", None) != INDEX or not set(free_vars(output)) <= set(inputs):
+            refuse("A2", f"{expected}, but it returned {shown(output)}")
+        nodes.append(output)
+    return IndexMap(inputs, tuple(nodes))
+
+
+IndexMapLike: TypeAlias = Annotated[Callable[..., Any] | IndexMap, Argument(_index_map)]
+"""A function of one symbolic index for each axis, that returns a tuple of index expressions."""
+
+
+@primitive(
+    rules={
+        "R1": "the buffer is a temporary, and has no storage_align",
+        "R2": "the map takes one index for each axis",
+        "R3": "the map sends different elements to different places",
+        "R4": "the new indices are not negative, and padding grows the buffer at most 16 times",
+        "R5": "no reduction of several values writes the buffer",
+    }
+)
+def transform_layout(
+    program: Program, buffer: BufferName, index_map: IndexMapLike
+) -> Rewritten[None]:
+    """Lay a temporary out differently in memory.
+
+    transform_layout("B", lambda i, j: (i // 8, j, i % 8))
+        B = empty(float32[64, 32])            B = empty(float32[8, 32, 8])
+        for i in range(64):                   for i in range(64):
+            for j in range(32):        =>         for j in range(32):
+                B[i, j] = f(i, j)                     B[i // 8, j, i % 8] = f(i, j)
+    index_map  a function from the old indices to the new ones
+
+    All accesses follow; the loops stay as they are. An extent that the map does not divide is
+    padded, and the padding is never touched. Parameters cannot be laid out anew: cache_read or
+    cache_write them first (packing).
+
+    Preserves  every output.
+    """
+    temporaries = {b.name: b for b in program.temporaries}
+    old = temporaries.get(buffer)
+    if old is None or old.alignment:
+        plain = [b.name for b in program.temporaries if not b.alignment]
+        refuse("R1", f"{print_name(buffer)} is not", choices=plain)
+    for block in writers(program, buffer):
+        if len(stored_buffers(block.body)) > 1:
+            refuse("R5", marks=Marks(blocks={block.name: f"writes {print_name(buffer)}"}))
+    assert isinstance(index_map, IndexMap)
+    if len(index_map.inputs) != len(old.shape):
+        refuse("R2", f"{print_name(buffer)} has {len(old.shape)} axes, the map is {index_map}")
+    ranges = {name: extent_range(n) for name, n in zip(index_map.inputs, old.shape)}
+    simplifier = Simplifier(ranges)
+    forms = [simplifier.linear(output) for output in index_map.outputs]
+    free = frozenset(index_map.inputs)
+    for name in index_map.inputs:
+        if not separates(name, forms, forms, free, ranges):
+            refuse("R3", f"{name} cannot be told from the new indices of {index_map}")
+    bounds = [interval_of(form.expr(), ranges) for form in forms]
+    if any(not b.is_bounded or b.lo < 0 for b in bounds) and _size(old.shape):
+        refuse("R4", f"the map is {index_map}")
+    shape: tuple[int, ...] = tuple(max(0, int(b.hi) + 1) if b.is_bounded else 0 for b in bounds)
+    if _size(shape) > GROWTH * max(1, _size(old.shape)):
+        refuse("R4", f"{list(old.shape)} would become {list(shape)}")
+
+    def one(block: Block, path: Any) -> Stmt:
+        inside = Simplifier({i.var: extent_range(i.extent) for i in block.iters})
+
+        def moved(node: Any) -> Any:
+            touched = buffer in getattr(node, "buffers", (getattr(node, "buffer", None),))
+            if not isinstance(node, (Load, Store, Reduce)) or not touched:
+                return node
+            new = tuple(inside.expr(e) for e in index_map.apply(node.indices))
+            if isinstance(node, Load):
+                return Load(buffer, new, node.dtype)
+            if isinstance(node, Store):
+                return Store(buffer, new, node.value)
+            return Reduce(node.reducer, node.buffers, new, node.values)
+
+        body, init = rewrite(block.body, moved), block.init
+        init = None if init is None else rewrite(init, moved)
+        if body is block.body and init is block.init:
+            return block
+        return with_block(block, body=body, init=init)
+
+    new = Buffer(buffer, shape, old.dtype, old.scope)
+    kept = tuple(new if b.name == buffer else b for b in program.temporaries)
+    return program.replace(body=map_blocks(program.body, one), temporaries=kept), None
+
+
+def _size(shape: Sequence[int]) -> int:
+    return math.prod(shape)

@@ -1,0 +1,253 @@
+"""What may run at the same time, or in another order.
+
+Everything rests on one question about a loop: can two of its iterations touch the same element, one
+of them writing? `conflict` answers it from the accesses under the loop, as linear forms of the loop
+variables, and the mixed-radix test of `arith.digits`. It errs on the side of a conflict. Buffers
+that live inside the loop (see `ir.home`) are private to an iteration and cannot conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from minitensor.arith import (
+    Box,
+    Linear,
+    Simplifier,
+    box_of,
+    extent_range,
+    separates,
+    union_box,
+)
+from minitensor.ir import (
+    Block,
+    Expr,
+    For,
+    IterKind,
+    Load,
+    LoopKind,
+    Marks,
+    Program,
+    Reduce,
+    Store,
+    Var,
+    accessed_buffers,
+    blocks_of,
+    free_vars,
+    homes,
+    loops_of,
+    print_name,
+    walk,
+)
+from minitensor.schedule.locate import loop_sites, loops_around, ranges_of
+from minitensor.schedule.primitive import FINISHERS, refuse
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access of a block, its indices as linear forms of the loop variables.
+
+    part         the Load, Store or Reduce in the block, for pointing at it
+    accumulates  whether it only combines into the element, by the block's commutative reducer
+    """
+
+    block: Block
+    buffer: str
+    indices: tuple[Linear, ...]
+    writes: bool
+    accumulates: bool
+    part: Load | Store | Reduce
+
+
+def accesses(program: Program, name: str) -> tuple[Access, ...]:
+    """Every access of a block."""
+    known: dict[str, tuple[Access, ...]] = program.facts.setdefault("accesses", {})
+    if name not in known:
+        known[name] = accesses_of(program.blocks[name], loops_around(program, name))
+    return known[name]
+
+
+def accesses_of(block: Block, loops: tuple[For, ...]) -> tuple[Access, ...]:
+    """Every access of a block that stands in these loops."""
+    ranges = ranges_of(loops)
+    outside = Simplifier(ranges, keep_units=True)
+    bindings = {i.var: outside.linear(i.binding) for i in block.iters}
+    simplifier = Simplifier(ranges, bindings, keep_units=True)
+    reducing = any(isinstance(node, Reduce) for node in walk(block.body))
+    found: list[Access] = []
+
+    def add(buffer: str, part: Load | Store | Reduce, writes: bool, accumulates: bool) -> None:
+        indices = tuple(simplifier.linear(index) for index in part.indices)
+        found.append(Access(block, buffer, indices, writes, accumulates, part))
+
+    for stmt in (block.init, block.body):
+        for node in walk(stmt) if stmt is not None else ():
+            if isinstance(node, Store):
+                add(node.buffer, node, True, reducing)
+            elif isinstance(node, Reduce):
+                for buffer in node.buffers:
+                    add(buffer, node, True, True)
+            elif isinstance(node, Load):
+                add(node.buffer, node, False, False)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two accesses that may touch one element in different iterations of a loop."""
+
+    write: Access
+    other: Access
+
+    def describe(self, loop: str) -> str:
+        """In words, for the error."""
+        buffer = print_name(self.write.buffer)
+        if self.write.block is self.other.block and self.write.accumulates:
+            return f"iterations of {print_name(loop)} combine into the same elements of {buffer}"
+        verb = "write" if self.other.writes else "read"
+        return (
+            f"one iteration of {print_name(loop)} may write an element of {buffer} "
+            f"that another may {verb}"
+        )
+
+    def marks(self, loop: str, label: str) -> Marks:
+        """The loop and the access, pointed at."""
+        parts: list[tuple[str, Expr, str]] = []
+        for access in (self.write, self.other):
+            part = access.part
+            if isinstance(part, Load):
+                parts.append((access.block.name, part, "read here"))
+        blocks = {self.write.block.name: "writes " + print_name(self.write.buffer)}
+        return Marks({loop: label}, blocks, parts)
+
+
+def conflict(
+    program: Program, name: str, also_free: Collection[str] = (), reductions: bool = True
+) -> Conflict | None:
+    """Two accesses under a loop that may conflict between its iterations; None if there are none.
+
+    also_free   loops outside this one whose variables may differ as well
+    reductions  whether combining into one element counts, where the loop drives the reduction
+    """
+    site = loop_sites(program)[name]
+    blocks = blocks_of(site.loop)
+    inside = {loop.var for loop in loops_of(site.loop)}
+    free = frozenset(inside) | frozenset(also_free)
+    living = homes(program)
+    by_buffer: dict[str, list[Access]] = {}
+    for block in blocks:
+        for access in accesses(program, block.name):
+            if living.get(access.buffer) not in inside:
+                by_buffer.setdefault(access.buffer, []).append(access)
+    ranges = ranges_of((*site.outer, *loops_of(site.loop)))
+    for found in by_buffer.values():
+        for position, write in enumerate(found):
+            if not write.writes:
+                continue
+            for place, other in enumerate(found):
+                if other.writes and place < position:
+                    continue
+                if not reductions and _is_one_reduction(write, other, name):
+                    continue
+                if not separates(name, write.indices, other.indices, free, ranges):
+                    return Conflict(write, other)
+    return None
+
+
+def _is_one_reduction(a: Access, b: Access, loop: str) -> bool:
+    """Whether both accesses belong to one reduction that the loop drives."""
+    return (
+        a.block is b.block
+        and a.accumulates
+        and b.accumulates
+        and any(loop in free_vars(i.binding) for i in a.block.iters if i.kind is IterKind.REDUCE)
+    )
+
+
+def driven(block: Block, loop: str, kinds: Collection[IterKind]) -> bool:
+    """Whether the loop drives an iter of one of these kinds."""
+    return any(i.kind in kinds and loop in free_vars(i.binding) for i in block.iters)
+
+
+def refuse_conflict(program: Program, loop: str, rule: str, label: str) -> None:
+    """Refuse by `rule` if iterations of the loop may conflict."""
+    found = conflict(program, loop)
+    if found is not None:
+        refuse(rule, found.describe(loop), marks=found.marks(loop, label))
+
+
+def concurrent_loops_stay_independent(before: Program, after: Program, check: bool) -> Program:
+    """Rule K1: what a step rewrote must not make iterations of a concurrent loop conflict."""
+    if not check or after.body is before.body:
+        return after
+    old_homes, new_homes = homes(before), homes(after)
+    known = loop_sites(before)
+    for name, site in loop_sites(after).items():
+        if not site.loop.kind.is_concurrent:
+            continue
+        was = known.get(name)
+        if was is not None and was.loop is site.loop:
+            touched = {b for block in blocks_of(site.loop) for b in _touched(block)}
+            if all(old_homes.get(b) == new_homes.get(b) for b in touched):
+                continue
+        refuse_conflict(after, name, "K1", f"{site.loop.kind.value} loop")
+    return after
+
+
+def _touched(block: Block) -> set[str]:
+    read, written = accessed_buffers(block)
+    return read | written
+
+
+def names_that_are_gone(before: Program, after: Program, check: bool) -> Program:
+    """Names of loops and blocks that a step consumed are never given again."""
+    if after.body is before.body:
+        return after
+    gone = (loop_sites(before).keys() - loop_sites(after).keys()) | (
+        before.blocks.keys() - after.blocks.keys()
+    )
+    return after.replace(retired=before.retired | gone) if gone else after
+
+
+FINISHERS.extend((concurrent_loops_stay_independent, names_that_are_gone))
+
+
+def region(
+    program: Program, found: Collection[Access], buffer: str, outside: Collection[str]
+) -> Box:
+    """The box of a buffer that some accesses touch while all loops but those in `outside` run."""
+    shape = program.buffers[buffer].shape
+    result: Box | None = None
+    for access in found:
+        loops = loops_around(program, access.block.name)
+        inner = frozenset(loop.var for loop in loops if loop.var not in outside)
+        box = box_of(access.indices, shape, inner, ranges_of(loops))
+        result = box if result is None else union_box(result, box, shape)
+    assert result is not None
+    return result
+
+
+def iter_domain(block: Block, loops: tuple[For, ...], outside: Collection[str]) -> Box:
+    """The box of a block's iters that is executed while all loops but those in `outside` run."""
+    ranges = {loop.var: extent_range(loop.extent) for loop in loops}
+    simplifier = Simplifier(ranges)
+    inner = frozenset(loop.var for loop in loops if loop.var not in outside)
+    bindings = [simplifier.linear(i.binding) for i in block.iters]
+    return box_of(bindings, [i.extent for i in block.iters], inner, ranges)
+
+
+def plain_store(block: Block) -> tuple[str, ...] | None:
+    """The iters that index the block's store, a different one for each axis; else None."""
+    for node in walk(block.body):
+        if isinstance(node, (Store, Reduce)):
+            names = [i.name for i in node.indices if isinstance(i, Var)]
+            if len(names) == len(node.indices) and len(set(names)) == len(names):
+                return tuple(names)
+            return None
+    return None
+
+
+def is_serial(loop: For) -> bool:
+    """Whether nothing has been decided about the loop's execution."""
+    return loop.kind is LoopKind.SERIAL

@@ -1,0 +1,105 @@
+"""Finding things in a program: loops and blocks by name, what is around them and below them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from minitensor.arith import Ranges, extent_range
+from minitensor.ir import (
+    Block,
+    For,
+    Program,
+    Seq,
+    Stmt,
+    accessed_buffers,
+    blocks_of,
+    loops_of,
+    paths,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSite:
+    """A loop and the loops around it, outermost first."""
+
+    loop: For
+    outer: tuple[For, ...]
+
+
+def loop_sites(program: Program) -> Mapping[str, LoopSite]:
+    """Every loop of a program by name, in the order of the text."""
+    if "loop_sites" not in program.facts:
+        found: dict[str, LoopSite] = {}
+        _collect(program.body, (), found)
+        program.facts["loop_sites"] = found
+    result: Mapping[str, LoopSite] = program.facts["loop_sites"]
+    return result
+
+
+def _collect(stmt: Stmt, outer: tuple[For, ...], found: dict[str, LoopSite]) -> None:
+    if isinstance(stmt, For):
+        found[stmt.var] = LoopSite(stmt, outer)
+        _collect(stmt.body, (*outer, stmt), found)
+    elif isinstance(stmt, Seq):
+        for child in stmt.stmts:
+            _collect(child, outer, found)
+
+
+def loops_around(program: Program, block: str) -> tuple[For, ...]:
+    """The loops around a block, outermost first."""
+    return paths(program)[block]
+
+
+def parts(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The statements of a sequence; anything else alone."""
+    return stmt.stmts if isinstance(stmt, Seq) else (stmt,)
+
+
+def holds_block(stmt: Stmt, names: set[str]) -> bool:
+    """Whether one of the blocks is at or below the statement."""
+    return any(block.name in names for block in blocks_of(stmt))
+
+
+def ranges_of(loops: tuple[For, ...]) -> Ranges:
+    """The values of the variables of some loops."""
+    return {loop.var: extent_range(loop.extent) for loop in loops}
+
+
+def nest_of(program: Program, block: str) -> tuple[Stmt, For | None]:
+    """The largest statement that holds this block and no other, and the loop it stands in."""
+    nest: Stmt = program.blocks[block]
+    parent: For | None = None
+    for loop in reversed(loops_around(program, block)):
+        if loop.body is not nest:
+            parent = loop
+            break
+        nest = loop
+    return nest, parent
+
+
+def readers(program: Program, buffer: str) -> list[Block]:
+    """The blocks that read a buffer, those that only accumulate into it left out."""
+    return [b for b in program.blocks.values() if buffer in accessed_buffers(b)[0]]
+
+
+def writers(program: Program, buffer: str) -> list[Block]:
+    """The blocks that write a buffer."""
+    return [b for b in program.blocks.values() if buffer in accessed_buffers(b)[1]]
+
+
+def chain(outermost: For, innermost: str) -> tuple[For, ...] | None:
+    """The loops from one to another if each is all there is in the one before; else None."""
+    loops = [outermost]
+    while loops[-1].var != innermost:
+        body = loops[-1].body
+        if not isinstance(body, For):
+            return None
+        loops.append(body)
+    return tuple(loops)
+
+
+def names_below(stmt: Stmt) -> Iterator[str]:
+    """The names of the loops at or below a statement."""
+    for loop in loops_of(stmt):
+        yield loop.var

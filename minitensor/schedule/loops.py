@@ -1,0 +1,306 @@
+"""Primitives that restructure loops: split, fuse, reorder, add_unit_loop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from minitensor.arith import Ranges, Simplifier, interval_of
+from minitensor.ir import (
+    Block,
+    Const,
+    Expr,
+    For,
+    IterKind,
+    Marks,
+    Program,
+    Stmt,
+    Var,
+    blocks_of,
+    less,
+    loops_of,
+    print_name,
+    sequence,
+    stored_buffers,
+    substitute,
+)
+from minitensor.schedule.arguments import Factors, LoopName, LoopOrBlockName, Tail
+from minitensor.schedule.legality import conflict, is_serial
+from minitensor.schedule.locate import chain, loop_sites, ranges_of
+from minitensor.schedule.primitive import Rewritten, primitive, refuse
+from minitensor.schedule.splice import Fresh, nest, rebind, spliced, with_block
+
+WIDEST: int = 1 << 16
+"""The largest factor that may exceed the loop it splits."""
+
+
+@primitive(
+    rules={
+        "R1": "the loop is serial",
+        "R2": "the factors cover the loop",
+        "R3": 'with tail="exact" the factors multiply to the extent',
+        "R4": 'with tail="cut" at least one whole tile fits',
+        "R5": 'with tail="cut" no block under the loop writes a buffer that another block writes',
+        "R6": "a factor larger than the loop is at most 65536",
+    }
+)
+def split(
+    program: Program, loop: LoopName, factors: Factors, *, tail: Tail = "guard"
+) -> Rewritten[tuple[str, ...]]:
+    """Split a loop into a nest of loops, outermost first.
+
+    split("i", [None, 8])
+        for i in range(20):                   for i_0 in range(3):
+            C[i] = f(i)                =>         for i_1 in range(8):
+                                                      if i_0*8 + i_1 < 20:
+                                                          C[i_0*8 + i_1] = f(i_0*8 + i_1)
+    factors  the extents of the new loops; one may be None and is inferred
+    tail     what happens if they do not divide the extent:
+             "guard"  the iterations too many do nothing
+             "exact"  refused
+             "cut"    the rest gets a loop of its own after the nest, so that the nest needs no
+                      guard; its blocks are copies named <block>_tail
+
+    Preserves  the order of iterations, every output.
+    Returns    the names of the new loops (of the nest, for "cut").
+    """
+    site = loop_sites(program)[loop]
+    _require_serial(site.loop)
+    extent = site.loop.extent
+    given = tuple(factors)
+    inner = math.prod(f for f in given if f is not None)
+    if any(f is not None and f > max(extent, WIDEST) for f in given):
+        refuse("R6", f"{print_name(loop)} has extent {extent}, the factors are {list(given)}")
+    covered = extent // inner if tail == "cut" else -(-extent // inner)
+    extents = tuple(covered if f is None else f for f in given)
+    total = math.prod(extents)
+    if tail == "exact" and total != extent:
+        refuse("R3", _product(loop, extent, extents, total), choices=_divisors(extent))
+    if tail == "cut" and total < extent:
+        return _split_and_cut(program, loop, extents)
+    if tail == "cut" and total > extent:
+        refuse("R4", _product(loop, extent, extents, total))
+    if total < extent:
+        refuse("R2", _product(loop, extent, extents, total))
+    fresh = Fresh(program)
+    names = tuple(fresh.loop(f"{loop}_{n}") for n in range(len(extents)))
+    new = _nest_of_tiles(site.loop, site.outer, names, extents, total)
+    return spliced(program, {id(site.loop): new}), names
+
+
+def _product(loop: str, extent: int, extents: Sequence[int], total: int) -> str:
+    product = " * ".join(map(str, extents))
+    return f"{print_name(loop)} has extent {extent}, but {product} = {total}"
+
+
+def _divisors(extent: int) -> tuple[str, ...]:
+    return tuple(str(n) for n in range(1, min(extent, 1024) + 1) if extent % n == 0)[:16]
+
+
+def _require_serial(loop: For, rule: str = "R1") -> None:
+    if not is_serial(loop):
+        marks = Marks(loops={loop.var: f"is {loop.kind.value}"})
+        refuse(rule, f"{print_name(loop.var)} is {loop.kind.value}", marks=marks)
+
+
+def _nest_of_tiles(
+    loop: For, outer: tuple[For, ...], names: Sequence[str], extents: Sequence[int], total: int
+) -> Stmt:
+    """The loop as a nest of `extents`, guarded if they make more than its iterations."""
+    loops = tuple(For(name, n, loop.body) for name, n in zip(names, extents))
+    value: Expr = Const(0)
+    for name, n in zip(names, extents):
+        value = value * n + Var(name)
+    value = Simplifier({}).expr(value)
+    guards = [less(value, loop.extent)] if total > loop.extent else []
+    body = rebind(loop.body, (*outer, *loops), {loop.var: value}, guards)
+    return nest(loops, body)
+
+
+def _split_and_cut(
+    program: Program, loop: str, extents: Sequence[int]
+) -> Rewritten[tuple[str, ...]]:
+    """The loop as a nest without guard, followed by a loop over what remains."""
+    site = loop_sites(program)[loop]
+    total, rest = math.prod(extents), site.loop.extent - math.prod(extents)
+    if total == 0:
+        refuse("R4", _product(loop, site.loop.extent, extents, total))
+    for block in blocks_of(site.loop):
+        shared = _shared_target(program, block)
+        if shared is not None:
+            refuse("R5", shared, marks=Marks(blocks={block.name: "under the loop"}))
+    fresh = Fresh(program)
+    names = tuple(fresh.loop(f"{loop}_{n}") for n in range(len(extents)))
+    whole = For(loop, total, site.loop.body)
+    main = _nest_of_tiles(whole, site.outer, names, extents, total)
+    tail_loop = fresh.loop(f"{loop}_tail")
+    renamed = {inner.var: fresh.loop(inner.var) for inner in loops_of(site.loop.body)}
+    blocks = {b.name: fresh.block(f"{b.name}_tail") for b in blocks_of(site.loop)}
+    shifted = For(tail_loop, rest, site.loop.body)
+    body = rebind(site.loop.body, (*site.outer, shifted), {loop: Var(tail_loop) + total})
+    ranges = ranges_of((*site.outer, shifted, *loops_of(site.loop.body)))
+    tail = For(tail_loop, rest, _renamed(body, renamed, blocks, ranges))
+    return spliced(program, {id(site.loop): sequence(main, tail)}), names
+
+
+def _shared_target(program: Program, block: Block) -> str | None:
+    targets = stored_buffers(block.body)
+    for other in program.blocks.values():
+        if other.name != block.name and targets & stored_buffers(other.body):
+            return f"{print_name(block.name)} and {print_name(other.name)} write one buffer"
+    return None
+
+
+def _renamed(stmt: Stmt, loops: dict[str, str], blocks: dict[str, str], ranges: Ranges) -> Stmt:
+    """A copy with other names; a reduction that cannot start here loses its init."""
+
+    def go(current: Stmt) -> Stmt:
+        if isinstance(current, For):
+            name = loops[current.var]
+            return For(name, current.extent, go(current.body), current.kind, current.annotations)
+        if isinstance(current, Block):
+            return _renamed_block(current, loops, blocks[current.name], ranges)
+        return sequence(*[go(child) for child in getattr(current, "stmts", ())])
+
+    return go(stmt)
+
+
+def _renamed_block(block: Block, loops: dict[str, str], name: str, ranges: Ranges) -> Block:
+    values: dict[str, Expr] = {old: Var(new) for old, new in loops.items()}
+    moved = substitute(block, values)
+    starts = [
+        interval_of(i.binding, ranges).lo for i in block.iters if i.kind is not IterKind.SPATIAL
+    ]
+    return with_block(moved, name=name, init=None if any(n > 0 for n in starts) else block.init)
+
+
+@primitive(
+    rules={
+        "R1": "the loops are serial",
+        "R2": "at least two loops are given, each one all there is in the one before",
+        "R3": "none of them is empty",
+    }
+)
+def fuse(program: Program, *loops: LoopName) -> Rewritten[str]:
+    """Fuse nested loops, given outermost first, into one.
+
+    fuse("i", "j")
+        for i in range(4):                    for i_j in range(32):
+            for j in range(8):         =>         C[i_j // 8, i_j % 8] = f(i_j // 8, i_j % 8)
+                C[i, j] = f(i, j)
+
+    Preserves  the order of iterations, every output.
+    Returns    the name of the new loop.
+    """
+    if len(loops) < 2:
+        refuse("R2", f"{len(loops)} given")
+    sites = loop_sites(program)
+    for outer, inner in pairwise(loops):
+        if sites[outer].loop.body is not sites[inner].loop:
+            marks = Marks(loops={outer: "outer", inner: "inner"})
+            refuse(
+                "R2", f"{print_name(inner)} is not all there is in {print_name(outer)}", marks=marks
+            )
+    fused = [sites[name].loop for name in loops]
+    for loop in fused:
+        _require_serial(loop)
+        if loop.extent == 0:
+            refuse("R3", marks=Marks(loops={loop.var: "is empty"}))
+    name = Fresh(program).loop("_".join(loops))
+    new = For(name, math.prod(loop.extent for loop in fused), fused[-1].body)
+    values: dict[str, Expr] = {}
+    below = 1
+    for loop in reversed(fused):
+        digit: Expr = Var(name) if below == 1 else Var(name) // below
+        values[loop.var] = digit if loop is fused[0] else digit % loop.extent
+        below *= loop.extent
+    site = sites[loops[0]]
+    body = rebind(fused[-1].body, (*site.outer, new), values)
+    return spliced(program, {id(site.loop): nest([new], body)}), name
+
+
+@primitive(
+    rules={
+        "R1": "at least two different loops are given",
+        "R2": "the loops stand around each other, with nothing else in between",
+        "R3": "no two loops whose order matters change places",
+    }
+)
+def reorder(program: Program, *loops: LoopName) -> Rewritten[None]:
+    """Put nested loops into another order; loops in between that are not named stay in place.
+
+    reorder("k", "i")
+        for i in range(4):                    for k in range(8):
+            for j in range(5):                    for j in range(5):
+                for k in range(8):     =>             for i in range(4):
+                    C[i, j] += A[i, j, k]                 C[i, j] += A[i, j, k]
+
+    The order of two loops matters if both carry dependences: one iteration touches what another
+    wrote. The loops of one commutative reduction may change places with each other.
+
+    Preserves  every output (floating point sums: up to rounding).
+    """
+    if len(loops) < 2 or len(set(loops)) != len(loops):
+        refuse("R1", f"{len(loops)} given, {len(set(loops))} different")
+    sites = loop_sites(program)
+    outermost = min((sites[name] for name in loops), key=lambda site: len(site.outer))
+    innermost = max((sites[name] for name in loops), key=lambda site: len(site.outer))
+    found = chain(outermost.loop, innermost.loop.var)
+    if found is None or not set(loops) <= {loop.var for loop in found}:
+        refuse("R2", marks=Marks(loops=dict.fromkeys(loops, "to reorder")))
+    order = iter(loops)
+    wanted = [next(order) if loop.var in loops else loop.var for loop in found]
+    _check_order(program, [loop.var for loop in found], wanted)
+    by_name = {loop.var: loop for loop in found}
+    new = nest([by_name[name] for name in wanted], found[-1].body)
+    return spliced(program, {id(found[0]): new}), None
+
+
+def _check_order(program: Program, was: Sequence[str], wanted: Sequence[str]) -> None:
+    """Rule R3: of two loops that change places one is independent, or both drive a reduction."""
+    place = {name: n for n, name in enumerate(wanted)}
+    swapped = [
+        (outer, inner)
+        for n, outer in enumerate(was)
+        for inner in was[n + 1 :]
+        if place[outer] > place[inner]
+    ]
+    independent: dict[tuple[str, bool], bool] = {}
+
+    def is_independent(name: str, reductions: bool) -> bool:
+        key = (name, reductions)
+        if key not in independent:
+            independent[key] = conflict(program, name, was, reductions) is None
+        return independent[key]
+
+    for outer, inner in swapped:
+        if is_independent(inner, True) or is_independent(outer, True):
+            continue
+        if is_independent(inner, False) and is_independent(outer, False):
+            continue
+        found = conflict(program, inner, was) or conflict(program, outer, was)
+        assert found is not None
+        refuse(
+            "R3",
+            f"{print_name(outer)} and {print_name(inner)}: {found.describe(inner)}",
+            marks=found.marks(inner, "cannot move out of " + print_name(outer)),
+        )
+
+
+@primitive(rules={})
+def add_unit_loop(program: Program, target: LoopOrBlockName) -> Rewritten[str]:
+    """Put a loop of one iteration around a loop or a block.
+
+    add_unit_loop("C")
+        for i in range(4):             =>     for i in range(4):
+            C[i] = f(i)                           for u in range(1):
+                                                      C[i] = f(i)
+
+    Preserves  every output.
+    Returns    the name of the new loop.
+    """
+    sites = loop_sites(program)
+    inside: Stmt = sites[target].loop if target in sites else program.blocks[target]
+    name = Fresh(program).loop("u")
+    return spliced(program, {id(inside): For(name, 1, inside)}), name

@@ -1,0 +1,245 @@
+"""Building a nest for a block that is put somewhere else, over the part of its domain needed there.
+
+Shared by compute_at, reverse_compute_at, cache_read and cache_write: from a box of the block's
+iters to loops over it, with guards where the box may leave the domain; which values are computed
+where the block is going; and whether a nest writes all of a box and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from minitensor.arith import (
+    Box,
+    Linear,
+    Simplifier,
+    Span,
+    at_least_zero,
+    box_of,
+    contains,
+    extent_range,
+    is_nonnegative,
+    prove,
+    separates,
+    whole_axis,
+)
+from minitensor.ir import (
+    Block,
+    Expr,
+    For,
+    Iter,
+    Program,
+    Stmt,
+    Var,
+    accessed_buffers,
+    at_most,
+    blocks_of,
+    conjunction,
+    conjuncts,
+    less,
+    paths,
+    sequence,
+)
+from minitensor.schedule.legality import (
+    Access,
+    accesses,
+    accesses_of,
+    iter_domain,
+    plain_store,
+    region,
+)
+from minitensor.schedule.locate import holds_block, parts, ranges_of, writers
+from minitensor.schedule.splice import Fresh, nest, splice, spliced, with_block, with_body
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A block in a nest of its own."""
+
+    block: Block
+    loops: tuple[For, ...]
+
+    @property
+    def stmt(self) -> Stmt:
+        """The whole nest."""
+        return nest(self.loops, self.block)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the loops."""
+        return tuple(loop.var for loop in self.loops)
+
+
+def place(
+    block: Block,
+    domain: Mapping[str, Span],
+    outer: tuple[For, ...],
+    fresh: Fresh,
+    widen: bool = False,
+) -> Placed:
+    """The block in new loops over `domain` (for iters not in it: all), in the order of its iters.
+
+    outer  the loops that the nest will stand in
+    widen  whether an axis whose span is as long as the axis may be taken whole, wherever it lies
+    """
+    ranges = dict(ranges_of(outer))
+    loops: list[For] = []
+    iters: list[Iter] = []
+    guards: list[Expr] = []
+    for i in block.iters:
+        span = domain.get(i.var)
+        if span is None or (widen and span.extent >= i.extent):
+            span, extent = whole_axis(i.extent), i.extent
+        else:
+            extent = span.extent
+        loop = For(fresh.loop(i.var), extent, block)
+        loops.append(loop)
+        ranges[loop.var] = extent_range(extent)
+        value = span.low.plus(Linear({Var(loop.var): 1})).expr()
+        iters.append(Iter(i.var, i.extent, i.kind, value))
+        guards.extend(
+            guard
+            for guard in (at_most(0, value), less(value, i.extent))
+            if prove(guard, ranges) is not True
+        )
+    simplifier = Simplifier(ranges, keep_units=True)
+    predicate = conjunction(simplifier.expr(guard) for guard in guards)
+    return Placed(with_block(block, iters=tuple(iters), predicate=predicate), tuple(loops))
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place for a new statement: among the parts of a loop's body, or of the whole program's."""
+
+    loops: tuple[For, ...]
+    """The loops around it; none at the top."""
+    position: int
+    """How many parts come before it."""
+
+    def before(self, program: Program) -> set[str]:
+        """The blocks that stand before it in the text."""
+        pieces = parts(self.loops[-1].body if self.loops else program.body)
+        order = list(program.blocks)
+        behind = {b.name for part in pieces[self.position :] for b in blocks_of(part)}
+        ahead = [b.name for part in pieces[: self.position] for b in blocks_of(part)]
+        if behind:
+            return set(order[: min(order.index(name) for name in behind)])
+        return set(order[: max(order.index(name) for name in ahead) + 1])
+
+    def insert(
+        self, program: Program, stmt: Stmt, edits: Mapping[int, Stmt | None] | None = None
+    ) -> Program:
+        """The program with the statement put there, and other statements edited (see `splice`)."""
+        changes = dict(edits or {})
+        pieces = parts(self.loops[-1].body if self.loops else program.body)
+        kept = [splice(piece, changes) for piece in pieces]
+        kept.insert(self.position, stmt)
+        body = sequence(*[piece for piece in kept if piece is not None])
+        if not self.loops:
+            return program.replace(body=body)
+        level = self.loops[-1]
+        return spliced(program, {**changes, id(level): with_body(level, body)})
+
+
+def spot_before(program: Program, loops: tuple[For, ...], blocks: set[str]) -> Spot:
+    """Before the first part of the innermost loop's body that holds one of the blocks."""
+    pieces = parts(loops[-1].body if loops else program.body)
+    return Spot(loops, next(n for n, part in enumerate(pieces) if holds_block(part, blocks)))
+
+
+def spot_after(program: Program, loops: tuple[For, ...], blocks: set[str]) -> Spot:
+    """After the last part of the innermost loop's body that holds one of the blocks."""
+    pieces = parts(loops[-1].body if loops else program.body)
+    return Spot(loops, max(n for n, part in enumerate(pieces) if holds_block(part, blocks)) + 1)
+
+
+def common_loops(a: Sequence[For], b: Sequence[For]) -> tuple[For, ...]:
+    """The loops that two positions share, outermost first (compared by name)."""
+    shared = []
+    for x, y in zip(a, b):
+        if x.var != y.var:
+            break
+        shared.append(x)
+    return tuple(shared)
+
+
+def unavailable(program: Program, placed: Placed, spot: Spot) -> str | None:
+    """A buffer that the placed block reads and that is not computed by then; None if all are.
+
+    Elements computed by a nest that shares no loop with the new position are all there. Of those
+    computed inside a shared loop there is what the writer's nest computes in one iteration.
+    """
+    own = accessed_buffers(placed.block)[1]
+    outer, before = spot.loops, spot.before(program)
+    where = paths(program)
+    for access in accesses_of(placed.block, (*outer, *placed.loops)):
+        if access.writes or access.buffer in own:
+            continue
+        for writer in writers(program, access.buffer):
+            if writer.name == placed.block.name:
+                continue
+            if writer.name not in before:
+                return access.buffer
+            shared = common_loops(where[writer.name], outer)
+            if shared and not _covers(program, writer, access, placed, outer, shared):
+                return access.buffer
+    return None
+
+
+def _covers(
+    program: Program,
+    writer: Block,
+    access: Access,
+    placed: Placed,
+    outer: tuple[For, ...],
+    shared: tuple[For, ...],
+) -> bool:
+    """Whether the writer computes all that the access reads in one iteration of shared loops."""
+    names = {loop.var for loop in shared}
+    written = [a for a in accesses(program, writer.name) if a.writes and a.buffer == access.buffer]
+    have = region(program, written, access.buffer, names)
+    loops = (*outer, *placed.loops)
+    inner = frozenset(loop.var for loop in loops if loop.var not in names)
+    ranges = ranges_of(loops)
+    need = box_of(access.indices, program.buffers[access.buffer].shape, inner, ranges)
+    return contains(have, need, ranges)
+
+
+def exact_domain(block: Block, loops: tuple[For, ...], outside: Collection[str]) -> Box | None:
+    """The box of iters that a nest executes while the loops not in `outside` run, if exactly that.
+
+    Exactly: every point of the box that lies in the block's domain, and no other. None if it is
+    not, or not known: the map from loops to iters may overlap, leave holes, or be guarded by
+    something else than the bounds of the domain.
+    """
+    ranges = ranges_of(loops)
+    inner = [loop for loop in loops if loop.var not in outside]
+    free = frozenset(loop.var for loop in inner)
+    simplifier = Simplifier(ranges)
+    bindings = [simplifier.linear(i.binding) for i in block.iters]
+    box = iter_domain(block, loops, outside)
+    if math.prod(loop.extent for loop in inner) != math.prod(span.extent for span in box):
+        return None
+    if not all(separates(loop.var, bindings, bindings, free, ranges) for loop in inner):
+        return None
+    bounds = [
+        form
+        for i, binding in zip(block.iters, bindings)
+        for form in (binding, binding.times(-1).shifted(i.extent - 1))
+    ]
+    for part in conjuncts(block.predicate):
+        forms = at_least_zero(part, ranges)
+        if forms is None or not all(is_nonnegative(f, ranges, bounds) for f in forms):
+            return None
+    return box
+
+
+def write_box(block: Block, box: Box) -> Box | None:
+    """The box of the block's buffer that executing a box of its iters writes; None if unknown."""
+    store = plain_store(block)
+    if store is None:
+        return None
+    position = {i.var: n for n, i in enumerate(block.iters)}
+    return tuple(box[position[name]] for name in store)

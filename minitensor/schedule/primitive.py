@@ -1,0 +1,214 @@
+"""What a primitive is: a pure function on a program, with declared rules and converted arguments.
+
+    @primitive(rules={"R1": "the loop is serial"})
+    def unroll(program: Program, loop: LoopName) -> Rewritten[None]: ...
+
+The decorator reads the signature. An argument annotated with one of the types of `arguments` is
+checked and brought to its canonical form, the one a trace records; the same forms go to JSON. A
+primitive first checks, calling `refuse` for a broken rule, then builds, then splices; it never
+changes its program. A refusal becomes a ScheduleError whose picture is drawn when it is read.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Concatenate, Final, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar
+
+from minitensor.errors import ScheduleArgumentError, ScheduleError, shown
+from minitensor.ir import Marks, Program, print_program
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Rewritten: TypeAlias = tuple[Program, R]
+"""The new program, and what the primitive returns to the user: usually names."""
+
+COMMON_RULES: Final[dict[str, str]] = {
+    "A1": "every loop, block and buffer named is one of the program's",
+    "A2": "every argument has the documented type and value",
+    "K1": "the iterations of parallel, vectorized and bound loops stay free of conflicts",
+}
+"""Rules of every primitive, besides its own R1, R2, …"""
+
+REGISTRY: Final[dict[str, Primitive[Any, Any]]] = {}
+"""All primitives by name."""
+
+
+class RefusedError(Exception):
+    """Raised inside a primitive by `refuse`; never leaves this module's `Primitive.apply`."""
+
+    def __init__(self, rule: str, detail: str, marks: Marks, choices: Sequence[str]) -> None:
+        super().__init__(rule)
+        self.rule, self.detail, self.marks, self.choices = rule, detail, marks, tuple(choices)
+
+
+def refuse(
+    rule: str, detail: str = "", *, marks: Marks | None = None, choices: Sequence[str] = ()
+) -> NoReturn:
+    """Refuse the step: which rule it breaks, what exactly is wrong, where, and what is legal."""
+    raise RefusedError(rule, detail, marks or Marks(), choices)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """How an argument is checked and made canonical; stands in an Annotated annotation."""
+
+    convert: Callable[[Program, str, Any], Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Primitive(Generic[P, R]):
+    """One primitive: call it as a function of a program, or let a Schedule record it."""
+
+    name: str
+    function: Callable[..., Rewritten[R]]
+    rules: Mapping[str, str]
+    signature: inspect.Signature
+    converters: Mapping[str, Argument]
+
+    def __call__(self, program: Program, *args: P.args, **kwargs: P.kwargs) -> Rewritten[R]:
+        """Check the arguments and apply the primitive; the program is left as it is."""
+        return self.apply(program, self.bind(program, args, kwargs))
+
+    def bind(
+        self, program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The arguments by name in canonical form, defaults filled in."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as problem:
+            given = ", ".join([*map(shown, args), *(f"{k}={shown(v)}" for k, v in kwargs.items())])
+            raise ScheduleArgumentError(
+                f"{self.name}({given}) breaks A2: {problem}; "
+                f"its signature is {self.name}{self.signature}",
+                "A2",
+            ) from None
+        bound.apply_defaults()
+        arguments = dict(bound.arguments)
+        try:
+            for name, converter in self.converters.items():
+                arguments[name] = converter.convert(program, name, arguments[name])
+        except RefusedError as refused:
+            raise self.error(program, dict(bound.arguments), refused) from None
+        return arguments
+
+    def apply(
+        self, program: Program, arguments: Mapping[str, Any], check: bool = True
+    ) -> Rewritten[R]:
+        """Apply the primitive to canonical arguments.
+
+        check=False trusts that a conflict between concurrent iterations cannot arise (rule K1): for
+        replaying a trace that was made with checking.
+        """
+        try:
+            positional, named = self._spread(arguments)
+            rewritten, result = self.function(program, *positional, **named)
+            for finish in FINISHERS:
+                rewritten = finish(program, rewritten, check)
+        except RefusedError as refused:
+            raise self.error(program, arguments, refused) from None
+        return rewritten, result
+
+    def _spread(self, arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        for name, parameter in self.signature.parameters.items():
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                positional.extend(arguments[name])
+            elif parameter.kind is parameter.KEYWORD_ONLY:
+                named[name] = arguments[name]
+            else:
+                positional.append(arguments[name])
+        return positional, named
+
+    def call_text(self, arguments: Mapping[str, Any], render: Callable[[Any], str] = shown) -> str:
+        """The call as Python: name and arguments, defaults left out."""
+        parts: list[str] = []
+        for name, parameter in self.signature.parameters.items():
+            value = arguments[name]
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                parts.extend(render(v) for v in value)
+            elif parameter.default is parameter.empty and parameter.kind is not (
+                parameter.KEYWORD_ONLY
+            ):
+                parts.append(render(value))
+            elif value != parameter.default:
+                parts.append(f"{name}={render(value)}")
+        return f"{self.name}({', '.join(parts)})"
+
+    def error(
+        self, program: Program, arguments: Mapping[str, Any], refused: RefusedError
+    ) -> ScheduleError:
+        """The error a user sees for a refusal."""
+        detail = f" ({refused.detail})" if refused.detail else ""
+        kind = ScheduleArgumentError if refused.rule in ("A1", "A2") else ScheduleError
+        text = self.call_text(arguments, _plain)
+        return kind(
+            f"{text} breaks {refused.rule}: {self.rules[refused.rule]}{detail}",
+            refused.rule,
+            refused.choices,
+            lambda: _indented(print_program(program, refused.marks)),
+        )
+
+
+FINISHERS: Final[list[Callable[[Program, Program, bool], Program]]] = []
+"""What is done to every rewritten program: (before, after, check) -> after. See `legality`."""
+
+
+def _plain(value: Any) -> str:
+    """A canonical argument as an error shows it: strings in double quotes."""
+    if isinstance(value, str):
+        return '"' + shown(value)[1:-1] + '"'
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_plain(v) for v in value) + "]"
+    return shown(value)
+
+
+def _indented(text: str) -> str:
+    return "\n".join("    " + line for line in text.splitlines())
+
+
+def primitive(
+    rules: Mapping[str, str],
+) -> Callable[[Callable[Concatenate[Program, P], Rewritten[R]]], Primitive[P, R]]:
+    """Register a primitive with its rules (id -> the condition that must hold)."""
+
+    def register(function: Callable[Concatenate[Program, P], Rewritten[R]]) -> Primitive[P, R]:
+        whole = inspect.signature(function, eval_str=True)
+        parameters = list(whole.parameters.values())[1:]
+        converters = {
+            p.name: metadata
+            for p in parameters
+            for metadata in getattr(p.annotation, "__metadata__", ())
+            if isinstance(metadata, Argument)
+        }
+        made: Primitive[P, R] = Primitive(
+            function.__name__,
+            function,
+            {**rules, **COMMON_RULES},
+            whole.replace(parameters=[_plain_parameter(p) for p in parameters]),
+            {
+                p.name: (
+                    _each(converters[p.name]) if p.kind is p.VAR_POSITIONAL else converters[p.name]
+                )
+                for p in parameters
+                if p.name in converters
+            },
+        )
+        REGISTRY[made.name] = made
+        return made
+
+    return register
+
+
+def _plain_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
+    return parameter.replace(annotation=parameter.empty)
+
+
+def _each(argument: Argument) -> Argument:
+    """The converter of a *parameter, from that of its elements."""
+    return Argument(
+        lambda program, name, values: tuple(argument.convert(program, name, v) for v in values)
+    )

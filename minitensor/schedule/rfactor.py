@@ -1,0 +1,377 @@
+"""Primitives that take reductions apart: decompose_reduction, rfactor."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from minitensor.arith import Simplifier, separates
+from minitensor.ir import (
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Iter,
+    IterKind,
+    Load,
+    Marks,
+    Program,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+    blocks_of,
+    conjunction,
+    conjuncts,
+    free_vars,
+    fresh_name,
+    print_name,
+    sequence,
+    stored_buffers,
+    substitute,
+)
+from minitensor.schedule.arguments import Axis, BlockName, LoopName
+from minitensor.schedule.legality import accesses, driven
+from minitensor.schedule.locate import loop_sites, loops_around, ranges_of, writers
+from minitensor.schedule.place import spot_after
+from minitensor.schedule.primitive import Rewritten, primitive, refuse
+from minitensor.schedule.splice import Fresh, nest, spliced, with_block
+
+CARRIED = (IterKind.REDUCE, IterKind.ORDERED)
+
+
+@primitive(
+    rules={
+        "R1": "the block has an init, and alone writes its buffers",
+        "R2": "the loop is around the block",
+        "R3": "no loop outside it is part of the reduction",
+        "R4": "no loop from it inwards is part of the reduction and of another axis at once",
+        "R5": "the loops from it inwards compute each element once",
+    }
+)
+def decompose_reduction(program: Program, block: BlockName, loop: LoopName) -> Rewritten[str]:
+    """Initialise a reduction in a nest of its own, before a loop.
+
+    decompose_reduction("C", "k")
+        for i in range(8):                    for i in range(8):
+            for k in range(64):                   C[i] = 0.0
+                if k == 0:             =>         for k in range(64):
+                    C[i] = 0.0                        C[i] += A[i, k]
+                C[i] += A[i, k]
+
+    Preserves  every output.
+    Returns    the name of the new block, <block>_init; the old name stays with the update.
+    """
+    found = program.blocks[block]
+    _require_init_and_only_writer(program, found)
+    loops = loops_around(program, block)
+    names = [around.var for around in loops]
+    if loop not in names:
+        marks = Marks(loops={loop: "not around it"}, blocks={block: "the block"})
+        refuse("R2", marks=marks, choices=names)
+    depth = names.index(loop)
+    for outer in loops[:depth]:
+        if driven(found, outer.var, CARRIED):
+            marks = Marks(loops={outer.var: "part of the reduction", loop: "the loop"})
+            refuse("R3", f"{print_name(outer.var)} is", marks=marks, choices=names[:1])
+    inner = loops[depth:]
+    _require_separate_axes(found, inner, "R4")
+    _require_computed_once(program, found, inner)
+    fresh = Fresh(program)
+    copied = [x for x in inner if not driven(found, x.var, CARRIED)]
+    renamed = {x.var: fresh.loop(x.var) for x in copied}
+    values: dict[str, Expr] = {x.var: Const(0) for x in inner}
+    values.update({old: Var(new) for old, new in renamed.items()})
+    outer_loops = tuple(
+        For(renamed[x.var], x.extent, x.body, x.kind, x.annotations) for x in copied
+    )
+    simplifier = Simplifier(ranges_of((*loops[:depth], *outer_loops)), keep_units=True)
+    assert found.init is not None
+    init = Block(
+        fresh.block(f"{block}_init"),
+        tuple(
+            Iter(i.var, i.extent, i.kind, simplifier.expr(substitute(i.binding, values)))
+            for i in found.iters
+            if i.kind is IterKind.SPATIAL
+        ),
+        found.init,
+        predicate=conjunction(
+            simplifier.expr(substitute(part, values)) for part in conjuncts(found.predicate)
+        ),
+    )
+    update = with_block(found, init=None)
+    target = loop_sites(program)[loop].loop
+    after = spliced(program.replace(body=target), {id(found): update}).body
+    new = sequence(nest(outer_loops, init), after)
+    return spliced(program, {id(target): new}), init.name
+
+
+def _require_init_and_only_writer(program: Program, block: Block) -> None:
+    others = [
+        other.name
+        for buffer in sorted(stored_buffers(block.body))
+        for other in writers(program, buffer)
+        if other.name != block.name
+    ]
+    if block.init is None or others:
+        detail = f"{print_name(others[0])} writes it too" if others else "it has no init"
+        refuse("R1", detail, marks=Marks(blocks=dict.fromkeys([block.name, *others], "here")))
+
+
+def _require_separate_axes(block: Block, loops: Collection[For], rule: str) -> None:
+    for loop in loops:
+        if driven(block, loop.var, CARRIED) and driven(block, loop.var, (IterKind.SPATIAL,)):
+            refuse(rule, f"{print_name(loop.var)} is", marks=Marks(loops={loop.var: "both"}))
+
+
+def _require_computed_once(program: Program, block: Block, inner: Collection[For]) -> None:
+    """Rule R5: each loop that is no part of the reduction leads to elements of its own."""
+    free = frozenset(loop.var for loop in inner)
+    ranges = ranges_of(loops_around(program, block.name))
+    (write, *_) = [a for a in accesses(program, block.name) if a.writes]
+    for loop in inner:
+        if driven(block, loop.var, CARRIED):
+            continue
+        if not separates(loop.var, write.indices, write.indices, free, ranges):
+            marks = Marks(loops={loop.var: "repeats elements"})
+            refuse("R5", f"{print_name(loop.var)} repeats elements", marks=marks)
+
+
+@primitive(
+    rules={
+        "R1": "the loop is part of exactly one reduction below it, by a commutative reducer",
+        "R2": "the reduction still has its init, and alone writes its buffers",
+        "R3": "neither the loop nor those it shares an axis with are part of another axis",
+        "R4": "0 <= axis <= the number of axes of the reduction's buffer (negative: from the end)",
+    }
+)
+def rfactor(program: Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten[str]:
+    """Turn one loop of a reduction into an axis of a new buffer of partial results.
+
+    rfactor("k_0")
+        for k_0 in range(4):                  for k_0 in range(4):
+            for k_1 in range(16):                 for k_1 in range(16):
+                s[()] += A[k_0*16 + k_1]  =>          if k_1 == 0:
+                                                          s_rf[k_0] = 0.0
+                                                      s_rf[k_0] += A[k_0*16 + k_1]
+                                              for k_0_2 in range(4):
+                                                  s[()] += s_rf[k_0_2]
+    axis  where the new axis stands in the buffer of partial results
+
+    The partial results are independent of each other, so the loop can now be parallel or
+    vectorized (Suriana et al., Parallel associative reductions in Halide, CGO 2017).
+
+    Preserves  every output (floating point: up to rounding).
+    Returns    the name of the new block, <block>_rf; the old name stays with the final reduction.
+    """
+    found = _the_reduction(program, loop)
+    _require_rfactorable(program, found)
+    body = found.body
+    reduce = body.then if isinstance(body, If) else body
+    assert isinstance(reduce, Reduce)
+    rank = len(reduce.indices)
+    position = axis + rank + 1 if axis < 0 else axis
+    if not 0 <= position <= rank:
+        refuse("R4", f"axis={axis}, the buffer has {rank} axes")
+    split = _split_axes(program, found, loop)
+    fresh = Fresh(program)
+    name = fresh.block(f"{found.name}_rf")
+    buffers = {b: name if n == 0 else fresh.block(f"{b}_rf") for n, b in enumerate(reduce.buffers)}
+    partial = _partial_block(found, split, loop, name, buffers, position)
+    loops = loops_around(program, found.name)
+    depth = _final_depth(program, found)
+    final, final_loops = _final_block(found, split, loops, depth, loop, buffers, position, fresh)
+    spot = spot_after(program, loops[:depth], {found.name})
+    new = spot.insert(program, nest(final_loops, final), {id(found): partial})
+    extent = loop_sites(program)[loop].loop.extent
+    added = []
+    for old, renamed in buffers.items():
+        shape = list(program.buffers[old].shape)
+        shape.insert(position, extent)
+        added.append(Buffer(renamed, tuple(shape), program.buffers[old].dtype))
+    return new.replace(temporaries=(*program.temporaries, *added)), name
+
+
+def _the_reduction(program: Program, loop: str) -> Block:
+    inside = blocks_of(loop_sites(program)[loop].loop)
+    found = [b for b in inside if driven(b, loop, CARRIED)]
+    marks = Marks(loops={loop: "the loop"}, blocks={b.name: "an update of it" for b in found})
+    if len(found) != 1:
+        choices = [
+            name
+            for name in loop_sites(program)
+            if any(driven(b, name, (IterKind.REDUCE,)) for b in program.blocks.values())
+        ]
+        refuse("R1", f"it is part of {len(found)}", marks=marks, choices=choices)
+    body = found[0].body
+    if not isinstance(body.then if isinstance(body, If) else body, Reduce):
+        refuse("R1", f"{print_name(found[0].name)} is an ordered update", marks=marks)
+    return found[0]
+
+
+def _require_rfactorable(program: Program, block: Block) -> None:
+    others = [
+        other.name
+        for buffer in sorted(stored_buffers(block.body))
+        for other in writers(program, buffer)
+        if other.name != block.name
+    ]
+    if block.init is None or others:
+        detail = f"{print_name(others[0])} writes it too" if others else "it has no init"
+        marks = Marks(blocks=dict.fromkeys([block.name, *others], "here"))
+        refuse("R2", detail, marks=marks)
+
+
+class _Axes:
+    """Which axes of a reduction the loop takes part in, and the loops that share them.
+
+    axes    the REDUCE iters that are replaced
+    loops   the loops that drive them; each becomes an iter of its own
+    names   the names of those iters
+    """
+
+    def __init__(self, axes: list[Iter], loops: list[For], names: dict[str, str]) -> None:
+        self.axes, self.loops, self.names = axes, loops, names
+        self.loop_names = {loop.var for loop in loops}
+
+    def mixes(self, condition: Expr) -> bool:
+        """Whether a condition depends on one of the loops."""
+        return not self.loop_names.isdisjoint(free_vars(condition))
+
+
+def _split_axes(program: Program, block: Block, loop: str) -> _Axes:
+    names: set[str] = {loop}
+    axes: list[Iter] = []
+    while True:  # the axes that share loops, directly or through other axes
+        reached = [
+            i
+            for i in block.iters
+            if i.kind is IterKind.REDUCE and not names.isdisjoint(free_vars(i.binding))
+        ]
+        names.update(name for i in reached for name in free_vars(i.binding))
+        if len(reached) == len(axes):
+            break
+        axes = reached
+    loops = [x for x in loops_around(program, block.name) if x.var in names]
+    spatial = [i for i in block.iters if i.kind is IterKind.SPATIAL]
+    mixed = [x.var for x in loops if any(x.var in free_vars(i.binding) for i in spatial)]
+    for part in conjuncts(block.predicate):
+        variables = set(free_vars(part))
+        if variables & names and not variables <= names:
+            mixed.extend(sorted(variables - names))
+    if mixed:
+        refuse("R3", f"{print_name(mixed[0])} is", marks=Marks(loops={mixed[0]: "shared"}))
+    taken = {i.var for i in block.iters}
+    return _Axes(axes, loops, {x.var: fresh_name(x.var, taken) for x in loops})
+
+
+def _partial_block(
+    block: Block, split: _Axes, loop: str, name: str, buffers: Mapping[str, str], position: int
+) -> Block:
+    """The block of partial results, in the loops of the old one.
+
+    A condition on the loops that were split up may have left out whole rows of partial results,
+    which must still be initialised: it guards the update only.
+    """
+    kept = [i for i in block.iters if i not in split.axes]
+    new = [
+        Iter(
+            split.names[x.var],
+            x.extent,
+            IterKind.SPATIAL if x.var == loop else IterKind.REDUCE,
+            Var(x.var),
+        )
+        for x in split.loops
+    ]
+    as_iter: dict[str, Expr] = {old: Var(name) for old, name in split.names.items()}
+    values = {i.var: substitute(i.binding, as_iter) for i in split.axes}
+    parts = conjuncts(block.predicate)
+    guards = [substitute(part, as_iter) for part in parts if split.mixes(part)]
+    outer = conjunction(part for part in parts if not split.mixes(part))
+
+    def with_axis(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return (*indices[:position], Var(split.names[loop]), *indices[position:])
+
+    def moved(stmt: Stmt) -> Stmt:
+        match stmt:
+            case Store(buffer, indices, value):
+                return Store(buffers[buffer], with_axis(indices), value)
+            case Reduce(reducer, names, indices, given):
+                renamed = tuple(buffers[b] for b in names)
+                terms = tuple(substitute(value, values) for value in given)
+                return Reduce(reducer, renamed, with_axis(indices), terms)
+            case If(condition, then):
+                return If(substitute(condition, values), moved(then))
+            case _:
+                return sequence(*[moved(child) for child in getattr(stmt, "stmts", ())])
+
+    assert block.init is not None
+    body, init = moved(block.body), moved(block.init)
+    if guards:
+        body = If(conjunction(guards), body)
+    single = all(i.kind is IterKind.SPATIAL for i in (*kept, *new))
+    if single and isinstance(body, Reduce):
+        stores = [Store(b, body.indices, v) for b, v in zip(body.buffers, body.values)]
+        return Block(name, (*kept, *new), sequence(*stores), None, outer, block.annotations)
+    return Block(name, (*kept, *new), body, init, outer, block.annotations)
+
+
+def _final_depth(program: Program, block: Block) -> int:
+    """How many loops the final reduction stands in: those around the block's own nest that are no
+    part of the reduction.
+    """
+    loops = loops_around(program, block.name)
+    depth = len(loops)
+    while depth and blocks_of(loops[depth - 1]) == [block]:
+        depth -= 1
+    for position, loop in enumerate(loops):
+        if driven(block, loop.var, CARRIED):
+            return min(depth, position)
+    return depth
+
+
+def _final_block(
+    block: Block,
+    split: _Axes,
+    loops: tuple[For, ...],
+    depth: int,
+    loop: str,
+    buffers: Mapping[str, str],
+    position: int,
+    fresh: Fresh,
+) -> tuple[Block, tuple[For, ...]]:
+    """The block that reduces the partial results, and its new loops."""
+    spatial = [i for i in block.iters if i.kind is IterKind.SPATIAL]
+    copied = [x for x in loops[depth:] if any(x.var in free_vars(i.binding) for i in spatial)]
+    renamed = {x.var: fresh.loop(x.var) for x in copied}
+    values: dict[str, Expr] = {old: Var(new) for old, new in renamed.items()}
+    extent = next(x.extent for x in split.loops if x.var == loop)
+    last = For(fresh.loop(loop), extent, block)
+    iters = [
+        *(Iter(i.var, i.extent, i.kind, substitute(i.binding, values)) for i in spatial),
+        Iter(split.names[loop], extent, IterKind.REDUCE, Var(last.var)),
+    ]
+    body = block.body
+    reduce = body.then if isinstance(body, If) else body
+    assert isinstance(reduce, Reduce)
+    where = reduce.indices
+    index = (*where[:position], Var(split.names[loop]), *where[position:])
+    loads = tuple(
+        Load(buffers[b], index, value.dtype) for b, value in zip(reduce.buffers, reduce.values)
+    )
+    predicate = conjunction(
+        substitute(part, values)
+        for part in conjuncts(block.predicate)
+        if not split.mixes(part)
+        and set(free_vars(part)) <= {x.var for x in (*loops[:depth], *copied)}
+    )
+    final = Block(
+        block.name,
+        tuple(iters),
+        Reduce(reduce.reducer, reduce.buffers, where, loads),
+        block.init,
+        predicate,
+    )
+    own = [For(renamed[x.var], x.extent, block, x.kind) for x in copied]
+    return final, (*own, last)

@@ -1,0 +1,408 @@
+"""Schedule and Trace: what users hold. A thin recorder over the primitives, and its record."""
+
+from __future__ import annotations
+
+import difflib
+import html
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from minitensor.errors import ScheduleArgumentError, ScheduleError, shown, unexpected
+from minitensor.ir import Program, accessed_buffers, print_program, verify
+from minitensor.schedule import cache, decide, execution, inline, layout, loops
+from minitensor.schedule import compute_at as placing
+from minitensor.schedule import rfactor as factoring
+from minitensor.schedule.locate import loop_sites, loops_around, readers, writers
+from minitensor.schedule.primitive import REGISTRY, Primitive
+from minitensor.schedule.trace import Ref, Step, as_python, from_json, to_json
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class DecidedInt(int):
+    """A number that a decision gave: it knows which, so that a trace can refer to it."""
+
+    origin: Ref
+
+
+class DecidedFloat(float):
+    """A number that a decision gave."""
+
+    origin: Ref
+
+
+class DecidedStr(str):
+    """A string that a decision gave."""
+
+    origin: Ref
+
+
+class DecidedTuple(tuple[Any, ...]):
+    """Several numbers that one decision gave."""
+
+    origin: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The steps of a schedule, in order."""
+
+    steps: tuple[Step, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def decisions(self) -> dict[int, Any]:
+        """What was decided, by the number of the step (counted from 0); None where open."""
+        return {
+            n: step.arguments["decision"] for n, step in enumerate(self.steps) if step.is_decision
+        }
+
+    def with_decisions(self, decisions: Mapping[int, Any]) -> Trace:
+        """The trace with other decisions at some steps; None opens one."""
+        for number in decisions:
+            if number not in self.decisions:
+                raise unexpected("the number of a step that is a decision", "step", number)
+        return Trace(
+            tuple(
+                replace(step, arguments={**step.arguments, "decision": decisions[n]})
+                if n in decisions
+                else step
+                for n, step in enumerate(self.steps)
+            )
+        )
+
+    def opened(self) -> Trace:
+        """The trace with every decision open: the template it is an instance of."""
+        return self.with_decisions(dict.fromkeys(self.decisions))
+
+    def apply(self, program: Program, *, seed: int | None = None, check: bool = True) -> Schedule:
+        """Replay the steps on a program; open decisions are drawn at random from `seed`.
+
+        check=False skips verification and rule K1, for traces made with checking on this program.
+
+        Raises ScheduleError, naming the step, where a step is refused.
+        """
+        return Schedule(program, seed=seed, check=check).replay(self)
+
+    def to_json(self) -> str:
+        """The trace as JSON text."""
+        return to_json(self.steps)
+
+    @staticmethod
+    def from_json(text: str) -> Trace:
+        """The trace that `to_json` wrote. Raises ArgumentError for anything else."""
+        return Trace(from_json(text))
+
+    def as_python(self, name: str = "s") -> str:
+        """The calls that make these steps on a Schedule called `name`, one a line."""
+        return as_python(self.steps, name)
+
+
+def _recorded(primitive: Primitive[P, R]) -> Callable[Concatenate[Schedule, P], R]:
+    """The primitive as a method of Schedule that records what it does."""
+
+    def method(self: Schedule, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._apply(primitive, args, kwargs)
+
+    method.__name__ = method.__qualname__ = primitive.name
+    method.__doc__ = primitive.function.__doc__
+    method.__signature__ = primitive.signature  # type: ignore[attr-defined]
+    return method
+
+
+class Schedule:
+    """A program, and the steps that have been applied to it.
+
+    program  the program to schedule (as lowered, or another schedule's result)
+    seed     of the decisions that are drawn at random; None for a random one
+    check    whether each step's result is verified and held against rule K1; turn it off only to
+             replay a trace that was made with checking
+
+    Loops and blocks are named by strings. Each method is a primitive; it either succeeds, and
+    `program` is the rewritten program, or raises a ScheduleError and changes nothing.
+    """
+
+    def __init__(self, program: Program, *, seed: int | None = None, check: bool = True) -> None:
+        if not isinstance(program, Program):
+            raise unexpected("a program (see mt.lower)", "program", program)
+        self._history = [program]
+        self._steps: list[Step] = []
+        self._origins: dict[str, Ref] = {}
+        self._random = random.Random(seed)
+        self._check = check
+        if check:
+            verify(program)
+
+    # ---- what there is
+
+    @property
+    def program(self) -> Program:
+        """The program after the last step."""
+        return self._history[-1]
+
+    @property
+    def trace(self) -> Trace:
+        """The steps so far."""
+        return Trace(tuple(self._steps))
+
+    def copy(self) -> Schedule:
+        """An independent schedule in the same state."""
+        twin = Schedule.__new__(Schedule)
+        twin._history = list(self._history)
+        twin._steps = list(self._steps)
+        twin._origins = dict(self._origins)
+        twin._random = random.Random()
+        twin._random.setstate(self._random.getstate())
+        twin._check = self._check
+        return twin
+
+    def get_block(self, name: str) -> str:
+        """The name itself, if there is a block so called."""
+        self._block(name)
+        return name
+
+    def get_blocks(self) -> tuple[str, ...]:
+        """The names of all blocks, in the order of the text."""
+        return tuple(self.program.blocks)
+
+    def get_loops(self, block: str) -> tuple[str, ...]:
+        """The names of the loops around a block, outermost first."""
+        self._block(block)
+        return tuple(loop.var for loop in loops_around(self.program, block))
+
+    def get_producers(self, block: str) -> tuple[str, ...]:
+        """The blocks that write what a block reads, in the order of the text."""
+        self._block(block)
+        read = accessed_buffers(self.program.blocks[block])[0]
+        found = {b.name for buffer in read for b in writers(self.program, buffer)} - {block}
+        return tuple(name for name in self.program.blocks if name in found)
+
+    def get_consumers(self, block: str) -> tuple[str, ...]:
+        """The blocks that read what a block writes, in the order of the text."""
+        self._block(block)
+        written = accessed_buffers(self.program.blocks[block])[1]
+        found = {b.name for buffer in written for b in readers(self.program, buffer)} - {block}
+        return tuple(name for name in self.program.blocks if name in found)
+
+    def _block(self, name: str) -> None:
+        if not isinstance(name, str) or name not in self.program.blocks:
+            raise self._no_such("block", name)
+
+    def _no_such(self, kind: str, name: object) -> ScheduleArgumentError:
+        known = list(self.program.blocks)
+        stale = self._consumed(name) if isinstance(name, str) else None
+        message = stale or f"there is no {kind} {shown(name)}"
+        return ScheduleArgumentError(message, "A1", choices=known[:20])
+
+    # ---- how it looks
+
+    def show(self, *, diff: bool = False) -> None:
+        """Print the program; with diff=True what the last step changed, as a unified diff."""
+        print(self.diff() if diff else str(self.program))
+
+    def diff(self) -> str:
+        """What the last step changed, as a unified diff of the printed programs."""
+        if len(self._history) < 2:
+            return str(self.program)
+        before, after = (str(p).splitlines() for p in self._history[-2:])
+        lines = difflib.unified_diff(before, after, n=2, lineterm="")
+        body = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+        return "\n".join(body) if body else "(no change)"
+
+    def __repr__(self) -> str:
+        return f"Schedule({self.program.name}, {len(self._steps)} steps)\n{self.program}"
+
+    def _repr_html_(self) -> str:
+        text = html.escape(print_program(self.program))
+        return f'<pre style="line-height: 1.3">{text}</pre>'
+
+    # ---- applying steps
+
+    def _apply(
+        self, primitive: Primitive[..., R], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> R:
+        try:
+            arguments = primitive.bind(self.program, args, kwargs)
+            if arguments.get("decision", 0) is None:
+                draw = decide.DRAW[primitive.name]
+                arguments["decision"] = draw(self.program, arguments, self._random)
+            program, result = primitive.apply(self.program, arguments, self._check)
+        except ScheduleError as error:
+            self._explain(primitive, error, args, kwargs)
+            raise
+        if self._check and program is not self.program:
+            verify(program)
+        given = primitive.signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        recorded = {
+            name: self._with_refs(given.arguments.get(name), value)
+            for name, value in arguments.items()
+        }
+        number = len(self._steps)
+        self._steps.append(Step(primitive.name, recorded, _plain(result)))
+        self._history.append(program)
+        return self._tagged(result, number, primitive.name in decide.DRAW)  # type: ignore[no-any-return]
+
+    def _tagged(self, result: Any, number: int, decided: bool) -> Any:
+        """The result as the user gets it: values of decisions know their step."""
+        if not decided:
+            if isinstance(result, str):
+                self._origins[result] = Ref(number)
+            elif isinstance(result, tuple):
+                for n, name in enumerate(result):
+                    self._origins[name] = Ref(number, n)
+            return result
+        if isinstance(result, tuple):
+            whole = DecidedTuple(_decided(v, Ref(number, n)) for n, v in enumerate(result))
+            whole.origin = Ref(number)
+            return whole
+        return _decided(result, Ref(number))
+
+    def _with_refs(self, given: Any, canonical: Any) -> Any:
+        """A canonical argument, with what earlier steps returned replaced by references."""
+        origin = getattr(given, "origin", None)
+        if isinstance(origin, Ref) and _holds(self._steps, origin, canonical):
+            return origin
+        if isinstance(canonical, str):
+            return self._origins.get(canonical, canonical)
+        alike = isinstance(canonical, tuple) and isinstance(given, Sequence)
+        if alike and len(given) == len(canonical):
+            return tuple(self._with_refs(g, c) for g, c in zip(given, canonical))
+        return canonical
+
+    def replay(self, trace: Trace) -> Schedule:
+        """Apply the steps of a trace; returns this schedule.
+
+        Raises ScheduleError where a step is refused; the steps before it stay applied.
+        """
+        first = len(self._steps)
+        results: list[Any] = []
+
+        def resolved(value: Any) -> Any:
+            if isinstance(value, Ref):
+                found = results[value.step]
+                if value.item is None:
+                    return found
+                if not isinstance(found, tuple) or value.item >= len(found):
+                    raise ScheduleArgumentError(
+                        f"step {len(results) + 1} refers to item {value.item} of what step "
+                        f"{value.step + 1} returned, which has none",
+                        "A1",
+                    )
+                return found[value.item]
+            if isinstance(value, tuple):
+                return tuple(resolved(v) for v in value)
+            return value
+
+        for step in trace.steps:
+            primitive = REGISTRY[step.primitive]
+            try:
+                arguments = {name: resolved(v) for name, v in step.arguments.items()}
+                positional, named = primitive._spread(arguments)
+                results.append(self._apply(primitive, positional, named))
+            except ScheduleError as error:
+                error.step = first + len(results) + 1
+                raise
+        return self
+
+    # ---- explaining refusals
+
+    def _explain(
+        self,
+        primitive: Primitive[..., Any],
+        error: ScheduleError,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> None:
+        """Add to an error what only the schedule knows: the step, and who consumed a handle."""
+        error.step = len(self._steps) + 1
+        if error.rule != "A1":
+            return
+        for value in (*args, *kwargs.values()):
+            stale = self._consumed(value) if isinstance(value, str) else None
+            if stale is not None:
+                text = f"{primitive.name}(…) breaks A1: {stale}"
+                error.message, error.args = text, (text,)
+                return
+
+    def _consumed(self, name: str) -> str | None:
+        """If the name was a loop or a block once: which step replaced it, and by what."""
+        for number in range(len(self._steps) - 1, -1, -1):
+            before, after = self._history[number], self._history[number + 1]
+            if name in _names(before) and name not in _names(after):
+                step = self._steps[number]
+                call = REGISTRY[step.primitive].call_text(
+                    {n: self._without_refs(v) for n, v in step.arguments.items()}
+                )
+                new = [n for n in _names(after) if n not in _names(before)]
+                instead = "; it made " + ", ".join(map(shown, new[:6])) if new else ""
+                return (
+                    f"{shown(name)} does not exist any more: step {number + 1}, {call}, "
+                    f"consumed it{instead}"
+                )
+        return None
+
+    def _without_refs(self, value: Any) -> Any:
+        if isinstance(value, Ref):
+            found = self._steps[value.step].result
+            return found if value.item is None else found[value.item]
+        if isinstance(value, tuple):
+            return tuple(self._without_refs(v) for v in value)
+        return value
+
+    # ---- the primitives
+
+    split = _recorded(loops.split)
+    fuse = _recorded(loops.fuse)
+    reorder = _recorded(loops.reorder)
+    add_unit_loop = _recorded(loops.add_unit_loop)
+    parallel = _recorded(execution.parallel)
+    vectorize = _recorded(execution.vectorize)
+    unroll = _recorded(execution.unroll)
+    bind = _recorded(execution.bind)
+    annotate = _recorded(execution.annotate)
+    unannotate = _recorded(execution.unannotate)
+    compute_inline = _recorded(inline.compute_inline)
+    reverse_compute_inline = _recorded(inline.reverse_compute_inline)
+    compute_at = _recorded(placing.compute_at)
+    reverse_compute_at = _recorded(placing.reverse_compute_at)
+    cache_read = _recorded(cache.cache_read)
+    cache_write = _recorded(cache.cache_write)
+    set_scope = _recorded(cache.set_scope)
+    storage_align = _recorded(cache.storage_align)
+    transform_layout = _recorded(layout.transform_layout)
+    decompose_reduction = _recorded(factoring.decompose_reduction)
+    rfactor = _recorded(factoring.rfactor)
+    sample_perfect_tile = _recorded(decide.sample_perfect_tile)
+    sample_categorical = _recorded(decide.sample_categorical)
+    sample_compute_location = _recorded(decide.sample_compute_location)
+
+
+def _names(program: Program) -> dict[str, None]:
+    return dict.fromkeys([*loop_sites(program), *program.blocks])
+
+
+def _plain(result: Any) -> Any:
+    return tuple(result) if isinstance(result, tuple) else result
+
+
+def _decided(value: Any, origin: Ref) -> Any:
+    kinds = {int: DecidedInt, float: DecidedFloat, str: DecidedStr}
+    tagged = kinds[type(value)](value)
+    tagged.origin = origin
+    return tagged
+
+
+def _holds(steps: Sequence[Step], ref: Ref, value: Any) -> bool:
+    """Whether the step did return that value (a handle of another schedule may come along)."""
+    if ref.step >= len(steps):
+        return False
+    found = steps[ref.step].result
+    if ref.item is None:
+        return bool(found == value)
+    return isinstance(found, tuple) and ref.item < len(found) and bool(found[ref.item] == value)

@@ -1,0 +1,209 @@
+"""The steps of a schedule as data, as JSON and as Python.
+
+A step is a primitive's name, its arguments in canonical form, and what it returned. An argument
+that an earlier step returned is recorded as a reference to that step, so that replaying with other
+decisions carries them along. One trace with its decisions open is a template; with all of them
+taken it is a schedule. JSON and Python come from the signatures of the primitives.
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from minitensor.errors import ArgumentError, unexpected
+from minitensor.ir import (
+    INDEX,
+    Binary,
+    BinaryOp,
+    Const,
+    Expr,
+    Unary,
+    Var,
+)
+from minitensor.schedule.decide import DRAW
+from minitensor.schedule.layout import IndexMap
+from minitensor.schedule.primitive import REGISTRY
+
+VERSION: Final = 1
+LONGEST: Final = 10_000
+"""The most steps a trace may have."""
+LARGEST_TEXT: Final = 16 << 20
+"""The most characters of JSON that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """What an earlier step returned: all of it, or one item."""
+
+    step: int
+    item: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One applied primitive: canonical arguments (with Refs) and what it returned."""
+
+    primitive: str
+    arguments: Mapping[str, Any]
+    result: Any
+
+    @property
+    def is_decision(self) -> bool:
+        """Whether the step chooses something."""
+        return self.primitive in DRAW
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is a decision that has not been taken."""
+        return self.is_decision and self.arguments["decision"] is None
+
+
+def to_json(steps: Sequence[Step]) -> str:
+    """The steps as JSON text."""
+    data = [
+        {
+            "primitive": step.primitive,
+            "arguments": {name: _encode(v) for name, v in step.arguments.items()},
+            "result": _encode(step.result),
+        }
+        for step in steps
+    ]
+    return json.dumps({"minitensor_trace": VERSION, "steps": data})
+
+
+def from_json(text: str) -> tuple[Step, ...]:
+    """The steps that `to_json` wrote. Raises ArgumentError for anything else.
+
+    Nothing is applied here: the steps of a trace from elsewhere go through the same checks as those
+    of a user when they are applied.
+    """
+    if not isinstance(text, str) or len(text) > LARGEST_TEXT:
+        raise unexpected(f"JSON text of at most {LARGEST_TEXT} characters", "text", text)
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise ArgumentError(f"not a trace: {problem}") from None
+    if not isinstance(data, dict) or data.get("minitensor_trace") != VERSION:
+        raise ArgumentError(f"not a trace of version {VERSION}: {text[:60]!r}")
+    steps = data.get("steps")
+    if not isinstance(steps, list) or len(steps) > LONGEST:
+        raise ArgumentError(f"not a trace: expected a list of at most {LONGEST} steps")
+    return tuple(_read_step(number, step) for number, step in enumerate(steps))
+
+
+def as_python(steps: Sequence[Step], name: str) -> str:
+    """The calls that make these steps on a Schedule called `name`, one a line."""
+    lines: list[str] = []
+    names: dict[tuple[int, int | None], str] = {}
+    taken: set[str] = {name}
+
+    def render(value: Any) -> str:
+        if isinstance(value, Ref):
+            whole = names.get((value.step, value.item))
+            return whole or f"{names[value.step, None]}[{value.item}]"
+        if isinstance(value, tuple):
+            return "[" + ", ".join(render(v) for v in value) + "]"
+        return str(value) if isinstance(value, IndexMap) else repr(value)
+
+    for number, step in enumerate(steps):
+        call = f"{name}.{REGISTRY[step.primitive].call_text(step.arguments, render)}"
+        target = _target(step, number, names, taken)
+        lines.append(f"{target} = {call}" if target else call)
+    return "\n".join(lines)
+
+
+def _target(
+    step: Step, number: int, names: dict[tuple[int, int | None], str], taken: set[str]
+) -> str:
+    """The variables that receive a step's result, remembered in `names`."""
+
+    def variable(text: str) -> str:
+        name = text if text.isidentifier() and not keyword.iskeyword(text) else f"v{number}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        return name
+
+    if step.is_decision:
+        names[number, None] = variable(f"v{number}")
+        return names[number, None]
+    if isinstance(step.result, str):
+        names[number, None] = variable(step.result)
+        return names[number, None]
+    if isinstance(step.result, tuple) and step.result:
+        for n, item in enumerate(step.result):
+            names[number, n] = variable(item)
+        targets = [names[number, n] for n in range(len(step.result))]
+        return targets[0] + "," if len(targets) == 1 else ", ".join(targets)
+    return ""
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Ref):
+        return {"ref": [value.step] if value.item is None else [value.step, value.item]}
+    if isinstance(value, IndexMap):
+        outputs = [_encode_expr(e) for e in value.outputs]
+        return {"inputs": list(value.inputs), "outputs": outputs}
+    if isinstance(value, tuple):
+        return [_encode(v) for v in value]
+    return value
+
+
+def _encode_expr(expr: Expr) -> Any:
+    match expr:
+        case Var(name):
+            return name
+        case Const(value):
+            return value
+        case Unary(op, a):
+            return [op, _encode_expr(a)]
+        case Binary(op, a, b):
+            return [op, _encode_expr(a), _encode_expr(b)]
+    raise ArgumentError(f"{expr} cannot be written to a trace")
+
+
+def _decode(value: Any, number: int) -> Any:
+    match value:
+        case None | str() | bool() | int() | float():
+            return value
+        case list():
+            return tuple(_decode(v, number) for v in value)
+        case {"ref": [int(step), *rest]} if 0 <= step < number and len(rest) <= 1:
+            if not rest or isinstance(rest[0], int):
+                return Ref(step, rest[0] if rest else None)
+        case {"inputs": [*inputs], "outputs": [*outputs]}:
+            if all(isinstance(i, str) and i.isidentifier() for i in inputs):
+                return IndexMap(tuple(inputs), tuple(_decode_expr(e, 0, inputs) for e in outputs))
+    raise ArgumentError(f"not a trace: step {number} has the argument {str(value)[:60]}")
+
+
+_INDEX_OPERATORS: Final = ("+", "-", "*", "//", "%", "min", "max")
+
+
+def _decode_expr(value: Any, depth: int, inputs: Sequence[str]) -> Expr:
+    match value:
+        case str() if value in inputs:
+            return Var(value, INDEX)
+        case int() if not isinstance(value, bool) and abs(value) < 1 << 40:
+            return Const(value)
+        case ["-", a] if depth < 100:
+            return Unary("-", _decode_expr(a, depth + 1, inputs))
+        case [str() as op, a, b] if op in _INDEX_OPERATORS and depth < 100:
+            kind: BinaryOp = op  # type: ignore[assignment]
+            left, right = (_decode_expr(e, depth + 1, inputs) for e in (a, b))
+            return Binary(kind, left, right)
+    raise ArgumentError(f"not a trace: {str(value)[:60]} is not an index expression")
+
+
+def _read_step(number: int, data: Any) -> Step:
+    match data:
+        case {"primitive": str() as name, "arguments": dict() as arguments} if name in REGISTRY:
+            known = REGISTRY[name].signature.parameters
+            if set(arguments) == set(known):
+                decoded = {n: _decode(arguments[n], number) for n in known}
+                return Step(name, decoded, _decode(data.get("result"), number))
+    raise ArgumentError(f"not a trace: step {number} is {str(data)[:60]}")

@@ -1,0 +1,79 @@
+"""What a target leaves open is filled in from the machine."""
+
+import dataclasses
+import logging
+
+import pytest
+
+from minitensor.codegen import Target
+from minitensor.runtime import build, native_target, usable_cores
+from minitensor.runtime.toolchain import Toolchain
+
+WITH_OPENMP = Toolchain(
+    words=("cc",),
+    family="gcc",
+    version="cc 1",
+    triple="x86_64-linux-gnu",
+    flags=("-O2", "-fopenmp"),
+    libraries=("-lm",),
+    native="",
+    openmp=("-fopenmp",),
+    vector_bits=256,
+    float16=False,
+)
+WITHOUT_OPENMP = dataclasses.replace(WITH_OPENMP, openmp=())
+
+
+@pytest.fixture
+def toolchain(monkeypatch):
+    def choose(found):
+        monkeypatch.setattr(build, "find_toolchain", lambda: found)
+
+    choose(WITH_OPENMP)
+    return choose
+
+
+def test_open_target_takes_what_the_machine_offers(toolchain):
+    assert native_target(Target("c")) == Target("c", usable_cores(), 256)
+
+
+def test_given_values_are_kept(toolchain):
+    assert native_target(Target("c", num_cores=3)) == Target("c", 3, 256)
+    assert native_target(Target("c", vector_bits=0)) == Target("c", usable_cores(), 0)
+
+
+def test_complete_target_asks_no_compiler(monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert native_target(Target("c", 2, 512)) == Target("c", 2, 512)
+    assert native_target(Target("interpreter")) == Target("interpreter", 1, 0)
+
+
+def test_without_openmp_one_core_is_used(toolchain, monkeypatch):
+    toolchain(WITHOUT_OPENMP)
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    assert native_target(Target("c")).num_cores == 1
+
+
+@pytest.mark.parametrize("value, cores", [("3", 3), ("4,2", 4), (" 5 ", 5), ("007", 7)])
+def test_number_of_threads_that_the_user_wants(toolchain, monkeypatch, caplog, value, cores):
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert native_target(Target("c")).num_cores == cores
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("value", ["0", "-2", "many", "2.5", ",2", "٣", "99999", "1" * 5000])
+def test_number_of_threads_without_sense_is_ignored_with_a_warning(
+    toolchain, monkeypatch, caplog, value
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    with caplog.at_level(logging.WARNING, "minitensor"):
+        assert native_target(Target("c")).num_cores == usable_cores()
+    (record,) = caplog.records
+    assert "OMP_NUM_THREADS" in record.getMessage() and "is ignored" in record.getMessage()
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+def test_empty_number_of_threads_is_none(toolchain, monkeypatch, caplog, value):
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert native_target(Target("c")).num_cores == usable_cores()
+    assert caplog.records == []

@@ -1,0 +1,199 @@
+"""Code is loaded from the cache folder, so nobody else may be able to write to it."""
+
+import logging
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minitensor import errors
+from minitensor.runtime import cache_folder
+from minitensor.runtime.folder import is_temporary, read_entry, scratch_folder
+
+
+def mode(path):
+    return stat.S_IMODE(os.lstat(path).st_mode)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A home folder, and no variable that names the cache folder."""
+    monkeypatch.delenv("MINITENSOR_CACHE_DIR")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
+def test_created_private_whatever_the_umask(tmp_path, monkeypatch, umask):
+    monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(tmp_path / "deep" / "cache"))
+    before = os.umask(umask)
+    try:
+        folder = cache_folder()
+    finally:
+        os.umask(before)
+    assert folder == tmp_path / "deep" / "cache"
+    assert mode(folder) == mode(folder.parent) == 0o700
+
+
+def test_named_folder_may_start_with_a_tilde(home, monkeypatch):
+    monkeypatch.setenv("MINITENSOR_CACHE_DIR", "~/mine")
+    assert cache_folder() == home / "mine"
+
+
+def test_default_is_the_cache_folder_of_the_user(home, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert cache_folder() == home / ".cache" / "minitensor"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert cache_folder() == home / "Library" / "Caches" / "minitensor"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "xdg"))
+    assert cache_folder() == home / "xdg" / "minitensor"
+
+
+def test_relative_xdg_folder_is_ignored(home, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert cache_folder().is_relative_to(home)
+
+
+# ---- unfit folders
+
+
+def spoil_with_link(folder):
+    target = folder.parent / "target"
+    target.mkdir(mode=0o700)
+    folder.symlink_to(target)
+
+
+def spoil_with_group(folder):
+    folder.mkdir()
+    folder.chmod(0o770)
+
+
+def spoil_with_world(folder):
+    folder.mkdir()
+    folder.chmod(0o702)
+
+
+def spoil_with_file(folder):
+    folder.write_text("")
+
+
+def spoil_with_parent(folder):
+    folder.parent.rmdir()
+    folder.parent.write_text("")
+
+
+SPOILED = [
+    ("is a symbolic link", spoil_with_link),
+    ("is writable by others", spoil_with_world),
+    ("is writable by others", spoil_with_group),
+    ("is not a folder", spoil_with_file),
+    ("cannot be created: Not a directory", spoil_with_parent),
+]
+
+
+@pytest.mark.parametrize("fault, spoil", SPOILED)
+def test_named_folder_that_is_unfit_is_refused(tmp_path, monkeypatch, fault, spoil):
+    named = tmp_path / "place" / "cache"
+    named.parent.mkdir()
+    spoil(named)
+    monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(named))
+    message = f"this one {fault}; create one with mode 700, or unset the variable"
+    with pytest.raises(errors.ArgumentError, match=re.escape(message)) as caught:
+        cache_folder()
+    assert "but got MINITENSOR_CACHE_DIR='" in str(caught.value)
+
+
+@pytest.mark.parametrize("fault, spoil", SPOILED)
+def test_default_folder_that_is_unfit_is_replaced(home, monkeypatch, caplog, fault, spoil):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "xdg"))
+    (home / "xdg").mkdir()
+    spoil(home / "xdg" / "minitensor")
+    with caplog.at_level(logging.WARNING, "minitensor"):
+        folder = cache_folder()
+        assert cache_folder() == folder
+    assert is_temporary(folder) and mode(folder) == 0o700
+    assert not folder.is_relative_to(home)
+    (record,) = caplog.records
+    assert fault in record.getMessage() and str(folder) in record.getMessage()
+
+
+def test_folder_of_another_user_is_refused(cache, monkeypatch):
+    cache.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(errors.ArgumentError, match="this one belongs to another user"):
+        cache_folder()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_folder_without_permission_to_write_is_refused(cache):
+    cache.mkdir()
+    cache.chmod(0o500)
+    with pytest.raises(errors.ArgumentError, match="this one is not writable"):
+        cache_folder()
+
+
+@pytest.mark.parametrize("value", [None, "", "not/absolute"])
+def test_without_a_home_the_folder_is_temporary_and_goes_with_the_process(home, monkeypatch, value):
+    environment = {k: v for k, v in os.environ.items() if k != "HOME"}
+    if value is not None:
+        environment["HOME"] = value
+    code = "from minitensor.runtime import cache_folder; print(cache_folder())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "minitensor-" in done.stdout
+    assert not Path(done.stdout.strip()).exists()
+    assert "HOME is not set" in done.stderr  # logging's last resort prints warnings
+
+
+# ---- what lies in it
+
+
+def test_scratch_folder_is_private_and_removed(cache):
+    with scratch_folder(cache_folder()) as scratch:
+        assert scratch.parent == cache and mode(scratch) == 0o700
+        (scratch / "file").write_text("x")
+    assert list(cache.iterdir()) == []
+
+
+def test_scratch_folder_is_removed_after_an_error(cache):
+    with pytest.raises(KeyboardInterrupt), scratch_folder(cache_folder()):
+        raise KeyboardInterrupt
+    assert list(cache.iterdir()) == []
+
+
+def test_failing_disk_becomes_an_error_that_says_where(cache):
+    with (
+        pytest.raises(
+            errors.CompileError, match=r"cannot work in the cache folder .*No space left"
+        ),
+        scratch_folder(cache_folder()),
+    ):
+        raise OSError(28, "No space left on device")
+
+
+def test_scratch_of_killed_processes_is_swept(cache):
+    folder = cache_folder()
+    old, new, other = folder / "build-old", folder / "build-new", folder / "kept"
+    for path in (old, new, other):
+        path.mkdir()
+        (path / "file").write_text("")
+    for path in (old, other):
+        os.utime(path, (0, 0))
+    with scratch_folder(folder):
+        assert not old.exists() and new.exists() and other.exists()
+
+
+def test_entry_is_read_unless_it_is_a_link(cache):
+    entry = cache_folder() / "entry"
+    entry.write_bytes(b"content")
+    assert read_entry(entry) == b"content"
+    (cache / "link").symlink_to(entry)
+    with pytest.raises(OSError, match="symbolic link"):
+        read_entry(cache / "link")

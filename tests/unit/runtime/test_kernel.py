@@ -1,0 +1,48 @@
+"""What every kernel has, seen on one that the interpreter runs."""
+
+import numpy as np
+import pytest
+
+from minitensor import errors
+from minitensor.ir import FLOAT32, INDEX, Block, Buffer, Const, Load, Program, Store
+from minitensor.runtime import InterpreterKernel, Kernel, interpreter_kernel
+
+
+def test_what_a_kernel_says_of_itself(adder):
+    kernel = adder()
+    assert isinstance(kernel, Kernel)
+    assert kernel.name == "add"
+    assert [b.name for b in kernel.params] == ["A", "B", "D"]
+    assert kernel.target.kind == "interpreter"
+    assert kernel.command == []
+    assert "D[D_0, D_1] = A[D_0, D_1] + B[D_0, D_1]" in kernel.source
+    assert repr(kernel) == (
+        "<InterpreterKernel add(A: float32[2, 3], B: float32[2, 3], D: float32[2, 3]) "
+        "for 'interpreter'>"
+    )
+
+
+def test_interpreter_has_no_assembly(adder):
+    with pytest.raises(errors.CompileError, match='makes no machine code; build with target="c"'):
+        adder().assembly()
+
+
+def program(value):
+    """D = value, without axes."""
+    block = Block("D", (), Store("D", (), value))
+    params = (Buffer("A", (2,), FLOAT32), Buffer("D", (), FLOAT32))
+    return Program("constant", params, (), block)
+
+
+def test_interpreter_kernel_of_a_program():
+    kernel = interpreter_kernel(program(Load("A", (Const(1, INDEX),), FLOAT32)))
+    assert isinstance(kernel, InterpreterKernel)
+    assert kernel.target.num_cores == 1 and kernel.target.vector_bits == 0
+    assert kernel(np.array([1, 2], "float32"))[()] == 2
+
+
+def test_interpreter_keeps_its_checks():
+    kernel = interpreter_kernel(program(Load("A", (Const(2, INDEX),), FLOAT32)))
+    with pytest.raises(errors.ExecutionError, match="outside A") as caught:
+        kernel(np.ones(2, "float32"))
+    assert caught.value.kind == "out of bounds"
