@@ -10,6 +10,7 @@ from minitensor.arith.digits import separates
 from minitensor.arith.interval import EVERYTHING, Interval, Ranges, extent_range, interval_of
 from minitensor.arith.linear import Linear, constant_form, linear_of
 from minitensor.arith.prove import at_least_zero, facts_of, is_nonnegative, prove
+from minitensor.arith.reduction import carries, init_nest, mixes, repeats
 from minitensor.arith.region import (
     Box,
     Span,
@@ -32,14 +33,18 @@ __all__ = [
     "Span",
     "at_least_zero",
     "box_of",
+    "carries",
     "constant_form",
     "contains",
     "extent_range",
     "facts_of",
+    "init_nest",
     "interval_of",
     "is_nonnegative",
     "linear_of",
+    "mixes",
     "prove",
+    "repeats",
     "separates",
     "simplified_linear",
     "simplify",

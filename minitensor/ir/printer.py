@@ -150,7 +150,7 @@ def print_indices(indices: Sequence[Expr]) -> str:
 def print_stmt(stmt: Stmt, marks: Marks = NO_MARKS) -> str:
     """A statement as Python-like text."""
     printer = _Printer(marks)
-    printer.statement(stmt)
+    printer.statement(stmt, 0)
     return "\n".join(printer.lines)
 
 

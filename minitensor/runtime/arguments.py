@@ -153,7 +153,6 @@ class Signature:
             for output in self.outputs
             for other, slot in enumerate(self.slots)
             if not (other in self.outputs and other <= output)
-            and not {output, other} & set(self.empty)
         )
 
     def accept(self, given: tuple[object, ...]) -> tuple[list[np.ndarray], tuple[Any, ...]]:

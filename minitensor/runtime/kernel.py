@@ -18,7 +18,9 @@ from minitensor.runtime.module import Pointer, aligned_empty, pointer_to
 from minitensor.runtime.timing import Timing, check_repeats, measure
 from minitensor.runtime.toolchain import Toolchain
 
-_NOWHERE = pointer_to(aligned_empty((64,), np.dtype(np.uint8)))
+_SCRATCH = aligned_empty((64,), np.dtype(np.uint8))
+_SCRATCH[...] = 0
+_NOWHERE = pointer_to(_SCRATCH)
 """What an array without elements is passed as, for its own address may be anything."""
 
 

@@ -31,6 +31,7 @@ from minitensor.schedule.place import (
     common_loops,
     exact_domain,
     place,
+    shared_guards,
     spot_after,
     spot_before,
     unavailable,
@@ -124,7 +125,8 @@ def cache_read(
     box = region(program, reads, buffer, {loop.var for loop in shared})
     copy = _copy_block(name, buffer, name, old)
     domain = {f"ax{n}": span for n, span in enumerate(box)}
-    placed = place(copy, domain, shared, fresh, widen=True)
+    guards = shared_guards([found], shared, every=True)
+    placed = place(copy, domain, shared, fresh, guards, widen=True)
     spot = spot_before(program, shared, {block})
     if unavailable(program, placed, spot) is not None:
         refuse("R4", marks=Marks(blocks={block: "reads more than was computed"}))
@@ -180,7 +182,8 @@ def cache_write(program: Program, block: BlockName, scope: ScopeName) -> Rewritt
     fresh = Fresh(program)
     name = fresh.block(f"{buffer}_{scope}")
     copy = _copy_block(name, name, buffer, old)
-    placed = place(copy, {f"ax{n}": span for n, span in enumerate(box)}, outer, fresh)
+    guards = shared_guards([found], outer, every=True)
+    placed = place(copy, {f"ax{n}": span for n, span in enumerate(box)}, outer, fresh, guards)
     changed = _with_access(found, buffer, name, loads=True, stores=True)
     spot = spot_after(program, outer, {block})
     new = spot.insert(program, placed.stmt, {id(found): changed})

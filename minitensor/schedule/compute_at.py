@@ -27,6 +27,7 @@ from minitensor.schedule.place import (
     Spot,
     exact_domain,
     place,
+    shared_guards,
     spot_after,
     spot_before,
     unavailable,
@@ -93,7 +94,8 @@ def compute_at(program: Program, block: BlockName, loop: Location) -> Rewritten[
         if i.kind is not IterKind.SPATIAL:
             domain.pop(i.var, None)
     spot = spot_before(program, around, reading)
-    placed = place(producer, domain, around, Fresh(program), widen=True)
+    guards = shared_guards([program.blocks[name] for name in sorted(reading)], around, every=True)
+    placed = place(producer, domain, around, Fresh(program), guards, widen=True)
     missing = unavailable(program, placed, spot)
     if missing is not None:
         late = {b.name: f"computes {print_name(missing)}" for b in writers(program, missing)}
@@ -226,7 +228,8 @@ def reverse_compute_at(
                 refuse("R5", f"{print_name(buffer)} asks for other elements than the rest")
     _check_complete_axes(consumer, domain)
     spot = spot_after(program, around, producers)
-    placed = place(consumer, domain, around, Fresh(program))
+    guards = shared_guards([program.blocks[name] for name in sorted(producers)], around, False)
+    placed = place(consumer, domain, around, Fresh(program), guards)
     _check_order(program, consumer, spot)
     missing = unavailable(program, placed, spot)
     if missing is not None:

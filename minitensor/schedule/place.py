@@ -8,7 +8,7 @@ where the block is going; and whether a nest writes all of a box and nothing els
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from minitensor.arith import (
@@ -20,6 +20,7 @@ from minitensor.arith import (
     box_of,
     contains,
     extent_range,
+    facts_of,
     is_nonnegative,
     prove,
     separates,
@@ -38,6 +39,7 @@ from minitensor.ir import (
     blocks_of,
     conjunction,
     conjuncts,
+    free_vars,
     less,
     paths,
     sequence,
@@ -77,17 +79,19 @@ def place(
     domain: Mapping[str, Span],
     outer: tuple[For, ...],
     fresh: Fresh,
+    guards: Iterable[Expr] = (),
     widen: bool = False,
 ) -> Placed:
     """The block in new loops over `domain` (for iters not in it: all), in the order of its iters.
 
-    outer  the loops that the nest will stand in
-    widen  whether an axis whose span is as long as the axis may be taken whole, wherever it lies
+    outer   the loops that the nest will stand in
+    guards  conditions on those loops under which alone the block runs (see `shared_guards`)
+    widen   whether an axis whose span is as long as the axis may be taken whole, wherever it lies
     """
     ranges = dict(ranges_of(outer))
     loops: list[For] = []
     iters: list[Iter] = []
-    guards: list[Expr] = []
+    conditions = list(guards)
     for i in block.iters:
         span = domain.get(i.var)
         if span is None or (widen and span.extent >= i.extent):
@@ -99,13 +103,13 @@ def place(
         ranges[loop.var] = extent_range(extent)
         value = span.low.plus(Linear({Var(loop.var): 1})).expr()
         iters.append(Iter(i.var, i.extent, i.kind, value))
-        guards.extend(
+        conditions.extend(
             guard
             for guard in (at_most(0, value), less(value, i.extent))
             if prove(guard, ranges) is not True
         )
     simplifier = Simplifier(ranges, keep_units=True)
-    predicate = conjunction(simplifier.expr(guard) for guard in guards)
+    predicate = conjunction(simplifier.expr(condition) for condition in conditions)
     return Placed(with_block(block, iters=tuple(iters), predicate=predicate), tuple(loops))
 
 
@@ -155,6 +159,23 @@ def spot_after(program: Program, loops: tuple[For, ...], blocks: set[str]) -> Sp
     return Spot(loops, max(n for n, part in enumerate(pieces) if holds_block(part, blocks)) + 1)
 
 
+def shared_guards(blocks: Iterable[Block], outer: tuple[For, ...], every: bool) -> list[Expr]:
+    """What the predicates of some blocks ask of the loops around them alone.
+
+    Such a guard says that whole iterations are too many (the loop was split into more than it had),
+    so it holds for whatever else is put there as well. `every`: what all the blocks ask, else what
+    one of them asks.
+    """
+    names = {loop.var for loop in outer}
+    asked = [
+        [part for part in conjuncts(block.predicate) if names.issuperset(free_vars(part))]
+        for block in blocks
+    ]
+    if not every:
+        return [part for parts in asked for part in parts]
+    return [part for part in asked[0] if all(part in parts for parts in asked)]
+
+
 def common_loops(a: Sequence[For], b: Sequence[For]) -> tuple[For, ...]:
     """The loops that two positions share, outermost first (compared by name)."""
     shared = []
@@ -198,6 +219,10 @@ def _covers(
 ) -> bool:
     """Whether the writer computes all that the access reads in one iteration of shared loops."""
     names = {loop.var for loop in shared}
+    known = facts_of([placed.block.predicate], ranges_of((*outer, *placed.loops)))
+    for guard in shared_guards([writer], shared, every=True):
+        if prove(guard, ranges_of(shared), known) is not True:
+            return False
     written = [a for a in accesses(program, writer.name) if a.writes and a.buffer == access.buffer]
     have = region(program, written, access.buffer, names)
     loops = (*outer, *placed.loops)

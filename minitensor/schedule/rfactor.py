@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
-from minitensor.arith import Simplifier, separates
+from minitensor.arith import init_nest, mixes, repeats
 from minitensor.ir import (
     Block,
     Buffer,
-    Const,
     Expr,
     For,
     If,
@@ -32,8 +31,8 @@ from minitensor.ir import (
     substitute,
 )
 from minitensor.schedule.arguments import Axis, BlockName, LoopName
-from minitensor.schedule.legality import accesses, driven
-from minitensor.schedule.locate import loop_sites, loops_around, ranges_of, writers
+from minitensor.schedule.legality import driven
+from minitensor.schedule.locate import loop_sites, loops_around, writers
 from minitensor.schedule.place import spot_after
 from minitensor.schedule.primitive import Rewritten, primitive, refuse
 from minitensor.schedule.splice import Fresh, nest, spliced, with_block
@@ -75,36 +74,19 @@ def decompose_reduction(program: Program, block: BlockName, loop: LoopName) -> R
         if driven(found, outer.var, CARRIED):
             marks = Marks(loops={outer.var: "part of the reduction", loop: "the loop"})
             refuse("R3", f"{print_name(outer.var)} is", marks=marks, choices=names[:1])
-    inner = loops[depth:]
-    _require_separate_axes(found, inner, "R4")
-    _require_computed_once(program, found, inner)
+    for inner in loops[depth:]:
+        if mixes(found, inner.var):
+            refuse("R4", f"{print_name(inner.var)} is", marks=Marks(loops={inner.var: "both"}))
+    again = repeats(found, loops, depth)
+    if again is not None:
+        marks = Marks(loops={again: "repeats elements"})
+        refuse("R5", f"{print_name(again)} repeats elements", marks=marks)
     fresh = Fresh(program)
-    copied = [x for x in inner if not driven(found, x.var, CARRIED)]
-    renamed = {x.var: fresh.loop(x.var) for x in copied}
-    values: dict[str, Expr] = {x.var: Const(0) for x in inner}
-    values.update({old: Var(new) for old, new in renamed.items()})
-    outer_loops = tuple(
-        For(renamed[x.var], x.extent, x.body, x.kind, x.annotations) for x in copied
-    )
-    simplifier = Simplifier(ranges_of((*loops[:depth], *outer_loops)), keep_units=True)
-    assert found.init is not None
-    init = Block(
-        fresh.block(f"{block}_init"),
-        tuple(
-            Iter(i.var, i.extent, i.kind, simplifier.expr(substitute(i.binding, values)))
-            for i in found.iters
-            if i.kind is IterKind.SPATIAL
-        ),
-        found.init,
-        predicate=conjunction(
-            simplifier.expr(substitute(part, values)) for part in conjuncts(found.predicate)
-        ),
-    )
-    update = with_block(found, init=None)
+    name = fresh.block(f"{block}_init")
+    own, init = init_nest(found, loops, depth, name, fresh.loop)
     target = loop_sites(program)[loop].loop
-    after = spliced(program.replace(body=target), {id(found): update}).body
-    new = sequence(nest(outer_loops, init), after)
-    return spliced(program, {id(target): new}), init.name
+    after = spliced(program.replace(body=target), {id(found): with_block(found, init=None)}).body
+    return spliced(program, {id(target): sequence(nest(own, init), after)}), name
 
 
 def _require_init_and_only_writer(program: Program, block: Block) -> None:
@@ -117,25 +99,6 @@ def _require_init_and_only_writer(program: Program, block: Block) -> None:
     if block.init is None or others:
         detail = f"{print_name(others[0])} writes it too" if others else "it has no init"
         refuse("R1", detail, marks=Marks(blocks=dict.fromkeys([block.name, *others], "here")))
-
-
-def _require_separate_axes(block: Block, loops: Collection[For], rule: str) -> None:
-    for loop in loops:
-        if driven(block, loop.var, CARRIED) and driven(block, loop.var, (IterKind.SPATIAL,)):
-            refuse(rule, f"{print_name(loop.var)} is", marks=Marks(loops={loop.var: "both"}))
-
-
-def _require_computed_once(program: Program, block: Block, inner: Collection[For]) -> None:
-    """Rule R5: each loop that is no part of the reduction leads to elements of its own."""
-    free = frozenset(loop.var for loop in inner)
-    ranges = ranges_of(loops_around(program, block.name))
-    (write, *_) = [a for a in accesses(program, block.name) if a.writes]
-    for loop in inner:
-        if driven(block, loop.var, CARRIED):
-            continue
-        if not separates(loop.var, write.indices, write.indices, free, ranges):
-            marks = Marks(loops={loop.var: "repeats elements"})
-            refuse("R5", f"{print_name(loop.var)} repeats elements", marks=marks)
 
 
 @primitive(

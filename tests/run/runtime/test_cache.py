@@ -67,6 +67,12 @@ def test_other_source_or_flags_are_other_entries(emit, toolchain, cache, monkeyp
     assert compiled.command.index("-O1") > compiled.command.index("-O2")
 
 
+def test_other_cpu_is_another_entry(emit, toolchain, cache, monkeypatch):
+    first = compile_library(emit().source, toolchain)
+    monkeypatch.setattr(cache_module, "cpu_fingerprint", lambda: "another")
+    assert compile_library(emit().source, toolchain).path != first.path
+
+
 # ---- damaged entries
 
 

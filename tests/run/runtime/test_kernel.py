@@ -92,12 +92,11 @@ def test_bfloat16_arrives_as_its_bits(emit, toolchain):
 def test_array_without_elements_has_an_address_that_may_be_read(emit, toolchain):
     source = """
     int peek(float *a, float *d, void *w) {
-        float v[16] __attribute__((aligned(64)));
-        for (int i = 0; i < 16; i++) v[i] = a[i] + d[i];
-        return ((unsigned long)a % 64) != 0 || v[0] != v[0];
+        for (int i = 0; i < 16; i++) if (a[i] + d[i] != 0) return 1;
+        return ((unsigned long)a | (unsigned long)d) % 64 != 0;
     }
     """
-    emitted = emit(source, "peek", names="AD", shape=(3, 0), checks=("the scratch is aligned",))
+    emitted = emit(source, "peek", names="AD", shape=(3, 0), checks=("no scratch",))
     view = ones((3, 5))[:, 1:1]
     assert view.__array_interface__["data"][0] % ALIGNMENT != 0
     assert load(emitted, toolchain)(view).shape == (3, 0)

@@ -117,8 +117,8 @@ def test_any_other_name_is_quoted_cut_and_without_control_codes(name, shown):
         (plus(i, Const(-3)), "i - 3"),
         (plus(x, number(-1.5)), "x - 1.5"),
         (Binary("-", i, Const(-3)), "i - (-3)"),
-        (Binary("*", i, Const(-3)), "i * (-3)"),
-        (Binary("//", Const(-3), i), "(-3) // i"),
+        (Binary("*", i, Const(-3)), "i*(-3)"),
+        (Binary("//", Const(-3), i), "(-3)//i"),
         (Unary("-", Const(-3)), "-(-3)"),
         (Unary("-", x), "-x"),
         (Unary("-", plus(x, y)), "-(x + y)"),
@@ -135,19 +135,19 @@ def test_numbers_and_signs(expr, printed):
 @pytest.mark.parametrize(
     ("expr", "printed"),
     [
-        ((i + j) * 2, "(i + j) * 2"),
-        (i * 2 + j, "i * 2 + j"),
+        ((i + j) * 2, "(i + j)*2"),
+        (i * 2 + j, "i*2 + j"),
         (i - (j - t), "i - (j - t)"),
         (i - j - t, "i - j - t"),
         (i + (j + t), "i + (j + t)"),
-        (i * (j * t), "i * (j * t)"),
-        (i * (j // t), "i * (j // t)"),
-        (i * j // t, "i * j // t"),
-        (i // (j * t), "i // (j * t)"),
-        (i // j % t, "i // j % t"),
-        (i % (j % t), "i % (j % t)"),
+        (i * (j * t), "i*(j*t)"),
+        (i * (j // t), "i*(j//t)"),
+        (i * j // t, "i*j//t"),
+        (i // (j * t), "i//(j*t)"),
+        (i // j % t, "i//j%t"),
+        (i % (j % t), "i%(j%t)"),
         (Binary("/", x, Binary("/", y, x)), "x / (y / x)"),
-        (less(i + 1, j * 2), "i + 1 < j * 2"),
+        (less(i + 1, j * 2), "i + 1 < j*2"),
         (at_most(0, i), "0 <= i"),
         (equal(i, j), "i == j"),
         (Binary("!=", i, j), "i != j"),
@@ -159,7 +159,7 @@ def test_numbers_and_signs(expr, printed):
         (Binary("and", Unary("not", a), b), "not a < 1 and b < 1"),
         (Binary("==", Unary("not", a), b), "(not a < 1) == (b < 1)"),
         (Binary("min", i + 1, j), "min(i + 1, j)"),
-        (Binary("max", i, j) * 2, "max(i, j) * 2"),
+        (Binary("max", i, j) * 2, "max(i, j)*2"),
     ],
 )
 def test_parentheses_stand_where_they_are_needed(expr, printed):
@@ -247,7 +247,7 @@ def test_split_and_guarded_reduction():
                 for k in range(8):
                     for t in range(4):
                         for j in vectorize(8):
-                            if i * 8 + j < 10 and k * 4 + t < 20:
+                            if i*8 + j < 10 and k*4 + t < 20:
                                 if k == 0 and t == 0:
                                     C[i*8 + j] = 0.0
                                 C[i*8 + j] += A[i*8 + j, k*4 + t]
@@ -383,9 +383,9 @@ def test_a_pair_of_sums_shows_both_targets():
         (k, "k == 0"),
         (k * 4 + t, "k == 0 and t == 0"),
         (k * 8 + t * 2 + j, "k == 0 and t == 0 and j == 0"),
-        (k // 2, "k // 2 == 0"),
+        (k // 2, "k//2 == 0"),
         (k - t, "k - t == 0"),
-        (k * 4 - 3, "k * 4 - 3 == 0"),
+        (k * 4 - 3, "k*4 - 3 == 0"),
         (Const(0), "0 == 0"),
     ],
 )

@@ -112,7 +112,7 @@ def test_each_lane_is_checked():
 def test_in_bounds_says_where_it_was():
     index = Call("in_bounds", (i * 2, Const(4)), INDEX)
     p = program(loop("i", 4, store("C", index, 1.0)), [C])
-    with pytest.raises(ExecutionError, match=r"i \* 2 = 4 is outside \[0, 4\)") as caught:
+    with pytest.raises(ExecutionError, match=r"i\*2 = 4 is outside \[0, 4\)") as caught:
         run(p)
     assert caught.value.kind == "out of bounds"
 

@@ -223,7 +223,7 @@ def test_rewrite_sees_its_own_results():
 
 def test_substitute_replaces_free_variables():
     expr = plus(i * 8 + j, load("A", i, dtype=INDEX))
-    assert print_expr(substitute(expr, {"i": t + 1})) == "(t + 1) * 8 + j + A[t + 1]"
+    assert print_expr(substitute(expr, {"i": t + 1})) == "(t + 1)*8 + j + A[t + 1]"
 
 
 def test_substitute_is_simultaneous():

@@ -54,7 +54,9 @@ def test_promotion_of_every_pair(a, b):
     x, y = mt.var("x", a), mt.var("y", b)
     wanted = common(a, b)
     if wanted is None:
-        with pytest.raises(ArgumentError, match=r"have no common integer type; convert one with \.astype"):
+        with pytest.raises(
+            ArgumentError, match=r"have no common integer type; convert one with \.astype"
+        ):
             x + y
         return
     arithmetic = "int64" if a == b == "bool" else wanted
@@ -125,7 +127,14 @@ def test_indices_alone_stay_indices():
 
 @pytest.mark.parametrize(
     ("dtype", "number"),
-    [("int8", 128), ("int8", -129), ("uint8", -1), ("uint8", 256), ("int64", 2**63), ("uint64", -1)],
+    [
+        ("int8", 128),
+        ("int8", -129),
+        ("uint8", -1),
+        ("uint8", 256),
+        ("int64", 2**63),
+        ("uint64", -1),
+    ],
 )
 def test_a_number_that_does_not_fit_is_refused(dtype, number):
     x = mt.var("x", dtype)
@@ -239,7 +248,9 @@ def test_small_integer_powers_of_integers_are_integers(dtype, exponent):
     x = mt.var("x", dtype)
     assert (x**exponent).dtype == dtype
     with np.errstate(all="ignore"):
-        assert value(x**exponent, x=np.array([3], dtype)[0]) == (np.array([3], dtype) ** exponent)[0]
+        assert (
+            value(x**exponent, x=np.array([3], dtype)[0]) == (np.array([3], dtype) ** exponent)[0]
+        )
 
 
 @pytest.mark.parametrize("exponent", [0, -1, 9, 0.5])
@@ -390,7 +401,7 @@ def test_astype_truncates_wraps_and_rounds():
 
 def test_repr_is_the_expression():
     i, x = mt.var("i"), mt.var("x", "float32")
-    assert repr(i * 8 + 1) == "i * 8 + 1"
+    assert repr(i * 8 + 1) == "i*8 + 1"
     assert repr(mt.if_then_else(i < 3, x, 0.0)) == "if_then_else(i < 3, x, 0.0)"
     assert repr(mt.logical_not(x > 1)) == "not 1.0 < x"
 
@@ -422,6 +433,7 @@ def test_constants_fold_on_indices_only():
 
 def test_sharing_an_expression_does_not_blow_it_up():
     """`x = x * x`, 24 times, is 25 nodes to the user and 2 ** 24 as a tree."""
+
     def too_slow(*_):
         raise TimeoutError("an expression of 25 distinct nodes takes more than 2 seconds")
 

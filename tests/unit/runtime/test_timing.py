@@ -57,6 +57,12 @@ def test_chosen_number_makes_every_repeat_long_enough(monkeypatch):
     assert math.isclose(timing.median, 1e-6, rel_tol=0.01)
 
 
+def test_results_of_different_numbers_of_calls_are_not_mixed(monkeypatch):
+    clock = Clock(monkeypatch, [0.5] + [1e-6] * 1_000_000)
+    timing = measure(clock, None, 3, 20.0)
+    assert timing.number > 1 and timing.max < 2e-6
+
+
 def test_call_that_is_long_enough_alone_is_made_once_a_repeat(monkeypatch):
     clock = Clock(monkeypatch, [0.5])
     assert measure(clock, None, 3, 20.0).number == 1
