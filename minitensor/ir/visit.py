@@ -114,6 +114,26 @@ def map_children(node: N, f: Callable[[Any], Any]) -> N:
     return kind(*[changed.get(p, getattr(node, name)) for p, name in enumerate(names)])
 
 
+def map_stmts(stmt: Stmt, f: Callable[[Stmt], Stmt]) -> Stmt:
+    """`stmt` with `f` applied to each statement directly below it; expressions are left alone."""
+    match stmt:
+        case For(body=body) | Alloc(body=body):
+            new = f(body)
+            return stmt if new is body else map_children(stmt, lambda child: new)
+        case Seq():
+            return map_children(stmt, f)
+        case If(condition, then, otherwise):
+            yes, no = f(then), None if otherwise is None else f(otherwise)
+            return stmt if yes is then and no is otherwise else If(condition, yes, no)
+        case _:
+            return stmt
+
+
+def stmts_of(stmt: Stmt) -> Iterator[Stmt]:
+    """The statement and all below it that are not inside blocks, parents first, in text order."""
+    yield from _statements(stmt)
+
+
 def children(node: Node) -> Iterator[Node]:
     """The children of a node, in reading order."""
     names = FIELDS[type(node)]

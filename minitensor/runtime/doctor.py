@@ -91,7 +91,8 @@ def _openmp(toolchain: Toolchain | None) -> Finding:
     if toolchain.openmp:
         return Finding("OpenMP", True, " ".join((*toolchain.openmp, *toolchain.libraries[1:])))
     detail = "does not work: parallel loops run on one core"
-    return Finding("OpenMP", False, detail, _OPENMP_ADVICE[toolchain.family])
+    again = "; then run this again, for kernels are built with what it found"
+    return Finding("OpenMP", False, detail, _OPENMP_ADVICE[toolchain.family] + again)
 
 
 def _vectors(toolchain: Toolchain | None) -> Finding:

@@ -31,7 +31,8 @@ class Kernel(ABC):
     params   its parameters in call order
     target   what it was built for, with nothing left open
     source   the text it was built from
-    command  the words of the command that compiled it (none for the interpreter)
+    command  the words of the command that compiled it, from a file kernel.c that holds `source`
+             (none for the interpreter)
     """
 
     def __init__(
@@ -61,7 +62,9 @@ class Kernel(ABC):
         a check made while running fails (the outputs given are then incomplete).
         """
         accepted, results = self._signature.accept(arrays)
-        self._accept(self._run(accepted))
+        status = self._run(accepted)
+        if status != 0:
+            raise self._failure(status)
         return results[0] if len(results) == 1 else results
 
     def time(
@@ -79,7 +82,9 @@ class Kernel(ABC):
         """
         check_repeats(number, repeat, min_repeat_ms)
         call = self._prepared(self._signature.accept(arrays)[0])
-        self._accept(call())
+        status = call()
+        if status != 0:
+            raise self._failure(status)
         return measure(call, number, repeat, min_repeat_ms)
 
     @abstractmethod
@@ -94,11 +99,10 @@ class Kernel(ABC):
     def _prepared(self, arrays: list[np.ndarray]) -> Callable[[], int]:
         """`_run` on these arrays, with all done that can be done before."""
 
-    def _accept(self, status: int) -> None:
-        if status != 0:
-            raise ExecutionError(
-                f"{print_name(self.name)}: {self._checks[status - 1]}", "out of bounds"
-            )
+    def _failure(self, status: int) -> ExecutionError:
+        return ExecutionError(
+            f"{print_name(self.name)}: {self._checks[status - 1]}", "out of bounds"
+        )
 
     def __repr__(self) -> str:
         params = ", ".join(

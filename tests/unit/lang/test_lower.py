@@ -237,7 +237,9 @@ def test_simplification_keeps_what_floats_do():
     got = run(mt.lower([A, C]), np.array([np.inf, np.nan, 1], F))
     np.testing.assert_array_equal(got, [np.nan, np.nan, 0])
     D = mt.compute((3,), lambda i: mt.select(A[i] == A[i], 1.0, 0.0))
-    np.testing.assert_array_equal(run(mt.lower([A, D]), np.array([np.inf, np.nan, 1], F)), [1, 0, 1])
+    np.testing.assert_array_equal(
+        run(mt.lower([A, D]), np.array([np.inf, np.nan, 1], F)), [1, 0, 1]
+    )
 
 
 def test_simplification_keeps_how_integers_wrap():
@@ -298,7 +300,6 @@ def test_an_empty_reduction_is_its_init():
         (lambda A, i, j: A[i, j - 2], "A[i, j - 2]", 1, -2, 2),
         (lambda A, i, j: A[3 - i, 5 - j], "A[3 - i, 5 - j]", 1, 1, 5),
         (lambda A, i, j: A[j, i], "A[j, i]", 0, 0, 4),
-        (lambda A, i, j: A[i, (j + 5) // 2], "A[i, (j + 5)//2]", 1, 2, 4),
         (lambda A, i, j: mt.exp(A[i, j] + A[i, j + 1]), "A[i, j + 1]", 1, 1, 5),
         (lambda A, i, j: mt.select(i > 0, A[i - 1, j], 0.0), "A[i - 1, j]", 0, -1, 2),
     ],
@@ -306,9 +307,6 @@ def test_an_empty_reduction_is_its_init():
 def test_an_access_out_of_bounds_is_refused(index, shown, axis, low, high):
     A = mt.placeholder((4, 5), name="A")
     C = mt.compute((4, 5), lambda i, j: index(A, i, j), name="C")
-    if low >= 0 and high < A.shape[axis]:
-        mt.lower([A, C])
-        return
     with pytest.raises(LoweringError) as caught:
         mt.lower([A, C])
     message = caught.value.message

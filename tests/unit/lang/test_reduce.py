@@ -144,11 +144,8 @@ def test_over_several_axes():
     for axes in ([k, r], (r, k)):
         C = mt.compute((2,), lambda i: mt.sum_(A[i, k, r], axis=axes))
         np.testing.assert_array_equal(run([A, C], a), a.sum((1, 2)))
-    D = (
-        mt.compute((3, 4), lambda i, j: mt.max_(A[r2, i, j], axis=r2))
-        if (r2 := mt.reduce_axis(2))
-        else None
-    )
+    first = mt.reduce_axis(2)
+    D = mt.compute((3, 4), lambda i, j: mt.max_(A[first, i, j], axis=first))
     np.testing.assert_array_equal(run([A, D], a), a.max(0))
 
 
@@ -254,12 +251,8 @@ def test_positions_count_from_the_start_of_the_axis():
 
 def test_positions_do_not_depend_on_the_order_of_visits():
     """The combination is associative and commutative, ties and NaN included."""
-    reducer = (
-        mt.compute((), lambda: mt.argmax(mt.placeholder((4,), name="A")[k], axis=k)).stage.reducer
-        if (k := mt.reduce_axis(4))
-        else None
-    )
-    from minitensor.ir import evaluate
+    A, k = mt.placeholder((4,), name="A"), mt.reduce_axis(4)
+    reducer = mt.compute((), lambda: mt.argmax(A[k], axis=k)).stage.reducer
 
     def combine(a, b):
         names = [v.name for v in reducer.lhs + reducer.rhs]

@@ -1,0 +1,131 @@
+"""Pass: loops are cut so that guards leave their hot part.
+
+    before  for i in range(8): if i*8 + j < 61: …
+    after   for i in range(7): …            (the guard always holds)
+            for i in range(1): if j < 5: …  (the rest; cut again by the loops inside it)
+
+A concurrent loop is not cut, which would cost a second fork: its body gets two versions instead.
+The text may grow to a bounded number of statements; beyond it guards stay where they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from minitensor.arith import Interval, Linear, Simplifier, at_least_zero, extent_range
+from minitensor.codegen.tidy import tidied
+from minitensor.ir import (
+    FALSE,
+    Alloc,
+    For,
+    If,
+    Program,
+    Stmt,
+    Var,
+    conjuncts,
+    less,
+    map_stmts,
+    sequence,
+    stmts_of,
+    substitute,
+)
+
+LARGEST = 400
+"""How many statements a cut loop may hold."""
+
+
+def partition_loops(program: Program) -> Program:
+    """The program with its loops cut at the places where guards begin or cease to hold."""
+    return program.replace(body=_statement(program.body, {}))
+
+
+def _statement(stmt: Stmt, ranges: dict[str, Interval]) -> Stmt:
+    if not isinstance(stmt, For):
+        return map_stmts(stmt, lambda child: _statement(child, ranges))
+    span = _hot_part(stmt, ranges)
+    if span is None or sum(1 for _ in stmts_of(stmt)) > LARGEST:
+        inner = {**ranges, stmt.var: extent_range(stmt.extent)}
+        return map_stmts(stmt, lambda child: _statement(child, inner))
+    start, end = span
+    if stmt.kind.is_concurrent:
+        return _versions(stmt, start, end, ranges)
+    pieces = ((0, start), (start, end), (end, stmt.extent))
+    return sequence(*[_piece(stmt, lo, hi, ranges) for lo, hi in pieces if lo < hi])
+
+
+def _piece(loop: For, lo: int, hi: int, ranges: dict[str, Interval]) -> Stmt:
+    """The iterations lo … hi-1 as a loop of their own, simplified and cut further inside."""
+    body = substitute(loop.body, {loop.var: Var(loop.var) + lo}) if lo else loop.body
+    piece = tidied(For(loop.var, hi - lo, body, loop.kind, loop.annotations), ranges)
+    if isinstance(piece, For) and piece.var == loop.var:
+        inner = {**ranges, piece.var: extent_range(piece.extent)}
+        return map_stmts(piece, lambda child: _statement(child, inner))
+    return _statement(piece, ranges)
+
+
+def _versions(loop: For, start: int, end: int, ranges: dict[str, Interval]) -> Stmt:
+    """The loop with one body for the hot part and one for the rest."""
+    var = Var(loop.var)
+    hot = _body(loop, Interval(start, end - 1), ranges)
+    if start == 0:
+        cold = _body(loop, Interval(end, loop.extent - 1), ranges)
+        body: Stmt = If(less(var, end), hot, cold)
+    else:
+        cold = _body(loop, Interval(0, loop.extent - 1), ranges)
+        body = If(less(start - 1, var), If(less(var, end), hot, cold), cold)
+        if end == loop.extent:
+            cold = _body(loop, Interval(0, start - 1), ranges)
+            body = If(less(start - 1, var), hot, cold)
+    return For(loop.var, loop.extent, body, loop.kind, loop.annotations)
+
+
+def _body(loop: For, values: Interval, ranges: dict[str, Interval]) -> Stmt:
+    inner = {**ranges, loop.var: values}
+    return _statement(tidied(loop.body, inner), inner)
+
+
+def _hot_part(loop: For, ranges: dict[str, Interval]) -> tuple[int, int] | None:
+    """The iterations in which every guard that depends on the loop holds; None if there are none,
+    or if that is all of them or none can be decided.
+    """
+    inner = {**ranges, loop.var: extent_range(loop.extent)}
+    start, end = 0, loop.extent
+    for form, around in _guards(loop.body, inner):
+        coefficient = form.coefficient(loop.var)
+        rest = form.part(lambda atom, _: atom != Var(loop.var)).shifted(form.constant)
+        if coefficient == 0 or rest.mentions_any([loop.var]):
+            continue
+        worst = rest.interval(around).lo
+        if math.isinf(worst):
+            continue
+        if coefficient < 0:  # holds while -c*var <= worst
+            end = min(end, int(worst) // -coefficient + 1)
+        else:  # holds from c*var >= -worst on
+            start = max(start, -(int(worst) // coefficient))
+    if start >= end or (start, end) == (0, loop.extent):
+        return None
+    return start, end
+
+
+def _guards(
+    stmt: Stmt, ranges: dict[str, Interval]
+) -> Iterator[tuple[Linear, dict[str, Interval]]]:
+    """The conditions of the Ifs below, as forms that must be >= 0, with the ranges around them."""
+    if isinstance(stmt, For):
+        yield from _guards(stmt.body, {**ranges, stmt.var: extent_range(stmt.extent)})
+        return
+    if isinstance(stmt, If):
+        simplifier = Simplifier(ranges)
+        for part in conjuncts(simplifier.expr(stmt.condition)):
+            if part != FALSE:
+                for form in at_least_zero(part, ranges) or ():
+                    yield form, ranges
+        yield from _guards(stmt.then, ranges)
+        if stmt.otherwise is not None:
+            yield from _guards(stmt.otherwise, ranges)
+        return
+    for child in getattr(stmt, "stmts", ()):
+        yield from _guards(child, ranges)
+    if isinstance(stmt, Alloc):
+        yield from _guards(stmt.body, ranges)

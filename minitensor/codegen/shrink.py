@@ -1,0 +1,126 @@
+"""Pass: allocations shrink to the part that one iteration of their loop touches.
+
+    before  Alloc statements of full shapes
+    after   each axis as long as the region that is touched, indices counted from its start
+
+With T of shape [64, 64] computed and read inside a loop over y,
+
+    T[y*4 + a, b] for a in range(6)     becomes     T of shape [6, 64] and T[a, b]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from minitensor.arith import (
+    Box,
+    Interval,
+    Linear,
+    Simplifier,
+    box_of,
+    extent_range,
+    union_box,
+)
+from minitensor.ir import (
+    Alloc,
+    Buffer,
+    For,
+    If,
+    Load,
+    Node,
+    Program,
+    Stmt,
+    Store,
+    children,
+    map_stmts,
+    rewrite,
+)
+
+
+def shrink_storage(program: Program) -> Program:
+    """The program with every allocation as small as it can be."""
+    return program.replace(body=_statement(program.body, {}))
+
+
+def _statement(stmt: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
+    if isinstance(stmt, For):
+        ranges = {**ranges, stmt.var: extent_range(stmt.extent)}
+    new = map_stmts(stmt, lambda child: _statement(child, ranges))
+    return _shrunk(new.buffer, new.body, ranges) if isinstance(new, Alloc) else new
+
+
+def _shrunk(buffer: Buffer, body: Stmt, outer: Mapping[str, Interval]) -> Stmt:
+    box = _Touched(buffer, outer).box_of(body)
+    if box is None:
+        return Alloc(buffer, body)
+    kept = [span.extent >= extent for span, extent in zip(box, buffer.shape)]
+    if all(kept):
+        return Alloc(buffer, body)
+    shape = tuple(n if keep else span.extent for span, n, keep in zip(box, buffer.shape, kept))
+    lows = [Linear({}) if keep else span.low for span, keep in zip(box, kept)]
+    small = Buffer(buffer.name, shape, buffer.dtype, buffer.scope, buffer.alignment)
+    return Alloc(small, _Shift(buffer.name, lows).statement(body, outer))
+
+
+class _Touched:
+    """Collects the box of one buffer that a statement touches."""
+
+    def __init__(self, buffer: Buffer, outer: Mapping[str, Interval]) -> None:
+        self.buffer = buffer
+        self.outer = frozenset(outer)
+        self.box: Box | None = None
+        self.start = outer
+
+    def box_of(self, stmt: Stmt) -> Box | None:
+        """The box, in the variables outside the allocation; None if nothing is touched."""
+        self.visit(stmt, self.start)
+        return self.box
+
+    def visit(self, node: Node, ranges: Mapping[str, Interval]) -> None:
+        if isinstance(node, For):
+            if node.extent:
+                self.visit(node.body, {**ranges, node.var: extent_range(node.extent)})
+            return
+        if isinstance(node, (Load, Store)) and node.buffer == self.buffer.name:
+            simplifier = Simplifier(ranges)
+            forms = [simplifier.linear(index) for index in node.indices]
+            inner = frozenset(ranges) - self.outer
+            box = box_of(forms, self.buffer.shape, inner, ranges)
+            known = self.box
+            self.box = box if known is None else union_box(known, box, self.buffer.shape)
+        for child in children(node):
+            self.visit(child, ranges)
+
+
+class _Shift:
+    """Subtracts `lows` from the indices of one buffer."""
+
+    def __init__(self, buffer: str, lows: Sequence[Linear]) -> None:
+        self.buffer = buffer
+        self.lows = lows
+
+    def statement(self, stmt: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
+        """The statement with shifted accesses; `ranges` are those of the loops around it."""
+        if isinstance(stmt, For):
+            ranges = {**ranges, stmt.var: extent_range(stmt.extent)}
+        if not isinstance(stmt, (Store, If)):
+            return map_stmts(stmt, lambda child: self.statement(child, ranges))
+        simplifier = Simplifier(ranges)
+
+        def one(node: Any) -> Any:
+            if not isinstance(node, (Load, Store)) or node.buffer != self.buffer:
+                return node
+            indices = tuple(
+                simplifier.linear(index).minus(low).expr()
+                for index, low in zip(node.indices, self.lows)
+            )
+            if isinstance(node, Load):
+                return Load(node.buffer, indices, node.dtype)
+            return Store(node.buffer, indices, node.value)
+
+        if isinstance(stmt, Store):
+            return rewrite(stmt, one)
+        inner = map_stmts(stmt, lambda child: self.statement(child, ranges))
+        assert isinstance(inner, If)
+        return If(rewrite(inner.condition, one), inner.then, inner.otherwise)

@@ -1,0 +1,49 @@
+"""Pass: unrolled loops are written out.
+
+    before  for i in unroll(2): C[i] = f(i)
+    after   C[0] = f(0)
+            C[1] = f(1)
+
+A loop that would make the text too long stays a loop: gcc needs 0.6 s for 1,000 such statements and
+32 s for 16,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from minitensor.arith import Interval, extent_range
+from minitensor.codegen.tidy import tidied
+from minitensor.ir import (
+    Const,
+    For,
+    LoopKind,
+    Program,
+    Stmt,
+    map_stmts,
+    sequence,
+    stmts_of,
+    substitute,
+)
+
+LONGEST: Final = 1024
+"""How many statements one unrolled loop may become."""
+
+
+def unroll_loops(program: Program) -> Program:
+    """The program with its unrolled loops written out, innermost first."""
+    return program.replace(body=_statement(program.body, {}))
+
+
+def _statement(stmt: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
+    if not isinstance(stmt, For):
+        return map_stmts(stmt, lambda child: _statement(child, ranges))
+    inner = {**ranges, stmt.var: extent_range(stmt.extent)}
+    body = _statement(stmt.body, inner)
+    if stmt.kind is not LoopKind.UNROLL:
+        return For(stmt.var, stmt.extent, body, stmt.kind, stmt.annotations)
+    if stmt.extent * sum(1 for _ in stmts_of(body)) > LONGEST:
+        return For(stmt.var, stmt.extent, body, LoopKind.SERIAL, stmt.annotations)
+    copies = [tidied(substitute(body, {stmt.var: Const(n)}), ranges) for n in range(stmt.extent)]
+    return sequence(*copies)

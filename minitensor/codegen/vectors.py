@@ -1,0 +1,279 @@
+"""Pass: vectorized loops become operations on vectors.
+
+    before  for j in vectorize(40): C[i, j] = A[i, j] * b[i]
+    after   C[i, ramp(0, 1, 16)]  = A[i, ramp(0, 1, 16)]  * broadcast(b[i], 16)
+            C[i, ramp(16, 1, 16)] = …                           and 8 lanes for the rest
+
+A value is widened only where it depends on the lane. Unit-stride accesses become vector loads and
+stores; other reads are collected lane by lane (`Lanes`). A statement that cannot be widened (a
+condition or a store that differs from lane to lane) becomes a scalar loop over its lanes, which is
+the same because iterations of a vectorized loop are independent. Loops inside the loop are kept:
+their bodies are widened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from minitensor.arith import Interval, Simplifier, extent_range
+from minitensor.ir import (
+    INDEX,
+    Alloc,
+    Binary,
+    Broadcast,
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    For,
+    If,
+    Lanes,
+    Load,
+    LoopKind,
+    Program,
+    Ramp,
+    Select,
+    Seq,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    free_vars,
+    map_stmts,
+    mentions,
+    sequence,
+    substitute,
+    walk,
+)
+
+NARROWEST: Final = 128
+"""The width in bits below which what remains of a loop is done in scalars."""
+FEW: Final = 8
+"""Up to this many vectors in a row are written out."""
+LANE: Final = "lane"
+
+
+def vectorize_loops(program: Program, vector_bits: int) -> Program:
+    """The program with its vectorized loops in vectors of at most `vector_bits` bits."""
+    return program.replace(body=_statement(program.body, {}, vector_bits))
+
+
+def _statement(stmt: Stmt, ranges: Mapping[str, Interval], bits: int) -> Stmt:
+    if isinstance(stmt, For):
+        if stmt.kind is LoopKind.VECTORIZE:
+            return _pieces(stmt, ranges, bits)
+        ranges = {**ranges, stmt.var: extent_range(stmt.extent)}
+    return map_stmts(stmt, lambda child: _statement(child, ranges, bits))
+
+
+def _pieces(loop: For, ranges: Mapping[str, Interval], bits: int) -> Stmt:
+    """The loop as whole vectors, then narrower ones, then single iterations."""
+    width = _widest_element(loop.body)
+    done, result = 0, []
+    lanes = bits // width
+    while lanes >= 2 and done < loop.extent:
+        count = (loop.extent - done) // lanes
+        if count:
+            result.append(_vectors(loop, done, count, lanes, ranges))
+            done += count * lanes
+        lanes //= 2
+        if lanes * width < NARROWEST:
+            break
+    if done < loop.extent:
+        result.append(_scalars(loop, done, loop.extent - done))
+    return sequence(*result)
+
+
+def _widest_element(stmt: Stmt) -> int:
+    """The width in bits of the widest element that is loaded or stored."""
+    widths = [8]
+    for node in walk(stmt):
+        if isinstance(node, Store):
+            widths.append(node.value.dtype.bits)
+        elif isinstance(node, Load):
+            widths.append(node.dtype.bits)
+    return max(widths)
+
+
+def _scalars(loop: For, start: int, count: int) -> Stmt:
+    body = substitute(loop.body, {loop.var: Var(loop.var) + start}) if start else loop.body
+    return For(loop.var, count, body)
+
+
+def _vectors(loop: For, start: int, count: int, lanes: int, ranges: Mapping[str, Interval]) -> Stmt:
+    """`count` vectors of `lanes` iterations each, from iteration `start` on."""
+    if count == 1:
+        return _Widener(loop.var, Const(start), lanes, ranges).statement(loop.body)
+    base = Var(loop.var) * lanes + start if start else Var(loop.var) * lanes
+    inner = {**ranges, loop.var: extent_range(count)}
+    lane = f"{loop.var}_{LANE}"
+    body = substitute(loop.body, {loop.var: Var(lane)})
+    kind = LoopKind.UNROLL if count <= FEW else LoopKind.SERIAL
+    return For(loop.var, count, _Widener(lane, base, lanes, inner).statement(body), kind)
+
+
+class _CannotWidenError(Exception):
+    """A statement that must be done lane by lane."""
+
+
+class _Widener:
+    """Rewrites the body of a loop for `lanes` iterations at once: var = base + 0, 1, …"""
+
+    def __init__(self, var: str, base: Expr, lanes: int, ranges: Mapping[str, Interval]) -> None:
+        self.var, self.base, self.lanes = var, base, lanes
+        self.ranges = {**ranges, var: Interval(0, (1 << 40))}
+        self.wide: set[str] = set()
+        """Buffers private to an iteration, which now hold a vector in each element."""
+
+    # ---- statements
+
+    def statement(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Seq):
+            return sequence(*[self.statement(child) for child in stmt.stmts])
+        try:
+            return self.widened(stmt)
+        except _CannotWidenError:
+            if self.wide:
+                raise
+            return self.lane_by_lane(stmt)
+
+    def lane_by_lane(self, stmt: Stmt) -> Stmt:
+        """The statement in a scalar loop over the lanes."""
+        name = self.var if self.var not in free_vars(self.base) else f"{self.var}_{LANE}"
+        body = substitute(stmt, {self.var: _sum(self.base, Var(name))})
+        return For(name, self.lanes, body)
+
+    def widened(self, stmt: Stmt) -> Stmt:
+        match stmt:
+            case Store(buffer, indices, value):
+                return self.store(buffer, indices, value)
+            case For(var, extent, body, kind, annotations):
+                self.ranges[var] = extent_range(extent)
+                return For(var, extent, self.statement(body), kind, annotations)
+            case If(condition, then, otherwise):
+                test = self.expr(condition)
+                if test.dtype.lanes > 1:
+                    raise _CannotWidenError
+                no = None if otherwise is None else self.statement(otherwise)
+                return If(test, self.statement(then), no)
+            case Alloc(buffer, body):
+                return self.allocation(buffer, body)
+            case _:
+                return map_stmts(stmt, self.statement)
+
+    def allocation(self, buffer: Buffer, body: Stmt) -> Stmt:
+        """A buffer of each iteration's own: one element for every lane, side by side."""
+        for node in walk(body):
+            if isinstance(node, (Load, Store)) and node.buffer == buffer.name:
+                if any(mentions(index, self.var) for index in node.indices):
+                    raise _CannotWidenError
+        new = buffer.name not in self.wide
+        self.wide.add(buffer.name)
+        try:
+            inner = self.statement(body)
+        finally:
+            if new:
+                self.wide.discard(buffer.name)
+        wide = Buffer(buffer.name, buffer.shape, buffer.dtype.with_lanes(self.lanes), buffer.scope)
+        return Alloc(wide, inner)
+
+    def store(self, buffer: str, indices: tuple[Expr, ...], value: Expr) -> Stmt:
+        stored = self.vector(self.expr(value))
+        if buffer in self.wide:
+            return Store(buffer, indices, stored)
+        where = tuple(self.index(i) for i in indices)
+        if not where or not _is_unit_stride(where):
+            raise _CannotWidenError
+        return Store(buffer, where, stored)
+
+    # ---- expressions
+
+    def vector(self, expr: Expr) -> Expr:
+        """An expression with a value for every lane."""
+        return expr if expr.dtype.lanes > 1 else Broadcast(expr, self.lanes)
+
+    def expr(self, expr: Expr) -> Expr:
+        """The expression for all lanes: a scalar if it is the same in each."""
+        if expr.dtype == INDEX:
+            return self.index(expr)
+        match expr:
+            case Const() | Var():
+                return expr
+            case Load():
+                return self.load(expr)
+            case Unary(op, a):
+                return Unary(op, self.expr(a))
+            case Binary(op, a, b):
+                x, y = self.alike(self.expr(a), self.expr(b))
+                return Binary(op, x, y)
+            case Select():
+                return self.select(expr)
+            case Cast(dtype, a):
+                inner = self.expr(a)
+                return Cast(dtype.with_lanes(inner.dtype.lanes), inner)
+            case Call(function, args, dtype):
+                values = self.alike(*[self.expr(a) for a in args])
+                return Call(function, values, dtype.with_lanes(values[0].dtype.lanes))
+        raise _CannotWidenError
+
+    def alike(self, *exprs: Expr) -> tuple[Expr, ...]:
+        """The expressions, all scalar or all vectors."""
+        if all(e.dtype.lanes == 1 for e in exprs):
+            return exprs
+        return tuple(self.vector(e) for e in exprs)
+
+    def index(self, expr: Expr) -> Expr:
+        """An index: a scalar, a ramp, or collected lane by lane."""
+        if not mentions(expr, self.var):
+            return self.lanes_of(expr) if self.reads_wide(expr) else expr
+        form = Simplifier(self.ranges).linear(expr)
+        stride = form.coefficient(self.var)
+        rest = form.part(lambda atom, _: atom != Var(self.var)).shifted(form.constant)
+        if rest.mentions_any([self.var]) or self.reads_wide(expr):
+            return self.lanes_of(expr)
+        start = rest.plus(Simplifier(self.ranges).linear(self.base), stride)
+        return Ramp(start.expr(), stride, self.lanes) if stride else start.expr()
+
+    def reads_wide(self, expr: Expr) -> bool:
+        """Whether the expression reads a buffer that holds vectors (which `Lanes` cannot)."""
+        if any(isinstance(n, Load) and n.buffer in self.wide for n in walk(expr)):
+            raise _CannotWidenError
+        return False
+
+    def lanes_of(self, expr: Expr) -> Expr:
+        """The expression evaluated for one lane after the other."""
+        self.reads_wide(expr)
+        name = f"{self.var}_{LANE}" if not self.var.endswith(LANE) else self.var
+        return Lanes(name, self.lanes, substitute(expr, {self.var: _sum(self.base, Var(name))}))
+
+    def load(self, load: Load) -> Expr:
+        if load.buffer in self.wide:
+            return Load(load.buffer, load.indices, load.dtype.with_lanes(self.lanes))
+        where = tuple(self.index(i) for i in load.indices)
+        if all(i.dtype.lanes == 1 for i in where):
+            return load
+        if not _is_unit_stride(where):
+            return self.lanes_of(load)
+        return Load(load.buffer, where, load.dtype.with_lanes(self.lanes))
+
+    def select(self, expr: Select) -> Expr:
+        condition = self.expr(expr.condition)
+        lazy = expr.lazy and any(isinstance(n, (Load, Call)) for n in walk(expr))
+        if condition.dtype.lanes > 1 and lazy:
+            return self.lanes_of(expr)
+        a, b = self.alike(self.expr(expr.a), self.expr(expr.b))
+        if condition.dtype.lanes > 1:
+            return Select(condition, self.vector(a), self.vector(b))
+        return Select(condition, a, b, expr.lazy)
+
+
+def _is_unit_stride(indices: tuple[Expr, ...]) -> bool:
+    """Whether the lanes address consecutive elements of the last axis."""
+    *outer, last = indices
+    return isinstance(last, Ramp) and last.stride == 1 and all(i.dtype.lanes == 1 for i in outer)
+
+
+def _sum(a: Expr, b: Expr) -> Expr:
+    return b if a == Const(0) else a + b
