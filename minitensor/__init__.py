@@ -1,1 +1,139 @@
+"""minitensor: a tensor-program compiler and auto-scheduler that one person can read.
 
+    import minitensor as mt
+
+    A = mt.placeholder((M, K), name="A")                    # what
+    B = mt.placeholder((K, N), name="B")
+    k = mt.reduce_axis((0, K), name="k")
+    C = mt.compute((M, N), lambda i, j: mt.sum(A[i, k] * B[k, j], axis=k), name="C")
+    program = mt.lower([A, B, C], name="matmul")
+
+    s = mt.Schedule(program)                                # how
+    i, j, k = s.get_loops("C")
+    jo, ji = s.split(j, [None, 32])
+    s.reorder(i, jo, k, ji)
+    s.vectorize(ji)
+
+    kernel = mt.build(s)                                    # run
+    c = kernel(a, b)
+
+The packages, in the order of processing: `lang` (what), `ir` (the loop nests), `arith` (reasoning
+about indices), `schedule` (how), `codegen`, `runtime`. docs/architecture.md is the map.
+"""
+
+from minitensor.api import build, interpret, simplify, verify
+from minitensor.codegen import Target
+from minitensor.errors import (
+    ArgumentError,
+    CompileError,
+    ExecutionError,
+    LoweringError,
+    MeasureError,
+    MinitensorError,
+    ScheduleArgumentError,
+    ScheduleError,
+    TuningError,
+    VerifyError,
+)
+from minitensor.ir import Program, from_bfloat16, to_bfloat16
+from minitensor.lang import (
+    Tensor,
+    argmax,
+    argmin,
+    ceil,
+    comm_reducer,
+    compute,
+    erf,
+    exp,
+    floor,
+    if_then_else,
+    log,
+    logical_and,
+    logical_not,
+    logical_or,
+    lower,
+    maximum,
+    minimum,
+    placeholder,
+    power,
+    prod,
+    reduce_axis,
+    rsqrt,
+    select,
+    sigmoid,
+    sqrt,
+    tanh,
+    update,
+    var,
+    workloads,
+)
+from minitensor.lang import abs_ as abs
+from minitensor.lang import all_ as all
+from minitensor.lang import any_ as any
+from minitensor.lang import max_ as max
+from minitensor.lang import min_ as min
+from minitensor.lang import round_ as round
+from minitensor.lang import sum_ as sum
+from minitensor.runtime import Kernel
+from minitensor.schedule import Schedule, Trace
+from minitensor.version import __version__
+
+__all__ = [
+    "ArgumentError",
+    "CompileError",
+    "ExecutionError",
+    "Kernel",
+    "LoweringError",
+    "MeasureError",
+    "MinitensorError",
+    "Program",
+    "Schedule",
+    "ScheduleArgumentError",
+    "ScheduleError",
+    "Target",
+    "Tensor",
+    "Trace",
+    "TuningError",
+    "VerifyError",
+    "abs",
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "build",
+    "ceil",
+    "comm_reducer",
+    "compute",
+    "erf",
+    "exp",
+    "floor",
+    "from_bfloat16",
+    "if_then_else",
+    "interpret",
+    "log",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "lower",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "placeholder",
+    "power",
+    "prod",
+    "reduce_axis",
+    "round",
+    "rsqrt",
+    "select",
+    "sigmoid",
+    "simplify",
+    "sqrt",
+    "sum",
+    "tanh",
+    "to_bfloat16",
+    "update",
+    "var",
+    "verify",
+    "workloads",
+]

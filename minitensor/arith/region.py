@@ -108,6 +108,19 @@ def box_of(
     )
 
 
+def clipped_box(box: Box, shape: Sequence[int]) -> Box:
+    """The box without what is known to lie outside the shape: spans that start at a constant."""
+    return tuple(_clipped(span, extent) for span, extent in zip(box, shape))
+
+
+def _clipped(span: Span, extent: int) -> Span:
+    if not span.low.is_constant:
+        return span
+    start = min(max(0, span.low.constant), max(0, extent - 1))
+    end = max(start, min(extent - 1, span.low.constant + span.spread))
+    return Span(constant_form(start), end - start)
+
+
 def union_box(a: Box, b: Box, shape: Sequence[int]) -> Box:
     """A box that holds both; an axis on which they cannot be compared is taken whole."""
     return tuple(_union(x, y) or whole_axis(n) for x, y, n in zip(a, b, shape))

@@ -32,6 +32,7 @@ from minitensor.ir.stmt import (
     Alloc,
     Barrier,
     Block,
+    Buffer,
     For,
     If,
     IterKind,
@@ -46,44 +47,53 @@ _Run: TypeAlias = Callable[[Frame], None]
 _Steps: TypeAlias = Callable[[Frame], Iterator[None]]
 
 
-def interpret(program: Program, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], Counts]:
+def interpret(
+    program: Program, arrays: Sequence[np.ndarray], outputs: Sequence[str] | None = None
+) -> tuple[list[np.ndarray], Counts]:
     """Run a program on one array for each input parameter, in call order.
+
+    outputs  the names of the parameters that are outputs; None for those that are stored to
 
     Returns the outputs in call order, newly allocated (bfloat16 as uint16 bits), and the counts.
     Raises ExecutionError for what the module's text lists, ArgumentError for arrays that do not
     fit. The whole array of an output must have been written, or it counts as uninitialised.
     """
-    if len(arrays) != len(program.inputs):
-        names = ", ".join(b.name for b in program.inputs)
+    names = {b.name for b in program.outputs} if outputs is None else set(outputs)
+    inputs = [b for b in program.params if b.name not in names]
+    if len(arrays) != len(inputs):
+        wanted = ", ".join(b.name for b in inputs)
         raise ArgumentError(
-            f"{program.name} takes {len(program.inputs)} inputs ({names}), but got {len(arrays)}"
+            f"{program.name} takes {len(inputs)} inputs ({wanted}), but got {len(arrays)}"
         )
-    storage = {}
-    for buffer, array in zip(program.inputs, arrays):
-        given = np.asarray(array)
-        if given.shape != buffer.shape or given.dtype != numpy_dtype(buffer.dtype):
-            raise ArgumentError(
-                f"expected {buffer.name} of shape {buffer.shape} and dtype {buffer.dtype}, "
-                f"but got shape {given.shape} and dtype {given.dtype}"
-            )
-        data = from_bfloat16(given) if buffer.dtype == BFLOAT16 else given.copy()
-        storage[buffer.name] = Storage(data, np.ones(buffer.shape, bool))
-    for buffer in program.outputs:
+    storage = {b.name: _loaded(b, array) for b, array in zip(inputs, arrays)}
+    results = [b for b in program.params if b.name in names]
+    for buffer in results:
         storage[buffer.name] = Storage.fresh(buffer)
     machine = _Machine(program)
     with np.errstate(all="ignore"):
         machine.run(storage)
-    outputs = []
-    for buffer in program.outputs:
-        result = storage[buffer.name]
-        missing = np.argwhere(~result.written)
-        if len(missing):
-            index = ", ".join(map(str, missing[0]))
-            raise ExecutionError(
-                f"the output {buffer.name} was never written at [{index}]", "uninitialised"
-            )
-        outputs.append(to_bfloat16(result.data) if buffer.dtype == BFLOAT16 else result.data)
-    return outputs, machine.memory.counts
+    return [_result(b, storage[b.name]) for b in results], machine.memory.counts
+
+
+def _loaded(buffer: Buffer, array: np.ndarray) -> Storage:
+    given = np.asarray(array)
+    if given.shape != buffer.shape or given.dtype != numpy_dtype(buffer.dtype):
+        raise ArgumentError(
+            f"expected {buffer.name} of shape {buffer.shape} and dtype {buffer.dtype}, "
+            f"but got shape {given.shape} and dtype {given.dtype}"
+        )
+    data = from_bfloat16(given) if buffer.dtype == BFLOAT16 else given.copy()
+    return Storage(data, np.ones(buffer.shape, bool))
+
+
+def _result(buffer: Buffer, storage: Storage) -> np.ndarray:
+    missing = np.argwhere(~storage.written)
+    if len(missing):
+        index = ", ".join(map(str, missing[0]))
+        raise ExecutionError(
+            f"the output {buffer.name} was never written at [{index}]", "uninitialised"
+        )
+    return to_bfloat16(storage.data) if buffer.dtype == BFLOAT16 else storage.data
 
 
 class _Machine:

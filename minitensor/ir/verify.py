@@ -1,6 +1,7 @@
 """What makes a program well-formed. Checked after lowering, after each primitive and each pass.
 
-    V1  names of loops, blocks and buffers are unique, each kind for itself
+    V1  names of loops, blocks and buffers are unique, each kind for itself (without blocks, names
+        are no handles any more: then it is enough that a loop hides no other)
     V2  every buffer that is accessed is declared, with as many indices as axes
     V3  every variable is bound: loops in bindings and predicates, iters inside blocks
     V4  types agree: operands, indices, conditions, stores, reducers
@@ -127,7 +128,7 @@ class _Verifier:
                 self.fail("V4", f"{stmt!r} is not a statement")
 
     def loop(self, loop: For, scope: dict[str, DType], path: tuple[For, ...]) -> None:
-        if loop.var in self.loops:
+        if loop.var in (self.loops if self.program.blocks else scope):
             self.fail("V1", f"two loops are called {print_name(loop.var)}")
         self.loops.add(loop.var)
         if type(loop.extent) is not int or loop.extent < 0:

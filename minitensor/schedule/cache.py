@@ -128,7 +128,7 @@ def cache_read(
     guards = shared_guards([found], shared, every=True)
     placed = place(copy, domain, shared, fresh, guards, widen=True)
     spot = spot_before(program, shared, {block})
-    if unavailable(program, placed, spot) is not None:
+    if unavailable(program, placed, spot, strict=True) is not None:
         refuse("R4", marks=Marks(blocks={block: "reads more than was computed"}))
     changed = _with_access(found, buffer, name, loads=True, stores=False)
     new = spot.insert(program, placed.stmt, {id(found): changed})

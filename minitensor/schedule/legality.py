@@ -16,7 +16,10 @@ from minitensor.arith import (
     Linear,
     Simplifier,
     box_of,
+    carries,
+    clipped_box,
     extent_range,
+    mixes,
     separates,
     union_box,
 )
@@ -156,13 +159,13 @@ def conflict(
 
 
 def _is_one_reduction(a: Access, b: Access, loop: str) -> bool:
-    """Whether both accesses belong to one reduction that the loop drives."""
-    return (
-        a.block is b.block
-        and a.accumulates
-        and b.accumulates
-        and any(loop in free_vars(i.binding) for i in a.block.iters if i.kind is IterKind.REDUCE)
-    )
+    """Whether both accesses belong to one reduction, and the loop drives nothing but that.
+
+    A loop that drives another axis as well (a fused one) may not be moved: the instances that
+    initialise would no longer come first.
+    """
+    same = a.block is b.block and a.accumulates and b.accumulates
+    return same and carries(a.block, loop) and not mixes(a.block, loop)
 
 
 def driven(block: Block, loop: str, kinds: Collection[IterKind]) -> bool:
@@ -222,7 +225,7 @@ def region(
     for access in found:
         loops = loops_around(program, access.block.name)
         inner = frozenset(loop.var for loop in loops if loop.var not in outside)
-        box = box_of(access.indices, shape, inner, ranges_of(loops))
+        box = clipped_box(box_of(access.indices, shape, inner, ranges_of(loops)), shape)
         result = box if result is None else union_box(result, box, shape)
     assert result is not None
     return result

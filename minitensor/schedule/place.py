@@ -18,12 +18,14 @@ from minitensor.arith import (
     Span,
     at_least_zero,
     box_of,
+    clipped_box,
     contains,
     extent_range,
     facts_of,
     is_nonnegative,
     prove,
     separates,
+    union_box,
     whole_axis,
 )
 from minitensor.ir import (
@@ -186,50 +188,76 @@ def common_loops(a: Sequence[For], b: Sequence[For]) -> tuple[For, ...]:
     return tuple(shared)
 
 
-def unavailable(program: Program, placed: Placed, spot: Spot) -> str | None:
+def unavailable(program: Program, placed: Placed, spot: Spot, strict: bool = False) -> str | None:
     """A buffer that the placed block reads and that is not computed by then; None if all are.
 
-    Elements computed by a nest that shares no loop with the new position are all there. Of those
-    computed inside a shared loop there is what the writer's nest computes in one iteration.
+    strict  whether the block may read elements that nothing has read before, as a copy does
+
+    Elements that are computed in a shared loop must be those that the writers compute in one
+    iteration of it. Elements computed elsewhere are all there, if they were needed before.
     """
     own = accessed_buffers(placed.block)[1]
-    outer, before = spot.loops, spot.before(program)
-    where = paths(program)
-    for access in accesses_of(placed.block, (*outer, *placed.loops)):
+    before = spot.before(program)
+    for access in accesses_of(placed.block, (*spot.loops, *placed.loops)):
         if access.writes or access.buffer in own:
             continue
-        for writer in writers(program, access.buffer):
-            if writer.name == placed.block.name:
-                continue
-            if writer.name not in before:
-                return access.buffer
-            shared = common_loops(where[writer.name], outer)
-            if shared and not _covers(program, writer, access, placed, outer, shared):
-                return access.buffer
+        sources = [b for b in writers(program, access.buffer) if b.name != placed.block.name]
+        if any(b.name not in before for b in sources):
+            return access.buffer
+        if sources and not _covered(program, sources, access, placed, spot.loops, strict):
+            return access.buffer
     return None
 
 
-def _covers(
+def _covered(
     program: Program,
-    writer: Block,
+    sources: Sequence[Block],
     access: Access,
     placed: Placed,
     outer: tuple[For, ...],
-    shared: tuple[For, ...],
+    strict: bool,
 ) -> bool:
-    """Whether the writer computes all that the access reads in one iteration of shared loops."""
-    names = {loop.var for loop in shared}
-    known = facts_of([placed.block.predicate], ranges_of((*outer, *placed.loops)))
-    for guard in shared_guards([writer], shared, every=True):
-        if prove(guard, ranges_of(shared), known) is not True:
-            return False
-    written = [a for a in accesses(program, writer.name) if a.writes and a.buffer == access.buffer]
-    have = region(program, written, access.buffer, names)
+    """Whether the writers have computed all that the access reads, loops they share fixed."""
+    where = paths(program)
     loops = (*outer, *placed.loops)
+    known = facts_of([placed.block.predicate], ranges_of(loops))
+    shape = program.buffers[access.buffer].shape
+    have: Box | None = None
+    shared: tuple[For, ...] = ()
+    for writer in sources:
+        both = common_loops(where[writer.name], outer)
+        if have is not None and len(both) != len(shared):
+            return False
+        shared = both
+        for guard in shared_guards([writer], shared, every=True):
+            if prove(guard, ranges_of(shared), known) is not True:
+                return False
+        box = _written(program, writer, access.buffer, {loop.var for loop in shared}, strict)
+        if box is None:
+            return False
+        have = box if have is None else union_box(have, box, shape)
+    if not shared and not strict:
+        return True
+    assert have is not None
+    names = {loop.var for loop in shared}
     inner = frozenset(loop.var for loop in loops if loop.var not in names)
-    ranges = ranges_of(loops)
-    need = box_of(access.indices, program.buffers[access.buffer].shape, inner, ranges)
-    return contains(have, need, ranges)
+    need = clipped_box(box_of(access.indices, shape, inner, ranges_of(loops)), shape)
+    return contains(have, need, ranges_of(loops))
+
+
+def _written(
+    program: Program, writer: Block, buffer: str, names: Collection[str], strict: bool
+) -> Box | None:
+    """The box that a writer computes while the loops in `names` are fixed.
+
+    strict  whether it must be known that all of the box is written
+    """
+    if strict:
+        domain = exact_domain(writer, paths(program)[writer.name], names)
+        box = None if domain is None else write_box(writer, domain)
+        return None if box is None else clipped_box(box, program.buffers[buffer].shape)
+    written = [a for a in accesses(program, writer.name) if a.writes and a.buffer == buffer]
+    return region(program, written, buffer, names)
 
 
 def exact_domain(block: Block, loops: tuple[For, ...], outside: Collection[str]) -> Box | None:

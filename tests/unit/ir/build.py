@@ -36,16 +36,21 @@ from minitensor.ir import (
 i, j, k, t, v, w = (Var(name) for name in "ijktvw")
 
 
+def typed(dtype) -> DType:
+    """The type of this name; vectors and `index`, which users cannot name, as they are."""
+    return dtype if isinstance(dtype, DType) else DType.of(dtype)
+
+
 def buffer(name, *shape, dtype=FLOAT32, scope=Scope.GLOBAL, alignment=()):
-    return Buffer(name, shape, DType.of(dtype), scope, alignment)
+    return Buffer(name, shape, typed(dtype), scope, alignment)
 
 
 def number(value, dtype=FLOAT32) -> Const:
-    return const(value, DType.of(dtype))
+    return const(value, typed(dtype))
 
 
 def load(name, *indices, dtype=FLOAT32) -> Load:
-    return Load(name, tuple(as_expr(i) for i in indices), DType.of(dtype))
+    return Load(name, tuple(as_expr(i) for i in indices), typed(dtype))
 
 
 def store(name, indices, value) -> Store:
@@ -80,7 +85,7 @@ def block(name, iters, *body: Stmt, init=None, predicate=TRUE, annotations=()) -
 
 
 def adder(dtype=FLOAT32) -> Reducer:
-    x, y = Var("x", DType.of(dtype)), Var("y", DType.of(dtype))
+    x, y = Var("x", typed(dtype)), Var("y", typed(dtype))
     return Reducer("sum", (x,), (y,), (Binary("+", x, y),), (number(0, dtype),))
 
 

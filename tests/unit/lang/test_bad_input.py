@@ -1,6 +1,7 @@
 """Every way to get it wrong: an error of this package, with a message that helps."""
 
 import math
+import signal
 
 import numpy as np
 import pytest
@@ -127,7 +128,6 @@ TENSOR_USES = {
     "logical_and(P, P)": lambda i: mt.logical_and(P, P),
     "sum(B)": lambda i: mt.sum_(B, axis=k),
     "B itself": lambda i: B,
-    "B.astype": lambda i: B.astype("int8"),
     "B if B": lambda i: 1 if B else 0,
     "B and B": lambda i: B and B[i],
 }
@@ -159,7 +159,7 @@ def test_tensors_can_be_compared_with_is_and_kept_in_sets_and_dicts():
         (lambda i: (i > 0) or (i < 2), "0 < i"),
         (lambda i: not i > 0, "0 < i"),
         (lambda i: B[i] if B[i] > 0 else 0.0, "B[i]"),
-        (lambda i: max(B[i], 0.0), "B[i]"),
+        (lambda i: max(B[i], 0.0), "B[i] < 0.0"),
         (lambda i: i in (1, 2), "i == 1"),
         (lambda i: 1.0 if any([i > 0]) else 0.0, "0 < i"),
         (lambda i: 1.0 if k > 3 else 0.0, "3 < k"),
@@ -180,9 +180,9 @@ def test_the_truth_of_a_symbolic_value(function, shown):
     ("function", "part"),
     [
         (lambda i: sum(B[i]), "B[i] is one value and cannot be iterated over"),
-        (lambda i: [x for x in i][0], "i is one value and cannot be iterated over"),  # noqa: C416
+        (lambda i: next(iter(i)), "i is one value and cannot be iterated over"),
         (lambda i: sum(B), "Tensor(B: float32[4]) cannot be iterated over"),
-        (lambda i: list(A)[0], "Tensor(A: float32[4, 5]) cannot be iterated over"),
+        (lambda i: next(iter(A)), "Tensor(A: float32[4, 5]) cannot be iterated over"),
         (lambda i: max(*N), "Tensor(N: int32[4]) cannot be iterated over"),
     ],
 )
@@ -242,15 +242,12 @@ def test_a_free_variable():
         (1, "axis=1 (int)"),
         ("k", "axis='k' (str)"),
         ([k, 1], "axis=[k, 1] (list)"),
-        (lambda i: i, "axis=<function"),
     ],
     ids=str,
 )
-def test_an_axis_that_is_none(axis, part):
-    for reduction in (mt.sum_, mt.argmax):
-        refused(
-            rows(lambda i: reduction(A[i, k], axis=axis)), "expected mt.reduce_axis objects", part
-        ) if not callable(axis) else pytest.raises(ArgumentError)
+@pytest.mark.parametrize("reduction", [mt.sum_, mt.argmax])
+def test_an_axis_that_is_none(reduction, axis, part):
+    refused(rows(lambda i: reduction(A[i, k], axis=axis)), "expected mt.reduce_axis objects", part)
 
 
 def test_an_index_given_as_axis():
@@ -302,7 +299,6 @@ REDUCTIONS = {
     "logical_not(r)": lambda r, i: mt.logical_not(r),
     "sum(r)": lambda r, i: mt.sum_(r, axis=k),
     "if r": lambda r, i: 1 if r else 0,
-    "r[0]": lambda r, i: r[0],
 }
 
 
@@ -402,9 +398,12 @@ def test_the_number_of_parameters(shape, function, part):
     refused(lambda: mt.compute(shape, function), f"expected {part}", "but got one of")
 
 
-def test_the_number_of_parameters_of_an_update_counts_the_tensor():
-    for function in (lambda C: 1.0, lambda C, i, j: 1.0, lambda: 1.0):
-        refused(lambda: mt.update((4,), function), "expected a function", "but got one of")
+@pytest.mark.parametrize("function", [lambda C: 1.0, lambda C, i, j: 1.0, lambda: 1.0])
+def test_the_number_of_parameters_of_an_update(function):
+    refused(lambda: mt.update((4,), function), "expected a function", "but got one of")
+
+
+def test_a_forgotten_parameter_of_an_update_is_named():
     message = refused(lambda: mt.update((4,), lambda i: 1.0))
     assert "the tensor" in message, message
 
@@ -439,11 +438,9 @@ def test_what_a_function_may_not_return(result, parts):
     refused(rows(lambda i: result), *parts)
 
 
-def test_what_an_update_may_not_return():
-    for result in (None, "1", B, (1.0, 2.0)):
-        refused(
-            lambda: mt.update((4,), lambda C, i: result, name="U"), "the function of U returned"
-        )
+@pytest.mark.parametrize("result", [None, "1", B, (1.0, 2.0)], ids=str)
+def test_what_an_update_may_not_return(result):
+    refused(lambda: mt.update((4,), lambda C, i: result, name="U"), "the function of U returned")
 
 
 def test_an_init_that_is_none():
@@ -565,7 +562,6 @@ def test_an_empty_list_of_tensors():
 
 def test_tensors_that_need_each_other():
     """The tensor that `update` hands out may be read by a tensor that the update reads."""
-    import signal
 
     def too_slow(*_):
         raise TimeoutError("lowering of a circle does not end")

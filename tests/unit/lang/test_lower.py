@@ -46,7 +46,7 @@ def matmul_relu():
 
 
 def test_the_example_of_the_documentation():
-    A, B, C, D = matmul_relu()
+    A, B, _, D = matmul_relu()
     program = mt.lower([A, B, D], name="matmul_relu")
     a, b = floats(4, 6), floats(6, 5)
     np.testing.assert_array_equal(run(program, a, b), np.maximum(a @ b, 0))
@@ -66,7 +66,7 @@ def test_the_example_of_the_documentation():
 
 
 def test_what_a_program_consists_of():
-    A, B, C, D = matmul_relu()
+    A, B, _, D = matmul_relu()
     program = mt.lower([A, B, D])
     assert program.name == "main"
     assert [b.name for b in program.inputs] == ["A", "B"]
@@ -98,7 +98,7 @@ def test_the_order_of_the_call_is_free():
 
 
 def test_only_what_is_needed_is_computed():
-    A, B, C, D = matmul_relu()
+    A, B, C, _ = matmul_relu()
     assert list(mt.lower([A, B, C]).blocks) == ["C"]
 
 
@@ -219,7 +219,7 @@ def test_shared_subexpressions_are_equal_to_repeated_ones():
 
 
 def test_a_stage_is_lowered_as_often_as_one_likes():
-    A, B, C, D = matmul_relu()
+    A, B, _, D = matmul_relu()
     first, second = mt.lower([A, B, D]), mt.lower([A, B, D])
     assert first == second
     assert structural_hash(first) == structural_hash(second)
@@ -251,7 +251,7 @@ def test_simplification_keeps_how_integers_wrap():
 
 
 def test_programs_can_be_pickled_and_copied():
-    A, B, C, D = matmul_relu()
+    A, B, _, D = matmul_relu()
     program = mt.lower([A, B, D])
     for again in (pickle.loads(pickle.dumps(program)), copy.deepcopy(program)):
         assert again == program

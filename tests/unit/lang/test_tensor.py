@@ -1,4 +1,4 @@
-"""Tensors: what placeholders, computes and updates know before they are lowered, and their values."""
+"""Tensors: what placeholders, computes and updates know, and the values they stand for."""
 
 import functools
 import operator
@@ -109,7 +109,7 @@ def test_variable_parameters_are_numbered():
     C = mt.compute((2, 3), lambda *axis: axis[0] + axis[1], name="C")
     assert [i.var for i in mt.lower([C]).blocks["C"].iters] == ["axis0", "axis1"]
     D = mt.compute((2, 3, 4), lambda n, *rest: n + rest[0] + rest[1], name="D")
-    assert [i.var for i in mt.lower([D]).blocks["D"].iters][0] == "n"
+    assert mt.lower([D]).blocks["D"].iters[0].var == "n"
     np.testing.assert_array_equal(run([D]), np.indices((2, 3, 4)).sum(0))
 
 
@@ -191,29 +191,42 @@ def test_many_axes():
 
 
 @pytest.mark.parametrize(
-    ("shape", "index", "reference"),
+    ("shape", "index"),
     [
-        ((5,), lambda A: lambda i: A[i, i], lambda a: a.diagonal()),
-        ((5, 5), lambda A: lambda i, j: A[j, i], lambda a: a.T),
-        ((5, 5), lambda A: lambda i, j: A[4 - i, j], lambda a: a[::-1]),
-        ((3, 2), lambda A: lambda i, j: A[2 * i, 2 * j + 1], lambda a: a[::2, 1::2]),
-        ((4, 5), lambda A: lambda i, j: A[i + 1, j], lambda a: a[1:]),
-        ((10, 5), lambda A: lambda i, j: A[i // 2, j], lambda a: a.repeat(2, 0)),
-        ((7, 5), lambda A: lambda i, j: A[i % 3, j], lambda a: a[np.arange(7) % 3]),
-        ((25,), lambda A: lambda i: A[i // 5, i % 5], lambda a: a.ravel()),
-        ((5, 5), lambda A: lambda i, j: A[0, 3], lambda a: np.full((5, 5), a[0, 3])),
-        ((3, 3), lambda A: lambda i, j: A[i + j, 4 - i], lambda a: np.array([[a[i + j, 4 - i] for j in range(3)] for i in range(3)])),
-        ((5, 5), lambda A: lambda i, j: A[mt.minimum(i, 2), j], lambda a: a[np.minimum(np.arange(5), 2)]),
-        ((5, 5), lambda A: lambda i, j: A[abs(i - 2), j], lambda a: a[abs(np.arange(5) - 2)]),
-        ((5, 5), lambda A: lambda i, j: A[(i * i) % 5, j], lambda a: a[np.arange(5) ** 2 % 5]),
-        ((5, 5), lambda A: lambda i, j: A[(i + 3) % 5, j], lambda a: np.roll(a, -3, 0)),
-        ((5, 5), lambda A: lambda i, j: A[mt.select(i < j, i, j), j], lambda a: a[np.minimum(*np.indices((5, 5))), np.arange(5)]),
+        ((5,), lambda i: (i, i)),
+        ((5, 5), lambda i, j: (j, i)),
+        ((5, 5), lambda i, j: (4 - i, j)),
+        ((3, 2), lambda i, j: (2 * i, 2 * j + 1)),
+        ((4, 5), lambda i, j: (i + 1, j)),
+        ((10, 5), lambda i, j: (i // 2, j)),
+        ((7, 5), lambda i, j: (i % 3, j)),
+        ((25,), lambda i: (i // 5, i % 5)),
+        ((3, 3), lambda i, j: (i + j, 4 - i)),
+        ((5, 5), lambda i, j: (abs(i - 2), j)),
+        ((5, 5), lambda i, j: ((i * i) % 5, j)),
+        ((5, 5), lambda i, j: ((i + 3) % 5, j)),
+        ((2, 2, 2), lambda i, j, k: (i + 2 * j, 4 - k)),
     ],
-)  # fmt: skip
-def test_affine_and_other_accesses_against_numpy(shape, index, reference):
+)
+def test_accesses_by_index_expressions_against_numpy(shape, index):
     A = mt.placeholder((5, 5), "float32", name="A")
-    a = floats(5, 5)
-    np.testing.assert_array_equal(run([A, mt.compute(shape, index(A))], a), reference(a))
+    C = mt.compute(shape, lambda *i: A[index(*i)])
+    np.testing.assert_array_equal(
+        run([A, C], floats(5, 5)), floats(5, 5)[index(*np.indices(shape))]
+    )
+
+
+def test_accesses_by_constants_minima_and_selections_against_numpy():
+    A = mt.placeholder((5, 5), "float32", name="A")
+    a, (i, j) = floats(5, 5), np.indices((5, 5))
+    for index, where in [
+        (lambda i, j: A[0, 3], (0, 3)),
+        (lambda i, j: A[mt.minimum(i, 2), j], (np.minimum(i, 2), j)),
+        (lambda i, j: A[i, mt.maximum(j - 2, 0)], (i, np.maximum(j - 2, 0))),
+        (lambda i, j: A[mt.select(i < j, i, j), j], (np.where(i < j, i, j), j)),
+    ]:
+        c = run([A, mt.compute((5, 5), index)], a)
+        np.testing.assert_array_equal(c, np.broadcast_to(a[where], (5, 5)))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,84 @@
+"""The calls that join the layers: build, interpret, verify, simplify."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitensor import arith, ir
+from minitensor.codegen import Target, generate, unsupported
+from minitensor.errors import unexpected
+from minitensor.lang import Scalar
+from minitensor.runtime import (
+    Kernel,
+    find_toolchain,
+    interpreter_kernel,
+    load,
+    native_target,
+)
+from minitensor.runtime.arguments import Signature
+from minitensor.schedule import Schedule
+
+
+def build(
+    what: Schedule | ir.Program, target: str | Target = "c", *, check: bool = False
+) -> Kernel:
+    """A kernel: the program, or the schedule's program, compiled for a target.
+
+    target  "c", "interpreter", or an mt.Target with a number of cores and a vector width
+    check   verify the program after every pass of code generation
+
+    Raises CompileError if there is no compiler or it fails, ArgumentError for a target that does
+    not exist or is not available.
+    """
+    program, header = _program_of(what)
+    wanted = Target.of(target)
+    if wanted.kind == "interpreter":
+        return interpreter_kernel(program)
+    if wanted.kind != "c":
+        raise unsupported(wanted)
+    exact = native_target(wanted)
+    key = ("emitted", exact, header, check)
+    if key not in program.facts:
+        program.facts[key] = generate(program, exact, header, check)
+    return load(program.facts[key], find_toolchain())
+
+
+def _program_of(what: object) -> tuple[ir.Program, str]:
+    """The program to build, and the schedule as text."""
+    if isinstance(what, Schedule):
+        return what.program, what.trace.as_python()
+    if isinstance(what, ir.Program):
+        return what, ""
+    raise unexpected("a schedule or a program", "what", what)
+
+
+def interpret(what: Schedule | ir.Program, *arrays: Any, counts: bool = False) -> Any:
+    """Run a program in the reference interpreter, with every check on.
+
+    arrays  one for each input, in call order
+    counts  whether to return (outputs, counts): loads and stores per buffer and per scope
+
+    Returns the output, or a tuple of them if there are several.
+    Raises ExecutionError for an access out of bounds, a read of an element nothing wrote, a race.
+    """
+    program, _ = _program_of(what)
+    written = {b.name for b in program.outputs}
+    signature = Signature(program.name, program.inputs, ())
+    accepted, _results = signature.accept(arrays)
+    outputs, counted = ir.interpret(program, accepted)
+    result = outputs[0] if len(written) == 1 else tuple(outputs)
+    return (result, counted) if counts else result
+
+
+def verify(what: Schedule | ir.Program) -> None:
+    """Raise VerifyError, naming the rule, if the program is malformed."""
+    ir.verify(_program_of(what)[0])
+
+
+def simplify(expr: Any) -> Any:
+    """An equal, smaller expression; a symbolic value as one, an IR node as one."""
+    if isinstance(expr, Scalar):
+        return Scalar(arith.simplify(expr.node))
+    if isinstance(expr, ir.Expr):
+        return arith.simplify(expr)
+    raise unexpected("a symbolic value or an expression", "expr", expr)

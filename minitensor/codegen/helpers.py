@@ -1,0 +1,372 @@
+"""What an emitted text defines before its function: types, and small functions by name.
+
+A helper is asked for by name (`need("max_float32x16")`), and its text follows from the name. Only
+those that are used are defined, each after those that it uses itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from minitensor.errors import LoweringError
+from minitensor.ir import INDEX, DType, const
+
+_ELEMENT: Final = {
+    "float64": "double",
+    "float32": "float",
+    "float16": "_Float16",
+    "bfloat16": "uint16_t",
+    "bool": "uint8_t",
+    "index": "int64_t",
+}
+_SUFFIX: Final = {"float64": "", "float32": "f", "float16": "f", "bfloat16": "f"}
+_LIBRARY: Final = {
+    "exp": "exp",
+    "log": "log",
+    "sqrt": "sqrt",
+    "tanh": "tanh",
+    "erf": "erf",
+    "abs": "fabs",
+    "floor": "floor",
+    "ceil": "ceil",
+    "round": "rint",
+    "power": "pow",
+}
+
+
+def element_type(dtype: DType) -> str:
+    """The C type of an element in memory."""
+    return _ELEMENT.get(dtype.scalar) or f"{dtype.scalar}_t"
+
+
+def compute_type(dtype: DType) -> str:
+    """The C type in which an element is computed: float for narrow floats."""
+    if dtype.is_float:
+        return "double" if dtype.bits == 64 else "float"
+    return element_type(dtype)
+
+
+def int_twin(dtype: DType) -> DType:
+    """The signed integer type of the same width, in which a mask for such elements is held."""
+    return DType.of(f"int{dtype.bits}")
+
+
+def vector_name(dtype: DType, lanes: int) -> str:
+    """The name of a vector type, such as float32x16."""
+    return f"{dtype.scalar}x{lanes}"
+
+
+class Helpers:
+    """The types and functions one text needs."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        """The definitions, in the order in which they must come."""
+
+    def need(self, name: str) -> None:
+        """Ask for a helper by its name."""
+        if name not in self.texts:
+            text = self.definition(name)
+            self.texts[name] = text
+
+    def vector(self, dtype: DType, lanes: int) -> str:
+        """Ask for a vector type; its name."""
+        name = vector_name(DType.of("int64") if dtype == INDEX else dtype, lanes)
+        self.need(name)
+        return name
+
+    def function(self, name: str, dtype: DType) -> str:
+        """The C function that computes one of `expr.FUNCTIONS` on scalars of a type."""
+        if name == "abs" and dtype.is_integer:
+            helper = f"abs_{compute_type(dtype)}"
+            self.need(helper)
+            return helper
+        if name in ("rsqrt", "sigmoid"):
+            helper = f"{name}_{compute_type(dtype)}"
+            self.need(helper)
+            return helper
+        self.need("math")
+        return _LIBRARY[name] + _SUFFIX[dtype.scalar]
+
+    def number(self, value: float, dtype: DType) -> str:
+        """A number as a literal."""
+        if dtype.is_float:
+            return self.float_literal(float(value), dtype)
+        number = const(value, dtype).value
+        assert isinstance(number, int)
+        if dtype.kind == "uint":
+            return f"{number}{'ull' if dtype.bits == 64 else 'u'}" if number > 127 else f"{number}"
+        if number == -(1 << 63):
+            return "(-9223372036854775807ll - 1)"
+        return f"{number}ll" if abs(number) >= 1 << 31 else f"{number}"
+
+    def float_literal(self, value: float, dtype: DType) -> str:
+        suffix = "" if dtype.bits == 64 else "f"
+        if value != value:
+            return f'__builtin_nan{suffix}("")'
+        if value in (float("inf"), float("-inf")):
+            return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
+        return f"{value!r}{suffix}"
+
+    # ---- definitions
+
+    def definition(self, name: str) -> str:
+        """The text that defines a helper; asks for what it uses first."""
+        for pattern, make in _DEFINITIONS:
+            found = re.fullmatch(pattern, name)
+            if found is not None:
+                return make(self, *found.groups())
+        raise LoweringError(f"{name} has no definition for this target")
+
+
+def _vector_type(helpers: Helpers, element: str, lanes: str) -> str:
+    dtype = DType.of(element)
+    kind, count = element_type(dtype), int(lanes)
+    size, align = dtype.bits // 8 * count, dtype.bits // 8
+    name = vector_name(dtype, count)
+    return (
+        f"typedef {kind} {name} __attribute__((vector_size({size})));\n"
+        f"typedef {kind} {name}_u __attribute__((vector_size({size}), aligned({align}), may_alias));"
+    )
+
+
+def _vector(helpers: Helpers, element: str, lanes: str) -> tuple[str, DType, int]:
+    dtype = DType.of(element)
+    return helpers.vector(dtype, int(lanes)), dtype, int(lanes)
+
+
+def _load(helpers: Helpers, element: str, lanes: str) -> str:
+    kind, dtype, _ = _vector(helpers, element, lanes)
+    return (
+        f"static inline {kind} load_{kind}(const {element_type(dtype)} *p) {{\n"
+        f"    return *(const {kind}_u *)p;\n}}"
+    )
+
+
+def _store(helpers: Helpers, element: str, lanes: str) -> str:
+    kind, dtype, _ = _vector(helpers, element, lanes)
+    return (
+        f"static inline void store_{kind}({element_type(dtype)} *p, {kind} x) {{\n"
+        f"    *({kind}_u *)p = x;\n}}"
+    )
+
+
+def _splat(helpers: Helpers, element: str, lanes: str) -> str:
+    kind, dtype, count = _vector(helpers, element, lanes)
+    same = ", ".join(["x"] * count)
+    return (
+        f"static inline {kind} splat_{kind}({element_type(dtype)} x) {{\n"
+        f"    return ({kind}){{{same}}};\n}}"
+    )
+
+
+def _ramp(helpers: Helpers, element: str, lanes: str) -> str:
+    kind, _, count = _vector(helpers, element, lanes)
+    helpers.need(f"splat_{kind}")
+    numbers = ", ".join(map(str, range(count)))
+    return (
+        f"static inline {kind} ramp_{kind}(int64_t base, int64_t stride) {{\n"
+        f"    return splat_{kind}(base) + ({kind}){{{numbers}}} * splat_{kind}(stride);\n}}"
+    )
+
+
+def _select(helpers: Helpers, element: str, lanes: str) -> str:
+    kind, dtype, count = _vector(helpers, element, lanes)
+    mask = helpers.vector(int_twin(dtype), count)
+    return (
+        f"static inline {kind} select_{kind}({mask} mask, {kind} a, {kind} b) {{\n"
+        f"    return ({kind})((mask & ({mask})a) | (~mask & ({mask})b));\n}}"
+    )
+
+
+def _vector_extremum(helpers: Helpers, op: str, element: str, lanes: str) -> str:
+    kind, dtype, _ = _vector(helpers, element, lanes)
+    helpers.need(f"select_{kind}")
+    sign = "<" if op == "min" else ">"
+    test = f"(a {sign} b) | (a != a)" if dtype.is_float else f"a {sign} b"
+    return (
+        f"static inline {kind} {op}_{kind}({kind} a, {kind} b) {{\n"
+        f"    return select_{kind}({test}, a, b);\n}}"
+    )
+
+
+def _extremum(helpers: Helpers, op: str, kind: str) -> str:
+    sign = "<" if op == "min" else ">"
+    test = f"a {sign} b || a != a" if kind in ("float", "double") else f"a {sign} b"
+    return (
+        f"static inline {kind} {op}_{kind}({kind} a, {kind} b) {{\n    return {test} ? a : b;\n}}"
+    )
+
+
+def _scalar_division(helpers: Helpers, op: str, kind: str) -> str:
+    """Floor division made total: x // 0 = x % 0 = 0, and the least integer // -1 wraps."""
+    head = f"static inline {kind} {op}_{kind}({kind} a, {kind} b) {{\n    if (b == 0) return 0;\n"
+    if kind.startswith("u"):
+        return head + f"    return a {'/' if op == 'floordiv' else '%'} b;\n}}"
+    if op == "floordiv":
+        wrap = f"    if (b == -1) return ({kind})(0 - (u{kind})a);\n"
+        return head + wrap + "    return a / b - (a % b != 0 && (a < 0) != (b < 0));\n}"
+    wrap = "    if (b == -1) return 0;\n"
+    return (
+        head
+        + wrap
+        + f"    {kind} r = a % b;\n    return r != 0 && (r < 0) != (b < 0) ? r + b : r;\n}}"
+    )
+
+
+def _each_lane(helpers: Helpers, name: str, kind: str, count: int, call: str, arity: int) -> str:
+    """A vector function that calls a scalar one for each lane."""
+    parameters = ", ".join(f"{kind} {p}" for p in "xy"[:arity])
+    arguments = ", ".join(f"{p}[i]" for p in "xy"[:arity])
+    return (
+        f"static inline {kind} {name}({parameters}) {{\n"
+        f"    for (int i = 0; i < {count}; ++i) x[i] = {call}({arguments});\n"
+        f"    return x;\n}}"
+    )
+
+
+def _vector_division(helpers: Helpers, op: str, element: str, lanes: str) -> str:
+    kind, dtype, count = _vector(helpers, element, lanes)
+    scalar = f"{op}_{element_type(dtype)}"
+    helpers.need(scalar)
+    return _each_lane(helpers, f"{op}_{kind}", kind, count, scalar, 2)
+
+
+def _vector_function(helpers: Helpers, function: str, element: str, lanes: str) -> str:
+    kind, dtype, count = _vector(helpers, element, lanes)
+    if function == "abs" and dtype.kind == "int":
+        helpers.need(f"select_{kind}")
+        return (
+            f"static inline {kind} abs_{kind}({kind} x) {{\n"
+            f"    return select_{kind}(x < 0, -x, x);\n}}"
+        )
+    scalar = helpers.function(function, dtype)
+    arity = 2 if function == "power" else 1
+    return _each_lane(helpers, f"{function}_{kind}", kind, count, scalar, arity)
+
+
+def _scalar_function(helpers: Helpers, function: str, kind: str) -> str:
+    helpers.need("math")
+    one, suffix = ("1.0", "") if kind == "double" else ("1.0f", "f")
+    body = {
+        "rsqrt": f"{one} / sqrt{suffix}(x)",
+        "sigmoid": f"{one} / ({one} + exp{suffix}(-x))",
+        "abs": f"({kind})(x < 0 ? 0 - (u{kind})x : (u{kind})x)",
+    }[function]
+    return f"static inline {kind} {function}_{kind}({kind} x) {{\n    return {body};\n}}"
+
+
+def _check_index(helpers: Helpers) -> str:
+    return (
+        "static inline int64_t check_index(int64_t i, int64_t extent, int *status, int check) {\n"
+        "    if ((uint64_t)i < (uint64_t)extent) return i;\n"
+        "    __atomic_store_n(status, check, __ATOMIC_RELAXED);\n"
+        "    return 0;\n}"
+    )
+
+
+def _from_bfloat16(helpers: Helpers) -> str:
+    return (
+        "static inline float from_bfloat16(uint16_t bits) {\n"
+        "    union { uint32_t u; float f; } x = {(uint32_t)bits << 16};\n"
+        "    return x.f;\n}"
+    )
+
+
+def _to_bfloat16(helpers: Helpers) -> str:
+    return (
+        "static inline uint16_t to_bfloat16(float value) {\n"
+        "    union { float f; uint32_t u; } x = {value};\n"
+        "    if (value != value) return (uint16_t)(x.u >> 16 | 0x40);\n"
+        "    return (uint16_t)((x.u + 0x7fff + (x.u >> 16 & 1)) >> 16);\n}"
+    )
+
+
+def _round_bfloat16(helpers: Helpers) -> str:
+    helpers.need("from_bfloat16")
+    helpers.need("to_bfloat16")
+    return (
+        "static inline float round_bfloat16(float x) {\n"
+        "    return from_bfloat16(to_bfloat16(x));\n}"
+    )
+
+
+def _round_float16(helpers: Helpers) -> str:
+    return "static inline float round_float16(float x) {\n    return (float)(_Float16)x;\n}"
+
+
+def _widen(helpers: Helpers, element: str, lanes: str) -> str:
+    kind, _, count = _vector(helpers, element, lanes)
+    wide = helpers.vector(DType.of("float32"), count)
+    if element == "float16":
+        body = f"return __builtin_convertvector(x, {wide});"
+    else:
+        bits = helpers.vector(DType.of("uint32"), count)
+        body = f"return ({wide})(__builtin_convertvector(x, {bits}) << 16);"
+    return f"static inline {wide} widen_{kind}({kind} x) {{\n    {body}\n}}"
+
+
+def _narrow(helpers: Helpers, element: str, lanes: str) -> str:
+    kind, _, count = _vector(helpers, element, lanes)
+    wide = helpers.vector(DType.of("float32"), count)
+    if element == "float16":
+        body = f"    return __builtin_convertvector(x, {kind});\n"
+    else:
+        helpers.need("to_bfloat16")
+        body = (
+            f"    {kind} y;\n    for (int i = 0; i < {count}; ++i) y[i] = to_bfloat16(x[i]);\n"
+            "    return y;\n"
+        )
+    return f"static inline {kind} narrow_{kind}({wide} x) {{\n{body}}}"
+
+
+def _round_vector(helpers: Helpers, element: str, lanes: str) -> str:
+    kind, _, count = _vector(helpers, element, lanes)
+    wide = helpers.vector(DType.of("float32"), count)
+    helpers.need(f"narrow_{kind}")
+    helpers.need(f"widen_{kind}")
+    return (
+        f"static inline {wide} round_{kind}({wide} x) {{\n"
+        f"    return widen_{kind}(narrow_{kind}(x));\n}}"
+    )
+
+
+def _math(helpers: Helpers) -> str:
+    return "#include <math.h>"
+
+
+def _thread_number(helpers: Helpers) -> str:
+    return (
+        "#ifdef _OPENMP\n#include <omp.h>\n#else\n"
+        "static inline int omp_get_thread_num(void) {\n    return 0;\n}\n#endif"
+    )
+
+
+_V: Final = r"((?:float|bfloat|u?int)\d+|bool)x(\d+)"
+_DEFINITIONS: Final[tuple[tuple[str, Callable[..., str]], ...]] = (
+    (_V, _vector_type),
+    (rf"load_{_V}", _load),
+    (rf"store_{_V}", _store),
+    (rf"splat_{_V}", _splat),
+    (rf"ramp_{_V}", _ramp),
+    (rf"select_{_V}", _select),
+    (rf"widen_{_V}", _widen),
+    (rf"narrow_{_V}", _narrow),
+    (rf"round_{_V}", _round_vector),
+    (rf"(min|max)_{_V}", _vector_extremum),
+    (rf"(floordiv|floormod)_{_V}", _vector_division),
+    (rf"({'|'.join([*_LIBRARY, 'rsqrt', 'sigmoid'])})_{_V}", _vector_function),
+    (r"(min|max)_(\w+)", _extremum),
+    (r"(floordiv|floormod)_(\w+)", _scalar_division),
+    (r"(rsqrt|sigmoid|abs)_(\w+)", _scalar_function),
+    (r"check_index", _check_index),
+    (r"from_bfloat16", _from_bfloat16),
+    (r"to_bfloat16", _to_bfloat16),
+    (r"round_bfloat16", _round_bfloat16),
+    (r"round_float16", _round_float16),
+    (r"math", _math),
+    (r"thread_number", _thread_number),
+)
+"""Patterns of names, and what makes a definition from their groups; the first that fits counts."""

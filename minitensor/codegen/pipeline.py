@@ -1,0 +1,57 @@
+"""From a scheduled program to text: the passes, in order.
+
+Each pass takes a program that verifies and gives one that verifies and means the same; with
+`check` on, that is tested after each. `lowered` is the program that is emitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from minitensor.codegen.bounds import check_bounds
+from minitensor.codegen.c import emit_c
+from minitensor.codegen.erase import erase_blocks
+from minitensor.codegen.partition import partition_loops
+from minitensor.codegen.shrink import shrink_storage
+from minitensor.codegen.target import Emitted, Target, unsupported
+from minitensor.codegen.tidy import tidy
+from minitensor.codegen.unroll import unroll_loops
+from minitensor.codegen.vectors import vectorize_loops
+from minitensor.ir import Program, make_room, verify
+
+Pass: TypeAlias = Callable[[Program, Target], Program]
+
+PASSES: Final[tuple[tuple[str, Pass], ...]] = (
+    ("check_bounds", lambda program, target: check_bounds(program)),
+    ("erase_blocks", lambda program, target: erase_blocks(program)),
+    ("shrink_storage", lambda program, target: shrink_storage(program)),
+    ("tidy", lambda program, target: tidy(program)),
+    ("partition_loops", lambda program, target: partition_loops(program)),
+    ("vectorize_loops", lambda program, target: vectorize_loops(program, target.vector_bits or 0)),
+    ("unroll_loops", lambda program, target: unroll_loops(program)),
+    ("tidy again", lambda program, target: tidy(program)),
+)
+"""Every pass by name, in the order in which they run."""
+
+
+def lowered(program: Program, target: Target, check: bool = False) -> Program:
+    """The program after all passes."""
+    for _, run in PASSES:
+        program = run(program, target)
+        if check:
+            verify(program)
+    return program
+
+
+def generate(program: Program, target: Target, header: str = "", check: bool = False) -> Emitted:
+    """The text of a kernel.
+
+    target  with nothing left open (see `Target.resolved`)
+    header  what stands in front as a comment: usually the schedule as Python
+    check   whether every pass is followed by the verifier
+    """
+    if target.kind != "c":
+        raise unsupported(target)
+    make_room(program.body)
+    return emit_c(lowered(program, target, check), program, target, header)
