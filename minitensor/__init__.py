@@ -95,6 +95,7 @@ __all__ = [
     "Trace",
     "TuningError",
     "VerifyError",
+    "__version__",
     "abs",
     "all",
     "any",

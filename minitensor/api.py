@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from minitensor import arith, ir
@@ -37,10 +38,11 @@ def build(
     if wanted.kind != "c":
         raise unsupported(wanted)
     exact = native_target(wanted)
-    key = ("emitted", exact, header, check)
-    if key not in program.facts:
-        program.facts[key] = generate(program, exact, header, check)
-    return load(program.facts[key], find_toolchain())
+    return load(_generated(program, exact, header, check), find_toolchain())
+
+
+_generated = lru_cache(maxsize=64)(generate)
+"""Programs are compared by structure, so one that was built before costs a look-up."""
 
 
 def _program_of(what: object) -> tuple[ir.Program, str]:

@@ -6,6 +6,7 @@ those that are used are defined, each after those that it uses itself.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Final
@@ -93,7 +94,7 @@ class Helpers:
     def number(self, value: float, dtype: DType) -> str:
         """A number as a literal."""
         if dtype.is_float:
-            return self.float_literal(float(value), dtype)
+            return _float_literal(float(value), dtype)
         number = const(value, dtype).value
         assert isinstance(number, int)
         if dtype.kind == "uint":
@@ -101,14 +102,6 @@ class Helpers:
         if number == -(1 << 63):
             return "(-9223372036854775807ll - 1)"
         return f"{number}ll" if abs(number) >= 1 << 31 else f"{number}"
-
-    def float_literal(self, value: float, dtype: DType) -> str:
-        suffix = "" if dtype.bits == 64 else "f"
-        if value != value:
-            return f'__builtin_nan{suffix}("")'
-        if value in (float("inf"), float("-inf")):
-            return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
-        return f"{value!r}{suffix}"
 
     # ---- definitions
 
@@ -121,14 +114,24 @@ class Helpers:
         raise LoweringError(f"{name} has no definition for this target")
 
 
+def _float_literal(value: float, dtype: DType) -> str:
+    suffix = "" if dtype.bits == 64 else "f"
+    if value != value:
+        return f'__builtin_nan{suffix}("")'
+    if math.isinf(value):
+        return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
+    return f"{value!r}{suffix}"
+
+
 def _vector_type(helpers: Helpers, element: str, lanes: str) -> str:
     dtype = DType.of(element)
     kind, count = element_type(dtype), int(lanes)
     size, align = dtype.bits // 8 * count, dtype.bits // 8
     name = vector_name(dtype, count)
+    unaligned = f"vector_size({size}), aligned({align}), may_alias"
     return (
         f"typedef {kind} {name} __attribute__((vector_size({size})));\n"
-        f"typedef {kind} {name}_u __attribute__((vector_size({size}), aligned({align}), may_alias));"
+        f"typedef {kind} {name}_u __attribute__(({unaligned}));"
     )
 
 

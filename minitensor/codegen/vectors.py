@@ -166,9 +166,10 @@ class _Widener:
     def allocation(self, buffer: Buffer, body: Stmt) -> Stmt:
         """A buffer of each iteration's own: one element for every lane, side by side."""
         for node in walk(body):
-            if isinstance(node, (Load, Store)) and node.buffer == buffer.name:
-                if any(mentions(index, self.var) for index in node.indices):
-                    raise _CannotWidenError
+            match node:
+                case Load(name, indices) | Store(name, indices) if name == buffer.name:
+                    if any(mentions(index, self.var) for index in indices):
+                        raise _CannotWidenError
         new = buffer.name not in self.wide
         self.wide.add(buffer.name)
         try:

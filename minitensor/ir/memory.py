@@ -42,7 +42,8 @@ class Storage:
     @staticmethod
     def fresh(buffer: Buffer) -> Storage:
         """An instance of the buffer in which nothing is written yet."""
-        data = np.zeros(buffer.shape, compute_dtype(buffer.dtype))
+        lanes = (buffer.dtype.lanes,) if buffer.dtype.lanes > 1 else ()
+        data = np.zeros(buffer.shape + lanes, compute_dtype(buffer.dtype))
         return Storage(data, np.zeros(buffer.shape, bool))
 
 
@@ -108,6 +109,7 @@ class Memory:
         number = self.number[buffer]
         loads, scope_loads = self.counts.loads, self.counts.scope_loads
         scope = self.buffers[buffer].scope.value
+        holds_vectors = self.buffers[buffer].dtype.lanes > 1
 
         def read_one(frame: Frame, index: tuple[int, ...]) -> Value:
             storage = frame.storage[buffer]
@@ -123,7 +125,7 @@ class Memory:
                     if team.writers.get(key, team.member) != team.member:
                         raise self._race(team, buffer, index, team.writers[key])
                     team.readers.setdefault(key, set()).add(team.member)
-            return storage.data[index]
+            return storage.data[index].copy() if holds_vectors else storage.data[index]
 
         return self._each_lane(indices, locate, read_one)
 

@@ -108,7 +108,7 @@ class _Verifier:
             case Store(buffer, indices, value):
                 self.access(buffer, indices, scope)
                 stored = self.expr(value, scope)
-                if stored.scalar != self.buffers[buffer].dtype:
+                if stored.scalar != self.buffers[buffer].dtype.scalar:
                     self.fail("V4", f"{stored} is stored in {print_name(buffer)}")
             case Reduce():
                 self.reduce(stmt, scope)
@@ -218,7 +218,7 @@ class _Verifier:
                 self.expr(a, scope)
             case Load(buffer, indices, dtype):
                 self.access(buffer, indices, scope)
-                if dtype.scalar != self.buffers[buffer].dtype:
+                if dtype.scalar != self.buffers[buffer].dtype.scalar:
                     self.fail("V4", f"{print_expr(expr)} is loaded as {dtype}")
             case Call(function, args, dtype):
                 if len(args) != FUNCTIONS.get(function):

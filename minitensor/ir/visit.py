@@ -92,6 +92,14 @@ CHILDREN: Final[dict[type, tuple[int, ...]]] = {
 """The positions among those fields that hold a node, a tuple of nodes, or None, in text order."""
 
 
+CHILD_NAMES: Final[dict[type, tuple[str, ...]]] = {
+    kind: tuple(FIELDS[kind][position] for position in positions)
+    for kind, positions in CHILDREN.items()
+}
+"""The names of those fields."""
+_LAST_FIRST: Final = {kind: names[::-1] for kind, names in CHILD_NAMES.items()}
+
+
 def map_children(node: N, f: Callable[[Any], Any]) -> N:
     """`node` with `f` applied to each child; the same object if `f` changed none of them."""
     kind: Callable[..., N] = type(node)
@@ -134,15 +142,16 @@ def stmts_of(stmt: Stmt) -> Iterator[Stmt]:
     yield from _statements(stmt)
 
 
-def children(node: Node) -> Iterator[Node]:
+def children(node: Node) -> list[Node]:
     """The children of a node, in reading order."""
-    names = FIELDS[type(node)]
-    for position in CHILDREN[type(node)]:
-        child = getattr(node, names[position])
+    found: list[Node] = []
+    for name in CHILD_NAMES[type(node)]:
+        child = getattr(node, name)
         if type(child) is tuple:
-            yield from child
+            found.extend(child)
         elif child is not None:
-            yield child
+            found.append(child)
+    return found
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -151,7 +160,12 @@ def walk(node: Node) -> Iterator[Node]:
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(list(children(current))))
+        for name in _LAST_FIRST[type(current)]:
+            child = getattr(current, name)
+            if type(child) is tuple:
+                stack.extend(child[::-1])
+            elif child is not None:
+                stack.append(child)
 
 
 def rewrite(node: N, f: Callable[[Node], Node]) -> N:
@@ -182,13 +196,21 @@ def _substitute(node: Node, values: Mapping[str, Expr]) -> Node:
 
 def free_vars(node: Node) -> dict[str, Var]:
     """The variables of an expression or of a block-free statement, in order of appearance."""
-    bound = {n.var for n in walk(node) if isinstance(n, (Lanes, For))}
-    return {n.name: n for n in walk(node) if isinstance(n, Var) and n.name not in bound}
+    if type(node) is Var:
+        return {node.name: node}
+    found: dict[str, Var] = {}
+    bound: set[str] = set()
+    for n in walk(node):
+        if type(n) is Var:
+            found.setdefault(n.name, n)
+        elif isinstance(n, (Lanes, For)):
+            bound.add(n.var)
+    return {name: v for name, v in found.items() if name not in bound} if bound else found
 
 
 def mentions(expr: Expr, name: str) -> bool:
     """Whether the variable `name` occurs in the expression."""
-    return any(isinstance(n, Var) and n.name == name for n in walk(expr))
+    return any(type(n) is Var and n.name == name for n in walk(expr))
 
 
 def loads(node: Node) -> list[Load]:

@@ -236,8 +236,13 @@ def test_accesses_by_constants_minima_and_selections_against_numpy():
         (lambda i, j: i // (j + 1), lambda i, j: i // (j + 1), (5, 4)),
         (lambda i, j: i % (j + 1), lambda i, j: i % (j + 1), (2, 9)),
         (lambda i, j: (i * 4 + j) % 6, lambda i, j: (i * 4 + j) % 6, (5, 2)),
+        (
+            lambda i, j: mt.minimum(i // (j + 1), 3),
+            lambda i, j: np.minimum(i // (j + 1), 3),
+            (9, 4),
+        ),
     ],
-    ids=["i * 5 % 7", "i // (j + 1)", "i % (j + 1)", "(i * 4 + j) % 6"],
+    ids=["i * 5 % 7", "i // (j + 1)", "i % (j + 1)", "(i * 4 + j) % 6", "min(i // (j + 1), 3)"],
 )
 def test_accesses_in_bounds_whose_bounds_are_hard_to_see(index, reference, shape):
     """An index is refused only if it certainly leaves the buffer."""

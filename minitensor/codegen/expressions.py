@@ -1,0 +1,408 @@
+"""Expressions of the C family: scalars, vectors, and conditions for each lane.
+
+Narrow floats (float16, bfloat16) are computed in float and rounded after each operation, integers
+narrower than int after each operation too, so that a value never carries more than its type holds.
+A vector of conditions is held as integers as wide as what it selects from: all ones or all zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from minitensor.arith import Interval, extent_range, interval_of, linear_of
+from minitensor.codegen.helpers import (
+    Helpers,
+    compute_type,
+    element_type,
+    int_twin,
+    vector_name,
+)
+from minitensor.codegen.names import Names
+from minitensor.errors import LoweringError
+from minitensor.ir import (
+    BOOL,
+    COMPARISONS,
+    INDEX,
+    Binary,
+    Broadcast,
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    DType,
+    Expr,
+    Lanes,
+    Load,
+    Program,
+    Ramp,
+    Select,
+    Unary,
+    Var,
+    print_expr,
+    print_name,
+)
+
+_COMMA, _TERNARY, _OR, _AND, _EQUAL, _LESS, _SUM, _PRODUCT, _UNARY, _ATOM = range(10)
+_PRECEDENCE: Final = {
+    "or": _OR, "and": _AND, "==": _EQUAL, "!=": _EQUAL, "<": _LESS, "<=": _LESS,
+    "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT,
+}  # fmt: skip
+_SYMBOL: Final = {"and": "&&", "or": "||"}
+
+
+class Expressions:
+    """Writes expressions; knows the buffers and the ranges of variables in scope."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.parameters: Mapping[str, Buffer] = {b.name: b for b in program.params}
+        self.helpers = Helpers()
+        self.names = Names()
+        self.buffers: dict[str, Buffer] = dict(self.parameters)
+        self.ranges: dict[str, Interval] = {}
+        self.checks: list[str] = []
+        """What each check made at run time says when it fails."""
+
+    def stored(self, value: Expr) -> str:
+        """A value as memory holds it."""
+        dtype, lanes = value.dtype.scalar, value.dtype.lanes
+        if lanes > 1:
+            if dtype == BOOL:
+                vector = self.helpers.vector(DType.of("int8"), lanes)
+                wanted = self.helpers.vector(BOOL, lanes)
+                return f"({wanted})({self.mask(value, 8)} & ({vector}){{0}} + 1)"
+            if is_narrow_float(dtype):
+                return self._helper(f"narrow_{vector_name(dtype, lanes)}", value)
+            return self.expr(value)
+        if dtype == DType.of("bfloat16"):
+            return self._helper("to_bfloat16", value)
+        if dtype == DType.of("float16"):
+            return f"(_Float16){self.expr(value, _UNARY)}"
+        return self.expr(value)
+
+    def storage_type(self, dtype: DType) -> str:
+        """The type of an element in memory."""
+        if dtype.lanes > 1:
+            return self.helpers.vector(dtype.scalar, dtype.lanes)
+        return element_type(dtype)
+
+    # ---- addresses
+
+    def element(self, name: str, indices: tuple[Expr, ...]) -> str:
+        """An element as an lvalue; for a vector access, the first of them."""
+        buffer = self.buffers[name]
+        text = self.names.buffer(name)
+        if not buffer.shape and name not in self.parameters:
+            return text
+        flat = self.flat_index(buffer, indices)
+        return f"{text}[{flat}]"
+
+    def flat_index(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+        """The position of an element, counted in elements."""
+        total = linear_of(Const(0))
+        for index, stride in zip(indices, strides_of(buffer)):
+            scalar = index.base if isinstance(index, Ramp) else index
+            total = total.plus(linear_of(scalar), stride)
+        return self.expr(total.expr())
+
+    # ---- expressions
+
+    def expr(self, expr: Expr, outer: int = _COMMA) -> str:
+        """An expression as an operand of something of precedence `outer`."""
+        if expr.dtype.lanes > 1:
+            return self._vector_expr(expr, outer)
+        match expr:
+            case Var(name):
+                return self.names.variable(name)
+            case Const():
+                return self._constant(expr, outer)
+            case Binary():
+                return self._binary(expr, outer)
+            case Unary("not", a):
+                return f"!{self.expr(a, _UNARY)}"
+            case Unary(_, a):
+                return self._rounded(expr.dtype, f"-{self.expr(a, _UNARY)}", _UNARY, outer)
+            case Select(condition, a, b):
+                text = (
+                    f"{self.expr(condition, _OR)} ? {self.expr(a, _OR)} : {self.expr(b, _TERNARY)}"
+                )
+                return _wrap(text, _TERNARY, outer)
+            case Cast():
+                return self._cast(expr, outer)
+            case Load():
+                return self._load(expr)
+            case Call():
+                return self._call(expr)
+        raise LoweringError(f"{print_expr(expr)} cannot be emitted")
+
+    def _constant(self, const: Const, outer: int) -> str:
+        dtype, value = const.dtype, const.value
+        if dtype.kind == "bool":
+            return "1" if value else "0"
+        text = self.helpers.number(value, dtype)
+        return f"({text})" if text.startswith("-") and outer > _SUM else text
+
+    def _binary(self, expr: Binary, outer: int) -> str:
+        op, a, b = expr.op, expr.a, expr.b
+        if op in ("//", "%"):
+            return self._division(expr, outer)
+        if op in ("min", "max"):
+            kind = compute_type(a.dtype)
+            self.helpers.need(f"{op}_{kind}")
+            return f"{op}_{kind}({self.expr(a)}, {self.expr(b)})"
+        mine = _PRECEDENCE[op]
+        symbol = _SYMBOL.get(op, op)
+        if op == "+" and isinstance(b, Const) and b.value < 0 and b.dtype.kind != "uint":
+            symbol, b = "-", Const(-b.value, b.dtype)
+        sides = _AND if op == "or" else mine  # gcc asks for parentheses around && inside ||
+        text = f"{self.expr(a, max(mine, sides))} {symbol} {self.expr(b, max(mine + 1, sides))}"
+        if op in COMPARISONS or op in _SYMBOL:
+            return _wrap(text, mine, outer)
+        return self._rounded(expr.dtype, text, mine, outer)
+
+    def _rounded(self, dtype: DType, text: str, mine: int, outer: int) -> str:
+        """The result of an operation brought back to its type, where C computed in a wider one."""
+        if is_narrow_float(dtype):
+            self.helpers.need(f"round_{dtype}")
+            return f"round_{dtype}({text})"
+        if dtype.is_integer and dtype.bits < 32:
+            return _wrap(f"({element_type(dtype)})({text})", _UNARY, outer)
+        return _wrap(text, mine, outer)
+
+    def _division(self, expr: Binary, outer: int) -> str:
+        """Floor division or its remainder; plain C where nothing is negative."""
+        dtype = expr.dtype
+        divisor = expr.b
+        positive = isinstance(divisor, Const) and divisor.value > 0
+        unsigned = dtype.kind == "uint" or interval_of(expr.a, self.ranges).lo >= 0
+        if positive and unsigned and (dtype == INDEX or dtype.kind == "uint"):
+            symbol = "/" if expr.op == "//" else "%"
+            text = f"{self.expr(expr.a, _PRODUCT)} {symbol} {self.expr(divisor, _UNARY)}"
+            return self._rounded(dtype, text, _PRODUCT, outer)
+        name = f"{'floordiv' if expr.op == '//' else 'floormod'}_{compute_type(dtype)}"
+        self.helpers.need(name)
+        text = f"{name}({self.expr(expr.a)}, {self.expr(divisor)})"
+        return self._rounded(dtype, text, _ATOM, outer)
+
+    def _cast(self, expr: Cast, outer: int) -> str:
+        source, target = expr.a.dtype, expr.dtype
+        if target == BOOL:
+            return _wrap(f"{self.expr(expr.a, _EQUAL)} != 0", _EQUAL, outer)
+        if is_narrow_float(target):
+            self.helpers.need(f"round_{target}")
+            return f"round_{target}({self.expr(expr.a)})"
+        if compute_type(source) == compute_type(target):
+            return self.expr(expr.a, outer)
+        return _wrap(f"({compute_type(target)}){self.expr(expr.a, _UNARY)}", _UNARY, outer)
+
+    def _load(self, load: Load) -> str:
+        text = self.element(load.buffer, load.indices)
+        if load.dtype == DType.of("bfloat16"):
+            self.helpers.need("from_bfloat16")
+            return f"from_bfloat16({text})"
+        if load.dtype == DType.of("float16"):
+            return f"(float){text}"
+        return text
+
+    def _call(self, call: Call) -> str:
+        if call.function == "in_bounds":
+            return self._index_check(call)
+        dtype = call.dtype
+        name = self.helpers.function(call.function, dtype)
+        text = f"{name}({', '.join(self.expr(a) for a in call.args)})"
+        return self._rounded(dtype, text, _ATOM, _COMMA)
+
+    def _index_check(self, call: Call) -> str:
+        index, extent = call.args
+        assert isinstance(extent, Const)
+        self.checks.append(
+            f"{print_name(self.program.name)}: the index {print_expr(index)} "
+            f"is outside [0, {extent.value})"
+        )
+        self.helpers.need("check_index")
+        number = len(self.checks)
+        return f"check_index({self.expr(index)}, {extent.value}, &status, {number})"
+
+    def _helper(self, name: str, *args: Expr) -> str:
+        """A call of a helper function."""
+        self.helpers.need(name)
+        return f"{name}({', '.join(self.expr(a) for a in args)})"
+
+    # ---- vectors
+
+    def _vector_expr(self, expr: Expr, outer: int) -> str:
+        """A vector, of the type in which its elements are computed."""
+        dtype, lanes = expr.dtype.scalar, expr.dtype.lanes
+        if dtype == BOOL:
+            raise LoweringError(f"{print_expr(expr)} is a condition, not a value")
+        kind = self.helpers.vector(_computed(dtype), lanes)
+        match expr:
+            case Broadcast(a):
+                self.helpers.need(f"splat_{kind}")
+                return f"splat_{kind}({self.expr(a)})"
+            case Ramp(base, stride):
+                self.helpers.need(f"ramp_{kind}")
+                return f"ramp_{kind}({self.expr(base)}, {stride})"
+            case Load():
+                return self._vector_load(expr)
+            case Lanes(var, count, a):
+                return self._lanes(kind, var, count, a)
+            case Binary(op, a, b) if op in "+-*/":
+                mine = _PRECEDENCE[op]
+                text = f"{self.expr(a, mine)} {op} {self.expr(b, mine + 1)}"
+                return self._rounded_vector(expr.dtype, text, mine, outer)
+            case Binary(op, a, b):
+                name = {"//": "floordiv", "%": "floormod"}.get(op, op)
+                text = self._helper(f"{name}_{kind}", a, b)
+                return self._rounded_vector(expr.dtype, text, _ATOM, outer)
+            case Unary(_, a):
+                return _wrap(f"-{self.expr(a, _UNARY)}", _UNARY, outer)
+            case Select(condition, a, b) if condition.dtype.lanes == 1:
+                text = (
+                    f"{self.expr(condition, _OR)} ? {self.expr(a, _OR)} : {self.expr(b, _TERNARY)}"
+                )
+                return _wrap(text, _TERNARY, outer)
+            case Select(condition, a, b):
+                self.helpers.need(f"select_{kind}")
+                test = self.mask(condition, _computed(dtype).bits)
+                return f"select_{kind}({test}, {self.expr(a)}, {self.expr(b)})"
+            case Cast(_, a):
+                return self._vector_cast(a, dtype, lanes, kind)
+            case Call(function, args):
+                text = self._helper(f"{function}_{kind}", *args)
+                return self._rounded_vector(expr.dtype, text, _ATOM, outer)
+        raise LoweringError(f"{print_expr(expr)} cannot be emitted")
+
+    def _rounded_vector(self, dtype: DType, text: str, mine: int, outer: int) -> str:
+        if is_narrow_float(dtype):
+            name = f"round_{vector_name(dtype.scalar, dtype.lanes)}"
+            self.helpers.need(name)
+            return f"{name}({text})"
+        return _wrap(text, mine, outer)
+
+    def _vector_load(self, load: Load) -> str:
+        dtype, lanes = load.dtype.scalar, load.dtype.lanes
+        target = self.element(load.buffer, load.indices)
+        kind = self.helpers.vector(dtype, lanes)
+        if self.buffers[load.buffer].dtype.lanes == 1:
+            self.helpers.need(f"load_{kind}")
+            target = f"load_{kind}(&{target})"
+        if is_narrow_float(dtype):
+            name = f"widen_{vector_name(dtype, lanes)}"
+            self.helpers.need(name)
+            return f"{name}({target})"
+        return target
+
+    def _lanes(self, kind: str, var: str, count: int, a: Expr) -> str:
+        """Collect a vector lane by lane."""
+        name = self.names.push(var)
+        outside = self.ranges.get(var)
+        self.ranges[var] = extent_range(count)
+        value = self.expr(a)
+        self.names.pop(var)
+        if outside is None:
+            del self.ranges[var]
+        else:
+            self.ranges[var] = outside
+        return (
+            f"({{ {kind} r; for (int64_t {name} = 0; {name} < {count}; ++{name}) "
+            f"r[{name}] = {value}; r; }})"
+        )
+
+    def _vector_cast(self, a: Expr, target: DType, lanes: int, kind: str) -> str:
+        if a.dtype.scalar == BOOL:
+            twin = int_twin(_computed(target))
+            ones = self.helpers.vector(twin, lanes)
+            text = f"({self.mask(a, twin.bits)} & ({ones}){{0}} + 1)"
+            if ones != kind:
+                text = f"__builtin_convertvector({text}, {kind})"
+            return text
+        source = self.helpers.vector(_computed(a.dtype.scalar), lanes)
+        text = self.expr(a)
+        if source != kind:
+            text = f"__builtin_convertvector({text}, {kind})"
+        if is_narrow_float(target) and target != a.dtype.scalar:
+            return self._rounded_vector(target.with_lanes(lanes), text, _ATOM, _COMMA)
+        return text
+
+    def mask(self, expr: Expr, bits: int) -> str:
+        """A condition for each lane, as integers of `bits` bits: all ones or all zeros."""
+        lanes = expr.dtype.lanes
+        kind = self.helpers.vector(DType.of(f"int{bits}"), lanes)
+        match expr:
+            case Binary("and" | "or" as op, a, b):
+                symbol = "&" if op == "and" else "|"
+                return f"({self.mask(a, bits)} {symbol} {self.mask(b, bits)})"
+            case Unary("not", a):
+                return f"(~{self.mask(a, bits)})"
+            case Broadcast(a):
+                self.helpers.need(f"splat_{kind}")
+                return f"splat_{kind}(-({self.expr(a)}))"
+            case Select(condition, a, b) if condition.dtype.lanes == 1:
+                yes, no = self.mask(a, bits), self.mask(b, bits)
+                return f"({self.expr(condition, _OR)} ? {yes} : {no})"
+            case Select(condition, a, b):
+                test = self.mask(condition, bits)
+                return f"({test} & {self.mask(a, bits)} | ~{test} & {self.mask(b, bits)})"
+            case Binary(op, a, b) if op in COMPARISONS and a.dtype.scalar != BOOL:
+                own = _computed(a.dtype.scalar).bits
+                text = f"({self.expr(a, _LESS)} {op} {self.expr(b, _LESS)})"
+            case Binary(op, a, b):
+                own = 8
+                text = f"({self.mask(a, 8)} {_MASK_COMPARISON[op]} {self.mask(b, 8)})"
+            case Load():
+                own = 8
+                text = f"({self._vector_load(expr)} != 0)"
+            case Lanes(var, count, a):
+                own = 8
+                byte = self.helpers.vector(DType.of("int8"), lanes)
+                text = f"({self._lanes(byte, var, count, a)} != 0)"
+            case Cast(_, a) | Call(_, (a,)):
+                own = _computed(a.dtype.scalar).bits
+                text = f"({self.expr(a, _EQUAL)} != 0)"
+            case _:
+                raise LoweringError(f"{print_expr(expr)} cannot be emitted")
+        if own == bits:
+            return text
+        return f"__builtin_convertvector({text}, {kind})"
+
+
+_MASK_COMPARISON: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">="}
+"""Comparisons of truth values held as 0 and -1."""
+
+
+def _wrap(text: str, mine: int, outer: int) -> str:
+    return f"({text})" if mine < outer else text
+
+
+def is_narrow_float(dtype: DType) -> bool:
+    """Whether elements are floats that are computed in a wider type."""
+    return dtype.is_float and dtype.bits < 32
+
+
+def _computed(dtype: DType) -> DType:
+    """The type in which elements are computed: narrow floats in float32, indices in int64."""
+    if dtype.is_float and dtype.bits < 32:
+        return DType.of("float32")
+    return DType.of("int64") if dtype == INDEX else dtype
+
+
+def strides_of(buffer: Buffer) -> tuple[int, ...]:
+    """The stride of each axis in elements, those with an alignment enlarged to have it."""
+    wanted = {axis: (factor, offset) for axis, factor, offset in buffer.alignment}
+    strides: list[int] = []
+    stride = 1
+    for axis in reversed(range(len(buffer.shape))):
+        factor, offset = wanted.get(axis, (1, 0))
+        stride += (offset - stride) % factor
+        strides.append(stride)
+        stride *= buffer.shape[axis]
+    return tuple(reversed(strides))
+
+
+def elements_of(buffer: Buffer) -> int:
+    """How many elements the buffer takes in memory, at least one."""
+    if not buffer.shape:
+        return 1
+    return max(1, strides_of(buffer)[0] * buffer.shape[0])
