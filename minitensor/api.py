@@ -11,12 +11,12 @@ from minitensor.errors import unexpected
 from minitensor.lang import Scalar
 from minitensor.runtime import (
     Kernel,
+    Signature,
     find_toolchain,
     interpreter_kernel,
     load,
     native_target,
 )
-from minitensor.runtime.arguments import Signature
 from minitensor.schedule import Schedule
 
 

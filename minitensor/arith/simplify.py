@@ -8,14 +8,14 @@ again changes nothing, and it has at most twice as many nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 from minitensor.arith.interval import Ranges
 from minitensor.arith.linear import Linear, constant_form
+from minitensor.arith.match import binds, dividends, matches, replaced
 from minitensor.arith.rules import (
     COMPARISON,
-    CONSTANT_NAMES,
     EXTREMUM,
     FLOAT,
     INTEGER,
@@ -198,7 +198,7 @@ class Simplifier:
                     return None
             case Var(name):
                 bound[name] = constant_form(divisor)
-        for bindings in _dividends(pattern.a, a, divisor, bound):
+        for bindings in dividends(pattern.a, a, divisor, bound):
             if rule.holds(bindings, self.ranges):
                 return self.build(rule.replacement, bindings)
         return None
@@ -270,7 +270,7 @@ class Simplifier:
             if pattern.op != op:
                 continue
             bindings: Bindings = {}
-            if not (_bind(pattern.a, a, bindings) and _bind(pattern.b, b, bindings)):
+            if not (binds(pattern.a, a, bindings) and binds(pattern.b, b, bindings)):
                 continue
             if rule.holds(bindings, self.ranges):
                 return self.build(rule.replacement, bindings)
@@ -353,9 +353,9 @@ class Simplifier:
         """The expression rewritten by the first rule whose pattern it is, or itself."""
         for rule in table:
             bindings: dict[str, Expr] = {}
-            if _matches(rule.pattern, expr, bindings):
+            if matches(rule.pattern, expr, bindings):
                 lazy = isinstance(expr, Select) and expr.lazy
-                return self.expr(_replaced(rule.replacement, bindings, expr, lazy))
+                return self.expr(replaced(rule.replacement, bindings, expr, lazy))
         return expr
 
     def data(self, expr: Expr) -> Expr:
@@ -411,127 +411,3 @@ def _two_sides(form: Linear) -> tuple[Expr, Expr]:
     else:
         right = right.shifted(form.constant)
     return left.expr(), right.expr()
-
-
-def _dividends(pattern: Expr, form: Linear, divisor: int, bound: Bindings) -> Iterator[Bindings]:
-    """The ways to match the dividend of a division pattern."""
-    match pattern:
-        case Var(name):
-            yield {**bound, name: form}
-        case Binary("+", Binary("*", Var(high), Var(factor)), Var(low)):
-            known = bound.get(factor)
-            for g in [known.constant] if known is not None else _factors(form, divisor):
-                split = _split(form, g)
-                if split is not None:
-                    yield {**bound, high: split[0], low: split[1], factor: constant_form(g)}
-        case Binary("//" | "%" as op, Var(x), Var(d)):
-            match list(form.terms.items()):
-                case [(Binary(own, a, Const(value)), 1)] if own == op and not form.constant:
-                    yield {**bound, x: _known_linear(a), d: constant_form(int(value))}
-
-
-def _known_linear(expr: Expr) -> Linear:
-    """The linear form of an expression that is simplified already."""
-    match expr:
-        case Binary("+", a, b):
-            return _known_linear(a).plus(_known_linear(b))
-        case Binary("-", a, b):
-            return _known_linear(a).minus(_known_linear(b))
-        case Binary("*", a, Const(value)):
-            return _known_linear(a).times(int(value))
-        case Unary("-", a):
-            return _known_linear(a).times(-1)
-        case Const(value):
-            return constant_form(int(value))
-        case _:
-            return _atom(expr)
-
-
-def _factors(form: Linear, divisor: int) -> list[int]:
-    """The divisors of `divisor` that some coefficients share with it, largest first."""
-    found = {_gcd(c, divisor) for c in form.terms.values()}
-    found |= {_gcd(a, b) for a in found for b in found}
-    return sorted((g for g in found if 1 < g < abs(divisor)), reverse=True)
-
-
-def _gcd(a: int, b: int) -> int:
-    while b:
-        a, b = b, a % b
-    return abs(a)
-
-
-def _split(form: Linear, g: int) -> tuple[Linear, Linear] | None:
-    """form = q*g + r with r's constant in [0, g); None if q would be 0."""
-    if g == 0:
-        return None
-    high = form.part(lambda _, c: c % g == 0)
-    low = form.part(lambda _, c: c % g != 0)
-    quotient = high.divided(g).shifted(form.constant // g)
-    if quotient.is_constant and quotient.constant == 0:
-        return None
-    return quotient, low.shifted(form.constant % g)
-
-
-def _bind(pattern: Expr, form: Linear, bindings: Bindings) -> bool:
-    """Whether an operand of a min or max pattern matches a linear form; fills `bindings`."""
-    match pattern:
-        case Var(name):
-            if name in CONSTANT_NAMES and not form.is_constant:
-                return False
-            if name in bindings:
-                return bindings[name] == form
-            bindings[name] = form
-            return True
-        case Binary(op, a, b):
-            match list(form.terms.items()):
-                case [(Binary(own, x, y), 1)] if own == op and not form.constant:
-                    return _bind(a, _known_linear(x), bindings) and _bind(
-                        b, _known_linear(y), bindings
-                    )
-    return False
-
-
-def _matches(pattern: Expr, expr: Expr, bindings: dict[str, Expr]) -> bool:
-    """Whether an expression has the shape of a pattern; fills `bindings`."""
-    match pattern:
-        case Var(name):
-            if name in bindings:
-                return bindings[name] == expr
-            bindings[name] = expr
-            return True
-        case Const(value, dtype):
-            return (
-                isinstance(expr, Const)
-                and expr == const(value, expr.dtype)
-                and (dtype.kind == "bool") == (expr.dtype.kind == "bool")
-            )
-        case Unary(op, a):
-            return isinstance(expr, Unary) and expr.op == op and _matches(a, expr.a, bindings)
-        case Binary(op, a, b):
-            return (
-                isinstance(expr, Binary)
-                and expr.op == op
-                and _matches(a, expr.a, bindings)
-                and _matches(b, expr.b, bindings)
-            )
-        case Select(condition, a, b):
-            return (
-                isinstance(expr, Select)
-                and _matches(condition, expr.condition, bindings)
-                and _matches(a, expr.a, bindings)
-                and _matches(b, expr.b, bindings)
-            )
-    return False
-
-
-def _replaced(replacement: Expr, bindings: dict[str, Expr], subject: Expr, lazy: bool) -> Expr:
-    """The right-hand side of a rule; its numbers take the type of the expression it replaces."""
-    match replacement:
-        case Var(name):
-            return bindings[name]
-        case Const(value, dtype):
-            return replacement if dtype.kind == "bool" else const(value, subject.dtype)
-        case Select(condition, a, b):
-            c, x, y = (_replaced(e, bindings, subject, lazy) for e in (condition, a, b))
-            return Select(c, x, y, lazy)
-    raise ValueError(f"cannot build {replacement}")

@@ -30,9 +30,11 @@ from minitensor.ir import (
     Unary,
     Var,
     arithmetic,
-    const,
     print_expr,
     rewrite,
+)
+from minitensor.ir import (
+    const as constant,
 )
 
 _SYMBOLIC: Final = (
@@ -171,6 +173,16 @@ def var(name: str, dtype: str = "index") -> Scalar:
     return Scalar(Var(name, INDEX if dtype == "index" else DType.of(dtype)))
 
 
+def const(value: float, dtype: str) -> Scalar:
+    """A number of a given type: integers wrap, floats are held as Python floats until used."""
+    if not is_number(value):
+        raise unexpected("a number", "value", value)
+    kind = DType.of(dtype)
+    if not kind.is_float and value != int(value):
+        raise unexpected(f"an integer for {kind}", "value", value)
+    return Scalar(constant(value if kind.is_float else int(value), kind))
+
+
 def describe(node: Expr) -> str:
     """An expression as text, with the names that the user gave."""
 
@@ -197,7 +209,7 @@ def operand(value: object, other: DType | None = None) -> Expr:
     if not is_number(value):
         raise unexpected("a number or a symbolic value", "operand", value)
     if isinstance(value, bool) or type(value).__name__ == "bool_":
-        return const(bool(value), BOOL)
+        return constant(bool(value), BOOL)
     if isinstance(value, numbers.Integral):
         number = int(value)
         if other is None or other.kind == "index":
@@ -208,9 +220,9 @@ def operand(value: object, other: DType | None = None) -> Expr:
             dtype = other
         if dtype.is_integer and not dtype.min_value <= number <= dtype.max_value:
             raise ArgumentError(f"the number {number} does not fit {dtype}; convert with .astype")
-        return const(number, dtype)
+        return constant(number, dtype)
     assert isinstance(value, numbers.Real)
-    return const(float(value), other if other is not None and other.is_float else FLOAT32)
+    return constant(float(value), other if other is not None and other.is_float else FLOAT32)
 
 
 def operands(a: object, b: object) -> tuple[Expr, Expr]:
@@ -252,11 +264,11 @@ def converted(node: Expr, dtype: DType) -> Expr:
     if node.dtype == dtype:
         return node
     if isinstance(node, Const) and not node.dtype.is_float:
-        return const(node.value, dtype)
+        return constant(node.value, dtype)
     if isinstance(node, Const) and dtype.is_float and dtype.bits >= node.dtype.bits:
-        return const(node.value, dtype)
+        return constant(node.value, dtype)
     if dtype.kind == "bool":
-        return Binary("!=", node, const(0, node.dtype))
+        return Binary("!=", node, constant(0, node.dtype))
     return Cast(dtype, node)
 
 

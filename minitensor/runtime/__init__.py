@@ -5,6 +5,7 @@ with), `cache` (compiling once), `module` (native functions and memory), `argume
 a call), `timing`, `kernel` (what a user holds), `build` (all of it in a row), `doctor`.
 """
 
+from minitensor.runtime.arguments import Signature
 from minitensor.runtime.build import interpreter_kernel, load, native_target
 from minitensor.runtime.doctor import Finding, diagnose
 from minitensor.runtime.folder import cache_folder
@@ -18,6 +19,7 @@ __all__ = [
     "InterpreterKernel",
     "Kernel",
     "NativeKernel",
+    "Signature",
     "Timing",
     "Toolchain",
     "cache_folder",

@@ -1,5 +1,7 @@
 """Short forms with which the tests of this folder write programs by hand."""
 
+import signal
+
 import numpy as np
 
 from minitensor.ir import (
@@ -137,6 +139,27 @@ def matmul(m, n, depth) -> Program:
         init=store("C", where, 0.0),
     )
     return program(loop("i", m, loop("j", n, loop("k", depth, body))), [a, b, c], name="matmul")
+
+
+def ends_within(seconds: float, action) -> bool:
+    """Whether the action ends in time, be it with an error of its own; it is broken off if not."""
+
+    class TooSlowError(BaseException):
+        """Not caught by what catches Exception."""
+
+    def stop(*_):
+        raise TooSlowError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        action()
+    except TooSlowError:
+        return False
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return True
 
 
 def every_dtype(kinds=("float", "int", "uint", "bool")) -> list[DType]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitensor.errors import ArgumentError, ExecutionError
+from minitensor.errors import ArgumentError, ExecutionError, VerifyError
 from minitensor.ir import (
     FLOAT32,
     INT64,
@@ -24,6 +24,7 @@ from minitensor.ir import (
     interpret,
     less,
     numpy_dtype,
+    verify,
 )
 from tests.unit.ir.build import (
     add_to,
@@ -258,6 +259,38 @@ def test_allocations_are_fresh_each_time():
         run(program(loop("i", 3, stale), [buffer("C", 3)]))
 
 
+def allocated(*extents) -> Program:
+    """For each extent a T of its own, its last element stored and copied to C."""
+    parts = [
+        Alloc(
+            buffer("T", extent),
+            Seq((store("T", extent - 1, float(extent)), store("C", n, load("T", extent - 1)))),
+        )
+        for n, extent in enumerate(extents)
+    ]
+    return program(Seq(tuple(parts)), [buffer("C", len(extents))])
+
+
+def test_allocations_of_one_name_one_after_the_other():
+    np.testing.assert_array_equal(run(allocated(4, 4)), [4, 4])
+
+
+@pytest.mark.parametrize("extents", [(2, 8), (8, 2)])
+def test_allocations_of_one_name_that_differ(extents):
+    """Refusing them would be an answer too."""
+    p = allocated(*extents)
+    try:
+        verify(p)
+    except VerifyError as error:
+        assert "V1" in error.message
+        return
+    np.testing.assert_array_equal(run(p), extents)
+    outside = Alloc(buffer("T", 2), store("T", 5, 1.0))
+    p = program(Seq((outside, *p.body.stmts)), p.params)
+    with pytest.raises(ExecutionError, match=r"T\[5\] is outside T"):
+        run(p)
+
+
 def test_a_temporary_keeps_its_values_between_nests():
     nests = Seq((copy_nest("T", "A", 4, var="i"), copy_nest("C", "T", 4, var="j")))
     p = program(nests, [buffer("A", 4), buffer("C", 4)], [buffer("T", 4)])
@@ -289,6 +322,18 @@ def test_zero_dimensional_inputs_and_outputs(dtype):
     assert np.shape(c) == ()
     assert c.dtype == host
     assert c == one
+
+
+def test_the_outputs_may_be_named():
+    """After code generation a parameter that is stored to need not be one."""
+    body = Seq((store("D", (), load("B")), store("A", (), load("C"))))
+    p = program(body, [buffer(n) for n in "ABCD"])
+    (a, d), _ = interpret(p, [F(1), F(2)], outputs=["D", "A"])
+    assert (a, d) == (2, 1)
+    (d,), _ = interpret(p, [F(0), F(1), F(2)], outputs=["D"])
+    assert d == 1
+    with pytest.raises(ExecutionError, match="the output B was never written"):
+        interpret(program(Seq(()), p.params), [F(1), F(2), F(3)], outputs=["B"])
 
 
 def test_arguments_are_not_changed_and_outputs_are_new():
@@ -342,7 +387,7 @@ def test_arrays_that_do_not_fit(arrays, message):
 
 def test_a_list_of_lists_that_is_no_array_is_refused():
     p = program(copy_nest("C", "A", 2), [buffer("A", 2), buffer("C", 2)])
-    with pytest.raises(ArgumentError, match="expected A"):
+    with pytest.raises(ArgumentError, match="A"):
         interpret(p, [[[1.0], [1.0, 2.0]]])  # type: ignore[list-item]
 
 

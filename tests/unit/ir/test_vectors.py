@@ -10,6 +10,7 @@ from minitensor.ir import (
     INDEX,
     Binary,
     Broadcast,
+    Buffer,
     Call,
     Cast,
     Const,
@@ -17,7 +18,10 @@ from minitensor.ir import (
     Lanes,
     Load,
     Ramp,
+    Scope,
     Select,
+    Seq,
+    Store,
     Unary,
     Var,
     evaluate,
@@ -326,6 +330,33 @@ def test_two_vector_indices_go_together():
     d = np.arange(16, dtype=np.float32).reshape(4, 4)
     p = program(store("C", RAMP, diagonal), [buffer("D", 4, 4), buffer("C", 4)])
     np.testing.assert_array_equal(run(p, d), np.fliplr(d).diagonal())
+
+
+def test_a_buffer_of_vectors():
+    held = Buffer("V", (2,), FLOAT32.with_lanes(4), Scope.REGISTER)
+    fill = loop("i", 2, Store("V", (i,), vector_load("A", Ramp(i * 4, 1, 4))))
+    one = Load("V", (Const(1),), held.dtype)
+    other = Load("V", (Const(0),), held.dtype)
+    body = Seq((fill, Store("V", (Const(0),), Binary("+", one, other)), store("C", RAMP, other)))
+    p = program(body, [buffer("A", 8), buffer("C", 4)], [held])
+    a = np.arange(8, dtype=np.float32)
+    outputs, counts = run_counted(p, a)
+    np.testing.assert_array_equal(outputs[0], a[:4] + a[4:])
+    assert (counts.loads["V"], counts.stores["V"]) == (3, 3)  # a vector counts as one element
+
+
+def test_a_vector_that_is_loaded_stays_as_it_was():
+    held = Buffer("V", (1,), FLOAT32.with_lanes(2))
+    here = Load("V", (Const(0),), held.dtype)
+    pair = Ramp(Const(0), 1, 2)
+    body = Seq(
+        (
+            Store("V", (Const(0),), Broadcast(number(1.0), 2)),
+            store("C", pair, here),
+            Store("V", (Const(0),), Broadcast(number(2.0), 2)),
+        )
+    )
+    np.testing.assert_array_equal(run(program(body, [buffer("C", 2)], [held])), [1, 1])
 
 
 def test_uninitialised_lanes_are_found():

@@ -13,6 +13,7 @@ from minitensor.ir import (
     Barrier,
     Binary,
     Broadcast,
+    Buffer,
     Call,
     Cast,
     Const,
@@ -88,14 +89,19 @@ def refused(body, message, *extra, temporaries=()):
 @pytest.mark.parametrize(
     "body",
     [
-        Seq((in_loop(store("C", i, 1.0)), in_loop(store("C", i, 1.0)))),
+        Seq((copy_nest("C", "A", 4), in_loop(store("C", i, 1.0)))),
+        in_loop(copy_nest("C", "A", 4)),
         in_loop(in_loop(store("C", i, 1.0))),
         in_loop(block("C", [spatial("v", 4, i)], in_loop(store("C", i, 1.0)))),
     ],
-    ids=["beside", "inside", "in a block"],
+    ids=["beside", "inside", "inside without blocks", "in a block"],
 )
 def test_v1_loops(body):
     refused(body, "V1: two loops are called i")
+
+
+def test_without_blocks_loops_beside_each_other_may_share_a_name():
+    checked(Seq((in_loop(store("C", i, 1.0)), in_loop(store("C", i, 2.0)))))
 
 
 def test_v1_blocks():
@@ -109,13 +115,6 @@ def test_v1_buffers():
     refused(Alloc(buffer("A", 1), Seq(())), "V1: two buffers are called A")
     nested = Alloc(buffer("T", 1), Alloc(buffer("T", 1), Seq(())))
     refused(nested, "V1: two buffers are called T")
-
-
-def test_v1_buffers_allocated_one_after_the_other():
-    """The interpreter and the emitter know buffers by name alone."""
-    small = Alloc(buffer("T", 2), store("T", 0, 1.0))
-    large = Alloc(buffer("T", 8), store("T", 5, 1.0))
-    refused(Seq((small, large)), "V1: two buffers are called T")
 
 
 def test_v1_iters():
@@ -510,6 +509,16 @@ def test_well_formed_vectors_pass():
     test = Binary("<", ramp, Broadcast(Const(2), 4))
     checked(store("C", ramp, Select(test, Broadcast(number(1.0), 4), Broadcast(number(0.0), 4))))
     checked(in_loop(store("D", (i, ramp), Broadcast(f, 4))))
+
+
+def test_vector_buffers_hold_whole_vectors():
+    held = Buffer("V", (4,), FLOAT32.with_lanes(4), Scope.REGISTER)
+    stores = in_loop(Store("V", (i,), four))
+    loads = store("C", Ramp(Const(0), 1, 4), Load("V", (Const(1),), FLOAT32.with_lanes(4)))
+    checked(Seq((stores, loads)), temporaries=[held])
+    refused(in_loop(Store("V", (i,), Broadcast(f, 2))), "V4", temporaries=[held])
+    two = Load("V", (Const(1),), FLOAT32.with_lanes(2))
+    refused(store("C", Ramp(Const(0), 1, 2), two), "V4", temporaries=[held])
 
 
 def test_the_error_marks_the_block_and_draws_lazily():

@@ -331,6 +331,16 @@ def test_an_identity_may_depend_on_the_type():
     assert reduced(largest, [], dtype="int8") == -128
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint64"])
+def test_an_identity_may_be_the_end_of_an_integer_type(dtype):
+    info = np.iinfo(dtype)
+    values = [info.max - 1, info.max - 2]
+    assert reduced(mt.comm_reducer(mt.minimum, info.max), values, dtype=dtype) == info.max - 2
+    assert reduced(mt.comm_reducer(mt.maximum, int(info.min)), values, dtype=dtype) == info.max - 1
+    assert reduced(mt.comm_reducer(mt.maximum, float(info.min)), [], dtype=dtype) == info.min
+    assert reduced(mt.comm_reducer(mt.minimum, int(info.max)), [], dtype=dtype) == info.max
+
+
 def test_a_reducer_of_pairs_gives_two_tensors():
     a, b = small(3, 4), small(3, 4, seed=1)
     A, B = mt.placeholder((3, 4), name="A"), mt.placeholder((3, 4), name="B")

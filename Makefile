@@ -1,0 +1,45 @@
+# Each target does its own set-up: a virtual environment in .venv with what it needs.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test quick lint types bench clean
+
+demo: .venv/run
+	$(BIN)/python -m minitensor demo
+
+test: .venv/test
+	$(BIN)/python -m pytest
+
+quick: .venv/test
+	$(BIN)/python -m pytest -m "not slow" tests/unit tests/run
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/dev
+	$(BIN)/mypy
+
+bench: .venv/run
+	$(BIN)/python -m benchmarks.all
+
+clean:
+	rm -rf .venv build dist *.egg-info
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "minitensor needs Python 3.10 or newer; set PYTHON=... to one"; exit 1; }
+	@$(PYTHON) -m venv .venv || \
+	  { echo "cannot make a virtual environment; on Debian: apt install python3-venv"; exit 1; }
+
+.venv/run: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+.venv/test: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+.venv/dev: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,dev]'
+	@touch $@

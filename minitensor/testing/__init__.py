@@ -1,0 +1,28 @@
+"""Property testing of programs and schedules, for your own transformations and for ours.
+
+    from hypothesis import given
+    from minitensor.testing import assert_equivalent, programs, schedules
+
+    @given(data())
+    def test_my_primitive(data):
+        program = data.draw(programs())
+        schedule = data.draw(schedules(program))
+        ...                                             # transform schedule.program
+        assert_equivalent(program, transformed)
+
+Needs Hypothesis, which `pip install minitensor[test]` brings. Every number that is generated is a
+small integer, whatever its type, so that reordered sums are exact and equality needs no tolerance.
+"""
+
+from minitensor.testing.oracle import arrays_for, assert_equivalent
+from minitensor.testing.programs import index_expressions, programs
+from minitensor.testing.steps import PRIMITIVES, schedules
+
+__all__ = [
+    "PRIMITIVES",
+    "arrays_for",
+    "assert_equivalent",
+    "index_expressions",
+    "programs",
+    "schedules",
+]

@@ -1,0 +1,55 @@
+"""The master property: a refusal that names a declared rule, or a verified program that is equal.
+
+For every primitive, any generated program and any arguments.
+"""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from minitensor.schedule import REGISTRY, Trace
+from minitensor.testing import PRIMITIVES, arrays_for, assert_equivalent, programs, schedules
+
+RELAXED = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@given(st.data())
+@settings(RELAXED, max_examples=250)
+def test_accepted_schedules_preserve_every_output_in_the_interpreter(data):
+    program = data.draw(programs())
+    schedule = data.draw(schedules(program))
+    assert_equivalent(program, schedule, ["interpreter"], data.draw(arrays_for(program)))
+
+
+@given(st.data())
+@settings(RELAXED, max_examples=60)
+def test_every_pass_of_code_generation_preserves_them(data):
+    program = data.draw(programs())
+    schedule = data.draw(schedules(program))
+    assert_equivalent(program, schedule, ["passes"], data.draw(arrays_for(program)))
+
+
+@given(st.data())
+@settings(RELAXED, max_examples=60)
+def test_native_code_preserves_them_on_one_thread_and_on_two(data):
+    program = data.draw(programs())
+    schedule = data.draw(schedules(program))
+    bound = any(step.primitive == "bind" for step in schedule.trace.steps)
+    targets = ["interpreter"] if bound else ["c"]
+    assert_equivalent(program, schedule, targets, data.draw(arrays_for(program)))
+
+
+@given(st.data())
+@settings(RELAXED, max_examples=100)
+def test_traces_round_trip_through_json(data):
+    program = data.draw(programs())
+    schedule = data.draw(schedules(program))
+    again = Trace.from_json(schedule.trace.to_json())
+    assert again == schedule.trace
+    assert again.apply(program).program == schedule.program
+
+
+def test_every_primitive_is_drawn():
+    assert set(PRIMITIVES) == set(REGISTRY)

@@ -1,0 +1,188 @@
+"""The house rules that a machine can hold: layers, doors, imports, forbidden things, size."""
+
+import ast
+import pathlib
+
+import pytest
+
+import minitensor
+
+ROOT = pathlib.Path(minitensor.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+LAYERS = {
+    "errors": set(),
+    "version": set(),
+    "ir": {"errors"},
+    "arith": {"ir", "errors"},
+    "lang": {"arith", "ir", "errors"},
+    "schedule": {"arith", "ir", "errors"},
+    "codegen": {"arith", "ir", "errors"},
+    "runtime": {"codegen", "ir", "errors", "version"},
+    "api": {"runtime", "codegen", "schedule", "lang", "arith", "ir", "errors"},
+}
+LAYERS["search"] = {*LAYERS, "api"}
+LAYERS["testing"] = {*LAYERS}
+LAYERS["cli"] = LAYERS["__main__"] = LAYERS["__init__"] = {*LAYERS, "cli"}
+"""What each package may import: those to its left in the path of a tensor program."""
+
+FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
+THIRD_PARTY = {"numpy", "cffi", "_cffi_backend"}
+OPTIONAL = {"hypothesis": "testing", "rich": "cli", "matplotlib": "cli"}
+
+
+def room(path: pathlib.Path) -> str:
+    """The package a file belongs to."""
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports(path: pathlib.Path):
+    """(module, names, inside a function, only for type checking) for each import of a file."""
+    tree = ast.parse(path.read_text())
+    functions = [
+        n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    inside = {id(n) for f in functions for n in ast.walk(f)}
+    typing_only = {
+        id(n)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for n in ast.walk(block)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: relative import"
+            yield (
+                node.module,
+                [a.name for a in node.names],
+                id(node) in inside,
+                id(node) in typing_only,
+            )
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, [], id(node) in inside, id(node) in typing_only
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+class TestFile:
+    def test_imports_point_left_and_through_doors(self, path):
+        own = room(path)
+        for module, names, _, _ in imports(path):
+            parts = module.split(".")
+            if parts[0] != "minitensor":
+                continue
+            if len(parts) == 1:
+                targets = [n for n in names if n in LAYERS]
+            else:
+                targets = [parts[1]]
+            for target in targets:
+                if target == own:
+                    continue
+                assert target in LAYERS[own], f"{own} may not import {target}"
+                assert len(parts) <= 2, f"{module} is imported past the door of {target}"
+
+    def test_no_import_inside_a_function(self, path):
+        for module, _, inside, _ in imports(path):
+            if inside:
+                assert module.split(".")[0] in OPTIONAL, f"{module} is imported in a function"
+
+    def test_only_the_required_dependencies(self, path):
+        for module, _, _, _ in imports(path):
+            top = module.split(".")[0]
+            if top in THIRD_PARTY:
+                continue
+            if top in OPTIONAL:
+                assert room(path) == OPTIONAL[top]
+            else:
+                assert top in ("minitensor", "__future__") or top in STANDARD, top
+
+    def test_nothing_that_runs_text_or_unpickles(self, path):
+        tree = ast.parse(path.read_text())
+        for module, _, _, _ in imports(path):
+            assert module.split(".")[0] not in FORBIDDEN_MODULES
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                if isinstance(node.func, ast.Name):
+                    assert node.func.id not in FORBIDDEN_CALLS, f"line {node.lineno}"
+                for keyword in node.keywords:
+                    named = keyword.arg in ("shell", "allow_pickle")
+                    assert not (named and ast.unparse(keyword.value) == "True")
+
+    def test_no_bare_assert_guards_a_users_input(self, path):
+        """`assert` narrows types only: it has no message, so it is never an answer to a user."""
+        if room(path) == "testing":
+            return
+        for node in ast.walk(ast.parse(path.read_text())):
+            assert not (isinstance(node, ast.Assert) and node.msg is not None), node.lineno
+
+    def test_a_file_is_read_in_one_sitting(self, path):
+        assert len(path.read_text().splitlines()) <= 450
+
+
+STANDARD = set(__import__("sys").stdlib_module_names)
+
+
+def test_every_package_has_a_door_that_lists_its_names():
+    for package in sorted(p for p in ROOT.iterdir() if (p / "__init__.py").exists()):
+        tree = ast.parse((package / "__init__.py").read_text())
+        assert ast.get_docstring(tree), f"{package.name} says what it is"
+        assigned = [t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets]
+        assert "__all__" in assigned or package.name == "cli", package.name
+
+
+def test_public_names_are_those_of_the_contract():
+    for name in CONTRACT:
+        assert hasattr(minitensor, name), name
+
+
+CONTRACT = [
+    "placeholder",
+    "compute",
+    "reduce_axis",
+    "lower",
+    "Schedule",
+    "Trace",
+    "build",
+    "interpret",
+    "verify",
+    "simplify",
+    "Target",
+    "sum",
+    "prod",
+    "max",
+    "min",
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "comm_reducer",
+    "select",
+    "if_then_else",
+    "logical_and",
+    "logical_or",
+    "logical_not",
+    "minimum",
+    "maximum",
+    "exp",
+    "log",
+    "sqrt",
+    "rsqrt",
+    "tanh",
+    "sigmoid",
+    "erf",
+    "abs",
+    "floor",
+    "ceil",
+    "round",
+    "power",
+    "workloads",
+    "MinitensorError",
+    "ArgumentError",
+    "ScheduleError",
+    "LoweringError",
+    "VerifyError",
+    "CompileError",
+    "MeasureError",
+    "TuningError",
+]
