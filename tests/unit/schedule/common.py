@@ -1,0 +1,147 @@
+"""What every test of the schedule package does: `check` what was accepted, `refused` what was not.
+
+    s = mt.Schedule(chain())
+    s.split("i", [None, 8])
+    check(s)                                            # same outputs, and a trace that replays
+
+    refused(s, "R1", "is parallel", lambda: s.split("i_0", [2]))
+"""
+
+import importlib.util
+import re
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor.ir import numpy_dtype, verify
+from minitensor.schedule import REGISTRY
+
+COVERED = set()
+"""The (primitive, rule) pairs that some test of this session has seen refused."""
+
+
+def original(s):
+    """The program that a schedule started from."""
+    return s._history[0]
+
+
+def inputs(program, seed=0):
+    """Small integers for the inputs: sums and products of them are exact in any order."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for buffer in program.inputs:
+        low = 0 if buffer.dtype.kind in ("uint", "bool") else -4
+        high = 1 if buffer.dtype.kind == "bool" else 4
+        values = rng.integers(low, high + 1, buffer.shape)
+        arrays.append(np.asarray(values, numpy_dtype(buffer.dtype)))
+    return arrays
+
+
+def same_results(before, after, arrays=None):
+    """Both programs give the same outputs, to the last bit, and neither breaks a rule of memory."""
+    arrays = inputs(before) if arrays is None else arrays
+    wanted = mt.interpret(before, *arrays)
+    given = mt.interpret(after, *arrays)
+    if not isinstance(wanted, tuple):
+        wanted, given = (wanted,), (given,)
+    assert len(wanted) == len(given)
+    for a, b in zip(wanted, given):
+        np.testing.assert_array_equal(b, a, strict=True)
+
+
+def imported(text):
+    """A module from its text: a file is written and imported, nothing is evaluated here."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "steps.py"
+        path.write_text(text, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location("minitensor_test_steps", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+
+def run_as_python(s):
+    """A fresh schedule of the original program, after the script that `as_python` prints."""
+    lines = s.trace.as_python().splitlines() or ["pass"]
+    body = "".join(f"    {line}\n" for line in lines)
+    twin = mt.Schedule(original(s))
+    imported(f"def steps(s):\n{body}").steps(twin)
+    return twin
+
+
+def assert_equal_programs(a, b):
+    """Equal to the last name."""
+    assert str(a) == str(b)
+    assert a == b
+
+
+def check(s, arrays=None):
+    """The schedule computes what its program did, and its trace makes it again, both ways."""
+    verify(s.program)
+    same_results(original(s), s.program, arrays)
+    text = s.trace.to_json()
+    replayed = mt.Trace.from_json(text).apply(original(s))
+    assert_equal_programs(replayed.program, s.program)
+    assert replayed.trace == s.trace
+    assert replayed.trace.to_json() == text
+    twin = run_as_python(s)
+    assert_equal_programs(twin.program, s.program)
+    assert twin.trace.to_json() == text
+
+
+def primitive_of(message):
+    """The name of the primitive in the first line of an error."""
+    found = re.match(r"(\w+)\(", message)
+    assert found is not None, message
+    return found[1]
+
+
+def refused(s, rule, match, call, *, choices=None, marks=()):
+    """The call is refused by the rule, with a picture, and nothing has changed.
+
+    match    a regular expression found in the message (one line)
+    choices  the legal answers that the error lists; None to leave them unchecked
+    marks    what the picture must hold: labels and carets
+
+    Returns the error.
+    """
+    program, steps = s.program, s.trace
+    with pytest.raises(mt.ScheduleError) as caught:
+        call()
+    error = caught.value
+    name = primitive_of(error.message)
+    assert error.rule == rule, error.message
+    assert rule in REGISTRY[name].rules
+    COVERED.add((name, rule))
+    assert f"breaks {rule}: " in error.message
+    assert "\n" not in error.message
+    assert re.search(match, error.message), error.message
+    assert isinstance(error, mt.ArgumentError) == (rule in ("A1", "A2"))
+    text = str(error)
+    assert text.splitlines()[0] == error.message
+    assert error.step == len(steps) + 1
+    assert text.endswith(f"(step {error.step} of this schedule)")
+    if error.picture is not None:
+        assert f"    def {program.name}(" in text
+    for mark in marks:
+        assert mark in text, text
+    if choices is not None:
+        assert error.choices == tuple(choices)
+    if error.choices:
+        assert "    legal: " + ", ".join(f'"{c}"' for c in error.choices) in text
+    assert s.program is program
+    assert s.trace == steps
+    still_usable(s)
+    return error
+
+
+def still_usable(s):
+    """Something legal can be applied to a copy, and to the schedule itself."""
+    twin = s.copy()
+    for block in twin.get_blocks()[:1]:
+        twin.add_unit_loop(block)
+        verify(twin.program)
+    assert len(twin.trace) == len(s.trace) + len(twin.get_blocks()[:1])
