@@ -164,8 +164,8 @@ class Expressions:
     def _rounded(self, dtype: DType, text: str, mine: int, outer: int) -> str:
         """The result of an operation brought back to its type, where C computed in a wider one."""
         if is_narrow_float(dtype):
-            self.helpers.need(f"round_{dtype}")
-            return f"round_{dtype}({text})"
+            self.helpers.need(f"rounded_{dtype}")
+            return f"rounded_{dtype}({text})"
         if dtype.is_integer and dtype.bits < 32:
             return _wrap(f"({element_type(dtype)})({text})", _UNARY, outer)
         return _wrap(text, mine, outer)
@@ -190,8 +190,8 @@ class Expressions:
         if target == BOOL:
             return _wrap(f"{self.expr(expr.a, _EQUAL)} != 0", _EQUAL, outer)
         if is_narrow_float(target):
-            self.helpers.need(f"round_{target}")
-            return f"round_{target}({self.expr(expr.a)})"
+            self.helpers.need(f"rounded_{target}")
+            return f"rounded_{target}({self.expr(expr.a)})"
         if compute_type(source) == compute_type(target):
             return self.expr(expr.a, outer)
         return _wrap(f"({compute_type(target)}){self.expr(expr.a, _UNARY)}", _UNARY, outer)
@@ -276,7 +276,7 @@ class Expressions:
 
     def _rounded_vector(self, dtype: DType, text: str, mine: int, outer: int) -> str:
         if is_narrow_float(dtype):
-            name = f"round_{vector_name(dtype.scalar, dtype.lanes)}"
+            name = f"rounded_{vector_name(dtype.scalar, dtype.lanes)}"
             self.helpers.need(name)
             return f"{name}({text})"
         return _wrap(text, mine, outer)

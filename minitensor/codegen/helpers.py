@@ -291,13 +291,13 @@ def _round_bfloat16(helpers: Helpers) -> str:
     helpers.need("from_bfloat16")
     helpers.need("to_bfloat16")
     return (
-        "static inline float round_bfloat16(float x) {\n"
+        "static inline float rounded_bfloat16(float x) {\n"
         "    return from_bfloat16(to_bfloat16(x));\n}"
     )
 
 
 def _round_float16(helpers: Helpers) -> str:
-    return "static inline float round_float16(float x) {\n    return (float)(_Float16)x;\n}"
+    return "static inline float rounded_float16(float x) {\n    return (float)(_Float16)x;\n}"
 
 
 def _widen(helpers: Helpers, element: str, lanes: str) -> str:
@@ -331,7 +331,7 @@ def _round_vector(helpers: Helpers, element: str, lanes: str) -> str:
     helpers.need(f"narrow_{kind}")
     helpers.need(f"widen_{kind}")
     return (
-        f"static inline {wide} round_{kind}({wide} x) {{\n"
+        f"static inline {wide} rounded_{kind}({wide} x) {{\n"
         f"    return widen_{kind}(narrow_{kind}(x));\n}}"
     )
 
@@ -357,7 +357,7 @@ _DEFINITIONS: Final[tuple[tuple[str, Callable[..., str]], ...]] = (
     (rf"select_{_V}", _select),
     (rf"widen_{_V}", _widen),
     (rf"narrow_{_V}", _narrow),
-    (rf"round_{_V}", _round_vector),
+    (rf"rounded_{_V}", _round_vector),
     (rf"(min|max)_{_V}", _vector_extremum),
     (rf"(floordiv|floormod)_{_V}", _vector_division),
     (rf"({'|'.join([*_LIBRARY, 'rsqrt', 'sigmoid'])})_{_V}", _vector_function),
@@ -367,8 +367,8 @@ _DEFINITIONS: Final[tuple[tuple[str, Callable[..., str]], ...]] = (
     (r"check_index", _check_index),
     (r"from_bfloat16", _from_bfloat16),
     (r"to_bfloat16", _to_bfloat16),
-    (r"round_bfloat16", _round_bfloat16),
-    (r"round_float16", _round_float16),
+    (r"rounded_bfloat16", _round_bfloat16),
+    (r"rounded_float16", _round_float16),
     (r"math", _math),
     (r"thread_number", _thread_number),
 )
