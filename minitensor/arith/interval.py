@@ -146,5 +146,10 @@ def binary_interval(op: str, a: Interval, b: Interval) -> Interval:
             return a.floor_mod(int(b.lo))
         case "%" if b.lo > 0:
             return Interval(0, b.hi - 1)
+        case "//":
+            most = max(abs(a.lo), abs(a.hi))
+            return Interval(0 if min(a.lo, b.lo) >= 0 else -most, most)
+        case "%":
+            return Interval(min(0, b.lo), max(0, b.hi))
         case _:
             return EVERYTHING

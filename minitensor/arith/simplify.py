@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 from minitensor.arith.interval import Ranges
-from minitensor.arith.linear import Linear, constant_form
+from minitensor.arith.linear import Linear, constant_form, linear_of
 from minitensor.arith.match import binds, dividends, matches, replaced
 from minitensor.arith.rules import (
     COMPARISON,
@@ -239,7 +239,7 @@ class Simplifier:
             base = int(atom.b.value)
             if base <= 0:
                 continue
-            number = self.linear(atom.a)
+            number = linear_of(atom.a)
             high = self.quotient(number, constant_form(base))
             for other, coefficient in form.terms.items():
                 if coefficient != base * factor or other is atom:
@@ -252,7 +252,7 @@ class Simplifier:
                     and other.op == "%"
                     and isinstance(other.b, Const)
                     and int(other.b.value) > 0
-                    and self.linear(other.a) == high
+                    and linear_of(other.a) == high
                 ):
                     whole = self.remainder(number, constant_form(base * int(other.b.value)))
                 if whole is not None:

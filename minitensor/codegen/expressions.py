@@ -189,6 +189,8 @@ class Expressions:
         source, target = expr.a.dtype, expr.dtype
         if target == BOOL:
             return _wrap(f"{self.expr(expr.a, _EQUAL)} != 0", _EQUAL, outer)
+        if target == "float16" and source == "float64":  # in one step, not through float
+            return _wrap(f"(float)(_Float16){self.expr(expr.a, _UNARY)}", _UNARY, outer)
         if is_narrow_float(target):
             self.helpers.need(f"rounded_{target}")
             return f"rounded_{target}({self.expr(expr.a)})"
@@ -320,6 +322,10 @@ class Expressions:
             return text
         source = self.helpers.vector(_computed(a.dtype.scalar), lanes)
         text = self.expr(a)
+        if target == "float16" and a.dtype.scalar == "float64":  # in one step, not through float
+            half = self.helpers.vector(target, lanes)
+            self.helpers.need(f"widen_{half}")
+            return f"widen_{half}(__builtin_convertvector({text}, {half}))"
         if source != kind:
             text = f"__builtin_convertvector({text}, {kind})"
         if is_narrow_float(target) and target != a.dtype.scalar:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from minitensor.errors import LoweringError
-from minitensor.ir import INDEX, DType, const
+from minitensor.ir import INDEX, DType, const, constant_value
 
 _ELEMENT: Final = {
     "float64": "double",
@@ -120,7 +120,8 @@ def _float_literal(value: float, dtype: DType) -> str:
         return f'__builtin_nan{suffix}("")'
     if math.isinf(value):
         return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
-    return f"{value!r}{suffix}"
+    held = constant_value(value, dtype)
+    return f"{float(held)!r}" if dtype.bits == 64 else f"{held!s}f"
 
 
 def _vector_type(helpers: Helpers, element: str, lanes: str) -> str:

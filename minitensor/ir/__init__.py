@@ -62,6 +62,7 @@ from minitensor.ir.home import accessed_buffers, homes
 from minitensor.ir.interp import interpret
 from minitensor.ir.memory import Counts
 from minitensor.ir.names import fresh_name
+from minitensor.ir.numbers import constant as constant_value
 from minitensor.ir.numbers import from_bfloat16, numpy_dtype, to_bfloat16
 from minitensor.ir.printer import (
     Marks,
@@ -173,6 +174,7 @@ __all__ = [
     "conjunction",
     "conjuncts",
     "const",
+    "constant_value",
     "equal",
     "evaluate",
     "floor_div",

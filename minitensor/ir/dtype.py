@@ -30,9 +30,10 @@ class DType(str):
     @staticmethod
     def of(name: object) -> DType:
         """The scalar type called `name`, which a user may type (so: not a vector, not `index`)."""
-        if isinstance(name, DType):
+        if isinstance(name, DType) and name.kind != "index" and name.lanes == 1:
             return name
-        found = USER_DTYPES.get(name) if isinstance(name, str) else None
+        spelled = getattr(name, "name", getattr(name, "__name__", name))  # numpy's dtypes and types
+        found = USER_DTYPES.get(spelled) if isinstance(spelled, str) else None
         if found is None:
             raise unexpected("one of " + ", ".join(USER_DTYPES), "dtype", name)
         return found

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from minitensor.errors import ExecutionError, VerifyError
-from minitensor.ir.dtype import BFLOAT16, DType
+from minitensor.ir.dtype import BFLOAT16, INDEX, DType
 from minitensor.ir.expr import (
     Binary,
     Broadcast,
@@ -24,7 +24,16 @@ from minitensor.ir.expr import (
     Unary,
     Var,
 )
-from minitensor.ir.numbers import FUNCTION, UNARY, Value, binary, cast, constant, round_to
+from minitensor.ir.numbers import (
+    FUNCTION,
+    UNARY,
+    Value,
+    binary,
+    cast,
+    compute_dtype,
+    constant,
+    round_to,
+)
 from minitensor.ir.printer import print_expr
 
 
@@ -69,7 +78,7 @@ class Evaluator(Generic[F]):
 
                 def checked(frame: F) -> Value:
                     value = where(frame)
-                    if not 0 <= value < limit(frame):
+                    if not np.all((value >= 0) & (value < limit(frame))):
                         raise ExecutionError(
                             f"{text} = {value} is outside [0, {limit(frame)})", "out of bounds"
                         )
@@ -80,6 +89,8 @@ class Evaluator(Generic[F]):
                 return self._operation(FUNCTION[function], dtype, *[self.expr(a) for a in args])
             case Ramp(base, stride, lanes):
                 start, steps = self.expr(base), np.arange(lanes) * stride
+                if base.dtype != INDEX:
+                    steps = steps.astype(compute_dtype(base.dtype))
                 return lambda frame: start(frame) + steps
             case Broadcast(a, lanes):
                 one = self.expr(a)
@@ -89,10 +100,12 @@ class Evaluator(Generic[F]):
 
                 def run_lanes(frame: F) -> Value:
                     values = frame.values
+                    outer = values.get(var)
                     results = []
                     for lane in range(lanes):
                         values[var] = lane
                         results.append(each(frame))
+                    values[var] = outer
                     return np.array(results)
 
                 return run_lanes

@@ -53,10 +53,9 @@ def _home_paths(program: Program) -> dict[str, tuple[For, ...]]:
 def accessed_buffers(block: Block) -> tuple[set[str], set[str]]:
     """The buffers a block reads (a reduction also reads what it writes) and those it writes."""
     written = stored_buffers(block.body)
-    read = {load.buffer for load in loads(block.body)}
+    read = {load.buffer for load in loads(block)}
     if block.init is not None:
         written |= stored_buffers(block.init)
-        read |= {load.buffer for load in loads(block.init)}
     return read, written
 
 

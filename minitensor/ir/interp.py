@@ -44,7 +44,7 @@ from minitensor.ir.stmt import (
 from minitensor.ir.visit import apply_reducer, walk
 
 _Run: TypeAlias = Callable[[Frame], None]
-_Steps: TypeAlias = Callable[[Frame], Iterator[None]]
+_Steps: TypeAlias = Callable[[Frame], Iterator[object]]
 
 
 def interpret(
@@ -61,9 +61,10 @@ def interpret(
     names = {b.name for b in program.outputs} if outputs is None else set(outputs)
     inputs = [b for b in program.params if b.name not in names]
     if len(arrays) != len(inputs):
-        wanted = ", ".join(b.name for b in inputs)
+        wanted = ", ".join(print_name(b.name) for b in inputs)
         raise ArgumentError(
-            f"{program.name} takes {len(inputs)} inputs ({wanted}), but got {len(arrays)}"
+            f"{print_name(program.name)} takes {len(inputs)} inputs ({wanted}), "
+            f"but got {len(arrays)}"
         )
     storage = {b.name: _loaded(b, array) for b, array in zip(inputs, arrays)}
     results = [b for b in program.params if b.name in names]
@@ -76,10 +77,13 @@ def interpret(
 
 
 def _loaded(buffer: Buffer, array: np.ndarray) -> Storage:
-    given = np.asarray(array)
+    try:
+        given = np.asarray(array)
+    except ValueError as error:
+        raise ArgumentError(f"{print_name(buffer.name)} is not an array: {error}") from None
     if given.shape != buffer.shape or given.dtype != numpy_dtype(buffer.dtype):
         raise ArgumentError(
-            f"expected {buffer.name} of shape {buffer.shape} and dtype {buffer.dtype}, "
+            f"expected {print_name(buffer.name)} of shape {buffer.shape} and dtype {buffer.dtype}, "
             f"but got shape {given.shape} and dtype {given.dtype}"
         )
     data = from_bfloat16(given) if buffer.dtype == BFLOAT16 else given.copy()
@@ -91,7 +95,7 @@ def _result(buffer: Buffer, storage: Storage) -> np.ndarray:
     if len(missing):
         index = ", ".join(map(str, missing[0]))
         raise ExecutionError(
-            f"the output {buffer.name} was never written at [{index}]", "uninitialised"
+            f"the output {print_name(buffer.name)} was never written at [{index}]", "uninitialised"
         )
     return to_bfloat16(storage.data) if buffer.dtype == BFLOAT16 else storage.data
 
@@ -109,6 +113,8 @@ class _Machine:
         self.expr = self.memory.evaluator.expr
         self.fail = self.memory.fail
         self.homes = homes(program)
+        self.serial: tuple[str, ...] = ()
+        """The serial loops around the statement that is being compiled, between barriers."""
 
     def run(self, storage: dict[str, Storage]) -> None:
         for buffer in self.program.temporaries:
@@ -264,22 +270,23 @@ class _Machine:
         if not _has_barrier(stmt):
             run = self.statement(stmt)
 
-            def run_at_once(frame: Frame) -> Iterator[None]:
+            def run_at_once(frame: Frame) -> Iterator[object]:
                 run(frame)
                 yield from ()
 
             return run_at_once
         match stmt:
             case Barrier():
+                serial = self.serial
 
-                def pause(frame: Frame) -> Iterator[None]:
-                    yield
+                def pause(frame: Frame) -> Iterator[object]:
+                    yield (id(stmt), tuple(frame.values.get(n) for n in serial))
 
                 return pause
             case Seq(stmts):
                 parts = [self.steps(s) for s in stmts]
 
-                def run_parts(frame: Frame) -> Iterator[None]:
+                def run_parts(frame: Frame) -> Iterator[object]:
                     for part in parts:
                         yield from part(frame)
 
@@ -289,29 +296,39 @@ class _Machine:
                 yes = self.steps(then)
                 no = self.steps(otherwise if otherwise is not None else Seq(()))
 
-                def run_if(frame: Frame) -> Iterator[None]:
+                def run_if(frame: Frame) -> Iterator[object]:
                     yield from (yes if test(frame) else no)(frame)
 
                 return run_if
             case Alloc(buffer, body):
                 rest = self.steps(body)
 
-                def run_alloc(frame: Frame) -> Iterator[None]:
+                def run_alloc(frame: Frame) -> Iterator[object]:
                     frame.storage[buffer.name] = Storage.fresh(buffer)
                     yield from rest(frame)
 
                 return run_alloc
             case For(var, extent, body, kind) if kind.is_thread:
                 return self.thread_loop(stmt, outermost=False)
-            case For(var, extent, body):
+            case For(var, extent, body, kind):
+                self.serial = (*self.serial, var)
                 rest = self.steps(body)
+                self.serial = self.serial[:-1]
                 enter = self.enter_iteration(stmt)
+                private = self.private_buffers(stmt)
 
-                def run_serial(frame: Frame) -> Iterator[None]:
+                def run_serial(frame: Frame) -> Iterator[object]:
+                    inner = frame
+                    team = None
+                    if kind.is_concurrent:
+                        team = Team(stmt, private)
+                        inner = Frame(frame.values, frame.storage, (*frame.teams, team))
                     for value in range(extent):
+                        if team is not None:
+                            team.member = value
                         frame.values[var] = value
-                        enter(frame)
-                        yield from rest(frame)
+                        enter(inner)
+                        yield from rest(inner)
 
                 return run_serial
         raise VerifyError("a barrier stands inside a block")
@@ -321,31 +338,32 @@ class _Machine:
         enter = self.enter_iteration(loop)
         private = self.private_buffers(loop)
 
-        def run_team(frame: Frame) -> Iterator[None]:
+        def run_team(frame: Frame) -> Iterator[object]:
             team = Team(loop, private)
-            threads: list[Iterator[None]] = []
+            threads: list[Iterator[object]] = []
             for value in range(loop.extent):
                 own = Frame(dict(frame.values), dict(frame.storage), (*frame.teams, team))
                 own.values[loop.var] = value
                 enter(own)
                 threads.append(body(own))
             while threads:
-                waiting = []
+                places: list[object] = []
                 for member, thread in enumerate(threads):
                     team.member = member
-                    waiting.append(next(thread, self) is None)
-                if not any(waiting):
+                    places.append(next(thread, None))
+                if not any(places):
                     return
-                if not all(waiting):
-                    member = waiting.index(False)
+                if len(set(places)) > 1:
+                    waits = next(n for n, p in enumerate(places) if p)
+                    member = next(n for n, p in enumerate(places) if p != places[waits])
                     raise self.fail(
                         "barrier",
-                        f"thread {loop.var} = {member} does not reach a barrier "
-                        f"where {loop.var} = {waiting.index(True)} waits",
+                        f"thread {print_name(loop.var)} = {member} does not reach a barrier "
+                        f"where {print_name(loop.var)} = {waits} waits",
                         loop.var,
                     )
                 if not outermost:
-                    yield
+                    yield places[0]
                 team.writers.clear()
                 team.readers.clear()
 

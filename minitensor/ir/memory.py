@@ -96,7 +96,9 @@ class Memory:
         """The error to raise; `loop` is marked in its picture."""
         marks = Marks(loops={loop: kind} if loop is not None else {})
         return ExecutionError(
-            f"{self.program.name}: {message}", kind, lambda: print_program(self.program, marks)
+            f"{print_name(self.program.name)}: {message}",
+            kind,
+            lambda: print_program(self.program, marks),
         )
 
     def load(self, load: Load) -> Eval:

@@ -2,7 +2,8 @@
 
 This is the arithmetic of the reference semantics. Data are numpy scalars (so integers wrap and
 float32 rounds at each step); `index` values are Python ints and conditions Python bools. A bfloat16
-is held as the float32 with the same value, rounded after each step.
+is held as the float32 with the same value, rounded after each step; what is converted to one is
+converted to float32 first.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ def from_bfloat16(bits: np.ndarray) -> np.ndarray:
 
 def to_bfloat16(values: np.ndarray) -> np.ndarray:
     """The bits (uint16) of the bfloat16 nearest to each float32, ties to even; NaN stays NaN."""
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
-    return np.where(np.isnan(values), (bits >> 16) | 0x40, rounded).astype(np.uint16)
+    given = np.asarray(values, np.float32)
+    bits = np.ascontiguousarray(given).view(np.uint32).reshape(given.shape)
+    with np.errstate(over="ignore"):
+        rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
+    return np.where(np.isnan(given), (bits >> 16) | 0x40, rounded).astype(np.uint16)
 
 
 def round_to(value: Value, dtype: DType) -> Value:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from minitensor.ir.dtype import INDEX
 from minitensor.ir.expr import (
+    COMPARISONS,
     TRUE,
     Binary,
     Broadcast,
@@ -114,7 +115,8 @@ def _text(expr: Expr, outer: int = 0) -> str:
             sign = op if tight else f" {op} "
             if op == "+" and isinstance(b, Const) and b.dtype.kind != "bool" and b.value < 0:
                 sign, b = " - ", Const(-b.value, b.dtype)
-            text = f"{_text(a, mine)}{sign}{_text(b, mine + 1)}"
+            left = mine + 1 if op in COMPARISONS else mine  # comparisons do not chain
+            text = f"{_text(a, left)}{sign}{_text(b, mine + 1)}"
             return f"({text})" if mine < outer else text
         case Unary("not", a):
             text = f"not {_text(a, _PRECEDENCE['not'])}"
@@ -135,7 +137,7 @@ def _text(expr: Expr, outer: int = 0) -> str:
         case Broadcast(a, lanes):
             return f"broadcast({_text(a)}, {lanes})"
         case Lanes(var, lanes, a):
-            return f"lanes({_text(a)} for {var} in range({lanes}))"
+            return f"lanes({_text(a)} for {print_name(var)} in range({lanes}))"
 
 
 def _list(args: Sequence[Expr]) -> str:
@@ -264,6 +266,8 @@ def _written(stmt: Stmt) -> tuple[str, ...]:
             return buffers
         case If(_, then):
             return _written(then)
+        case For(_, _, body) | Alloc(_, body):
+            return _written(body)
         case Seq(stmts):
             return tuple(name for child in stmts for name in _written(child))
         case _:
@@ -296,7 +300,7 @@ def _plain_sum(expr: Expr) -> list[str] | None:
             return None
 
 
-_IN_PLACE: Final = {"sum": "+=", "prod": "*="}
+_IN_PLACE: Final = {"+": "+=", "*": "*="}
 
 
 def print_reduce(stmt: Reduce) -> str:
@@ -304,8 +308,12 @@ def print_reduce(stmt: Reduce) -> str:
     where = print_indices(stmt.indices)
     targets = [f"{print_name(b)}[{where}]" for b in stmt.buffers]
     values = [print_expr(v) for v in stmt.values]
-    if stmt.reducer.name in _IN_PLACE:
-        return f"{targets[0]} {_IN_PLACE[stmt.reducer.name]} {values[0]}"
+    match stmt.reducer.results:
+        case (Binary(op, a, b),) if op in _IN_PLACE and (a, b) == (
+            *stmt.reducer.lhs,
+            *stmt.reducer.rhs,
+        ):
+            return f"{targets[0]} {_IN_PLACE[op]} {values[0]}"
     name = print_name(stmt.reducer.name)
     if len(targets) == 1:
         return f"{targets[0]} = {name}({targets[0]}, {values[0]})"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minitensor.ir.printer import print_program
-from minitensor.ir.stmt import Block, Buffer, For, Reduce, Stmt, Store
-from minitensor.ir.visit import blocks_of, walk
+from minitensor.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Seq, Stmt, Store
+from minitensor.ir.visit import blocks_of, children, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,5 +97,6 @@ def _collect_paths(stmt: Stmt, path: tuple[For, ...], found: dict[str, tuple[For
     elif isinstance(stmt, For):
         _collect_paths(stmt.body, (*path, stmt), found)
     else:
-        for child in getattr(stmt, "stmts", ()):
-            _collect_paths(child, path, found)
+        for child in children(stmt):
+            if isinstance(child, (For, Seq, Block, If, Alloc)):
+                _collect_paths(child, path, found)

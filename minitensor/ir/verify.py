@@ -16,7 +16,7 @@ reasoning (`arith`); the interpreter checks it as it runs.
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 from minitensor.errors import VerifyError
 from minitensor.ir.dtype import BOOL, INDEX, DType
@@ -25,6 +25,7 @@ from minitensor.ir.expr import (
     FUNCTIONS,
     LOGICAL,
     Binary,
+    BinaryOp,
     Broadcast,
     Call,
     Cast,
@@ -55,6 +56,9 @@ from minitensor.ir.stmt import (
     Store,
 )
 
+OPERATORS = frozenset(get_args(BinaryOp))
+PYTHON_TYPES = {"float": float, "int": int, "uint": int, "index": int, "bool": bool}
+
 
 def verify(program: Program) -> None:
     """Raise VerifyError, naming the rule, if the program is malformed."""
@@ -65,6 +69,7 @@ class _Verifier:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.buffers: dict[str, Buffer] = {}
+        self.ended: dict[str, Buffer] = {}
         self.loops: set[str] = set()
         self.blocks: set[str] = set()
         self.block: Block | None = None
@@ -79,13 +84,15 @@ class _Verifier:
     def check(self) -> None:
         for buffer in self.program.params:
             if buffer.scope is not Scope.GLOBAL:
-                self.fail("V8", f"parameter {buffer.name} is in scope {buffer.scope.value}")
+                self.fail(
+                    "V8", f"parameter {print_name(buffer.name)} is in scope {buffer.scope.value}"
+                )
         for buffer in self.program.params + self.program.temporaries:
             self.declare(buffer)
         self.statement(self.program.body, {}, ())
 
     def declare(self, buffer: Buffer) -> None:
-        if buffer.name in self.buffers:
+        if buffer.name in self.buffers or self.ended.get(buffer.name, buffer) != buffer:
             self.fail("V1", f"two buffers are called {print_name(buffer.name)}")
         if any(type(n) is not int or n < 0 for n in buffer.shape):
             self.fail("V5", f"buffer {print_name(buffer.name)} has shape {buffer.shape}")
@@ -108,7 +115,8 @@ class _Verifier:
             case Store(buffer, indices, value):
                 self.access(buffer, indices, scope)
                 stored = self.expr(value, scope)
-                if stored.scalar != self.buffers[buffer].dtype.scalar:
+                held = self.held(buffer, indices)
+                if stored.scalar != held.scalar or stored.lanes not in (1, held.lanes):
                     self.fail("V4", f"{stored} is stored in {print_name(buffer)}")
             case Reduce():
                 self.reduce(stmt, scope)
@@ -121,6 +129,7 @@ class _Verifier:
                 self.declare(buffer)
                 self.statement(body, scope, path)
                 del self.buffers[buffer.name]
+                self.ended[buffer.name] = buffer
             case Barrier():
                 if self.block is not None or not any(loop.kind.is_thread for loop in path):
                     self.fail("V7", "a barrier stands in a block, or outside all thread loops")
@@ -168,12 +177,22 @@ class _Verifier:
         width = len(reducer.lhs)
         sizes = {len(reducer.rhs), len(reducer.results), len(reducer.identity)}
         if sizes | {len(stmt.buffers), len(stmt.values)} != {width}:
-            self.fail("V4", f"reducer {reducer.name} does not combine {len(stmt.values)} values")
+            self.fail(
+                "V4",
+                f"reducer {print_name(reducer.name)} does not combine {len(stmt.values)} values",
+            )
         for buffer, value, identity in zip(stmt.buffers, stmt.values, reducer.identity):
             self.access(buffer, stmt.indices, scope)
             found = self.expr(value, scope)
             if not found == identity.dtype == self.buffers[buffer].dtype:
                 self.fail("V4", f"{found} is reduced into {print_name(buffer)}")
+        own = {v.name: v.dtype for v in reducer.lhs + reducer.rhs}
+        for old, new, identity, result in zip(
+            reducer.lhs, reducer.rhs, reducer.identity, reducer.results
+        ):
+            types = {old.dtype, new.dtype, self.expr(identity, {}), self.expr(result, own)}
+            if len(types) > 1:
+                self.fail("V4", f"reducer {print_name(reducer.name)} combines {sorted(types)}")
 
     # ---- expressions
 
@@ -190,6 +209,9 @@ class _Verifier:
         for index in indices:
             if self.expr(index, scope).scalar != INDEX:
                 self.fail("V4", f"{print_expr(index)} is not an index expression")
+        widths = {i.dtype.lanes for i in indices} - {1}
+        if len(widths) > 1:
+            self.fail("V4", f"the indices of {print_name(buffer)} have {widths} lanes")
 
     def condition(self, expr: Expr, scope: dict[str, DType]) -> None:
         if self.expr(expr, scope) != BOOL:
@@ -201,10 +223,16 @@ class _Verifier:
             case Var(name, dtype):
                 if scope.get(name) != dtype:
                     self.fail("V3", f"variable {print_name(name)} is not bound here")
-            case Const():
-                pass
+            case Const(value, dtype):
+                if type(value) is not PYTHON_TYPES.get(dtype.kind) or (
+                    dtype.kind in ("int", "uint")
+                    and not dtype.min_value <= value <= dtype.max_value
+                ):
+                    self.fail("V4", f"{value!r} is no constant of type {dtype}")
             case Unary(op, a):
                 wanted = self.expr(a, scope)
+                if op not in ("-", "not"):
+                    self.fail("V4", f"{op} is not an operation")
                 if (op == "not") != (wanted.kind == "bool"):
                     self.fail("V4", f"{op} of {wanted}")
             case Binary(op, a, b):
@@ -214,29 +242,57 @@ class _Verifier:
                     self.fail("V4", f"the condition {print_expr(condition)} is not a bool")
                 if self.expr(a, scope) != self.expr(b, scope):
                     self.fail("V4", f"the two sides of {print_expr(expr)} differ in type")
-            case Cast(_, a) | Broadcast(a):
-                self.expr(a, scope)
+                if condition.dtype.lanes not in (1, a.dtype.lanes):
+                    self.fail("V4", f"{print_expr(expr)} selects {a.dtype} by {condition.dtype}")
+                if expr.lazy and condition.dtype.lanes > 1:
+                    self.fail("V4", f"{print_expr(expr)} is lazy in each lane: use Lanes")
+            case Cast(dtype, a):
+                if self.expr(a, scope).lanes != dtype.lanes:
+                    self.fail("V4", f"{print_expr(expr)} converts {a.dtype}")
+            case Broadcast(a, lanes):
+                self.lanes(lanes, self.expr(a, scope))
             case Load(buffer, indices, dtype):
                 self.access(buffer, indices, scope)
-                if dtype.scalar != self.buffers[buffer].dtype.scalar:
+                if dtype != self.held(buffer, indices):
                     self.fail("V4", f"{print_expr(expr)} is loaded as {dtype}")
             case Call(function, args, dtype):
                 if len(args) != FUNCTIONS.get(function):
                     self.fail("V4", f"{function} does not take {len(args)} arguments")
                 if any(self.expr(a, scope) != dtype for a in args):
                     self.fail("V4", f"the arguments of {print_expr(expr)} are not {dtype}")
-            case Ramp(base):
+                fits = {"in_bounds": dtype.scalar == INDEX, "abs": dtype.kind != "bool"}
+                if not fits.get(function, dtype.is_float):
+                    self.fail("V4", f"{function} of {dtype}")
+            case Ramp(base, _, lanes):
                 if not self.expr(base, scope).is_integer:
                     self.fail("V4", f"{print_expr(expr)} does not count integers")
-            case Lanes(var, _, a):
-                self.expr(a, {**scope, var: INDEX})
+                self.lanes(lanes, base.dtype)
+            case Lanes(var, lanes, a):
+                self.lanes(lanes, self.expr(a, {**scope, var: INDEX}))
             case _:
                 self.fail("V4", f"{expr!r} is not an expression")
         return expr.dtype
 
+    def held(self, buffer: str, indices: tuple[Expr, ...]) -> DType:
+        """The type of what an access reads or writes: a vector if an index is one."""
+        dtype = self.buffers[buffer].dtype
+        lanes = max((i.dtype.lanes for i in indices), default=1)
+        return dtype.with_lanes(lanes) if lanes > 1 else dtype
+
+    def lanes(self, lanes: int, of: DType) -> None:
+        """A vector is made of a positive number of scalars."""
+        if type(lanes) is not int or lanes < 1:
+            self.fail("V5", f"a vector has {lanes!r} lanes")
+        if of.lanes != 1:
+            self.fail("V4", f"a vector of {of}")
+
     def binary(self, op: str, a: DType, b: DType, expr: Expr) -> None:
         if a != b:
             self.fail("V4", f"the operands of {print_expr(expr)} are {a} and {b}")
+        if op not in OPERATORS:
+            self.fail("V4", f"{op} is not an operation")
+        if op == "/" and not a.is_float:
+            self.fail("V4", f"/ of {a}: use // for integers")
         logical = a.kind == "bool"
         integer_only = op in ("//", "%")
         if (op in LOGICAL) != logical and not (logical and op in COMPARISONS):

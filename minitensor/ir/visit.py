@@ -189,7 +189,7 @@ def _substitute(node: Node, values: Mapping[str, Expr]) -> Node:
         if predicate is node.predicate and all(a is b for a, b in zip(iters, node.iters)):
             return node
         return Block(node.name, iters, node.body, node.init, predicate, node.annotations)  # type: ignore[arg-type]
-    if isinstance(node, Lanes) and node.var in values:
+    if isinstance(node, (Lanes, For)) and node.var in values:
         values = {name: value for name, value in values.items() if name != node.var}
     return map_children(node, lambda child: _substitute(child, values))
 
@@ -199,13 +199,25 @@ def free_vars(node: Node) -> dict[str, Var]:
     if type(node) is Var:
         return {node.name: node}
     found: dict[str, Var] = {}
-    bound: set[str] = set()
     for n in walk(node):
         if type(n) is Var:
             found.setdefault(n.name, n)
         elif isinstance(n, (Lanes, For)):
-            bound.add(n.var)
-    return {name: v for name, v in found.items() if name not in bound} if bound else found
+            return _free_vars_under_binders(node)
+    return found
+
+
+def _free_vars_under_binders(node: Node) -> dict[str, Var]:
+    found: dict[str, Var] = {}
+    stack: list[tuple[Node, frozenset[str]]] = [(node, frozenset())]
+    while stack:
+        current, bound = stack.pop()
+        if isinstance(current, Var) and current.name not in bound:
+            found.setdefault(current.name, current)
+        if isinstance(current, (Lanes, For)):
+            bound |= {current.var}
+        stack.extend((child, bound) for child in reversed(children(current)))
+    return found
 
 
 def mentions(expr: Expr, name: str) -> bool:
@@ -252,31 +264,49 @@ def apply_reducer(reducer: Reducer, old: tuple[Expr, ...], new: tuple[Expr, ...]
 
 DEEPEST: Final = 2000
 """The deepest nesting of an expression that is accepted."""
+LARGEST: Final = 100_000
+"""The most nodes an expression may have, what is shared counted each time it is used."""
 _FRAMES_PER_LEVEL: Final = 6
 
 
-def depth(node: Node) -> int:
-    """The number of nodes on the longest path down."""
-    deepest, stack = 0, [(node, 1)]
+def _depth_and_size(node: Node) -> tuple[int, int]:
+    """The length of the longest path down, and the number of nodes; shared parts measured once."""
+    known: dict[int, tuple[int, int]] = {}
+    stack = [node]
     while stack:
-        current, level = stack.pop()
-        deepest = max(deepest, level)
-        stack.extend((child, level + 1) for child in children(current))
-    return deepest
+        current = stack[-1]
+        below = children(current)
+        missing = [c for c in below if id(c) not in known]
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        sizes = [known[id(c)] for c in below]
+        known[id(current)] = (
+            1 + max((depth for depth, _ in sizes), default=0),
+            1 + sum(size for _, size in sizes),
+        )
+    return known[id(node)]
 
 
 def make_room(node: Node) -> None:
     """Let Python's recursion reach the leaves of a deep expression; refuse one that is too deep.
 
     Trees are walked recursively, and an expression that a loop built up can be nested deeper than
-    Python's default limit allows. The limit is only ever raised.
+    Python's default limit allows. The limit is only ever raised. One that uses a part again and
+    again is small in memory but not when walked; it is refused if that is too much.
     """
-    level = depth(node)
-    if level > DEEPEST:
+    depth, size = _depth_and_size(node)
+    if depth > DEEPEST:
         raise ArgumentError(
-            f"expected an expression nested at most {DEEPEST} deep, but got one of depth {level}; "
+            f"expected an expression nested at most {DEEPEST} deep, but got one of depth {depth}; "
             "give intermediate results a compute of their own"
         )
-    needed = level * _FRAMES_PER_LEVEL + 1000
-    if level > 100 and sys.getrecursionlimit() < needed:
+    if size > LARGEST:
+        raise ArgumentError(
+            f"expected an expression of at most {LARGEST} operations, but got one of {size}; "
+            "give what is used more than once a compute of its own"
+        )
+    needed = depth * _FRAMES_PER_LEVEL + 1000
+    if depth > 100 and sys.getrecursionlimit() < needed:
         sys.setrecursionlimit(needed)

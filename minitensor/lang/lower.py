@@ -18,6 +18,7 @@ from minitensor.ir import (
     FALSE,
     INDEX,
     TRUE,
+    Binary,
     Block,
     Buffer,
     Cast,
@@ -98,6 +99,8 @@ def _checked_tensors(tensors: object) -> tuple[Tensor, ...]:
     for tensor in given:
         if sum(other is tensor for other in given) > 1:
             raise LoweringError(f"{print_name(tensor.name)} is listed twice among the tensors")
+    if not given:
+        raise LoweringError("nothing to compute: the list of tensors is empty")
     if all(tensor.stage is None for tensor in given):
         raise LoweringError("nothing to compute: every tensor listed is a placeholder")
     return given
@@ -108,6 +111,7 @@ def _stages_in_order(given: tuple[Tensor, ...]) -> list[Tensor]:
     listed = {id(t) for t in given}
     done: set[int] = set()
     order: list[Tensor] = []
+    being_computed: set[int] = set()
     for output in given:
         stack: list[tuple[Tensor, bool]] = [(output, False)]
         while stack:
@@ -123,9 +127,13 @@ def _stages_in_order(given: tuple[Tensor, ...]) -> list[Tensor]:
                     )
                 continue
             if expanded:
+                being_computed.discard(id(tensor))
                 order.append(tensor.siblings[0])
                 done.update(id(t) for t in tensor.siblings)
                 continue
+            if id(tensor) in being_computed:
+                raise LoweringError(f"{print_name(tensor.name)} is computed from itself")
+            being_computed.add(id(tensor))
             stack.append((tensor, True))
             inputs = [t for t in _read_tensors(tensor.stage) if t is not tensor]
             stack.extend((t, False) for t in reversed(inputs))
@@ -228,10 +236,12 @@ class _Nest:
 def _check_bounds(tensor: Tensor, stage: Stage) -> None:
     """Refuse accesses that certainly leave their buffer, and index arithmetic beyond 64 bits."""
     domain = stage.axes + stage.reduced
-    if any(axis.extent == 0 for axis in domain):
+    if any(axis.extent == 0 for axis in stage.axes):
         return
+    empty = any(axis.extent == 0 for axis in stage.reduced)
     ranges: Ranges = {axis.var: extent_range(axis.extent) for axis in domain}
-    for value in stage.values + ((stage.init,) if stage.init is not None else ()):
+    values = () if empty else stage.values
+    for value in values + ((stage.init,) if stage.init is not None else ()):
         make_room(value)
         _check_expr(tensor, value, ranges, certain=True)
 
@@ -252,7 +262,7 @@ def _check_expr(tensor: Tensor, expr: Expr, ranges: Ranges, certain: bool) -> No
     if expr.dtype == INDEX:
         interval = interval_of(expr, ranges)
         known = EVERYTHING if _depends_on_data(expr) else interval
-        if known != EVERYTHING and not known.within(-INDEX_LIMIT, INDEX_LIMIT):
+        if known.is_bounded and not known.within(-INDEX_LIMIT, INDEX_LIMIT):
             raise LoweringError(
                 f"{print_name(tensor.name)}: the index expression {describe(expr)} reaches "
                 f"{int(max(-interval.lo, interval.hi))}, which 64-bit integers cannot hold"
@@ -289,6 +299,9 @@ def _is_exact(index: Expr) -> bool:
         node = stack.pop()
         if isinstance(node, (Load, Select, Cast)):
             return False
+        match node:
+            case Binary("%") | Binary("//", _, Var() | Binary()):
+                return False
         if isinstance(node, Var):
             seen.append(node.name)
         stack.extend(children(node))  # type: ignore[arg-type]

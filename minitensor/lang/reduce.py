@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 import numbers
@@ -174,6 +175,12 @@ def _trace(
     old = tuple(Var(f"x{n}" if several else "x", d) for n, d in enumerate(dtypes))
     new = tuple(Var(f"y{n}" if several else "y", d) for n, d in enumerate(dtypes))
     x, y = [tuple(Scalar(v) for v in side) for side in (old, new)]
+    try:
+        inspect.signature(combine).bind(x, y)
+    except TypeError:
+        raise unexpected("a function of two values", "combine", combine) from None
+    except ValueError:
+        pass
     result = combine(x, y) if several else combine(x[0], y[0])
     start = identity(*dtypes) if callable(identity) else identity
     results = _as_tuple(result, len(dtypes), "combine", several)
@@ -191,13 +198,22 @@ def _trace(
         if loads(node) or not known.issuperset(free_vars(node)):
             raise ArgumentError(f"combine of {name} uses something other than its two arguments")
         nodes.append(node)
-    for value in starts:
+    for value, dtype in zip(starts, dtypes):
         if not isinstance(value, (numbers.Real, np.bool_)):
             raise unexpected("a number", "identity", value)
+        if dtype.is_integer and not _fits(value, dtype):
+            raise unexpected(f"a number that {dtype} holds", "identity", value)
     identities = tuple(const(float(s) if d.is_float else int(s), d) for s, d in zip(starts, dtypes))
     reducer = Reducer(name, old, new, tuple(nodes), identities)
     _check_laws(reducer)
     return reducer
+
+
+def _fits(value: Any, dtype: DType) -> bool:
+    """Whether a number is an integer that the type holds."""
+    if not isinstance(value, (numbers.Integral, np.bool_)) and not float(value).is_integer():
+        return False
+    return dtype.min_value <= int(value) <= dtype.max_value
 
 
 def _as_tuple(value: Any, count: int, name: str, several: bool) -> Sequence[Any]:

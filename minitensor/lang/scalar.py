@@ -12,6 +12,8 @@ import numbers
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
+import numpy as np
+
 from minitensor.errors import ArgumentError, unexpected
 from minitensor.ir import (
     BOOL,
@@ -26,6 +28,7 @@ from minitensor.ir import (
     Const,
     DType,
     Expr,
+    Load,
     Select,
     Unary,
     Var,
@@ -159,6 +162,8 @@ class Scalar:
     def __or__(self, other: Any) -> Scalar:
         return logical_or(_condition("|", self), _condition("|", other))
 
+    __rand__, __ror__ = __and__, __or__
+
     def __invert__(self) -> Scalar:
         return logical_not(_condition("~", self))
 
@@ -189,6 +194,8 @@ def describe(node: Expr) -> str:
     def rename(n: Any) -> Any:
         if isinstance(n, Var):
             return Var(getattr(n.name, "label", n.name), n.dtype)
+        if isinstance(n, Load):
+            return Load(getattr(n.buffer, "label", n.buffer), n.indices, n.dtype)
         return n
 
     return print_expr(rewrite(node, rename))
@@ -199,7 +206,7 @@ def describe(node: Expr) -> str:
 
 def is_number(value: object) -> bool:
     """Whether a value is a plain number (numpy's scalars included)."""
-    return isinstance(value, numbers.Real) or type(value).__name__ == "bool_"
+    return isinstance(value, (numbers.Real, np.bool_))
 
 
 def operand(value: object, other: DType | None = None) -> Expr:
@@ -207,8 +214,11 @@ def operand(value: object, other: DType | None = None) -> Expr:
     if isinstance(value, Scalar):
         return value.node
     if not is_number(value):
+        misplaced = getattr(value, "misplaced", None)
+        if misplaced is not None:
+            raise misplaced()
         raise unexpected("a number or a symbolic value", "operand", value)
-    if isinstance(value, bool) or type(value).__name__ == "bool_":
+    if isinstance(value, (bool, np.bool_)):
         return constant(bool(value), BOOL)
     if isinstance(value, numbers.Integral):
         number = int(value)
@@ -218,6 +228,8 @@ def operand(value: object, other: DType | None = None) -> Expr:
             dtype = INT64
         else:
             dtype = other
+        if dtype.is_float and abs(number) > 2**1023:
+            raise ArgumentError(f"a number of {number.bit_length()} bits does not fit {dtype}")
         if dtype.is_integer and not dtype.min_value <= number <= dtype.max_value:
             raise ArgumentError(f"the number {number} does not fit {dtype}; convert with .astype")
         return constant(number, dtype)

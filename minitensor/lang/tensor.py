@@ -36,12 +36,15 @@ from minitensor.lang.scalar import Label, Scalar, converted, describe, is_number
 
 LARGEST: Final = 1 << 40
 """The most elements a tensor may have."""
+MOST_AXES: Final = 32
+"""The most axes a tensor may have: numpy had no more for long."""
 
 
 class Reference(str):
     """A buffer's name inside an expression, which remembers the tensor."""
 
     tensor: Tensor
+    label: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +86,7 @@ class Tensor:
         self.siblings: tuple[Tensor, ...] = (self,)
         """The tensors that the same stage computes, this one included."""
         self.reference = Reference(Label.fresh(name))
+        self.reference.label = name
         self.reference.tensor = self
 
     @property
@@ -106,6 +110,8 @@ class Tensor:
 
     def _index(self, axis: int, value: object) -> Expr:
         what = f"index {axis} of {print_name(self.name)}"
+        if isinstance(value, Reduction):
+            raise value.misplaced()
         if isinstance(value, Tensor):
             raise ArgumentError(
                 f"expected a number or a symbolic value as {what}, but got the tensor "
@@ -124,6 +130,27 @@ class Tensor:
                 " (indices count from 0 and do not wrap around)"
             )
         return node if node.dtype == INDEX else Cast(INDEX, node)
+
+    def misplaced(self) -> ArgumentError:
+        """The error for a tensor where one of its elements is meant."""
+        name = print_name(self.name)
+        return ArgumentError(
+            f"expected a symbolic value, but got the tensor {name}; index it: {name}[...]"
+        )
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise self.misplaced()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = _refuse
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse
+    __pow__ = __rpow__ = __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __bool__ = _refuse
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Tensor):
+            return self is other
+        raise self.misplaced()
 
     def __iter__(self) -> NoReturn:
         raise ArgumentError(f"{self!r} cannot be iterated over; index it inside mt.compute")
@@ -155,7 +182,11 @@ class Reduction:
         """Which of several results the user asked for; None for all."""
 
     def _misplaced(self, *_: object) -> NoReturn:
-        raise ArgumentError(
+        raise self.misplaced()
+
+    def misplaced(self) -> ArgumentError:
+        """The error for a reduction inside an expression."""
+        return ArgumentError(
             f"a reduction ({self.reducer.name}) must be the whole expression of its tensor: give "
             "it an mt.compute of its own and use that tensor here"
         )
@@ -163,7 +194,8 @@ class Reduction:
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _misplaced
     __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _misplaced
     __pow__ = __rpow__ = __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _misplaced
-    __and__ = __or__ = __invert__ = __bool__ = astype = _misplaced
+    __and__ = __or__ = __invert__ = __bool__ = astype = __eq__ = __ne__ = _misplaced
+    __hash__ = object.__hash__
 
 
 # ---- arguments
@@ -181,12 +213,14 @@ def checked_name(name: object, default: str) -> str:
 def checked_shape(shape: object) -> tuple[int, ...]:
     """A shape as a tuple of ints; one int stands for one axis."""
     given = (shape,) if isinstance(shape, numbers.Integral) else shape
-    if not isinstance(given, Sequence) or isinstance(given, str):
+    if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
         raise unexpected("a tuple of extents", "shape", shape)
     for extent in given:
         if isinstance(extent, bool) or not isinstance(extent, numbers.Integral) or extent < 0:
             raise unexpected("extents that are integers >= 0", "shape", shape)
     result = tuple(int(n) for n in given)
+    if len(result) > MOST_AXES:
+        raise unexpected(f"at most {MOST_AXES} axes", "shape", shape)
     if math.prod(max(1, n) for n in result) > LARGEST:
         raise unexpected(f"at most 2**{LARGEST.bit_length() - 1} elements", "shape", shape)
     return result
@@ -197,7 +231,8 @@ def _parameters(function: object, count: int, skip: int = 0) -> list[str]:
     if not callable(function):
         raise unexpected("a function of the indices", "fcompute", function)
     try:
-        parameters = list(inspect.signature(function).parameters.values())[skip:]
+        every = list(inspect.signature(function).parameters.values())
+        parameters = [p for p in every[:skip] if p.kind is p.VAR_POSITIONAL] + every[skip:]
     except (TypeError, ValueError):
         return [f"i{n}" for n in range(count)]
     variadic = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
@@ -206,10 +241,13 @@ def _parameters(function: object, count: int, skip: int = 0) -> list[str]:
         p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         for p in parameters
     )
-    if not required <= count or (len(named) < count and not variadic):
+    keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    if not required <= count or (len(named) < count and not variadic) or keywords:
+        names = ", ".join(p.name for p in every)
+        first = "the tensor and " if skip else ""
         raise ArgumentError(
-            f"expected a function of {count} indices (one for each axis of the shape), "
-            f"but got one of {len(named)}: ({', '.join(named)})"
+            f"expected a function of {first}{count} indices (one for each axis of the shape), "
+            f"but got one of {len(every)}: ({names})"
         )
     return (named + [f"{variadic[0].name}{n}" if variadic else "" for n in range(count)])[:count]
 
@@ -230,6 +268,7 @@ def reduce_axis(dom: Any, name: str | None = None) -> ReduceAxis:
         or len(pair) != 2
         or not all(isinstance(n, numbers.Integral) and not isinstance(n, bool) for n in pair)
         or pair[0] > pair[1]
+        or max(abs(int(n)) for n in pair) > LARGEST
     ):
         raise unexpected("an extent or a pair (start, stop) with start <= stop", "dom", dom)
     return ReduceAxis(int(pair[0]), int(pair[1]), checked_name(name, "k"))
@@ -285,9 +324,10 @@ def _reduction(
     title: str, extents: tuple[int, ...], own: tuple[Axis, ...], result: Reduction
 ) -> Any:
     _check_axes(title, result.values, own, result.axes)
-    names = [title] if len(result.values) == 1 else [f"{title}_{n}" for n in range(9)]
+    count = len(result.values)
+    names = [title] if count == 1 else [f"{title}_{n}" for n in range(count)]
     if result.only is not None:
-        names = [title if n == result.only else f"{title}_value" for n in range(9)]
+        names = [title if n == result.only else f"{title}_value" for n in range(count)]
     tensors = tuple(Tensor(name, extents, value.dtype) for name, value in zip(names, result.values))
     stage = Stage(own, result.axes, result.values, result.reducer)
     for tensor in tensors:
@@ -348,6 +388,8 @@ def update(
     value = _value(fupdate(tensor, *[Scalar(Var(a.var)) for a in own]), title)
     first = None
     if init is not None:
+        if callable(init):
+            _parameters(init, len(own))
         start = init(*[Scalar(Var(a.var)) for a in own]) if callable(init) else init
         first = converted(_value(start, title), tensor.dtype)
         _check_axes(title, (first,), own, ())
@@ -392,7 +434,9 @@ def make_reduction(
 
 def source(expr: object, name: str = "expr") -> Expr:
     """What is to be reduced, as a node; an index becomes int64."""
-    if isinstance(expr, (Reduction, Tensor)) or not (isinstance(expr, Scalar) or is_number(expr)):
+    if isinstance(expr, (Reduction, Tensor)):
+        raise expr.misplaced()
+    if not (isinstance(expr, Scalar) or is_number(expr)):
         raise unexpected("a symbolic value", name, expr)
     node = operand(expr)
     return converted(node, INT64) if node.dtype == INDEX else node

@@ -368,26 +368,6 @@ def test_anything_to_a_float_is_rounded_to_nearest(source, target):
         assert same_number(converted(value, source, target), wanted), value
 
 
-@pytest.mark.parametrize(
-    ("value", "source"),
-    [
-        (1 + 2**-8 + 2**-40, "float64"),
-        (-(1 + 3 * 2**-8 - 2**-40), "float64"),
-        (2**24 + 2**16 + 1, "int64"),
-        (2**31 + 2**23 + 1, "uint64"),
-        (2**30 + 2**22 + 1, "int32"),
-    ],
-)
-def test_a_conversion_to_bfloat16_is_rounded_once(value, source):
-    """Through float32 the low bits are lost and a tie appears that is none."""
-    assert float(converted(value, source, "bfloat16")) == nearest_bfloat16(float(value))
-
-
-def test_a_bfloat16_constant_is_rounded_once():
-    value = 1 + 2**-8 + 2**-40
-    assert float(evaluate(const(value, DType.of("bfloat16")), {})) == nearest_bfloat16(value)
-
-
 @pytest.mark.parametrize("source", every_dtype())
 def test_to_bool(source):
     assert converted(0, source, "bool") == False  # noqa: E712

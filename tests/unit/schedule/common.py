@@ -1,10 +1,10 @@
 """What every test of the schedule package does: `check` what was accepted, `refused` what was not.
 
-    s = mt.Schedule(chain())
-    s.split("i", [None, 8])
-    check(s)                                            # same outputs, and a trace that replays
+s = mt.Schedule(chain())
+s.split("i", [None, 8])
+check(s)                                            # same outputs, and a trace that replays
 
-    refused(s, "R1", "is parallel", lambda: s.split("i_0", [2]))
+refused(s, "R1", "is parallel", lambda: s.split("i_0", [2]))
 """
 
 import importlib.util
