@@ -157,7 +157,8 @@ class _Machine:
 
                 return run_if
             case Alloc(buffer, body):
-                run_body = self.statement(body)
+                with self.memory.declared(buffer):
+                    run_body = self.statement(body)
 
                 def run_alloc(frame: Frame) -> None:
                     frame.storage[buffer.name] = Storage.fresh(buffer)
@@ -301,7 +302,8 @@ class _Machine:
 
                 return run_if
             case Alloc(buffer, body):
-                rest = self.steps(body)
+                with self.memory.declared(buffer):
+                    rest = self.steps(body)
 
                 def run_alloc(frame: Frame) -> Iterator[object]:
                     frame.storage[buffer.name] = Storage.fresh(buffer)

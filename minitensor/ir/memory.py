@@ -7,7 +7,8 @@ which element since the last barrier, and refuses what two members may not both 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -91,6 +92,14 @@ class Memory:
             ):
                 table[key] = 0
         self.evaluator: Evaluator[Frame] = Evaluator(self.load)
+
+    @contextmanager
+    def declared(self, buffer: Buffer) -> Iterator[None]:
+        """While statements under an allocation are compiled: what its name means."""
+        outside = self.buffers[buffer.name]
+        self.buffers[buffer.name] = buffer
+        yield
+        self.buffers[buffer.name] = outside
 
     def fail(self, kind: str, message: str, loop: str | None = None) -> ExecutionError:
         """The error to raise; `loop` is marked in its picture."""

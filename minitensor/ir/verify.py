@@ -69,7 +69,6 @@ class _Verifier:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.buffers: dict[str, Buffer] = {}
-        self.ended: dict[str, Buffer] = {}
         self.loops: set[str] = set()
         self.blocks: set[str] = set()
         self.block: Block | None = None
@@ -92,7 +91,7 @@ class _Verifier:
         self.statement(self.program.body, {}, ())
 
     def declare(self, buffer: Buffer) -> None:
-        if buffer.name in self.buffers or self.ended.get(buffer.name, buffer) != buffer:
+        if buffer.name in self.buffers:
             self.fail("V1", f"two buffers are called {print_name(buffer.name)}")
         if any(type(n) is not int or n < 0 for n in buffer.shape):
             self.fail("V5", f"buffer {print_name(buffer.name)} has shape {buffer.shape}")
@@ -129,7 +128,6 @@ class _Verifier:
                 self.declare(buffer)
                 self.statement(body, scope, path)
                 del self.buffers[buffer.name]
-                self.ended[buffer.name] = buffer
             case Barrier():
                 if self.block is not None or not any(loop.kind.is_thread for loop in path):
                     self.fail("V7", "a barrier stands in a block, or outside all thread loops")
