@@ -155,8 +155,13 @@ class Expressions:
         symbol = _SYMBOL.get(op, op)
         if op == "+" and isinstance(b, Const) and b.value < 0 and b.dtype.kind != "uint":
             symbol, b = "-", Const(-b.value, b.dtype)
-        sides = _AND if op == "or" else mine  # gcc asks for parentheses around && inside ||
-        text = f"{self.expr(a, max(mine, sides))} {symbol} {self.expr(b, max(mine + 1, sides))}"
+        if op == "or":  # compilers ask for parentheses around && inside ||
+            left, right = (
+                _OR if isinstance(e, Binary) and e.op == "or" else _EQUAL for e in (a, b)
+            )
+        else:
+            left, right = mine, mine + 1
+        text = f"{self.expr(a, left)} {symbol} {self.expr(b, right)}"
         if op in COMPARISONS or op in _SYMBOL:
             return _wrap(text, mine, outer)
         return self._rounded(expr.dtype, text, mine, outer)
@@ -350,7 +355,7 @@ class Expressions:
                 return f"({self.expr(condition, _OR)} ? {yes} : {no})"
             case Select(condition, a, b):
                 test = self.mask(condition, bits)
-                return f"({test} & {self.mask(a, bits)} | ~{test} & {self.mask(b, bits)})"
+                return f"(({test} & {self.mask(a, bits)}) | (~{test} & {self.mask(b, bits)}))"
             case Binary(op, a, b) if op in COMPARISONS and a.dtype.scalar != BOOL:
                 own = _computed(a.dtype.scalar).bits
                 text = f"({self.expr(a, _LESS)} {op} {self.expr(b, _LESS)})"

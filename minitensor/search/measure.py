@@ -1,0 +1,136 @@
+"""One candidate: built, checked against the unscheduled program, timed.
+
+Kernels run in this process. One that crashes or never ends takes the process along; the rules of
+the primitives are what stands between. Workers with limits come with the auto-scheduler.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from minitensor.api import build
+from minitensor.codegen import Target
+from minitensor.errors import MeasureError, unexpected
+from minitensor.ir import (
+    BFLOAT16,
+    Buffer,
+    Program,
+    from_bfloat16,
+    numpy_dtype,
+    print_name,
+    to_bfloat16,
+)
+from minitensor.runtime import Kernel, native_target
+from minitensor.schedule import Schedule
+
+TOLERANCE: Final = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
+"""How far an element may be off, as a fraction of the output's largest magnitude.
+
+A schedule may sum in another order, which changes the last bits. Integers must be equal.
+"""
+
+SLOW_SECONDS: Final = 0.25
+"""A kernel whose first call takes longer is not repeated: that call is its time."""
+REPEATS: Final = 5
+REPEAT_MS: Final = 10.0
+"""Of these repeats the fastest counts: what else runs on the machine only ever adds time."""
+
+_LARGEST_INPUT: Final = 4
+
+
+class WrongResultError(MeasureError):
+    """A kernel computed something else than the unscheduled program."""
+
+
+class Measurer:
+    """Builds, checks and times schedules of one program on one target.
+
+    program  the definition; it is built and run unscheduled, once, for the reference
+    target   what to build for
+    inputs   one array for each input of the program; None for small random integers, whose sums
+             are exact in any order
+    seed     of those
+
+    Raises CompileError without a compiler, and ArgumentError for inputs that do not fit.
+    """
+
+    def __init__(
+        self, program: Program, target: Target, inputs: Sequence[Any] | None, seed: int
+    ) -> None:
+        self.target = native_target(target)
+        self.outputs = program.outputs
+        given = _random_inputs(program, seed) if inputs is None else list(inputs)
+        if len(given) != len(program.inputs):
+            names = ", ".join(print_name(b.name) for b in program.inputs)
+            raise unexpected(f"{len(program.inputs)} arrays ({names})", "inputs", inputs)
+        result = build(program, self.target)(*given)
+        results = result if isinstance(result, tuple) else (result,)
+        self.results = dict(zip([b.name for b in self.outputs], results))
+        self.expected = {name: array.copy() for name, array in self.results.items()}
+        arrays = {**dict(zip([b.name for b in program.inputs], given)), **self.results}
+        self.arrays = [arrays[buffer.name] for buffer in program.params]
+
+    def build(self, schedule: Schedule) -> Kernel:
+        """The candidate as a kernel."""
+        return build(schedule, self.target)
+
+    def seconds(self, kernel: Kernel) -> float:
+        """Seconds per call. Raises WrongResultError, naming the element, for a wrong result."""
+        for name, expected in self.expected.items():
+            self.results[name][...] = _other_than(expected)
+        start = time.perf_counter()
+        kernel(*self.arrays)
+        first = time.perf_counter() - start
+        for buffer in self.outputs:
+            wrong = _difference(buffer, self.results[buffer.name], self.expected[buffer.name])
+            if wrong is not None:
+                raise WrongResultError(wrong)
+        if first > SLOW_SECONDS:
+            return first
+        return kernel.time(*self.arrays, repeat=REPEATS, min_repeat_ms=REPEAT_MS).min
+
+
+def _random_inputs(program: Program, seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for buffer in program.inputs:
+        low = 0 if buffer.dtype.kind in ("uint", "bool") else -_LARGEST_INPUT
+        high = 1 if buffer.dtype.kind == "bool" else _LARGEST_INPUT
+        values = rng.integers(low, high + 1, buffer.shape)
+        is_bfloat16 = buffer.dtype == BFLOAT16
+        arrays.append(
+            to_bfloat16(values) if is_bfloat16 else np.asarray(values, numpy_dtype(buffer.dtype))
+        )
+    return arrays
+
+
+def _other_than(expected: np.ndarray) -> np.ndarray:
+    """An array that differs from `expected` everywhere, so that a missing store is seen."""
+    if expected.dtype.kind == "f":
+        return np.where(np.isnan(expected), 0, np.nan)
+    return ~expected
+
+
+def _difference(buffer: Buffer, got: np.ndarray, expected: np.ndarray) -> str | None:
+    """What is wrong with an output; None if nothing is."""
+    if buffer.dtype == BFLOAT16:
+        got, expected = from_bfloat16(got), from_bfloat16(expected)
+    tolerance = TOLERANCE.get(str(buffer.dtype), 0.0)
+    if tolerance:
+        finite = np.abs(expected[np.isfinite(expected)])
+        off_by = tolerance * float(finite.max(initial=0.0))
+        same = np.isclose(got, expected, rtol=0.0, atol=off_by, equal_nan=True)
+    else:
+        same = np.asarray(got == expected)
+    if same.all():
+        return None
+    at = tuple(int(n) for n in np.argwhere(~same)[0])
+    index = ", ".join(map(str, at)) or "()"
+    return (
+        f"{print_name(buffer.name)}[{index}] is {got[at]}, but the unscheduled program gives "
+        f"{expected[at]} ({np.count_nonzero(~same)} of {same.size} elements differ)"
+    )

@@ -1,0 +1,26 @@
+"""What all tests share: a compile cache of their own, and a Hypothesis profile."""
+
+import os
+import pathlib
+import tempfile
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("minitensor", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("minitensor")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def private_cache():
+    """One compile cache for the whole run, outside the user's: equal kernels compile once."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder) / "cache"
+        place.mkdir(mode=0o700)
+        before = os.environ.get("MINITENSOR_CACHE_DIR")
+        os.environ["MINITENSOR_CACHE_DIR"] = str(place)
+        yield place
+        if before is None:
+            del os.environ["MINITENSOR_CACHE_DIR"]
+        else:
+            os.environ["MINITENSOR_CACHE_DIR"] = before

@@ -1,0 +1,175 @@
+"""Emitted C against the interpreter: every type, every operation, scalars and vectors."""
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+
+FLOATS = ("float64", "float32", "float16", "bfloat16")
+INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
+DTYPES = (*FLOATS, *INTEGERS, "bool")
+N = 37
+
+ANY = {
+    "less": lambda a, b: a < b,
+    "at_most": lambda a, b: a <= b,
+    "equal": lambda a, b: a == b,
+    "different": lambda a, b: a != b,
+    "either": lambda a, b: mt.logical_or(a, b),
+    "both": lambda a, b: mt.logical_and(a, mt.logical_not(b)),
+    "select": lambda a, b: mt.select(a < b, a, b),
+    "select_either": lambda a, b: mt.select(mt.logical_or(a < b, a == b), b, a),
+    "if_then_else": lambda a, b: mt.if_then_else(a < b, a, b),
+    "minimum": mt.minimum,
+    "maximum": mt.maximum,
+}
+NUMBERS = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "negate": lambda a, b: -a,
+    "absolute": lambda a, b: mt.abs(a),
+}
+WHOLE = {
+    "chain": lambda a, b: (a + b) * a - b * (a - 3),
+    "quotient": lambda a, b: a // b,
+    "remainder": lambda a, b: a % b,
+    "quotient_by_3": lambda a, b: a // 3,
+    "remainder_by_5": lambda a, b: a % 5,
+}
+REAL = {
+    "divide": lambda a, b: a / b,
+    "sqrt": lambda a, b: mt.sqrt(mt.abs(a)),
+    "floor": lambda a, b: mt.floor(a),
+    "ceil": lambda a, b: mt.ceil(a),
+    "round": lambda a, b: mt.round(a),
+}
+CASTS = {f"to_{d}": (lambda d: lambda a, b: a.astype(d))(d) for d in DTYPES}
+
+
+def operations(dtype):
+    found = {**ANY, **CASTS}
+    if dtype != "bool":
+        found.update(NUMBERS)
+        found.update(REAL if dtype in FLOATS else WHOLE)
+    return found
+
+
+def values(dtype, seed):
+    rng = np.random.default_rng(seed)
+    if dtype == "bool":
+        return rng.integers(0, 2, N).astype(bool)
+    if dtype in FLOATS:
+        x = np.abs(rng.normal(size=N) * 10) if seed % 2 else rng.normal(size=N) * 10
+        x[:4] = [0.0, 1.0, 2.5, 3.5]
+        return mt.to_bfloat16(x.astype("f")) if dtype == "bfloat16" else x.astype(dtype)
+    info = np.iinfo(dtype)
+    x = rng.integers(info.min, info.max, N, dtype=dtype, endpoint=True)
+    x[:6] = [info.min, info.max, 0, 1, 2, info.max]
+    rng.shuffle(x)
+    return x
+
+
+def assert_same(dtype, got, expected, what):
+    if dtype == "bfloat16":
+        got, expected = mt.from_bfloat16(got), mt.from_bfloat16(expected)
+    assert got.dtype == expected.dtype
+    same = np.array_equal(got, expected, equal_nan=expected.dtype.kind == "f")
+    assert same, f"{what}: {got} is not {expected}"
+
+
+def compare(dtype, named, arrays, vector_bits):
+    A, B = (mt.placeholder((N,), dtype, name=n) for n in "AB")
+    outputs = [mt.compute((N,), lambda i, f=f: f(A[i], B[i]), name=n) for n, f in named.items()]
+    program = mt.lower([A, B, *outputs], name="numbers")
+    expected = mt.interpret(program, *arrays)
+    s = mt.Schedule(program)
+    if vector_bits:
+        for block in s.get_blocks():
+            s.vectorize(s.get_loops(block)[0])
+    got = mt.build(s, mt.Target("c", num_cores=1, vector_bits=vector_bits))(*arrays)
+    for output, a, b in zip(outputs, got, expected):
+        assert_same(output.dtype, a, b, f"{output.name} of {dtype}")
+
+
+@pytest.mark.parametrize("vector_bits", [0, 128, 512])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_operation(dtype, vector_bits):
+    named = operations(dtype)
+    # converting what an integer type cannot hold is not specified: floats here are in range
+    arrays = [
+        np.abs(values(dtype, 1)) if dtype in FLOATS[:3] else values(dtype, 1),
+        values(dtype, 3),
+    ]
+    compare(dtype, named, arrays, vector_bits)
+
+
+@pytest.mark.parametrize("vector_bits", [0, 512])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_chain_of_operations(dtype, vector_bits):
+    """On small integers, where it makes no difference that a product and a sum may be fused."""
+    arrays = [np.arange(N) % 5 - 2.0, np.arange(N) % 7 - 3.0]
+    arrays = [
+        mt.to_bfloat16(x.astype("f")) if dtype == "bfloat16" else x.astype(dtype) for x in arrays
+    ]
+    compare(dtype, {"chain": WHOLE["chain"]}, arrays, vector_bits)
+
+
+@pytest.mark.parametrize("vector_bits", [0, 512])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_special_values(dtype, vector_bits):
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.5, 65504.0, 1e-7] * 5)[:N]
+    other = np.roll(special, 4)
+    arrays = [special, other]
+    if dtype == "bfloat16":
+        arrays = [mt.to_bfloat16(x.astype("f")) for x in arrays]
+    else:
+        arrays = [x.astype(dtype) for x in arrays]
+    named = {n: f for n, f in operations(dtype).items() if n not in CASTS or n[3:] in FLOATS}
+    compare(dtype, named, arrays, vector_bits)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("vector_bits", [0, 512])
+def test_functions_are_close_to_numpys(dtype, vector_bits):
+    named = {
+        "exp": lambda a, b: mt.exp(a),
+        "log": lambda a, b: mt.log(a),
+        "tanh": lambda a, b: mt.tanh(a),
+        "sigmoid": lambda a, b: mt.sigmoid(a),
+        "erf": lambda a, b: mt.erf(a),
+        "rsqrt": lambda a, b: mt.rsqrt(a),
+        "power": lambda a, b: mt.power(a, b),
+    }
+    A, B = (mt.placeholder((N,), dtype, name=n) for n in "AB")
+    outputs = [mt.compute((N,), lambda i, f=f: f(A[i], B[i]), name=n) for n, f in named.items()]
+    s = mt.Schedule(mt.lower([A, B, *outputs]))
+    for block in s.get_blocks() if vector_bits else ():
+        s.vectorize(s.get_loops(block)[0])
+    arrays = [np.linspace(0.1, 4, N).astype(dtype), np.linspace(-2, 2, N).astype(dtype)]
+    got = mt.build(s, mt.Target("c", num_cores=1, vector_bits=vector_bits))(*arrays)
+    for a, b in zip(got, mt.interpret(s, *arrays)):
+        np.testing.assert_allclose(a, b, rtol=1e-5 if dtype == "float32" else 1e-13)
+
+
+def test_constants_are_rounded_to_their_type():
+    A = mt.placeholder((1,), "float16", name="A")
+    B = mt.placeholder((1,), "float32", name="B")
+    C = mt.compute((1,), lambda i: A[i] + 0.1, name="C")
+    D = mt.compute((1,), lambda i: B[i] * 1e-45 + 16777217.0, name="D")
+    E = mt.compute((1,), lambda i: B[i] + float("inf"), name="E")
+    F = mt.compute((1,), lambda i: mt.maximum(B[i], float("nan")), name="F")
+    program = mt.lower([A, B, C, D, E, F])
+    arrays = [np.ones(1, "float16"), np.ones(1, "float32")]
+    for a, b in zip(mt.build(program)(*arrays), mt.interpret(program, *arrays)):
+        assert np.array_equal(a, b, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integer_constants_of_every_size(dtype):
+    info = np.iinfo(dtype)
+    numbers = [info.min, info.max, 0, 127, info.max // 2 + 1]
+    A = mt.placeholder((1,), dtype, name="A")
+    outputs = [mt.compute((1,), lambda i, n=n: A[i] * 0 + n, name="C") for n in numbers]
+    got = mt.build(mt.lower([A, *outputs]))(np.ones(1, dtype))
+    assert [int(x[0]) for x in got] == numbers
