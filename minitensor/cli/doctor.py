@@ -1,0 +1,75 @@
+"""`minitensor doctor`: what this machine has of what minitensor uses."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import Final
+
+from minitensor.cli.console import Console
+from minitensor.runtime import Finding, diagnose
+
+REQUIRED: Final = ("python", "numpy", "cffi")
+"""What nothing works without. Without a compiler the interpreter still runs programs."""
+
+_EPILOG: Final = """\
+examples:
+  minitensor doctor
+  minitensor doctor --json
+  CC=clang minitensor doctor                 look at another compiler
+
+Everything is looked for anew, and what is found about the compiler is what kernels are built with
+from then on. The exit status is 1 only if something is missing that nothing works without; without
+a C compiler, target="interpreter" does.
+"""
+
+
+def add_parser(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> argparse.ArgumentParser:
+    """The arguments of the command."""
+    text = "say what this machine has, what is missing, and how to get it"
+    parser = commands.add_parser("doctor", help=text, description=text, epilog=_EPILOG)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Print the findings; 1 if something required is missing."""
+    findings = diagnose()
+    broken = [f.name for f in findings if f.ok is False and f.name in REQUIRED]
+    if arguments.json:
+        report = {"ready": not broken, "findings": [asdict(finding) for finding in findings]}
+        console.print(json.dumps(report, indent=1))
+        return 1 if broken else 0
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        console.print(f"{_mark(finding, console)}  {finding.name.ljust(width)}  {finding.detail}")
+        if finding.advice:
+            console.print(" " * (width + 10) + console.styled(finding.advice, "dim"))
+    console.print()
+    console.print(_verdict(findings, broken))
+    return 1 if broken else 0
+
+
+def _mark(finding: Finding, console: Console) -> str:
+    if finding.ok:
+        return console.styled("ok    ", "green")
+    if finding.ok is None:
+        return console.styled("-     ", "yellow")
+    return console.styled("FAILED", "red")
+
+
+def _verdict(findings: list[Finding], broken: list[str]) -> str:
+    if broken:
+        return f"minitensor cannot work: {', '.join(broken)} must be repaired first."
+    failed = [finding.name for finding in findings if finding.ok is False]
+    if "C compiler" in failed or "cache folder" in failed:
+        return (
+            'No native code can be built. Programs run all the same, slowly, with target="inter'
+            'preter": mt.build(schedule, target="interpreter").'
+        )
+    if failed:
+        return f"minitensor works, but could do better: see {', '.join(failed)}."
+    return "minitensor is ready."

@@ -1,0 +1,9 @@
+"""The two ways in which a command itself can fail; the library's errors pass through as they are."""
+
+
+class UsageError(Exception):
+    """The command line asks for something that does not exist or cannot go together: status 2."""
+
+
+class CommandError(Exception):
+    """The work failed, for a reason that is not the library's to tell: status 1."""

@@ -1,0 +1,86 @@
+"""The entry point: arguments in, exit status out. No error leaves it as a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from minitensor.cli import compile as compiling
+from minitensor.cli import demo, doctor, show
+from minitensor.cli.console import Console
+from minitensor.cli.errors import CommandError, UsageError
+from minitensor.errors import MinitensorError
+from minitensor.version import __version__
+
+EXAMPLES: Final = """\
+examples:
+  minitensor doctor                          what this machine has, and how to get the rest
+  minitensor demo --quick                    from a definition to a fast kernel, in seconds
+  minitensor show matmul                     the loop nest of a known operator
+  minitensor compile matmul --time           build it and time it
+
+`minitensor COMMAND --help` says more. NO_COLOR turns colours off.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; `argv` are its words, those of the process if None.
+
+    Returns the exit status: 0 done, 1 the work failed, 2 bad usage, 130 interrupted.
+    """
+    try:
+        status = _status(argv)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        _discard_output()
+        return 0
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+
+
+def _status(argv: Sequence[str] | None) -> int:
+    parser = _parser()
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as done:  # argparse has printed the help, the version, or what is wrong
+        return done.code if isinstance(done.code, int) else 2
+    command: argparse.ArgumentParser = arguments.parser
+    run: Callable[[argparse.Namespace, Console], int] = arguments.run
+    try:
+        return run(arguments, Console.of_process())
+    except UsageError as wrong:
+        print(f"{command.format_usage()}{command.prog}: error: {wrong}", file=sys.stderr)
+        return 2
+    except (CommandError, MinitensorError) as failure:
+        print(f"{command.prog}: error: {failure}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="minitensor",
+        description="A tensor-program compiler that one person can read.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"minitensor {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in (doctor, demo, show, compiling):
+        added: argparse.ArgumentParser = command.add_parser(commands)
+        added.formatter_class = argparse.RawDescriptionHelpFormatter
+        added.set_defaults(run=command.run, parser=added)
+    return parser
+
+
+def _discard_output() -> None:
+    """The reader has gone (`| head`): let what is still buffered vanish without a word."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,0 +1,277 @@
+"""Each pass on the program it is for: the text it gives, and that it means the same."""
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor.codegen import PASSES, Target
+from minitensor.ir import For, If, interpret, print_stmt, verify, walk
+
+TARGET = Target("c", num_cores=1, vector_bits=512)
+
+
+def run(program, last, target=TARGET):
+    """The program after the passes up to and with the one called `last`, each checked."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-4, 5, b.shape).astype(b.dtype) for b in program.inputs]
+    names = [b.name for b in program.outputs]
+    expected, _ = interpret(program, arrays)
+    for name, step in PASSES:
+        program = step(program, target)
+        verify(program)
+        for a, b in zip(expected, interpret(program, arrays, names)[0]):
+            assert np.array_equal(a, b), name
+        if name == last:
+            return program
+    raise AssertionError(f"no pass {last}")
+
+
+def body(program, last, target=TARGET):
+    return print_stmt(run(program, last, target).body)
+
+
+def vector_add(n=20):
+    A = mt.placeholder((n,), name="A")
+    B = mt.compute((n,), lambda i: A[i] + 1.0, name="B")
+    return mt.Schedule(mt.lower([A, B]))
+
+
+def row_sum(m=4, n=20):
+    A = mt.placeholder((m, n), name="A")
+    k = mt.reduce_axis(n, name="k")
+    B = mt.compute((m,), lambda i: mt.sum(A[i, k], axis=k), name="B")
+    return mt.Schedule(mt.lower([A, B]))
+
+
+# ---- check_bounds
+
+
+def checks(expression, extent=10):
+    A = mt.placeholder((10,), name="A")
+    B = mt.compute((extent,), lambda i: expression(A, i), name="B")
+    program = mt.lower([A, B])
+    return "in_bounds" in str(dict(PASSES)["check_bounds"](program, TARGET))
+
+
+@pytest.mark.parametrize(
+    ("expression", "extent", "checked"),
+    [
+        (lambda A, i: A[i], 10, False),
+        (lambda A, i: A[9 - i], 10, False),
+        (lambda A, i: A[i * 2 % 10], 10, False),
+        (lambda A, i: mt.if_then_else(i < 10, A[i], 0.0), 20, False),
+        (lambda A, i: mt.if_then_else(i >= 10, 0.0, A[i]), 20, False),
+        (lambda A, i: mt.if_then_else(mt.logical_or(i < 3, i >= 13), 0.0, A[i - 3]), 20, False),
+        (lambda A, i: A[mt.minimum(i, 9)], 20, False),
+        (lambda A, i: mt.if_then_else(A[i] > 0, A[(i * i) % 10], 0.0), 10, False),
+        (lambda A, i: mt.if_then_else(A[i] > 0, A[i * i // 9], 0.0), 10, False),
+        (lambda A, i: A[A[i].astype("int32")], 10, True),
+        (lambda A, i: mt.if_then_else(A[i] > 90, A[i + 1], 0.0), 10, True),
+    ],
+)
+def test_only_what_cannot_be_proven_is_checked(expression, extent, checked):
+    assert checks(expression, extent) == checked
+
+
+# ---- erase_blocks
+
+
+def test_an_init_moves_in_front_of_its_reduction():
+    assert (
+        body(row_sum().program, "erase_blocks")
+        == """\
+for i in range(4):
+    B[i] = 0.0
+    for k in range(20):
+        B[i] += A[i, k]""".replace("B[i] += A[i, k]", "B[i] = B[i] + A[i, k]")
+    )
+
+
+def test_an_init_stays_where_moving_it_would_be_wrong():
+    s = row_sum()
+    s.fuse("i", "k")
+    text = body(s.program, "erase_blocks")
+    assert "if i_k%20 == 0:\n        B[i_k//20] = 0.0" in text
+
+
+def test_a_reduction_of_several_values_computes_each_once():
+    A = mt.placeholder((9,), name="A")
+    k = mt.reduce_axis(9, name="k")
+    B = mt.compute((), lambda: mt.argmax(A[k], axis=k), name="B")
+    text = body(mt.lower([A, B]), "erase_blocks")
+    assert text.count("A[k]") == 1
+    assert "B_y = empty(float32[])  # register" in text
+
+
+def test_a_temporary_is_allocated_where_it_lives():
+    s = vector_add()
+    C = s.cache_write("B", "local")
+    i_0, _ = s.split(s.get_loops("B")[0], [None, 5])
+    s.reverse_compute_at(C, i_0)
+    assert (
+        body(s.program, "shrink_storage")
+        == """\
+for i_0 in range(4):
+    B_local = empty(float32[5])  # local
+    for i_1 in range(5):
+        B_local[i_1] = A[i_0*5 + i_1] + 1.0
+    for ax0_2 in range(5):
+        B[i_0*5 + ax0_2] = B_local[ax0_2]"""
+    )
+
+
+# ---- shrink_storage
+
+
+def test_storage_shrinks_to_the_halo():
+    A = mt.placeholder((34,), name="A")
+    P = mt.compute((34,), lambda y: A[y] * 2.0, name="P")
+    C = mt.compute((32,), lambda y: P[y] + P[y + 2], name="C")
+    s = mt.Schedule(mt.lower([A, C]))
+    y_0, _ = s.split(s.get_loops("C")[0], [None, 4])
+    s.compute_at("P", y_0)
+    assert "P = empty(float32[6])" in body(s.program, "shrink_storage")
+
+
+# ---- tidy and partition_loops
+
+
+def conditions(program):
+    return [n for n in walk(program.body) if isinstance(n, If)]
+
+
+def test_a_tail_costs_a_tail_and_not_a_slow_loop():
+    s = vector_add(20)
+    s.split("i", [None, 8])
+    assert (
+        body(s.program, "partition_loops")
+        == """\
+for i_0 in range(2):
+    for i_1 in range(8):
+        B[i_0*8 + i_1] = A[i_0*8 + i_1] + 1.0
+for i_1 in range(4):
+    B[i_1 + 16] = A[i_1 + 16] + 1.0"""
+    )
+
+
+def test_a_concurrent_loop_gets_two_bodies_and_one_fork():
+    s = vector_add(20)
+    i_0, _ = s.split("i", [None, 8])
+    s.parallel(i_0)
+    program = run(s.program, "partition_loops")
+    assert isinstance(program.body, For)
+    assert print_stmt(program.body.body).startswith("if i_0 < 2:")
+
+
+def test_guards_of_several_axes_leave_the_hot_part():
+    A = mt.placeholder((13, 21), name="A")
+    B = mt.compute((13, 21), lambda i, j: A[i, j] + 1.0, name="B")
+    s = mt.Schedule(mt.lower([A, B]))
+    i_0, i_1 = s.split("i", [None, 4])
+    j_0, j_1 = s.split("j", [None, 8])
+    s.reorder(i_0, j_0, i_1, j_1)
+    assert not conditions(run(s.program, "partition_loops"))
+
+
+def test_an_oversize_factor_leaves_no_empty_iterations():
+    s = vector_add(5)
+    s.split("i", [None, 16])
+    assert body(s.program, "partition_loops") == "for i_1 in range(5):\n    B[i_1] = A[i_1] + 1.0"
+
+
+def test_nested_non_dividing_splits():
+    s = vector_add(61)
+    s.split("i", [None, 3, 7])
+    assert not conditions(run(s.program, "partition_loops"))
+
+
+def test_loops_of_one_iteration_and_of_none_disappear():
+    A = mt.placeholder((1, 0, 3), name="A")
+    B = mt.compute((1, 0, 3), lambda i, j, k: A[i, j, k], name="B")
+    C = mt.compute((1, 3), lambda i, j: 2.0, name="C")
+    assert body(mt.lower([A, B, C]), "tidy") == "for j2 in range(3):\n    C[0, j2] = 2.0"
+
+
+# ---- vectorize_loops and unroll_loops
+
+
+def test_a_vectorized_loop_in_pieces():
+    s = vector_add(31)
+    s.vectorize("i")
+    assert (
+        body(s.program, "vectorize_loops")
+        == """\
+B[ramp(0, 1, 16)] = A[ramp(0, 1, 16)] + broadcast(1.0, 16)
+B[ramp(16, 1, 8)] = A[ramp(16, 1, 8)] + broadcast(1.0, 8)
+B[ramp(24, 1, 4)] = A[ramp(24, 1, 4)] + broadcast(1.0, 4)
+for i in range(3):
+    B[i + 28] = A[i + 28] + 1.0"""
+    )
+
+
+def test_a_long_vectorized_loop_stays_a_loop():
+    s = vector_add(1024)
+    s.vectorize("i")
+    assert body(s.program, "vectorize_loops").startswith("for i in range(64):")
+
+
+def test_loops_inside_a_vectorized_loop_are_widened():
+    s = row_sum(16, 5)
+    s.vectorize("i")
+    text = body(s.program, "vectorize_loops")
+    assert "for k in range(5):" in text
+    assert "lanes(A[i_lane, k] for i_lane in range(16))" in text.replace("i_lane", "i_lane")
+
+
+def test_a_value_that_is_the_same_in_every_lane_stays_a_scalar():
+    A = mt.placeholder((4,), name="A")
+    B = mt.compute((4, 16), lambda i, j: A[i] * 2.0, name="B")
+    s = mt.Schedule(mt.lower([A, B]))
+    s.vectorize("j")
+    assert "broadcast(A[i] * 2.0, 16)" in body(s.program, "vectorize_loops")
+
+
+def test_padding_in_a_vector_evaluates_only_the_taken_side():
+    A = mt.placeholder((16,), name="A")
+    B = mt.compute((16,), lambda i: mt.if_then_else(i >= 3, A[i - 3], 0.0), name="B")
+    s = mt.Schedule(mt.lower([A, B]))
+    s.vectorize("i")
+    assert "lanes(if_then_else(" in body(s.program, "vectorize_loops")
+
+
+def test_a_strided_store_is_done_lane_by_lane():
+    A = mt.placeholder((16, 3), name="A")
+    B = mt.compute((16, 3), lambda i, j: A[i, j] + 1.0, name="B")
+    s = mt.Schedule(mt.lower([A, B]))
+    s.vectorize("i")
+    assert "ramp" not in body(s.program, "vectorize_loops")
+
+
+def test_a_target_without_vectors():
+    s = vector_add(31)
+    s.vectorize("i")
+    scalar = Target("c", num_cores=1, vector_bits=0)
+    assert "ramp" not in body(s.program, "tidy again", scalar)
+
+
+def test_unrolled_loops_are_written_out():
+    s = vector_add(3)
+    s.unroll("i")
+    assert (
+        body(s.program, "tidy again") == "B[0] = A[0] + 1.0\nB[1] = A[1] + 1.0\nB[2] = A[2] + 1.0"
+    )
+
+
+def test_what_would_be_too_long_stays_a_loop():
+    s = vector_add(1000)
+    s.unroll("i")
+    assert len(body(s.program, "unroll_loops").splitlines()) == 1000
+    A = mt.placeholder((1000,), name="A")
+    stages = [A]
+    for _ in range(3):
+        stages.append(mt.compute((1000,), lambda i, t=stages[-1]: t[i] + 1.0, name="B"))
+    s = mt.Schedule(mt.lower([A, stages[-1]]))
+    for block in reversed(s.get_blocks()[:2]):
+        s.compute_at(block, s.get_loops(s.get_blocks()[-1])[0])
+    s.unroll(s.get_loops(s.get_blocks()[-1])[0])
+    assert "range(1000)" in body(s.program, "unroll_loops")

@@ -1,0 +1,90 @@
+import pytest
+
+import minitensor as mt
+from minitensor.codegen import Target
+from minitensor.codegen.names import Names, safe
+
+
+def test_a_target_by_name_or_as_itself():
+    assert Target.of("c") == Target("c")
+    assert Target.of(Target("c", num_cores=2)).num_cores == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: Target("fortran"), "expected one of 'c'"),
+        (lambda: Target.of(3), "expected a target's name or an mt.Target, but got target=3"),
+        (lambda: Target("c", num_cores=0), "from 1 to 4096, but got num_cores=0"),
+        (lambda: Target("c", num_cores=True), "num_cores=True"),
+        (lambda: Target("c", num_cores=1.5), "num_cores=1.5"),
+        (lambda: Target("c", vector_bits=100), "vector_bits=100"),
+    ],
+)
+def test_bad_targets(make, match):
+    with pytest.raises(mt.ArgumentError, match=match):
+        make()
+
+
+def test_a_target_that_is_not_available_yet():
+    A = mt.placeholder((4,), name="A")
+    program = mt.lower([A, mt.compute((4,), lambda i: A[i], name="B")])
+    for kind in ("cuda", "cuda-emulator"):
+        with pytest.raises(mt.ArgumentError, match="not available in this version"):
+            mt.build(program, kind)
+
+
+@pytest.mark.parametrize("what", [None, "C", 3, [1]])
+def test_building_what_is_no_program(what):
+    with pytest.raises(mt.ArgumentError, match="expected a schedule or a program, but got what="):
+        mt.build(what)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("A", "A"),
+        ("i_0", "i_0"),
+        ("ax0", "ax0"),
+        ("int", "int_"),
+        ("main", "main_"),
+        ("sin", "sin_"),
+        ("powf", "powf_"),
+        ("size_t", "size_t_"),
+        ("max_float", "max_float_"),
+        ("float32x16", "float32x16_"),
+        ("1st", "v1st"),
+        ("", "v_"),
+        ("_x", "v_x"),
+        ("a b", "a_b"),
+        ('"; system("', "v___system__"),
+        ("é", "v_"),
+        ("*/", "v__"),
+    ],
+)
+def test_safe_names(name, text):
+    assert safe(name) == text
+
+
+def test_long_names_are_cut():
+    assert len(safe("a" * 5000)) <= 50
+
+
+def test_names_in_scope_are_different():
+    names = Names()
+    assert names.push("i") == "i"
+    assert names.push("i!") == "i_"
+    assert names.push("i?") == "i_2"
+    names.pop("i!")
+    assert names.push("i,") == "i_"
+    assert names.buffer("i") == "i_3" or names.buffer("i") not in ("i", "i_", "i_2")
+
+
+def test_a_name_hidden_by_an_inner_one_comes_back():
+    names = Names()
+    outer = names.push("x")
+    inner = names.push("x")
+    assert outer != inner
+    assert names.variable("x") == inner
+    names.pop("x")
+    assert names.variable("x") == outer
