@@ -188,7 +188,7 @@ def primitive(
             function.__name__,
             function,
             {**rules, **COMMON_RULES},
-            whole.replace(parameters=[_plain_parameter(p) for p in parameters]),
+            inspect.Signature([_plain_parameter(p) for p in parameters]),
             {
                 p.name: (
                     _each(converters[p.name]) if p.kind is p.VAR_POSITIONAL else converters[p.name]

@@ -1,0 +1,37 @@
+"""The documents say what the code says."""
+
+import importlib.util
+import pathlib
+import re
+
+import minitensor as mt
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def test_the_page_of_primitives_is_up_to_date():
+    path = ROOT / "docs" / "make_primitives.py"
+    spec = importlib.util.spec_from_file_location("make_primitives", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    written = (ROOT / "docs" / "primitives.md").read_text()
+    assert written == module.text(), "run python docs/make_primitives.py"
+
+
+def test_links_in_documents_lead_somewhere():
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_paths_named_in_the_map_exist():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    for path in re.findall(r"`((?:ir|arith|lang|schedule|codegen|runtime)/\w+\.py)`", text):
+        assert (ROOT / "minitensor" / path).exists(), path
+
+
+def test_every_primitive_is_a_method_with_its_docstring():
+    for name, primitive in mt.schedule.REGISTRY.items():
+        method = getattr(mt.Schedule, name)
+        assert method.__doc__ == primitive.function.__doc__
+        assert "Preserves" in method.__doc__ or "Returns" in method.__doc__
