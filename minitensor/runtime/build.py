@@ -7,6 +7,7 @@ import os
 import re
 
 from minitensor.codegen import Emitted, Target
+from minitensor.errors import CompileError
 from minitensor.ir import Program
 from minitensor.runtime.cache import TIME_LIMIT, compile_library
 from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
@@ -21,8 +22,16 @@ _MOST_CORES = 4096
 def load(emitted: Emitted, toolchain: Toolchain, *, time_limit: float = TIME_LIMIT) -> Kernel:
     """Compile generated C (or take it from the cache) and load it.
 
-    Raises CompileError if the compiler fails or takes more than `time_limit` seconds.
+    Raises CompileError if the compiler fails, takes more than `time_limit` seconds, or lacks a type
+    that the program needs.
     """
+    if "_Float16" in emitted.source and not toolchain.float16:
+        raise CompileError(
+            f"{toolchain.version} has no 16-bit floats on this machine, which float16 needs: gcc 12 "
+            "or clang 15 have them on x86-64; CC can name another compiler, and "
+            'target="interpreter" works without one',
+            toolchain.words,
+        )
     compiled = compile_library(emitted.source, toolchain, time_limit)
     function = load_function(compiled.path, emitted.entry, pointers=len(emitted.params) + 1)
     return NativeKernel(emitted, function, compiled.command, toolchain)

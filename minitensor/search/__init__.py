@@ -6,8 +6,8 @@ at random and keeps the fastest candidate. Read in this order: `trial` (what a s
 Not here yet: sketches, a cost model, evolution, records on disk, workers in other processes.
 """
 
-from minitensor.search.measure import TOLERANCE
+from minitensor.search.measure import TOLERANCE, random_inputs
 from minitensor.search.random_search import random_search
 from minitensor.search.trial import FailureKind, SearchResult, Trial
 
-__all__ = ["TOLERANCE", "FailureKind", "SearchResult", "Trial", "random_search"]
+__all__ = ["TOLERANCE", "FailureKind", "SearchResult", "Trial", "random_inputs", "random_search"]

@@ -63,7 +63,7 @@ class Measurer:
     ) -> None:
         self.target = native_target(target)
         self.outputs = program.outputs
-        given = _random_inputs(program, seed) if inputs is None else list(inputs)
+        given = random_inputs(program, seed) if inputs is None else list(inputs)
         if len(given) != len(program.inputs):
             names = ", ".join(print_name(b.name) for b in program.inputs)
             raise unexpected(f"{len(program.inputs)} arrays ({names})", "inputs", inputs)
@@ -94,7 +94,8 @@ class Measurer:
         return kernel.time(*self.arrays, repeat=REPEATS, min_repeat_ms=REPEAT_MS).min
 
 
-def _random_inputs(program: Program, seed: int) -> list[np.ndarray]:
+def random_inputs(program: Program, seed: int) -> list[np.ndarray]:
+    """One array for each input of a program, of integers from -4 to 4 (from 0 if unsigned)."""
     rng = np.random.default_rng(seed)
     arrays = []
     for buffer in program.inputs:

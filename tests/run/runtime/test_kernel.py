@@ -1,5 +1,6 @@
 """Native kernels: calls that work, calls that must not reach native code, threads, status, time."""
 
+import dataclasses
 import gc
 import threading
 import time
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from minitensor import errors
+from minitensor.codegen import Emitted, Target
 from minitensor.runtime import Kernel, NativeKernel, load
 from minitensor.runtime.cache import compile_library
 from minitensor.runtime.module import ALIGNMENT, aligned_empty, load_function, pointer_to
@@ -297,3 +299,12 @@ def test_library_stays_loaded_after_its_kernel(emit, toolchain):
     assert load(emit(source, "only_here", names="D", shape=()), toolchain)()[()] == 3
     gc.collect()
     assert str(compile_library(source, toolchain).path) in maps.read_text()
+
+
+def test_a_compiler_without_16_bit_floats(toolchain):
+    """The error says what has them, before the compiler is asked."""
+    lacking = dataclasses.replace(toolchain, float16=False)
+    source = "int f(_Float16 *a, void *w) { return 0; }"
+    emitted = Emitted(source, "f", (), frozenset(), (), 0, Target("c", 1, 128))
+    with pytest.raises(errors.CompileError, match=r"no 16-bit floats.*gcc 12"):
+        load(emitted, lacking)

@@ -1,0 +1,130 @@
+"""`minitensor compile`: the C or the assembly of a program, or how long it takes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from minitensor.api import build
+from minitensor.cli import subject as subjects
+from minitensor.cli import target as targets
+from minitensor.cli.console import Console
+from minitensor.cli.errors import CommandError, UsageError
+from minitensor.cli.subject import Subject
+from minitensor.codegen import Target, generate
+from minitensor.runtime import Timing, native_target
+from minitensor.search import random_inputs
+
+_EPILOG: Final = """\
+examples:
+  minitensor compile matmul --size m=256,n=256,k=256          C on standard output
+  minitensor compile my_schedule.py:s -o kernel.c
+  minitensor compile matmul --trace best.json --time          milliseconds and GFLOP/s
+  minitensor compile matmul --trace best.json --assembly | grep vfmadd
+  minitensor compile softmax --cores 8 --vector-bits 256      for another machine; no compiler
+                                                              is needed
+
+With --time the program is built and timed, and the text is written only where -o says.
+GFLOP/s count 2 operations for each product that the definition sums.
+"""
+
+
+def add_parser(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> argparse.ArgumentParser:
+    """The arguments of the command."""
+    text = "write the C or the assembly of an operator, a program or a schedule, or time it"
+    parser = commands.add_parser("compile", help=text, description=text, epilog=_EPILOG)
+    subjects.add_arguments(parser)
+    targets.add_arguments(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the text to a file")
+    parser.add_argument("--assembly", action="store_true", help="assembly instead of C")
+    parser.add_argument("--time", action="store_true", help="build it and time it")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Write the text, the time, or both."""
+    target = targets.of(arguments)
+    if arguments.assembly and target.kind == "interpreter":
+        raise UsageError("the interpreter makes no machine code; leave out --assembly")
+    subject = subjects.resolve(arguments)
+    text = _text(subject, target, arguments.assembly)
+    if arguments.output:
+        _write(arguments.output, text)
+    timing = _timing(subject, target) if arguments.time else None
+    if arguments.json:
+        report = _report(subject, target, text, arguments.assembly, timing)
+        console.print(json.dumps(report, indent=1))
+        return 0
+    if timing is not None:
+        console.print(_time_line(subject, target, timing))
+    elif not arguments.output:
+        console.print(text.rstrip("\n"))
+    return 0
+
+
+def _text(subject: Subject, target: Target, assembly: bool) -> str:
+    """The C or the assembly; for the interpreter the program, which is all there is."""
+    schedule = subject.schedule
+    if target.kind == "interpreter":
+        return str(schedule.program)
+    if assembly:
+        return build(schedule, target).assembly()
+    header = schedule.trace.as_python()
+    return generate(schedule.program, native_target(target), header).source
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as failure:
+        raise CommandError(f"cannot write {path}: {failure.strerror}") from failure
+
+
+def _timing(subject: Subject, target: Target) -> Timing:
+    kernel = build(subject.schedule, target)
+    inputs = random_inputs(subject.programs[0], seed=0)
+    if target.kind == "interpreter":  # slow, and hardly noisy
+        return kernel.time(*inputs, number=1, repeat=1)
+    return kernel.time(*inputs)
+
+
+def _time_line(subject: Subject, target: Target, timing: Timing) -> str:
+    exact = native_target(target)
+    parts = [str(timing)]
+    if subject.flop:
+        parts.append(f"{subject.flop / timing.median / 1e9:.3g} GFLOP/s")
+    if exact.kind == "c":
+        threads = "1 thread" if exact.num_cores == 1 else f"{exact.num_cores} threads"
+        parts.append(f"{threads}, vectors of {exact.vector_bits} bits")
+    return f"{subject.name}: {'; '.join(parts)}"
+
+
+def _report(
+    subject: Subject, target: Target, text: str, assembly: bool, timing: Timing | None
+) -> dict[str, Any]:
+    exact = native_target(target)
+    report: dict[str, Any] = {
+        "name": subject.name,
+        "target": {
+            "kind": exact.kind,
+            "num_cores": exact.num_cores,
+            "vector_bits": exact.vector_bits,
+        },
+        "trace": subject.schedule.trace.as_python().splitlines(),
+        "flop": subject.flop or None,
+        "assembly" if assembly else "source": text,
+    }
+    if timing is not None:
+        report["time"] = {
+            "median_seconds": timing.median,
+            "min_seconds": timing.min,
+            "results": timing.results,
+            "number": timing.number,
+            "gflops": subject.flop / timing.median / 1e9 if subject.flop else None,
+        }
+    return report

@@ -1,0 +1,144 @@
+"""`minitensor show`: a loop nest, as it is and as steps change it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any, Final
+
+from minitensor.cli import subject as subjects
+from minitensor.cli import target as targets
+from minitensor.cli.console import Console, indented
+from minitensor.cli.errors import UsageError
+from minitensor.cli.subject import Subject
+from minitensor.codegen import Target, lowered
+from minitensor.errors import CompileError
+from minitensor.ir import Program, print_name
+from minitensor.lang import workloads
+from minitensor.runtime import native_target
+
+WITHOUT_COMPILER: Final = 256
+"""Bits of the vectors that are shown where no compiler says what the machine has."""
+
+_EPILOG: Final = """\
+examples:
+  minitensor show --list                     every operator, with a line about each
+  minitensor show matmul --small
+  minitensor show conv2d --size c=32,h=28,w=28,layout=NHWC
+  minitensor show matmul --trace best.json --steps
+  minitensor show my_schedule.py:s --lowered --vector-bits 256
+"""
+
+
+def add_parser(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> argparse.ArgumentParser:
+    """The arguments of the command."""
+    text = "print the loop nest of an operator, a program or a schedule"
+    parser = commands.add_parser("show", help=text, description=text, epilog=_EPILOG)
+    subjects.add_arguments(parser, required=False)
+    parser.add_argument("--list", action="store_true", help="list the operators")
+    parser.add_argument("--steps", action="store_true", help="show what every step changes")
+    parser.add_argument(
+        "--lowered", action="store_true", help="show the program that C is written from"
+    )
+    targets.add_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Print what is asked for."""
+    if arguments.list:
+        _list(arguments.json, console)
+        return 0
+    if arguments.subject is None:
+        raise UsageError("say what to show, or --list")
+    if arguments.steps and arguments.lowered:
+        raise UsageError("--steps and --lowered cannot go together")
+    target = targets.of(arguments)
+    subject = subjects.resolve(arguments)
+    if arguments.steps and len(subject.programs) == 1:
+        raise UsageError(f"{arguments.subject} has no steps; give it some with --trace")
+    program = subject.programs[-1]
+    if arguments.lowered:
+        program = _lowered(program, target)
+    if arguments.json:
+        console.print(json.dumps(_described(subject, program, arguments.steps), indent=1))
+    elif arguments.steps:
+        _steps(subject, console)
+    else:
+        console.print(console.code(str(program)))
+    return 0
+
+
+def _list(as_json: bool, console: Console) -> None:
+    every = workloads.WORKLOADS.values()
+    if as_json:
+        described = [
+            {
+                "name": w.name,
+                "description": w.description,
+                "small": dict(w.small),
+                "benchmark": dict(w.benchmark),
+            }
+            for w in every
+        ]
+        console.print(json.dumps(described, indent=1))
+        return
+    width = max(len(workload.name) for workload in every)
+    for workload in every:
+        name = console.styled(workload.name.ljust(width), "bold")
+        sizes = ", ".join(f"{key}={_written(value)}" for key, value in workload.benchmark.items())
+        console.print(f"{name}  {workload.description}")
+        console.print(" " * (width + 2) + console.styled(sizes, "dim"))
+
+
+def _written(value: object) -> str:
+    """An argument as --size takes it."""
+    return "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+
+
+def _lowered(program: Program, target: Target) -> Program:
+    if target.kind == "interpreter":
+        raise UsageError("the interpreter runs a program as it is: there is nothing to lower")
+    try:
+        exact = native_target(target)
+    except CompileError:
+        exact = target.resolved(num_cores=1, vector_bits=WITHOUT_COMPILER)
+    return lowered(program, exact, check=True)
+
+
+def _steps(subject: Subject, console: Console) -> None:
+    programs = [str(program) for program in subject.programs]
+    lines = subject.schedule.trace.as_python().splitlines()
+    console.print(console.code(programs[0]))
+    for number, (line, before, after) in enumerate(zip(lines, programs, programs[1:]), start=1):
+        console.print()
+        console.print(f"{console.styled(f'{number:3d}', 'bold')}  {console.code(line)}")
+        console.print(indented(console.difference(before, after)))
+
+
+def _described(subject: Subject, program: Program, steps: bool) -> dict[str, Any]:
+    outputs = {buffer.name for buffer in program.outputs}
+    described: dict[str, Any] = {
+        "name": print_name(program.name),
+        "parameters": [
+            {
+                "name": print_name(buffer.name),
+                "dtype": str(buffer.dtype),
+                "shape": list(buffer.shape),
+                "output": buffer.name in outputs,
+            }
+            for buffer in program.params
+        ],
+        "flop": subject.flop or None,
+        "program": str(program),
+        "trace": subject.schedule.trace.as_python().splitlines(),
+    }
+    if steps:
+        described["steps"] = [
+            {"python": line, "program": str(after)}
+            for line, after in zip(described["trace"], subject.programs[1:])
+        ]
+    return described

@@ -1,0 +1,241 @@
+"""What a command works on: a named operator at some size, or an object of a user's file.
+
+matmul                                  an operator of mt.workloads, at its benchmark size
+matmul --size m=128,layout=NHWC         with some of its arguments replaced
+path/to/file.py:name                    a Program or a Schedule at the top level of a file
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import importlib.util
+import inspect
+import math
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from minitensor.cli.errors import CommandError, UsageError
+from minitensor.errors import MinitensorError
+from minitensor.ir import Binary, Program, Reduce, walk
+from minitensor.lang import lower, workloads
+from minitensor.schedule import Schedule, Trace
+
+SUBJECT_HELP: Final = "an operator (see `minitensor show --list`), or path/to/file.py:name"
+
+_MODULE: Final = "minitensor_users_file"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A program, and what has been done to it.
+
+    name      as the user wrote it
+    schedule  the program with its steps, if there are any
+    """
+
+    name: str
+    schedule: Schedule
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The program before the first step, and after each."""
+        return tuple(self.schedule._history)
+
+    @property
+    def flop(self) -> int:
+        """Operations of one call as the definition counts them; see `multiply_adds`."""
+        return multiply_adds(self.programs[0])
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """The arguments that say what a command works on."""
+    parser.add_argument("subject", nargs=None if required else "?", help=SUBJECT_HELP)
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--small", action="store_true", help="the operator's small size")
+    sizes.add_argument(
+        "--benchmark", action="store_true", help="the size worth timing (what you get anyway)"
+    )
+    parser.add_argument(
+        "--size",
+        metavar="NAME=VALUE,...",
+        default={},
+        type=_sizes,
+        help="other arguments for the operator, such as m=128,n=64 or kernel=3x3,layout=NHWC",
+    )
+    parser.add_argument("--trace", metavar="FILE", help="apply a trace (JSON of Trace.to_json)")
+
+
+def resolve(arguments: argparse.Namespace) -> Subject:
+    """The subject that the arguments name, with the trace applied.
+
+    Raises UsageError if there is no such thing, CommandError if a file cannot be read or run, and
+    what the library raises for sizes and traces that do not work.
+    """
+    name: str = arguments.subject
+    file, colon, attribute = name.rpartition(":")
+    is_file = name.endswith(".py") or (bool(colon) and file.endswith(".py"))
+    if is_file:
+        if arguments.size or arguments.small or arguments.benchmark:
+            raise UsageError("--size, --small and --benchmark are for named operators")
+        found = _object_of_file(*((file, attribute) if colon else (name, "")))
+    else:
+        found = _workload(name, arguments.size, arguments.small)
+    if isinstance(found, Schedule):
+        if arguments.trace:
+            raise UsageError(f"--trace is for a program, and {name} has been scheduled already")
+        return Subject(name, found)
+    schedule = Schedule(found)
+    if arguments.trace:
+        schedule.replay(_trace(arguments.trace))
+    return Subject(name, schedule)
+
+
+def multiply_adds(program: Program) -> int:
+    """Operations of a program as it is written: 2 for each product that is summed; 0 if none is.
+
+    This is how operations are counted for matrix products and convolutions, whatever a schedule
+    computes twice.
+    """
+    count = 0
+    for block in program.blocks.values():
+        for node in walk(block.body):
+            if isinstance(node, Reduce) and node.reducer.name == "sum":
+                products = [n for n in walk(node.values[0]) if _is_product(n)]
+                count += 2 * math.prod(i.extent for i in block.iters) if products else 0
+    return count
+
+
+def _is_product(node: object) -> bool:
+    return isinstance(node, Binary) and node.op == "*" and node.dtype.kind != "index"
+
+
+# ---- named operators
+
+
+def _workload(name: str, sizes: Mapping[str, Any], small: bool) -> Program:
+    workload = workloads.WORKLOADS.get(name)
+    if workload is None:
+        close = difflib.get_close_matches(name, workloads.WORKLOADS, n=3, cutoff=0.5)
+        advice = f"did you mean {' or '.join(close)}?" if close else "`minitensor show --list`"
+        raise UsageError(f"there is no operator {name!r}; {advice}")
+    known = inspect.signature(workload.function).parameters
+    unknown = [key for key in sizes if key not in known]
+    if unknown:
+        raise UsageError(f"{name} has no argument {unknown[0]!r}; it takes {', '.join(known)}")
+    given = {**(workload.small if small else workload.benchmark), **sizes}
+    return lower(workload.function(**given), name=name)
+
+
+def _sizes(text: str) -> dict[str, Any]:
+    """NAME=VALUE,… as keyword arguments. Raises ArgumentTypeError for anything else."""
+    sizes: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name.isidentifier() and equals and value):
+            raise argparse.ArgumentTypeError(
+                f"expected NAME=VALUE,NAME=VALUE such as m=128,n=64, but got {part!r}"
+            )
+        if name in sizes:
+            raise argparse.ArgumentTypeError(f"{name} is given twice")
+        sizes[name] = _value(value)
+    return sizes
+
+
+def _value(text: str) -> int | tuple[int, ...] | str:
+    """128 as a number, 3x3 as several, anything else as a word."""
+    if re.fullmatch(r"-?[0-9]{1,18}", text):
+        return int(text)
+    if re.fullmatch(r"[0-9]{1,18}(x[0-9]{1,18})+", text):
+        return tuple(map(int, text.split("x")))
+    return text
+
+
+# ---- files
+
+
+def _trace(path: str) -> Trace:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as failure:
+        raise CommandError(f"cannot read the trace {path}: {_why(failure)}") from failure
+    try:
+        return Trace.from_json(text)
+    except MinitensorError as failure:
+        raise CommandError(f"{path}: {failure.message}") from failure
+
+
+def _object_of_file(path: str, name: str) -> Program | Schedule:
+    """The program or schedule called `name` at the top level of a Python file, which is run."""
+    module = _run_file(path)
+    fitting = [n for n, v in vars(module).items() if isinstance(v, (Program, Schedule))]
+    choice = (
+        f"choose {' or '.join(f'{path}:{n}' for n in fitting)}"
+        if fitting
+        else ("it has no Program and no Schedule at its top level")
+    )
+    if not name:
+        raise UsageError(f"{path}: say which object is meant; {choice}")
+    found = getattr(module, name, None)
+    if not isinstance(found, (Program, Schedule)):
+        kind = f"is of type {type(found).__name__}" if hasattr(module, name) else "is not there"
+        raise CommandError(f"{path}: {name!r} {kind}; {choice}")
+    return found
+
+
+def _run_file(path: str) -> ModuleType:
+    """Run a user's file as a module; what it prints goes to stderr."""
+    if not Path(path).is_file():
+        raise CommandError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(_MODULE, path)
+    if spec is None or spec.loader is None:
+        raise CommandError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    with _importable(module, str(Path(path).resolve().parent)):
+        try:
+            spec.loader.exec_module(module)
+        except (Exception, SystemExit) as failure:  # the user's code: it may raise anything
+            raise CommandError(_failure_in(path, failure)) from failure
+    return module
+
+
+@contextlib.contextmanager
+def _importable(module: ModuleType, folder: str) -> Iterator[None]:
+    """As when Python runs a file: its folder is searched for modules, and it is one itself."""
+    sys.path.insert(0, folder)
+    sys.modules[_MODULE] = module
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.path.remove(folder)
+
+
+def _failure_in(path: str, failure: BaseException) -> str:
+    """What a user's file raised, and at which of its lines."""
+    where = path
+    if isinstance(failure, SyntaxError) and failure.lineno is not None:
+        where = f"{failure.filename}, line {failure.lineno}"
+        return f"{where}: {type(failure).__name__}: {failure.msg}"
+    own = [f for f in traceback.extract_tb(failure.__traceback__) if _same(f.filename, path)]
+    if own:
+        where = f"{path}, line {own[-1].lineno}"
+    text = str(failure)
+    return f"{where}: {type(failure).__name__}{f': {text}' if text else ''}"
+
+
+def _same(a: str, b: str) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(a).samefile(b)
+    return False
+
+
+def _why(failure: OSError | UnicodeDecodeError) -> str:
+    return failure.strerror or "" if isinstance(failure, OSError) else "it is not UTF-8 text"
