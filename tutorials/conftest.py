@@ -1,0 +1,28 @@
+"""Every tutorial is a test: it is run from top to bottom."""
+
+import runpy
+
+import pytest
+
+
+def pytest_collect_file(parent, file_path):
+    """Collect the numbered lessons."""
+    if file_path.suffix == ".py" and file_path.name[:2].isdigit():
+        return Lesson.from_parent(parent, path=file_path)
+    return None
+
+
+class Lesson(pytest.File):
+    """A file with one test: itself."""
+
+    def collect(self):
+        """The one test."""
+        yield Run.from_parent(self, name="runs")
+
+
+class Run(pytest.Item):
+    """Running a lesson."""
+
+    def runtest(self):
+        """Run it; what it asserts must hold."""
+        runpy.run_path(str(self.path), run_name="__main__")
