@@ -11,6 +11,7 @@ import io
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TextIO
@@ -56,6 +57,11 @@ class Console:
         self.print()
         self.print(self.styled(text, "bold"))
         self.print(self.styled("-" * min(len(text), self.width), "dim"))
+
+    def paragraph(self, text: str) -> None:
+        """Print running text, folded at the width."""
+        width = min(self.width, PLAIN_WIDTH)
+        self.print(textwrap.fill(text, width, break_on_hyphens=False))
 
     def code(self, text: str) -> str:
         """Python, or a loop nest, coloured by its grammar if that can be done."""

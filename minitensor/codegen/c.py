@@ -62,6 +62,7 @@ def emit_c(program: Program, original: Program, target: Target, header: str = ""
         checks=tuple(emitter.checks),
         workspace=emitter.workspace,
         target=target,
+        name=program.name,
     )
 
 

@@ -40,7 +40,6 @@ from minitensor.ir import (
     Unary,
     Var,
     print_expr,
-    print_name,
 )
 
 _COMMA, _TERNARY, _OR, _AND, _EQUAL, _LESS, _SUM, _PRODUCT, _UNARY, _ATOM = range(10)
@@ -223,10 +222,7 @@ class Expressions:
     def _index_check(self, call: Call) -> str:
         index, extent = call.args
         assert isinstance(extent, Const)
-        self.checks.append(
-            f"{print_name(self.program.name)}: the index {print_expr(index)} "
-            f"is outside [0, {extent.value})"
-        )
+        self.checks.append(f"the index {print_expr(index)} is outside [0, {extent.value})")
         self.helpers.need("check_index")
         number = len(self.checks)
         return f"check_index({self.expr(index)}, {extent.value}, &status, {number})"

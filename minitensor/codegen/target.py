@@ -78,6 +78,7 @@ class Emitted:
     workspace  bytes of scratch memory that a call needs, aligned to 64 bytes; its content is
                neither read before written nor kept
     target     what it was generated for, with nothing left open
+    name       of the program, for messages; the entry if empty
     """
 
     source: str
@@ -87,6 +88,7 @@ class Emitted:
     checks: tuple[str, ...]
     workspace: int
     target: Target
+    name: str = ""
 
 
 def unsupported(target: Target) -> ArgumentError:

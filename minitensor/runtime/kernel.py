@@ -122,7 +122,7 @@ class NativeKernel(Kernel):
         toolchain: Toolchain,
     ) -> None:
         super().__init__(
-            emitted.entry,
+            emitted.name or emitted.entry,
             emitted.params,
             emitted.outputs,
             emitted.target,

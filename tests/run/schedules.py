@@ -8,7 +8,7 @@ them take only steps that are legal by construction, and a refusal is a failure;
 steps and skip what is refused say so. `assert_busy` is for all: a recipe must not do nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import minitensor as mt
@@ -173,4 +173,16 @@ def cut_tails(s: mt.Schedule) -> None:
             ...
 
 
-RECIPES = {f.__name__: f for f in (parallelize_and_vectorize, vectorize_innermost, tile, inline_all, compute_deep, factor_reductions, fuse_and_split, cache_results)}
+RECIPES = {
+    f.__name__: f
+    for f in (
+        parallelize_and_vectorize,
+        vectorize_innermost,
+        tile,
+        inline_all,
+        compute_deep,
+        factor_reductions,
+        fuse_and_split,
+        cache_results,
+    )
+}

@@ -1,0 +1,94 @@
+"""A kernel against numpy, in turns: what else runs on the machine hits both alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Final
+
+import numpy as np
+
+from minitensor.cli.errors import CommandError
+from minitensor.runtime import Kernel
+from minitensor.search import TOLERANCE
+
+SLOW_SECONDS: Final = 0.25
+"""A kernel whose first call takes longer is not called again."""
+ROUNDS: Final = 5
+ROUND_SECONDS: Final = 0.04
+"""In each round, how long each of the two is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A kernel's time beside numpy's.
+
+    seconds  per call: the median over the rounds of the fastest call in each
+    rival    numpy's, likewise
+    ratio    how many times as fast as numpy: the median over the rounds
+    """
+
+    seconds: float
+    rival: float
+    ratio: float
+
+
+@dataclass(slots=True)
+class Race:
+    """The rival of one workload, and what it computes.
+
+    inputs  one array for each input of the kernel
+    rival   computes the same with numpy, and returns it
+    """
+
+    inputs: Sequence[np.ndarray]
+    rival: Callable[[], np.ndarray]
+    expected: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.expected = self.rival().copy()
+
+    def run(self, kernel: Kernel) -> Timed:
+        """Check the kernel's result against numpy's, and time both. Raises CommandError."""
+        output = np.full_like(self.expected, np.nan)
+        start = time.perf_counter()
+        kernel(*self.inputs, output)
+        first = time.perf_counter() - start
+        self.check(output)
+        if first > SLOW_SECONDS:
+            rival = _fastest(self.rival)
+            return Timed(first, rival, rival / first)
+        rounds = [
+            (_fastest(lambda: kernel(*self.inputs, output)), _fastest(self.rival))
+            for _ in range(ROUNDS)
+        ]
+        return Timed(
+            median(own for own, _ in rounds),
+            median(rival for _, rival in rounds),
+            median(rival / own for own, rival in rounds),
+        )
+
+    def check(self, output: np.ndarray) -> None:
+        """Raise CommandError unless the output is what numpy computes, up to rounding."""
+        largest = float(np.abs(self.expected).max())
+        off = float(np.abs(output - self.expected).max())
+        if not off <= TOLERANCE["float32"] * largest:  # also if it is NaN
+            raise CommandError(
+                f"the kernel is wrong: it differs from numpy by {off:g}, where the largest value "
+                f"is {largest:g}; please report this"
+            )
+
+
+def _fastest(call: Callable[[], object]) -> float:
+    """Seconds of the fastest call within ROUND_SECONDS."""
+    fastest = float("inf")
+    end = time.perf_counter() + ROUND_SECONDS
+    while True:
+        start = time.perf_counter()
+        call()
+        stop = time.perf_counter()
+        fastest = min(fastest, stop - start)
+        if stop >= end:
+            return fastest
