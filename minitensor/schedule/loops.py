@@ -62,6 +62,8 @@ def split(
              "cut"    the rest gets a loop of its own after the nest, so that the nest needs no
                       guard; its blocks are copies named <block>_tail
 
+    Annotations of the loop stay with the outermost new loop.
+
     Preserves  the order of iterations, every output.
     Returns    the names of the new loops (of the nest, for "cut").
     """
@@ -108,7 +110,10 @@ def _nest_of_tiles(
     loop: For, outer: tuple[For, ...], names: Sequence[str], extents: Sequence[int], total: int
 ) -> Stmt:
     """The loop as a nest of `extents`, guarded if they make more than its iterations."""
-    loops = tuple(For(name, n, loop.body) for name, n in zip(names, extents))
+    loops = tuple(
+        For(name, n, loop.body, annotations=loop.annotations if position == 0 else ())
+        for position, (name, n) in enumerate(zip(names, extents))
+    )
     value: Expr = Const(0)
     for name, n in zip(names, extents):
         value = value * n + Var(name)
@@ -132,7 +137,7 @@ def _split_and_cut(
             refuse("R5", shared, marks=Marks(blocks={block.name: "under the loop"}))
     fresh = Fresh(program)
     names = tuple(fresh.loop(f"{loop}_{n}") for n in range(len(extents)))
-    whole = For(loop, total, site.loop.body)
+    whole = For(loop, total, site.loop.body, annotations=site.loop.annotations)
     main = _nest_of_tiles(whole, site.outer, names, extents, total)
     tail_loop = fresh.loop(f"{loop}_tail")
     renamed = {inner.var: fresh.loop(inner.var) for inner in loops_of(site.loop.body)}
@@ -190,6 +195,8 @@ def fuse(program: Program, *loops: LoopName) -> Rewritten[str]:
             for j in range(8):         =>         C[i_j // 8, i_j % 8] = f(i_j // 8, i_j % 8)
                 C[i, j] = f(i, j)
 
+    The new loop has the annotations of all.
+
     Preserves  the order of iterations, every output.
     Returns    the name of the new loop.
     """
@@ -208,7 +215,8 @@ def fuse(program: Program, *loops: LoopName) -> Rewritten[str]:
         if loop.extent == 0:
             refuse("R3", marks=Marks(loops={loop.var: "is empty"}))
     name = Fresh(program).loop("_".join(loops))
-    new = For(name, math.prod(loop.extent for loop in fused), fused[-1].body)
+    notes = tuple({k: v for loop in fused for k, v in loop.annotations}.items())
+    new = For(name, math.prod(loop.extent for loop in fused), fused[-1].body, annotations=notes)
     values: dict[str, Expr] = {}
     below = 1
     for loop in reversed(fused):
