@@ -19,7 +19,6 @@ from minitensor.arith.region import (
     contains,
     span_of,
     union_box,
-    variables_of,
     whole_axis,
 )
 from minitensor.arith.simplify import Simplifier, simplified_linear, simplify, size
@@ -53,6 +52,5 @@ __all__ = [
     "size",
     "span_of",
     "union_box",
-    "variables_of",
     "whole_axis",
 ]

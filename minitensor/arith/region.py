@@ -14,7 +14,7 @@ from typing import TypeAlias
 from minitensor.arith.interval import Ranges, interval_of
 from minitensor.arith.linear import Linear, constant_form, linear_of
 from minitensor.arith.simplify import Simplifier
-from minitensor.ir import Binary, Const, Expr, Var, free_vars
+from minitensor.ir import Binary, Const, Expr, free_vars
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +142,3 @@ def contains(outer: Box, inner: Box, ranges: Ranges) -> bool:
         if not (distance.lo >= 0 and distance.hi + y.spread <= x.spread):
             return False
     return True
-
-
-def variables_of(box: Box) -> set[str]:
-    """The outer variables that a box depends on."""
-    return {name for span in box for atom in span.low.terms for name in _names(atom)}
-
-
-def _names(atom: Expr) -> set[str]:
-    return {atom.name} if isinstance(atom, Var) else set(free_vars(atom))

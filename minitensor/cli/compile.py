@@ -14,6 +14,8 @@ from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError, UsageError
 from minitensor.cli.subject import Subject
 from minitensor.codegen import Target, generate
+from minitensor.errors import CompileError
+from minitensor.ir import LoopKind, loops_of
 from minitensor.runtime import Timing, native_target
 from minitensor.search import random_inputs
 
@@ -74,8 +76,18 @@ def _text(subject: Subject, target: Target, assembly: bool) -> str:
         return str(schedule.program)
     if assembly:
         return build(schedule, target).assembly()
-    header = schedule.trace.as_python()
-    return generate(schedule.program, native_target(target), header).source
+    return generate(schedule.program, _resolved(target), schedule.trace.as_python()).source
+
+
+def _resolved(target: Target) -> Target:
+    """The target with nothing left open. Raises CommandError if that takes a compiler."""
+    try:
+        return native_target(target)
+    except CompileError as failure:
+        raise CommandError(
+            f"{failure.message}; C for another machine can be written without one: give --cores "
+            "and --vector-bits"
+        ) from failure
 
 
 def _write(path: str, text: str) -> None:
@@ -99,8 +111,9 @@ def _time_line(subject: Subject, target: Target, timing: Timing) -> str:
     if subject.flop:
         parts.append(f"{subject.flop / timing.median / 1e9:.3g} GFLOP/s")
     if exact.kind == "c":
-        threads = "1 thread" if exact.num_cores == 1 else f"{exact.num_cores} threads"
-        parts.append(f"{threads}, vectors of {exact.vector_bits} bits")
+        kinds = {loop.kind for loop in loops_of(subject.schedule.program.body)}
+        threads = exact.num_cores if LoopKind.PARALLEL in kinds else 1
+        parts.append(f"{threads} thread{'' if threads == 1 else 's'}")
     return f"{subject.name}: {'; '.join(parts)}"
 
 

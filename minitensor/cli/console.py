@@ -63,8 +63,14 @@ class Console:
         width = min(self.width, PLAIN_WIDTH)
         self.print(textwrap.fill(text, width, break_on_hyphens=False))
 
-    def code(self, text: str) -> str:
-        """Python, or a loop nest, coloured by its grammar if that can be done."""
+    def code(self, text: str, *, fold: bool = False) -> str:
+        """Python, or a loop nest, coloured by its grammar if that can be done.
+
+        fold  whether to fold lines that are wider than the console, less an indentation
+        """
+        if fold:
+            lines = [part for line in text.splitlines() for part in _folded(line, self.width - 4)]
+            text = "\n".join(lines)
         return _highlighted(text) if self.colour else text
 
     def difference(self, before: str, after: str, *, fold: bool = False) -> str:
@@ -74,9 +80,10 @@ class Console:
         """
         lines: list[str] = []
         for line in _difference(before, after):
-            folded = _folded(line, self.width) if fold else [line]
-            style = {"-": "red", "+": "green"}.get(line[:1], "dim")
-            lines.extend(self.styled(part, style) for part in folded)
+            mark, code = line[:2], line[2:]
+            style = {"-": "red", "+": "green"}.get(mark[0], "dim")
+            for part in _folded(code, self.width - 2) if fold else [code]:
+                lines.append(self.styled(mark + part, style))
         return "\n".join(lines) or "  (no change)"
 
     def table(self, rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
@@ -114,23 +121,33 @@ def _folded(line: str, width: int) -> list[str]:
 
     What is cut off stands further to the right than where the line begins.
     """
-    mark, code = line[:2], line[2:]
-    margin = len(code) - len(code.lstrip()) + 8
+    margin = " " * (len(line) - len(line.lstrip()) + 6)
     folded: list[str] = []
-    while len(mark) + len(code) > width:
-        cut = code.rfind(" ", margin + 1, width - len(mark))
-        if cut < 0:
+    while len(line) > width:
+        cut = _cut(line, max(len(margin), width // 2), width)
+        if cut is None:
             break
-        folded.append(mark + code[:cut])
-        code = " " * margin + code[cut + 1 :]
-    return [*folded, mark + code]
+        folded.append(line[:cut])
+        line = margin + line[cut + 1 :]
+    return [*folded, line]
+
+
+def _cut(line: str, low: int, high: int) -> int | None:
+    """Where to cut a line: the last of the blanks in range that are inside the fewest brackets."""
+    depth = 0
+    best: tuple[int, int] | None = None
+    for n, letter in enumerate(line[: high + 1]):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == " " and n > low and (best is None or depth <= best[0]):
+            best = (depth, n)
+    return None if best is None else best[1]
 
 
 def _highlighted(text: str) -> str:
     """The text with the terminal codes of `rich`, or as it is without that."""
     try:
-        from rich.console import Console as RichConsole
-        from rich.syntax import Syntax
+        from rich.console import Console as RichConsole  # noqa: PLC0415 - optional
+        from rich.syntax import Syntax  # noqa: PLC0415 - optional
     except ImportError:
         return text
     coloured = io.StringIO()

@@ -1,4 +1,4 @@
-"""The two ways in which a command itself can fail; the library's errors pass through as they are."""
+"""The two ways in which a command itself can fail; the library's errors come as they are."""
 
 
 class UsageError(Exception):

@@ -55,7 +55,7 @@ def _status(argv: Sequence[str] | None) -> int:
     try:
         return run(arguments, Console.of_process())
     except UsageError as wrong:
-        print(f"{command.format_usage()}{command.prog}: error: {wrong}", file=sys.stderr)
+        print(f"{command.prog}: error: {wrong} (see {command.prog} --help)", file=sys.stderr)
         return 2
     except (CommandError, MinitensorError) as failure:
         print(f"{command.prog}: error: {failure}", file=sys.stderr)

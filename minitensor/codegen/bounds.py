@@ -36,7 +36,6 @@ from minitensor.ir import (
     Unary,
     conjuncts,
     map_children,
-    print_name,
 )
 
 INDEX_CHECK = "in_bounds"
@@ -132,10 +131,3 @@ def _facts_of_negation(condition: Expr, ranges: Ranges) -> tuple[Linear, ...]:
         if isinstance(negated, Unary):
             found += _facts_of_negation(negated.a, ranges)
     return found
-
-
-def describe_check(call: Call, text: str, where: str) -> str:
-    """The message of a check that fails."""
-    extent = call.args[1]
-    assert isinstance(extent, Const)
-    return f"the index {text} of {print_name(where)} is outside [0, {extent.value})"

@@ -27,7 +27,7 @@ def load(emitted: Emitted, toolchain: Toolchain, *, time_limit: float = TIME_LIM
     """
     if "_Float16" in emitted.source and not toolchain.float16:
         raise CompileError(
-            f"{toolchain.version} has no 16-bit floats on this machine, which float16 needs: gcc 12 "
+            f"{toolchain.version} has no 16-bit floats here, which float16 needs: gcc 12 "
             "or clang 15 have them on x86-64; CC can name another compiler, and "
             'target="interpreter" works without one',
             toolchain.words,

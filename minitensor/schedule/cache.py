@@ -19,13 +19,12 @@ from minitensor.ir import (
     Var,
     accessed_buffers,
     blocks_of,
-    mentions,
     print_name,
     rewrite,
     stored_buffers,
 )
 from minitensor.schedule.arguments import Axis, BlockName, BufferName, ScopeName, Stride
-from minitensor.schedule.legality import accesses, plain_store, region
+from minitensor.schedule.legality import accesses, plain_store, region, result_depth
 from minitensor.schedule.locate import loops_around, writers
 from minitensor.schedule.place import (
     common_loops,
@@ -169,7 +168,7 @@ def cache_write(program: Program, block: BlockName, scope: ScopeName) -> Rewritt
     if plain_store(found) is None:
         refuse("R2", marks=Marks(blocks={block: "stores elsewhere"}))
     loops = loops_around(program, block)
-    outer = loops[: _nest_depth(program, found)]
+    outer = loops[: result_depth(program, found)]
     nest = loops[len(outer)] if len(outer) < len(loops) else found
     for other in blocks_of(nest):
         if other.name != block and buffer in accessed_buffers(other)[0]:
@@ -189,21 +188,6 @@ def cache_write(program: Program, block: BlockName, scope: ScopeName) -> Rewritt
     new = spot.insert(program, placed.stmt, {id(found): changed})
     cached = Buffer(name, old.shape, old.dtype, Scope(scope))
     return new.replace(temporaries=(*program.temporaries, cached)), name
-
-
-def _nest_depth(program: Program, block: Block) -> int:
-    """How many loops stand around the block's nest: the largest statement that holds no other
-    block, or the one from which on loops combine into the block's elements.
-    """
-    loops = loops_around(program, block.name)
-    depth = len(loops)
-    while depth and blocks_of(loops[depth - 1]) == [block]:
-        depth -= 1
-    carried = [i.binding for i in block.iters if i.kind is not IterKind.SPATIAL]
-    for position, loop in enumerate(loops):
-        if any(mentions(binding, loop.var) for binding in carried):
-            return min(depth, position)
-    return depth
 
 
 @primitive(rules={"R1": "the buffer is a temporary"})

@@ -254,3 +254,17 @@ def plain_store(block: Block) -> tuple[str, ...] | None:
 def is_serial(loop: For) -> bool:
     """Whether nothing has been decided about the loop's execution."""
     return loop.kind is LoopKind.SERIAL
+
+
+def result_depth(program: Program, block: Block) -> int:
+    """How many loops stand around the place where a block's results are complete: around its own
+    nest (the largest statement that holds no other block), and around every loop of its reduction.
+    """
+    loops = loops_around(program, block.name)
+    depth = len(loops)
+    while depth and blocks_of(loops[depth - 1]) == [block]:
+        depth -= 1
+    for position, loop in enumerate(loops):
+        if carries(block, loop.var):
+            return min(depth, position)
+    return depth

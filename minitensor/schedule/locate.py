@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from minitensor.arith import Ranges, extent_range
@@ -14,7 +14,6 @@ from minitensor.ir import (
     Stmt,
     accessed_buffers,
     blocks_of,
-    loops_of,
     paths,
 )
 
@@ -66,18 +65,6 @@ def ranges_of(loops: tuple[For, ...]) -> Ranges:
     return {loop.var: extent_range(loop.extent) for loop in loops}
 
 
-def nest_of(program: Program, block: str) -> tuple[Stmt, For | None]:
-    """The largest statement that holds this block and no other, and the loop it stands in."""
-    nest: Stmt = program.blocks[block]
-    parent: For | None = None
-    for loop in reversed(loops_around(program, block)):
-        if loop.body is not nest:
-            parent = loop
-            break
-        nest = loop
-    return nest, parent
-
-
 def readers(program: Program, buffer: str) -> list[Block]:
     """The blocks that read a buffer, those that only accumulate into it left out."""
     return [b for b in program.blocks.values() if buffer in accessed_buffers(b)[0]]
@@ -97,9 +84,3 @@ def chain(outermost: For, innermost: str) -> tuple[For, ...] | None:
             return None
         loops.append(body)
     return tuple(loops)
-
-
-def names_below(stmt: Stmt) -> Iterator[str]:
-    """The names of the loops at or below a statement."""
-    for loop in loops_of(stmt):
-        yield loop.var

@@ -31,7 +31,7 @@ from minitensor.ir import (
     substitute,
 )
 from minitensor.schedule.arguments import Axis, BlockName, LoopName
-from minitensor.schedule.legality import driven
+from minitensor.schedule.legality import driven, result_depth
 from minitensor.schedule.locate import loop_sites, loops_around, writers
 from minitensor.schedule.place import spot_after
 from minitensor.schedule.primitive import Rewritten, primitive, refuse
@@ -143,7 +143,7 @@ def rfactor(program: Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten[st
     buffers = {b: name if n == 0 else fresh.block(f"{b}_rf") for n, b in enumerate(reduce.buffers)}
     partial = _partial_block(found, split, loop, name, buffers, position)
     loops = loops_around(program, found.name)
-    depth = _final_depth(program, found)
+    depth = result_depth(program, found)
     final, final_loops = _final_block(found, split, loops, depth, loop, buffers, position, fresh)
     spot = spot_after(program, loops[:depth], {found.name})
     new = spot.insert(program, nest(final_loops, final), {id(found): partial})
@@ -278,20 +278,6 @@ def _partial_block(
         stores = [Store(b, body.indices, v) for b, v in zip(body.buffers, body.values)]
         return Block(name, (*kept, *new), sequence(*stores), None, outer, block.annotations)
     return Block(name, (*kept, *new), body, init, outer, block.annotations)
-
-
-def _final_depth(program: Program, block: Block) -> int:
-    """How many loops the final reduction stands in: those around the block's own nest that are no
-    part of the reduction.
-    """
-    loops = loops_around(program, block.name)
-    depth = len(loops)
-    while depth and blocks_of(loops[depth - 1]) == [block]:
-        depth -= 1
-    for position, loop in enumerate(loops):
-        if driven(block, loop.var, CARRIED):
-            return min(depth, position)
-    return depth
 
 
 def _final_block(

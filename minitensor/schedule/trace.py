@@ -56,11 +56,6 @@ class Step:
         """Whether the step chooses something."""
         return self.primitive in DRAW
 
-    @property
-    def is_open(self) -> bool:
-        """Whether it is a decision that has not been taken."""
-        return self.is_decision and self.arguments["decision"] is None
-
 
 def to_json(steps: Sequence[Step]) -> str:
     """The steps as JSON text."""

@@ -1,4 +1,4 @@
-"""`minitensor demo`: define, schedule step by step, search, build, run; each step checked and timed.
+"""`minitensor demo`: define, schedule step by step, search, build, run; checked and timed.
 
 Read in this order: `dense` and `convolution` (a definition, its numpy rival, a schedule written by
 hand), `template` (the same schedule with decisions in it), `race` (a kernel against numpy), `story`

@@ -8,7 +8,7 @@ import io
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +23,24 @@ from minitensor.codegen import Target
 from minitensor.runtime import cpu_name, find_toolchain, native_target, usable_cores
 from minitensor.search import SearchResult, Trial, random_search
 
+BAR: Final = 24
+"""Columns of the longest bar in the summary."""
+NOISY: Final = 1.5
+"""How much numpy's own time may vary before the figures are called unreliable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is done: the size of the matrices, candidates of the search, rounds of a timing."""
+
+    size: int
+    trials: int
+    rounds: int
+
+
+FULL: Final = Effort(size=1024, trials=24, rounds=5)
+QUICK: Final = Effort(size=512, trials=6, rounds=3)
+
 _EPILOG: Final = """\
 examples:
   minitensor demo                            about a minute
@@ -31,8 +49,8 @@ examples:
 
 Two workloads are defined, scheduled by hand step by step, built, checked against numpy and timed in
 turns with it. Then a random search over a template does the same for the first. "1.20 x numpy"
-means 1.2 times as fast as numpy in the same run; a time is the median over rounds of the fastest
-call in a round, the first slow steps are timed once.
+means 1.2 times as fast as numpy in the same run. A time is that of the fastest call; a kernel that
+takes more than a quarter of a second is called once.
 """
 
 
@@ -51,11 +69,11 @@ def add_parser(
 def run(arguments: argparse.Namespace, console: Console) -> int:
     """Tell both stories and the search, then sum up."""
     target = native_target(Target("c", num_cores=arguments.threads))
-    size, trials = (512, 8) if arguments.quick else (1024, 24)
+    effort = QUICK if arguments.quick else FULL
     teller = replace(console, stream=io.StringIO()) if arguments.json else console
     _introduce(target, teller)
-    first, found = _dense(size, trials, target, teller)
-    second = _convolution(target, teller)
+    first, found = _dense(effort, target, teller)
+    second = _convolution(effort, target, teller)
     if arguments.json:
         console.print(json.dumps(_report(target, first, second, found), indent=1))
     else:
@@ -71,6 +89,10 @@ def _introduce(target: Target, console: Console) -> None:
         f"{target.vector_bits} bits"
     )
     console.print(f"{compiler}; numpy {np.__version__}")
+    console.paragraph(
+        "Each kernel's result is compared with numpy's, and it is timed in turns with numpy; "
+        '"2 x numpy" is twice as fast.'
+    )
     if target.num_cores != usable_cores() and "OMP_NUM_THREADS" not in os.environ:
         console.paragraph(
             "numpy uses as many threads as it likes; for a fair comparison start with "
@@ -82,19 +104,20 @@ def _threads(target: Target) -> str:
     return "1 thread" if target.num_cores == 1 else f"{target.num_cores} threads"
 
 
-def _dense(size: int, trials: int, target: Target, console: Console) -> tuple[Story, SearchResult]:
+def _dense(effort: Effort, target: Target, console: Console) -> tuple[Story, SearchResult]:
     """The dense layer: by hand, then by search."""
+    size = effort.size
     program = dense.define(size, size, size)
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((size, size), dtype=np.float32) for _ in range(2))
     bias = rng.standard_normal(size, dtype=np.float32)
-    race = Race((a, b, bias), dense.numpy_rival(a, b, bias))
+    race = Race((a, b, bias), dense.numpy_rival(a, b, bias), effort.rounds)
     story = Story(program, race, target, console)
     console.heading(f"1  A dense layer: relu(A B + bias), {size} x {size} x {size}, float32")
     _show_source(dense.define, f"program = define({size}, {size}, {size})", console)
     s = mt.Schedule(program)
     story.tell(s, dense.schedule(s, dense.Tiles.of(target, size)))
-    return story, _search(story, trials)
+    return story, _search(story, effort.trials)
 
 
 def _search(story: Story, trials: int) -> SearchResult:
@@ -106,7 +129,7 @@ def _search(story: Story, trials: int) -> SearchResult:
         "checks and times each candidate, and keeps the fastest. It learns nothing on the way."
     )
     _show_source(template, f"result = random_search(program, template, trials={trials})", console)
-    console.print()
+    console.print(console.styled("  trial  rows  columns  block", "dim"))
     best = float("inf")
 
     def report(trial: Trial) -> None:
@@ -132,24 +155,26 @@ def _search(story: Story, trials: int) -> SearchResult:
 
 
 def _trial_line(trial: Trial, flop: int, is_best: bool, console: Console) -> str:
-    choices = " ".join(f"{choice!s:>4}" for choice in trial.choices)
-    if trial.seconds is None:
-        return console.styled(
-            f"  {trial.number:3d}  {choices}  {trial.failure}: {trial.reason}", "dim"
-        )
-    figures = f"{trial.seconds * 1e3:8.4g} ms  {flop / trial.seconds / 1e9:6.4g} GFLOP/s"
-    line = f"  {trial.number:3d}  {choices}  {figures}"
+    rows, columns, block = trial.choices
+    choices = f"{rows!s:>4}  {columns!s:>7}  {block!s:>5}"
+    if trial.failure is not None:
+        reason = f"{trial.failure.value}: {trial.reason}"
+        return console.styled(f"  {trial.number:5d}  {choices}  {reason}", "dim")
+    assert trial.seconds is not None
+    figures = f"{trial.seconds * 1e3:7.3g} ms  {flop / trial.seconds / 1e9:5.3g} GFLOP/s"
+    line = f"  {trial.number:5d}  {choices}  {figures}"
     return console.styled(f"{line}  best so far", "green") if is_best else line
 
 
-def _convolution(target: Target, console: Console) -> Story:
+def _convolution(effort: Effort, target: Target, console: Console) -> Story:
     """The convolution, by hand."""
     c, f, h = 64, 64, 56
     rng = np.random.default_rng(1)
     data = rng.standard_normal((c, h, h), dtype=np.float32)
     weight = rng.standard_normal((f, c, 3, 3), dtype=np.float32)
     bias = rng.standard_normal(f, dtype=np.float32)
-    race = Race((data, weight, bias), convolution.numpy_rival(data, weight, bias))
+    rival = convolution.numpy_rival(data, weight, bias)
+    race = Race((data, weight, bias), rival, effort.rounds)
     program = convolution.define(c, f, h, h)
     story = Story(program, race, target, console)
     console.heading(f"3  A convolution: 3 x 3, bias, relu, {c} to {f} channels, {h} x {h}, float32")
@@ -171,13 +196,21 @@ def _show_source(function: Callable[..., Any], call: str, console: Console) -> N
 
 
 def _sum_up(first: Story, second: Story, console: Console) -> None:
+    """A table of all stages, and a word if the machine was not quiet."""
     console.heading("Summary")
-    rows = [("", "", "", "")]
-    for name, story in (("dense layer", first), ("convolution", second)):
-        for stage in story.stages:
-            rows.append((f"{name}: {stage.title}", *stage.figures()))
-    for line in console.table(rows[1:], right=(1, 2, 3)):
-        console.print(f"  {line}")
+    for title, story in (("Dense layer", first), ("Convolution", second)):
+        best = max(stage.gflops for stage in story.stages)
+        rows = [(stage.title, *stage.figures()) for stage in story.stages]
+        console.print(console.styled(title, "bold"))
+        for stage, line in zip(story.stages, console.table(rows, right=(1, 2, 3))):
+            bar = console.styled("#" * round(BAR * stage.gflops / best), "green")
+            console.print(f"  {line}  {bar}".rstrip())
+        rivals = [stage.timed.rival for stage in story.stages]
+        fastest, slowest = (f"{seconds * 1e3:.3g}" for seconds in (min(rivals), max(rivals)))
+        console.print(f"  numpy itself took {fastest} to {slowest} ms")
+        if max(rivals) > NOISY * min(rivals):
+            busy = "  That differs too much: something else runs here; do not rely on the figures."
+            console.print(console.styled(busy, "yellow"))
 
 
 def _report(target: Target, first: Story, second: Story, found: SearchResult) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,17 +13,17 @@ from minitensor.codegen import Target
 
 
 def define(c: int, f: int, h: int, w: int) -> mt.Program:
-    """relu[f, y, x] = max(sum of weight[f, rc, ry, rx] * pad[rc, y + ry, x + rx] + bias[f], 0)."""
+    """relu[f, y, x] = max(bias[f] + sum of weight[f, rc, ry, rx] * pad[rc, y+ry, x+rx], 0)."""
     data = mt.placeholder((c, h, w), "float32", name="data")
     weight = mt.placeholder((f, c, 3, 3), "float32", name="weight")
     bias = mt.placeholder((f,), "float32", name="bias")
     rc, ry, rx = (mt.reduce_axis(n, name=a) for n, a in ((c, "rc"), (3, "ry"), (3, "rx")))
 
-    def padded(c, y, x):  # type: ignore[no-untyped-def]
+    def padded(c: Any, y: Any, x: Any) -> Any:
         inside = mt.logical_and(y >= 1, y < h + 1, x >= 1, x < w + 1)
         return mt.if_then_else(inside, data[c, y - 1, x - 1], 0.0)
 
-    def convolved(f, y, x):  # type: ignore[no-untyped-def]
+    def convolved(f: Any, y: Any, x: Any) -> Any:
         return mt.sum(pad[rc, y + ry, x + rx] * weight[f, rc, ry, rx], axis=[rc, ry, rx])
 
     pad = mt.compute((c, h + 2, w + 2), padded, name="pad")

@@ -99,7 +99,8 @@ def schedule(s: mt.Schedule, tiles: Tiles) -> Iterator[tuple[str, str]]:
     s.vectorize(j_b1)
     yield (
         "Packing",
-        "B is copied once, into panels laid out in the order in which tiles read them.",
+        "The rows of B are far apart in memory, so a tile that walks down its columns touches a "
+        "new page at each step. B is copied once, into panels in the order of reading.",
     )
     s.reorder(j_0, i_1)
     packed_a = s.cache_read("C", "A", "global")

@@ -28,9 +28,9 @@ class Stage:
     def figures(self) -> tuple[str, str, str]:
         """Milliseconds, GFLOP/s and the ratio to numpy, as texts."""
         return (
-            f"{self.timed.seconds * 1e3:.4g} ms",
-            f"{self.gflops:.4g} GFLOP/s",
-            f"{self.timed.ratio:.2f} x numpy",
+            f"{self.timed.seconds * 1e3:.3g} ms",
+            f"{self.gflops:.3g} GFLOP/s",
+            f"{_readable(self.timed.ratio)} x numpy",
         )
 
     def described(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Story:
 
     def tell(self, s: mt.Schedule, script: Iterator[tuple[str, str]]) -> None:
         """Show the definition's loop nest, then each step that the script makes on `s`."""
-        self.console.print(indented(self.console.code(str(s.program))))
+        self.console.print(indented(self.console.code(str(s.program), fold=True)))
         self.time("as written", s)
         before, told = str(s.program), 0
         for number, (title, why) in enumerate(script, start=1):
@@ -84,3 +84,9 @@ class Story:
         line = f"=> {ms:>10}  {gflops:>14}  {ratio:>14}"
         self.console.print(self.console.styled(line, "bold", "yellow"))
         return stage
+
+
+def _readable(ratio: float) -> str:
+    """A ratio to about two digits that matter."""
+    digits = 1 if ratio >= 10 else 2 if ratio >= 0.1 else 3
+    return f"{ratio:.{digits}f}"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import minitensor as mt
 from minitensor.arith import Interval, interval_of, simplify, size
 from minitensor.ir import (
     BOOL,
@@ -22,6 +23,7 @@ from minitensor.ir import (
     less,
     print_expr,
 )
+from minitensor.testing import index_expressions
 
 NAMES = "abcd"
 
@@ -94,6 +96,15 @@ def test_twenty_thousand_expressions():
         rng = random.Random(seed)
         depth = rng.randint(1, 5)
         check(rng, random_expr(rng, depth) if seed % 3 else random_condition(rng, depth))
+
+
+@given(index_expressions(), st.lists(st.integers(-50, 50), min_size=3, max_size=3))
+@settings(max_examples=300)
+def test_the_public_strategy_for_index_expressions(scalar, numbers):
+    values = dict(zip("ijk", numbers))
+    simple = mt.simplify(scalar)
+    assert evaluate(simple.node, values) == evaluate(scalar.node, values)
+    assert size(simple.node) <= 2 * size(scalar.node)
 
 
 def test_deeply_nested_selects_are_fast():

@@ -1,16 +1,19 @@
 """What every test of the schedule package does: `check` what was accepted, `refused` what was not.
 
-s = mt.Schedule(chain())
+s = mt.Schedule(scale(20))
 s.split("i", [None, 8])
 check(s)                                            # same outputs, and a trace that replays
 
-refused(s, "R1", "is parallel", lambda: s.split("i_0", [2]))
+refused(s, "R1", "i_0 is parallel", lambda: s.split("i_0", [2]))
 """
 
 import importlib.util
 import re
 import tempfile
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,8 +22,7 @@ import minitensor as mt
 from minitensor.ir import numpy_dtype, verify
 from minitensor.schedule import REGISTRY
 
-COVERED = set()
-"""The (primitive, rule) pairs that some test of this session has seen refused."""
+# ---- what was accepted
 
 
 def original(s):
@@ -92,6 +94,17 @@ def check(s, arrays=None):
     assert twin.trace.to_json() == text
 
 
+def golden(s, text):
+    """The program prints as `text` (below its first line), and is right besides."""
+    body = str(s.program).split("\n", 1)[1]
+    wanted = textwrap.indent(textwrap.dedent(text).strip(), "    ")
+    assert body == wanted, f"it prints as\n{body}"
+    check(s)
+
+
+# ---- what was refused
+
+
 def primitive_of(message):
     """The name of the primitive in the first line of an error."""
     found = re.match(r"(\w+)\(", message)
@@ -115,33 +128,69 @@ def refused(s, rule, match, call, *, choices=None, marks=()):
     name = primitive_of(error.message)
     assert error.rule == rule, error.message
     assert rule in REGISTRY[name].rules
-    COVERED.add((name, rule))
-    assert f"breaks {rule}: " in error.message
+    assert f" breaks {rule}: " in error.message
     assert "\n" not in error.message
     assert re.search(match, error.message), error.message
     assert isinstance(error, mt.ArgumentError) == (rule in ("A1", "A2"))
-    text = str(error)
-    assert text.splitlines()[0] == error.message
-    assert error.step == len(steps) + 1
-    assert text.endswith(f"(step {error.step} of this schedule)")
-    if error.picture is not None:
-        assert f"    def {program.name}(" in text
+    assert_explained(s, error)
     for mark in marks:
-        assert mark in text, text
+        assert mark in str(error), str(error)
     if choices is not None:
         assert error.choices == tuple(choices)
-    if error.choices:
-        assert "    legal: " + ", ".join(f'"{c}"' for c in error.choices) in text
     assert s.program is program
     assert s.trace == steps
     still_usable(s)
     return error
 
 
+def assert_explained(s, error):
+    """The text of an error: the message, the loop nest, the legal answers, and the step."""
+    text = str(error)
+    assert text.splitlines()[0] == error.message
+    if "its signature is" not in error.message:
+        assert error.picture is not None
+        assert f"\n    def {s.program.name}(" in text
+    if error.choices:
+        assert "\n    legal: " + ", ".join(f'"{c}"' for c in error.choices) + "\n" in text
+    assert error.step == len(s.trace) + 1
+    assert text.endswith(f"\n    (step {error.step} of this schedule)")
+
+
 def still_usable(s):
-    """Something legal can be applied to a copy, and to the schedule itself."""
+    """Something legal can be applied afterwards."""
     twin = s.copy()
-    for block in twin.get_blocks()[:1]:
-        twin.add_unit_loop(block)
-        verify(twin.program)
-    assert len(twin.trace) == len(s.trace) + len(twin.get_blocks()[:1])
+    twin.add_unit_loop(twin.get_blocks()[0])
+    check(twin)
+
+
+class Refusal(NamedTuple):
+    """One way to break one rule of one primitive."""
+
+    primitive: str
+    rule: str
+    prepare: Callable[[], mt.Schedule]
+    call: Callable[[mt.Schedule], object]
+    match: str
+    choices: tuple[str, ...] | None = None
+    marks: tuple[str, ...] = ()
+
+
+def run_refusal(case: Refusal) -> Any:
+    """The case's call is refused as the case says."""
+    s = case.prepare()
+    error = refused(
+        s,
+        case.rule,
+        case.match,
+        lambda: case.call(s),
+        choices=case.choices,
+        marks=case.marks,
+    )
+    assert primitive_of(error.message) == case.primitive
+    return error
+
+
+def each(cases):
+    """The decorator that runs a test for each refusal, named after its primitive and rule."""
+    ids = [f"{case.primitive}-{case.rule}" for case in cases]
+    return pytest.mark.parametrize("case", cases, ids=ids)

@@ -1,0 +1,69 @@
+"""How long mt.build takes for a kernel that was built before: in this process, and in a new one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import minitensor as mt
+from benchmarks.common import Figure, figure, main
+from benchmarks.kernels import matmul_tile
+
+PROCESSES = 7
+REPEATS = 25
+
+CHILD = """
+import time
+import minitensor as mt
+from benchmarks.kernels import matmul_tile
+schedule = matmul_tile()
+start = time.perf_counter()
+mt.build(schedule)
+print(time.perf_counter() - start)
+"""
+
+
+def same_process() -> list[float]:
+    """Seconds for a schedule that was made anew, with a structurally equal program."""
+    mt.build(matmul_tile())
+    results = []
+    for _ in range(REPEATS):
+        schedule = matmul_tile()
+        start = time.perf_counter()
+        mt.build(schedule)
+        results.append(time.perf_counter() - start)
+    return results
+
+
+def new_process() -> list[float]:
+    """Seconds of the first mt.build in a process, with a cache folder that has the kernel."""
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o700)
+        environment = {**os.environ, "MINITENSOR_CACHE_DIR": folder}
+        for _ in range(PROCESSES + 1):
+            done = subprocess.run(
+                [sys.executable, "-c", CHILD],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            results.append(float(done.stdout))
+    return results[1:]  # the first filled the cache
+
+
+def measure() -> list[Figure]:
+    same = f"mt.build of an equal program, median of {REPEATS}"
+    new = f"mt.build of a tiled matmul, warm disk cache, median of {PROCESSES} processes"
+    return [
+        figure("cached build, same process", same_process(), "ms", None, same),
+        figure("cached build, new process", new_process(), "ms", 5.0, new),
+    ]
+
+
+if __name__ == "__main__":
+    main(measure, __doc__)

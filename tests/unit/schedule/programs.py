@@ -1,0 +1,230 @@
+"""Small programs to schedule. A, B, C … are tensors in the order of the computation.
+
+Each function gives the lowered program; those with `_s` behind their name nothing but a Schedule of
+it. Values stay small integers, so that every order of a sum gives the same float.
+"""
+
+import minitensor as mt
+
+
+def scale(n=20):
+    """C[i] = A[i] * 2"""
+    A = mt.placeholder((n,), name="A")
+    C = mt.compute((n,), lambda i: A[i] * 2, name="C")
+    return mt.lower([A, C])
+
+
+def grid(n=4, m=8):
+    """C[i, j] = A[i, j] * 2"""
+    A = mt.placeholder((n, m), name="A")
+    C = mt.compute((n, m), lambda i, j: A[i, j] * 2, name="C")
+    return mt.lower([A, C])
+
+
+def cube(n=2, m=3, k=4):
+    """C[i, j, k] = A[i, j, k] * 2"""
+    A = mt.placeholder((n, m, k), name="A")
+    C = mt.compute((n, m, k), lambda i, j, k: A[i, j, k] * 2, name="C")
+    return mt.lower([A, C])
+
+
+def chain(n=8):
+    """B[i] = A[i] * 2; C[j] = B[j] + 1"""
+    A = mt.placeholder((n,), name="A")
+    B = mt.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = mt.compute((n,), lambda j: B[j] + 1.0, name="C")
+    return mt.lower([A, C])
+
+
+def chain2d(n=4, m=8, outputs=""):
+    """B[i, j] = A[i, j] * 2; C[x, y] = B[x, y] + 1"""
+    A = mt.placeholder((n, m), name="A")
+    B = mt.compute((n, m), lambda i, j: A[i, j] * 2.0, name="B")
+    C = mt.compute((n, m), lambda x, y: B[x, y] + 1.0, name="C")
+    return mt.lower([A, B, C] if "B" in outputs else [A, C])
+
+
+def three(n=8):
+    """B = A * 2; C = B + 1; D = C - A: loops i, j, x"""
+    A = mt.placeholder((n,), name="A")
+    B = mt.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = mt.compute((n,), lambda j: B[j] + 1.0, name="C")
+    D = mt.compute((n,), lambda x: C[x] - A[x], name="D")
+    return mt.lower([A, D])
+
+
+def fork(n=8):
+    """P has two readers, Q and R, and S adds them: loops i, j, x, y"""
+    A = mt.placeholder((n,), name="A")
+    P = mt.compute((n,), lambda i: A[i] * 2.0, name="P")
+    Q = mt.compute((n,), lambda j: P[j] + 1.0, name="Q")
+    R = mt.compute((n,), lambda x: P[x] - 1.0, name="R")
+    S = mt.compute((n,), lambda y: Q[y] * R[y], name="S")
+    return mt.lower([A, S])
+
+
+def stencil(n=8, halo=2):
+    """P[i] = A[i] * 2; C[y] = P[y] + P[y + halo]"""
+    A = mt.placeholder((n + halo,), name="A")
+    P = mt.compute((n + halo,), lambda i: A[i] * 2.0, name="P")
+    C = mt.compute((n,), lambda y: P[y] + P[y + halo], name="C")
+    return mt.lower([A, C])
+
+
+def rowsum(n=4, m=6):
+    """C[i] = sum over k of A[i, k]"""
+    A = mt.placeholder((n, m), name="A")
+    k = mt.reduce_axis(m, name="k")
+    C = mt.compute((n,), lambda i: mt.sum(A[i, k], axis=k), name="C")
+    return mt.lower([A, C])
+
+
+def total(n=20):
+    """S[()] = sum over k of A[k]"""
+    A = mt.placeholder((n,), name="A")
+    k = mt.reduce_axis(n, name="k")
+    S = mt.compute((), lambda: mt.sum(A[k], axis=k), name="S")
+    return mt.lower([A, S])
+
+
+def matmul(n=4, m=5, k=6):
+    """C[i, j] = sum over k of A[i, k] * B[k, j]"""
+    A = mt.placeholder((n, k), name="A")
+    B = mt.placeholder((k, m), name="B")
+    r = mt.reduce_axis(k, name="k")
+    C = mt.compute((n, m), lambda i, j: mt.sum(A[i, r] * B[r, j], axis=r), name="C")
+    return mt.lower([A, B, C])
+
+
+def matmul_relu(n=4, m=5, k=6):
+    """C is a matrix product, D[x, y] = max(C[x, y], 0)"""
+    A = mt.placeholder((n, k), name="A")
+    B = mt.placeholder((k, m), name="B")
+    r = mt.reduce_axis(k, name="k")
+    C = mt.compute((n, m), lambda i, j: mt.sum(A[i, r] * B[r, j], axis=r), name="C")
+    D = mt.compute((n, m), lambda x, y: mt.maximum(C[x, y], 0.0), name="D")
+    return mt.lower([A, B, D])
+
+
+def fed_rowsum(n=4, m=6):
+    """P[i, j] = A[i, j] * 2; C[x] = sum over k of P[x, k]"""
+    A = mt.placeholder((n, m), name="A")
+    P = mt.compute((n, m), lambda i, j: A[i, j] * 2.0, name="P")
+    k = mt.reduce_axis(m, name="k")
+    C = mt.compute((n,), lambda x: mt.sum(P[x, k], axis=k), name="C")
+    return mt.lower([A, C])
+
+
+def normalised(n=4, m=6):
+    """M[i] = max over k of A[i, k]; D[x, y] = A[x, y] - M[x]"""
+    A = mt.placeholder((n, m), name="A")
+    k = mt.reduce_axis(m, name="k")
+    M = mt.compute((n,), lambda i: mt.max(A[i, k], axis=k), name="M")
+    D = mt.compute((n, m), lambda x, y: A[x, y] - M[x], name="D")
+    return mt.lower([A, D])
+
+
+def argmax(n=4, m=6):
+    """C[i] = argmax over k of A[i, k] (two buffers); D[x] = C[x] + 1"""
+    A = mt.placeholder((n, m), name="A")
+    k = mt.reduce_axis(m, name="k")
+    C = mt.compute((n,), lambda i: mt.argmax(A[i, k], axis=k), name="C")
+    D = mt.compute((n,), lambda x: C[x] + 1, name="D")
+    return mt.lower([A, D])
+
+
+def scan(n=8):
+    """W[i] = W[i - 1] + A[i]: in order"""
+    A = mt.placeholder((n,), name="A")
+    W = mt.update((n,), lambda W, i: mt.if_then_else(i > 0, W[i - 1], 0.0) + A[i], name="W")
+    return mt.lower([A, W])
+
+
+def row_scans(n=4, m=5):
+    """P = A + 1; W[x, y] = W[x, y - 1] + P[x, y]: y in order, x in any; D = W * 2"""
+    A = mt.placeholder((n, m), name="A")
+    P = mt.compute((n, m), lambda i, j: A[i, j] + 1.0, name="P")
+    W = mt.update(
+        (n, m), lambda W, x, y: mt.if_then_else(y > 0, W[x, y - 1], 0.0) + P[x, y], name="W"
+    )
+    D = mt.compute((n, m), lambda a, b: W[a, b] * 2.0, name="D")
+    return mt.lower([A, D])
+
+
+def horner(n=4, m=5):
+    """W[i] = W[i] * 2 + A[i, k], k in order, from 0"""
+    A = mt.placeholder((n, m), name="A")
+    k = mt.reduce_axis(m, name="k")
+    W = mt.update((n,), lambda W, i: W[i] * 2.0 + A[i, k], axis=k, init=0.0, name="W")
+    return mt.lower([A, W])
+
+
+def started_update(n=5, m=3):
+    """P = A + 1; W starts at 0 (block W_init), then W[x, y] += W[x, y - 1] + P[x] in order"""
+    A = mt.placeholder((n,), name="A")
+    P = mt.compute((n,), lambda i: A[i] + 1.0, name="P")
+    W = mt.update(
+        (n, m),
+        lambda W, x, y: W[x, y] + mt.if_then_else(y > 0, W[x, y - 1], 0.0) + P[x],
+        init=0.0,
+        name="W",
+    )
+    return mt.lower([A, W])
+
+
+def gather(n=8, m=6):
+    """I[i] = idx[i] % n; B[j] = A[j] * 2; C[x] = B[I[x]]"""
+    A = mt.placeholder((n,), name="A")
+    idx = mt.placeholder((m,), "int32", name="idx")
+    I = mt.compute((m,), lambda i: idx[i] % n, name="I")
+    B = mt.compute((n,), lambda j: A[j] * 2.0, name="B")
+    C = mt.compute((m,), lambda x: B[I[x]], name="C")
+    return mt.lower([A, idx, C])
+
+
+def padded(n=8, pad=2):
+    """B[i] = A[i] * 2; C[y] = B[y - pad], or 0 outside"""
+    A = mt.placeholder((n,), name="A")
+    B = mt.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = mt.compute(
+        (n + 2 * pad,),
+        lambda y: mt.if_then_else(mt.logical_and(y >= pad, y < n + pad), B[y - pad], 0.0),
+        name="C",
+    )
+    return mt.lower([A, C])
+
+
+def diagonal(n=5):
+    """B[i, j] = A[i, j] * 2; C[y] = B[y, y]"""
+    A = mt.placeholder((n, n), name="A")
+    B = mt.compute((n, n), lambda i, j: A[i, j] * 2.0, name="B")
+    C = mt.compute((n,), lambda y: B[y, y], name="C")
+    return mt.lower([A, C])
+
+
+def strided(n=5, step=2):
+    """B[i] = A[i] * 2; C[y] = B[y * step]"""
+    A = mt.placeholder((n * step,), name="A")
+    B = mt.compute((n * step,), lambda i: A[i] * 2.0, name="B")
+    C = mt.compute((n,), lambda y: B[y * step], name="C")
+    return mt.lower([A, C])
+
+
+def start(builder, *args, **kwargs):
+    """A function that gives a fresh Schedule of the program, for tables of cases."""
+    return lambda: mt.Schedule(builder(*args, **kwargs))
+
+
+def after(builder, *steps):
+    """A function that gives a Schedule of the program to which steps have been applied.
+
+    steps  functions of the schedule
+    """
+
+    def prepare():
+        s = mt.Schedule(builder())
+        for step in steps:
+            step(s)
+        return s
+
+    return prepare
