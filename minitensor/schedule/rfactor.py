@@ -63,7 +63,7 @@ def decompose_reduction(program: Program, block: BlockName, loop: LoopName) -> R
     Returns    the name of the new block, <block>_init; the old name stays with the update.
     """
     found = program.blocks[block]
-    _require_init_and_only_writer(program, found)
+    _require_init_and_only_writer(program, found, "R1")
     loops = loops_around(program, block)
     names = [around.var for around in loops]
     if loop not in names:
@@ -89,7 +89,7 @@ def decompose_reduction(program: Program, block: BlockName, loop: LoopName) -> R
     return spliced(program, {id(target): sequence(nest(own, init), after)}), name
 
 
-def _require_init_and_only_writer(program: Program, block: Block) -> None:
+def _require_init_and_only_writer(program: Program, block: Block, rule: str) -> None:
     others = [
         other.name
         for buffer in sorted(stored_buffers(block.body))
@@ -98,7 +98,7 @@ def _require_init_and_only_writer(program: Program, block: Block) -> None:
     ]
     if block.init is None or others:
         detail = f"{print_name(others[0])} writes it too" if others else "it has no init"
-        refuse("R1", detail, marks=Marks(blocks=dict.fromkeys([block.name, *others], "here")))
+        refuse(rule, detail, marks=Marks(blocks=dict.fromkeys([block.name, *others], "here")))
 
 
 @primitive(
@@ -129,7 +129,7 @@ def rfactor(program: Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten[st
     Returns    the name of the new block, <block>_rf; the old name stays with the final reduction.
     """
     found = _the_reduction(program, loop)
-    _require_rfactorable(program, found)
+    _require_init_and_only_writer(program, found, "R2")
     body = found.body
     reduce = body.then if isinstance(body, If) else body
     assert isinstance(reduce, Reduce)
@@ -171,19 +171,6 @@ def _the_reduction(program: Program, loop: str) -> Block:
     if not isinstance(body.then if isinstance(body, If) else body, Reduce):
         refuse("R1", f"{print_name(found[0].name)} is an ordered update", marks=marks)
     return found[0]
-
-
-def _require_rfactorable(program: Program, block: Block) -> None:
-    others = [
-        other.name
-        for buffer in sorted(stored_buffers(block.body))
-        for other in writers(program, buffer)
-        if other.name != block.name
-    ]
-    if block.init is None or others:
-        detail = f"{print_name(others[0])} writes it too" if others else "it has no init"
-        marks = Marks(blocks=dict.fromkeys([block.name, *others], "here"))
-        refuse("R2", detail, marks=marks)
 
 
 class _Axes:
