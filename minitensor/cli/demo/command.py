@@ -39,7 +39,7 @@ class Effort:
 
 
 FULL: Final = Effort(size=1024, trials=24, rounds=5)
-QUICK: Final = Effort(size=512, trials=6, rounds=3)
+QUICK: Final = Effort(size=512, trials=6, rounds=2)
 
 _EPILOG: Final = """\
 examples:
@@ -146,6 +146,8 @@ def _search(story: Story, trials: int) -> SearchResult:
         inputs=story.race.inputs,
         callback=report,
     )
+    if found.interrupted:  # whoever presses Ctrl-C here does not want the rest either
+        raise KeyboardInterrupt
     console.print()
     console.paragraph(f"{found}. The best, as Python:")
     console.print()

@@ -1,0 +1,51 @@
+"""The random search with native kernels."""
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor.cli.demo import dense, template
+from minitensor.search import FailureKind, random_search
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(tmp_path / "cache"))
+    for variable in ("CFLAGS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+def test_the_best_is_right():
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(s, "float32") for s in ((64, 64), (64, 64), (64,))]
+    program = dense.define(64, 64, 64)
+    result = random_search(program, template.template, trials=3, inputs=inputs)
+    a, b, bias = inputs
+    expected = np.maximum(a @ b + bias, 0)
+    np.testing.assert_allclose(result.kernel()(*inputs), expected, rtol=1e-4, atol=1e-4)
+    assert len(result.trials) == 3
+
+
+def test_a_compiler_that_fails_for_some_candidates(monkeypatch, tmp_path):
+    """A CC that refuses kernels with a loop of 4: these are failures, not the end."""
+    words = mt.build(dense.define(2, 2, 2)).command
+    script = tmp_path / "picky-cc"
+    script.write_text(
+        "#!/bin/sh\nif [ -f kernel.c ] && grep -q 'i_1 < 4;' kernel.c; then\n"
+        f'  echo "kernel.c:1: error: a loop of 4" >&2; exit 1\nfi\nexec {words[0]} "$@"\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("CC", str(script))
+    program = mt.lower(mt.workloads.row_sum(m=16, n=16))
+
+    def space(s):
+        (block,) = s.get_blocks()
+        i = s.get_loops(block)[0]
+        s.split(i, [None, s.sample_categorical([2, 4, 8])])
+
+    result = random_search(program, space, trials=9)
+    assert len(result.trials) == 3
+    assert result.failures == {"not built": 1}
+    (failed,) = [t for t in result.trials if t.failure is FailureKind.BUILD]
+    assert failed.choices == (4,)
+    assert "a loop of 4" in failed.reason

@@ -1,0 +1,92 @@
+"""The parts of the demonstration that need no compiler: what is told, and that it is right."""
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor.cli.demo import convolution, dense, template
+from minitensor.cli.demo.race import Race
+from minitensor.cli.errors import CommandError
+
+TARGETS = [
+    mt.Target("c", num_cores=cores, vector_bits=bits) for cores in (1, 16) for bits in (512, 256, 0)
+]
+
+
+def test_without_a_compiler_it_says_what_to_do(run, no_compiler):
+    done = run("demo", "--quick")
+    assert (done.status, done.out) == (1, "")
+    assert "apt install gcc" in done.err
+
+
+def test_a_number_of_threads_that_cannot_be(run, no_compiler):
+    done = run("demo", "--threads", "0")
+    assert done.status == 1
+    assert "num_cores=0" in done.err
+
+
+def integers(rng, *shape):
+    return rng.integers(-4, 5, shape).astype("float32")
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_the_dense_layer_is_right_after_every_step(target):
+    rng = np.random.default_rng(0)
+    a, b, bias = integers(rng, 16, 6), integers(rng, 6, 64), integers(rng, 64)
+    expected = dense.numpy_rival(a, b, bias)()
+    np.testing.assert_array_equal(expected, np.maximum(a @ b + bias, 0))
+    s = mt.Schedule(dense.define(16, 64, 6))
+    titles = []
+    for title, why in dense.schedule(s, dense.Tiles.of(target, 16)):
+        titles.append(title)
+        assert why.endswith(".")
+    np.testing.assert_array_equal(mt.interpret(s, a, b, bias), expected)
+    assert titles == ["Tiles", "Vectors", "Fusion", "Packing", "Reuse", "Threads"]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_the_convolution_is_right(target):
+    rng = np.random.default_rng(0)
+    data, weight, bias = integers(rng, 2, 4, 8), integers(rng, 32, 2, 3, 3), integers(rng, 32)
+    s = mt.Schedule(convolution.define(2, 32, 4, 8))
+    for _ in convolution.schedule(s, convolution.Tiles.of(target, 4)):
+        pass
+    expected = convolution.numpy_rival(data, weight, bias)()
+    np.testing.assert_array_equal(mt.interpret(s, data, weight, bias), expected)
+
+
+def test_the_schedules_at_their_real_sizes_are_accepted():
+    for target in TARGETS:
+        s = mt.Schedule(dense.define(1024, 1024, 1024))
+        assert len(list(dense.schedule(s, dense.Tiles.of(target, 1024)))) == 6
+        s = mt.Schedule(convolution.define(64, 64, 56, 56))
+        assert len(list(convolution.schedule(s, convolution.Tiles.of(target, 56)))) == 5
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_template_is_accepted_whatever_is_drawn(seed):
+    s = mt.Schedule(dense.define(512, 512, 512), seed=seed)
+    template.template(s)
+    assert len(s.trace.decisions) == 3
+
+
+class Wrong:
+    """A kernel that writes something else."""
+
+    def __call__(self, *arrays):
+        arrays[-1][...] = 1.0
+
+
+def test_a_wrong_kernel_ends_the_demonstration():
+    race = Race([], lambda: np.zeros(3, "float32"), rounds=1)
+    with pytest.raises(CommandError, match="the kernel is wrong"):
+        race.run(Wrong())
+    with pytest.raises(CommandError, match="the kernel is wrong"):
+        race.check(np.full(3, np.nan, "float32"))
+
+
+def test_a_race_times_both():
+    race = Race([], lambda: np.ones(3, "float32"), rounds=1)
+    timed = race.run(Wrong())
+    assert timed.seconds > 0
+    assert timed.ratio == timed.rival / timed.seconds
