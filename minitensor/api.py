@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from minitensor import arith, ir
-from minitensor.codegen import Target, generate, unsupported
+from minitensor.codegen import Emitted, Target, generate, unsupported
 from minitensor.errors import unexpected
 from minitensor.lang import Scalar
 from minitensor.runtime import (
@@ -16,6 +16,7 @@ from minitensor.runtime import (
     interpreter_kernel,
     load,
     native_target,
+    remembered,
 )
 from minitensor.schedule import Schedule
 
@@ -41,8 +42,14 @@ def build(
     return load(_generated(program, exact, header, check), find_toolchain())
 
 
-_generated = lru_cache(maxsize=64)(generate)
-"""Programs are compared by structure, so one that was built before costs a look-up."""
+@lru_cache(maxsize=64)
+def _generated(program: ir.Program, target: Target, header: str, check: bool) -> Emitted:
+    """The text of a kernel. One that was generated before, in this process or another, is not
+    generated again, unless its passes are to be checked.
+    """
+    if check:
+        return generate(program, target, header, check)
+    return remembered(program, target, header, lambda: generate(program, target, header))
 
 
 def _program_of(what: object) -> tuple[ir.Program, str]:

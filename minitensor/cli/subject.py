@@ -47,7 +47,7 @@ class Subject:
     @property
     def programs(self) -> tuple[Program, ...]:
         """The program before the first step, and after each."""
-        return tuple(self.schedule._history)
+        return tuple(self.schedule.history)
 
     @property
     def flop(self) -> int:

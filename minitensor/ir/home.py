@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from minitensor.ir.program import Program, paths, stored_buffers
-from minitensor.ir.stmt import Block, For, IterKind, Scope
+from minitensor.ir.stmt import Block, For, IterKind, Scope, Stmt
 from minitensor.ir.visit import free_vars, loads
 
 
@@ -52,11 +52,34 @@ def _home_paths(program: Program) -> dict[str, tuple[For, ...]]:
 
 def accessed_buffers(block: Block) -> tuple[set[str], set[str]]:
     """The buffers a block reads (a reduction also reads what it writes) and those it writes."""
-    written = stored_buffers(block.body)
-    read = {load.buffer for load in loads(block)}
-    if block.init is not None:
-        written |= stored_buffers(block.init)
-    return read, written
+    read, written = _accessed_inside(block.body, block.init)
+    outside = {
+        load.buffer
+        for expr in (block.predicate, *(i.binding for i in block.iters))
+        for load in loads(expr)
+    }
+    return read | outside, set(written)
+
+
+_KNOWN: dict[tuple[int, int], tuple[Stmt, Stmt | None, set[str], set[str]]] = {}
+"""What has been found for a body and an init, by identity: most steps of a schedule leave them."""
+
+
+def _accessed_inside(body: Stmt, init: Stmt | None) -> tuple[set[str], set[str]]:
+    known = _KNOWN.get((id(body), id(init)))
+    if known is None:
+        read = {load.buffer for load in loads(body)}
+        written = stored_buffers(body)
+        if init is not None:
+            read |= {load.buffer for load in loads(init)}
+            written |= stored_buffers(init)
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        known = _KNOWN[id(body), id(init)] = (body, init, read, written)
+    return known[2], known[3]
+
+
+_MOST_KNOWN = 1024
 
 
 def _carrying_loops(block: Block) -> set[str]:

@@ -1,8 +1,9 @@
 """Layer 3: the system compiler builds the C, cffi loads it, numpy arrays go in and out.
 
 Read in this order: `machine`, `folder`, `process`, `flags`, `toolchain` (what there is to compile
-with), `cache` (compiling once), `module` (native functions and memory), `arguments` (the checks of
-a call), `timing`, `kernel` (what a user holds), `build` (all of it in a row), `doctor`.
+with), `cache` (compiling once), `texts` (generating once), `module` (native functions and memory),
+`arguments` (the checks of a call), `timing`, `kernel` (what a user holds), `build` (all of it in a
+row), `doctor`.
 """
 
 from minitensor.runtime.arguments import Signature
@@ -11,6 +12,7 @@ from minitensor.runtime.doctor import Finding, diagnose
 from minitensor.runtime.folder import cache_folder
 from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
 from minitensor.runtime.machine import cpu_name, usable_cores
+from minitensor.runtime.texts import remembered
 from minitensor.runtime.timing import Timing, measure
 from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolchain
 
@@ -31,5 +33,6 @@ __all__ = [
     "measure",
     "native_target",
     "probe_toolchain",
+    "remembered",
     "usable_cores",
 ]

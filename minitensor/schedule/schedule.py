@@ -150,6 +150,11 @@ class Schedule:
         """The steps so far."""
         return Trace(tuple(self._steps))
 
+    @property
+    def history(self) -> tuple[Program, ...]:
+        """The programs before the first step and after each."""
+        return tuple(self._history)
+
     def copy(self) -> Schedule:
         """An independent schedule in the same state."""
         twin = Schedule.__new__(Schedule)

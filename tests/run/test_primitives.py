@@ -419,7 +419,11 @@ def set_scope(w):
 
 LAYOUTS = {
     "matmul": (lambda i, j: (j // 4, i, j % 4), "[3, 6, 4]", "C[j//4, i, j%4] += "),
-    "conv2d": (lambda n, c, y, x: (n, y, x, c), "[1, 6, 12, 2]", " ry + y, rx + x, rc] * weight[f, "),
+    "conv2d": (
+        lambda n, c, y, x: (n, y, x, c),
+        "[1, 6, 12, 2]",
+        " ry + y, rx + x, rc] * weight[f, ",
+    ),
     "depthwise_conv2d": (
         lambda n, c, y, x: (n, c // 2, y, x, c % 2),
         "[1, 2, 6, 12, 2]",
@@ -427,8 +431,16 @@ LAYOUTS = {
     ),
     "softmax": (lambda i, j: (j, i), "[10, 4]", "exps[k2, i3]"),
     "layer_norm": (lambda i: (i // 3, i % 3), "[2, 3]", "mean[i3//3, i3%3]"),
-    "avg_pool2d": (lambda n, c, y, x: (n, c, y * 12 + x), "[1, 2, 72]", " c, ry*12 + y*12 + rx + x]"),
-    "stencil2d": (lambda y, x: (x // 8, y, x % 8), "[2, 4, 8]", "blur_y[(x2 + 2)//8, y2, (x2 + 2)%8]"),
+    "avg_pool2d": (
+        lambda n, c, y, x: (n, c, y * 12 + x),
+        "[1, 2, 72]",
+        " c, ry*12 + y*12 + rx + x]",
+    ),
+    "stencil2d": (
+        lambda y, x: (x // 8, y, x % 8),
+        "[2, 4, 8]",
+        "blur_y[(x2 + 2)//8, y2, (x2 + 2)%8]",
+    ),
 }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import minitensor as mt
+from minitensor.ir import paths
 from minitensor.schedule import Ref
 from tests.unit.schedule.common import Refusal, check, each, refused, run_refusal
 from tests.unit.schedule.programs import chain, fork, matmul, rowsum, scale, start, stencil
@@ -119,7 +120,7 @@ def test_sample_categorical_takes_weights():
     counts = Counter(draws)
     assert "a" not in counts
     assert 500 < counts["c"] < 700
-    assert set(s.sample_categorical([1, 2], probs=[np.float32(1), 0]) for _ in range(20)) == {1}
+    assert {s.sample_categorical([1, 2], probs=[np.float32(1), 0]) for _ in range(20)} == {1}
     check(s)
 
 
@@ -339,13 +340,8 @@ def template(program, seed=None):
 
 
 def extents(s):
-    return [loop.extent for loop in loops_around(s.program, "C")]
-
-
-def loops_around(program, block):
-    from minitensor.ir import paths
-
-    return paths(program)[block]
+    """The extents of the loops around C."""
+    return [loop.extent for loop in paths(s.program)["C"]]
 
 
 def test_a_template_replays_with_what_it_decided():
@@ -412,8 +408,8 @@ def test_open_traces_round_trip():
     assert again == opened
     assert "decision=" not in opened.as_python()
     assert opened.steps[0].is_decision
-    assert opened.steps[0].is_open
-    assert not opened.steps[1].is_open
+    assert opened.steps[0].arguments["decision"] is None
+    assert not opened.steps[1].is_decision
 
 
 def test_the_arguments_of_later_steps_refer_to_decisions():
@@ -431,7 +427,7 @@ def test_items_of_a_decision_are_referred_to():
     s.split("i", [None, tile[1], tile[2]])
     assert s.trace.steps[1].arguments["factors"] == (None, Ref(0, 1), Ref(0, 2))
     other = s.trace.with_decisions({0: [1, 2, 6]}).apply(scale(12))
-    assert [loop.extent for loop in loops_around(other.program, "C")] == [1, 2, 6]
+    assert extents(other) == [1, 2, 6]
     check(other)
 
 

@@ -264,6 +264,24 @@ def test_split_cut_keeps_kinds_and_annotations_inside():
     check(s)
 
 
+def test_split_and_fuse_keep_the_annotations_of_the_loops():
+    s = mt.Schedule(grid(5, 4))
+    s.annotate("i", "a", 1)
+    s.annotate("j", "b", 2)
+    twin = s.copy()
+    s.fuse("i", "j")
+    golden(
+        s,
+        """
+        for i_j in range(20):  # a = 1; b = 2
+            C[i_j//4, i_j%4] = A[i_j//4, i_j%4] * 2.0
+        """,
+    )
+    twin.split("i", [2, 2], tail="cut")
+    assert "for i_0 in range(2):  # a = 1" in str(twin.program)
+    check(twin)
+
+
 def test_split_guards_nothing_that_the_loop_does_not_hold():
     s = mt.Schedule(chain(10))
     s.split("i", [None, 3])

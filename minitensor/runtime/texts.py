@@ -1,0 +1,82 @@
+"""Generated texts kept between processes: to generate one takes longer than to load its library.
+
+An entry is one file of the cache folder, <key>.text, with a digest of its own content. The key is a
+digest of the program, the target, and the code that generates (the sizes and times of its files),
+so that an entry made by another version is not found.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import minitensor.codegen
+from minitensor.codegen import Emitted, Target
+from minitensor.ir import Program
+from minitensor.runtime.folder import cache_folder, read_entry, scratch_folder
+from minitensor.version import __version__
+
+_GENERATOR = ("ir", "arith", "codegen")
+"""The packages whose code makes a text of a program."""
+
+
+def remembered(
+    program: Program, target: Target, header: str, make: Callable[[], Emitted]
+) -> Emitted:
+    """What `make` gives for the program and the target, from the cache if it is there."""
+    facts = (__version__, _generator(), repr(program), target, header)
+    path = cache_folder() / (hashlib.sha256(repr(facts).encode()).hexdigest() + ".text")
+    try:
+        kept = _read(path)
+    except (OSError, ValueError, KeyError, TypeError):
+        kept = None
+    if kept is None:
+        emitted = make()
+        _write(path, emitted)
+        return emitted
+    return Emitted(
+        source=kept["source"],
+        entry=kept["entry"],
+        params=program.params,
+        outputs=frozenset(b.name for b in program.outputs),
+        checks=tuple(kept["checks"]),
+        workspace=kept["workspace"],
+        target=target,
+        name=program.name,
+    )
+
+
+@functools.cache
+def _generator() -> tuple[tuple[str, int, int], ...]:
+    """The files of the generator, with their sizes and times."""
+    root = Path(minitensor.codegen.__file__).parents[1]
+    files = sorted(p for package in _GENERATOR for p in (root / package).glob("*.py"))
+    return tuple((p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in files)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """The content of an entry; None if it is not what was written."""
+    digest, _, content = read_entry(path).partition(b"\n")
+    if digest.decode() != hashlib.sha256(content).hexdigest():
+        return None
+    found: dict[str, Any] = json.loads(content)
+    return found
+
+
+def _write(path: Path, emitted: Emitted) -> None:
+    kept = {
+        "source": emitted.source,
+        "entry": emitted.entry,
+        "checks": emitted.checks,
+        "workspace": emitted.workspace,
+    }
+    content = json.dumps(kept).encode()
+    digest = hashlib.sha256(content).hexdigest().encode()
+    with scratch_folder(path.parent) as scratch:
+        (scratch / path.name).write_bytes(digest + b"\n" + content)
+        os.replace(scratch / path.name, path)
