@@ -35,6 +35,8 @@ STACK_LIMIT: Final = 1 << 16
 """The largest small-scope array that is kept on the stack, in bytes."""
 SMALL_ARRAY: Final = 1 << 12
 """The largest array of any scope that is kept on the stack, in bytes."""
+STACK_TOTAL: Final = 1 << 18
+"""The most that arrays take of the stack at one time, in bytes: threads may have half a megabyte."""
 ALIGNMENT: Final = 64
 
 
@@ -68,6 +70,8 @@ class Emitter(Expressions):
         """Bytes of workspace in use where the walk stands."""
         self.workspace = 0
         """The most bytes of workspace in use anywhere."""
+        self.on_stack = 0
+        """Bytes of arrays on the stack where the walk stands."""
         self.in_parallel = False
 
     def function(self, entry: str) -> list[str]:
@@ -135,7 +139,7 @@ class Emitter(Expressions):
         self._block(loop.body)
         self.line("}")
         if parallel:
-            self.in_parallel = False
+        self.in_parallel = False
         self.names.pop(loop.var)
         if outside is None:
             del self.ranges[loop.var]
@@ -152,19 +156,24 @@ class Emitter(Expressions):
         kind = self.storage_type(buffer.dtype)
         count = elements_of(buffer)
         size = count * buffer.dtype.bits // 8 * buffer.dtype.lanes
-        before = self.offset
+        before = (self.offset, self.on_stack)
         if not buffer.shape:
             self.line(f"{kind} {name};")
-        elif size <= SMALL_ARRAY or (size <= STACK_LIMIT and buffer.scope is not Scope.GLOBAL):
+        elif self._fits_stack(buffer.scope, size):
+            self.on_stack += size
             self.line(f"{kind} {name}[{count}] __attribute__((aligned({ALIGNMENT})));")
         else:
             self.line(f"{kind} *restrict {name} = ({kind} *)({self._reserve(size)});")
         self.statement(stmt.body, alone=True)
-        self.offset = before
+        self.offset, self.on_stack = before
         self.names.pop(buffer.name, buffer=True)
         if not alone:
             self.depth -= 1
             self.line("}")
+
+    def _fits_stack(self, scope: Scope, size: int) -> bool:
+        largest = SMALL_ARRAY if scope is Scope.GLOBAL else STACK_LIMIT
+        return size <= largest and self.on_stack + size <= STACK_TOTAL
 
     def _reserve(self, size: int) -> str:
         """The address of `size` bytes of workspace, each thread's own inside a parallel loop."""

@@ -4,10 +4,10 @@
     RECIPES["tile"].apply(s)
     assert len(s.trace) >= RECIPES["tile"].least_steps(program)
 
-A recipe takes a freshly lowered program, in which every block stands in a nest of its own. The
-steps are legal by construction, and a refusal is a failure; the two places where one is expected
-say so. No recipe makes the interpreter repeat a statement more than a few times as often as the
-program does, which is why they tile three loops and not all, and by small factors.
+A recipe takes a freshly lowered program, in which every block stands in a nest of its own. Its
+steps are legal by construction, and a refusal is a failure; the places where one is expected say
+so (`attempt`). No recipe makes the interpreter repeat a statement more than a few times as often
+as the program does, which is why they tile three loops and not all, and by small factors.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import minitensor as mt
-from minitensor.ir import IterKind, Program, Var, accessed_buffers, free_vars, loops_of
+from minitensor.ir import IterKind, Program, Var, accessed_buffers, free_vars, loops_of, walk
 from minitensor.schedule.layout import IndexMap
 
 
@@ -287,3 +287,23 @@ def sample_tiles(s: mt.Schedule) -> None:
             s.vectorize(level[3][-1])
         if others:
             s.unroll(rest[1][-1])
+
+
+@recipe(lambda program: 2 if has_spatial(program)[1:] else 0)
+def fuse_operators(s: mt.Schedule) -> None:
+    """Short stages inlined, the others in the nest of the last block; its outermost loop parallel,
+    the innermost loop of every block vectorized.
+
+    That may hold another vectorized loop already, so refusals are expected.
+    """
+    for block in elementwise_stages(s.program):
+        if sum(1 for _ in walk(s.program.blocks[block].body)) < 50:
+            s.compute_inline(block)
+    compute_deep(s)
+    spatial, _ = loops_by_kind(s, s.get_blocks()[-1])
+    if spatial:
+        s.parallel(next((n for n in spatial if extent(s, n) > 1), spatial[0]))
+    for block in s.get_blocks():
+        innermost = s.get_loops(block)[-1]
+        if innermost not in carried(s.program, block) and innermost != spatial[0]:
+            attempt(s.vectorize, innermost)

@@ -559,3 +559,40 @@ def test_primitive_works_on_operator(primitive, name, variant, apply, in_c):
 def test_matrix_has_every_primitive_on_every_operator():
     covered = {param.values[:2] for param in CELLS}
     assert covered == {(primitive, name) for primitive in REGISTRY for name in OPERATORS}
+
+
+# ---- primitives together
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda s: s.compute_at("pad", "y"),
+        lambda s: s.compute_inline("pad"),
+        lambda s: s.cache_read("conv", "pad", "local"),
+        lambda s: s.cache_write("pad", "local"),
+    ],
+    ids=["compute_at", "compute_inline", "cache_read", "cache_write"],
+)
+@pytest.mark.parametrize("images", [1, 2])
+def test_stage_can_be_moved_after_its_layout_was_changed(images, step):
+    options = {**OPERATORS["conv2d"].options, "n": images}
+    program = mt.lower(WORKLOADS["conv2d"].function(**options), name="conv2d")
+    s = mt.Schedule(program)
+    s.transform_layout("pad", lambda n, c, y, x: (n, y, x, c))
+    step(s)
+    arrays = inputs(program)
+    assert_matches("conv2d", mt.interpret(s, *arrays), REFERENCES["conv2d"](*arrays, **options))
+
+
+@pytest.mark.parametrize(
+    "shape, factor", [((5, 7, 6), 4), ((4, 7, 6), 7), ((4, 7, 6), 14), ((8, 28, 28), 64)], ids=str
+)
+def test_loops_that_were_fused_and_split_can_run_in_parallel(shape, factor):
+    A = mt.placeholder(shape, name="A")
+    s = mt.Schedule(mt.lower([A, mt.compute(shape, lambda *i: A[i] * 2.0, name="B")]))
+    outer, inner = s.split(s.fuse(*s.get_loops("B")), [None, factor])
+    s.bind(outer, "blockIdx.x")
+    s.bind(inner, "threadIdx.x")
+    (array,) = inputs(s.program)
+    np.testing.assert_array_equal(mt.build(s, TARGETS[0])(array), array * 2)

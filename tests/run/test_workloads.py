@@ -134,6 +134,7 @@ def test_unscheduled_operator_runs_in_c(name):
 
 
 # ---- every operator under every recipe
+# Equal kernels are compiled once in a session, so that building one again costs little.
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -161,10 +162,21 @@ def test_recipe_replays_from_its_trace(recipe):
         assert again.program == s.program
 
 
+# ---- what the code is like
+
+
+@pytest.mark.parametrize("recipe", ["inline_all", "fuse_operators", "fuse_and_split"])
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_no_index_of_an_operator_is_checked_at_run_time(name, recipe):
+    """Every index is proven to lie inside its buffer, whatever the schedule makes of it."""
+    program = program_of(name, WORKLOADS[name].small)
+    assert "check_index" not in mt.build(scheduled(program, recipe), THREADS[0]).source
+
+
 # ---- sizes that nothing divides
 
 
-@pytest.mark.parametrize("recipe", ["parallelize_and_vectorize", "tile", "sample_tiles"])
+@pytest.mark.parametrize("recipe", ["parallelize_and_vectorize", "fuse_operators"])
 @pytest.mark.parametrize("name, options", ODD, ids=[f"{n}-{k}" for k, (n, _) in enumerate(ODD)])
 def test_odd_sizes_run_in_c(name, options, recipe):
     s = scheduled(program_of(name, options), recipe)

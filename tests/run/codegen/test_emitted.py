@@ -290,3 +290,18 @@ def test_compilers_have_nothing_to_say(compiler, tmp_path):
             check=False,
         )
         assert run.returncode == 0, run.stderr
+
+
+def test_many_small_arrays_do_not_add_up_on_the_stack():
+    """Sixteen local arrays of 48 KB live at once inside the innermost loop of this nest."""
+    stages = [mt.placeholder((12_000,), name="A")]
+    for n in range(16):
+        stages.append(mt.compute((12_000,), lambda i, t=stages[-1]: t[i] + 1.0, name=f"S{n}"))
+    k = mt.reduce_axis(12_000, name="k")
+    every = mt.compute((1,), lambda i: mt.sum(sum(t[k] for t in stages[1:]), axis=k), name="every")
+    s = mt.Schedule(mt.lower([stages[0], every]))
+    for n in range(16):
+        s.set_scope(f"S{n}", "local")
+    kernel = mt.build(s)
+    assert kernel.source.count("workspace + ") >= 10
+    assert kernel(np.zeros(12_000, "f"))[0] == 12_000 * sum(range(1, 17))

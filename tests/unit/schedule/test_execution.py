@@ -363,6 +363,19 @@ def test_annotations_take_numpy_numbers():
     check(s)
 
 
+@pytest.mark.parametrize("value", [(1 << 40) + 1, (1 << 53) + 1, -(1 << 60)])
+def test_annotations_keep_large_integers_or_refuse_them(value):
+    s = mt.Schedule(scale(4))
+    try:
+        s.annotate("i", "note", value)
+    except mt.ScheduleError as error:
+        assert error.rule == "A2"
+    else:
+        assert s.program.body.annotations == (("note", value),)
+        assert type(s.program.body.annotations[0][1]) is int
+    check(s)
+
+
 def test_annotations_take_numpy_strings_as_strings():
     s = mt.Schedule(scale(4))
     s.annotate("i", "note", np.str_("hot"))

@@ -1,0 +1,230 @@
+"""The registry of primitives, refusals, and that every declared rule has been seen to refuse."""
+
+import re
+
+import pytest
+
+import minitensor as mt
+from minitensor.ir import Marks, Program
+from minitensor.schedule import REGISTRY, Primitive, primitive, refuse
+from minitensor.schedule.arguments import LoopName
+from minitensor.schedule.primitive import COMMON_RULES
+from tests.unit.schedule import (
+    test_arguments,
+    test_cache,
+    test_compute_at,
+    test_decide,
+    test_execution,
+    test_inline,
+    test_layout,
+    test_loops,
+    test_rfactor,
+)
+from tests.unit.schedule.common import check
+from tests.unit.schedule.programs import chain2d, scale
+
+TABLES = (
+    test_loops,
+    test_execution,
+    test_inline,
+    test_cache,
+    test_compute_at,
+    test_rfactor,
+    test_layout,
+    test_decide,
+)
+
+# ---- every rule of every primitive
+
+CANNOT_FAIL = {
+    ("cache_write", "R3"): "a block that reads the buffer inside the nest that is not complete yet "
+    "cannot be made: reverse_compute_at refuses (R3) the loops of a reduction",
+    ("sample_categorical", "A1"): "it takes no name",
+}
+"""Rules that no call is known to break, and why."""
+
+NO_CONFLICT = {
+    "fuse": "a fused loop drives what its parts did, and their digits are exact",
+    "reorder": "rule R3 asks for more",
+    "add_unit_loop": "one iteration conflicts with nothing",
+    "parallel": "rule R4 asks it of the loop itself, and no buffer moves",
+    "vectorize": "rule R4 asks it of the loop itself, and no buffer moves",
+    "unroll": "the order stays",
+    "annotate": "nothing moves",
+    "unannotate": "nothing moves",
+    "storage_align": "the elements stay apart",
+    "decompose_reduction": "rule R5 asks for more",
+    "rfactor": "the new buffers have an axis for each iteration",
+    "sample_perfect_tile": "the program stays",
+    "sample_categorical": "the program stays",
+    "sample_compute_location": "the program stays",
+}
+"""Primitives that are not known to make iterations of a concurrent loop conflict (K1), and why."""
+
+
+def covered():
+    """The (primitive, rule) pairs that a test of the tables sees refused."""
+    pairs = {(case.primitive, case.rule) for module in TABLES for case in module.REFUSALS}
+    for name, argument in test_arguments.EACH_ARGUMENT:
+        pairs.add((name, "A2"))
+        if argument in test_arguments.KINDS and test_arguments.KINDS[argument][1]:
+            pairs.add((name, "A1"))
+    return pairs
+
+
+def test_every_rule_of_every_primitive_is_seen_refused():
+    declared = {(name, rule) for name, p in REGISTRY.items() for rule in p.rules}
+    excused = CANNOT_FAIL.keys() | {(name, "K1") for name in NO_CONFLICT}
+    assert covered() <= declared
+    assert declared - covered() == excused
+    assert not covered() & excused
+
+
+def test_each_refusal_is_of_a_primitive_of_its_module():
+    for module in TABLES:
+        for case in module.REFUSALS:
+            function = REGISTRY[case.primitive].function
+            wanted = module.__name__.rpartition("test_")[2]
+            assert function.__module__ == f"minitensor.schedule.{wanted}", case.primitive
+
+
+# ---- the registry
+
+
+def test_every_primitive_is_registered_by_its_name():
+    for name, found in REGISTRY.items():
+        assert found.name == name
+        assert found.function.__name__ == name
+        assert callable(getattr(mt.Schedule, name))
+
+
+def test_rules_are_numbered_and_read_as_conditions():
+    for found in REGISTRY.values():
+        own = [rule for rule in found.rules if rule.startswith("R")]
+        assert own == [f"R{n}" for n in range(1, len(own) + 1)]
+        assert {r: found.rules[r] for r in COMMON_RULES} == COMMON_RULES
+        for text in found.rules.values():
+            assert text == text.strip()
+            assert not text.endswith(".")
+            assert text[0].islower() or text[0].isdigit()
+
+
+def test_every_docstring_says_what_is_preserved_or_returned():
+    for name, found in REGISTRY.items():
+        text = found.function.__doc__
+        assert re.search(r"^    (Preserves|Returns) ", text, re.M), name
+        assert re.search(rf"^    {name}\(", text, re.M), f"{name} shows no example"
+        assert "=>" in text
+
+
+def test_signatures_show_no_types_and_no_program():
+    for found in REGISTRY.values():
+        assert "program" not in found.signature.parameters
+        assert ":" not in str(found.signature)
+        assert "->" not in str(found.signature)
+
+
+def test_a_primitive_is_a_function_of_a_program():
+    program = scale(20)
+    new, names = REGISTRY["split"](program, "i", [None, 8])
+    assert names == ("i_0", "i_1")
+    assert isinstance(new, Program)
+    assert str(program) == str(scale(20))
+    again, _ = REGISTRY["split"](program, "i", factors=(None, 8))
+    assert again == new
+
+
+def test_bind_gives_canonical_arguments():
+    split = REGISTRY["split"]
+    arguments = split.bind(scale(20), ["i", [None, 8]], {})
+    assert arguments == {"loop": "i", "factors": (None, 8), "tail": "guard"}
+    assert split.call_text(arguments) == "split('i', (None, 8))"
+    fuse = REGISTRY["fuse"]
+    assert fuse.bind(chain2d(), ["i", "j"], {}) == {"loops": ("i", "j")}
+
+
+def test_defaults_are_left_out_of_the_text():
+    split = REGISTRY["split"]
+    arguments = split.bind(scale(20), ["i", [8]], {"tail": "cut"})
+    assert split.call_text(arguments) == "split('i', (8,), tail='cut')"
+    align = REGISTRY["storage_align"]
+    assert align.call_text(align.bind(chain2d(), ["B", 0, 8], {})) == "storage_align('B', 0, 8)"
+    given = align.bind(chain2d(), ["B", 0, 8, 1], {})
+    assert align.call_text(given) == "storage_align('B', 0, 8, offset=1)"
+
+
+# ---- making a primitive
+
+
+@pytest.fixture
+def registry():
+    """The registry, as it was afterwards."""
+    before = dict(REGISTRY)
+    yield REGISTRY
+    REGISTRY.clear()
+    REGISTRY.update(before)
+
+
+def test_a_primitive_of_ones_own(registry):
+    @primitive(rules={"R1": "the loop has an even extent"})
+    def halve(program: Program, loop: LoopName, *, times: int = 1):
+        """Halve a loop."""
+        extent = program.body.extent
+        if extent % 2:
+            marks = Marks(loops={loop: "is odd"})
+            refuse("R1", f"{extent}", marks=marks, choices=["two", "four"])
+        return REGISTRY["split"](program, loop, [None, 2])
+
+    assert isinstance(halve, Primitive)
+    assert registry["halve"] is halve
+    assert str(halve.signature) == "(loop, *, times=1)"
+    program, names = halve(scale(6), "i")
+    assert names == ("i_0", "i_1")
+    with pytest.raises(mt.ScheduleError) as caught:
+        halve(scale(5), "i")
+    assert str(caught.value) == (
+        'halve("i") breaks R1: the loop has an even extent (5)\n'
+        "    def main(A: float32[5], C: float32[5]):\n"
+        "        for i in range(5):  # <- is odd\n"
+        "            C[i] = A[i] * 2.0\n"
+        '    legal: "two", "four"'
+    )
+    assert caught.value.choices == ("two", "four")
+    with pytest.raises(mt.ScheduleError, match=r"breaks A1: .*no loop 'x'"):
+        halve(scale(6), "x")
+    mt.verify(program)
+
+
+def test_a_refusal_by_a_rule_that_is_not_declared_is_a_mistake(registry):
+    @primitive(rules={"R1": "never"})
+    def wrong(program: Program, loop: LoopName):
+        """Break a rule that does not exist."""
+        refuse("R7")
+
+    assert "wrong" in registry
+    with pytest.raises(KeyError):
+        wrong(scale(), "i")
+
+
+def test_pictures_are_drawn_when_they_are_read():
+    s = mt.Schedule(scale(20))
+    with pytest.raises(mt.ScheduleError) as caught:
+        s.split("i", [2])
+    drawn = []
+    picture = caught.value.picture
+    caught.value.picture = lambda: drawn.append(1) or picture()
+    repr(caught.value)
+    assert caught.value.args == (caught.value.message,)
+    assert not drawn
+    str(caught.value)
+    assert drawn == [1]
+    check(s)
+
+
+def test_refusals_leave_no_trace_of_the_machinery():
+    s = mt.Schedule(scale(20))
+    with pytest.raises(mt.ScheduleError) as caught:
+        s.split("i", [2])
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    check(s)
