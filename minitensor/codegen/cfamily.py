@@ -36,7 +36,7 @@ STACK_LIMIT: Final = 1 << 16
 SMALL_ARRAY: Final = 1 << 12
 """The largest array of any scope that is kept on the stack, in bytes."""
 STACK_TOTAL: Final = 1 << 18
-"""The most that arrays take of the stack at one time, in bytes: threads may have half a megabyte."""
+"""The most that arrays take of the stack at once, in bytes: a thread may have half a megabyte."""
 ALIGNMENT: Final = 64
 
 
@@ -139,7 +139,7 @@ class Emitter(Expressions):
         self._block(loop.body)
         self.line("}")
         if parallel:
-        self.in_parallel = False
+            self.in_parallel = False
         self.names.pop(loop.var)
         if outside is None:
             del self.ranges[loop.var]
