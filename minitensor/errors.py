@@ -18,8 +18,12 @@ draws it; it is called only when the message is read, so that a search can rejec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 MAX_SHOWN = 80
+
+Choices: TypeAlias = Sequence[str] | Callable[[], Sequence[str]]
+"""Legal answers, or how to find them."""
 
 
 class MinitensorError(Exception):
@@ -37,6 +41,30 @@ class MinitensorError(Exception):
         if self.picture is None:
             return self.message
         return f"{self.message}\n{self.picture()}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Between processes an error travels with its picture drawn."""
+        state = dict(self.__dict__)
+        if self.picture is not None:
+            state["picture"] = _Drawn(self.picture())
+        return _restored, (type(self), self.args), state
+
+
+class _Drawn:
+    """A picture that is drawn already."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __call__(self) -> str:
+        return self.text
+
+
+def _restored(kind: type[MinitensorError], args: tuple[Any, ...]) -> MinitensorError:
+    """An error of that kind, its attributes still to be set."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    return error
 
 
 class ArgumentError(MinitensorError, ValueError, TypeError):
@@ -67,20 +95,31 @@ class ScheduleError(MinitensorError):
 
     rule     the id of the declared rule that was broken, such as "R4"
     step     the number of the refused step, counted from 1 (None outside a Schedule)
-    choices  the arguments that would have been legal, where they can be listed
+    choices  the arguments that would have been legal, where they can be listed (found, like the
+             picture, when they are asked for)
     """
 
     def __init__(
         self,
         message: str,
         rule: str,
-        choices: Sequence[str] = (),
+        choices: Choices = (),
         picture: Callable[[], str] | None = None,
     ) -> None:
         super().__init__(message, picture)
         self.rule = rule
-        self.choices = tuple(choices)
         self.step: int | None = None
+        self._choices = choices
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The arguments that would have been legal, where they can be listed."""
+        self._choices = tuple(self._choices() if callable(self._choices) else self._choices)
+        return self._choices
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._choices = self.choices
+        return super().__reduce__()
 
     def __str__(self) -> str:
         text = super().__str__()

@@ -54,22 +54,39 @@ def separates(
     digits: list[Digit] = []
     for left, right in zip(a, b):
         for atom, coefficient in left.terms.items():
-            if name not in free_vars(atom) or right.terms.get(atom) != coefficient:
+            if free.isdisjoint(free_vars(atom)) or right.terms.get(atom) != coefficient:
                 continue
             if not _pinned(atom, coefficient, left, right, free, ranges):
                 continue
             if atom == Var(name):
                 return True
-            digit = as_digit(atom)
-            if digit is not None:
-                digits.append(digit)
-    for number in {digit.number for digit in digits}:
-        held = [digit for digit in digits if digit.number == number]
-        if _complete(held, number, ranges):
-            form = linear_of(number)
-            if number == Var(name) or separates(name, [form], [form], free, ranges):
-                return True
+            digits.append(as_digit(atom) or Digit(atom, 1, None))
+    for number in {digit.number for digit in digits if name in free_vars(digit.number)}:
+        form = linear_of(number)
+        found = [_as_digit_of(number, form, digit, ranges) for digit in digits]
+        moving = form.part(lambda atom, _: not free.isdisjoint(free_vars(atom)))
+        if _complete([digit for digit in found if digit], moving, ranges) and (
+            number == Var(name)
+            or (len(form.terms) > 1 and separates(name, [form], [form], free, ranges))
+        ):
+            return True
     return False
+
+
+def _as_digit_of(number: Expr, form: Linear, digit: Digit, ranges: Ranges) -> Digit | None:
+    """The digit as one of `number`: x // c is number // (k*c) if number is k*x and less than k."""
+    if digit.number == number:
+        return digit
+    part = linear_of(digit.number)
+    for atom, coefficient in part.terms.items():
+        k, rest = divmod(form.terms.get(atom, 0), coefficient)
+        if k < 1 or rest:
+            return None
+        low = form.minus(part.times(k)).interval(ranges)
+        if low.lo >= 0 and low.hi < k:
+            return Digit(number, k * digit.divisor, digit.base)
+        return None
+    return None
 
 
 def _pinned(
@@ -99,8 +116,8 @@ def _pinned(
     return low.lo + shift > -abs(coefficient) and low.hi + shift < abs(coefficient)
 
 
-def _complete(digits: Sequence[Digit], number: Expr, ranges: Ranges) -> bool:
-    """Whether the digits give the whole number, which is in the interval its ranges imply."""
+def _complete(digits: Sequence[Digit], moving: Linear, ranges: Ranges) -> bool:
+    """Whether the digits give the whole number, whose two values differ as its moving part does."""
     known = {1}  # the moduli for which the number's remainder is known
     for digit in sorted(digits, key=lambda d: d.divisor):
         if all(modulus % digit.divisor for modulus in known):
@@ -108,5 +125,5 @@ def _complete(digits: Sequence[Digit], number: Expr, ranges: Ranges) -> bool:
         if digit.base is None:
             return True
         known.add(digit.divisor * digit.base)
-    values = interval_of(number, ranges)
+    values = moving.interval(ranges)
     return bool(values.hi - values.lo < max(known))

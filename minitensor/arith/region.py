@@ -2,7 +2,7 @@
 
 Fix the outer loops and let the inner ones run: each index then moves within a *span*, from a linear
 form of the outer variables to that form plus a constant. The spans of all indices make a box. An
-index that cannot be bounded so (it depends on data) spans its whole axis.
+index that cannot be bounded so, or that depends on data, spans its whole axis.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeAlias
 from minitensor.arith.interval import Ranges, interval_of
 from minitensor.arith.linear import Linear, constant_form, linear_of
 from minitensor.arith.simplify import Simplifier
-from minitensor.ir import Binary, Const, Expr, free_vars
+from minitensor.ir import Binary, Const, Expr, Var, free_vars, loads
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def span_of(form: Linear, inner: frozenset[str], ranges: Ranges) -> Span | None:
 
 
 def _atom_span(atom: Expr, inner: frozenset[str], ranges: Ranges) -> Span | None:
-    if inner.isdisjoint(free_vars(atom)):
+    if inner.isdisjoint(free_vars(atom)) and (isinstance(atom, Var) or not loads(atom)):
         return Span(Linear({atom: 1}), 0)
     span: Span | None = None
     if isinstance(atom, Binary) and isinstance(atom.b, Const) and not isinstance(atom.a, Const):

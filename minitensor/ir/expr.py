@@ -68,6 +68,9 @@ class _Arithmetic:
     def __sub__(self, other: Expr | int) -> Expr:
         return arithmetic("-", self, other)
 
+    def __neg__(self) -> Expr:
+        return 0 - self
+
     def __rsub__(self, other: int) -> Expr:
         return arithmetic("-", other, self)
 

@@ -51,14 +51,9 @@ def _home_paths(program: Program) -> dict[str, tuple[For, ...]]:
 
 
 def accessed_buffers(block: Block) -> tuple[set[str], set[str]]:
-    """The buffers a block reads (a reduction also reads what it writes) and those it writes."""
+    """The buffers a block reads, and those it writes or combines into."""
     read, written = _accessed_inside(block.body, block.init)
-    outside = {
-        load.buffer
-        for expr in (block.predicate, *(i.binding for i in block.iters))
-        for load in loads(expr)
-    }
-    return read | outside, set(written)
+    return set(read), set(written)
 
 
 _KNOWN: dict[tuple[int, int], tuple[Stmt, Stmt | None, set[str], set[str]]] = {}

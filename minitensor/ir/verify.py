@@ -6,7 +6,8 @@
     V3  every variable is bound: loops in bindings and predicates, iters inside blocks
     V4  types agree: operands, indices, conditions, stores, reducers
     V5  extents, shapes and alignments are in range
-    V6  a block stands in no other block, and init and ORDERED or REDUCE iters go together
+    V6  a block stands in no other block; init and ORDERED or REDUCE iters go together; bindings and
+        predicates do not depend on data
     V7  a GPU index is bound once on a path; barriers stand between statements, not in blocks
     V8  parameters live in global memory
 
@@ -55,6 +56,7 @@ from minitensor.ir.stmt import (
     Stmt,
     Store,
 )
+from minitensor.ir.visit import loads
 
 OPERATORS = frozenset(get_args(BinaryOp))
 PYTHON_TYPES = {"float": float, "int": int, "uint": int, "index": int, "bool": bool}
@@ -162,6 +164,9 @@ class _Verifier:
                 self.fail("V4", f"iter {print_name(i.var)} is bound to {print_expr(i.binding)}")
             inner[i.var] = INDEX
         self.condition(block.predicate, scope)
+        for part in (block.predicate, *(i.binding for i in block.iters)):
+            if not isinstance(part, (Var, Const)) and loads(part):
+                self.fail("V6", f"{print_expr(part)} depends on data")
         carries = any(i.kind is not IterKind.SPATIAL for i in block.iters)
         if block.init is not None:
             self.statement(block.init, inner, path)

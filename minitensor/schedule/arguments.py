@@ -95,22 +95,27 @@ Stride: TypeAlias = Annotated[int, ints(0, 1 << 20)]
 """A number of elements."""
 
 
+def is_list(value: object) -> bool:
+    """Whether it is a sequence of values, and not a text."""
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
+
+
+FACTORS: Final = "factors that are integers >= 1 (0 only for a loop of extent 0)"
+
+
 def _factors(program: Program, name: str, value: Any) -> tuple[int | None, ...]:
-    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+    if not is_list(value) or not value:
         refuse("A2", _unexpected("a list of factors, such as [None, 8]", name, value))
     if sum(factor is None for factor in value) > 1:
         refuse("A2", _unexpected("at most one None among the factors", name, value))
-    factors = tuple(
-        None if f is None else integer(name, f, 1, LARGEST_INT, "factors that are integers >= 1")
-        for f in value
-    )
+    factors = tuple(None if f is None else integer(name, f, 0, LARGEST_INT, FACTORS) for f in value)
     if math.prod(f or 1 for f in factors) > LARGEST_INT:
         refuse("A2", _unexpected("factors with a product of at most 2**40", name, value))
     return factors
 
 
 Factors: TypeAlias = Annotated[Sequence[int | None], Argument(_factors)]
-"""Integers >= 1, at most one of them None: that one is inferred."""
+"""Integers >= 1, at most one of them None: that one is inferred. (Of an empty loop also 0.)"""
 
 
 def choice(*options: str) -> Argument:
@@ -152,15 +157,20 @@ AnnotationKey: TypeAlias = Annotated[str, Argument(_annotation_key)]
 """What an annotation is called."""
 
 
-def _annotation_value(program: Program, name: str, value: Any) -> str | int | float | bool:
-    if isinstance(value, (str, bool)):
+def plain_value(name: str, value: object) -> str | int | float | bool:
+    """A string, a bool, an integer of 64 bits or a finite number, as Python's own type."""
+    if isinstance(value, bool):
         return value
-    if isinstance(value, numbers.Integral) and abs(int(value)) <= LARGEST_INT:
-        return int(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, numbers.Integral):
+        return integer(name, value, -(1 << 63), (1 << 63) - 1, "an integer of 64 bits")
     if not (isinstance(value, numbers.Real) and math.isfinite(value)):
         refuse("A2", _unexpected("a string, a bool or a finite number", name, value))
     return float(value)
 
 
-AnnotationValue: TypeAlias = Annotated[str | int | float | bool, Argument(_annotation_value)]
+AnnotationValue: TypeAlias = Annotated[
+    str | int | float | bool, Argument(lambda program, name, value: plain_value(name, value))
+]
 """What an annotation says."""

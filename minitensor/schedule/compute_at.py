@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 
-from minitensor.arith import Simplifier, Span, extent_range
+from minitensor.arith import Simplifier, Span, extent_range, separates
 from minitensor.ir import (
     Block,
     For,
@@ -21,9 +22,10 @@ from minitensor.ir import (
     stored_buffers,
 )
 from minitensor.schedule.arguments import BlockName, Location
-from minitensor.schedule.legality import accesses, driven, plain_store, region
-from minitensor.schedule.locate import loop_sites, loops_around, readers, writers
+from minitensor.schedule.legality import accesses, accesses_of, driven, plain_store, region
+from minitensor.schedule.locate import loop_sites, loops_around, ranges_of, readers, writers
 from minitensor.schedule.place import (
+    Placed,
     Spot,
     exact_domain,
     place,
@@ -33,7 +35,7 @@ from minitensor.schedule.place import (
     unavailable,
     write_box,
 )
-from minitensor.schedule.primitive import Rewritten, primitive, refuse
+from minitensor.schedule.primitive import Rewritten, accepted, primitive, refuse
 from minitensor.schedule.splice import Fresh
 
 
@@ -96,11 +98,22 @@ def compute_at(program: Program, block: BlockName, loop: Location) -> Rewritten[
     spot = spot_before(program, around, reading)
     guards = shared_guards([program.blocks[name] for name in sorted(reading)], around, every=True)
     placed = place(producer, domain, around, Fresh(program), guards, widen=True)
-    missing = unavailable(program, placed, spot)
+    missing = unavailable(program, placed, spot, strict=not _runs_whole(program, producer))
     if missing is not None:
         late = {b.name: f"computes {print_name(missing)}" for b in writers(program, missing)}
         refuse("R5", f"{print_name(missing)} is not complete there", marks=Marks(blocks=late))
     return spot.insert(program, placed.stmt, {id(producer): None}), placed.names
+
+
+def _runs_whole(program: Program, block: Block) -> bool:
+    """Whether the block is known to run all of its domain: else, put elsewhere, it may run more
+    instances than it did, and read what was not needed before.
+    """
+    box = exact_domain(block, loops_around(program, block.name), ())
+    return box is not None and all(
+        span.low.is_constant and span.low.constant <= 0 and span.extent >= i.extent
+        for span, i in zip(box, block.iters)
+    )
 
 
 def _wider(a: Span, b: Span) -> Span:
@@ -123,7 +136,7 @@ def _check_producer(program: Program, producer: Block, buffers: list[str], loop:
             refuse("R1", f"{print_name(others[0])} writes it too", marks=marks)
     if target.loop in loops_around(program, block):
         marks = Marks(loops={loop: "target"}, blocks={block: "inside it"})
-        refuse("R2", marks=marks, choices=_legal_loops(program, producer, buffers))
+        refuse("R2", marks=marks, choices=partial(_legal_loops, program, producer, buffers))
     for buffer in buffers:
         if any(buffer == param.name for param in program.params):
             refuse("R3", f"{print_name(buffer)} is one", marks=Marks(blocks={block: "an output"}))
@@ -138,7 +151,7 @@ def _check_producer(program: Program, producer: Block, buffers: list[str], loop:
         ]
         marks = Marks(loops={loop: "target"}, parts=parts)
         detail = f"{print_name(outside[0].name)} is not" if outside else "nothing reads them"
-        refuse("R4", detail, marks=marks, choices=_legal_loops(program, producer, buffers))
+        refuse("R4", detail, marks=marks, choices=partial(_legal_loops, program, producer, buffers))
     _require_not_vectorized(program, loop)
 
 
@@ -155,19 +168,10 @@ def _require_not_vectorized(program: Program, loop: str) -> None:
 
 
 def _legal_loops(program: Program, producer: Block, buffers: list[str]) -> list[str]:
-    """The loops that enclose all readers of the buffers, and not the producer."""
+    """The loops around readers of the buffers at which compute_at accepts the producer."""
     reading = {b.name for name in buffers for b in readers(program, name)} - {producer.name}
-    if not reading:
-        return []
-    own = {loop.var for loop in loops_around(program, producer.name)}
-    paths = [loops_around(program, name) for name in sorted(reading)]
-    return [
-        loop.var
-        for loop in paths[0]
-        if loop.var not in own
-        and loop.kind is not LoopKind.VECTORIZE
-        and all(any(loop is other for other in path) for path in paths)
-    ]
+    around = [loop.var for name in sorted(reading)[:1] for loop in loops_around(program, name)]
+    return accepted(around, lambda loop: compute_at(program, producer.name, loop))
 
 
 @primitive(
@@ -182,6 +186,7 @@ def _legal_loops(program: Program, producer: Block, buffers: list[str]) -> list[
         "R7": "the loop is not vectorized, nor inside a vectorized loop",
         "R8": "everything else the block reads is computed before it",
         "R9": "no other block that reads or writes the block's buffers comes before it then",
+        "R10": "a block that updates what it finds is executed once for each element",
     }
 )
 def reverse_compute_at(
@@ -216,7 +221,7 @@ def reverse_compute_at(
     ]
     if not computed:
         marks = Marks(loops={loop: "target"}, blocks={block: "reads nothing computed there"})
-        refuse("R2", marks=marks, choices=_producer_loops(program, read - own))
+        refuse("R2", marks=marks, choices=partial(_producer_loops, program, block, read - own))
     _require_not_vectorized(program, loop)
     domain: dict[str, Span] = {}
     producers: set[str] = set()
@@ -231,6 +236,7 @@ def reverse_compute_at(
     guards = shared_guards([program.blocks[name] for name in sorted(producers)], around, False)
     placed = place(consumer, domain, around, Fresh(program), guards)
     _check_order(program, consumer, spot)
+    _check_once(placed, around)
     missing = unavailable(program, placed, spot)
     if missing is not None:
         late = {b.name: f"computes {print_name(missing)}" for b in writers(program, missing)}
@@ -238,13 +244,15 @@ def reverse_compute_at(
     return spot.insert(program, placed.stmt, {id(consumer): None}), placed.names
 
 
-def _producer_loops(program: Program, buffers: Collection[str]) -> list[str]:
-    return [
+def _producer_loops(program: Program, block: str, buffers: Collection[str]) -> list[str]:
+    """The loops around writers of the buffers at which reverse_compute_at accepts the block."""
+    around = [
         loop.var
         for name in sorted(buffers)
         for writer in writers(program, name)
         for loop in loops_around(program, writer.name)
     ]
+    return accepted(around, lambda loop: reverse_compute_at(program, block, loop))
 
 
 def _computed_box(
@@ -312,6 +320,24 @@ def _check_complete_axes(consumer: Block, domain: dict[str, Span]) -> None:
             marks = Marks(blocks={consumer.name: f"is computed along {print_name(i.var)}"})
             refuse("R6", f"{print_name(i.var)} is cut into pieces", marks=marks)
         del domain[i.var]
+
+
+def _check_once(placed: Placed, around: tuple[For, ...]) -> None:
+    """Rule R10: iterations of the loops around it now do not repeat what it does."""
+    block = placed.block
+    loops = (*around, *placed.loops)
+    found = accesses_of(block, loops)
+    written = [access for access in found if access.writes]
+    own = {access.buffer for access in written}
+    updates = any(a.accumulates or (a.buffer in own and not a.writes) for a in found)
+    if block.init is not None or not updates:
+        return
+    free, ranges = frozenset(loop.var for loop in loops), ranges_of(loops)
+    for access in written:
+        for loop in around:
+            if not separates(loop.var, access.indices, access.indices, free, ranges):
+                marks = Marks({loop.var: "would repeat it"}, {block.name: "updates what it finds"})
+                refuse("R10", f"iterations of {print_name(loop.var)} repeat it", marks=marks)
 
 
 def _check_order(program: Program, consumer: Block, spot: Spot) -> None:

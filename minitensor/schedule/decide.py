@@ -14,12 +14,21 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Final, TypeAlias
 
-from minitensor.errors import ScheduleError, shown
+from minitensor.errors import shown
 from minitensor.ir import Program, print_name, stored_buffers
-from minitensor.schedule.arguments import LARGEST_INT, BlockName, LoopName, integer, ints
+from minitensor.schedule.arguments import (
+    FACTORS,
+    LARGEST_INT,
+    BlockName,
+    LoopName,
+    integer,
+    ints,
+    is_list,
+    plain_value,
+)
 from minitensor.schedule.compute_at import compute_at
 from minitensor.schedule.locate import loop_sites, loops_around, readers
-from minitensor.schedule.primitive import Argument, Rewritten, primitive, refuse
+from minitensor.schedule.primitive import Argument, Rewritten, accepted, primitive, refuse
 
 Draw: TypeAlias = Callable[[Program, Mapping[str, Any], random.Random], Any]
 DRAW: Final[dict[str, Draw]] = {}
@@ -32,9 +41,9 @@ InnermostLimit: TypeAlias = Annotated[int, ints(1, LARGEST_INT)]
 def _tile(program: Program, name: str, value: Any) -> tuple[int, ...] | None:
     if value is None:
         return None
-    if not isinstance(value, Sequence) or isinstance(value, str):
+    if not is_list(value):
         refuse("A2", f"expected a list of factors, but got {name}={shown(value)}")
-    return tuple(integer(name, v, 0, LARGEST_INT, "factors that are integers >= 0") for v in value)
+    return tuple(integer(name, v, 0, LARGEST_INT, FACTORS) for v in value)
 
 
 @primitive(
@@ -109,23 +118,24 @@ DRAW["sample_perfect_tile"] = _draw_tile
 
 
 def _candidates(program: Program, name: str, value: Any) -> tuple[int | float | str, ...]:
-    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+    if not is_list(value) or not value:
         refuse("A2", f"expected a list of candidates, but got {name}={shown(value)}")
     for one in value:
-        if isinstance(one, bool) or not isinstance(one, (int, float, str)):
+        if isinstance(one, bool) or not isinstance(one, (numbers.Real, str)):
             refuse("A2", f"expected candidates that are numbers or strings, but got {shown(one)}")
-    return tuple(value)
+    return tuple(plain_value(name, one) for one in value)
 
 
 def _probabilities(program: Program, name: str, value: Any) -> tuple[float, ...] | None:
     if value is None:
         return None
-    good = isinstance(value, Sequence) and all(
-        isinstance(p, numbers.Real) and 0 <= float(p) < math.inf for p in value
-    )
-    if not good or not sum(value) > 0:
-        refuse("A2", f"expected weights >= 0, not all 0, but got {name}={shown(value)}")
-    return tuple(float(p) for p in value)
+    expected = f"expected weights from 0 to 1e100, not all 0, but got {name}={shown(value)}"
+    if not is_list(value) or not all(isinstance(p, numbers.Real) for p in value):
+        refuse("A2", expected)
+    weights = tuple(float(plain_value(name, p)) for p in value)
+    if not all(0 <= w <= 1e100 for w in weights) or not any(weights):
+        refuse("A2", expected)
+    return weights
 
 
 def _position(program: Program, name: str, value: Any) -> int | None:
@@ -199,20 +209,14 @@ def sample_compute_location(
 
 def compute_locations(program: Program, block: str) -> list[str]:
     """ "root", and every loop at which compute_at accepts the block."""
-    found = ["root"]
     reading = [
         b.name
         for buffer in sorted(stored_buffers(program.blocks[block].body))
         for b in readers(program, buffer)
         if b.name != block
     ]
-    for loop in loops_around(program, reading[0]) if reading else ():
-        try:
-            compute_at(program, block, loop.var)
-        except ScheduleError:
-            continue
-        found.append(loop.var)
-    return found
+    around = [loop.var for name in reading[:1] for loop in loops_around(program, name)]
+    return ["root", *accepted(around, lambda loop: compute_at(program, block, loop))]
 
 
 def _draw_location(program: Program, arguments: Mapping[str, Any], rng: random.Random) -> str:

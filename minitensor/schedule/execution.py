@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from minitensor.ir import (
     Block,
     For,
@@ -23,7 +26,7 @@ from minitensor.schedule.arguments import (
 )
 from minitensor.schedule.legality import driven, refuse_conflict
 from minitensor.schedule.locate import loop_sites
-from minitensor.schedule.primitive import Rewritten, primitive, refuse
+from minitensor.schedule.primitive import Rewritten, accepted, primitive, refuse
 from minitensor.schedule.splice import spliced, with_block
 
 LONGEST_UNROLL = 1024
@@ -50,8 +53,11 @@ def _require_serial(program: Program, name: str) -> For:
     return loop
 
 
-def _require_independent(program: Program, name: str) -> None:
-    """Rules R2, R3, R4 of what makes iterations concurrent, listing the loops that would do."""
+def _require_independent(program: Program, name: str, step: Callable[[str], object]) -> None:
+    """Rules R2, R3, R4 of what makes iterations concurrent, listing the loops that would do.
+
+    step  the primitive for a loop of that name
+    """
     loop = loop_sites(program)[name].loop
     for rule, kind, word in (
         ("R2", IterKind.REDUCE, "reduction"),
@@ -64,27 +70,22 @@ def _require_independent(program: Program, name: str) -> None:
                     rule,
                     f"{print_name(name)} drives the {word} of {print_name(block.name)}",
                     marks=marks,
-                    choices=_spatial_loops(program, block),
+                    choices=partial(_spatial_loops, program, block, step),
                 )
     refuse_conflict(program, name, "R4", "iterations conflict")
 
 
-def _spatial_loops(program: Program, block: Block) -> list[str]:
-    """The serial loops that drive spatial iters of a block alone."""
-    carried = (IterKind.REDUCE, IterKind.ORDERED)
-    return [
-        name
-        for name, site in loop_sites(program).items()
-        if site.loop.kind is LoopKind.SERIAL
-        and driven(block, name, (IterKind.SPATIAL,))
-        and not driven(block, name, carried)
-    ]
+def _spatial_loops(program: Program, block: Block, step: Callable[[str], object]) -> list[str]:
+    """The loops that drive spatial iters of a block, and that the step accepts."""
+    spatial = [name for name in loop_sites(program) if driven(block, name, (IterKind.SPATIAL,))]
+    return accepted(spatial, step)
 
 
 @primitive(
     rules={
         **_CONCURRENT_RULES,
         "R5": "the loop is not inside a parallel, vectorized or bound loop",
+        "R6": "no parallel or bound loop is inside the loop",
     }
 )
 def parallel(program: Program, loop: LoopName) -> Rewritten[None]:
@@ -96,12 +97,16 @@ def parallel(program: Program, loop: LoopName) -> Rewritten[None]:
 
     Preserves  every output.
     """
-    _require_serial(program, loop)
+    found = _require_serial(program, loop)
     for outer in loop_sites(program)[loop].outer:
         if outer.kind.is_concurrent:
             marks = Marks(loops={outer.var: f"is {outer.kind.value}", loop: "inside it"})
             refuse("R5", f"it is inside the {outer.kind.value} loop {outer.var}", marks=marks)
-    _require_independent(program, loop)
+    for inner in loops_of(found.body):
+        if inner.kind.is_concurrent and inner.kind is not LoopKind.VECTORIZE:
+            marks = Marks(loops={inner.var: f"is {inner.kind.value}"})
+            refuse("R6", f"{print_name(inner.var)} is {inner.kind.value}", marks=marks)
+    _require_independent(program, loop, lambda name: parallel(program, name))
     return _with_kind(program, loop, LoopKind.PARALLEL), None
 
 
@@ -133,7 +138,7 @@ def vectorize(program: Program, loop: LoopName) -> Rewritten[None]:
         if inner.kind.is_concurrent:
             marks = Marks(loops={inner.var: f"is {inner.kind.value}"})
             refuse("R6", f"{print_name(inner.var)} is {inner.kind.value}", marks=marks)
-    _require_independent(program, loop)
+    _require_independent(program, loop, lambda name: vectorize(program, name))
     return _with_kind(program, loop, LoopKind.VECTORIZE), None
 
 
@@ -204,7 +209,7 @@ def bind(program: Program, loop: LoopName, thread: ThreadName) -> Rewritten[None
         if other.kind.is_bound and other.kind.is_thread != kind.is_thread:
             marks = Marks(loops={other.var: f"is {other.kind.value}"})
             refuse("R6", f"{print_name(other.var)} is {other.kind.value}", marks=marks)
-    _require_independent(program, loop)
+    _require_independent(program, loop, lambda name: bind(program, name, thread))
     return _with_kind(program, loop, kind), None
 
 

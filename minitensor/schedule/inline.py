@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minitensor.arith import Simplifier, extent_range
@@ -92,8 +92,8 @@ def compute_inline(program: Program, block: BlockName) -> Rewritten[None]:
 
     edits: dict[int, Any] = {id(found): None}
     for reader in readers(program, store.buffer):
-        body = _checked(rewrite(reader.body, inlined))
-        init = None if reader.init is None else _checked(rewrite(reader.init, inlined))
+        body = _checked(rewrite(reader.body, inlined), "R5")
+        init = None if reader.init is None else _checked(rewrite(reader.init, inlined), "R5")
         simplifier = Simplifier({i.var: extent_range(i.extent) for i in reader.iters})
         edits[id(reader)] = with_block(
             reader,
@@ -110,14 +110,14 @@ def _require_only_writer(program: Program, block: Block, buffer: str, rule: str)
         refuse(rule, f"{print_name(others[0])} writes {print_name(buffer)} too", marks=marks)
 
 
-def _checked(stmt: Any) -> Any:
-    """A rewritten statement, refused (R5) if it has become too large to be read or compiled."""
+def _checked(stmt: Any, rule: str) -> Any:
+    """A rewritten statement, refused if it has become too large to be read or compiled."""
     if sum(1 for _ in walk(stmt)) > LARGEST_BODY:
-        refuse("R5", "the expressions would become too large")
+        refuse(rule, "the expressions would become too large")
     try:
         make_room(stmt)
     except MinitensorError:
-        refuse("R5", "the expressions would be nested too deep")
+        refuse(rule, "the expressions would be nested too deep")
     return stmt
 
 
@@ -141,7 +141,7 @@ def _simplified(stmt: Any, simplifier: Simplifier) -> Any:
         "R1": "the block stores each element once; it is no reduction and no ordered update",
         "R2": "it reads exactly one temporary, which one block computes and no other block reads",
         "R3": "that producer stores each element once; it is no reduction and no ordered update",
-        "R4": "the block reads it at its own iters, each used once",
+        "R4": "the block reads it at its own iters, each used once, and does not go on behind it",
         "R5": "everything else it reads is a parameter, or complete before the producer's nest",
         "R6": "each axis of both stores is indexed by an iter of its own",
         "R7": "the expressions stay readable: at most 20000 nodes, 2000 deep",
@@ -164,7 +164,7 @@ def reverse_compute_inline(program: Program, block: BlockName) -> Rewritten[None
     store = _only_store(consumer, "R1")
     producer = _single_producer(program, consumer)
     inner = _only_store(producer, "R3")
-    index = _common_index(consumer, inner.buffer)
+    index = _common_index(consumer, inner.buffer, program.buffers[inner.buffer].shape)
     target, source = plain_store(consumer), plain_store(producer)
     if target is None or source is None or len(source) != len(producer.iters):
         refuse("R6", marks=Marks(blocks={block: "consumer", producer.name: "producer"}))
@@ -185,8 +185,7 @@ def reverse_compute_inline(program: Program, block: BlockName) -> Rewritten[None
     ]
     if guards:
         merged = If(conjunction(guards), merged)
-    if sum(1 for _ in walk(merged)) > LARGEST_BODY:
-        refuse("R7", "the expression would become too large")
+    merged = _checked(merged, "R7")
     edits = {id(consumer): None, id(producer): with_block(producer, body=merged)}
     return _without(spliced(program, edits), inner.buffer), None
 
@@ -220,17 +219,24 @@ def _single_producer(program: Program, consumer: Block) -> Block:
     return writers(program, only[0])[0]
 
 
-def _common_index(consumer: Block, buffer: str) -> tuple[str, ...]:
-    """The consumer's iters in the order in which every load of the buffer uses them."""
+def _common_index(consumer: Block, buffer: str, shape: Sequence[int]) -> tuple[str, ...]:
+    """The consumer's iters in the order in which every load of the buffer uses them.
+
+    An iter that goes on behind the buffer (it is padding there) would have no instance to merge.
+    """
     assert isinstance(consumer.body, Store)
     found = {load.indices for load in loads(consumer.body) if load.buffer == buffer}
     index = next(iter(found))
     names = tuple(i.name for i in index if isinstance(i, Var))
-    iters = {i.var for i in consumer.iters}
-    if len(found) != 1 or len(names) != len(index) or set(names) != iters:
+    iters = {i.var: i.extent for i in consumer.iters}
+    if len(found) != 1 or len(names) != len(index) or set(names) != set(iters):
         refuse("R4", marks=Marks(blocks={consumer.name: "reads it elsewhere"}))
     if len(set(names)) != len(names):
         refuse("R4", marks=Marks(blocks={consumer.name: "uses an iter twice"}))
+    for name, extent in zip(names, shape):
+        if iters[name] > extent:
+            marks = Marks(blocks={consumer.name: f"computes {iters[name]} along {name}"})
+            refuse("R4", f"the buffer has {extent} elements along {name}", marks=marks)
     return names
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 import math
 import numbers
 from collections.abc import Callable, Sequence
@@ -13,8 +14,10 @@ from minitensor.arith import Simplifier, extent_range, interval_of, separates
 from minitensor.errors import MinitensorError, shown
 from minitensor.ir import (
     INDEX,
+    Binary,
     Block,
     Buffer,
+    Const,
     Expr,
     Load,
     Marks,
@@ -24,14 +27,13 @@ from minitensor.ir import (
     Store,
     Var,
     as_expr,
-    free_vars,
     print_expr,
     print_name,
     rewrite,
     stored_buffers,
     substitute,
 )
-from minitensor.schedule.arguments import BufferName
+from minitensor.schedule.arguments import LARGEST_INT, BufferName
 from minitensor.schedule.locate import writers
 from minitensor.schedule.primitive import Argument, Rewritten, primitive, refuse
 from minitensor.schedule.splice import map_blocks, with_block
@@ -40,14 +42,20 @@ GROWTH: Final = 16
 """How many times its size a buffer may grow to by padding."""
 
 
-@dataclass(frozen=True, slots=True)
+INDEX_OPERATORS: Final = ("+", "-", "*", "//", "%")
+"""What an index map computes with."""
+DEEPEST: Final = 100
+"""How deep its expressions may be."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class IndexMap:
     """A map from indices to indices, such as lambda i, j: (i // 8, j, i % 8)."""
 
     inputs: tuple[str, ...]
     outputs: tuple[Expr, ...]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         outputs = ", ".join(print_expr(e) for e in self.outputs)
         comma = "," if len(self.outputs) == 1 else ""
         return f"lambda {', '.join(self.inputs)}: ({outputs}{comma})"
@@ -59,9 +67,15 @@ class IndexMap:
 
 
 def _index_map(program: Program, name: str, value: Any) -> IndexMap:
-    if isinstance(value, IndexMap):
-        return value
     expected = "expected a function from indices to a tuple of index expressions"
+    if isinstance(value, IndexMap):
+        names = value.inputs
+        if not all(map(is_name, names)) or len(set(names)) < len(names):
+            refuse("A2", f"{expected}, but its inputs are {shown(names)}")
+        for output in value.outputs:
+            if not is_index_expr(output, names):
+                refuse("A2", f"{expected} (+, -, *, //, %), but it returned {shown(output)}")
+        return value
     if not callable(value):
         refuse("A2", f"{expected}, but got {name}={shown(value)} ({type(value).__name__})")
     try:
@@ -76,10 +90,27 @@ def _index_map(program: Program, name: str, value: Any) -> IndexMap:
     for output in outputs:
         if isinstance(output, numbers.Integral) and not isinstance(output, bool):
             output = as_expr(int(output))  # noqa: PLW2901
-        if getattr(output, "dtype", None) != INDEX or not set(free_vars(output)) <= set(inputs):
-            refuse("A2", f"{expected}, but it returned {shown(output)}")
+        if not is_index_expr(output, inputs):
+            refuse("A2", f"{expected} (+, -, *, //, %), but it returned {shown(output)}")
         nodes.append(output)
     return IndexMap(inputs, tuple(nodes))
+
+
+def is_name(text: str) -> bool:
+    """Whether Python takes it as the name of a variable."""
+    return text.isidentifier() and not keyword.iskeyword(text)
+
+
+def is_index_expr(expr: object, inputs: Sequence[str], depth: int = 0) -> bool:
+    """Whether an index map may return it: what a trace can hold and Python can say."""
+    match expr:
+        case Var(name, dtype):
+            return name in inputs and dtype == INDEX
+        case Const(int(value)):
+            return not isinstance(value, bool) and abs(value) <= LARGEST_INT
+        case Binary(op, a, b) if op in INDEX_OPERATORS and depth < DEEPEST:
+            return is_index_expr(a, inputs, depth + 1) and is_index_expr(b, inputs, depth + 1)
+    return False
 
 
 IndexMapLike: TypeAlias = Annotated[Callable[..., Any] | IndexMap, Argument(_index_map)]
@@ -139,7 +170,7 @@ def transform_layout(
         refuse("R4", f"{list(old.shape)} would become {list(shape)}")
 
     def one(block: Block, path: Any) -> Stmt:
-        inside = Simplifier({i.var: extent_range(i.extent) for i in block.iters})
+        inside = Simplifier({i.var: extent_range(i.extent) for i in block.iters}, keep_units=True)
 
         def moved(node: Any) -> Any:
             touched = buffer in getattr(node, "buffers", (getattr(node, "buffer", None),))

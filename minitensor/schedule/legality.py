@@ -182,7 +182,7 @@ def refuse_conflict(program: Program, loop: str, rule: str, label: str) -> None:
 
 def concurrent_loops_stay_independent(before: Program, after: Program, check: bool) -> Program:
     """Rule K1: what a step rewrote must not make iterations of a concurrent loop conflict."""
-    if not check or after.body is before.body:
+    if not check or (after.body is before.body and after.temporaries is before.temporaries):
         return after
     old_homes, new_homes = homes(before), homes(after)
     known = loop_sites(before)

@@ -25,7 +25,7 @@ from minitensor.ir import (
     stored_buffers,
     substitute,
 )
-from minitensor.schedule.arguments import Factors, LoopName, LoopOrBlockName, Tail
+from minitensor.schedule.arguments import FACTORS, Factors, LoopName, LoopOrBlockName, Tail
 from minitensor.schedule.legality import conflict, is_serial
 from minitensor.schedule.locate import chain, loop_sites, ranges_of
 from minitensor.schedule.primitive import Rewritten, primitive, refuse
@@ -71,7 +71,9 @@ def split(
     _require_serial(site.loop)
     extent = site.loop.extent
     given = tuple(factors)
-    inner = math.prod(f for f in given if f is not None)
+    if 0 in given and (extent or None in given):
+        refuse("A2", f"expected {FACTORS}, but got factors={list(given)}")
+    inner = math.prod(f for f in given if f is not None) or 1
     if any(f is not None and f > max(extent, WIDEST) for f in given):
         refuse("R6", f"{print_name(loop)} has extent {extent}, the factors are {list(given)}")
     covered = extent // inner if tail == "cut" else -(-extent // inner)

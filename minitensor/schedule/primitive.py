@@ -12,11 +12,11 @@ changes its program. A refusal becomes a ScheduleError whose picture is drawn wh
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, Final, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar
 
-from minitensor.errors import ScheduleArgumentError, ScheduleError, shown
+from minitensor.errors import Choices, ScheduleArgumentError, ScheduleError, shown
 from minitensor.ir import Marks, Program, print_program
 
 P = ParamSpec("P")
@@ -39,16 +39,28 @@ REGISTRY: Final[dict[str, Primitive[Any, Any]]] = {}
 class RefusedError(Exception):
     """Raised inside a primitive by `refuse`; never leaves this module's `Primitive.apply`."""
 
-    def __init__(self, rule: str, detail: str, marks: Marks, choices: Sequence[str]) -> None:
+    def __init__(self, rule: str, detail: str, marks: Marks, choices: Choices) -> None:
         super().__init__(rule)
-        self.rule, self.detail, self.marks, self.choices = rule, detail, marks, tuple(choices)
+        self.rule, self.detail, self.marks, self.choices = rule, detail, marks, choices
 
 
 def refuse(
-    rule: str, detail: str = "", *, marks: Marks | None = None, choices: Sequence[str] = ()
+    rule: str, detail: str = "", *, marks: Marks | None = None, choices: Choices = ()
 ) -> NoReturn:
     """Refuse the step: which rule it breaks, what exactly is wrong, where, and what is legal."""
     raise RefusedError(rule, detail, marks or Marks(), choices)
+
+
+def accepted(names: Iterable[str], call: Callable[[str], object]) -> list[str]:
+    """The names with which a call of a primitive is not refused, each once."""
+    found = []
+    for name in dict.fromkeys(names):
+        try:
+            call(name)
+        except ScheduleError:
+            continue
+        found.append(name)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +128,11 @@ class Primitive(Generic[P, R]):
         named: dict[str, Any] = {}
         for name, parameter in self.signature.parameters.items():
             if parameter.kind is parameter.VAR_POSITIONAL:
-                positional.extend(arguments[name])
+                values = arguments[name]
+                if not isinstance(values, tuple):
+                    text = f"{self.name}(*{shown(values)}) breaks A2: {self.rules['A2']}"
+                    raise ScheduleArgumentError(text, "A2")
+                positional.extend(values)
             elif parameter.kind is parameter.KEYWORD_ONLY:
                 named[name] = arguments[name]
             else:
@@ -129,7 +145,8 @@ class Primitive(Generic[P, R]):
         for name, parameter in self.signature.parameters.items():
             value = arguments[name]
             if parameter.kind is parameter.VAR_POSITIONAL:
-                parts.extend(render(v) for v in value)
+                texts = map(render, value) if isinstance(value, tuple) else ["*" + render(value)]
+                parts.extend(texts)
             elif parameter.default is parameter.empty and parameter.kind is not (
                 parameter.KEYWORD_ONLY
             ):

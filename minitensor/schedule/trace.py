@@ -9,7 +9,7 @@ taken it is a schedule. JSON and Python come from the signatures of the primitiv
 from __future__ import annotations
 
 import json
-import keyword
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,11 +21,10 @@ from minitensor.ir import (
     BinaryOp,
     Const,
     Expr,
-    Unary,
     Var,
 )
 from minitensor.schedule.decide import DRAW
-from minitensor.schedule.layout import IndexMap
+from minitensor.schedule.layout import DEEPEST, INDEX_OPERATORS, IndexMap, is_name
 from minitensor.schedule.primitive import REGISTRY
 
 VERSION: Final = 1
@@ -33,6 +32,8 @@ LONGEST: Final = 10_000
 """The most steps a trace may have."""
 LARGEST_TEXT: Final = 16 << 20
 """The most characters of JSON that are read."""
+DEEPEST_LIST: Final = 3
+"""How deep lists may nest in an argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +100,13 @@ def as_python(steps: Sequence[Step], name: str) -> str:
     def render(value: Any) -> str:
         if isinstance(value, Ref):
             whole = names.get((value.step, value.item))
+            if whole is None and (value.step, None) not in names:
+                raise ArgumentError(f"not a trace: step {value.step} returned no such thing")
             return whole or f"{names[value.step, None]}[{value.item}]"
         if isinstance(value, tuple):
             return "[" + ", ".join(render(v) for v in value) + "]"
-        return str(value) if isinstance(value, IndexMap) else repr(value)
+        infinite = isinstance(value, float) and not math.isfinite(value)
+        return f"float('{value}')" if infinite else repr(value)
 
     for number, step in enumerate(steps):
         call = f"{name}.{REGISTRY[step.primitive].call_text(step.arguments, render)}"
@@ -117,7 +121,7 @@ def _target(
     """The variables that receive a step's result, remembered in `names`."""
 
     def variable(text: str) -> str:
-        name = text if text.isidentifier() and not keyword.iskeyword(text) else f"v{number}"
+        name = text if is_name(text) else f"v{number}"
         while name in taken:
             name += "_"
         taken.add(name)
@@ -131,7 +135,7 @@ def _target(
         return names[number, None]
     if isinstance(step.result, tuple) and step.result:
         for n, item in enumerate(step.result):
-            names[number, n] = variable(item)
+            names[number, n] = variable(str(item))
         targets = [names[number, n] for n in range(len(step.result))]
         return targets[0] + "," if len(targets) == 1 else ", ".join(targets)
     return ""
@@ -154,29 +158,24 @@ def _encode_expr(expr: Expr) -> Any:
             return name
         case Const(value):
             return value
-        case Unary(op, a):
-            return [op, _encode_expr(a)]
         case Binary(op, a, b):
             return [op, _encode_expr(a), _encode_expr(b)]
     raise ArgumentError(f"{expr} cannot be written to a trace")
 
 
-def _decode(value: Any, number: int) -> Any:
+def _decode(value: Any, number: int, depth: int = 0) -> Any:
     match value:
         case None | str() | bool() | int() | float():
             return value
-        case list():
-            return tuple(_decode(v, number) for v in value)
+        case list() if depth < DEEPEST_LIST:
+            return tuple(_decode(v, number, depth + 1) for v in value)
         case {"ref": [int(step), *rest]} if 0 <= step < number and len(rest) <= 1:
-            if not rest or isinstance(rest[0], int):
+            if not rest or (type(rest[0]) is int and rest[0] >= 0):
                 return Ref(step, rest[0] if rest else None)
         case {"inputs": [*inputs], "outputs": [*outputs]}:
-            if all(isinstance(i, str) and i.isidentifier() for i in inputs):
+            if all(isinstance(i, str) and is_name(i) for i in inputs):
                 return IndexMap(tuple(inputs), tuple(_decode_expr(e, 0, inputs) for e in outputs))
-    raise ArgumentError(f"not a trace: step {number} has the argument {str(value)[:60]}")
-
-
-_INDEX_OPERATORS: Final = ("+", "-", "*", "//", "%", "min", "max")
+    raise ArgumentError(f"not a trace: step {number} has the argument {_cut(value)}")
 
 
 def _decode_expr(value: Any, depth: int, inputs: Sequence[str]) -> Expr:
@@ -185,13 +184,11 @@ def _decode_expr(value: Any, depth: int, inputs: Sequence[str]) -> Expr:
             return Var(value, INDEX)
         case int() if not isinstance(value, bool) and abs(value) < 1 << 40:
             return Const(value)
-        case ["-", a] if depth < 100:
-            return Unary("-", _decode_expr(a, depth + 1, inputs))
-        case [str() as op, a, b] if op in _INDEX_OPERATORS and depth < 100:
+        case [str() as op, a, b] if op in INDEX_OPERATORS and depth < DEEPEST:
             kind: BinaryOp = op  # type: ignore[assignment]
             left, right = (_decode_expr(e, depth + 1, inputs) for e in (a, b))
             return Binary(kind, left, right)
-    raise ArgumentError(f"not a trace: {str(value)[:60]} is not an index expression")
+    raise ArgumentError(f"not a trace: {_cut(value)} is not an index expression")
 
 
 def _read_step(number: int, data: Any) -> Step:
@@ -200,5 +197,20 @@ def _read_step(number: int, data: Any) -> Step:
             known = REGISTRY[name].signature.parameters
             if set(arguments) == set(known):
                 decoded = {n: _decode(arguments[n], number) for n in known}
-                return Step(name, decoded, _decode(data.get("result"), number))
-    raise ArgumentError(f"not a trace: step {number} is {str(data)[:60]}")
+                return Step(name, decoded, _result(data.get("result"), number))
+    raise ArgumentError(f"not a trace: step {number} is {_cut(data)}")
+
+
+def _result(value: Any, number: int) -> Any:
+    """What a step is said to have returned: nothing, a name, a number, or several of these."""
+    items = value if isinstance(value, list) else [value]
+    if all(isinstance(item, (str, int, float)) for item in items) or value is None:
+        return _decode(value, number)
+    raise ArgumentError(f"not a trace: step {number} has the result {_cut(value)}")
+
+
+def _cut(value: object) -> str:
+    try:
+        return str(value)[:60]
+    except RecursionError:
+        return "nested too deep"

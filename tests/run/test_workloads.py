@@ -115,13 +115,18 @@ def scheduled(program: Program, recipe: str) -> mt.Schedule:
     return s
 
 
-def check_in_c(what, name: str, options: dict, targets: list[mt.Target]) -> None:
-    arrays = inputs(what.program if isinstance(what, mt.Schedule) else what)
-    for target in targets:
-        assert_matches(name, mt.build(what, target)(*arrays), expected(name, options, arrays))
-
-
 THREADS = [mt.Target("c", num_cores=1), mt.Target("c", num_cores=2)]
+
+
+def check_in_c(what, name: str, options: dict, targets=THREADS) -> None:
+    """Compare with the reference; a program without parallel loops is built for one target only,
+    as its code is the same for any number of threads.
+    """
+    program = what.program if isinstance(what, mt.Schedule) else what
+    arrays = inputs(program)
+    wanted = expected(name, options, arrays)
+    for target in targets if "in parallel(" in str(program) else targets[:1]:
+        assert_matches(name, mt.build(what, target)(*arrays), wanted)
 
 
 # ---- no schedule
@@ -130,7 +135,8 @@ THREADS = [mt.Target("c", num_cores=1), mt.Target("c", num_cores=2)]
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_unscheduled_operator_runs_in_c(name):
     options = WORKLOADS[name].small
-    check_in_c(program_of(name, options), name, options, THREADS)
+    for target in THREADS:
+        check_in_c(program_of(name, options), name, options, [target])
 
 
 # ---- every operator under every recipe
@@ -150,7 +156,7 @@ def test_recipe_preserves_the_operator_in_the_interpreter(name, recipe):
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_recipe_preserves_the_operator_in_c(name, recipe):
     options = WORKLOADS[name].small
-    check_in_c(scheduled(program_of(name, options), recipe), name, options, THREADS)
+    check_in_c(scheduled(program_of(name, options), recipe), name, options)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

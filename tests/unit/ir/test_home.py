@@ -196,19 +196,6 @@ def condition_on_t(at):
     return Binary("<", load("T", at), number(3.0))
 
 
-def test_a_read_in_a_predicate_counts():
-    guarded = block("C", [spatial("v", 4, j)], store("C", v, 1.0), predicate=condition_on_t(j))
-    p = with_t(Seq((loop("i", 4, write()), loop("j", 4, guarded))))
-    assert homes(p) == {"T": None}
-
-
-def test_a_read_in_a_binding_counts():
-    at = Cast(INDEX, load("T", j))
-    scattered = block("C", [spatial("v", 4, at)], store("C", v, 1.0))
-    p = with_t(Seq((loop("i", 4, write()), loop("j", 4, scattered))))
-    assert homes(p) == {"T": None}
-
-
 def test_an_access_in_an_init_counts():
     body = block(
         "C",

@@ -12,6 +12,7 @@ from minitensor.ir import (
     Alloc,
     Barrier,
     Binary,
+    Block,
     Broadcast,
     Buffer,
     Call,
@@ -413,6 +414,14 @@ def test_v6_no_block_in_a_block():
     refused(in_loop(deep), "V6: block inner stands in another block")
     in_init = block("outer", [reduced("v", 4, i)], add_to("C", 0, number(1.0)), init=inner)
     refused(in_loop(in_init), "V6: block inner stands in another block")
+
+
+def test_v6_bindings_and_predicates_do_not_depend_on_data():
+    flag = Load("F", (i,), BOOL)
+    bound = block("C", [spatial("v", 4, Cast(INDEX, flag))], store("C", v, 1.0))
+    refused(in_loop(bound), "V6: index(F[i]) depends on data", Buffer("F", (4,), BOOL))
+    guarded = Block("C", (spatial("v", 4, i),), store("C", v, 1.0), predicate=flag)
+    refused(in_loop(guarded), "V6: F[i] depends on data", Buffer("F", (4,), BOOL))
 
 
 def test_v6_a_reduction_over_nothing_has_an_init():

@@ -432,7 +432,7 @@ def test_what_is_no_function(function):
         ([1.0], ["expected one expression for each element of T, but got 1"]),
         ((), ["expected one expression"]),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_what_a_function_may_not_return(result, parts):
     refused(rows(lambda i: result), *parts)

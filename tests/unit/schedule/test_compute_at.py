@@ -703,6 +703,18 @@ REFUSALS = [
     ),
     Refusal(
         "reverse_compute_at",
+        "R10",
+        after(
+            started_update,
+            lambda s: s.split("x2", [2, 5]),
+            lambda s: s.compute_at("P", "x2_0"),
+        ),
+        lambda s: s.reverse_compute_at("W", s.get_loops("P")[-1]),
+        r"R10: .*\(iterations of x2_0 repeat it\)",
+        marks=("# <- would repeat it", "<- updates what it finds"),
+    ),
+    Refusal(
+        "reverse_compute_at",
         "K1",
         after(
             lambda: chain(5),

@@ -479,7 +479,7 @@ REFUSALS = [
         "R4",
         start(shifted_reader),
         lambda s: s.reverse_compute_inline("C"),
-        "R4: the block reads it at its own iters, each used once$",
+        "R4: the block reads it at its own iters, each used once, and does not go on behind it$",
         marks=("# <- reads it elsewhere",),
     ),
     Refusal(
@@ -506,7 +506,7 @@ REFUSALS = [
             *[lambda s, n=n: s.reverse_compute_inline(f"T{n}") for n in range(1, 12)],
         ),
         lambda s: s.reverse_compute_inline("T12"),
-        r"R7: .*\(the expression would become too large\)",
+        r"R7: .*\(the expressions would become too large\)",
     ),
     Refusal(
         "reverse_compute_inline",
