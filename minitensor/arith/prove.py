@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from minitensor.arith.interval import Ranges
-from minitensor.arith.linear import Linear
+from minitensor.arith.linear import Linear, linear_of
 from minitensor.arith.simplify import NO_RANGES, Simplifier, simplify
-from minitensor.ir import FALSE, INDEX, TRUE, Binary, Expr, conjuncts
+from minitensor.ir import FALSE, INDEX, TRUE, Binary, Const, Expr, conjuncts
 
 
 def prove(condition: Expr, ranges: Ranges = NO_RANGES, facts: Sequence[Linear] = ()) -> bool | None:
@@ -58,7 +58,23 @@ def is_nonnegative(form: Linear, ranges: Ranges, facts: Sequence[Linear] = ()) -
     """Whether the form is known to be >= 0, by its interval or by one of the facts."""
     if form.interval(ranges).lo >= 0:
         return True
-    return any(_follows(form, fact, ranges) for fact in facts)
+    if any(_follows(form, fact, ranges) for fact in facts):
+        return True
+    undivided = _undivided(form) if facts else None
+    return undivided is not None and is_nonnegative(undivided, ranges, facts)
+
+
+def _undivided(form: Linear) -> Linear | None:
+    """For c * (x // d) + r with constants: a form of x that is >= 0 exactly where this one is.
+
+    x // d >= n is x >= n*d, and x // d <= n is x < (n + 1)*d.
+    """
+    match list(form.terms.items()):
+        case [(Binary("//", x, Const(d)), c)] if d > 0:
+            if c > 0:
+                return linear_of(x).shifted(-int(d) * -(form.constant // c))
+            return linear_of(x).times(-1).shifted(int(d) * (form.constant // -c + 1) - 1)
+    return None
 
 
 def _follows(form: Linear, fact: Linear, ranges: Ranges) -> bool:

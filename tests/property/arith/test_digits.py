@@ -67,6 +67,10 @@ def test_separates_never_says_a_wrong_yes():
             number = random_index(rng, names, extents)
             c = rng.choice([2, 3, 4])
             a = [number // c, number % c]
+        elif rng.random() < 0.3:  # the leading digit simplified away: x//p is (x*k + y)//(p*k)
+            k, c, d, p = rng.choice([2, 3, 5]), *(rng.choice([1, 2, 3, 4]) for _ in range(3))
+            number = Var("x") * k + Var(names[-1])
+            a = [Var("x") // p, number // c % d, number % c]
         b = a if rng.random() < 0.7 else [random_index(rng, names, extents) for _ in a]
         truth = brute_force("x", a, b, extents, free)
         answer = decide("x", a, b, extents, free)
@@ -89,6 +93,16 @@ i_0, i_1, f, f_0, f_1, j = (Var(n) for n in ("i_0", "i_1", "f", "f_0", "f_1", "j
         ("f", [f // 32, f // 4 % 8, f % 4], {"f": 320}, "f"),
         ("f_0", [(f_0 * 24 + f_1) // 64, (f_0 * 24 + f_1) % 64], {"f_0": 27, "f_1": 24}, "f_0 f_1"),
         ("f_0", [(f_0 * 16 + f_1) // 64, (f_0 * 16 + f_1) % 64], {"f_0": 40, "f_1": 16}, "f_0 f_1"),
+        *(
+            (
+                n,
+                [f_0 // (42 // k), (f_0 * k + f_1) // 6 % 7, (f_0 * k + f_1) % 6],
+                {"f_0": 168 // k, "f_1": k},
+                free,
+            )
+            for k in (7, 14)
+            for n, free in (("f_0", "f_0 f_1"), ("f_1", "f_1"))
+        ),
         ("j", [i_0 * 8 + i_1, j], {"i_0": 4, "i_1": 9, "j": 5}, "i_0 i_1 j"),
         ("i_1", [i_0 * 4 + i_1], {"i_0": 4, "i_1": 9}, "i_1"),
     ],

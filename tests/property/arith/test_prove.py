@@ -1,0 +1,53 @@
+"""The provers against brute force: they may say "don't know", never anything wrong."""
+
+import itertools
+import random
+
+from minitensor.arith import extent_range, facts_of, prove
+from minitensor.ir import Const, Expr, Var, at_most, conjunction, evaluate, less
+
+EXTENTS = {"x": 7, "y": 5}
+RANGES = {name: extent_range(extent) for name, extent in EXTENTS.items()}
+x, y = Var("x"), Var("y")
+
+
+def random_form(rng: random.Random) -> Expr:
+    form: Expr = Const(rng.randint(-6, 6))
+    for var in rng.sample([x, y], rng.randint(1, 2)):
+        form = form + var * rng.choice([-3, -2, -1, 1, 2, 3])
+    if rng.random() < 0.6:
+        divided = form // rng.choice([2, 3, 4])
+        form = divided * rng.choice([-2, -1, 1, 2]) + rng.randint(-4, 4)
+    return form
+
+
+def test_prove_never_says_anything_wrong():
+    known = useful = 0
+    for seed in range(4000):
+        rng = random.Random(seed)
+        compare = rng.choice([less, at_most])
+        condition = compare(random_form(rng), random_form(rng))
+        given = [
+            rng.choice([less, at_most])(random_form(rng), random_form(rng))
+            for _ in range(rng.randint(0, 2))
+        ]
+        values = [
+            bool(evaluate(condition, {"x": a, "y": b}))
+            for a, b in itertools.product(range(7), range(5))
+            if evaluate(conjunction(given), {"x": a, "y": b})
+        ]
+        answer = prove(condition, RANGES, facts_of(given, RANGES))
+        if values:
+            assert answer is None or all(value is answer for value in values), (seed, condition)
+        known += answer is not None
+        useful += bool(given) and answer is not None and prove(condition, RANGES) is None
+    assert known > 400
+    assert useful > 60
+
+
+def test_a_fact_about_a_number_bounds_its_quotients():
+    facts = facts_of([at_most(2, x + y), less(x + y, 8)], RANGES)
+    assert prove(at_most(0, (x + y) // 2 - 1), RANGES, facts) is True
+    assert prove(less((x + y) // 2 - 1, 3), RANGES, facts) is True
+    assert prove(less(2, (x + y) // -2 + 3), RANGES, facts) is False
+    assert prove(less((x + y) // 2 - 1, 2), RANGES, facts) is None
