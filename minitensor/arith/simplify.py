@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
-from minitensor.arith.interval import Ranges
+from minitensor.arith.interval import Ranges, extent_range
 from minitensor.arith.linear import Linear, constant_form, linear_of
 from minitensor.arith.match import binds, dividends, matches, replaced
 from minitensor.arith.rules import (
@@ -45,6 +45,7 @@ from minitensor.ir import (
     floor_mod,
     make_room,
     map_children,
+    simplify_indices_by,
     walk,
 )
 
@@ -63,6 +64,14 @@ def simplify(expr: Expr, ranges: Ranges = NO_RANGES) -> Expr:
     if size(result) > GROWTH * size(expr):
         return expr
     return result
+
+
+def _for_the_printer(extents: Mapping[str, int]) -> Callable[[Expr], Expr]:
+    ranges = {name: extent_range(extent) for name, extent in extents.items()}
+    return Simplifier(ranges, keep_units=True).expr
+
+
+simplify_indices_by(_for_the_printer)
 
 
 def simplified_linear(expr: Expr, ranges: Ranges = NO_RANGES) -> Linear:

@@ -72,6 +72,7 @@ from minitensor.ir.printer import (
     print_program,
     print_stmt,
     print_type,
+    simplify_indices_by,
 )
 from minitensor.ir.program import Program, paths, stored_buffers
 from minitensor.ir.stmt import (
@@ -201,6 +202,7 @@ __all__ = [
     "print_type",
     "rewrite",
     "sequence",
+    "simplify_indices_by",
     "stmts_of",
     "stored_buffers",
     "structural_equal",

@@ -9,16 +9,17 @@ A block is shown as the statements it executes, its iters replaced by what they 
                     C[i_0*8 + i_1] = 0.0
                 C[i_0*8 + i_1] += A[i_0*8 + i_1, k] * x[k]     # its body
 
-A block whose name is not that of the buffer it writes says so in a comment.
+A block whose name is not that of the buffer it writes says so in a comment. Indices are simplified
+for the reader, by what `arith` gives to `simplify_indices_by`; the program keeps them as they are.
 Not here: parsing. Programs are exchanged as traces, not as text.
 """
 
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from minitensor.ir.dtype import INDEX
 from minitensor.ir.expr import (
@@ -52,7 +53,7 @@ from minitensor.ir.stmt import (
     Stmt,
     Store,
 )
-from minitensor.ir.visit import substitute
+from minitensor.ir.visit import N, map_children, substitute
 
 if TYPE_CHECKING:
     from minitensor.ir.program import Program
@@ -180,12 +181,26 @@ def print_declaration(buffer: Buffer) -> str:
     return f"{text}  # {', '.join(notes)}" if notes else text
 
 
+Shorten: TypeAlias = Callable[[Expr], Expr]
+_SIMPLIFIERS: Final[list[Callable[[Mapping[str, int]], Shorten]]] = []
+
+
+def simplify_indices_by(make: Callable[[Mapping[str, int]], Shorten]) -> None:
+    """Have indices simplified before they are printed.
+
+    make  from the extents of the loops around, a function that simplifies an index expression or a
+          comparison of two
+    """
+    _SIMPLIFIERS[:] = [make]
+
+
 class _Printer:
     """Collects lines; one method for each kind of statement."""
 
     def __init__(self, marks: Marks) -> None:
         self.lines: list[str] = []
         self.marks = marks
+        self.extents: dict[str, int] = {}
 
     def line(self, depth: int, text: str, comments: Sequence[str] = ()) -> None:
         comment = "  # " + "; ".join(comments) if comments else ""
@@ -202,6 +217,7 @@ class _Printer:
                 if var in self.marks.loops:
                     comments.append(f"<- {self.marks.loops[var]}")
                 self.line(depth, text, comments)
+                self.extents[var] = extent
                 self.statement(body, depth + 1)
             case Seq(stmts):
                 for child in stmts:
@@ -229,6 +245,7 @@ class _Printer:
 
     def block(self, block: Block, depth: int) -> None:
         bindings = {i.var: i.binding for i in block.iters}
+        shorten = _SIMPLIFIERS[0](self.extents) if _SIMPLIFIERS else lambda expr: expr
         start = len(self.lines)
         if block.predicate != TRUE:
             self.line(depth, f"if {print_expr(block.predicate)}:")
@@ -236,12 +253,13 @@ class _Printer:
         if block.init is not None:
             first = print_first_instance(block)
             self.line(depth, f"if {first}:" if first else "if True:")
-            self.statement(substitute(block.init, bindings), depth + 1)
+            self.statement(_shortened(substitute(block.init, bindings), shorten), depth + 1)
         body_start = len(self.lines)
-        self.statement(substitute(block.body, bindings), depth)
+        self.statement(_shortened(substitute(block.body, bindings), shorten), depth)
         for name, part, label in self.marks.parts:
             if name == block.name:
-                self.underline(body_start, print_expr(substitute(part, bindings)), label)
+                shown = _shortened(substitute(part, bindings), shorten)
+                self.underline(body_start, print_expr(shown), label)
         comments = [f"{key} = {value!r}" for key, value in block.annotations]
         if block.name not in _written(block.body):
             comments.insert(0, f"block {print_name(block.name)}")
@@ -256,6 +274,14 @@ class _Printer:
             if column >= 0:
                 self.lines.insert(position + 1, " " * column + "^" * len(text) + " " + label)
                 return
+
+
+def _shortened(node: N, shorten: Shorten) -> N:
+    """A statement or an expression with the indices in it simplified."""
+    operand = node.a if isinstance(node, Binary) and node.op in COMPARISONS else node
+    if getattr(operand, "dtype", None) == INDEX:
+        return shorten(node)  # type: ignore[arg-type, return-value]
+    return map_children(node, lambda child: _shortened(child, shorten))
 
 
 def _written(stmt: Stmt) -> tuple[str, ...]:
