@@ -28,6 +28,8 @@ from minitensor.ir import (
     Seq,
     Stmt,
     Store,
+    loads,
+    walk,
 )
 
 INDENT: Final = "    "
@@ -73,6 +75,8 @@ class Emitter(Expressions):
         self.on_stack = 0
         """Bytes of arrays on the stack where the walk stands."""
         self.in_parallel = False
+        self.undeclared: set[str] = set()
+        """Variables that are declared where they get their first value."""
 
     def function(self, entry: str) -> list[str]:
         """The lines of the function."""
@@ -158,7 +162,10 @@ class Emitter(Expressions):
         size = count * buffer.dtype.bits // 8 * buffer.dtype.lanes
         before = (self.offset, self.on_stack)
         if not buffer.shape:
-            self.line(f"{kind} {name};")
+            if _starts_with_store(stmt.body, buffer.name):
+                self.undeclared.add(buffer.name)
+            else:
+                self.line(f"{kind} {name};")
         elif self._fits_stack(buffer.scope, size):
             self.on_stack += size
             self.line(f"{kind} {name}[{count}] __attribute__((aligned({ALIGNMENT})));")
@@ -192,6 +199,10 @@ class Emitter(Expressions):
         buffer = self.buffers[stmt.buffer]
         value = stmt.value
         target = self.element(stmt.buffer, stmt.indices)
+        if stmt.buffer in self.undeclared:
+            self.undeclared.remove(stmt.buffer)
+            self.line(f"{self.storage_type(buffer.dtype)} {target} = {self.stored(value)};")
+            return
         if value.dtype.lanes > 1 and buffer.dtype.lanes == 1:
             kind = self.helpers.vector(buffer.dtype, value.dtype.lanes)
             self.helpers.need(f"store_{kind}")
@@ -203,3 +214,15 @@ class Emitter(Expressions):
                 self.line(f"{target} {value.op}= {self.expr(value.b)};")
                 return
         self.line(f"{target} = {self.stored(value)};")
+
+
+def _starts_with_store(stmt: Stmt, buffer: str) -> bool:
+    """Whether the first statement that touches the variable gives it a value, for all the rest."""
+    while isinstance(stmt, Alloc):
+        stmt = stmt.body
+    for child in stmt.stmts if isinstance(stmt, Seq) else (stmt,):
+        if isinstance(child, Store) and child.buffer == buffer:
+            return all(load.buffer != buffer for load in loads(child))
+        if any(isinstance(n, (Load, Store)) and n.buffer == buffer for n in walk(child)):
+            return False
+    return False

@@ -13,6 +13,8 @@ from minitensor.codegen.bounds import check_bounds
 from minitensor.codegen.c import emit_c
 from minitensor.codegen.erase import erase_blocks
 from minitensor.codegen.partition import partition_loops
+from minitensor.codegen.promote import promote_accumulators
+from minitensor.codegen.registers import name_registers
 from minitensor.codegen.shrink import shrink_storage
 from minitensor.codegen.target import Emitted, Target, unsupported
 from minitensor.codegen.tidy import tidy
@@ -28,9 +30,14 @@ PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("shrink_storage", lambda program, target: shrink_storage(program)),
     ("tidy", lambda program, target: tidy(program)),
     ("partition_loops", lambda program, target: partition_loops(program)),
+    (
+        "promote_accumulators",
+        lambda program, target: promote_accumulators(program, target.vector_bits or 0),
+    ),
     ("vectorize_loops", lambda program, target: vectorize_loops(program, target.vector_bits or 0)),
     ("unroll_loops", lambda program, target: unroll_loops(program)),
     ("tidy again", lambda program, target: tidy(program)),
+    ("name_registers", lambda program, target: name_registers(program)),
 )
 """Every pass by name, in the order in which they run."""
 

@@ -103,16 +103,20 @@ int matmul_kernel(
 #pragma omp parallel for num_threads(2) schedule(static)
     for (int64_t i_0 = 0; i_0 < 8; ++i_0) {
         for (int64_t j_0 = 0; j_0 < 2; ++j_0) {
-            store_float32x16(&C[i_0 * 128 + j_0 * 16], splat_float32x16(0.0f));
-            store_float32x16(&C[i_0 * 128 + j_0 * 16 + 32], splat_float32x16(0.0f));
-            store_float32x16(&C[i_0 * 128 + j_0 * 16 + 64], splat_float32x16(0.0f));
-            store_float32x16(&C[i_0 * 128 + j_0 * 16 + 96], splat_float32x16(0.0f));
+            float32x16 C_tile_0_0 = splat_float32x16(0.0f);
+            float32x16 C_tile_1_0 = splat_float32x16(0.0f);
+            float32x16 C_tile_2_0 = splat_float32x16(0.0f);
+            float32x16 C_tile_3_0 = splat_float32x16(0.0f);
             for (int64_t k = 0; k < 16; ++k) {
-                store_float32x16(&C[i_0 * 128 + j_0 * 16], load_float32x16(&C[i_0 * 128 + j_0 * 16]) + splat_float32x16(A[i_0 * 64 + k]) * load_float32x16(&B[k * 32 + j_0 * 16]));
-                store_float32x16(&C[i_0 * 128 + j_0 * 16 + 32], load_float32x16(&C[i_0 * 128 + j_0 * 16 + 32]) + splat_float32x16(A[i_0 * 64 + k + 16]) * load_float32x16(&B[k * 32 + j_0 * 16]));
-                store_float32x16(&C[i_0 * 128 + j_0 * 16 + 64], load_float32x16(&C[i_0 * 128 + j_0 * 16 + 64]) + splat_float32x16(A[i_0 * 64 + k + 32]) * load_float32x16(&B[k * 32 + j_0 * 16]));
-                store_float32x16(&C[i_0 * 128 + j_0 * 16 + 96], load_float32x16(&C[i_0 * 128 + j_0 * 16 + 96]) + splat_float32x16(A[i_0 * 64 + k + 48]) * load_float32x16(&B[k * 32 + j_0 * 16]));
+                C_tile_0_0 += splat_float32x16(A[i_0 * 64 + k]) * load_float32x16(&B[k * 32 + j_0 * 16]);
+                C_tile_1_0 += splat_float32x16(A[i_0 * 64 + k + 16]) * load_float32x16(&B[k * 32 + j_0 * 16]);
+                C_tile_2_0 += splat_float32x16(A[i_0 * 64 + k + 32]) * load_float32x16(&B[k * 32 + j_0 * 16]);
+                C_tile_3_0 += splat_float32x16(A[i_0 * 64 + k + 48]) * load_float32x16(&B[k * 32 + j_0 * 16]);
             }
+            store_float32x16(&C[i_0 * 128 + j_0 * 16], C_tile_0_0);
+            store_float32x16(&C[i_0 * 128 + j_0 * 16 + 32], C_tile_1_0);
+            store_float32x16(&C[i_0 * 128 + j_0 * 16 + 64], C_tile_2_0);
+            store_float32x16(&C[i_0 * 128 + j_0 * 16 + 96], C_tile_3_0);
         }
     }
     return 0;

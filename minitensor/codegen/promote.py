@@ -1,0 +1,310 @@
+"""Pass: what a loop updates over and over is kept in registers.
+
+    before  for k in range(64):
+                for i in unroll(4):
+                    for j in vectorize(16):
+                        C[i, j] = C[i, j] + A[i, k] * B[k, j]
+    after   C_tile = empty(float32[4, 16])
+            … C_tile[i, j] = C[i, j] for all i, j …
+            for k in range(64): … C_tile[i, j] = C_tile[i, j] + A[i, k] * B[k, j] …
+            … C[i, j] = C_tile[i, j] for all i, j …
+
+C_tile has constant indices once loops are written out, so it becomes as many register variables.
+The outermost loop that does not index the buffer is the one that is treated, if the elements it
+updates are a tile of unrolled and vectorized loops that fits in the registers. Where the tile is
+initialised right before the loop, that is done in registers too.
+Scalar replacement of array elements: Callahan, Carr and Kennedy, PLDI 1990.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from minitensor.arith import Interval, Simplifier, extent_range, separates
+from minitensor.ir import (
+    Alloc,
+    Barrier,
+    Buffer,
+    Expr,
+    For,
+    Load,
+    LoopKind,
+    Program,
+    Scope,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+    free_vars,
+    fresh_name,
+    loads,
+    loops_of,
+    map_stmts,
+    rewrite,
+    sequence,
+    stmts_of,
+    substitute,
+    walk,
+)
+
+REGISTERS: Final = 32
+"""How many vectors a tile may hold: the most registers that a machine has for them."""
+SUFFIX: Final = "_tile"
+WRITTEN_OUT: Final = (LoopKind.UNROLL, LoopKind.VECTORIZE)
+
+
+def promote_accumulators(program: Program, vector_bits: int) -> Program:
+    """The program with the tiles that its loops update in local arrays."""
+    names = set(program.buffers) | {loop.var for loop in loops_of(program.body)}
+    names |= {s.buffer.name for s in stmts_of(program.body) if isinstance(s, Alloc)}
+    params = {b.name: b for b in program.params}
+    promoter = _Promoter(names, set(params), max(128, vector_bits) * REGISTERS // 8)
+    return program.replace(body=promoter.statement(program.body, {}, params))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """The elements of a buffer that a loop updates: its indices in terms of the loops of the tile.
+
+    loops    the unrolled and vectorized loops that run over the tile, outermost first
+    indices  of each access
+    is_read  whether the loop reads what it finds
+    """
+
+    buffer: Buffer
+    loops: tuple[For, ...]
+    indices: tuple[Expr, ...]
+    is_read: bool
+
+    def nest(self, stmt: Stmt) -> Stmt:
+        for loop in reversed(self.loops):
+            stmt = For(loop.var, loop.extent, stmt, loop.kind)
+        return stmt
+
+
+class _Promoter:
+    """names: all that are taken; params: of the parameters; largest: bytes of a tile"""
+
+    def __init__(self, names: set[str], params: set[str], largest: int) -> None:
+        self.names = names
+        self.params = params
+        self.largest = largest
+
+    def statement(
+        self, stmt: Stmt, ranges: Mapping[str, Interval], buffers: Mapping[str, Buffer]
+    ) -> Stmt:
+        match stmt:
+            case Alloc(buffer, body):
+                return Alloc(buffer, self.statement(body, ranges, {**buffers, buffer.name: buffer}))
+            case Seq(stmts):
+                return sequence(*self.sequence(stmts, ranges, buffers))
+            case For():
+                tiles = self.tiles(stmt, ranges, buffers)
+                if tiles:
+                    return self.promoted(stmt, tiles, [], ranges, buffers)
+                inner = {**ranges, stmt.var: extent_range(stmt.extent)}
+                return map_stmts(stmt, lambda child: self.statement(child, inner, buffers))
+        return map_stmts(stmt, lambda child: self.statement(child, ranges, buffers))
+
+    def sequence(
+        self,
+        stmts: tuple[Stmt, ...],
+        ranges: Mapping[str, Interval],
+        buffers: Mapping[str, Buffer],
+    ) -> list[Stmt]:
+        """The statements of a Seq; an init goes into the tile of the loop behind it."""
+        done: list[Stmt] = []
+        for stmt in stmts:
+            tiles = self.tiles(stmt, ranges, buffers) if isinstance(stmt, For) else []
+            if not tiles:
+                done.append(self.statement(stmt, ranges, buffers))
+                continue
+            assert isinstance(stmt, For)
+            fills = _fills_before(done, tiles)
+            done = [other for other in done if all(other is not fill for fill in fills)]
+            done.append(self.promoted(stmt, tiles, fills, ranges, buffers))
+        return done
+
+    def promoted(
+        self,
+        loop: For,
+        tiles: list[_Tile],
+        fills: list[Stmt],
+        ranges: Mapping[str, Interval],
+        buffers: Mapping[str, Buffer],
+    ) -> Stmt:
+        """The loop on local tiles, loaded or filled before it and stored after.
+
+        fills  nests that fill tiles, taken from where they stood
+        """
+        body: Stmt = loop
+        local: list[Buffer] = []
+        head: list[Stmt] = []
+        tail: list[Stmt] = []
+        for tile in tiles:
+            old = tile.buffer
+            self.names.add(name := fresh_name(old.name + SUFFIX, self.names))
+            new = Buffer(name, tuple(n.extent for n in tile.loops), old.dtype, Scope.LOCAL)
+            local.append(new)
+            where = tuple(Var(n.var) for n in tile.loops)
+            value = next((v for v in (_filled(fill, tile) for fill in fills) if v), None)
+            if value is None and tile.is_read:
+                value = Load(old.name, tile.indices, old.dtype)
+            if value is not None:
+                head.append(tile.nest(Store(name, where, value)))
+            result = Load(name, where, old.dtype)
+            tail.append(tile.nest(Store(old.name, tile.indices, result)))
+            body = _moved(body, old.name, name, where)
+        known = {**buffers, **{buffer.name: buffer for buffer in local}}
+        inner = {**ranges, loop.var: extent_range(loop.extent)}
+        body = map_stmts(body, lambda child: self.statement(child, inner, known))
+        whole: Stmt = sequence(*head, body, *tail)
+        for buffer in reversed(local):
+            whole = Alloc(buffer, whole)
+        return whole
+
+    def tiles(
+        self, loop: For, ranges: Mapping[str, Interval], buffers: Mapping[str, Buffer]
+    ) -> list[_Tile]:
+        """The buffers that the loop updates at places that do not depend on it."""
+        if loop.kind is not LoopKind.SERIAL:
+            return []
+        inside = {s.buffer.name for s in stmts_of(loop) if isinstance(s, Alloc)}
+        written = {s.buffer for s in stmts_of(loop) if isinstance(s, Store)} - inside
+        found: list[_Tile] = []
+        room = self.largest
+        for name in sorted(written):
+            buffer = buffers[name]
+            if self.is_small(buffer):
+                continue
+            tile = _tile(loop, buffer, ranges)
+            if tile is None:
+                continue
+            size = math.prod(n.extent for n in tile.loops) * buffer.dtype.bits // 8
+            if not any(n.kind is LoopKind.VECTORIZE for n in tile.loops):
+                size *= self.largest // REGISTERS * 8 // buffer.dtype.bits  # a register for each
+            if size <= room:
+                room -= size
+                found.append(tile)
+        return found
+
+    def is_small(self, buffer: Buffer) -> bool:
+        """Whether the buffer is a small temporary: it can be in registers itself."""
+        size = math.prod(buffer.shape) * buffer.dtype.bits // 8
+        return buffer.name not in self.params and size <= self.largest
+
+
+def _tile(loop: For, buffer: Buffer, ranges: Mapping[str, Interval]) -> _Tile | None:
+    """The tile of the buffer that the loop updates, if all its accesses are to the same elements,
+    which tell the iterations of the loops over the tile apart, and under no condition.
+    """
+    accesses = [
+        n for n in walk(loop.body) if isinstance(n, (Load, Store)) and n.buffer == buffer.name
+    ]
+    indices = accesses[0].indices
+    used = {name for index in indices for name in free_vars(index)}
+    if any(a.indices != indices for a in accesses) or loop.var in used:
+        return None
+    if any(loads(index) for index in indices):
+        return None
+    path = _path(loop.body, buffer.name)
+    if path is None:
+        return None
+    inner = {n.var: extent_range(n.extent) for n in path}
+    over = tuple(n for n in path if n.var in used)
+    if any(n.kind not in WRITTEN_OUT for n in over):
+        return None
+    every = {**ranges, loop.var: extent_range(loop.extent), **inner}
+    forms = [Simplifier(every).linear(index) for index in indices]
+    free = frozenset(n.var for n in over)
+    if not all(separates(n.var, forms, forms, free, every) for n in over):
+        return None
+    return _Tile(buffer, over, indices, any(isinstance(a, Load) for a in accesses))
+
+
+def _path(stmt: Stmt, buffer: str) -> tuple[For, ...] | None:
+    """The loops around all the accesses of a buffer below a statement; None if a condition, a
+    concurrent loop other than a vectorized one, or a fork in the text stands between them.
+    """
+    match stmt:
+        case For(kind=kind, body=body):
+            if kind.is_concurrent and kind is not LoopKind.VECTORIZE:
+                return None
+            rest = _path(body, buffer)
+            return None if rest is None else (stmt, *rest)
+        case Alloc(body=body):
+            return _path(body, buffer)
+        case Seq(stmts):
+            touching = [s for s in stmts if _touches(s, buffer)]
+            if len(touching) == 1:
+                return _path(touching[0], buffer)
+            return () if all(isinstance(s, Store) for s in touching) else None
+        case Store():
+            return ()
+    return None
+
+
+def _touches(stmt: Stmt, buffer: str) -> bool:
+    return isinstance(stmt, Barrier) or any(
+        isinstance(n, (Load, Store)) and n.buffer == buffer for n in walk(stmt)
+    )
+
+
+def _fills_before(stmts: list[Stmt], tiles: list[_Tile]) -> list[Stmt]:
+    """The last of some statements that fill tiles, and may as well do it after the others."""
+    found: list[Stmt] = []
+    passed: set[str] = set()
+    for stmt in reversed(stmts):
+        filled = [tile for tile in tiles if _filled(stmt, tile) is not None]
+        used = {n.buffer for n in walk(stmt) if isinstance(n, (Load, Store))}
+        if filled and used.isdisjoint(passed):
+            found.append(stmt)
+        else:
+            passed |= used
+        if not filled and not isinstance(stmt, Store):
+            break
+    return found
+
+
+def _filled(stmt: Stmt, tile: _Tile) -> Expr | None:
+    """The value that a nest stores in every element of the tile, in the tile's loops; None if it
+    does something else.
+    """
+    loops: list[For] = []
+    while isinstance(stmt, For):
+        loops.append(stmt)
+        stmt = stmt.body
+    if not isinstance(stmt, Store) or stmt.buffer != tile.buffer.name:
+        return None
+    if any(load.buffer == stmt.buffer for load in loads(stmt)):
+        return None
+    if sorted(n.extent for n in loops) != sorted(n.extent for n in tile.loops):
+        return None
+    renamed: dict[str, Expr] = {}
+    for mine, theirs in zip(loops, tile.loops):
+        if mine.extent != theirs.extent:
+            return None
+        renamed[mine.var] = Var(theirs.var)
+    ranges = {n.var: extent_range(n.extent) for n in tile.loops}
+    simplifier = Simplifier(ranges)
+    same = [
+        simplifier.expr(substitute(i, renamed)) == simplifier.expr(j)
+        for i, j in zip(stmt.indices, tile.indices)
+    ]
+    return substitute(stmt.value, renamed) if all(same) else None
+
+
+def _moved(stmt: Stmt, old: str, new: str, where: tuple[Expr, ...]) -> Stmt:
+    """The statement with its accesses of a buffer going to the local tile."""
+
+    def one(node: Any) -> Any:
+        if isinstance(node, Load) and node.buffer == old:
+            return Load(new, where, node.dtype)
+        if isinstance(node, Store) and node.buffer == old:
+            return Store(new, where, node.value)
+        return node
+
+    return rewrite(stmt, one)

@@ -1,0 +1,190 @@
+"""The passes that keep tiles in registers: what they take, and what they leave."""
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor.codegen import PASSES, Target
+from minitensor.ir import interpret, print_stmt, verify
+
+TARGET = Target("c", num_cores=1, vector_bits=512)
+
+
+def after(program, last="promote_accumulators", target=TARGET):
+    """The text after the passes up to `last`, each held against what the program computes."""
+    program = getattr(program, "program", program)
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-4, 5, b.shape).astype(b.dtype) for b in program.inputs]
+    names = [b.name for b in program.outputs]
+    expected, _ = interpret(program, arrays)
+    for name, step in PASSES:
+        program = step(program, target)
+        verify(program)
+        for a, b in zip(expected, interpret(program, arrays, names)[0]):
+            assert np.array_equal(a, b), name
+        if name == last:
+            return print_stmt(program.body)
+    raise AssertionError(f"no pass {last}")
+
+
+def matmul(m=8, n=32, k=5):
+    A = mt.placeholder((m, k), name="A")
+    B = mt.placeholder((k, n), name="B")
+    r = mt.reduce_axis(k, name="k")
+    return mt.lower(
+        [A, B, mt.compute((m, n), lambda i, j: mt.sum(A[i, r] * B[r, j], axis=r), name="C")]
+    )
+
+
+def tiled(rows=2, columns=16, **sizes):
+    s = mt.Schedule(matmul(**sizes))
+    i_0, i_1 = s.split("i", [None, rows])
+    j_0, j_1 = s.split("j", [None, columns])
+    s.reorder(i_0, j_0, "k", i_1, j_1)
+    s.unroll(i_1)
+    s.vectorize(j_1)
+    return s
+
+
+def test_a_tile_is_kept_across_its_reduction():
+    assert (
+        after(tiled(m=2, n=16))
+        == """\
+C_tile = empty(float32[2, 16])  # local
+for i_1 in unroll(2):
+    for j_1 in vectorize(16):
+        C_tile[i_1, j_1] = 0.0
+for k in range(5):
+    for i_1 in unroll(2):
+        for j_1 in vectorize(16):
+            C_tile[i_1, j_1] = C_tile[i_1, j_1] + A[i_1, k] * B[k, j_1]
+for i_1 in unroll(2):
+    for j_1 in vectorize(16):
+        C[i_1, j_1] = C_tile[i_1, j_1]"""
+    )
+
+
+def test_a_tile_becomes_variables():
+    text = after(tiled(m=2, n=32, columns=32), "name_registers")
+    assert "C_tile_1_16 = empty(float32x16[])  # register" in text
+    assert "C_tile[" not in text
+    assert text.count("= empty(") == 4
+
+
+def test_what_is_found_is_read_first():
+    s = mt.Schedule(matmul(m=2, n=2))
+    s.decompose_reduction("C", "i")
+    assert (
+        after(s)
+        == """\
+for i2 in range(2):
+    for j2 in range(2):
+        C[i2, j2] = 0.0
+for i in range(2):
+    for j in range(2):
+        C_tile = empty(float32[])  # local
+        C_tile[()] = C[i, j]
+        for k in range(5):
+            C_tile[()] = C_tile[()] + A[i, k] * B[k, j]
+        C[i, j] = C_tile[()]"""
+    )
+
+
+def test_a_tile_is_kept_across_all_the_loops_of_a_reduction():
+    s = mt.Schedule(matmul(m=2, n=2, k=6))
+    s.split("k", [2, 3])
+    assert (
+        after(s)
+        == """\
+for i in range(2):
+    for j in range(2):
+        C_tile = empty(float32[])  # local
+        C_tile[()] = 0.0
+        for k_0 in range(2):
+            for k_1 in range(3):
+                C_tile[()] = C_tile[()] + A[i, k_0*3 + k_1] * B[k_0*3 + k_1, j]
+        C[i, j] = C_tile[()]"""
+    )
+
+
+def test_several_values_are_filled_before_their_loop():
+    text = after(mt.lower(mt.workloads.argmax(4, 6)))
+    first = text[: text.index("    for k in")].splitlines()
+    assert first[-2:] == [
+        "    B_tile = empty(int64[])  # local",
+        "    B_tile[()] = " + str(2**63 - 1),
+    ]
+
+
+def test_an_order_that_has_the_tile_outside_needs_no_array():
+    text = after(matmul(m=2, n=2))
+    assert "C_tile = empty(float32[])  # local" in text
+
+
+@pytest.mark.parametrize(
+    ("why", "schedule"),
+    [
+        ("the tile is a serial loop", lambda s: s.reorder("k", "i", "j")),
+        ("the tile is too large", lambda s: [s.reorder("k", "i", "j"), s.unroll("i")]),
+    ],
+)
+def test_what_cannot_be_in_registers_stays(why, schedule):
+    s = mt.Schedule(matmul(m=64, n=64, k=3))
+    schedule(s)
+    assert "_tile" not in after(s), why
+
+
+def test_a_tile_larger_than_the_registers_stays():
+    assert "_tile" not in after(tiled(rows=8, columns=128, m=8, n=128, k=2))
+    assert "_tile" in after(tiled(rows=8, columns=64, m=8, n=64, k=2))
+    narrow = Target("c", num_cores=1, vector_bits=128)
+    assert "_tile" not in after(tiled(rows=8, columns=64, m=8, n=64, k=2), target=narrow)
+
+
+def test_a_condition_inside_keeps_a_loop_as_it_is():
+    A = mt.placeholder((6, 4), name="A")
+    B = mt.placeholder((6, 4), name="B")
+    k = mt.reduce_axis(4, name="k")
+    C = mt.compute((6,), lambda i: mt.sum(A[i, k] * B[i, 3 - k], axis=k), name="C")
+    s = mt.Schedule(mt.lower([A, B, C]))
+    s.reorder("k", "i")
+    s.split("i", [4, 2])
+    s.unroll("i_1")
+    s.reorder("i_0", "k")
+    program = s.program
+    without = dict(PASSES)["erase_blocks"](program, TARGET)
+    assert "if i_0*2 + i_1 < 6" in str(without)
+    assert "_tile" not in str(dict(PASSES)["promote_accumulators"](without, TARGET))
+    assert "_tile" in after(s)  # where the loops have been cut there is no condition
+
+
+def test_small_temporaries_are_variables_themselves():
+    A = mt.placeholder((4, 6), name="A")
+    k = mt.reduce_axis(6, name="k")
+    B = mt.compute((4,), lambda i: mt.sum(A[i, k], axis=k), name="B")
+    C = mt.compute((4,), lambda x: B[x] + 1.0, name="C")
+    s = mt.Schedule(mt.lower([A, C]))
+    s.compute_at("B", "x")
+    text = after(s, "name_registers")
+    assert "_tile" not in text
+    assert "B_0 = empty(float32[])  # register" in text
+
+
+def test_arrays_with_indices_that_vary_stay_arrays():
+    A = mt.placeholder((4, 6), name="A")
+    B = mt.compute((4, 6), lambda i, j: A[i, j] * 2.0, name="B")
+    C = mt.compute((4, 6), lambda x, y: B[x, y] + 1.0, name="C")
+    s = mt.Schedule(mt.lower([A, C]))
+    s.compute_at("B", "x")
+    assert "B = empty(float32[1, 6])" in after(s, "name_registers")
+
+
+@pytest.mark.parametrize("columns", [16, 13, 40])
+@pytest.mark.parametrize("bits", [0, 128, 512])
+def test_odd_tiles_in_c(columns, bits):
+    s = tiled(rows=3, columns=columns, m=7, n=45, k=4)
+    after(s, "name_registers", Target("c", num_cores=1, vector_bits=bits))
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-4, 5, shape).astype("f") for shape in ((7, 4), (4, 45)))
+    kernel = mt.build(s, Target("c", num_cores=1, vector_bits=bits))
+    assert np.array_equal(kernel(a, b), a @ b)
