@@ -35,11 +35,16 @@ def build(
     program, header = _program_of(what)
     wanted = Target.of(target)
     if wanted.kind == "interpreter":
-        return interpreter_kernel(program)
+        return interpreter_kernel(program).built_from(program, lambda p: build(p, wanted))
     if wanted.kind != "c":
         raise unsupported(wanted)
     exact = native_target(wanted)
-    return load(_generated(program, exact, header, check), find_toolchain())
+
+    def made(part: ir.Program) -> Kernel:
+        kernel = load(_generated(part, exact, header, check), find_toolchain())
+        return kernel.built_from(part, made)
+
+    return made(program)
 
 
 @lru_cache(maxsize=64)

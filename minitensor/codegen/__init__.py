@@ -1,17 +1,21 @@
 """Layer 3: passes and the C-family emitter; never imports `schedule`.
 
 Read `pipeline` first: it lists the passes. Then, in their order, `bounds`, `erase`, `shrink`,
-`tidy`, `partition`, `vectors`, `unroll`; then the emitter: `names`, `helpers`, `cfamily`, `c`.
+`tidy`, `partition`, `promote`, `vectors`, `unroll`, `registers`; then the emitter: `names`,
+`helpers`, `cfamily`, `c`. Beside them stands `constants`, for `Kernel.bind`.
 """
 
+from minitensor.codegen.constants import Split, split_constants
 from minitensor.codegen.pipeline import PASSES, generate, lowered
 from minitensor.codegen.target import Emitted, Target, unsupported
 
 __all__ = [
     "PASSES",
     "Emitted",
+    "Split",
     "Target",
     "generate",
     "lowered",
+    "split_constants",
     "unsupported",
 ]

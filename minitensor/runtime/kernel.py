@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitensor.codegen import Emitted, Target
-from minitensor.errors import CompileError, ExecutionError
+from minitensor.codegen import Emitted, Target, split_constants
+from minitensor.errors import ArgumentError, CompileError, ExecutionError
 from minitensor.ir import Buffer, Program, interpret, print_name
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.cache import compile_assembly
@@ -22,6 +22,10 @@ _SCRATCH = aligned_empty((64,), np.dtype(np.uint8))
 _SCRATCH[...] = 0
 _NOWHERE = pointer_to(_SCRATCH)
 """What an array without elements is passed as, for its own address may be anything."""
+
+
+Build: TypeAlias = "Callable[[Program], Kernel]"
+"""Builds a program for the target of a kernel."""
 
 
 class Kernel(ABC):
@@ -52,6 +56,7 @@ class Kernel(ABC):
         self.command = list(command)
         self._checks = tuple(checks)
         self._signature = Signature(name, params, outputs)
+        self._origin: tuple[Program, Build] | None = None
 
     def __call__(self, *arrays: object) -> Any:
         """Run on one array for each input, in call order, and return new outputs.
@@ -66,6 +71,41 @@ class Kernel(ABC):
         if status != 0:
             raise self._failure(status)
         return results[0] if len(results) == 1 else results
+
+    def built_from(self, program: Program, build: Build) -> Kernel:
+        """Remember what it was built from, and how programs are built for its target: for `bind`.
+
+        Returns the kernel.
+        """
+        self._origin = program, build
+        return self
+
+    def bind(self, **constants: object) -> Kernel:
+        """A kernel with some inputs given once and for all, by name: it takes the others.
+
+        What depends on them alone (copies of them in another layout, say: see `cache_read` and
+        `transform_layout`) is computed now, and never again. Inputs that calls still read are
+        copied, so that changing the arrays later changes nothing.
+        Raises ArgumentError for a name that is no input, or an array that does not fit.
+        """
+        slots = {slot.buffer.name: slot for slot in self._signature.slots}
+        inputs = [print_name(n) for n, slot in slots.items() if not slot.is_output]
+        for name in constants:
+            if name not in slots or slots[name].is_output:
+                kind = "an output" if name in slots else "no parameter"
+                raise ArgumentError(
+                    f"{print_name(self.name)}: {print_name(name)} is {kind}; "
+                    f"bind some of its inputs: {', '.join(inputs)}"
+                )
+        given = {name: slots[name].accept(array) for name, array in constants.items()}
+        return self._bind(given, [n for n in slots if n not in given])
+
+    def _bind(self, given: Mapping[str, np.ndarray], params: Sequence[str]) -> Kernel:
+        """A kernel with these inputs given, that takes the parameters named."""
+        if self._origin is None:
+            raise ArgumentError(f"{print_name(self.name)}: only a kernel of mt.build can be bound")
+        program, build = self._origin
+        return _bound(program, program, build, given, params)
 
     def time(
         self,
@@ -163,6 +203,86 @@ class NativeKernel(Kernel):
 
     def _new_workspace(self) -> Pointer:
         return pointer_to(aligned_empty((self._workspace_bytes,), np.dtype(np.uint8)))
+
+
+def _bound(
+    program: Program,
+    rest: Program,
+    build: Build,
+    given: Mapping[str, np.ndarray],
+    params: Sequence[str],
+) -> Kernel:
+    """A kernel of a program with constants: what depends on them alone is computed here.
+
+    rest  what is left of the program after earlier bindings
+    """
+    early, late, kept = split_constants(rest, given)
+    held = dict(given)
+    if early is not None and kept:
+        results = build(early)(*[given[b.name] for b in early.inputs])
+        found = results if isinstance(results, tuple) else (results,)
+        held |= {b.name: array for b, array in zip(kept, found)}
+    return BoundKernel(program, late, build, held, params)
+
+
+class BoundKernel(Kernel):
+    """A kernel with some inputs given; see `Kernel.bind`.
+
+    constants  the arrays it holds, by name: bound inputs that a call reads, and what was computed
+               from those and others
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        late: Program,
+        build: Build,
+        held: Mapping[str, np.ndarray],
+        params: Sequence[str],
+    ) -> None:
+        kernel = build(late)
+        buffers = {b.name: b for b in program.params}
+        outputs = [b.name for b in late.outputs]
+        mine = [buffers[name] for name in params]
+        super().__init__(program.name, mine, outputs, kernel.target, kernel.source, kernel.command)
+        self._kernel = kernel
+        self._checks = kernel._checks
+        self._program, self._late, self._build = program, late, build
+        places = {name: n for n, name in enumerate(params)}
+        self._places = [places.get(b.name) for b in late.params]
+        self.constants = {
+            b.name: _own_copy(held[b.name]) for b in late.params if b.name not in places
+        }
+        self._fixed = [self.constants.get(b.name) for b in late.params]
+
+    def _bind(self, given: Mapping[str, np.ndarray], params: Sequence[str]) -> Kernel:
+        held = {**self.constants, **given}
+        return _bound(self._program, self._late, self._build, held, params)
+
+    def assembly(self) -> str:
+        """The machine code of a call as text."""
+        return self._kernel.assembly()
+
+    def _run(self, arrays: list[np.ndarray]) -> int:
+        return self._kernel._run(self._all(arrays))
+
+    def _prepared(self, arrays: list[np.ndarray]) -> Callable[[], int]:
+        return self._kernel._prepared(self._all(arrays))
+
+    def _all(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """The arrays of all parameters of the kernel inside."""
+        return [
+            fixed if fixed is not None else arrays[place]  # type: ignore[index]
+            for fixed, place in zip(self._fixed, self._places)
+        ]
+
+
+def _own_copy(array: np.ndarray) -> np.ndarray:
+    """A copy that is aligned to 64 bytes and never changes."""
+    copy = aligned_empty(array.shape, array.dtype)
+    copy[...] = array
+    copy.flags.writeable = False
+    return copy
 
 
 class InterpreterKernel(Kernel):

@@ -1,0 +1,113 @@
+"""Splitting a program in two: what depends on constants alone, and the rest.
+
+    before  def f(A, B, C):                     with B constant
+                P = empty(…)
+                for …: P[…] = B[…]              (packing)
+                for …: C[…] += A[…] * P[…]
+    after   def f_constants(B, P): for …: P[…] = B[…]
+            def f(A, P, C): for …: C[…] += A[…] * P[…]
+
+The statements that move are whole nests at the top of the program, so a copy of a constant that a
+schedule makes there (cache_read, transform_layout) is made once. This is Ansor's rewriting of
+constant layouts (Zheng et al., OSDI 2020, section 4.2) for whatever a program computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from minitensor.ir import (
+    NOTHING,
+    Buffer,
+    Load,
+    Program,
+    Reduce,
+    Scope,
+    Seq,
+    Stmt,
+    Store,
+    sequence,
+    stored_buffers,
+    walk,
+)
+
+SUFFIX = "_constants"
+
+
+class Split(NamedTuple):
+    """A program in two parts.
+
+    early  computes the temporaries of `kept`, its outputs, from constants; None if there are none
+    late   the rest; what is kept comes as parameters after those of the program
+    kept   the temporaries that pass from one to the other
+    """
+
+    early: Program | None
+    late: Program
+    kept: tuple[Buffer, ...]
+
+
+def split_constants(program: Program, constants: Collection[str]) -> Split:
+    """What a program computes from the parameters named `constants` alone, and the rest."""
+    parts = program.body.stmts if isinstance(program.body, Seq) else (program.body,)
+    reads = [_touched(part) for part in parts]
+    writes = [stored_buffers(part) for part in parts]
+    fixed = _constant_buffers(program, set(constants), reads, writes)
+    early = [part for part, w in zip(parts, writes) if w and w <= fixed]
+    late = [part for part, w in zip(parts, writes) if not (w and w <= fixed)]
+    needed = set().union(*(_touched(part) for part in late)) if late else set()
+    kept = tuple(b for b in program.temporaries if b.name in fixed and b.name in needed)
+    return Split(
+        _program(program, early, kept, SUFFIX) if early else None,
+        _program(program, late, kept, ""),
+        kept,
+    )
+
+
+def _constant_buffers(
+    program: Program, constants: set[str], reads: list[set[str]], writes: list[set[str]]
+) -> set[str]:
+    """The temporaries that can be computed before, all the statements that write them included."""
+    fixed = {
+        b.name
+        for b in program.temporaries
+        if b.scope is Scope.GLOBAL and not b.alignment and any(b.name in w for w in writes)
+    }
+    while True:
+        bad = {
+            name
+            for read, written in zip(reads, writes)
+            if not (read <= fixed | constants and written <= fixed)
+            for name in written & fixed
+        }
+        if not bad:
+            return fixed
+        fixed -= bad
+
+
+def _touched(stmt: Stmt) -> set[str]:
+    """The buffers that a statement reads or writes."""
+    found: set[str] = set()
+    for node in walk(stmt):
+        if isinstance(node, (Load, Store)):
+            found.add(node.buffer)
+        elif isinstance(node, Reduce):
+            found.update(node.buffers)
+    return found
+
+
+def _program(program: Program, parts: list[Stmt], kept: tuple[Buffer, ...], suffix: str) -> Program:
+    """A program of some of the parts, with what is kept among its parameters."""
+    body = sequence(*parts) if parts else NOTHING
+    touched = _touched(body)
+    outputs = {b.name for b in program.outputs}
+    params = [b for b in program.params if b.name in touched or (b.name in outputs and not suffix)]
+    names = {b.name for b in kept}
+    temporaries = [b for b in program.temporaries if b.name in touched and b.name not in names]
+    return program.replace(
+        name=program.name + suffix,
+        params=(*params, *kept),
+        temporaries=tuple(temporaries),
+        body=body,
+    )
