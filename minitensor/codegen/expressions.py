@@ -200,6 +200,12 @@ class Expressions:
             return f"rounded_{target}({self.expr(expr.a)})"
         if compute_type(source) == compute_type(target):
             return self.expr(expr.a, outer)
+        if source.is_float and not target.is_float:
+            name = _truncation(str(_computed(source)), target)
+            whole = self._helper(name, expr.a)
+            if target.bits == 64:
+                return whole
+            return _wrap(f"({compute_type(target)}){whole}", _UNARY, outer)
         return _wrap(f"({compute_type(target)}){self.expr(expr.a, _UNARY)}", _UNARY, outer)
 
     def _load(self, load: Load) -> str:
@@ -327,7 +333,13 @@ class Expressions:
             half = self.helpers.vector(target, lanes)
             self.helpers.need(f"widen_{half}")
             return f"widen_{half}(__builtin_convertvector({text}, {half}))"
-        if source != kind:
+        if source != kind and a.dtype.is_float and not target.is_float:
+            name = _truncation(source, target)
+            self.helpers.need(name)
+            text = f"{name}({text})"
+            if target.bits < 64:
+                text = f"__builtin_convertvector({text}, {kind})"
+        elif source != kind:
             text = f"__builtin_convertvector({text}, {kind})"
         if is_narrow_float(target) and target != a.dtype.scalar:
             return self._rounded_vector(target.with_lanes(lanes), text, _ATOM, _COMMA)
@@ -413,3 +425,8 @@ def elements_of(buffer: Buffer) -> int:
     if not buffer.shape:
         return 1
     return max(1, strides_of(buffer)[0] * buffer.shape[0])
+
+
+def _truncation(source: str, target: DType) -> str:
+    """The helper that converts a float, or a vector of them, to 64-bit integers (see ir.cast)."""
+    return f"truncated_{source}" + ("_to_uint64" if target == "uint64" else "")

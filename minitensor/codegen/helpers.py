@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
+
 from minitensor.errors import LoweringError
 from minitensor.ir import INDEX, DType, const, constant_value
 
@@ -118,10 +120,11 @@ def _float_literal(value: float, dtype: DType) -> str:
     suffix = "" if dtype.bits == 64 else "f"
     if value != value:
         return f'__builtin_nan{suffix}("")'
-    if math.isinf(value):
-        return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
-    held = constant_value(value, dtype)
-    return f"{float(held)!r}" if dtype.bits == 64 else f"{held!s}f"
+    with np.errstate(over="ignore"):
+        held = constant_value(value, dtype)
+    if math.isinf(held):
+        return f"{'-' if held < 0 else ''}__builtin_inf{suffix}()"
+    return f"{float(held)!r}" if dtype.bits == 64 else f"{np.float32(held)!s}f"
 
 
 def _vector_type(helpers: Helpers, element: str, lanes: str) -> str:
@@ -337,6 +340,47 @@ def _round_vector(helpers: Helpers, element: str, lanes: str) -> str:
     )
 
 
+def _truncated(helpers: Helpers, element: str) -> str:
+    kind, f = compute_type(DType.of(element)), "" if element == "float64" else "f"
+    return (
+        f"static inline int64_t truncated_{element}({kind} x) {{\n"
+        f"    return x >= -0x1p63{f} && x < 0x1p63{f} ? (int64_t)x : 0;\n}}"
+    )
+
+
+def _truncated_to_uint64(helpers: Helpers, element: str) -> str:
+    kind, f = compute_type(DType.of(element)), "" if element == "float64" else "f"
+    helpers.need(f"truncated_{element}")
+    return (
+        f"static inline uint64_t truncated_{element}_to_uint64({kind} x) {{\n"
+        f"    return x >= 0x1p63{f} && x < 0x1p64{f} ? (uint64_t)x : "
+        f"(uint64_t)truncated_{element}(x);\n}}"
+    )
+
+
+def _truncated_vector(helpers: Helpers, element: str, lanes: str) -> str:
+    kind, dtype, count = _vector(helpers, element, lanes)
+    mask = helpers.vector(int_twin(dtype), count)
+    wide = helpers.vector(DType.of("int64"), count)
+    f = "" if element == "float64" else "f"
+    return (
+        f"static inline {wide} truncated_{kind}({kind} x) {{\n"
+        f"    {mask} fits = (x >= -0x1p63{f}) & (x < 0x1p63{f});\n"
+        f"    return __builtin_convertvector(({kind})(fits & ({mask})x), {wide});\n}}"
+    )
+
+
+def _truncated_vector_to_uint64(helpers: Helpers, element: str, lanes: str) -> str:
+    kind, _, count = _vector(helpers, element, lanes)
+    wide = helpers.vector(DType.of("uint64"), count)
+    helpers.need(f"truncated_{element}_to_uint64")
+    return (
+        f"static inline {wide} truncated_{kind}_to_uint64({kind} x) {{\n"
+        f"    {wide} y;\n    for (int i = 0; i < {count}; ++i) "
+        f"y[i] = truncated_{element}_to_uint64(x[i]);\n    return y;\n}}"
+    )
+
+
 def _math(helpers: Helpers) -> str:
     return "#include <math.h>"
 
@@ -356,6 +400,10 @@ _DEFINITIONS: Final[tuple[tuple[str, Callable[..., str]], ...]] = (
     (rf"splat_{_V}", _splat),
     (rf"ramp_{_V}", _ramp),
     (rf"select_{_V}", _select),
+    (rf"truncated_{_V}", _truncated_vector),
+    (rf"truncated_{_V}_to_uint64", _truncated_vector_to_uint64),
+    (r"truncated_(float\d+)", _truncated),
+    (r"truncated_(float\d+)_to_uint64", _truncated_to_uint64),
     (rf"widen_{_V}", _widen),
     (rf"narrow_{_V}", _narrow),
     (rf"rounded_{_V}", _round_vector),

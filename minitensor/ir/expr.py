@@ -155,9 +155,8 @@ class Select(_Arithmetic):
 
 @dataclass(frozen=True, slots=True)
 class Cast(_Arithmetic):
-    """`a` converted: to an integer by truncation and wrapping, to a float by rounding to nearest.
-
-    A float that is NaN or out of the integer's range gives an unspecified integer.
+    """`a` converted: to an integer by truncation and wrapping (what no 64-bit integer holds, NaN
+    too, becomes 0), to a float by rounding to nearest.
     """
 
     dtype: DType

@@ -62,7 +62,12 @@ def constant(value: float, dtype: DType) -> Value:
 
 
 def cast(value: Value, source: DType, target: DType) -> Value:
-    """`value` of type `source` converted to `target`."""
+    """`value` of type `source` converted to `target`.
+
+    A float is truncated and then wraps; one that no 64-bit integer holds (NaN too) becomes 0.
+    """
+    if source.is_float and target.kind in ("int", "uint", "index"):
+        value = _truncated(np.asarray(value, np.float64), target)
     if target.kind == "index" and source.lanes == 1:
         return int(value)
     if target.kind == "bool" and source.lanes == 1:
@@ -71,6 +76,16 @@ def cast(value: Value, source: DType, target: DType) -> Value:
     if target.kind == "bool":
         return array != 0
     return round_to(array.astype(compute_dtype(target))[()], target)
+
+
+def _truncated(values: np.ndarray, target: DType) -> Value:
+    """Floats as 64-bit integers."""
+    signed = (values >= -(2.0**63)) & (values < 2.0**63)
+    result = np.where(signed, values, 0).astype(np.int64)
+    if target == "uint64":
+        high = (values >= 2.0**63) & (values < 2.0**64)
+        result = np.where(high, np.where(high, values, 0).astype(np.uint64), result.view(np.uint64))
+    return result[()]
 
 
 def binary(op: str, dtype: DType) -> Callable[[Value, Value], Value]:

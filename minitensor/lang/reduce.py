@@ -32,7 +32,7 @@ from minitensor.ir import (
     free_vars,
     loads,
 )
-from minitensor.lang.scalar import Scalar, converted, is_number, operand
+from minitensor.lang.scalar import Scalar, as_float, converted, is_number, is_whole, operand
 from minitensor.lang.tensor import Reduction, as_bool, checked_axes, make_reduction, source
 
 
@@ -161,6 +161,8 @@ def comm_reducer(
 
     def reduce(expr: Any, axis: Any) -> Reduction:
         several = isinstance(expr, (tuple, list))
+        if several and not expr:
+            raise unexpected("at least one value", "expr", expr)
         nodes = [source(e) for e in (expr if several else (expr,))]
         reducer = _trace(combine, identity, name, [n.dtype for n in nodes], several)
         return make_reduction(reducer, nodes, axis)
@@ -182,6 +184,14 @@ def _trace(
     except ValueError:
         pass
     result = combine(x, y) if several else combine(x[0], y[0])
+    if callable(identity):
+        try:
+            inspect.signature(identity).bind(*dtypes)
+        except TypeError:
+            expected = f"a number, or a function of {len(dtypes)} dtypes"
+            raise unexpected(expected, "identity", identity) from None
+        except ValueError:
+            pass
     start = identity(*dtypes) if callable(identity) else identity
     results = _as_tuple(result, len(dtypes), "combine", several)
     starts = _as_tuple(start, len(dtypes), "identity", several)
@@ -203,7 +213,9 @@ def _trace(
             raise unexpected("a number", "identity", value)
         if dtype.is_integer and not _fits(value, dtype):
             raise unexpected(f"a number that {dtype} holds", "identity", value)
-    identities = tuple(const(float(s) if d.is_float else int(s), d) for s, d in zip(starts, dtypes))
+    identities = tuple(
+        const(as_float(s, "identity") if d.is_float else int(s), d) for s, d in zip(starts, dtypes)
+    )
     reducer = Reducer(name, old, new, tuple(nodes), identities)
     _check_laws(reducer)
     return reducer
@@ -211,7 +223,7 @@ def _trace(
 
 def _fits(value: Any, dtype: DType) -> bool:
     """Whether a number is an integer that the type holds."""
-    if not isinstance(value, (numbers.Integral, np.bool_)) and not float(value).is_integer():
+    if not is_whole(value):
         return False
     return dtype.min_value <= int(value) <= dtype.max_value
 

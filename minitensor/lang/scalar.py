@@ -77,7 +77,10 @@ class Scalar:
         return self.node.dtype
 
     def astype(self, dtype: str) -> Scalar:
-        """The value converted: truncated to an integer (wrapping), rounded to a float."""
+        """The value converted: rounded to a float, truncated to an integer, which wraps.
+
+        What no 64-bit integer holds, NaN too, becomes the integer 0.
+        """
         return Scalar(converted(self.node, DType.of(dtype)))
 
     def __repr__(self) -> str:
@@ -183,9 +186,11 @@ def const(value: float, dtype: str) -> Scalar:
     if not is_number(value):
         raise unexpected("a number", "value", value)
     kind = DType.of(dtype)
-    if not kind.is_float and value != int(value):
+    if kind.is_float:
+        return Scalar(constant(as_float(value, "value"), kind))
+    if not is_whole(value):
         raise unexpected(f"an integer for {kind}", "value", value)
-    return Scalar(constant(value if kind.is_float else int(value), kind))
+    return Scalar(constant(int(value), kind))
 
 
 def describe(node: Expr) -> str:
@@ -207,6 +212,21 @@ def describe(node: Expr) -> str:
 def is_number(value: object) -> bool:
     """Whether a value is a plain number (numpy's scalars included)."""
     return isinstance(value, (numbers.Real, np.bool_))
+
+
+def as_float(value: Any, name: str) -> float:
+    """A number as a Python float; refused if it is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        raise unexpected("a number below 1.8e308", name, value) from None
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a number is an integer."""
+    if isinstance(value, (numbers.Rational, bool, np.bool_)):
+        return bool(value == int(value))
+    return float(value).is_integer()
 
 
 def operand(value: object, other: DType | None = None) -> Expr:
@@ -234,7 +254,9 @@ def operand(value: object, other: DType | None = None) -> Expr:
             raise ArgumentError(f"the number {number} does not fit {dtype}; convert with .astype")
         return constant(number, dtype)
     assert isinstance(value, numbers.Real)
-    return constant(float(value), other if other is not None and other.is_float else FLOAT32)
+    return constant(
+        as_float(value, "operand"), other if other is not None and other.is_float else FLOAT32
+    )
 
 
 def operands(a: object, b: object) -> tuple[Expr, Expr]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
+from minitensor.arith import simplify
 from minitensor.errors import ArgumentError, unexpected
 from minitensor.ir import (
     BOOL,
@@ -26,11 +27,14 @@ from minitensor.ir import (
     IterKind,
     Load,
     Reducer,
+    Select,
     Var,
+    children,
     free_vars,
     loads,
     make_room,
     print_name,
+    substitute,
 )
 from minitensor.lang.scalar import Label, Scalar, converted, describe, is_number, operand
 
@@ -378,6 +382,8 @@ def update(
     axis     reduction axes to loop over, outermost first
     init     what elements hold before their first visit: a number, or a function of the indices
     dtype    the type of the elements; what `fupdate` returns is converted to it
+
+    Raises ArgumentError if there is no init and the first visit reads the tensor itself.
     """
     extents = checked_shape(shape)
     labels = _parameters(fupdate, len(extents), skip=1)
@@ -397,6 +403,8 @@ def update(
             raise ArgumentError(f"the init of {print_name(title)} reads the tensor itself")
     _check_axes(title, (value,), own, given)
     steps = [load for load in loads(value) if load.buffer is tensor.reference]
+    if first is None and all(extents):
+        _check_first_visit(tensor, value, (*own, *given))
     ordered = tuple(Axis(a.var, a.extent, IterKind.ORDERED) for a in given)
     kept = []
     for position, a in enumerate(own):
@@ -404,6 +412,34 @@ def update(
         kept.append(a if free else Axis(a.var, a.extent, IterKind.ORDERED))
     tensor.stage = Stage(tuple(kept), ordered, (converted(value, tensor.dtype),), init=first)
     return tensor
+
+
+def _check_first_visit(tensor: Tensor, value: Expr, axes: tuple[Axis, ...]) -> None:
+    """Refuse an update without init that reads itself when nothing has been written yet."""
+    title = print_name(tensor.name)
+    empty = [a for a in axes if a.extent == 0]
+    if empty:
+        raise ArgumentError(
+            f"{title} is never written: one of its axes is empty; give what it holds then as init="
+        )
+    at_first = simplify(substitute(value, {a.var: Const(0) for a in axes}))
+    for load in _certain_loads(at_first):
+        if load.buffer is tensor.reference:
+            raise ArgumentError(
+                f"the first visit of {title} reads {title} before anything was written; give what "
+                "it holds before as init=, or guard the read with mt.if_then_else"
+            )
+
+
+def _certain_loads(expr: Expr) -> Iterator[Load]:
+    """The loads of an expression that are made whatever the data are."""
+    if isinstance(expr, Load):
+        yield expr
+    if isinstance(expr, Select) and expr.lazy:
+        yield from _certain_loads(expr.condition)
+        return
+    for child in children(expr):
+        yield from _certain_loads(child)  # type: ignore[arg-type]
 
 
 # ---- reducers

@@ -1,6 +1,7 @@
 """Every way to get it wrong: an error of this package, with a message that helps."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -579,3 +580,24 @@ def test_errors_are_of_the_family_and_of_pythons():
         mt.placeholder(-1)
     with pytest.raises(TypeError, match="expected a string"):
         mt.placeholder((2,), name=3)
+
+
+HUGE = Fraction(10**400)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: mt.const(float("nan"), "int32"),
+        lambda: mt.const(float("inf"), "uint8"),
+        lambda: mt.const(2.5, "int32"),
+        lambda: mt.const(HUGE, "float64"),
+        lambda: B[0] + HUGE,
+        lambda: mt.comm_reducer(lambda x, y: x + y, 10**400)(A[0, k], axis=k),
+        lambda: mt.comm_reducer(lambda x, y: x + y, lambda: 0)(A[0, k], axis=k),
+        lambda: mt.comm_reducer(lambda x, y: (), ())((), axis=k),
+    ],
+    ids=str.split("nan inf half huge operand identity arity nothing"),
+)
+def test_numbers_that_no_type_holds(call):
+    refused(call, "expected")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minitensor.lang as mt
-from minitensor.errors import ExecutionError, LoweringError
+from minitensor.errors import ArgumentError, ExecutionError, LoweringError
 from minitensor.ir import USER_DTYPES, IterKind, interpret, numpy_dtype
 
 F = np.float32
@@ -459,9 +459,31 @@ def test_an_update_reads_what_was_initialised_before_its_turn():
 
 
 def test_an_update_without_init_that_reads_too_early():
-    C = mt.update((4,), lambda C, i: C[i] + 1, name="C")
+    k = mt.reduce_axis(3, "k")
+    A = mt.placeholder((4, 3), name="A")
+    for fupdate, axis in (
+        (lambda C, i: C[i] + 1, ()),
+        (lambda C, i: C[3 - i] + 1, ()),
+        (lambda C, i: 2 * C[i] + A[i, k], k),
+        (lambda C, i: mt.if_then_else(i < 2, C[i], 0.0), ()),
+        (lambda C, i: mt.select(i > 0, C[i], 0.0), ()),
+    ):
+        with pytest.raises(ArgumentError, match="the first visit of C reads C before"):
+            mt.update((4,), fupdate, axis=axis, name="C")
+    with pytest.raises(ArgumentError, match="C is never written"):
+        mt.update((4,), lambda C, i: i, axis=mt.reduce_axis(0, "k"), name="C")
+
+
+def test_an_update_without_init_that_reads_what_may_be_unwritten():
+    B = mt.placeholder((4,), name="B")
+    C = mt.update((4,), lambda C, i: mt.if_then_else(B[i] > 0, C[i], 1.0), name="C")
+    np.testing.assert_array_equal(run([B, C], np.zeros(4, "f")), [1, 1, 1, 1])
     with pytest.raises(ExecutionError, match=r"C\[0\] is read before written"):
-        run([C])
+        run([B, C], np.ones(4, "f"))
+
+
+def test_an_update_of_nothing_needs_no_init():
+    assert run([mt.update((0,), lambda C, i: C[i] + 1, name="C")]).shape == (0,)
 
 
 def test_an_update_is_converted_to_its_dtype():
