@@ -224,8 +224,8 @@ def as_float(value: Any, name: str) -> float:
 
 def is_whole(value: Any) -> bool:
     """Whether a number is an integer."""
-    if isinstance(value, (numbers.Rational, bool, np.bool_)):
-        return bool(value == int(value))
+    if isinstance(value, numbers.Rational):
+        return value.denominator == 1
     return float(value).is_integer()
 
 

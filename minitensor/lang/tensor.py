@@ -18,8 +18,10 @@ from minitensor.arith import simplify
 from minitensor.errors import ArgumentError, unexpected
 from minitensor.ir import (
     BOOL,
+    FALSE,
     INDEX,
     INT64,
+    TRUE,
     Cast,
     Const,
     DType,
@@ -422,7 +424,7 @@ def _check_first_visit(tensor: Tensor, value: Expr, axes: tuple[Axis, ...]) -> N
         raise ArgumentError(
             f"{title} is never written: one of its axes is empty; give what it holds then as init="
         )
-    at_first = simplify(substitute(value, {a.var: Const(0) for a in axes}))
+    at_first = substitute(value, {a.var: Const(0) for a in axes})
     for load in _certain_loads(at_first):
         if load.buffer is tensor.reference:
             raise ArgumentError(
@@ -437,6 +439,9 @@ def _certain_loads(expr: Expr) -> Iterator[Load]:
         yield expr
     if isinstance(expr, Select) and expr.lazy:
         yield from _certain_loads(expr.condition)
+        condition = simplify(expr.condition)
+        if condition in (TRUE, FALSE):
+            yield from _certain_loads(expr.a if condition == TRUE else expr.b)
         return
     for child in children(expr):
         yield from _certain_loads(child)  # type: ignore[arg-type]
