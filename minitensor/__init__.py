@@ -21,6 +21,9 @@ The packages, in the order of processing: `lang` (what), `ir` (the loop nests), 
 about indices), `schedule` (how), `codegen`, `runtime`. docs/architecture.md is the map.
 """
 
+import importlib
+from types import ModuleType as _ModuleType
+
 from minitensor.api import build, interpret, simplify, verify
 from minitensor.codegen import Target
 from minitensor.errors import (
@@ -140,3 +143,10 @@ __all__ = [
     "verify",
     "workloads",
 ]
+
+
+def __getattr__(name: str) -> _ModuleType:
+    """The packages that few programs need are imported when they are first used."""
+    if name in ("search", "testing"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from typing import Any
 
@@ -27,7 +28,8 @@ def build(
     """A kernel: the program, or the schedule's program, compiled for a target.
 
     target  "c", "interpreter", or an mt.Target with a number of cores and a vector width
-    check   verify the program after every pass of code generation
+    check   verify the program after every pass of code generation; MINITENSOR_DEBUG=1 in the
+            environment does so always
 
     Raises CompileError if there is no compiler or it fails, ArgumentError for a target that does
     not exist or is not available.
@@ -44,6 +46,7 @@ def build(
         kernel = load(_generated(part, exact, header, check), find_toolchain())
         return kernel.built_from(part, made)
 
+    check = check or os.environ.get("MINITENSOR_DEBUG", "0") not in ("", "0")
     return made(program)
 
 

@@ -18,6 +18,7 @@ from minitensor.arith.region import (
     clipped_box,
     contains,
     span_of,
+    swept,
     union_box,
     whole_axis,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "simplify",
     "size",
     "span_of",
+    "swept",
     "union_box",
     "whole_axis",
 ]

@@ -121,6 +121,31 @@ def _clipped(span: Span, extent: int) -> Span:
     return Span(constant_form(start), end - start)
 
 
+def swept(box: Box, ranges: Ranges) -> tuple[range, ...] | None:
+    """The integers on each axis that the box takes up while all variables run; None if they leave
+    gaps, or are not the same for every place on the other axes.
+    """
+    seen: set[str] = set()
+    found = []
+    for span in box:
+        start, end = span.low.constant, span.low.constant + span.extent
+        for atom, step in sorted(span.low.terms.items(), key=lambda term: abs(term[1])):
+            if not isinstance(atom, Var) or atom.name in seen or atom.name not in ranges:
+                return None
+            seen.add(atom.name)
+            values = ranges[atom.name]
+            if not values.is_bounded:
+                return None
+            if values.hi < values.lo:
+                return tuple(range(0) for _ in box)
+            if values.hi > values.lo and abs(step) > end - start:
+                return None
+            a, b = sorted((step * int(values.lo), step * int(values.hi)))
+            start, end = start + a, end + b
+        found.append(range(start, end))
+    return tuple(found)
+
+
 def union_box(a: Box, b: Box, shape: Sequence[int]) -> Box:
     """A box that holds both; an axis on which they cannot be compared is taken whole."""
     return tuple(_union(x, y) or whole_axis(n) for x, y, n in zip(a, b, shape))

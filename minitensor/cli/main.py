@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns the exit status: 0 done, 1 the work failed, 2 bad usage, 130 interrupted.
     """
+    _prepare_streams()
     try:
         status = _status(argv)
         sys.stdout.flush()
@@ -39,9 +41,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return 0
+    except OSError as failure:  # commands report those of the files they use
+        _discard_output()
+        print(f"minitensor: error: cannot write the output: {failure.strerror}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
+
+
+def _prepare_streams() -> None:
+    """Let characters that a stream cannot show become "?", and a closed stream swallow its text."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, io.StringIO())
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
 
 
 def _status(argv: Sequence[str] | None) -> int:

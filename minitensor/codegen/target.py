@@ -38,12 +38,13 @@ class Target:
             or not 1 <= cores <= 4096
         ):
             raise unexpected("an integer from 1 to 4096", "num_cores", cores)
-        if self.vector_bits is not None and (
-            isinstance(self.vector_bits, bool) or self.vector_bits not in WIDTHS
+        bits = self.vector_bits
+        if bits is not None and (
+            isinstance(bits, bool) or not isinstance(bits, numbers.Integral) or bits not in WIDTHS
         ):
-            raise unexpected(
-                "one of " + ", ".join(map(str, WIDTHS)), "vector_bits", self.vector_bits
-            )
+            raise unexpected("one of " + ", ".join(map(str, WIDTHS)), "vector_bits", bits)
+        for name, value in (("num_cores", cores), ("vector_bits", bits)):
+            object.__setattr__(self, name, None if value is None else int(value))
 
     @staticmethod
     def of(target: object) -> Target:

@@ -18,7 +18,7 @@ from minitensor.errors import ExecutionError
 from minitensor.ir.evaluate import Evaluator
 from minitensor.ir.expr import Expr, Load
 from minitensor.ir.numbers import Value, compute_dtype
-from minitensor.ir.printer import Marks, print_name, print_program
+from minitensor.ir.printer import Marks, print_name, print_program, print_type
 from minitensor.ir.program import Program
 from minitensor.ir.stmt import Buffer, For
 
@@ -44,8 +44,13 @@ class Storage:
     def fresh(buffer: Buffer) -> Storage:
         """An instance of the buffer in which nothing is written yet."""
         lanes = (buffer.dtype.lanes,) if buffer.dtype.lanes > 1 else ()
-        data = np.zeros(buffer.shape + lanes, compute_dtype(buffer.dtype))
-        return Storage(data, np.zeros(buffer.shape, bool))
+        try:
+            data = np.zeros(buffer.shape + lanes, compute_dtype(buffer.dtype))
+            return Storage(data, np.zeros(buffer.shape, bool))
+        except (MemoryError, ValueError):
+            raise ExecutionError(
+                f"no memory for {print_name(buffer.name)}: {print_type(buffer)}", "memory"
+            ) from None
 
 
 @dataclass(slots=True)

@@ -78,6 +78,14 @@ def cast(value: Value, source: DType, target: DType) -> Value:
     return round_to(array.astype(compute_dtype(target))[()], target)
 
 
+def _power(a: Value, b: Value) -> Value:
+    """a ** b as C's pow has it; numpy takes a square root where b is 0.5, which fails at -inf."""
+    result = np.power(a, b)
+    return np.where((a == -np.inf) & (b == 0.5), np.inf, result).astype(np.asarray(result).dtype)[
+        ()
+    ]
+
+
 def _truncated(values: np.ndarray, target: DType) -> Value:
     """Floats as 64-bit integers."""
     signed = (values >= -(2.0**63)) & (values < 2.0**63)
@@ -143,6 +151,6 @@ FUNCTION: Final[dict[str, Callable[..., Value]]] = {
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.rint,
-    "power": np.power,
+    "power": _power,
 }
 """The functions of `expr.FUNCTIONS` on values, `in_bounds` excepted (it needs the place)."""

@@ -33,8 +33,8 @@ from minitensor.lang.tensor import (
     compute,
     placeholder,
     reduce_axis,
-    update,
 )
+from minitensor.lang.update import update
 
 __all__ = [
     "ReduceAxis",

@@ -10,18 +10,15 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-from minitensor.arith import simplify
 from minitensor.errors import ArgumentError, unexpected
 from minitensor.ir import (
     BOOL,
-    FALSE,
     INDEX,
     INT64,
-    TRUE,
     Cast,
     Const,
     DType,
@@ -29,14 +26,10 @@ from minitensor.ir import (
     IterKind,
     Load,
     Reducer,
-    Select,
     Var,
-    children,
     free_vars,
-    loads,
     make_room,
     print_name,
-    substitute,
 )
 from minitensor.lang.scalar import Label, Scalar, converted, describe, is_number, operand
 
@@ -232,7 +225,7 @@ def checked_shape(shape: object) -> tuple[int, ...]:
     return result
 
 
-def _parameters(function: object, count: int, skip: int = 0) -> list[str]:
+def parameters_of(function: object, count: int, skip: int = 0) -> list[str]:
     """The names of a function's parameters after the first `skip`, checked to be `count`."""
     if not callable(function):
         raise unexpected("a function of the indices", "fcompute", function)
@@ -292,7 +285,7 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str | None = None) -
     Raises ArgumentError for a wrong number of indices, axes used out of place, wrong types.
     """
     extents = checked_shape(shape)
-    labels = _parameters(fcompute, len(extents))
+    labels = parameters_of(fcompute, len(extents))
     own = tuple(Axis(Label.fresh(label), n) for label, n in zip(labels, extents))
     result = fcompute(*[Scalar(Var(axis.var)) for axis in own])
     title = checked_name(name, "compute")
@@ -303,14 +296,16 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str | None = None) -
             f"expected one expression for each element of {print_name(title)}, but got "
             f"{len(result)}; use one mt.compute for each"
         )
-    value = _value(result, title)
-    _check_axes(title, (value,), own, ())
+    value = value_of(result, title)
+    check_axes(title, (value,), own, ())
     tensor = Tensor(title, extents, _stored_dtype(value))
     tensor.stage = Stage(own, (), (converted(value, tensor.dtype),))
     return tensor
 
 
-def _value(result: object, title: str) -> Expr:
+def value_of(result: object, title: str) -> Expr:
+    """What a user's function returned, as an expression."""
+    """What a user's function returned, as an expression."""
     if not isinstance(result, Scalar) and not is_number(result):
         hint = ""
         if isinstance(result, Tensor):
@@ -329,7 +324,7 @@ def _stored_dtype(value: Expr) -> DType:
 def _reduction(
     title: str, extents: tuple[int, ...], own: tuple[Axis, ...], result: Reduction
 ) -> Any:
-    _check_axes(title, result.values, own, result.axes)
+    check_axes(title, result.values, own, result.axes)
     count = len(result.values)
     names = [title] if count == 1 else [f"{title}_{n}" for n in range(count)]
     if result.only is not None:
@@ -344,7 +339,7 @@ def _reduction(
     return tensors[0] if len(tensors) == 1 else tensors
 
 
-def _check_axes(
+def check_axes(
     title: str, values: tuple[Expr, ...], own: tuple[Axis, ...], reduced: tuple[Axis, ...]
 ) -> None:
     """Every variable of the expressions is an index of this tensor or one of the reduced axes."""
@@ -358,93 +353,6 @@ def _check_axes(
                     "nor a reduction axis given to its reduction: "
                     f"{print_name(title)} = {describe(value)}"
                 )
-
-
-def update(
-    shape: Any,
-    fupdate: Callable[..., Any],
-    *,
-    axis: ReduceAxis | Sequence[ReduceAxis] = (),
-    init: Any = None,
-    dtype: str = "float32",
-    name: str | None = None,
-) -> Tensor:
-    """A tensor updated in order, for what is not a commutative reduction.
-
-        C = mt.update((N,), lambda C, i: mt.if_then_else(i > 0, C[i - 1], 0.0) + A[i])    # a scan
-        B = mt.update((N,), lambda B, i: 2 * B[i] + A[i, k], axis=k, init=0.0)           # Horner
-
-    The elements are visited in row-major order and, for each, the axes in `axis` in theirs; each
-    visit stores what `fupdate` returns. An index of the tensor is free to run in any order only if
-    every self-reference has exactly that index in that place; all others, and the axes, keep their
-    order, and the primitives that would change it are refused.
-
-    shape    a tuple of ints
-    fupdate  called with the tensor itself and one symbolic index for each axis
-    axis     reduction axes to loop over, outermost first
-    init     what elements hold before their first visit: a number, or a function of the indices
-    dtype    the type of the elements; what `fupdate` returns is converted to it
-
-    Raises ArgumentError if there is no init and the first visit reads the tensor itself.
-    """
-    extents = checked_shape(shape)
-    labels = _parameters(fupdate, len(extents), skip=1)
-    title = checked_name(name, "update")
-    tensor = Tensor(title, extents, DType.of(dtype))
-    own = tuple(Axis(Label.fresh(label), n) for label, n in zip(labels, extents))
-    given = checked_axes(axis, "axis")
-    value = _value(fupdate(tensor, *[Scalar(Var(a.var)) for a in own]), title)
-    first = None
-    if init is not None:
-        if callable(init):
-            _parameters(init, len(own))
-        start = init(*[Scalar(Var(a.var)) for a in own]) if callable(init) else init
-        first = converted(_value(start, title), tensor.dtype)
-        _check_axes(title, (first,), own, ())
-        if any(load.buffer is tensor.reference for load in loads(first)):
-            raise ArgumentError(f"the init of {print_name(title)} reads the tensor itself")
-    _check_axes(title, (value,), own, given)
-    steps = [load for load in loads(value) if load.buffer is tensor.reference]
-    if first is None and all(extents):
-        _check_first_visit(tensor, value, (*own, *given))
-    ordered = tuple(Axis(a.var, a.extent, IterKind.ORDERED) for a in given)
-    kept = []
-    for position, a in enumerate(own):
-        free = all(load.indices[position] == Var(a.var) for load in steps)
-        kept.append(a if free else Axis(a.var, a.extent, IterKind.ORDERED))
-    tensor.stage = Stage(tuple(kept), ordered, (converted(value, tensor.dtype),), init=first)
-    return tensor
-
-
-def _check_first_visit(tensor: Tensor, value: Expr, axes: tuple[Axis, ...]) -> None:
-    """Refuse an update without init that reads itself when nothing has been written yet."""
-    title = print_name(tensor.name)
-    empty = [a for a in axes if a.extent == 0]
-    if empty:
-        raise ArgumentError(
-            f"{title} is never written: one of its axes is empty; give what it holds then as init="
-        )
-    at_first = substitute(value, {a.var: Const(0) for a in axes})
-    for load in _certain_loads(at_first):
-        if load.buffer is tensor.reference:
-            raise ArgumentError(
-                f"the first visit of {title} reads {title} before anything was written; give what "
-                "it holds before as init=, or guard the read with mt.if_then_else"
-            )
-
-
-def _certain_loads(expr: Expr) -> Iterator[Load]:
-    """The loads of an expression that are made whatever the data are."""
-    if isinstance(expr, Load):
-        yield expr
-    if isinstance(expr, Select) and expr.lazy:
-        yield from _certain_loads(expr.condition)
-        condition = simplify(expr.condition)
-        if condition in (TRUE, FALSE):
-            yield from _certain_loads(expr.a if condition == TRUE else expr.b)
-        return
-    for child in children(expr):
-        yield from _certain_loads(child)  # type: ignore[arg-type]
 
 
 # ---- reducers

@@ -8,13 +8,14 @@ with plain arrays costs less than a microsecond an argument.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from minitensor.errors import ArgumentError, shown
+from minitensor.errors import ArgumentError, ExecutionError, shown
 from minitensor.ir import BFLOAT16, Buffer, numpy_dtype, print_name
 from minitensor.runtime.module import aligned_empty
 
@@ -183,12 +184,22 @@ class Signature:
         if len(arrays) != len(self.slots) - len(self.outputs):
             names = [slot.name for slot in self.slots]
             inputs = [slot.name for slot in self.slots if not slot.is_output]
+            every = f"or with the outputs {len(names)} ({', '.join(names)})"
             raise ArgumentError(
-                f"{self.kernel}: expected {len(inputs)} arrays ({', '.join(inputs)}), or with the "
-                f"outputs {len(names)} ({', '.join(names)}), but got {len(arrays)}"
+                f"{self.kernel}: expected {len(inputs)} arrays ({', '.join(inputs)}), "
+                f"{every if self.outputs else 'the inputs'}, but got {len(arrays)}"
             )
         for n in self.outputs:
-            arrays.insert(n, aligned_empty(self.slots[n].buffer.shape, self.slots[n].dtype))
+            arrays.insert(n, self._allocated(self.slots[n]))
+
+    def _allocated(self, slot: Slot) -> np.ndarray:
+        try:
+            return aligned_empty(slot.buffer.shape, slot.dtype)
+        except (MemoryError, ValueError):
+            size = math.prod(slot.buffer.shape) * slot.dtype.itemsize
+            raise ExecutionError(
+                f"{self.kernel}: no memory for {slot.name}, which needs {size:,} bytes", "memory"
+            ) from None
 
     def _overlap(self, output: int, other: int) -> ArgumentError:
         written, name = self.slots[output].name, self.slots[other].name

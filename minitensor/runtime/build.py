@@ -9,7 +9,7 @@ import re
 from minitensor.codegen import Emitted, Target
 from minitensor.errors import CompileError
 from minitensor.ir import Program
-from minitensor.runtime.cache import TIME_LIMIT, compile_library
+from minitensor.runtime.cache import TIME_LIMIT, compile_library, discard
 from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
 from minitensor.runtime.module import load_function
 from minitensor.runtime.toolchain import Toolchain, find_toolchain
@@ -33,7 +33,11 @@ def load(emitted: Emitted, toolchain: Toolchain, *, time_limit: float = TIME_LIM
             toolchain.words,
         )
     compiled = compile_library(emitted.source, toolchain, time_limit)
-    function = load_function(compiled.path, emitted.entry, pointers=len(emitted.params) + 1)
+    try:
+        function = load_function(compiled.path, emitted.entry, pointers=len(emitted.params) + 1)
+    except CompileError:
+        discard(compiled)
+        raise
     return NativeKernel(emitted, function, compiled.command, toolchain)
 
 

@@ -14,6 +14,7 @@ Not here: removing old entries. The folder may be deleted at any time.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -24,7 +25,7 @@ from typing import Final
 from minitensor.errors import CompileError
 from minitensor.runtime.folder import cache_folder, read_entry, scratch_folder
 from minitensor.runtime.machine import cpu_fingerprint
-from minitensor.runtime.process import run_compiler
+from minitensor.runtime.process import first_error, run_compiler
 from minitensor.runtime.toolchain import Toolchain
 from minitensor.version import __version__
 
@@ -110,14 +111,15 @@ def _compile(source: str, command: list[str], output: Path, time_limit: float) -
     done = run_compiler(command, output.parent, time_limit)
     if done.status != 0 or not output.is_file():
         raise CompileError(
-            f"{command[0]} failed with status {done.status}: {_first_error(done.stderr)}; "
+            f"{command[0]} failed with status {done.status}: {first_error(done.stderr)}; "
             "check CC and CFLAGS, and report it if they are not the reason",
             command,
             done.stderr,
         )
 
 
-def _first_error(stderr: str) -> str:
-    """The line that says what is wrong, which need not be the first."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line), lines[0] if lines else "no message")
+def discard(compiled: Compiled) -> None:
+    """Remove an entry that turned out not to load: the next build compiles anew."""
+    for suffix in (".json", ".so"):
+        with contextlib.suppress(OSError):
+            compiled.path.with_suffix(suffix).unlink()

@@ -112,7 +112,7 @@ def _unknown(name: str) -> Finding:
 def _folder() -> Finding:
     try:
         folder = cache_folder()
-    except ArgumentError as failure:
+    except (ArgumentError, CompileError) as failure:
         return Finding("cache folder", False, failure.message, "chmod 700, or choose another")
     if is_temporary(folder):
         detail = f"{folder}, until this process ends: the usual one cannot be used"

@@ -35,7 +35,7 @@ def cache_folder() -> Path:
 
     Raises ArgumentError if MINITENSOR_CACHE_DIR names a folder that others could write to, or that
     cannot be created. Without that variable an unusable folder is replaced, with a logged warning,
-    by a temporary one that ends with the process.
+    by a temporary one that ends with the process; CompileError if that cannot be had either.
     """
     named = os.environ.get(VARIABLE)
     if named:
@@ -132,7 +132,13 @@ def _create(folder: Path) -> None:
 @functools.cache
 def _temporary_folder(process: int, reason: str) -> Path:
     """The folder that `process` uses instead; a forked child has another number and its own."""
-    folder = Path(tempfile.mkdtemp(prefix="minitensor-"))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="minitensor-"))
+    except OSError as failure:
+        raise CompileError(
+            f"{reason}, and there is no folder for temporary files either ({failure.strerror}); "
+            f"name one in {VARIABLE}"
+        ) from None
     _temporary.add(folder)
     logger.warning("%s; kernels are kept in %s until this process ends", reason, folder)
 

@@ -12,11 +12,15 @@ import numpy as np
 from minitensor.codegen import Emitted, Target, split_constants
 from minitensor.errors import ArgumentError, CompileError, ExecutionError
 from minitensor.ir import Buffer, Program, interpret, print_name
+from minitensor.runtime import forked
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.cache import compile_assembly
 from minitensor.runtime.module import Pointer, aligned_empty, pointer_to
 from minitensor.runtime.timing import Timing, check_repeats, measure
 from minitensor.runtime.toolchain import Toolchain
+
+PARALLEL = "#pragma omp parallel"
+"""What stands in the text of a kernel that starts threads."""
 
 _SCRATCH = aligned_empty((64,), np.dtype(np.uint8))
 _SCRATCH[...] = 0
@@ -173,6 +177,7 @@ class NativeKernel(Kernel):
         self._function = function
         self._toolchain = toolchain
         self._workspace_bytes = emitted.workspace
+        self._is_parallel = PARALLEL in emitted.source
         # one for each call that has ever run at the same time; pop and append are atomic
         self._workspaces: list[Pointer] = []
 
@@ -188,12 +193,21 @@ class NativeKernel(Kernel):
             workspace = self._workspaces.pop()
         except IndexError:
             workspace = self._new_workspace()
-        status = self._function(*self._pointers(arrays), workspace)
+        status = self._safe_function()(*self._pointers(arrays), workspace)
         self._workspaces.append(workspace)
         return status
 
     def _prepared(self, arrays: list[np.ndarray]) -> Callable[[], int]:
-        return partial(self._function, *self._pointers(arrays), self._new_workspace())
+        return partial(self._safe_function(), *self._pointers(arrays), self._new_workspace())
+
+    def _safe_function(self) -> Callable[..., int]:
+        """The function, called from a thread where OpenMP still works (see `forked`)."""
+        if not self._is_parallel:
+            return self._function
+        if forked.threads_are_lost():
+            return partial(forked.call, self._function)
+        forked.threads_start()
+        return self._function
 
     def _pointers(self, arrays: list[np.ndarray]) -> list[Pointer]:
         pointers = [pointer_to(array) for array in arrays]
@@ -202,7 +216,14 @@ class NativeKernel(Kernel):
         return pointers
 
     def _new_workspace(self) -> Pointer:
-        return pointer_to(aligned_empty((self._workspace_bytes,), np.dtype(np.uint8)))
+        try:
+            return pointer_to(aligned_empty((self._workspace_bytes,), np.dtype(np.uint8)))
+        except (MemoryError, ValueError):
+            raise ExecutionError(
+                f"{print_name(self.name)}: no memory for its temporaries, which need "
+                f"{self._workspace_bytes:,} bytes; compute_at or compute_inline makes them smaller",
+                "memory",
+            ) from None
 
 
 def _bound(

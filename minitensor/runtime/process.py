@@ -67,3 +67,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def _text(output: bytes) -> str:
     return output.decode("utf-8", errors="replace")
+
+
+def first_error(stderr: str) -> str:
+    """The line of a compiler's messages that says what is wrong, which need not be the first."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[0] if lines else "no message")

@@ -7,6 +7,7 @@ so that an entry made by another version is not found.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -17,6 +18,7 @@ from typing import Any
 
 import minitensor.codegen
 from minitensor.codegen import Emitted, Target
+from minitensor.errors import CompileError
 from minitensor.ir import Program
 from minitensor.runtime.folder import cache_folder, read_entry, scratch_folder
 from minitensor.version import __version__
@@ -77,6 +79,7 @@ def _write(path: Path, emitted: Emitted) -> None:
     }
     content = json.dumps(kept).encode()
     digest = hashlib.sha256(content).hexdigest().encode()
-    with scratch_folder(path.parent) as scratch:
+    # where it cannot be kept, the next process generates it again
+    with contextlib.suppress(CompileError), scratch_folder(path.parent) as scratch:
         (scratch / path.name).write_bytes(digest + b"\n" + content)
         os.replace(scratch / path.name, path)

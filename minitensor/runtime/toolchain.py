@@ -24,7 +24,7 @@ from minitensor.runtime.flags import compiler_named, extra_flags
 from minitensor.runtime.folder import cache_folder, read_entry, scratch_folder
 from minitensor.runtime.machine import cpu_fingerprint, cpu_name, usable_cores
 from minitensor.runtime.module import load_function
-from minitensor.runtime.process import Finished, run_compiler
+from minitensor.runtime.process import Finished, first_error, run_compiler
 from minitensor.version import __version__
 
 logger = logging.getLogger("minitensor")
@@ -244,8 +244,8 @@ class _Probe:
             if done.status == 0:
                 return native
         raise CompileError(
-            f"{self.words[0]} cannot make a shared library from a small C file (are CC and CFLAGS "
-            f"right?); {ADVICE}",
+            f"{self.words[0]} cannot make a shared library from a small C file: "
+            f"{first_error(done.stderr)}; are CC and CFLAGS right? {ADVICE}",
             self.words,
             done.stderr,
         )

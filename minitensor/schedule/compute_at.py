@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
-from minitensor.arith import Simplifier, Span, extent_range, separates
+from minitensor.arith import Box, Simplifier, Span, extent_range, separates, swept, whole_axis
 from minitensor.ir import (
     Block,
     For,
@@ -22,7 +22,14 @@ from minitensor.ir import (
     stored_buffers,
 )
 from minitensor.schedule.arguments import BlockName, Location
-from minitensor.schedule.legality import accesses, accesses_of, driven, plain_store, region
+from minitensor.schedule.legality import (
+    accesses,
+    accesses_of,
+    driven,
+    iter_domain,
+    plain_store,
+    region,
+)
 from minitensor.schedule.locate import loop_sites, loops_around, ranges_of, readers, writers
 from minitensor.schedule.place import (
     Placed,
@@ -226,18 +233,18 @@ def reverse_compute_at(
     domain: dict[str, Span] = {}
     producers: set[str] = set()
     for buffer in computed:
-        producer, box = _computed_box(program, buffer, around)
+        producer, box, whole = _computed_box(program, buffer, around)
         producers.add(producer)
-        for var, span in _consumer_domain(program, consumer, buffer, box).items():
+        for var, span in _consumer_domain(consumer, buffer, box, whole).items():
             if domain.setdefault(var, span) != span:
                 refuse("R5", f"{print_name(buffer)} asks for other elements than the rest")
-    _check_complete_axes(consumer, domain)
+    _check_complete_axes(consumer, loops_around(program, block), domain)
     spot = spot_after(program, around, producers)
     guards = shared_guards([program.blocks[name] for name in sorted(producers)], around, False)
     placed = place(consumer, domain, around, Fresh(program), guards)
     _check_order(program, consumer, spot)
     _check_once(placed, around)
-    missing = unavailable(program, placed, spot)
+    missing = unavailable(program, placed, spot, strict=not _runs_whole(program, consumer))
     if missing is not None:
         late = {b.name: f"computes {print_name(missing)}" for b in writers(program, missing)}
         refuse("R8", f"{print_name(missing)} is not complete there", marks=Marks(blocks=late))
@@ -257,8 +264,10 @@ def _producer_loops(program: Program, block: str, buffers: Collection[str]) -> l
 
 def _computed_box(
     program: Program, buffer: str, around: tuple[For, ...]
-) -> tuple[str, tuple[Span, ...]]:
-    """The one block that computes a buffer, and the box of it that one iteration gives."""
+) -> tuple[str, Box, tuple[range, ...]]:
+    """The one block that computes a buffer, the box of it that one iteration gives, and the indices
+    that all iterations together give.
+    """
     writing = writers(program, buffer)
     if len(writing) != 1:
         marks = Marks(blocks={b.name: f"writes {print_name(buffer)}" for b in writing})
@@ -271,19 +280,30 @@ def _computed_box(
     path = loops_around(program, producer.name)
     domain = exact_domain(producer, path, {loop.var for loop in around})
     box = None if domain is None else write_box(producer, domain)
-    if box is None:
+    whole = None if box is None else swept(box, ranges_of(around))
+    if box is None or whole is None:
         marks = Marks(blocks={producer.name: "not known to write a box"})
         refuse("R4", f"the nest of {print_name(producer.name)}", marks=marks)
-    return producer.name, box
+    extents = write_box(producer, tuple(whole_axis(i.extent) for i in producer.iters))
+    assert extents is not None
+    inside = tuple(
+        range(max(0, r.start), min(r.stop, 0 if 0 in _sizes(producer) else span.extent))
+        for r, span in zip(whole, extents)
+    )
+    return producer.name, box, inside
+
+
+def _sizes(block: Block) -> list[int]:
+    return [i.extent for i in block.iters]
 
 
 def _consumer_domain(
-    program: Program, consumer: Block, buffer: str, box: tuple[Span, ...]
+    consumer: Block, buffer: str, box: Box, whole: tuple[range, ...]
 ) -> dict[str, Span]:
     """The consumer's iters that read exactly the box.
 
-    Every instance must be found that way: one whose index lies outside the buffer (it is padding,
-    and does not read) would belong to no iteration.
+    Every instance must be found that way: one whose index lies outside of `whole`, all that is
+    computed of the buffer (it is padding, and does not read), would belong to no iteration.
     """
     reads = {load.indices for load in _loads_of(consumer, [buffer])}
     if len(reads) != 1:
@@ -291,14 +311,13 @@ def _consumer_domain(
         refuse("R5", f"{print_name(buffer)} is read at {len(reads)} places", marks=marks)
     simplifier = Simplifier({i.var: extent_range(i.extent) for i in consumer.iters})
     extents = {i.var: i.extent for i in consumer.iters}
-    shape = program.buffers[buffer].shape
     found: dict[str, Span] = {}
     for axis, (index, span) in enumerate(zip(reads.pop(), box)):
         form = simplifier.linear(index)
         offset = form.constant
         match list(form.terms.items()):
             case [(Var(name), 1)] if name not in found and (
-                offset >= 0 and offset + extents[name] <= shape[axis]
+                offset >= whole[axis].start and offset + extents[name] <= whole[axis].stop
             ):
                 found[name] = Span(span.low.shifted(-offset), span.spread)
             case [] if span.low.is_constant and 0 <= offset - span.low.constant <= span.spread:
@@ -310,10 +329,17 @@ def _consumer_domain(
     return found
 
 
-def _check_complete_axes(consumer: Block, domain: dict[str, Span]) -> None:
-    for i in consumer.iters:
+def _check_complete_axes(consumer: Block, loops: tuple[For, ...], domain: dict[str, Span]) -> None:
+    """Rule R6, for where the consumer stands (another block may do the rest) and where it goes."""
+    now = iter_domain(consumer, loops, ())
+    for i, here in zip(consumer.iters, now):
+        if i.kind is IterKind.SPATIAL:
+            continue
+        if not (here.low.is_constant and here.low.constant <= 0 and here.extent >= i.extent):
+            marks = Marks(blocks={consumer.name: f"does a part of {print_name(i.var)}"})
+            refuse("R6", f"another block does the rest of {print_name(i.var)}", marks=marks)
         span = domain.get(i.var)
-        if i.kind is IterKind.SPATIAL or span is None:
+        if span is None:
             continue
         whole = span.low.is_constant and span.low.constant <= 0
         if not (whole and span.low.constant + span.spread >= i.extent - 1):

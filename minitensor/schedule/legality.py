@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Final
 
 from minitensor.arith import (
     Box,
@@ -40,11 +41,15 @@ from minitensor.ir import (
     free_vars,
     homes,
     loops_of,
+    paths,
     print_name,
     walk,
 )
 from minitensor.schedule.locate import loop_sites, loops_around, ranges_of
 from minitensor.schedule.primitive import FINISHERS, refuse
+
+DEEPEST: Final = 128
+"""How many loops may stand around a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +218,18 @@ def names_that_are_gone(before: Program, after: Program, check: bool) -> Program
     return after.replace(retired=before.retired | gone) if gone else after
 
 
-FINISHERS.extend((concurrent_loops_stay_independent, names_that_are_gone))
+def loops_do_not_nest_too_deep(before: Program, after: Program, check: bool) -> Program:
+    """Rule K2: what walks a program does so recursively, compilers too."""
+    if after.body is not before.body:
+        depth = max(map(len, paths(after).values()), default=0)
+        if depth > DEEPEST:
+            refuse("K2", f"there would be {depth}")
+    return after
+
+
+FINISHERS.extend(
+    (loops_do_not_nest_too_deep, concurrent_loops_stay_independent, names_that_are_gone)
+)
 
 
 def region(

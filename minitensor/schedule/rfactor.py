@@ -34,7 +34,7 @@ from minitensor.schedule.arguments import Axis, BlockName, LoopName
 from minitensor.schedule.legality import driven, result_depth
 from minitensor.schedule.locate import loop_sites, loops_around, writers
 from minitensor.schedule.place import spot_after
-from minitensor.schedule.primitive import Rewritten, primitive, refuse
+from minitensor.schedule.primitive import Rewritten, accepted, primitive, refuse
 from minitensor.schedule.splice import Fresh, nest, spliced, with_block
 
 CARRIED = (IterKind.REDUCE, IterKind.ORDERED)
@@ -66,14 +66,18 @@ def decompose_reduction(program: Program, block: BlockName, loop: LoopName) -> R
     _require_init_and_only_writer(program, found, "R1")
     loops = loops_around(program, block)
     names = [around.var for around in loops]
+
+    def legal() -> list[str]:
+        return accepted(names, lambda name: decompose_reduction(program, block, name))
+
     if loop not in names:
         marks = Marks(loops={loop: "not around it"}, blocks={block: "the block"})
-        refuse("R2", marks=marks, choices=names)
+        refuse("R2", marks=marks, choices=legal)
     depth = names.index(loop)
     for outer in loops[:depth]:
         if driven(found, outer.var, CARRIED):
             marks = Marks(loops={outer.var: "part of the reduction", loop: "the loop"})
-            refuse("R3", f"{print_name(outer.var)} is", marks=marks, choices=names[:1])
+            refuse("R3", f"{print_name(outer.var)} is", marks=marks, choices=legal)
     for inner in loops[depth:]:
         if mixes(found, inner.var):
             refuse("R4", f"{print_name(inner.var)} is", marks=Marks(loops={inner.var: "both"}))
@@ -161,12 +165,16 @@ def _the_reduction(program: Program, loop: str) -> Block:
     found = [b for b in inside if driven(b, loop, CARRIED)]
     marks = Marks(loops={loop: "the loop"}, blocks={b.name: "an update of it" for b in found})
     if len(found) != 1:
-        choices = [
+        driving = [
             name
             for name in loop_sites(program)
             if any(driven(b, name, (IterKind.REDUCE,)) for b in program.blocks.values())
         ]
-        refuse("R1", f"it is part of {len(found)}", marks=marks, choices=choices)
+
+        def legal() -> list[str]:
+            return accepted(driving, lambda name: rfactor(program, name))
+
+        refuse("R1", f"it is part of {len(found)}", marks=marks, choices=legal)
     body = found[0].body
     if not isinstance(body.then if isinstance(body, If) else body, Reduce):
         refuse("R1", f"{print_name(found[0].name)} is an ordered update", marks=marks)

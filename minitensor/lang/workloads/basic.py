@@ -10,7 +10,8 @@ from minitensor.errors import ArgumentError, unexpected
 from minitensor.lang.reduce import argmax as arg_max
 from minitensor.lang.reduce import sum_
 from minitensor.lang.scalar import if_then_else, maximum
-from minitensor.lang.tensor import compute, placeholder, reduce_axis, update
+from minitensor.lang.tensor import compute, placeholder, reduce_axis
+from minitensor.lang.update import update
 from minitensor.lang.workloads.arguments import (
     Tensors,
     check_sizes,

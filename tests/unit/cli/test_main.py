@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import minitensor
-from minitensor.cli import show
+from minitensor.cli import main, show
 from minitensor.cli.errors import CommandError, UsageError
 from minitensor.errors import ArgumentError
 
@@ -76,3 +76,46 @@ def test_a_reader_that_goes_away_is_no_error():
     with process:
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+def in_a_process(python_words, **changes):
+    """The command line in a process of its own, with other variables."""
+    environment = {**os.environ, **changes}
+    return subprocess.run(
+        [sys.executable, "-m", "minitensor", *python_words],
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
+
+
+def test_characters_that_the_stream_cannot_show():
+    size = ["--size", "m=64,n=64,k=64", "--time"]
+    done = in_a_process(["compile", "matmul", *size], PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert b"?s" in done.stdout
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_output_that_cannot_be_written():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "minitensor", "show", "--list"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"minitensor: error: cannot write the output: No space left on device\n"
+
+
+def test_a_closed_output(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["show", "--list"]) == 0
+
+
+def test_the_reason_a_compiler_fails_is_shown():
+    done = in_a_process(["compile", "matmul", "--small"], CFLAGS="-bogus")
+    assert done.returncode == 1
+    assert b"-bogus" in done.stderr
+    assert b"-bogus" in in_a_process(["doctor"], CFLAGS="-bogus").stdout

@@ -545,6 +545,13 @@ def test_a_unit_loop_can_be_split_fused_and_reordered():
 REFUSALS = [
     Refusal(
         "split",
+        "K2",
+        after(scale, lambda s: s.split("i", [1] * 120 + [None])),
+        lambda s: s.split("i_0", [1] * 10),
+        r"K2: loops nest at most 128 deep \(there would be 130\)",
+    ),
+    Refusal(
+        "split",
         "R1",
         after(scale, lambda s: s.parallel("i")),
         lambda s: s.split("i", [2, 10]),

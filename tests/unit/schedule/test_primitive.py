@@ -75,6 +75,7 @@ def covered():
 def test_every_rule_of_every_primitive_is_seen_refused():
     declared = {(name, rule) for name, p in REGISTRY.items() for rule in p.rules}
     excused = CANNOT_FAIL.keys() | {(name, "K1") for name in NO_CONFLICT}
+    excused |= {(name, "K2") for name in REGISTRY.keys() - {"split"}}  # split sees it for all
     assert covered() <= declared
     assert declared - covered() == excused
     assert not covered() & excused
