@@ -535,6 +535,7 @@ def sample_compute_location(w):
 TARGETS = [mt.Target("c", num_cores=n, vector_bits=128) for n in (1, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("primitive, name, variant, apply, in_c", CELLS)
 def test_primitive_works_on_operator(primitive, name, variant, apply, in_c):
     w = Work(name, variant)

@@ -143,6 +143,7 @@ def test_unscheduled_operator_runs_in_c(name):
 # Equal kernels are compiled once in a session, so that building one again costs little.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_recipe_preserves_the_operator_in_the_interpreter(name, recipe):
@@ -152,6 +153,7 @@ def test_recipe_preserves_the_operator_in_the_interpreter(name, recipe):
     assert_matches(name, mt.interpret(s, *arrays), expected(name, options, arrays))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_recipe_preserves_the_operator_in_c(name, recipe):
@@ -171,6 +173,7 @@ def test_recipe_replays_from_its_trace(recipe):
 # ---- what the code is like
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["inline_all", "fuse_operators", "fuse_and_split"])
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_no_index_of_an_operator_is_checked_at_run_time(name, recipe):
@@ -182,6 +185,7 @@ def test_no_index_of_an_operator_is_checked_at_run_time(name, recipe):
 # ---- sizes that nothing divides
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["parallelize_and_vectorize", "fuse_operators"])
 @pytest.mark.parametrize("name, options", ODD, ids=[f"{n}-{k}" for k, (n, _) in enumerate(ODD)])
 def test_odd_sizes_run_in_c(name, options, recipe):

@@ -13,6 +13,7 @@ def brief(monkeypatch):
     monkeypatch.setattr(race, "PAUSE_SECONDS", 0.0)
 
 
+@pytest.mark.slow
 def test_the_story_is_told_and_every_kernel_is_right(run, brief):
     done = run("demo", "--quick")
     assert (done.status, done.err) == (0, "")
@@ -25,6 +26,7 @@ def test_the_story_is_told_and_every_kernel_is_right(run, brief):
     assert max(map(len, done.out.splitlines())) <= 110
 
 
+@pytest.mark.slow
 def test_json(run, brief):
     done = run("demo", "--quick", "--json", "--threads", "1")
     assert done.status == 0
@@ -54,6 +56,7 @@ def test_ctrl_c_during_the_search_ends_it_all(run, brief, monkeypatch):
     assert "3  A convolution" not in done.out
 
 
+@pytest.mark.slow
 def test_quick_as_users_run_it(run):
     done = run("demo", "--quick")
     assert done.status == 0

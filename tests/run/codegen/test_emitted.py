@@ -223,6 +223,7 @@ def test_aligned_storage_keeps_its_strides():
 # ---- sizes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "int8", "float64"])
 def test_vectorized_loops_of_every_length(dtype):
     for n in [*range(1, 36), 63, 64, 65, 127, 130]:

@@ -92,6 +92,7 @@ def compare(dtype, named, arrays, vector_bits):
         assert_same(output.dtype, a, b, f"{output.name} of {dtype}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector_bits", [0, 128, 512])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_operation(dtype, vector_bits):
@@ -109,6 +110,7 @@ def test_a_chain_of_operations(dtype, vector_bits):
     compare(dtype, {"chain": WHOLE["chain"]}, arrays, vector_bits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector_bits", [0, 512])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_special_values(dtype, vector_bits):

@@ -222,6 +222,7 @@ print("done", "pycparser" in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_many_processes_at_once(cache, python_command):
     words, environment = python_command(WORKER)
     workers = [

@@ -26,6 +26,7 @@ def names(rule: Rule) -> list[str]:
     return sorted({n.name for n in walk(rule.pattern) if isinstance(n, Var)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rule", [r for t in TABLES.values() for r in t], ids=lambda rule: rule.reading
 )

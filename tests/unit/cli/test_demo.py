@@ -44,6 +44,7 @@ def test_the_dense_layer_is_right_after_every_step(target):
     assert titles == ["Tiles", "Vectors", "Fusion", "Packing", "Reuse", "Threads"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_the_convolution_is_right(target):
     rng = np.random.default_rng(0)

@@ -137,6 +137,7 @@ def test_conv2d(layout, options):
     check("conv2d", n=1, c=2, h=7, w=5, f=3, layout=layout, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", CONV_OPTIONS[2:5], ids=str)
 @pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
 def test_conv3d(layout, options):
@@ -208,6 +209,7 @@ def test_convolutions_sum_in_the_wider_type():
     check("capsule_conv2d", f=1, capsule=2, **size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
