@@ -52,15 +52,25 @@ def separates(
     if interval_of(Var(name), ranges).hi <= interval_of(Var(name), ranges).lo:
         return True
     digits: list[Digit] = []
+    others: list[tuple[Expr, int, Linear, Linear]] = []
     for left, right in zip(a, b):
         for atom, coefficient in left.terms.items():
-            if free.isdisjoint(free_vars(atom)) or right.terms.get(atom) != coefficient:
+            if right.terms.get(atom) != coefficient:
                 continue
-            if not _pinned(atom, coefficient, left, right, free, ranges):
-                continue
-            if atom == Var(name):
-                return True
-            digits.append(as_digit(atom) or Digit(atom, 1, None))
+            if name not in free_vars(atom):
+                others.append((atom, coefficient, left, right))
+            elif _pinned(atom, coefficient, left, right, free, ranges):
+                if atom == Var(name):
+                    return True
+                digits.append(as_digit(atom) or Digit(atom, 1, None))
+    if not digits:
+        return False
+    digits += [
+        as_digit(atom) or Digit(atom, 1, None)
+        for atom, coefficient, left, right in others
+        if not free.isdisjoint(free_vars(atom))
+        and _pinned(atom, coefficient, left, right, free, ranges)
+    ]
     for number in {digit.number for digit in digits if name in free_vars(digit.number)}:
         form = linear_of(number)
         found = [_as_digit_of(number, form, digit, ranges) for digit in digits]
@@ -101,19 +111,19 @@ def _pinned(
     if not values.is_bounded:
         return False
     period = abs(coefficient) * max(1, int(values.hi - values.lo) + 1)
-
-    def is_low(other: Expr, c: int) -> bool:
-        return other != atom and c % period != 0 and not free.isdisjoint(free_vars(other))
-
-    def is_fixed(other: Expr, c: int) -> bool:
-        return free.isdisjoint(free_vars(other))
-
-    fixed = right.part(is_fixed).minus(left.part(is_fixed))
-    if not fixed.is_constant:
-        return False
-    low = right.part(is_low).interval(ranges).plus(left.part(is_low).interval(ranges).times(-1))
+    fixed: dict[Expr, int] = {}
     shift = right.constant - left.constant
-    return low.lo + shift > -abs(coefficient) and low.hi + shift < abs(coefficient)
+    low, high = float(shift), float(shift)
+    for sign, form in ((1, right), (-1, left)):
+        for other, c in form.terms.items():
+            if free.isdisjoint(free_vars(other)):
+                fixed[other] = fixed.get(other, 0) + sign * c
+            elif c % period != 0 and other != atom:
+                part = interval_of(other, ranges).times(sign * c)
+                low, high = low + part.lo, high + part.hi
+    if any(fixed.values()):
+        return False
+    return low > -abs(coefficient) and high < abs(coefficient)
 
 
 def _complete(digits: Sequence[Digit], moving: Linear, ranges: Ranges) -> bool:

@@ -74,7 +74,7 @@ from minitensor.ir.printer import (
     print_type,
     simplify_indices_by,
 )
-from minitensor.ir.program import Program, paths, stored_buffers
+from minitensor.ir.program import LoopSite, Program, loop_sites, paths, stored_buffers
 from minitensor.ir.stmt import (
     NOTHING,
     Alloc,
@@ -151,6 +151,7 @@ __all__ = [
     "Lanes",
     "Load",
     "LoopKind",
+    "LoopSite",
     "Marks",
     "Node",
     "Program",
@@ -187,6 +188,7 @@ __all__ = [
     "interpret",
     "less",
     "loads",
+    "loop_sites",
     "loops_of",
     "make_room",
     "map_children",

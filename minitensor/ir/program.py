@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitensor.ir.printer import print_program
 from minitensor.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Seq, Stmt, Store
-from minitensor.ir.visit import blocks_of, children, walk
+from minitensor.ir.visit import children, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,7 @@ class Program:
     @property
     def blocks(self) -> Mapping[str, Block]:
         """The blocks by name, in the order of the text."""
-        if "blocks" not in self.facts:
-            self.facts["blocks"] = {b.name: b for b in blocks_of(self.body)}
-        found: Mapping[str, Block] = self.facts["blocks"]
-        return found
+        return _survey(self).blocks
 
     @property
     def outputs(self) -> tuple[Buffer, ...]:
@@ -81,22 +78,50 @@ def stored_buffers(stmt: Stmt) -> set[str]:
     return found
 
 
+class LoopSite(NamedTuple):
+    """A loop and the loops around it, outermost first."""
+
+    loop: For
+    outer: tuple[For, ...]
+
+
+class _Survey(NamedTuple):
+    """What one walk over a program finds, by name and in the order of the text."""
+
+    blocks: dict[str, Block]
+    paths: dict[str, tuple[For, ...]]
+    sites: dict[str, LoopSite]
+
+
 def paths(program: Program) -> Mapping[str, tuple[For, ...]]:
     """For each block, the loops around it, outermost first."""
-    if "paths" not in program.facts:
-        found: dict[str, tuple[For, ...]] = {}
-        _collect_paths(program.body, (), found)
-        program.facts["paths"] = found
-    result: Mapping[str, tuple[For, ...]] = program.facts["paths"]
-    return result
+    return _survey(program).paths
 
 
-def _collect_paths(stmt: Stmt, path: tuple[For, ...], found: dict[str, tuple[For, ...]]) -> None:
-    if isinstance(stmt, Block):
-        found[stmt.name] = path
-    elif isinstance(stmt, For):
-        _collect_paths(stmt.body, (*path, stmt), found)
+def loop_sites(program: Program) -> Mapping[str, LoopSite]:
+    """Every loop of a program by name, in the order of the text."""
+    return _survey(program).sites
+
+
+def _survey(program: Program) -> _Survey:
+    found: _Survey | None = program.facts.get("survey")
+    if found is None:
+        found = program.facts["survey"] = _Survey({}, {}, {})
+        _collect(program.body, (), found)
+    return found
+
+
+def _collect(stmt: Stmt, path: tuple[For, ...], found: _Survey) -> None:
+    if isinstance(stmt, For):
+        found.sites[stmt.var] = LoopSite(stmt, path)
+        _collect(stmt.body, (*path, stmt), found)
+    elif isinstance(stmt, Block):
+        found.blocks[stmt.name] = stmt
+        found.paths[stmt.name] = path
+    elif isinstance(stmt, Seq):
+        for child in stmt.stmts:
+            _collect(child, path, found)
     else:
-        for child in children(stmt):
-            if isinstance(child, (For, Seq, Block, If, Alloc)):
-                _collect_paths(child, path, found)
+        for part in children(stmt):
+            if isinstance(part, (For, Seq, Block, If, Alloc)):
+                _collect(part, path, found)

@@ -13,8 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from minitensor.errors import shown
-from minitensor.ir import Program, Scope
-from minitensor.schedule.locate import loop_sites
+from minitensor.ir import Program, Scope, loop_sites
 from minitensor.schedule.primitive import Argument, refuse
 
 LARGEST_INT: Final = 1 << 40

@@ -18,6 +18,7 @@ from minitensor.ir import (
     accessed_buffers,
     blocks_of,
     loads,
+    loop_sites,
     print_name,
     stored_buffers,
 )
@@ -30,7 +31,7 @@ from minitensor.schedule.legality import (
     plain_store,
     region,
 )
-from minitensor.schedule.locate import loop_sites, loops_around, ranges_of, readers, writers
+from minitensor.schedule.locate import loops_around, ranges_of, readers, writers
 from minitensor.schedule.place import (
     Placed,
     Spot,

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Final, TypeAlias
 
 from minitensor.errors import shown
-from minitensor.ir import Program, print_name, stored_buffers
+from minitensor.ir import Program, loop_sites, print_name, stored_buffers
 from minitensor.schedule.arguments import (
     FACTORS,
     LARGEST_INT,
@@ -27,7 +27,7 @@ from minitensor.schedule.arguments import (
     plain_value,
 )
 from minitensor.schedule.compute_at import compute_at
-from minitensor.schedule.locate import loop_sites, loops_around, readers
+from minitensor.schedule.locate import loops_around, readers
 from minitensor.schedule.primitive import Argument, Rewritten, accepted, primitive, refuse
 
 Draw: TypeAlias = Callable[[Program, Mapping[str, Any], random.Random], Any]

@@ -14,6 +14,7 @@ from minitensor.ir import (
     Program,
     Stmt,
     blocks_of,
+    loop_sites,
     loops_of,
     print_name,
 )
@@ -25,7 +26,6 @@ from minitensor.schedule.arguments import (
     ThreadName,
 )
 from minitensor.schedule.legality import driven, refuse_conflict
-from minitensor.schedule.locate import loop_sites
 from minitensor.schedule.primitive import Rewritten, accepted, primitive, refuse
 from minitensor.schedule.splice import spliced, with_block
 

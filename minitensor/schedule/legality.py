@@ -40,12 +40,12 @@ from minitensor.ir import (
     blocks_of,
     free_vars,
     homes,
+    loop_sites,
     loops_of,
-    paths,
     print_name,
     walk,
 )
-from minitensor.schedule.locate import loop_sites, loops_around, ranges_of
+from minitensor.schedule.locate import loops_around, ranges_of
 from minitensor.schedule.primitive import FINISHERS, refuse
 
 DEEPEST: Final = 128
@@ -221,7 +221,7 @@ def names_that_are_gone(before: Program, after: Program, check: bool) -> Program
 def loops_do_not_nest_too_deep(before: Program, after: Program, check: bool) -> Program:
     """Rule K2: what walks a program does so recursively, compilers too."""
     if after.body is not before.body:
-        depth = max(map(len, paths(after).values()), default=0)
+        depth = 1 + max((len(site.outer) for site in loop_sites(after).values()), default=0)
         if depth > DEEPEST:
             refuse("K2", f"there would be {depth}")
     return after

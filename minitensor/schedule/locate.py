@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from minitensor.arith import Ranges, extent_range
 from minitensor.ir import (
     Block,
@@ -16,33 +13,6 @@ from minitensor.ir import (
     blocks_of,
     paths,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class LoopSite:
-    """A loop and the loops around it, outermost first."""
-
-    loop: For
-    outer: tuple[For, ...]
-
-
-def loop_sites(program: Program) -> Mapping[str, LoopSite]:
-    """Every loop of a program by name, in the order of the text."""
-    if "loop_sites" not in program.facts:
-        found: dict[str, LoopSite] = {}
-        _collect(program.body, (), found)
-        program.facts["loop_sites"] = found
-    result: Mapping[str, LoopSite] = program.facts["loop_sites"]
-    return result
-
-
-def _collect(stmt: Stmt, outer: tuple[For, ...], found: dict[str, LoopSite]) -> None:
-    if isinstance(stmt, For):
-        found[stmt.var] = LoopSite(stmt, outer)
-        _collect(stmt.body, (*outer, stmt), found)
-    elif isinstance(stmt, Seq):
-        for child in stmt.stmts:
-            _collect(child, outer, found)
 
 
 def loops_around(program: Program, block: str) -> tuple[For, ...]:

@@ -19,6 +19,7 @@ from minitensor.ir import (
     Var,
     blocks_of,
     less,
+    loop_sites,
     loops_of,
     print_name,
     sequence,
@@ -27,7 +28,7 @@ from minitensor.ir import (
 )
 from minitensor.schedule.arguments import FACTORS, Factors, LoopName, LoopOrBlockName, Tail
 from minitensor.schedule.legality import conflict, is_serial
-from minitensor.schedule.locate import chain, loop_sites, ranges_of
+from minitensor.schedule.locate import chain, ranges_of
 from minitensor.schedule.primitive import Rewritten, primitive, refuse
 from minitensor.schedule.splice import Fresh, nest, rebind, spliced, with_block
 

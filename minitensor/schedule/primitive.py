@@ -83,12 +83,12 @@ class Primitive(Generic[P, R]):
 
     def __call__(self, program: Program, *args: P.args, **kwargs: P.kwargs) -> Rewritten[R]:
         """Check the arguments and apply the primitive; the program is left as it is."""
-        return self.apply(program, self.bind(program, args, kwargs))
+        return self.apply(program, self.bind(program, args, kwargs)[0])
 
     def bind(
         self, program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """The arguments by name in canonical form, defaults filled in."""
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The arguments by name in canonical form, defaults filled in; and as they were given."""
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as problem:
@@ -99,13 +99,14 @@ class Primitive(Generic[P, R]):
                 "A2",
             ) from None
         bound.apply_defaults()
-        arguments = dict(bound.arguments)
+        as_given = dict(bound.arguments)
+        arguments = dict(as_given)
         try:
             for name, converter in self.converters.items():
                 arguments[name] = converter.convert(program, name, arguments[name])
         except RefusedError as refused:
-            raise self.error(program, dict(bound.arguments), refused) from None
-        return arguments
+            raise self.error(program, as_given, refused) from None
+        return arguments, as_given
 
     def apply(
         self, program: Program, arguments: Mapping[str, Any], check: bool = True

@@ -25,6 +25,7 @@ from minitensor.ir import (
     conjuncts,
     free_vars,
     fresh_name,
+    loop_sites,
     print_name,
     sequence,
     stored_buffers,
@@ -32,7 +33,7 @@ from minitensor.ir import (
 )
 from minitensor.schedule.arguments import Axis, BlockName, LoopName
 from minitensor.schedule.legality import driven, result_depth
-from minitensor.schedule.locate import loop_sites, loops_around, writers
+from minitensor.schedule.locate import loops_around, writers
 from minitensor.schedule.place import spot_after
 from minitensor.schedule.primitive import Rewritten, accepted, primitive, refuse
 from minitensor.schedule.splice import Fresh, nest, spliced, with_block

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from minitensor.errors import ScheduleArgumentError, ScheduleError, shown, unexpected
-from minitensor.ir import Program, accessed_buffers, print_program, verify
+from minitensor.ir import Program, accessed_buffers, loop_sites, print_program, verify
 from minitensor.schedule import cache, decide, execution, inline, layout, loops
 from minitensor.schedule import compute_at as placing
 from minitensor.schedule import rfactor as factoring
-from minitensor.schedule.locate import loop_sites, loops_around, readers, writers
+from minitensor.schedule.locate import loops_around, readers, writers
 from minitensor.schedule.primitive import REGISTRY, Primitive
 from minitensor.schedule.trace import Ref, Step, as_python, from_json, to_json
 
@@ -232,7 +232,7 @@ class Schedule:
         self, primitive: Primitive[..., R], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> R:
         try:
-            arguments = primitive.bind(self.program, args, kwargs)
+            arguments, given = primitive.bind(self.program, args, kwargs)
             if arguments.get("decision", 0) is None:
                 draw = decide.DRAW[primitive.name]
                 arguments["decision"] = draw(self.program, arguments, self._random)
@@ -242,11 +242,8 @@ class Schedule:
             raise
         if self._check and program is not self.program:
             verify(program)
-        given = primitive.signature.bind(*args, **kwargs)
-        given.apply_defaults()
         recorded = {
-            name: self._with_refs(given.arguments.get(name), value)
-            for name, value in arguments.items()
+            name: self._with_refs(given.get(name), value) for name, value in arguments.items()
         }
         number = len(self._steps)
         self._steps.append(Step(primitive.name, recorded, _plain(result)))

@@ -1,13 +1,7 @@
 """Loops and blocks by name, what is around them, who reads and who writes."""
 
-from minitensor.schedule.locate import (
-    chain,
-    holds_block,
-    loop_sites,
-    parts,
-    readers,
-    writers,
-)
+from minitensor.ir import loop_sites
+from minitensor.schedule.locate import chain, holds_block, parts, readers, writers
 from tests.unit.schedule import programs
 
 

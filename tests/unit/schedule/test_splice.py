@@ -1,12 +1,8 @@
 """Replacing, inserting and removing statements by identity; fresh names."""
 
 import minitensor as mt
-from minitensor.ir import For, Seq, loops_of, sequence
-from minitensor.schedule.locate import (
-    loop_sites,
-    loops_around,
-    parts,
-)
+from minitensor.ir import For, Seq, loop_sites, loops_of, sequence
+from minitensor.schedule.locate import loops_around, parts
 from minitensor.schedule.splice import (
     Fresh,
     map_blocks,
