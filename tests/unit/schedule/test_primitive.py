@@ -149,8 +149,9 @@ def test_defaults_are_left_out_of_the_text():
     arguments = split.bind(scale(20), ["i", [8]], {"tail": "cut"})[0]
     assert split.call_text(arguments) == "split('i', (8,), tail='cut')"
     align = REGISTRY["storage_align"]
-    assert align.call_text(align.bind(chain2d(), ["B", 0, 8], {})) == "storage_align('B', 0, 8)"
-    given = align.bind(chain2d(), ["B", 0, 8, 1], {})
+    given = align.bind(chain2d(), ["B", 0, 8], {})[0]
+    assert align.call_text(given) == "storage_align('B', 0, 8)"
+    given = align.bind(chain2d(), ["B", 0, 8, 1], {})[0]
     assert align.call_text(given) == "storage_align('B', 0, 8, offset=1)"
 
 
