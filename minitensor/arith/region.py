@@ -108,7 +108,7 @@ def box_of(
     )
 
 
-def clipped_box(box: Box, shape: Sequence[int]) -> Box:
+def clipped_box(box: Sequence[Span], shape: Sequence[int]) -> Box:
     """The box without what is known to lie outside the shape: spans that start at a constant."""
     return tuple(_clipped(span, extent) for span, extent in zip(box, shape))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from minitensor.ir import (
@@ -40,10 +41,24 @@ from minitensor.schedule.primitive import Rewritten, primitive, refuse
 from minitensor.schedule.splice import Fresh, with_block
 
 
-def _copy_block(name: str, source: str, target: str, buffer: Buffer) -> Block:
-    """The block target[...] = source[...] over the whole of a shape, its iters still unbound."""
+def _copy_block(
+    name: str, source: str, target: str, buffer: Buffer, writing: Sequence[Block]
+) -> Block:
+    """The block target[...] = source[...] over all that is ever written of a buffer, its iters
+    still unbound. (A shape may be larger: a layout was padded.)
+
+    writing  the blocks that write the buffer; none for an input
+    """
+    extents = buffer.shape
+    for writer in writing:
+        store = plain_store(writer)
+        assert store is not None
+        sizes = {i.var: i.extent for i in writer.iters}
+        mine = tuple(sizes[var] for var in store)
+        extents = mine if writer is writing[0] else tuple(map(max, extents, mine))
     iters = tuple(
-        Iter(f"ax{n}", extent, IterKind.SPATIAL, Var("")) for n, extent in enumerate(buffer.shape)
+        Iter(f"ax{n}", min(extent, whole), IterKind.SPATIAL, Var(""))
+        for n, (extent, whole) in enumerate(zip(extents, buffer.shape))
     )
     index = tuple(Var(i.var) for i in iters)
     return Block(name, iters, Store(target, index, Load(source, index, buffer.dtype)))
@@ -122,7 +137,7 @@ def cache_read(
     name = fresh.block(f"{buffer}_{scope}")
     reads = [a for a in accesses(program, block) if a.buffer == buffer]
     box = region(program, reads, buffer, {loop.var for loop in shared})
-    copy = _copy_block(name, buffer, name, old)
+    copy = _copy_block(name, buffer, name, old, sources)
     domain = {f"ax{n}": span for n, span in enumerate(box)}
     guards = shared_guards([found], shared, every=True)
     placed = place(copy, domain, shared, fresh, guards, widen=True)
@@ -180,7 +195,7 @@ def cache_write(program: Program, block: BlockName, scope: ScopeName) -> Rewritt
     old = program.buffers[buffer]
     fresh = Fresh(program)
     name = fresh.block(f"{buffer}_{scope}")
-    copy = _copy_block(name, name, buffer, old)
+    copy = _copy_block(name, name, buffer, old, [found])
     guards = shared_guards([found], outer, every=True)
     placed = place(copy, {f"ax{n}": span for n, span in enumerate(box)}, outer, fresh, guards)
     changed = _with_access(found, buffer, name, loads=True, stores=True)

@@ -295,4 +295,5 @@ def write_box(block: Block, box: Box) -> Box | None:
     if store is None:
         return None
     position = {i.var: n for n, i in enumerate(block.iters)}
-    return tuple(box[position[name]] for name in store)
+    extents = [block.iters[position[name]].extent for name in store]
+    return clipped_box([box[position[name]] for name in store], extents)

@@ -73,6 +73,21 @@ def test_padding_behind_a_layout_that_grew_is_still_computed():
     check(s)
 
 
+@pytest.mark.parametrize("kind", ["write", "read"])
+def test_a_copy_is_of_what_was_written_not_of_padding(kind):
+    A = mt.placeholder((2, 7), name="A")
+    B = mt.compute((2, 7), lambda i, j: A[i, j] + 1, name="B")
+    C = mt.compute((14,), lambda a: B[a % 2, mt.minimum(a, 6)] - B[a // 7, a % 7], name="C")
+    s = mt.Schedule(mt.lower([A, C]))
+    s.split("j", [3, None])
+    s.transform_layout("B", lambda i, j: (i, 11 - j))
+    s.transform_layout("B", lambda i, j: (i, 11 - j))
+    assert s.program.buffers["B"].shape == (2, 12)
+    name = s.cache_write("B", "local") if kind == "write" else s.cache_read("C", "B", "local")
+    assert s.get_loops(name)
+    check(s)
+
+
 @pytest.mark.parametrize("n", [0, 1, 5])
 @pytest.mark.parametrize("factors", [[None, 2], [4, 3]])
 def test_a_producer_that_is_computed_again_and_again_feeds_all_its_readers(n, factors):
