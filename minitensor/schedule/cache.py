@@ -139,7 +139,7 @@ def cache_read(
     box = region(program, reads, buffer, {loop.var for loop in shared})
     copy = _copy_block(name, buffer, name, old, sources)
     domain = {f"ax{n}": span for n, span in enumerate(box)}
-    guards = shared_guards([found], shared, every=True)
+    guards = shared_guards(program, [found], shared, every=True)
     placed = place(copy, domain, shared, fresh, guards, widen=True)
     spot = spot_before(program, shared, {block})
     if unavailable(program, placed, spot, strict=True) is not None:
@@ -196,7 +196,7 @@ def cache_write(program: Program, block: BlockName, scope: ScopeName) -> Rewritt
     fresh = Fresh(program)
     name = fresh.block(f"{buffer}_{scope}")
     copy = _copy_block(name, name, buffer, old, [found])
-    guards = shared_guards([found], outer, every=True)
+    guards = shared_guards(program, [found], outer, every=True)
     placed = place(copy, {f"ax{n}": span for n, span in enumerate(box)}, outer, fresh, guards)
     changed = _with_access(found, buffer, name, loads=True, stores=True)
     spot = spot_after(program, outer, {block})

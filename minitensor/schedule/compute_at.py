@@ -104,7 +104,9 @@ def compute_at(program: Program, block: BlockName, loop: Location) -> Rewritten[
         if i.kind is not IterKind.SPATIAL:
             domain.pop(i.var, None)
     spot = spot_before(program, around, reading)
-    guards = shared_guards([program.blocks[name] for name in sorted(reading)], around, every=True)
+    guards = shared_guards(
+        program, [program.blocks[name] for name in sorted(reading)], around, every=True
+    )
     placed = place(producer, domain, around, Fresh(program), guards, widen=True)
     missing = unavailable(program, placed, spot, strict=not _runs_whole(program, producer))
     if missing is not None:
@@ -241,7 +243,9 @@ def reverse_compute_at(
                 refuse("R5", f"{print_name(buffer)} asks for other elements than the rest")
     _check_complete_axes(consumer, loops_around(program, block), domain)
     spot = spot_after(program, around, producers)
-    guards = shared_guards([program.blocks[name] for name in sorted(producers)], around, False)
+    guards = shared_guards(
+        program, [program.blocks[name] for name in sorted(producers)], around, False
+    )
     placed = place(consumer, domain, around, Fresh(program), guards)
     _check_order(program, consumer, spot)
     _check_once(placed, around)

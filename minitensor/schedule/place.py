@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from minitensor.arith import (
     Box,
     Linear,
+    Ranges,
     Simplifier,
     Span,
     at_least_zero,
@@ -25,6 +26,7 @@ from minitensor.arith import (
     is_nonnegative,
     prove,
     separates,
+    simplify,
     union_box,
     whole_axis,
 )
@@ -54,7 +56,7 @@ from minitensor.schedule.legality import (
     plain_store,
     region,
 )
-from minitensor.schedule.locate import holds_block, parts, ranges_of, writers
+from minitensor.schedule.locate import holds_block, loops_around, parts, ranges_of, writers
 from minitensor.schedule.splice import Fresh, nest, splice, spliced, with_block, with_body
 
 
@@ -161,7 +163,9 @@ def spot_after(program: Program, loops: tuple[For, ...], blocks: set[str]) -> Sp
     return Spot(loops, max(n for n, part in enumerate(pieces) if holds_block(part, blocks)) + 1)
 
 
-def shared_guards(blocks: Iterable[Block], outer: tuple[For, ...], every: bool) -> list[Expr]:
+def shared_guards(
+    program: Program, blocks: Iterable[Block], outer: tuple[For, ...], every: bool
+) -> list[Expr]:
     """What the predicates of some blocks ask of the loops around them alone.
 
     Such a guard says that whole iterations are too many (the loop was split into more than it had),
@@ -169,13 +173,33 @@ def shared_guards(blocks: Iterable[Block], outer: tuple[For, ...], every: bool) 
     one of them asks.
     """
     names = {loop.var for loop in outer}
-    asked = [
-        [part for part in conjuncts(block.predicate) if names.issuperset(free_vars(part))]
-        for block in blocks
-    ]
+    asked = []
+    for block in blocks:
+        ranges = ranges_of(loops_around(program, block.name))
+        found = (outer_guard(part, names, ranges) for part in conjuncts(block.predicate))
+        asked.append([guard for guard in found if guard is not None])
     if not every:
-        return [part for parts in asked for part in parts]
-    return [part for part in asked[0] if all(part in parts for parts in asked)]
+        return [guard for guards in asked for guard in guards]
+    return [guard for guard in asked[0] if all(guard in guards for guards in asked)]
+
+
+def outer_guard(condition: Expr, names: Collection[str], ranges: Ranges) -> Expr | None:
+    """What a condition asks of the variables in `names`, whatever the others are: it does not hold
+    for any values of those where this does not. None if that is nothing, or not known.
+    """
+    variables = set(free_vars(condition))
+    if variables <= set(names):
+        return condition
+    forms = at_least_zero(condition, ranges) or ()
+    asked: list[Expr] = []
+    for form in forms:
+        rest = form.part(lambda atom, _: not set(free_vars(atom)) <= set(names))
+        most = rest.interval(ranges).hi
+        if math.isfinite(most):
+            guard = at_most(0, form.minus(rest).shifted(int(most)).expr())
+            if prove(guard, ranges) is not True:
+                asked.append(simplify(guard, ranges))
+    return conjunction(asked) if asked else None
 
 
 def common_loops(a: Sequence[For], b: Sequence[For]) -> tuple[For, ...]:
@@ -229,7 +253,7 @@ def _covered(
         if have is not None and len(both) != len(shared):
             return False
         shared = both
-        for guard in shared_guards([writer], shared, every=True):
+        for guard in shared_guards(program, [writer], shared, every=True):
             if prove(guard, ranges_of(shared), known) is not True:
                 return False
         box = _written(program, writer, access.buffer, {loop.var for loop in shared}, strict)

@@ -33,8 +33,8 @@ from minitensor.ir import (
 )
 from minitensor.schedule.arguments import Axis, BlockName, LoopName
 from minitensor.schedule.legality import driven, result_depth
-from minitensor.schedule.locate import loops_around, writers
-from minitensor.schedule.place import spot_after
+from minitensor.schedule.locate import loops_around, ranges_of, writers
+from minitensor.schedule.place import outer_guard, spot_after
 from minitensor.schedule.primitive import Rewritten, accepted, primitive, refuse
 from minitensor.schedule.splice import Fresh, nest, spliced, with_block
 
@@ -305,12 +305,13 @@ def _final_block(
     loads = tuple(
         Load(buffers[b], index, value.dtype) for b, value in zip(reduce.buffers, reduce.values)
     )
-    predicate = conjunction(
-        substitute(part, values)
+    around = {x.var for x in (*loops[:depth], *copied)}
+    asked = [
+        outer_guard(part, around, ranges_of(loops))
         for part in conjuncts(block.predicate)
         if not split.mixes(part)
-        and set(free_vars(part)) <= {x.var for x in (*loops[:depth], *copied)}
-    )
+    ]
+    predicate = conjunction(substitute(part, values) for part in asked if part is not None)
     final = Block(
         block.name,
         tuple(iters),

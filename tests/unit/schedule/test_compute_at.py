@@ -701,31 +701,6 @@ REFUSALS = [
         r"R9: .*\(W_init is one\)",
         marks=("# block W_init; <- touches what W writes",),
     ),
-    Refusal(
-        "reverse_compute_at",
-        "R10",
-        after(
-            started_update,
-            lambda s: s.split("x2", [2, 5]),
-            lambda s: s.compute_at("P", "x2_0"),
-        ),
-        lambda s: s.reverse_compute_at("W", s.get_loops("P")[-1]),
-        r"R10: .*\(iterations of x2_0 repeat it\)",
-        marks=("# <- would repeat it", "<- updates what it finds"),
-    ),
-    Refusal(
-        "reverse_compute_at",
-        "K1",
-        after(
-            lambda: chain(5),
-            lambda s: s.split("j", [2, 5]),
-            lambda s: s.compute_at("B", "j_0"),
-            lambda s: s.parallel("j_0"),
-        ),
-        lambda s: s.reverse_compute_at("C", "i2"),
-        r"K1: .*\(one iteration of j_0 may write an element of C that another may write\)",
-        marks=("for j_0 in parallel(2):  # <- parallel loop",),
-    ),
 ]
 
 

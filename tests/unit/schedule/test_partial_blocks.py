@@ -73,6 +73,19 @@ def test_padding_behind_a_layout_that_grew_is_still_computed():
     check(s)
 
 
+def test_a_final_reduction_keeps_out_of_iterations_that_are_too_many():
+    A = mt.placeholder((9, 6), "int32", name="A")
+    P = mt.compute((9, 6), lambda a, b: A[a, b] + 1, name="P")
+    k = mt.reduce_axis(6, name="k")
+    Q = mt.compute((9,), lambda x: mt.min(P[x, k], axis=k), name="Q")
+    s = mt.Schedule(mt.lower([A, Q]))
+    unit = s.add_unit_loop("x")
+    outer, *_ = s.split(unit, [2, None, 1])
+    s.compute_at("P", outer)
+    s.rfactor("k")
+    check(s)
+
+
 @pytest.mark.parametrize("kind", ["write", "read"])
 def test_a_copy_is_of_what_was_written_not_of_padding(kind):
     A = mt.placeholder((2, 7), name="A")

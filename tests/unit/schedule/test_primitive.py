@@ -39,6 +39,11 @@ TABLES = (
 CANNOT_FAIL = {
     ("cache_write", "R3"): "a block that reads the buffer inside the nest that is not complete yet "
     "cannot be made: reverse_compute_at refuses (R3) the loops of a reduction",
+    (
+        "reverse_compute_at",
+        "R10",
+    ): "iterations that would repeat a producer, and so its reader, are "
+    "guarded off when the producer is placed; the rule holds whatever placed it",
     ("sample_categorical", "A1"): "it takes no name",
 }
 """Rules that no call is known to break, and why."""
@@ -54,6 +59,7 @@ NO_CONFLICT = {
     "unannotate": "nothing moves",
     "storage_align": "the elements stay apart",
     "decompose_reduction": "rule R5 asks for more",
+    "reverse_compute_at": "iterations that would repeat its producer are guarded off",
     "rfactor": "the new buffers have an axis for each iteration",
     "sample_perfect_tile": "the program stays",
     "sample_categorical": "the program stays",
