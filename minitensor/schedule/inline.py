@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from minitensor.arith import Simplifier, extent_range
@@ -164,10 +164,11 @@ def reverse_compute_inline(program: Program, block: BlockName) -> Rewritten[None
     store = _only_store(consumer, "R1")
     producer = _single_producer(program, consumer)
     inner = _only_store(producer, "R3")
-    index = _common_index(consumer, inner.buffer, program.buffers[inner.buffer].shape)
+    index = _common_index(consumer, inner.buffer)
     target, source = plain_store(consumer), plain_store(producer)
     if target is None or source is None or len(source) != len(producer.iters):
         refuse("R6", marks=Marks(blocks={block: "consumer", producer.name: "producer"}))
+    _require_no_padding(consumer, producer, dict(zip(index, source)))
     _require_inputs_complete(program, consumer, producer, inner.buffer)
     iter_of = dict(zip(index, source))  # the consumer's iter -> the producer's
     moved = {old: Var(new) for old, new in iter_of.items()}
@@ -219,25 +220,30 @@ def _single_producer(program: Program, consumer: Block) -> Block:
     return writers(program, only[0])[0]
 
 
-def _common_index(consumer: Block, buffer: str, shape: Sequence[int]) -> tuple[str, ...]:
-    """The consumer's iters in the order in which every load of the buffer uses them.
-
-    An iter that goes on behind the buffer (it is padding there) would have no instance to merge.
-    """
+def _common_index(consumer: Block, buffer: str) -> tuple[str, ...]:
+    """The consumer's iters in the order in which every load of the buffer uses them."""
     assert isinstance(consumer.body, Store)
     found = {load.indices for load in loads(consumer.body) if load.buffer == buffer}
     index = next(iter(found))
     names = tuple(i.name for i in index if isinstance(i, Var))
-    iters = {i.var: i.extent for i in consumer.iters}
-    if len(found) != 1 or len(names) != len(index) or set(names) != set(iters):
+    iters = {i.var for i in consumer.iters}
+    if len(found) != 1 or len(names) != len(index) or set(names) != iters:
         refuse("R4", marks=Marks(blocks={consumer.name: "reads it elsewhere"}))
     if len(set(names)) != len(names):
         refuse("R4", marks=Marks(blocks={consumer.name: "uses an iter twice"}))
-    for name, extent in zip(names, shape):
-        if iters[name] > extent:
-            marks = Marks(blocks={consumer.name: f"computes {iters[name]} along {name}"})
-            refuse("R4", f"the buffer has {extent} elements along {name}", marks=marks)
     return names
+
+
+def _require_no_padding(consumer: Block, producer: Block, iter_of: Mapping[str, str]) -> None:
+    """Rule R4: where the consumer goes on behind what the producer computes (it is padding there),
+    there would be no instance to merge with.
+    """
+    computed = {i.var: i.extent for i in producer.iters}
+    for i in consumer.iters:
+        extent = computed[iter_of[i.var]]
+        if i.extent > extent:
+            marks = Marks(blocks={consumer.name: f"computes {i.extent} along {i.var}"})
+            refuse("R4", f"the producer computes {extent} along {i.var}", marks=marks)
 
 
 def _require_inputs_complete(

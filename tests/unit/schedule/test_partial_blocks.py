@@ -70,6 +70,7 @@ def test_padding_behind_a_layout_that_grew_is_still_computed():
     assert s.program.buffers["P"].shape == (4,)
     with pytest.raises(mt.ScheduleError):
         s.reverse_compute_at("Q", "i")
+    refused(s, "R4", "computes 3 along j", lambda: s.reverse_compute_inline("Q"))
     check(s)
 
 
