@@ -4,7 +4,8 @@
     after   for i in range(7): …            (the guard always holds)
             for i in range(1): if j < 5: …  (the rest; cut again by the loops inside it)
 
-A concurrent loop is not cut, which would cost a second fork: its body gets two versions instead.
+A parallel or bound loop is not cut, which would cost a second fork: its body gets two versions
+instead.
 The text may grow to a bounded number of statements; beyond it guards stay where they are.
 """
 
@@ -20,6 +21,7 @@ from minitensor.ir import (
     Alloc,
     For,
     If,
+    LoopKind,
     Program,
     Stmt,
     Var,
@@ -48,7 +50,7 @@ def _statement(stmt: Stmt, ranges: dict[str, Interval]) -> Stmt:
         inner = {**ranges, stmt.var: extent_range(stmt.extent)}
         return map_stmts(stmt, lambda child: _statement(child, inner))
     start, end = span
-    if stmt.kind.is_concurrent:
+    if stmt.kind.is_concurrent and stmt.kind is not LoopKind.VECTORIZE:
         return _versions(stmt, start, end, ranges)
     pieces = ((0, start), (start, end), (end, stmt.extent))
     return sequence(*[_piece(stmt, lo, hi, ranges) for lo, hi in pieces if lo < hi])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minitensor as mt
+from minitensor.codegen import PASSES, Target
 from minitensor.ir import LoopKind, loops_of
 from minitensor.schedule.arguments import THREADS
 from tests.unit.schedule.common import Refusal, check, each, golden, refused, run_refusal
@@ -192,6 +193,21 @@ def test_a_unit_loop_around_anything(make):
     check(s)
     s = mt.Schedule(rowsum(4, 1))
     refused(s, "R2", "k drives the reduction of C", lambda: make(s, "k"))
+
+
+@pytest.mark.parametrize("width", [8, 16, 64])
+def test_vectorize_by_more_than_the_extent(width):
+    """The iterations too many do nothing, and cost nothing once code is generated."""
+    s = mt.Schedule(scale(5))
+    _, inner = s.split("i", [None, width])
+    s.vectorize(inner)
+    check(s)
+    program = s.program
+    for name, run in PASSES:
+        program = run(program, Target("c", num_cores=1, vector_bits=512))
+        if name == "partition_loops":
+            assert f"vectorize({width})" not in str(program)
+            assert "if " not in str(program)
 
 
 def test_vector_loops_inside_parallel_ones():
