@@ -27,7 +27,6 @@ from minitensor.schedule.legality import (
     accesses,
     accesses_of,
     driven,
-    iter_domain,
     plain_store,
     region,
 )
@@ -336,13 +335,16 @@ def _consumer_domain(
 
 def _check_complete_axes(consumer: Block, loops: tuple[For, ...], domain: dict[str, Span]) -> None:
     """Rule R6, for where the consumer stands (another block may do the rest) and where it goes."""
-    now = iter_domain(consumer, loops, ())
-    for i, here in zip(consumer.iters, now):
+    now = exact_domain(consumer, loops, ())
+    for n, i in enumerate(consumer.iters):
         if i.kind is IterKind.SPATIAL:
             continue
-        if not (here.low.is_constant and here.low.constant <= 0 and here.extent >= i.extent):
-            marks = Marks(blocks={consumer.name: f"does a part of {print_name(i.var)}"})
-            refuse("R6", f"another block does the rest of {print_name(i.var)}", marks=marks)
+        here = None if now is None else now[n]
+        if here is None or not (
+            here.low.is_constant and here.low.constant <= 0 and here.extent >= i.extent
+        ):
+            marks = Marks(blocks={consumer.name: f"may do a part of {print_name(i.var)}"})
+            refuse("R6", f"another block may do the rest of {print_name(i.var)}", marks=marks)
         span = domain.get(i.var)
         if span is None:
             continue

@@ -32,9 +32,21 @@ def horner():
 def test_half_of_a_cut_reduction_is_not_moved(builder):
     s = mt.Schedule(builder())
     s.split("k", [2], tail="cut")
-    message = "another block does the rest of k"
+    message = "another block may do the rest of k"
     refused(s, "R6", message, lambda: s.reverse_compute_at("Q", "i"))
     refused(s, "R6", message, lambda: s.reverse_compute_at("Q_tail", "i"))
+
+
+def test_half_of_a_cut_reduction_that_was_split_again_is_not_moved():
+    A = mt.placeholder((3,), "int32", name="A")
+    P = mt.compute((3,), lambda i: A[i] + 0, name="P")
+    k = mt.reduce_axis(7, name="k")
+    Q = mt.compute((3,), lambda i: mt.sum(P[i] + 0 * k.astype("int32"), axis=k), name="Q")
+    s = mt.Schedule(mt.lower([A, Q]))
+    _, inner = s.split("k", [2, None], tail="cut")
+    s.split(inner, [None, 2])
+    message = "another block may do the rest of k"
+    refused(s, "R6", message, lambda: s.reverse_compute_at("Q", "i"))
 
 
 def padded_reader(source, n=3, m=5):
