@@ -2,6 +2,7 @@
 
 import ast
 import pathlib
+import sys
 
 import pytest
 
@@ -64,6 +65,28 @@ def imports(path: pathlib.Path):
                 yield alias.name, [], id(node) in inside, id(node) in typing_only
 
 
+def check_nothing_runs_text(path):
+    """Fail if a file imports or calls what runs text or unpickles."""
+    tree = ast.parse(path.read_text())
+    for module, _, _, _ in imports(path):
+        assert module.split(".")[0] not in FORBIDDEN_MODULES
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name):
+                assert node.func.id not in FORBIDDEN_CALLS, f"line {node.lineno}"
+            for keyword in node.keywords:
+                named = keyword.arg in ("shell", "allow_pickle")
+                assert not (named and ast.unparse(keyword.value) == "True")
+
+
+@pytest.mark.parametrize("folder", ["tests", "benchmarks", "docs", "tutorials"])
+def test_nothing_around_the_package_runs_text_or_unpickles(folder):
+    files = sorted((ROOT.parent / folder).rglob("*.py"))
+    assert files
+    for path in files:
+        check_nothing_runs_text(path)
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 class TestFile:
     def test_imports_point_left_and_through_doors(self, path):
@@ -98,16 +121,7 @@ class TestFile:
                 assert top in ("minitensor", "__future__") or top in STANDARD, top
 
     def test_nothing_that_runs_text_or_unpickles(self, path):
-        tree = ast.parse(path.read_text())
-        for module, _, _, _ in imports(path):
-            assert module.split(".")[0] not in FORBIDDEN_MODULES
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call):
-                if isinstance(node.func, ast.Name):
-                    assert node.func.id not in FORBIDDEN_CALLS, f"line {node.lineno}"
-                for keyword in node.keywords:
-                    named = keyword.arg in ("shell", "allow_pickle")
-                    assert not (named and ast.unparse(keyword.value) == "True")
+        check_nothing_runs_text(path)
 
     def test_no_bare_assert_guards_a_users_input(self, path):
         """`assert` narrows types only: it has no message, so it is never an answer to a user."""
@@ -120,7 +134,7 @@ class TestFile:
         assert len(path.read_text().splitlines()) <= 450
 
 
-STANDARD = set(__import__("sys").stdlib_module_names)
+STANDARD = set(sys.stdlib_module_names)
 
 
 def test_every_package_has_a_door_that_lists_its_names():

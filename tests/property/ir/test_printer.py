@@ -16,6 +16,7 @@ from minitensor.ir import (
     evaluate,
     print_expr,
 )
+from tests.sent import imported
 
 NAMES = "abc"
 
@@ -52,11 +53,17 @@ def random_condition(rng: random.Random, depth: int) -> Expr:
     return Binary(op, random_condition(rng, depth - 1), random_condition(rng, depth - 1))
 
 
+MODULE = """
 def select(condition, a, b):
     return a if condition else b
 
 
-FUNCTIONS = {"select": select, "if_then_else": select, "min": min, "max": max, "__builtins__": {}}
+if_then_else = select
+
+
+def value(a, b, c, p, q):
+    return {text}
+"""
 
 
 @given(st.randoms(use_true_random=False))
@@ -65,10 +72,10 @@ def test_printed_expressions_read_as_python_have_their_value(rng):
     depth = rng.randint(0, 4)
     expr = random_number(rng, depth) if rng.random() < 0.5 else random_condition(rng, depth)
     text = print_expr(expr)
-    code = compile(text, "printed", "eval")
+    function = imported(MODULE.format(text=text)).value
     for _ in range(8):
         values = {name: rng.randint(-9, 9) for name in NAMES}
         values |= {name: rng.random() < 0.5 for name in "pq"}
         wanted = evaluate(expr, values)
-        got = eval(code, {**FUNCTIONS, **values})
+        got = function(**values)
         assert got == wanted, f"{text} at {values}: {got}, not {wanted}; from {expr!r}"

@@ -7,12 +7,9 @@ check(s)                                            # same outputs, and a trace 
 refused(s, "R1", "i_0 is parallel", lambda: s.split("i_0", [2]))
 """
 
-import importlib.util
 import re
-import tempfile
 import textwrap
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +18,7 @@ import pytest
 import minitensor as mt
 from minitensor.ir import numpy_dtype, verify
 from minitensor.schedule import REGISTRY
+from tests.sent import imported
 
 # ---- what was accepted
 
@@ -52,17 +50,6 @@ def same_results(before, after, arrays=None):
     assert len(wanted) == len(given)
     for a, b in zip(wanted, given):
         np.testing.assert_array_equal(b, a, strict=True)
-
-
-def imported(text):
-    """A module from its text: a file is written and imported, nothing is evaluated here."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "steps.py"
-        path.write_text(text, encoding="utf-8")
-        spec = importlib.util.spec_from_file_location("minitensor_test_steps", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
 
 
 def run_as_python(s):
