@@ -25,7 +25,13 @@ from minitensor.ir import (
     stored_buffers,
 )
 from minitensor.schedule.arguments import Axis, BlockName, BufferName, ScopeName, Stride
-from minitensor.schedule.legality import accesses, plain_store, region, result_depth
+from minitensor.schedule.legality import (
+    accesses,
+    plain_store,
+    region,
+    result_depth,
+    written_extents,
+)
 from minitensor.schedule.locate import loops_around, writers
 from minitensor.schedule.place import (
     common_loops,
@@ -45,16 +51,14 @@ def _copy_block(
     name: str, source: str, target: str, buffer: Buffer, writing: Sequence[Block]
 ) -> Block:
     """The block target[...] = source[...] over all that is ever written of a buffer, its iters
-    still unbound. (A shape may be larger: a layout was padded.)
+    still unbound.
 
     writing  the blocks that write the buffer; none for an input
     """
     extents = buffer.shape
     for writer in writing:
-        store = plain_store(writer)
-        assert store is not None
-        sizes = {i.var: i.extent for i in writer.iters}
-        mine = tuple(sizes[var] for var in store)
+        mine = written_extents(writer)
+        assert mine is not None
         extents = mine if writer is writing[0] else tuple(map(max, extents, mine))
     iters = tuple(
         Iter(f"ax{n}", min(extent, whole), IterKind.SPATIAL, Var(""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
-from minitensor.arith import Box, Simplifier, Span, extent_range, separates, swept, whole_axis
+from minitensor.arith import Box, Simplifier, Span, extent_range, separates, swept
 from minitensor.ir import (
     Block,
     For,
@@ -29,6 +29,7 @@ from minitensor.schedule.legality import (
     driven,
     plain_store,
     region,
+    written_extents,
 )
 from minitensor.schedule.locate import loops_around, ranges_of, readers, writers
 from minitensor.schedule.place import (
@@ -288,17 +289,14 @@ def _computed_box(
     if box is None or whole is None:
         marks = Marks(blocks={producer.name: "not known to write a box"})
         refuse("R4", f"the nest of {print_name(producer.name)}", marks=marks)
-    extents = write_box(producer, tuple(whole_axis(i.extent) for i in producer.iters))
+    extents = written_extents(producer)
     assert extents is not None
+    nothing = any(i.extent == 0 for i in producer.iters)
     inside = tuple(
-        range(max(0, r.start), min(r.stop, 0 if 0 in _sizes(producer) else span.extent))
-        for r, span in zip(whole, extents)
+        range(max(0, r.start), 0 if nothing else min(r.stop, extent))
+        for r, extent in zip(whole, extents)
     )
     return producer.name, box, inside
-
-
-def _sizes(block: Block) -> list[int]:
-    return [i.extent for i in block.iters]
 
 
 def _consumer_domain(

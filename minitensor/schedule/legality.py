@@ -267,6 +267,15 @@ def plain_store(block: Block) -> tuple[str, ...] | None:
     return None
 
 
+def written_extents(block: Block) -> tuple[int, ...] | None:
+    """How far the block writes along each axis of its buffer, by the iters that index its store;
+    None if that is no plain store. The buffer may be larger: a layout was padded.
+    """
+    store = plain_store(block)
+    sizes = {i.var: i.extent for i in block.iters}
+    return None if store is None else tuple(sizes[name] for name in store)
+
+
 def is_serial(loop: For) -> bool:
     """Whether nothing has been decided about the loop's execution."""
     return loop.kind is LoopKind.SERIAL

@@ -55,6 +55,7 @@ from minitensor.schedule.legality import (
     iter_domain,
     plain_store,
     region,
+    written_extents,
 )
 from minitensor.schedule.locate import holds_block, loops_around, parts, ranges_of, writers
 from minitensor.schedule.splice import Fresh, nest, splice, spliced, with_block, with_body
@@ -319,5 +320,6 @@ def write_box(block: Block, box: Box) -> Box | None:
     if store is None:
         return None
     position = {i.var: n for n, i in enumerate(block.iters)}
-    extents = [block.iters[position[name]].extent for name in store]
+    extents = written_extents(block)
+    assert extents is not None
     return clipped_box([box[position[name]] for name in store], extents)
