@@ -205,8 +205,11 @@ class Emitter(Expressions):
             return
         if value.dtype.lanes > 1 and buffer.dtype.lanes == 1:
             kind = self.helpers.vector(buffer.dtype, value.dtype.lanes)
-            self.helpers.need(f"store_{kind}")
-            self.line(f"store_{kind}(&{target}, {self.stored(value)});")
+            step = self.step(buffer, stmt.indices)
+            name = f"store_{kind}" if step == 1 else f"scatter_{kind}"
+            self.helpers.need(name)
+            where = target if step == 1 else f"{target}, {step}"
+            self.line(f"{name}(&{where}, {self.stored(value)});")
             return
         if isinstance(value, Binary) and value.op in "+-*" and not is_narrow_float(value.dtype):
             same = Load(stmt.buffer, stmt.indices, value.a.dtype)

@@ -97,6 +97,14 @@ class Expressions:
         flat = self.flat_index(buffer, indices)
         return f"{text}[{flat}]"
 
+    def step(self, buffer: Buffer, indices: tuple[Expr, ...]) -> int:
+        """The distance in elements between neighbouring lanes of a vector access."""
+        return sum(
+            index.stride * stride
+            for index, stride in zip(indices, strides_of(buffer))
+            if isinstance(index, Ramp)
+        )
+
     def flat_index(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
         """The position of an element, counted in elements."""
         total = linear_of(Const(0))
@@ -294,9 +302,12 @@ class Expressions:
         dtype, lanes = load.dtype.scalar, load.dtype.lanes
         target = self.element(load.buffer, load.indices)
         kind = self.helpers.vector(dtype, lanes)
-        if self.buffers[load.buffer].dtype.lanes == 1:
-            self.helpers.need(f"load_{kind}")
-            target = f"load_{kind}(&{target})"
+        buffer = self.buffers[load.buffer]
+        if buffer.dtype.lanes == 1:
+            step = self.step(buffer, load.indices)
+            name = f"load_{kind}" if step == 1 else f"gather_{kind}"
+            self.helpers.need(name)
+            target = f"{name}(&{target}{'' if step == 1 else f', {step}'})"
         if is_narrow_float(dtype):
             name = f"widen_{vector_name(dtype, lanes)}"
             self.helpers.need(name)

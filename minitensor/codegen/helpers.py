@@ -160,6 +160,24 @@ def _store(helpers: Helpers, element: str, lanes: str) -> str:
     )
 
 
+def _gather(helpers: Helpers, element: str, lanes: str) -> str:
+    kind, dtype, count = _vector(helpers, element, lanes)
+    elements = ", ".join(f"p[{lane} * step]" for lane in range(count))
+    return (
+        f"static inline {kind} gather_{kind}(const {element_type(dtype)} *p, int64_t step) {{\n"
+        f"    return ({kind}){{{elements}}};\n}}"
+    )
+
+
+def _scatter(helpers: Helpers, element: str, lanes: str) -> str:
+    kind, dtype, count = _vector(helpers, element, lanes)
+    stores = "".join(f"    p[{lane} * step] = x[{lane}];\n" for lane in range(count))
+    return (
+        f"static inline void scatter_{kind}({element_type(dtype)} *p, int64_t step, {kind} x) "
+        f"{{\n{stores}}}"
+    )
+
+
 def _splat(helpers: Helpers, element: str, lanes: str) -> str:
     kind, dtype, count = _vector(helpers, element, lanes)
     same = ", ".join(["x"] * count)
@@ -397,6 +415,8 @@ _DEFINITIONS: Final[tuple[tuple[str, Callable[..., str]], ...]] = (
     (_V, _vector_type),
     (rf"load_{_V}", _load),
     (rf"store_{_V}", _store),
+    (rf"gather_{_V}", _gather),
+    (rf"scatter_{_V}", _scatter),
     (rf"splat_{_V}", _splat),
     (rf"ramp_{_V}", _ramp),
     (rf"select_{_V}", _select),

@@ -200,6 +200,8 @@ _MATH: Final = [
 _HELPERS: Final = [
     "load",
     "store",
+    "gather",
+    "scatter",
     "splat",
     "ramp",
     "select",

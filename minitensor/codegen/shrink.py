@@ -1,11 +1,13 @@
 """Pass: allocations shrink to the part that one iteration of their loop touches.
 
     before  Alloc statements of full shapes
-    after   each axis as long as the region that is touched, indices counted from its start
+    after   each axis as long as the region that is touched, indices counted from its start;
+            axes of a single element are dropped
 
 With T of shape [64, 64] computed and read inside a loop over y,
 
     T[y*4 + a, b] for a in range(6)     becomes     T of shape [6, 64] and T[a, b]
+    T[y, b]                             becomes     T of shape [64] and T[b]
 """
 
 from __future__ import annotations
@@ -55,10 +57,14 @@ def _shrunk(buffer: Buffer, body: Stmt, outer: Mapping[str, Interval]) -> Stmt:
     if box is None:
         return Alloc(buffer, body)
     kept = [span.extent >= extent for span, extent in zip(box, buffer.shape)]
-    if all(kept):
+    extents = [n if keep else span.extent for span, n, keep in zip(box, buffer.shape, kept)]
+    if all(kept) and 1 not in extents:
         return Alloc(buffer, body)
-    shape = tuple(n if keep else span.extent for span, n, keep in zip(box, buffer.shape, kept))
-    lows = [Linear({}) if keep else span.low for span, keep in zip(box, kept)]
+    lows = [
+        None if extent == 1 else Linear({}) if keep else span.low
+        for span, extent, keep in zip(box, extents, kept)
+    ]
+    shape = tuple(extent for extent in extents if extent != 1)
     small = Buffer(buffer.name, shape, buffer.dtype, buffer.scope, buffer.alignment)
     return Alloc(small, _Shift(buffer.name, lows).statement(body, outer))
 
@@ -94,9 +100,9 @@ class _Touched:
 
 
 class _Shift:
-    """Subtracts `lows` from the indices of one buffer."""
+    """Subtracts `lows` from the indices of one buffer; an axis without one is dropped."""
 
-    def __init__(self, buffer: str, lows: Sequence[Linear]) -> None:
+    def __init__(self, buffer: str, lows: Sequence[Linear | None]) -> None:
         self.buffer = buffer
         self.lows = lows
 
@@ -114,6 +120,7 @@ class _Shift:
             indices = tuple(
                 simplifier.linear(index).minus(low).expr()
                 for index, low in zip(node.indices, self.lows)
+                if low is not None
             )
             if isinstance(node, Load):
                 return Load(node.buffer, indices, node.dtype)

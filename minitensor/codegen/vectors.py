@@ -4,10 +4,11 @@
     after   C[i, ramp(0, 1, 16)]  = A[i, ramp(0, 1, 16)]  * broadcast(b[i], 16)
             C[i, ramp(16, 1, 16)] = …                           and 8 lanes for the rest
 
-A value is widened only where it depends on the lane. Unit-stride accesses become vector loads and
-stores; other reads are collected lane by lane (`Lanes`). A statement that cannot be widened (a
-condition or a store that differs from lane to lane) becomes a scalar loop over its lanes, which is
-the same because iterations of a vectorized loop are independent. Loops inside the loop are kept:
+A value is widened only where it depends on the lane. Accesses at a constant stride become loads and
+stores of a vector (the emitter sees whether the elements are neighbours); other reads are collected
+lane by lane (`Lanes`). A statement that cannot be widened (a condition that differs from lane to
+lane, a store to places without a pattern) becomes a scalar loop over its lanes, which is the same
+because iterations of a vectorized loop are independent. Loops inside the loop are kept:
 their bodies are widened.
 """
 
@@ -185,7 +186,7 @@ class _Widener:
         if buffer in self.wide:
             return Store(buffer, indices, stored)
         where = tuple(self.index(i) for i in indices)
-        if not where or not _is_unit_stride(where):
+        if not where or not _is_regular(where):
             raise _CannotWidenError
         return Store(buffer, where, stored)
 
@@ -255,7 +256,7 @@ class _Widener:
         where = tuple(self.index(i) for i in load.indices)
         if all(i.dtype.lanes == 1 for i in where):
             return load
-        if not _is_unit_stride(where):
+        if not _is_regular(where):
             return self.lanes_of(load)
         return Load(load.buffer, where, load.dtype.with_lanes(self.lanes))
 
@@ -270,10 +271,11 @@ class _Widener:
         return Select(condition, a, b, expr.lazy)
 
 
-def _is_unit_stride(indices: tuple[Expr, ...]) -> bool:
-    """Whether the lanes address consecutive elements of the last axis."""
-    *outer, last = indices
-    return isinstance(last, Ramp) and last.stride == 1 and all(i.dtype.lanes == 1 for i in outer)
+def _is_regular(indices: tuple[Expr, ...]) -> bool:
+    """Whether the lanes address elements at a constant distance from each other."""
+    return all(isinstance(i, Ramp) or i.dtype.lanes == 1 for i in indices) and any(
+        isinstance(i, Ramp) for i in indices
+    )
 
 
 def _sum(a: Expr, b: Expr) -> Expr:

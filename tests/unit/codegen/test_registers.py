@@ -170,7 +170,7 @@ def test_small_temporaries_are_variables_themselves():
     s.compute_at("B", "x")
     text = after(s, "name_registers")
     assert "_tile" not in text
-    assert "B_0 = empty(float32[])  # register" in text
+    assert "B = empty(float32[])" in text
 
 
 def test_arrays_with_indices_that_vary_stay_arrays():
@@ -179,7 +179,7 @@ def test_arrays_with_indices_that_vary_stay_arrays():
     C = mt.compute((4, 6), lambda x, y: B[x, y] + 1.0, name="C")
     s = mt.Schedule(mt.lower([A, C]))
     s.compute_at("B", "x")
-    assert "B = empty(float32[1, 6])" in after(s, "name_registers")
+    assert "B = empty(float32[6])" in after(s, "name_registers")
 
 
 @pytest.mark.slow
