@@ -4,6 +4,11 @@
     after   for i in range(7): …            (the guard always holds)
             for i in range(1): if j < 5: …  (the rest; cut again by the loops inside it)
 
+So are loops around and over the lanes of a vector where the padding of an image makes lanes differ:
+
+    before  for x in vectorize(58): P[x] = if_then_else(1 <= x and x < 57, D[x - 1], 0.0)
+    after   P[0] = 0.0;  for x in vectorize(56): P[x + 1] = D[x];  P[57] = 0.0
+
 A parallel or bound loop is not cut, which would cost a second fork: its body gets two versions
 instead.
 The text may grow to a bounded number of statements; beyond it guards stay where they are.
@@ -19,11 +24,15 @@ from minitensor.codegen.tidy import tidied
 from minitensor.ir import (
     FALSE,
     Alloc,
+    Expr,
     For,
     If,
     LoopKind,
     Program,
+    Select,
+    Seq,
     Stmt,
+    Store,
     Var,
     conjuncts,
     less,
@@ -31,6 +40,7 @@ from minitensor.ir import (
     sequence,
     stmts_of,
     substitute,
+    walk,
 )
 
 LARGEST = 400
@@ -93,7 +103,8 @@ def _hot_part(loop: For, ranges: dict[str, Interval]) -> tuple[int, int] | None:
     """
     inner = {**ranges, loop.var: extent_range(loop.extent)}
     start, end = 0, loop.extent
-    for form, around in _guards(loop.body, inner):
+    lanes = frozenset([loop.var]) if loop.kind is LoopKind.VECTORIZE else frozenset()
+    for form, around in _guards(loop.body, inner, lanes):
         coefficient = form.coefficient(loop.var)
         rest = form.part(lambda atom, _: atom != Var(loop.var)).shifted(form.constant)
         if coefficient == 0 or rest.mentions_any([loop.var]):
@@ -111,23 +122,38 @@ def _hot_part(loop: For, ranges: dict[str, Interval]) -> tuple[int, int] | None:
 
 
 def _guards(
-    stmt: Stmt, ranges: dict[str, Interval]
+    stmt: Stmt, ranges: dict[str, Interval], lanes: frozenset[str]
 ) -> Iterator[tuple[Linear, dict[str, Interval]]]:
-    """The conditions of the Ifs below, as forms that must be >= 0, with the ranges around them."""
-    if isinstance(stmt, For):
-        yield from _guards(stmt.body, {**ranges, stmt.var: extent_range(stmt.extent)})
-        return
-    if isinstance(stmt, If):
-        simplifier = Simplifier(ranges)
-        for part in conjuncts(simplifier.expr(stmt.condition)):
-            if part != FALSE:
-                for form in at_least_zero(part, ranges) or ():
-                    yield form, ranges
-        yield from _guards(stmt.then, ranges)
-        if stmt.otherwise is not None:
-            yield from _guards(stmt.otherwise, ranges)
-        return
-    for child in getattr(stmt, "stmts", ()):
-        yield from _guards(child, ranges)
-    if isinstance(stmt, Alloc):
-        yield from _guards(stmt.body, ranges)
+    """The conditions below, as forms that must be >= 0, with the ranges around them: those of Ifs,
+    and those of values that differ between lanes (`lanes`: the variables that tell them apart).
+    """
+    match stmt:
+        case For(var, extent, body, kind):
+            wide = lanes | {var} if kind is LoopKind.VECTORIZE else lanes
+            yield from _guards(body, {**ranges, var: extent_range(extent)}, wide)
+        case If(condition, then, otherwise):
+            yield from _forms(condition, ranges)
+            yield from _guards(then, ranges, lanes)
+            if otherwise is not None:
+                yield from _guards(otherwise, ranges, lanes)
+        case Store(value=value) if lanes:
+            for node in walk(value):
+                if isinstance(node, Select) and node.lazy:
+                    for form, around in _forms(node.condition, ranges):
+                        if form.mentions_any(lanes):
+                            yield form, around
+        case Seq(stmts):
+            for child in stmts:
+                yield from _guards(child, ranges, lanes)
+        case Alloc(body=body):
+            yield from _guards(body, ranges, lanes)
+
+
+def _forms(
+    condition: Expr, ranges: dict[str, Interval]
+) -> Iterator[tuple[Linear, dict[str, Interval]]]:
+    """What must be >= 0 for the condition to hold, as far as that can be said."""
+    for part in conjuncts(Simplifier(ranges).expr(condition)):
+        if part != FALSE:
+            for form in at_least_zero(part, ranges) or ():
+                yield form, ranges

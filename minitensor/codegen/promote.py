@@ -10,8 +10,8 @@
             … C[i, j] = C_tile[i, j] for all i, j …
 
 C_tile has constant indices once loops are written out, so it becomes as many register variables.
-The outermost loop that does not index the buffer is the one that is treated, if the elements it
-updates are a tile of unrolled and vectorized loops that fits in the registers. Where the tile is
+The outermost loop that does not index the buffer, serial or unrolled, is the one that is treated,
+if the elements it updates are a tile of unrolled and vectorized loops that fits in the registers. Where the tile is
 initialised right before the loop, that is done in registers too.
 Scalar replacement of array elements: Callahan, Carr and Kennedy, PLDI 1990.
 """
@@ -170,7 +170,7 @@ class _Promoter:
         self, loop: For, ranges: Mapping[str, Interval], buffers: Mapping[str, Buffer]
     ) -> list[_Tile]:
         """The buffers that the loop updates at places that do not depend on it."""
-        if loop.kind is not LoopKind.SERIAL:
+        if loop.kind not in (LoopKind.SERIAL, LoopKind.UNROLL):
             return []
         inside = {s.buffer.name for s in stmts_of(loop) if isinstance(s, Alloc)}
         written = {s.buffer for s in stmts_of(loop) if isinstance(s, Store)} - inside

@@ -6,6 +6,7 @@ import pytest
 import minitensor as mt
 from minitensor.codegen import PASSES, Target
 from minitensor.ir import For, If, interpret, print_stmt, verify, walk
+from minitensor.testing import assert_equivalent
 
 TARGET = Target("c", num_cores=1, vector_bits=512)
 
@@ -231,9 +232,32 @@ def test_a_value_that_is_the_same_in_every_lane_stays_a_scalar():
     assert "broadcast(A[i] * 2.0, 16)" in body(s.program, "vectorize_loops")
 
 
-def test_padding_in_a_vector_evaluates_only_the_taken_side():
+def test_padding_is_cut_off_vectors():
+    A = mt.placeholder((40,), name="A")
+    inside = lambda i: mt.logical_and(i >= 3, i < 35)
+    B = mt.compute((40,), lambda i: mt.if_then_else(inside(i), A[i - 3], 0.0), name="B")
+    s = mt.Schedule(mt.lower([A, B]))
+    s.vectorize("i")
+    text = body(s.program, "vectorize_loops")
+    assert "B[ramp(i*16 + 3, 1, 16)] = A[ramp(i*16, 1, 16)]" in text
+    assert "if_then_else" not in text
+    assert_equivalent(mt.lower([A, B]), s, targets=("interpreter", "passes"))
+
+
+def test_loops_around_vectors_are_cut_where_padding_makes_lanes_differ():
+    A = mt.placeholder((62,), name="A")
+    B = mt.compute((64,), lambda i: mt.if_then_else(i >= 2, A[i - 2], 0.0), name="B")
+    s = mt.Schedule(mt.lower([A, B]))
+    i_0, i_1 = s.split("i", [None, 16])
+    s.vectorize(i_1)
+    text = body(s.program, "vectorize_loops")
+    assert "B[ramp(i_0*16 + 16, 1, 16)] = A[ramp(i_0*16 + 14, 1, 16)]" in text
+    assert "if_then_else" not in text
+
+
+def test_padding_that_cannot_be_cut_off_evaluates_only_the_taken_side():
     A = mt.placeholder((16,), name="A")
-    B = mt.compute((16,), lambda i: mt.if_then_else(i >= 3, A[i - 3], 0.0), name="B")
+    B = mt.compute((16,), lambda i: mt.if_then_else(i % 4 == 0, A[i // 4], 0.0), name="B")
     s = mt.Schedule(mt.lower([A, B]))
     s.vectorize("i")
     assert "lanes(if_then_else(" in body(s.program, "vectorize_loops")

@@ -6,6 +6,7 @@ import pytest
 import minitensor as mt
 from minitensor.codegen import PASSES, Target
 from minitensor.ir import interpret, print_stmt, verify
+from minitensor.testing import assert_equivalent
 
 TARGET = Target("c", num_cores=1, vector_bits=512)
 
@@ -171,6 +172,21 @@ def test_small_temporaries_are_variables_themselves():
     text = after(s, "name_registers")
     assert "_tile" not in text
     assert "B = empty(float32[])" in text
+
+
+def test_unrolled_reductions_are_summed_in_registers_too():
+    A = mt.placeholder((34,), name="A")
+    W = mt.placeholder((3,), name="W")
+    k = mt.reduce_axis(3, name="k")
+    B = mt.compute((32,), lambda x: mt.sum(A[x + k] * W[k], axis=k), name="B")
+    s = mt.Schedule(mt.lower([A, W, B]))
+    x, k = s.get_loops("B")
+    s.reorder(k, x)
+    s.unroll(k)
+    s.vectorize(x)
+    text = after(s, "name_registers")
+    assert text.count("B[ramp(") == 2  # two vectors are stored once each, and never loaded
+    assert_equivalent(mt.lower([A, W, B]), s)
 
 
 def test_arrays_with_indices_that_vary_stay_arrays():
