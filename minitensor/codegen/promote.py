@@ -11,8 +11,8 @@
 
 C_tile has constant indices once loops are written out, so it becomes as many register variables.
 The outermost loop that does not index the buffer, serial or unrolled, is the one that is treated,
-if the elements it updates are a tile of unrolled and vectorized loops that fits in the registers. Where the tile is
-initialised right before the loop, that is done in registers too.
+if the elements it updates are a tile of unrolled and vectorized loops that fits in the registers.
+Where the tile is initialised right before the loop, that is done in registers too.
 Scalar replacement of array elements: Callahan, Carr and Kennedy, PLDI 1990.
 """
 

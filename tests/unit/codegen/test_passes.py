@@ -248,7 +248,7 @@ def test_loops_around_vectors_are_cut_where_padding_makes_lanes_differ():
     A = mt.placeholder((62,), name="A")
     B = mt.compute((64,), lambda i: mt.if_then_else(i >= 2, A[i - 2], 0.0), name="B")
     s = mt.Schedule(mt.lower([A, B]))
-    i_0, i_1 = s.split("i", [None, 16])
+    _, i_1 = s.split("i", [None, 16])
     s.vectorize(i_1)
     text = body(s.program, "vectorize_loops")
     assert "B[ramp(i_0*16 + 16, 1, 16)] = A[ramp(i_0*16 + 14, 1, 16)]" in text
