@@ -61,7 +61,7 @@ def promote_accumulators(program: Program, vector_bits: int) -> Program:
     names = set(program.buffers) | {loop.var for loop in loops_of(program.body)}
     names |= {s.buffer.name for s in stmts_of(program.body) if isinstance(s, Alloc)}
     params = {b.name: b for b in program.params}
-    promoter = _Promoter(names, set(params), max(128, vector_bits) * REGISTERS // 8)
+    promoter = _Promoter(names, max(128, vector_bits) * REGISTERS // 8)
     return program.replace(body=promoter.statement(program.body, {}, params))
 
 
@@ -86,18 +86,21 @@ class _Tile:
 
 
 class _Promoter:
-    """names: all that are taken; params: of the parameters; largest: bytes of a tile"""
+    """names: all that are taken; largest: bytes of a tile"""
 
-    def __init__(self, names: set[str], params: set[str], largest: int) -> None:
+    def __init__(self, names: set[str], largest: int) -> None:
         self.names = names
-        self.params = params
         self.largest = largest
+        self.settled: set[str] = set()
+        """Temporaries that will be in registers as they are."""
 
     def statement(
         self, stmt: Stmt, ranges: Mapping[str, Interval], buffers: Mapping[str, Buffer]
     ) -> Stmt:
         match stmt:
             case Alloc(buffer, body):
+                if self.fits(buffer) and _is_written_out(buffer.name, body):
+                    self.settled.add(buffer.name)
                 return Alloc(buffer, self.statement(body, ranges, {**buffers, buffer.name: buffer}))
             case Seq(stmts):
                 return sequence(*self.sequence(stmts, ranges, buffers))
@@ -147,6 +150,7 @@ class _Promoter:
         for tile in tiles:
             old = tile.buffer
             self.names.add(name := fresh_name(old.name + SUFFIX, self.names))
+            self.settled.add(name)
             new = Buffer(name, tuple(n.extent for n in tile.loops), old.dtype, Scope.LOCAL)
             local.append(new)
             where = tuple(Var(n.var) for n in tile.loops)
@@ -178,7 +182,7 @@ class _Promoter:
         room = self.largest
         for name in sorted(written):
             buffer = buffers[name]
-            if self.is_small(buffer):
+            if name in self.settled:
                 continue
             tile = _tile(loop, buffer, ranges)
             if tile is None:
@@ -191,10 +195,20 @@ class _Promoter:
                 found.append(tile)
         return found
 
-    def is_small(self, buffer: Buffer) -> bool:
-        """Whether the buffer is a small temporary: it can be in registers itself."""
-        size = math.prod(buffer.shape) * buffer.dtype.bits // 8
-        return buffer.name not in self.params and size <= self.largest
+    def fits(self, buffer: Buffer) -> bool:
+        """Whether the registers hold all of the buffer."""
+        return math.prod(buffer.shape) * buffer.dtype.bits // 8 <= self.largest
+
+
+def _is_written_out(buffer: str, body: Stmt) -> bool:
+    """Whether each index of each access of the buffer is a number once loops are written out."""
+    written = {loop.var for loop in loops_of(body) if loop.kind in WRITTEN_OUT}
+    return all(
+        written.issuperset(free_vars(index))
+        for node in walk(body)
+        if isinstance(node, (Load, Store)) and node.buffer == buffer
+        for index in node.indices
+    )
 
 
 def _tile(loop: For, buffer: Buffer, ranges: Mapping[str, Interval]) -> _Tile | None:

@@ -208,3 +208,22 @@ def test_odd_tiles_in_c(columns, bits):
     a, b = (rng.integers(-4, 5, shape).astype("f") for shape in ((7, 4), (4, 45)))
     kernel = mt.build(s, Target("c", num_cores=1, vector_bits=bits))
     assert np.array_equal(kernel(a, b), a @ b)
+
+
+def test_a_small_temporary_that_a_later_loop_indexes_is_summed_in_registers_too():
+    A = mt.placeholder((4, 5), name="A")
+    B = mt.placeholder((5, 16), name="B")
+    r = mt.reduce_axis(5, name="k")
+    C = mt.compute((4, 16), lambda i, j: mt.sum(A[i, r] * B[r, j], axis=r), name="C")
+    D = mt.compute((4, 16), lambda i, j: C[i, j] + 1.0, name="D")
+    program = mt.lower([A, B, D])
+    s = mt.Schedule(program)
+    i_0, i_1 = s.split("i", [None, 2])
+    s.reorder(i_0, "k", i_1, "j")
+    s.unroll(i_1)
+    s.vectorize("j")
+    s.reverse_compute_at("D", i_0)  # its loop over rows stays a loop: C cannot be in registers
+    text = after(s, "name_registers")
+    assert "C = empty(float32[2, 16])" in text
+    assert "C_tile_1_0 = empty(float32x16[])  # register" in text
+    assert_equivalent(program, s)
