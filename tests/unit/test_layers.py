@@ -22,6 +22,7 @@ LAYERS = {
     "runtime": {"codegen", "ir", "errors", "version"},
     "api": {"runtime", "codegen", "schedule", "lang", "arith", "ir", "errors"},
 }
+LAYERS["ladders"] = {*LAYERS, "api"}
 LAYERS["search"] = {*LAYERS, "api"}
 LAYERS["testing"] = {*LAYERS}
 LAYERS["cli"] = LAYERS["__main__"] = LAYERS["__init__"] = {*LAYERS, "cli"}

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 import minitensor as mt
+from minitensor import ladders
 from minitensor.cli.console import Console, indented
 from minitensor.cli.demo import convolution, dense
 from minitensor.cli.demo.race import Race
@@ -116,7 +117,7 @@ def _dense(effort: Effort, target: Target, console: Console) -> tuple[Story, Sea
     console.heading(f"1  A dense layer: relu(A B + bias), {size} x {size} x {size}, float32")
     _show_source(dense.define, f"program = define({size}, {size}, {size})", console)
     s = mt.Schedule(program)
-    story.tell(s, dense.schedule(s, dense.Tiles.of(target, size)))
+    story.tell(s, ladders.matmul.packed(s, ladders.matmul.Tiles.of(target, size)))
     return story, _search(story, effort.trials)
 
 
@@ -172,7 +173,7 @@ def _convolution(effort: Effort, target: Target, console: Console) -> Story:
     """The convolution, by hand."""
     c, f, h = 64, 64, 56
     rng = np.random.default_rng(1)
-    data = rng.standard_normal((c, h, h), dtype=np.float32)
+    data = rng.standard_normal((1, c, h, h), dtype=np.float32)
     weight = rng.standard_normal((f, c, 3, 3), dtype=np.float32)
     bias = rng.standard_normal(f, dtype=np.float32)
     rival = convolution.numpy_rival(data, weight, bias)
@@ -186,7 +187,8 @@ def _convolution(effort: Effort, target: Target, console: Console) -> Story:
     )
     _show_source(convolution.define, f"program = define({c}, {f}, {h}, {h})", console)
     s = mt.Schedule(program)
-    story.tell(s, convolution.schedule(s, convolution.Tiles.of(target, h)))
+    tiles = ladders.convolution.Tiles.of(target, h, h)
+    story.tell(s, ladders.convolution.by_channels(s, tiles))
     return story
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minitensor as mt
+from minitensor import ladders
 from minitensor.cli.demo import convolution, dense, template
 from minitensor.cli.demo.race import Race
 from minitensor.cli.errors import CommandError
@@ -37,7 +38,7 @@ def test_the_dense_layer_is_right_after_every_step(target):
     np.testing.assert_array_equal(expected, np.maximum(a @ b + bias, 0))
     s = mt.Schedule(dense.define(16, 64, 6))
     titles = []
-    for title, why in dense.schedule(s, dense.Tiles.of(target, 16)):
+    for title, why in ladders.matmul.packed(s, ladders.matmul.Tiles.of(target, 16)):
         titles.append(title)
         assert why.endswith(".")
     np.testing.assert_array_equal(mt.interpret(s, a, b, bias), expected)
@@ -48,9 +49,9 @@ def test_the_dense_layer_is_right_after_every_step(target):
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_the_convolution_is_right(target):
     rng = np.random.default_rng(0)
-    data, weight, bias = integers(rng, 2, 4, 8), integers(rng, 32, 2, 3, 3), integers(rng, 32)
+    data, weight, bias = integers(rng, 1, 2, 4, 8), integers(rng, 32, 2, 3, 3), integers(rng, 32)
     s = mt.Schedule(convolution.define(2, 32, 4, 8))
-    for _ in convolution.schedule(s, convolution.Tiles.of(target, 4)):
+    for _ in ladders.convolution.by_channels(s, ladders.convolution.Tiles.of(target, 4, 8)):
         pass
     expected = convolution.numpy_rival(data, weight, bias)()
     np.testing.assert_array_equal(mt.interpret(s, data, weight, bias), expected)
@@ -59,9 +60,16 @@ def test_the_convolution_is_right(target):
 def test_the_schedules_at_their_real_sizes_are_accepted():
     for target in TARGETS:
         s = mt.Schedule(dense.define(1024, 1024, 1024))
-        assert len(list(dense.schedule(s, dense.Tiles.of(target, 1024)))) == 6
+        assert len(list(ladders.matmul.packed(s, ladders.matmul.Tiles.of(target, 1024)))) == 6
         s = mt.Schedule(convolution.define(64, 64, 56, 56))
-        assert len(list(convolution.schedule(s, convolution.Tiles.of(target, 56)))) == 5
+        assert (
+            len(
+                list(
+                    ladders.convolution.by_channels(s, ladders.convolution.Tiles.of(target, 56, 56))
+                )
+            )
+            == 5
+        )
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,0 +1,103 @@
+"""The schedules by hand: right at every step, at sizes that do not fit their tiles."""
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor.ladders import LADDERS, convolution, matmul, rows, scheduled, streams
+from minitensor.testing import assert_equivalent
+
+TARGETS = [
+    mt.Target("c", num_cores=cores, vector_bits=bits)
+    for cores, bits in ((1, 512), (2, 512), (2, 256), (16, 128), (1, 0))
+]
+W = mt.workloads
+
+
+def packed(s, target):
+    return matmul.packed(s, matmul.Tiles.of(target, 16))
+
+
+def by_channels(s, target):
+    *_, h, w = s.program.outputs[0].shape
+    return convolution.by_channels(s, convolution.Tiles.of(target, h, w))
+
+
+CASES = {
+    "matmul": (packed, lambda: W.matmul(m=16, n=64, k=6)),
+    "matmul, prime": (packed, lambda: W.matmul(m=13, n=37, k=7)),
+    "matmul, 1": (packed, lambda: W.matmul(m=1, n=1, k=1)),
+    "dense": (packed, lambda: W.matmul_bias_relu(m=17, n=41, k=5)),
+    "skinny": (matmul.direct, lambda: W.matmul(m=3, n=70, k=5)),
+    "batch": (matmul.direct, lambda: W.batch_matmul(b=2, m=9, n=33, k=4)),
+    "conv": (by_channels, lambda: W.conv2d_bias_relu(1, 9, 5, 11, 33, 3, 1, 1)),
+    "conv, tile": (by_channels, lambda: W.conv2d_bias_relu(1, 2, 4, 8, 32, 3, 1, 1)),
+    "conv, strided": (by_channels, lambda: W.conv2d_bias_relu(1, 3, 9, 9, 5, 5, 2, 2)),
+    "conv, no border": (by_channels, lambda: W.conv2d_bias_relu(1, 2, 6, 7, 4, 3)),
+    "conv 1x1": (convolution.by_pixels, lambda: W.conv2d_bias_relu(1, 3, 2, 19, 7, 1)),
+    "depthwise": (convolution.depthwise, lambda: W.depthwise_conv2d(1, 3, 5, 19, 3, 1, 1)),
+    "depthwise, no border": (convolution.depthwise, lambda: W.depthwise_conv2d(1, 2, 6, 7, 3)),
+    "row sum": (rows.row_sum, lambda: W.row_sum(m=3, n=150)),
+    "row sum, short": (rows.row_sum, lambda: W.row_sum(m=2, n=3)),
+    "full sum": (rows.full_sum, lambda: W.full_sum(m=3, n=131)),
+    "chain": (streams.elementwise, lambda: W.elementwise_chain(shape=131)),
+    "transpose": (streams.transpose_add, lambda: W.transpose_add(m=67, n=19)),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_every_step_is_right(case, target):
+    climb, tensors = CASES[case]
+    program = mt.lower(tensors())
+    s = mt.Schedule(program)
+    for title, why in climb(s, target):
+        assert title and why.endswith(".")
+        mt.verify(s.program)
+    assert_equivalent(program, s, targets=("interpreter",))
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-4, 5, b.shape).astype(b.dtype) for b in program.inputs]
+    expected = mt.interpret(program, *arrays)
+    np.testing.assert_array_equal(mt.build(s, target)(*arrays), expected)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("shape", [(3, 150), (2, 64), (1, 1), (2, 7)], ids=str)
+@pytest.mark.parametrize("kind", ["softmax", "layer_norm"])
+def test_normalisations_are_right(kind, shape, target):
+    """To a few roundings: sums are taken in another order, functions are not numpy's."""
+    m, n = shape
+    program = mt.lower(W.WORKLOADS[kind].function(m=m, n=n))
+    s = mt.Schedule(program)
+    for _ in getattr(rows, kind)(s, target):
+        mt.verify(s.program)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(b.shape, dtype=np.float32) for b in program.inputs]
+    expected = mt.interpret(program, *arrays)
+    np.testing.assert_allclose(mt.build(s, target)(*arrays), expected, rtol=3e-6, atol=3e-6)
+
+
+@pytest.mark.parametrize("name", LADDERS)
+def test_every_ladder_is_accepted_on_every_machine(name):
+    ladder = LADDERS[name]
+    program = ladder.define()
+    assert set(ladder.constants) <= {b.name for b in program.inputs}
+    moved = sum(b.dtype.bits // 8 * int(np.prod(b.shape)) for b in program.params)
+    assert ladder.bytes == moved
+    for target in TARGETS:
+        s = scheduled(ladder, target)
+        mt.verify(s.program)
+        assert s.program != program
+
+
+def test_the_schedule_of_a_matmul_has_at_most_25_lines():
+    s = scheduled(LADDERS["matmul-1024"], TARGETS[0])
+    assert len(s.trace.as_python().splitlines()) <= 25
+
+
+def test_some_of_the_steps_can_be_taken():
+    ladder = LADDERS["dense-1024"]
+    assert len(scheduled(ladder, TARGETS[0], 0).trace.steps) == 0
+    some = [len(scheduled(ladder, TARGETS[0], n).trace.steps) for n in range(7)]
+    assert some == sorted(some)
+    assert some[-1] == len(scheduled(ladder, TARGETS[0]).trace.steps)
