@@ -14,9 +14,11 @@ from minitensor.codegen import Target
 from minitensor.ladders.ladder import Steps, lanes_of, largest_divisor
 from minitensor.schedule import Schedule
 
-PACKED_AT_A_TIME = 8
+PACKED_AT_A_TIME = 16
 """Input channels whose weights are packed before those of the next output channels: they are read
 from as many lines of the cache as there are lanes."""
+FEW_ROWS = 14
+"""Rows up to which an image is not cut into strips."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Tiles:
 
     pixels  side by side in a register tile
     lanes   of a vector; a tile has two vectors of channels
-    rows    of the image that one iteration of the parallel loop computes
+    rows    of the image in a strip; if that is all of them, threads share the output channels
     """
 
     pixels: int
@@ -36,14 +38,14 @@ class Tiles:
     def of(target: Target, h: int, w: int) -> Tiles:
         """16 vectors of the 32 that AVX-512 has, 8 of 16 otherwise; two strips for each thread.
 
-        A tile does not reach over the end of a row if a divisor of the width is at hand.
+        A tile does not reach over the end of a row if a divisor of the width is at hand. An image
+        of few rows is a single strip: its weights are many, and each thread reads its own.
         """
         bits, threads = target.vector_bits or 128, target.num_cores or 1
         most = 8 if bits >= 512 else 4
         pixels = largest_divisor(w, most)
         rows = next((n for n in (14, 7, 4, 2) if h % n == 0 and h // n >= 2 * threads), 1)
-        if threads == 1 and h < 16:
-            rows = h
+        rows = h if h <= FEW_ROWS else rows
         return Tiles(pixels if 2 * pixels > most else most, lanes_of(target), rows)
 
 
@@ -54,7 +56,8 @@ def by_channels(s: Schedule, tiles: Tiles) -> Steps:
     f_0, f_1 = s.split(f, [None, channels])
     y_0, y_1 = s.split(y, [None, tiles.rows])
     x_0, x_1 = s.split(x, [None, pixels])
-    s.reorder(n, y_0, f_0, y_1, x_0, rc, ry, rx, x_1, f_1)
+    outer = f_0 if tiles.rows == s.program.outputs[0].shape[2] else y_0
+    s.reorder(n, outer, y_0 if outer == f_0 else f_0, y_1, x_0, rc, ry, rx, x_1, f_1)
     yield (
         "Tiles",
         f"A tile is {pixels} pixels of a row in {channels} output channels. The sums over window "
@@ -91,8 +94,11 @@ def by_channels(s: Schedule, tiles: Tiles) -> Steps:
             "border. Most tests for that fall away when the code is written.",
         )
     s.parallel(f_p0)
-    s.parallel(y_0)
-    yield "Threads", "Strips are independent of each other, and so are panels of weights."
+    s.parallel(outer)
+    yield (
+        "Threads",
+        "Strips of the image are independent of each other, and so are panels of channels.",
+    )
 
 
 def by_pixels(s: Schedule, target: Target) -> Steps:
