@@ -6,8 +6,9 @@ Read `pipeline` first: it lists the passes. Then, in their order, `bounds`, `era
 what became of a schedule: `notes` (told by the passes), `pressure`, `account`.
 """
 
-from minitensor.codegen.account import Account, account_of, kind_of
+from minitensor.codegen.account import Account, account_of
 from minitensor.codegen.constants import Split, split_constants
+from minitensor.codegen.names import safe
 from minitensor.codegen.notes import Note, Place
 from minitensor.codegen.pipeline import PASSES, generate, lowered
 from minitensor.codegen.pressure import Pressure, usual_registers
@@ -24,8 +25,8 @@ __all__ = [
     "Target",
     "account_of",
     "generate",
-    "kind_of",
     "lowered",
+    "safe",
     "split_constants",
     "unsupported",
     "usual_registers",

@@ -6,6 +6,7 @@ The program is brought through the passes and the emitter once more, with somebo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,9 +16,10 @@ from minitensor.codegen.pipeline import lowered
 from minitensor.codegen.pressure import Pressure, pressures
 from minitensor.codegen.target import Emitted, Target, unsupported
 from minitensor.ir import (
+    Binary,
+    Call,
     For,
     If,
-    LoopKind,
     Program,
     Reduce,
     Stmt,
@@ -25,6 +27,7 @@ from minitensor.ir import (
     make_room,
     map_stmts,
     mentions,
+    paths,
     print_expr,
     print_name,
     walk,
@@ -49,6 +52,30 @@ class Account:
     outcomes: dict[str, tuple[str, ...]]
     places: tuple[Place, ...]
     pressures: tuple[Pressure, ...]
+
+    @property
+    def operations(self) -> int:
+        """Arithmetic operations of one call, as far as guards leave every iteration in."""
+        return sum(
+            math.prod(loop.extent for loop in loops) * _operations(self.program.blocks[name].body)
+            for name, loops in paths(self.program).items()
+        )
+
+    @property
+    def argument_bytes(self) -> int:
+        """Bytes of all parameters: what has to move between memory and the CPU at the least."""
+        return sum(math.prod(b.shape) * b.dtype.bits // 8 for b in self.program.params)
+
+
+def _operations(body: Stmt) -> int:
+    """What is computed with elements in one instance of a block; indices cost nothing."""
+    count = 0
+    for node in walk(body):
+        if isinstance(node, Reduce):
+            count += len(node.values)
+        elif isinstance(node, (Binary, Call)):
+            count += node.dtype.kind not in ("index", "bool")
+    return count
 
 
 def account_of(program: Program, target: Target, registers: int | None = None) -> Account:
@@ -140,9 +167,3 @@ def _tell_guards(program: Program) -> None:
         return map_stmts(stmt, lambda s: statement(s, loop))
 
     statement(program.body, None)
-
-
-def kind_of(loop: For) -> str:
-    """A loop as the printer writes it, without its body."""
-    how = "range" if loop.kind is LoopKind.SERIAL else loop.kind.value
-    return f"for {print_name(loop.var)} in {how}({loop.extent}):"

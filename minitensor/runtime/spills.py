@@ -25,6 +25,9 @@ _FILE: Final = re.compile(r'^\s+\.file\s+(\d+)\s+.*"kernel\.c"')
 _LINE: Final = re.compile(r"^\s+\.loc\s+(\d+)\s+(\d+)")
 _FRAME: Final = re.compile(r"^\s+movq\s+%rsp,\s*%rbp\b|^\s+(?:mov|add)\s+x29,\s*sp\b")
 _JUMP: Final = re.compile(r"^(?:j[a-z]+|b|b\.[a-z]+|b[a-z]{2}|cbn?z|tbn?z)$")
+_CALL: Final = re.compile(r"^(?:callq?|blr?)$")
+_SCALAR: Final = re.compile(r"^(?!.*broadcast).*s[sd]$|^v?mov[dq]$")
+"""Instructions of x86 on a single number, which is in a vector register as well."""
 _MARKS: Final = re.compile(r"%sfp|\d+-byte (?:Folded )?(?:Spill|Reload)")
 _MARKING: Final = re.compile(r"%sfp|\d+-byte (?:Folded )?(?:Spill|Reload)|options passed|clang")
 """What a text contains of a compiler that marks spills."""
@@ -48,6 +51,8 @@ class Spills:
     loads      how many vectors come from the stack in one iteration
     stores     how many go there
     bits       of the widest of them
+    calls      how many calls of functions are inside: they may use every vector register, so that
+               what is in one is put aside
     """
 
     loop: str
@@ -55,6 +60,7 @@ class Spills:
     loads: int
     stores: int
     bits: int
+    calls: int = 0
 
     @property
     def moves(self) -> int:
@@ -75,11 +81,13 @@ class _Function:
     """The moves and loops of one function; places are numbers of lines of the assembly.
 
     loops   (first, last) place of what a jump back repeats
+    calls   places of calls
     lines   (place, line of the C text) of each instruction
     """
 
     moves: list[_Move]
     loops: list[tuple[int, int]]
+    calls: list[int]
     lines: list[tuple[int, int]]
 
 
@@ -91,6 +99,7 @@ def find_spills(assembly: str, source: str = "") -> tuple[Spills, ...]:
     """
     around = _loops_of_lines(source)
     counts: dict[tuple[str, bool], list[_Move]] = {}
+    calls: dict[str, int] = {}
     for function in _functions(assembly.splitlines(), bool(_MARKING.search(assembly))):
         innermost = _innermost(function.loops)
         for move in function.moves:
@@ -99,6 +108,7 @@ def find_spills(assembly: str, source: str = "") -> tuple[Spills, ...]:
                 name = (around.get(move.line) or ("",))[-1]
             else:
                 name = _name(loop, function.lines, around)
+                calls[name] = sum(loop[0] <= at <= loop[1] for at in function.calls)
             counts.setdefault((name, loop is not None), []).append(move)
     found = [
         Spills(
@@ -107,6 +117,7 @@ def find_spills(assembly: str, source: str = "") -> tuple[Spills, ...]:
             loads=sum(m.is_load for m in moves),
             stores=sum(not m.is_load for m in moves),
             bits=max(m.bits for m in moves),
+            calls=calls.get(name, 0) if inside else 0,
         )
         for (name, inside), moves in counts.items()
     ]
@@ -129,7 +140,7 @@ def _functions(lines: Sequence[str], marked: bool) -> Iterator[_Function]:
 
 
 def _function(lines: Sequence[str], start: int, end: int, marked: bool) -> _Function:
-    found = _Function([], [], [])
+    found = _Function([], [], [], [])
     labels: dict[str, int] = {}
     text = lines[start:end]
     framed = any(_FRAME.match(line) for line in text)
@@ -154,6 +165,8 @@ def _function(lines: Sequence[str], start: int, end: int, marked: bool) -> _Func
             target = operands.rpartition(",")[2].strip()
             if target in labels:
                 found.loops.append((labels[target], at))
+        elif _CALL.match(name):
+            found.calls.append(at)
         elif not marked or _MARKS.search(line):
             move = _move(name, operands, framed, at, current)
             if move is not None:
@@ -165,7 +178,7 @@ def _move(name: str, operands: str, framed: bool, at: int, line: int) -> _Move |
     """The move of a vector to or from the stack that an instruction does, if it does one."""
     stack = _X86_STACK.search(operands)
     vectors = _X86_VECTOR.findall(operands)
-    if stack and vectors and (stack[1] == "rsp" or framed):
+    if stack and vectors and not _SCALAR.match(name) and (stack[1] == "rsp" or framed):
         is_load = not operands.rstrip().endswith(")")  # AT&T: the destination comes last
         return _Move(at, line, is_load, max(_X86_BITS[v] for v in vectors))
     stack = _ARM_STACK.search(operands)
