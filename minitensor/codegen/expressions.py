@@ -19,6 +19,7 @@ from minitensor.codegen.helpers import (
     vector_name,
 )
 from minitensor.codegen.names import Names
+from minitensor.codegen.notes import missed
 from minitensor.errors import LoweringError
 from minitensor.ir import (
     BOOL,
@@ -48,6 +49,9 @@ _PRECEDENCE: Final = {
     "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT,
 }  # fmt: skip
 _SYMBOL: Final = {"and": "&&", "or": "||"}
+GATHER: Final = (
+    "vectorize the loop of its last axis, or give it another layout (cache_read, transform_layout)"
+)
 
 
 class Expressions:
@@ -99,11 +103,16 @@ class Expressions:
 
     def step(self, buffer: Buffer, indices: tuple[Expr, ...]) -> int:
         """The distance in elements between neighbouring lanes of a vector access."""
-        return sum(
+        distance = sum(
             index.stride * stride
             for index, stride in zip(indices, strides_of(buffer))
             if isinstance(index, Ramp)
         )
+        if distance != 1:
+            missed(
+                "gather", buffer.name, f"neighbouring lanes are {distance} elements apart", GATHER
+            )
+        return distance
 
     def flat_index(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
         """The position of an element, counted in elements."""

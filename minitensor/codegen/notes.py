@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 LOOP_KINDS: Final = ("vector", "lanes", "parallel", "unroll", "guard")
-"""The kinds of notes that are about a loop; "promotion" and "registers" are about buffers, "math"
+"""The kinds of notes that are about a loop; "gather", "promotion" and "registers" are about buffers, "math"
 about functions."""
 
 
@@ -28,6 +28,7 @@ class Note:
 
     kind    vector     iterations of a vectorized loop that no full vector does
             lanes      an access or a statement that goes lane by lane
+            gather     a buffer whose elements are collected one by one to make vectors
             math       a function that is called for each lane
             promotion  a result that is loaded and stored each time it is updated
             registers  a small array that is not in registers, or more of them than there are

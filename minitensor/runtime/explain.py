@@ -53,7 +53,7 @@ class Explanation:
         return (*self.account.notes, *measured)
 
     def _spill_note(self, spills: Spills) -> Note:
-        text = f"{spills.moves} vector moves to and from the stack in an iteration of its innermost loop"
+        text = f"{spills.moves} vector moves to and from the stack in an innermost iteration"
         advice = "make the tile smaller, or read fewer operands at once"
         if spills.calls:
             text += ", around the call of a function, which may use every vector register"

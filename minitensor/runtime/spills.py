@@ -161,12 +161,12 @@ def _function(lines: Sequence[str], start: int, end: int, marked: bool) -> _Func
             continue
         name, operands = instruction[1], instruction[2] or ""
         found.lines.append((at, current))
-        if _JUMP.match(name):
+        if _CALL.match(name):
+            found.calls.append(at)
+        elif _JUMP.match(name):
             target = operands.rpartition(",")[2].strip()
             if target in labels:
                 found.loops.append((labels[target], at))
-        elif _CALL.match(name):
-            found.calls.append(at)
         elif not marked or _MARKS.search(line):
             move = _move(name, operands, framed, at, current)
             if move is not None:
