@@ -159,7 +159,9 @@ class Emitter(Expressions):
                 text = f"{loop.extent} iterations keep {loop.extent} of {self.threads} threads busy"
                 missed("parallel", loop.var, text, "fuse it with the loop inside it")
         elif loop.kind is LoopKind.PARALLEL:
-            inside = "it stands inside a parallel loop" if self.in_parallel else "there is one"
+            inside = (
+                "it stands inside a parallel loop" if self.in_parallel else "the target has one"
+            )
             missed("parallel", loop.var, f"runs on one thread: {inside}")
         elif loop.kind.is_bound:
             missed("parallel", loop.var, f"runs on one thread: {loop.kind.value} is of a GPU")

@@ -19,7 +19,7 @@ from minitensor.codegen.helpers import (
     vector_name,
 )
 from minitensor.codegen.names import Names
-from minitensor.codegen.notes import missed
+from minitensor.codegen.notes import gathered
 from minitensor.errors import LoweringError
 from minitensor.ir import (
     BOOL,
@@ -49,9 +49,6 @@ _PRECEDENCE: Final = {
     "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT,
 }  # fmt: skip
 _SYMBOL: Final = {"and": "&&", "or": "||"}
-GATHER: Final = (
-    "vectorize the loop of its last axis, or give it another layout (cache_read, transform_layout)"
-)
 
 
 class Expressions:
@@ -109,9 +106,7 @@ class Expressions:
             if isinstance(index, Ramp)
         )
         if distance != 1:
-            missed(
-                "gather", buffer.name, f"neighbouring lanes are {distance} elements apart", GATHER
-            )
+            gathered(buffer.name, distance)
         return distance
 
     def flat_index(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:

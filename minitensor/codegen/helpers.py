@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from minitensor.codegen.notes import missed
+from minitensor.codegen.notes import called_for_each
 from minitensor.errors import LoweringError
 from minitensor.ir import INDEX, DType, const, constant_value
 
@@ -26,8 +26,6 @@ _ELEMENT: Final = {
     "index": "int64_t",
 }
 _SUFFIX: Final = {"float64": "", "float32": "f", "float16": "f", "bfloat16": "f"}
-_INSTRUCTIONS: Final = ("sqrt", "rsqrt", "abs", "floor", "ceil", "round")
-"""Functions that the compiler turns into vector instructions when they are called lane by lane."""
 _LIBRARY: Final = {
     "exp": "exp",
     "log": "log",
@@ -246,9 +244,7 @@ def _scalar_division(helpers: Helpers, op: str, kind: str) -> str:
 
 def _each_lane(helpers: Helpers, name: str, kind: str, count: int, call: str, arity: int) -> str:
     """A vector function that calls a scalar one for each lane."""
-    function = name.removesuffix(f"_{kind}")
-    if function not in _INSTRUCTIONS:
-        missed("math", function, f"{call} is called for each of {count} lanes")
+    called_for_each(name.removesuffix(f"_{kind}"), call, count)
     parameters = ", ".join(f"{kind} {p}" for p in "xy"[:arity])
     arguments = ", ".join(f"{p}[i]" for p in "xy"[:arity])
     return (

@@ -18,8 +18,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 LOOP_KINDS: Final = ("vector", "lanes", "parallel", "unroll", "guard")
-"""The kinds of notes that are about a loop; "gather", "promotion" and "registers" are about buffers, "math"
-about functions."""
+"""The kinds of notes that are about a loop; those of kind "math" are about a function, the others
+about a buffer."""
+_INSTRUCTIONS: Final = ("sqrt", "rsqrt", "abs", "floor", "ceil", "round")
+"""Functions that the compiler turns into vector instructions when they are called lane by lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,23 @@ def missed(kind: str, where: str, text: str, advice: str = "") -> None:
     heard = _HEARD.get()
     if heard is not None:
         heard.notes[Note(kind, where, text, advice)] = None
+
+
+def gathered(buffer: str, distance: int) -> None:
+    """Tell that a vector of elements that are `distance` apart is collected one by one."""
+    missed(
+        "gather",
+        buffer,
+        f"vectors of it are collected element by element, for those are {distance} apart",
+        "vectorize the loop of its last axis, or copy it to another layout (cache_read, "
+        "transform_layout)",
+    )
+
+
+def called_for_each(function: str, call: str, lanes: int) -> None:
+    """Tell that a function of vectors calls one of numbers."""
+    if function not in _INSTRUCTIONS:
+        missed("math", function, f"{call} is called for each of {lanes} lanes")
 
 
 def became(loop: str, text: str) -> None:

@@ -29,7 +29,9 @@ _CALL: Final = re.compile(r"^(?:callq?|blr?)$")
 _SCALAR: Final = re.compile(r"^(?!.*broadcast).*s[sd]$|^v?mov[dq]$")
 """Instructions of x86 on a single number, which is in a vector register as well."""
 _MARKS: Final = re.compile(r"%sfp|\d+-byte (?:Folded )?(?:Spill|Reload)")
-_MARKING: Final = re.compile(r"%sfp|\d+-byte (?:Folded )?(?:Spill|Reload)|options passed|clang")
+_MARKING: Final = re.compile(
+    r"%sfp|\d+-byte (?:Folded )?(?:Spill|Reload)|options passed|\.ident.*clang"
+)
 """What a text contains of a compiler that marks spills."""
 
 _X86_STACK: Final = re.compile(r"-?\w*\(%(rsp|rbp)\b[^)]*\)")
@@ -74,6 +76,7 @@ class _Move:
     line: int
     is_load: bool
     bits: int
+    count: int = 1
 
 
 @dataclass(slots=True)
@@ -114,8 +117,8 @@ def find_spills(assembly: str, source: str = "") -> tuple[Spills, ...]:
         Spills(
             loop=name,
             innermost=inside,
-            loads=sum(m.is_load for m in moves),
-            stores=sum(not m.is_load for m in moves),
+            loads=sum(m.count for m in moves if m.is_load),
+            stores=sum(m.count for m in moves if not m.is_load),
             bits=max(m.bits for m in moves),
             calls=calls.get(name, 0) if inside else 0,
         )
@@ -179,12 +182,13 @@ def _move(name: str, operands: str, framed: bool, at: int, line: int) -> _Move |
     stack = _X86_STACK.search(operands)
     vectors = _X86_VECTOR.findall(operands)
     if stack and vectors and not _SCALAR.match(name) and (stack[1] == "rsp" or framed):
-        is_load = not operands.rstrip().endswith(")")  # AT&T: the destination comes last
+        is_load = "," in operands[stack.end() :]  # AT&T: the destination comes last
         return _Move(at, line, is_load, max(_X86_BITS[v] for v in vectors))
     stack = _ARM_STACK.search(operands)
     kind = _ARM_MOVES.match(name)
-    if stack and kind and _ARM_VECTOR.search(operands) and (stack[1] == "sp" or framed):
-        return _Move(at, line, kind[1] == "ld", 128)
+    vectors = _ARM_VECTOR.findall(operands)
+    if stack and kind and vectors and (stack[1] == "sp" or framed):
+        return _Move(at, line, kind[1] == "ld", 128, len(vectors))  # ldp and stp move two
     return None
 
 
