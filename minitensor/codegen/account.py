@@ -17,17 +17,20 @@ from minitensor.codegen.pipeline import lowered
 from minitensor.codegen.pressure import Pressure, pressures
 from minitensor.codegen.target import Emitted, Target, unsupported
 from minitensor.ir import (
+    Alloc,
     Binary,
     Call,
     For,
     If,
+    Node,
     Program,
     Reduce,
+    Seq,
     Stmt,
+    children,
     loads,
     loop_sites,
     make_room,
-    map_stmts,
     mentions,
     paths,
     print_expr,
@@ -156,14 +159,14 @@ def _tell_guards(program: Program) -> None:
     The two versions of a parallel loop's body are told apart once an iteration, which is nothing.
     """
 
-    def statement(stmt: Stmt, loop: For | None) -> Stmt:
+    def visit(stmt: Node, loop: For | None) -> None:
         if isinstance(stmt, For):
-            body = stmt.body
-            chosen = stmt.kind.is_concurrent and isinstance(body, If)
-            return map_stmts(stmt, lambda s: statement(s, None if chosen else stmt))
-        if isinstance(stmt, If) and loop is not None and mentions(stmt.condition, loop.var):
+            loop = None if stmt.kind.is_concurrent and isinstance(stmt.body, If) else stmt
+        elif isinstance(stmt, If) and loop is not None and mentions(stmt.condition, loop.var):
             text = f"{print_expr(stmt.condition)} is tested in every iteration"
             missed("guard", loop.var, text, "" if loads(stmt.condition) else NO_GUARD)
-        return map_stmts(stmt, lambda s: statement(s, loop))
+        for child in children(stmt):
+            if isinstance(child, (For, If, Seq, Alloc)):
+                visit(child, loop)
 
-    statement(program.body, None)
+    visit(program.body, None)

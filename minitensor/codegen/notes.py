@@ -37,6 +37,7 @@ class Note:
             parallel   a parallel loop that runs on one thread, or on fewer than there are
             unroll     a loop that was not written out
             guard      a condition that is tested in every iteration
+            spills     vectors that the compiler moves to and from the stack (told by the runtime)
     where   the loop, buffer or function, by the user's name
     text    what was not done, and why
     advice  what can be done about it; "" where nothing general can be said

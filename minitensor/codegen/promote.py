@@ -251,7 +251,9 @@ def _tile(loop: For, buffer: Buffer, ranges: Mapping[str, Interval]) -> _Tile | 
     if loose:
         which = f"{', '.join(map(print_name, loose))}, inside {print_name(loop.var)},"
         text = f"{which} {'is' if len(loose) == 1 else 'are'} neither unrolled nor vectorized"
-        _not_kept(buffer, text, f"unroll or vectorize, or reorder {print_name(loop.var)} inside")
+        _not_kept(
+            buffer, text, f"unroll or vectorize it, or reorder {print_name(loop.var)} into it"
+        )
         return None
     every = {**ranges, loop.var: extent_range(loop.extent), **inner}
     forms = [Simplifier(every).linear(index) for index in indices]
