@@ -112,7 +112,7 @@ def _notes(program: Program, heard: Heard) -> tuple[Note, ...]:
     across one loop may be seen not to be across another.
     """
     results = {b for block in program.blocks.values() for b in _reduced(block.body)}
-    kept = set(heard.origins.values())
+    kept = {*heard.origins.values(), *(p.buffer for p in heard.places if p.place == "registers")}
     last: dict[tuple[str, str], Note] = {}
     arrays = (
         p.buffer for p in heard.places if p.place != "registers" and p.buffer in heard.origins
