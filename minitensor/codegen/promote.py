@@ -157,8 +157,9 @@ class _Promoter:
             self.names.add(name := fresh_name(old.name + SUFFIX, self.names))
             self.settled.add(name)
             stands_for(name, old.name)
-            size = " x ".join(str(n.extent) for n in tile.loops) or "1"
-            became(loop.var, f"keeps a tile of {size} of {print_name(old.name)}")
+            size = " x ".join(str(n.extent) for n in tile.loops)
+            what = f"a tile of {size}" if size else "an element"
+            became(loop.var, f"keeps {what} of {print_name(old.name)}")
             new = Buffer(name, tuple(n.extent for n in tile.loops), old.dtype, Scope.LOCAL)
             local.append(new)
             where = tuple(Var(n.var) for n in tile.loops)

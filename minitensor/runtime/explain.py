@@ -29,6 +29,11 @@ from minitensor.runtime.spills import Spills, find_spills, understood
 from minitensor.runtime.toolchain import Toolchain
 
 _GAP: Final = "  "
+_IN: Final = {
+    "registers": "in registers",
+    "stack": "on the stack",
+    "workspace": "in the workspace",
+}
 _DEEPEST: Final = 56
 """Columns for the loops; what they became stands to the right."""
 
@@ -200,8 +205,8 @@ def _buffers(account: Account) -> Iterator[tuple[str, str]]:
     typed = {print_name(b.name): _typed(b) for b in account.program.temporaries}
     for place in account.places:
         copies = f", {place.copies} copies" if place.copies > 1 else ""
-        size = f"{_bytes(place.size)} in {place.place}{copies}"
-        yield typed.get(place.buffer, place.buffer), size.replace("in stack", "on the stack")
+        size = f"{_bytes(place.size)} {_IN[place.place]}{copies}"
+        yield typed.get(place.buffer, place.buffer), size
 
 
 def _typed(buffer: Buffer) -> str:
