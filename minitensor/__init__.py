@@ -24,7 +24,7 @@ about indices), `schedule` (how), `codegen`, `runtime`. docs/architecture.md is 
 import importlib
 from types import ModuleType as _ModuleType
 
-from minitensor.api import build, interpret, simplify, verify
+from minitensor.api import build, explain, interpret, simplify, verify
 from minitensor.codegen import Target
 from minitensor.errors import (
     ArgumentError,
@@ -112,6 +112,7 @@ __all__ = [
     "const",
     "erf",
     "exp",
+    "explain",
     "floor",
     "from_bfloat16",
     "if_then_else",

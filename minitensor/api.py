@@ -1,4 +1,4 @@
-"""The calls that join the layers: build, interpret, verify, simplify."""
+"""The calls that join the layers: build, explain, interpret, verify, simplify."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 from minitensor import arith, ir
 from minitensor.codegen import Emitted, Target, generate, unsupported
-from minitensor.errors import unexpected
+from minitensor.errors import CompileError, unexpected
 from minitensor.lang import Scalar
 from minitensor.runtime import (
     Kernel,
     Signature,
+    explained,
     find_toolchain,
     interpreter_kernel,
     load,
@@ -58,6 +59,28 @@ def _generated(program: ir.Program, target: Target, header: str, check: bool) ->
     if check:
         return generate(program, target, header, check)
     return remembered(program, target, header, lambda: generate(program, target, header))
+
+
+def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
+    """What becomes of a schedule, as text: each loop, each buffer, the registers, and notes of what
+    is not done as the schedule may have meant it.
+
+    target  as for `build`; with both numbers given, no compiler is needed, and spills are then not
+            measured where there is none
+
+    Raises CompileError if there is no compiler and the target leaves something open, ArgumentError
+    for a target that does not exist or is not available.
+    """
+    program, _ = _program_of(what)
+    wanted = Target.of(target)
+    if wanted.kind == "interpreter":
+        return interpreter_kernel(program).explain()
+    exact = native_target(wanted)
+    try:
+        toolchain = find_toolchain()
+    except CompileError:
+        toolchain = None
+    return str(explained(program, exact, toolchain))
 
 
 def _program_of(what: object) -> tuple[ir.Program, str]:

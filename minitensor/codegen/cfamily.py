@@ -15,6 +15,7 @@ from typing import Final
 from minitensor.arith import extent_range
 from minitensor.codegen.expressions import Expressions, elements_of, is_narrow_float
 from minitensor.codegen.helpers import element_type
+from minitensor.codegen.notes import became, missed, stored
 from minitensor.errors import LoweringError
 from minitensor.ir import (
     Alloc,
@@ -135,6 +136,7 @@ class Emitter(Expressions):
         outside = self.ranges.get(loop.var)
         self.ranges[loop.var] = extent_range(loop.extent)
         parallel = loop.kind is LoopKind.PARALLEL and self.threads > 1 and not self.in_parallel
+        self._tell_threads(loop, parallel)
         if parallel:
             for text in self.dialect.parallel(self.threads):
                 self.lines.append(text)
@@ -149,6 +151,20 @@ class Emitter(Expressions):
             del self.ranges[loop.var]
         else:
             self.ranges[loop.var] = outside
+
+    def _tell_threads(self, loop: For, parallel: bool) -> None:
+        if parallel:
+            became(loop.var, f"on {min(self.threads, loop.extent)} threads")
+            if loop.extent < self.threads:
+                text = f"{loop.extent} iterations keep {loop.extent} of {self.threads} threads busy"
+                missed("parallel", loop.var, text, "fuse it with the loop inside it")
+        elif loop.kind is LoopKind.PARALLEL:
+            inside = (
+                "it stands inside a parallel loop" if self.in_parallel else "the target has one"
+            )
+            missed("parallel", loop.var, f"runs on one thread: {inside}")
+        elif loop.kind.is_bound:
+            missed("parallel", loop.var, f"runs on one thread: {loop.kind.value} is of a GPU")
 
     def _allocation(self, stmt: Alloc, alone: bool) -> None:
         buffer = stmt.buffer
@@ -168,9 +184,10 @@ class Emitter(Expressions):
                 self.line(f"{kind} {name};")
         elif self._fits_stack(buffer.scope, size):
             self.on_stack += size
+            stored(buffer.name, "stack", size)
             self.line(f"{kind} {name}[{count}] __attribute__((aligned({ALIGNMENT})));")
         else:
-            self.line(f"{kind} *restrict {name} = ({kind} *)({self._reserve(size)});")
+            self.line(f"{kind} *restrict {name} = ({kind} *)({self._reserve(buffer.name, size)});")
         self.statement(stmt.body, alone=True)
         self.offset, self.on_stack = before
         self.names.pop(buffer.name, buffer=True)
@@ -182,12 +199,13 @@ class Emitter(Expressions):
         largest = SMALL_ARRAY if scope is Scope.GLOBAL else STACK_LIMIT
         return size <= largest and self.on_stack + size <= STACK_TOTAL
 
-    def _reserve(self, size: int) -> str:
+    def _reserve(self, buffer: str, size: int) -> str:
         """The address of `size` bytes of workspace, each thread's own inside a parallel loop."""
         size = -(-size // ALIGNMENT) * ALIGNMENT
         start = self.offset
         copies = self.threads if self.in_parallel else 1
         self.offset += size * copies
+        stored(buffer, "workspace", size, copies)
         self.workspace = max(self.workspace, self.offset)
         address = f"workspace + {start}" if start else "workspace"
         if self.in_parallel:

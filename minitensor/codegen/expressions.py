@@ -19,6 +19,7 @@ from minitensor.codegen.helpers import (
     vector_name,
 )
 from minitensor.codegen.names import Names
+from minitensor.codegen.notes import gathered
 from minitensor.errors import LoweringError
 from minitensor.ir import (
     BOOL,
@@ -99,11 +100,14 @@ class Expressions:
 
     def step(self, buffer: Buffer, indices: tuple[Expr, ...]) -> int:
         """The distance in elements between neighbouring lanes of a vector access."""
-        return sum(
+        distance = sum(
             index.stride * stride
             for index, stride in zip(indices, strides_of(buffer))
             if isinstance(index, Ramp)
         )
+        if distance != 1:
+            gathered(buffer.name, distance)
+        return distance
 
     def flat_index(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
         """The position of an element, counted in elements."""

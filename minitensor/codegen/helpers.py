@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from minitensor.codegen.notes import called_for_each
 from minitensor.errors import LoweringError
 from minitensor.ir import INDEX, DType, const, constant_value
 
@@ -243,6 +244,7 @@ def _scalar_division(helpers: Helpers, op: str, kind: str) -> str:
 
 def _each_lane(helpers: Helpers, name: str, kind: str, count: int, call: str, arity: int) -> str:
     """A vector function that calls a scalar one for each lane."""
+    called_for_each(name.removesuffix(f"_{kind}"), call, count)
     parameters = ", ".join(f"{kind} {p}" for p in "xy"[:arity])
     arguments = ", ".join(f"{p}[i]" for p in "xy"[:arity])
     return (

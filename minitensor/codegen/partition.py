@@ -20,6 +20,7 @@ import math
 from collections.abc import Iterator
 
 from minitensor.arith import Interval, Linear, Simplifier, at_least_zero, extent_range
+from minitensor.codegen.notes import became, missed
 from minitensor.codegen.tidy import tidied
 from minitensor.ir import (
     FALSE,
@@ -56,12 +57,19 @@ def _statement(stmt: Stmt, ranges: dict[str, Interval]) -> Stmt:
     if not isinstance(stmt, For):
         return map_stmts(stmt, lambda child: _statement(child, ranges))
     span = _hot_part(stmt, ranges)
-    if span is None or sum(1 for _ in stmts_of(stmt)) > LARGEST:
+    size = sum(1 for _ in stmts_of(stmt))
+    if span is None or size > LARGEST:
+        if span is not None:
+            text = f"not cut where its guards hold: it has {size} statements, and at most {LARGEST}"
+            missed("guard", stmt.var, f"{text} are copied", "unroll less inside it")
         inner = {**ranges, stmt.var: extent_range(stmt.extent)}
         return map_stmts(stmt, lambda child: _statement(child, inner))
     start, end = span
+    held = f"guards hold for {start} … {end - 1} of {stmt.extent}"
     if stmt.kind.is_concurrent and stmt.kind is not LoopKind.VECTORIZE:
+        became(stmt.var, f"two versions of its body: {held}")
         return _versions(stmt, start, end, ranges)
+    became(stmt.var, f"cut: {held}")
     pieces = ((0, start), (start, end), (end, stmt.extent))
     return sequence(*[_piece(stmt, lo, hi, ranges) for lo, hi in pieces if lo < hi])
 

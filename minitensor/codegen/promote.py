@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from minitensor.arith import Interval, Simplifier, extent_range, separates
+from minitensor.codegen.notes import became, missed, someone_listens, stands_for
 from minitensor.ir import (
     Alloc,
     Barrier,
@@ -43,6 +44,8 @@ from minitensor.ir import (
     loads,
     loops_of,
     map_stmts,
+    mentions,
+    print_name,
     rewrite,
     sequence,
     stmts_of,
@@ -54,6 +57,8 @@ REGISTERS: Final = 32
 """How many vectors a tile may hold: the most registers that a machine has for them."""
 SUFFIX: Final = "_tile"
 WRITTEN_OUT: Final = (LoopKind.UNROLL, LoopKind.VECTORIZE)
+SMALLER: Final = "split the loops of the tile by less"
+DECOMPOSE: Final = "decompose_reduction moves an init out; split by a divisor leaves no guard"
 
 
 def promote_accumulators(program: Program, vector_bits: int) -> Program:
@@ -151,6 +156,10 @@ class _Promoter:
             old = tile.buffer
             self.names.add(name := fresh_name(old.name + SUFFIX, self.names))
             self.settled.add(name)
+            stands_for(name, old.name)
+            size = " x ".join(str(n.extent) for n in tile.loops)
+            what = f"a tile of {size}" if size else "an element"
+            became(loop.var, f"keeps {what} of {print_name(old.name)}")
             new = Buffer(name, tuple(n.extent for n in tile.loops), old.dtype, Scope.LOCAL)
             local.append(new)
             where = tuple(Var(n.var) for n in tile.loops)
@@ -193,6 +202,9 @@ class _Promoter:
             if size <= room:
                 room -= size
                 found.append(tile)
+            else:
+                text = f"its tile takes {size:,} bytes of registers, and {room:,} are left"
+                _not_kept(buffer, text, SMALLER)
         return found
 
     def fits(self, buffer: Buffer) -> bool:
@@ -220,23 +232,50 @@ def _tile(loop: For, buffer: Buffer, ranges: Mapping[str, Interval]) -> _Tile | 
     ]
     indices = accesses[0].indices
     used = {name for index in indices for name in free_vars(index)}
-    if any(a.indices != indices for a in accesses) or loop.var in used:
+    if any(a.indices != indices for a in accesses):
+        if not any(mentions(index, loop.var) for a in accesses for index in a.indices):
+            _not_kept(buffer, f"{print_name(loop.var)} accesses it at more than one place")
         return None
     if any(loads(index) for index in indices):
+        _not_kept(buffer, "the place that is updated depends on data")
+        return None
+    if loop.var in used:
+        if someone_listens() and not _is_driven_by(loop, indices, ranges):
+            _not_kept(buffer, f"the place that is updated depends on {print_name(loop.var)}")
         return None
     path = _path(loop.body, buffer.name)
     if path is None:
         return None
     inner = {n.var: extent_range(n.extent) for n in path}
     over = tuple(n for n in path if n.var in used)
-    if any(n.kind not in WRITTEN_OUT for n in over):
+    loose = [n.var for n in over if n.kind not in WRITTEN_OUT]
+    if loose:
+        which = f"{', '.join(map(print_name, loose))}, inside {print_name(loop.var)},"
+        text = f"{which} {'is' if len(loose) == 1 else 'are'} neither unrolled nor vectorized"
+        _not_kept(
+            buffer, text, f"unroll or vectorize it, or reorder {print_name(loop.var)} into it"
+        )
         return None
     every = {**ranges, loop.var: extent_range(loop.extent), **inner}
     forms = [Simplifier(every).linear(index) for index in indices]
     free = frozenset(n.var for n in over)
     if not all(separates(n.var, forms, forms, free, every) for n in over):
+        _not_kept(buffer, "iterations of the loops over it may update the same element")
         return None
     return _Tile(buffer, over, indices, any(isinstance(a, Load) for a in accesses))
+
+
+def _not_kept(buffer: Buffer | str, why: str, advice: str = "") -> None:
+    name = buffer if isinstance(buffer, str) else buffer.name
+    missed("promotion", name, f"is loaded and stored at each update: {why}", advice)
+
+
+def _is_driven_by(loop: For, indices: tuple[Expr, ...], ranges: Mapping[str, Interval]) -> bool:
+    """Whether iterations of the loop have elements of their own, as those of a spatial loop do."""
+    inner = {n.var: extent_range(n.extent) for n in loops_of(loop)}
+    every = {**ranges, **inner}
+    forms = [Simplifier(every).linear(index) for index in indices]
+    return separates(loop.var, forms, forms, frozenset(inner), every)
 
 
 def _path(stmt: Stmt, buffer: str) -> tuple[For, ...] | None:
@@ -246,6 +285,7 @@ def _path(stmt: Stmt, buffer: str) -> tuple[For, ...] | None:
     match stmt:
         case For(kind=kind, body=body):
             if kind.is_concurrent and kind is not LoopKind.VECTORIZE:
+                _not_kept(buffer, f"the {kind.value} loop {stmt.var} is around its update")
                 return None
             rest = _path(body, buffer)
             return None if rest is None else (stmt, *rest)
@@ -255,9 +295,13 @@ def _path(stmt: Stmt, buffer: str) -> tuple[For, ...] | None:
             touching = [s for s in stmts if _touches(s, buffer)]
             if len(touching) == 1:
                 return _path(touching[0], buffer)
-            return () if all(isinstance(s, Store) for s in touching) else None
+            if all(isinstance(s, Store) for s in touching):
+                return ()
+            _not_kept(buffer, "several statements of the loop access it", DECOMPOSE)
+            return None
         case Store():
             return ()
+    _not_kept(buffer, "its update stands under a condition", DECOMPOSE)
     return None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
+from minitensor.codegen.notes import missed, stands_for, stored
 from minitensor.ir import (
     Alloc,
     Buffer,
@@ -50,17 +51,33 @@ def _statement(stmt: Stmt, names: set[str]) -> Stmt:
         return new
     parts = _parts(new.buffer, new.body)
     if parts is None:
+        _tell_array(new.buffer)
         return new
     variables: dict[Part, Buffer] = {}
     for start, lanes in sorted(parts):
         name = fresh_name("_".join([new.buffer.name, *map(str, start)]), names)
         names.add(name)
         dtype = new.buffer.dtype.with_lanes(lanes) if lanes > 1 else new.buffer.dtype
+        stands_for(name, new.buffer.name)
         variables[start, lanes] = Buffer(name, (), dtype, Scope.REGISTER)
+    stored(
+        new.buffer.name,
+        "registers",
+        sum(b.dtype.bits * b.dtype.lanes for b in variables.values()) // 8,
+    )
     body = _renamed(new.body, new.buffer.name, variables)
     for buffer in reversed(variables.values()):
         body = Alloc(buffer, body)
     return body
+
+
+def _tell_array(buffer: Buffer) -> None:
+    """Say that an array meant for registers stays one."""
+    if buffer.scope is Scope.REGISTER:
+        text = (
+            f"is an array in memory: it is not indexed by constants, or has more than {MOST} parts"
+        )
+        missed("registers", buffer.name, text, "unroll the loops that index it, or make it smaller")
 
 
 def _parts(buffer: Buffer, body: Stmt) -> set[Part] | None:

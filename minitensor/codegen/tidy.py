@@ -19,6 +19,7 @@ from minitensor.arith import (
     extent_range,
     prove,
 )
+from minitensor.codegen.notes import became, missed
 from minitensor.ir import (
     COMPARISONS,
     FALSE,
@@ -31,6 +32,7 @@ from minitensor.ir import (
     Expr,
     For,
     If,
+    LoopKind,
     Program,
     Select,
     Seq,
@@ -90,6 +92,7 @@ class _Tidy:
         if loop.extent == 0:
             return NOTHING
         if loop.extent == 1:
+            _tell_single(loop)
             return self.statement(substitute(loop.body, {loop.var: Const(0)}))
         body = self.inside(loop).statement(loop.body)
         if body == NOTHING:
@@ -132,3 +135,17 @@ class _Tidy:
             verdict = prove(expr, self.ranges, self.facts)
             return expr if verdict is None else (TRUE if verdict else FALSE)
         return map_children(expr, self.taken)
+
+
+def _tell_single(loop: For) -> None:
+    if loop.kind is LoopKind.SERIAL:
+        return
+    became(loop.var, "1 iteration: no loop")
+    if loop.kind is LoopKind.VECTORIZE:
+        missed(
+            "vector", loop.var, "a single iteration is done in scalars", "vectorize a longer loop"
+        )
+    elif loop.kind is LoopKind.PARALLEL:
+        missed(
+            "parallel", loop.var, "has one iteration, so one thread", "make a longer loop parallel"
+        )

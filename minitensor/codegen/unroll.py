@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from minitensor.codegen.notes import became, missed
 from minitensor.ir import (
     Const,
     For,
@@ -39,6 +40,12 @@ def _statement(stmt: Stmt) -> Stmt:
     body = _statement(stmt.body)
     if stmt.kind is not LoopKind.UNROLL:
         return For(stmt.var, stmt.extent, body, stmt.kind, stmt.annotations)
-    if stmt.extent * sum(1 for _ in stmts_of(body)) > LONGEST:
+    length = stmt.extent * sum(1 for _ in stmts_of(body))
+    if length > LONGEST:
+        text = (
+            f"stays a loop: written out it would be {length} statements, and at most {LONGEST} are"
+        )
+        missed("unroll", stmt.var, text, "unroll a shorter loop")
         return For(stmt.var, stmt.extent, body, LoopKind.SERIAL, stmt.annotations)
+    became(stmt.var, "written out")
     return sequence(*[substitute(body, {stmt.var: Const(n)}) for n in range(stmt.extent)])

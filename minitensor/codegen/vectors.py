@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from minitensor.arith import Interval, Simplifier, extent_range
+from minitensor.codegen.notes import became, missed, someone_listens
 from minitensor.ir import (
     INDEX,
     Alloc,
@@ -44,6 +45,7 @@ from minitensor.ir import (
     free_vars,
     map_stmts,
     mentions,
+    print_name,
     sequence,
     substitute,
     walk,
@@ -54,6 +56,7 @@ NARROWEST: Final = 128
 FEW: Final = 8
 """Up to this many vectors in a row are written out."""
 LANE: Final = "lane"
+LAZY: Final = "select, where both of its sides are safe to compute, does not"
 
 
 def vectorize_loops(program: Program, vector_bits: int) -> Program:
@@ -73,18 +76,49 @@ def _pieces(loop: For, ranges: Mapping[str, Interval], bits: int) -> Stmt:
     """The loop as whole vectors, then narrower ones, then single iterations."""
     width = _widest_element(loop.body)
     done, result = 0, []
+    told: list[tuple[int, int]] = []
     lanes = bits // width
     while lanes >= 2 and done < loop.extent:
         count = (loop.extent - done) // lanes
         if count:
             result.append(_vectors(loop, done, count, lanes, ranges))
+            told.append((count, lanes))
             done += count * lanes
         lanes //= 2
         if lanes * width < NARROWEST:
             break
     if done < loop.extent:
         result.append(_scalars(loop, done, loop.extent - done))
+    if someone_listens():
+        _tell_pieces(loop, told, bits // width, loop.extent - done)
     return sequence(*result)
+
+
+def _tell_pieces(loop: For, vectors: list[tuple[int, int]], most: int, scalars: int) -> None:
+    """Say what the loop became: (count, lanes) of its vectors, and how many iterations are left.
+
+    most  the lanes of a full vector
+    """
+    parts = [
+        f"{count} vector{'s' if count > 1 else ''} of {lanes} lanes" for count, lanes in vectors
+    ]
+    parts += [f"{scalars} in scalars"] if scalars else []
+    became(loop.var, ", ".join(parts) or "nothing")
+    short = loop.extent - sum(count * lanes for count, lanes in vectors if lanes == most)
+    if most < 2:
+        text = "nothing is vectorized: the target has no vectors of two such elements"
+        missed("vector", loop.var, text)
+    elif short == loop.extent:
+        how = ", ".join(parts) if vectors else "nothing is vectorized"
+        text = f"{loop.extent} iterations are fewer than the {most} lanes of a vector: {how}"
+        missed(
+            "vector", loop.var, text, "vectorize a longer loop, or fuse it with the one around it"
+        )
+    elif short:
+        text = f"{short} of {loop.extent} iterations are left over by vectors of {most} lanes"
+        rest = ", ".join(parts[1:])
+        advice = f"a multiple of {most} leaves none"
+        missed("vector", loop.var, f"{text}: {rest}", advice)
 
 
 def _widest_element(stmt: Stmt) -> int:
@@ -116,7 +150,7 @@ def _vectors(loop: For, start: int, count: int, lanes: int, ranges: Mapping[str,
 
 
 class _CannotWidenError(Exception):
-    """A statement that must be done lane by lane."""
+    """A statement that must be done lane by lane, and why."""
 
 
 class _Widener:
@@ -135,10 +169,15 @@ class _Widener:
             return sequence(*[self.statement(child) for child in stmt.stmts])
         try:
             return self.widened(stmt)
-        except _CannotWidenError:
+        except _CannotWidenError as why:
             if self.wide:
                 raise
+            self.tell(f"{_named(stmt)} goes lane by lane: {why}")
             return self.lane_by_lane(stmt)
+
+    def tell(self, text: str, advice: str = "") -> None:
+        """Tell about the loop what is done lane by lane."""
+        missed("lanes", self.var.removesuffix(f"_{LANE}"), text, advice)
 
     def lane_by_lane(self, stmt: Stmt) -> Stmt:
         """The statement in a scalar loop over the lanes."""
@@ -156,7 +195,7 @@ class _Widener:
             case If(condition, then, otherwise):
                 test = self.expr(condition)
                 if test.dtype.lanes > 1:
-                    raise _CannotWidenError
+                    raise _CannotWidenError("its condition differs from lane to lane")
                 no = None if otherwise is None else self.statement(otherwise)
                 return If(test, self.statement(then), no)
             case Alloc(buffer, body):
@@ -170,7 +209,9 @@ class _Widener:
             match node:
                 case Load(name, indices) | Store(name, indices) if name == buffer.name:
                     if any(mentions(index, self.var) for index in indices):
-                        raise _CannotWidenError
+                        raise _CannotWidenError(
+                            f"{print_name(name)}, private to an iteration, is indexed by the loop"
+                        )
         new = buffer.name not in self.wide
         self.wide.add(buffer.name)
         try:
@@ -187,7 +228,7 @@ class _Widener:
             return Store(buffer, indices, stored)
         where = tuple(self.index(i) for i in indices)
         if not where or not _is_regular(where):
-            raise _CannotWidenError
+            raise _CannotWidenError(f"the lanes are stored {_places(where)}")
         return Store(buffer, where, stored)
 
     # ---- expressions
@@ -218,7 +259,7 @@ class _Widener:
             case Call(function, args, dtype):
                 values = self.alike(*[self.expr(a) for a in args])
                 return Call(function, values, dtype.with_lanes(values[0].dtype.lanes))
-        raise _CannotWidenError
+        raise _CannotWidenError(f"{type(expr).__name__} has no vector form")
 
     def alike(self, *exprs: Expr) -> tuple[Expr, ...]:
         """The expressions, all scalar or all vectors."""
@@ -241,7 +282,7 @@ class _Widener:
     def reads_wide(self, expr: Expr) -> bool:
         """Whether the expression reads a buffer that holds vectors (which `Lanes` cannot)."""
         if any(isinstance(n, Load) and n.buffer in self.wide for n in walk(expr)):
-            raise _CannotWidenError
+            raise _CannotWidenError("a place depends on a value that each lane computes")
         return False
 
     def lanes_of(self, expr: Expr) -> Expr:
@@ -257,6 +298,8 @@ class _Widener:
         if all(i.dtype.lanes == 1 for i in where):
             return load
         if not _is_regular(where):
+            name = print_name(load.buffer)
+            self.tell(f"{name} goes lane by lane: the lanes are read {_places(where)}")
             return self.lanes_of(load)
         return Load(load.buffer, where, load.dtype.with_lanes(self.lanes))
 
@@ -264,6 +307,8 @@ class _Widener:
         condition = self.expr(expr.condition)
         lazy = expr.lazy and any(isinstance(n, (Load, Call)) for n in walk(expr))
         if condition.dtype.lanes > 1 and lazy:
+            text = "an if_then_else whose condition differs from lane to lane goes lane by lane"
+            self.tell(text, LAZY)
             return self.lanes_of(expr)
         a, b = self.alike(self.expr(expr.a), self.expr(expr.b))
         if condition.dtype.lanes > 1:
@@ -276,6 +321,21 @@ def _is_regular(indices: tuple[Expr, ...]) -> bool:
     return all(isinstance(i, Ramp) or i.dtype.lanes == 1 for i in indices) and any(
         isinstance(i, Ramp) for i in indices
     )
+
+
+def _places(indices: tuple[Expr, ...]) -> str:
+    """Where the lanes are, if they are not at a constant distance from each other."""
+    odd = [index for index in indices if isinstance(index, Lanes)]
+    if not odd:
+        return "at one place"
+    data = any(isinstance(node, Load) for index in odd for node in walk(index))
+    return "at places that depend on data" if data else "at no constant distance"
+
+
+def _named(stmt: Stmt) -> str:
+    """A statement as a note calls it: by the buffers it stores to."""
+    names = {n.buffer: None for n in walk(stmt) if isinstance(n, Store)}
+    return f"the update of {', '.join(map(print_name, names))}" if names else "a statement"
 
 
 def _sum(a: Expr, b: Expr) -> Expr:

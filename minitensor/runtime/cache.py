@@ -62,12 +62,16 @@ def compile_library(source: str, toolchain: Toolchain, time_limit: float = TIME_
     return Compiled(folder / f"{key}.so", tuple(command))
 
 
-def compile_assembly(source: str, toolchain: Toolchain, time_limit: float = TIME_LIMIT) -> str:
+def compile_assembly(
+    source: str, toolchain: Toolchain, time_limit: float = TIME_LIMIT, *, origins: bool = False
+) -> str:
     """The assembly text that the compiler makes of C text, with the flags of a kernel.
+
+    origins  see `Toolchain.assembly_command`
 
     Raises as `compile_library`.
     """
-    command = toolchain.assembly_command(_SOURCE, _ASSEMBLY)
+    command = toolchain.assembly_command(_SOURCE, _ASSEMBLY, origins)
     with scratch_folder(cache_folder()) as scratch:
         _compile(source, command, scratch / _ASSEMBLY, time_limit)
         return (scratch / _ASSEMBLY).read_text(encoding="utf-8", errors="replace")

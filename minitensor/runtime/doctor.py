@@ -98,7 +98,10 @@ def _openmp(toolchain: Toolchain | None) -> Finding:
 def _vectors(toolchain: Toolchain | None) -> Finding:
     if toolchain is None:
         return _unknown("vector registers")
-    detail = f"{toolchain.vector_bits} bits ({toolchain.native or 'no flag for this machine'})"
+    count = f"{toolchain.vector_registers} of " if toolchain.vector_registers else ""
+    how = toolchain.native or "no flag for this machine"
+    detail = f"{count}{toolchain.vector_bits} bits ({how}); minitensor explain SUBJECT says what "
+    detail += "does not fit in them"
     if toolchain.vector_bits:
         return Finding("vector registers", True, detail)
     advice = "check that CFLAGS names no older CPU; a newer compiler may know this one"

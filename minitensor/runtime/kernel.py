@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitensor.codegen import Emitted, Target, split_constants
+from minitensor.codegen import Emitted, Note, Target, split_constants
 from minitensor.errors import ArgumentError, CompileError, ExecutionError
 from minitensor.ir import Buffer, Program, interpret, print_name
 from minitensor.runtime import forked
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.cache import compile_assembly
+from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.module import Pointer, aligned_empty, pointer_to
 from minitensor.runtime.timing import Timing, check_repeats, measure
 from minitensor.runtime.toolchain import Toolchain
@@ -135,6 +136,19 @@ class Kernel(ABC):
     def assembly(self) -> str:
         """The machine code as text."""
 
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What was not done as the schedule may have meant it, and why: scalar tails, accesses that
+        go lane by lane, results that are not kept in registers, vector registers that spill.
+
+        Found when it is first asked for, which generates the code anew and runs the compiler.
+        """
+        return ()
+
+    def explain(self) -> str:
+        """What the schedule became, as text: loops, buffers, registers, spills, notes."""
+        return f"{print_name(self.name)} runs in the interpreter, as it is:\n\n{self.source}"
+
     @abstractmethod
     def _run(self, arrays: list[np.ndarray]) -> int:
         """Run on arrays for all parameters, and return a status as `Emitted` describes it."""
@@ -187,6 +201,27 @@ class NativeKernel(Kernel):
         Raises CompileError if the compiler fails.
         """
         return compile_assembly(self.source, self._toolchain)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """See `Kernel.notes`. Raises ArgumentError for a kernel that mt.build did not make."""
+        return self.explanation.notes
+
+    def explain(self) -> str:
+        """What the schedule became, as text: loops, buffers, registers, spills, notes.
+
+        Raises ArgumentError for a kernel that mt.build did not make.
+        """
+        return str(self.explanation)
+
+    @cached_property
+    def explanation(self) -> Explanation:
+        """What `explain` puts into words, as data."""
+        if self._origin is None:
+            raise ArgumentError(
+                f"{print_name(self.name)}: only a kernel of mt.build can be explained"
+            )
+        return explained(self._origin[0], self.target, self._toolchain)
 
     def _run(self, arrays: list[np.ndarray]) -> int:
         try:
@@ -283,6 +318,15 @@ class BoundKernel(Kernel):
     def assembly(self) -> str:
         """The machine code of a call as text."""
         return self._kernel.assembly()
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Those of a call; see `Kernel.notes`."""
+        return self._kernel.notes
+
+    def explain(self) -> str:
+        """What a call became, as text: without what was computed when the inputs were bound."""
+        return self._kernel.explain()
 
     def _run(self, arrays: list[np.ndarray]) -> int:
         return self._kernel._run(self._all(arrays))

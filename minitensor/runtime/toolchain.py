@@ -96,6 +96,18 @@ class Toolchain:
         return usable_cores() if self.openmp else 1
 
     @property
+    def vector_registers(self) -> int:
+        """How many vector registers the machine has that it compiles for; 0 if it has none."""
+        if not self.vector_bits:
+            return 0
+        machine = self.triple.partition("-")[0]
+        if re.fullmatch(r"i[3-6]86", machine):
+            return 8
+        if machine in ("x86_64", "amd64"):
+            return 32 if self.vector_bits >= 512 else 16
+        return 32  # AArch64, and what else has vectors of this kind
+
+    @property
     def cpu(self) -> str:
         """The name of the CPU."""
         return cpu_name()
@@ -104,9 +116,14 @@ class Toolchain:
         """The words that compile a file to a shared library."""
         return [*self.words, *_SHARED, *self.flags, "-o", output, source, *self.libraries]
 
-    def assembly_command(self, source: str, output: str) -> list[str]:
-        """The words that compile a file to assembly text."""
-        return [*self.words, "-fPIC", *self.flags, "-S", "-o", output, source]
+    def assembly_command(self, source: str, output: str, origins: bool = False) -> list[str]:
+        """The words that compile a file to assembly text.
+
+        origins  whether the text says which line an instruction comes from, and which of its
+                 operands are variables that did not fit in registers; the code is the same
+        """
+        told = ("-g1", "-fverbose-asm") if origins else ()
+        return [*self.words, "-fPIC", *self.flags, *told, "-S", "-o", output, source]
 
 
 def find_toolchain() -> Toolchain:

@@ -34,6 +34,15 @@ def test_paths_named_in_the_map_exist():
         assert (ROOT / "minitensor" / path).exists(), path
 
 
+def test_every_kind_of_note_is_explained():
+    told: set[str] = set()
+    for path in sorted((ROOT / "minitensor").rglob("*.py")):
+        told |= set(re.findall(r"""(?:missed|Note)\(\s*"(\w+)",""", path.read_text()))
+    assert {"vector", "gather", "spills"} <= told
+    page = (ROOT / "docs" / "explain.md").read_text()
+    assert told <= set(re.findall(r"^### `(\w+)`", page, re.MULTILINE))
+
+
 def test_every_primitive_is_a_method_with_its_docstring():
     for name, primitive in mt.schedule.REGISTRY.items():
         method = getattr(mt.Schedule, name)

@@ -1,0 +1,259 @@
+"""What became of a schedule, for people: loops, buffers, notes, registers, and measured spills.
+
+`codegen.account` knows what the passes did; what the compiler did then, its assembly shows. Both
+are put into words here. What the notes mean and what to do is in docs/explain.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from minitensor.codegen import Account, Note, Target, account_of, safe
+from minitensor.errors import CompileError
+from minitensor.ir import (
+    Block,
+    Buffer,
+    For,
+    LoopKind,
+    Program,
+    Seq,
+    Stmt,
+    loop_sites,
+    print_name,
+    print_type,
+)
+from minitensor.runtime.cache import compile_assembly
+from minitensor.runtime.spills import Spills, find_spills, understood
+from minitensor.runtime.toolchain import Toolchain
+
+_GAP: Final = "  "
+_IN: Final = {
+    "registers": "in registers",
+    "stack": "on the stack",
+    "workspace": "in the workspace",
+}
+_DEEPEST: Final = 56
+"""Columns for the loops; what they became stands to the right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """An account of a kernel, with what was measured.
+
+    account     what code generation did
+    spills      what the compiler's assembly shows, by the user's loops; None if not measured
+    unmeasured  why not
+    """
+
+    account: Account
+    spills: tuple[Spills, ...] | None
+    unmeasured: str = ""
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """The notes of code generation, and one for each innermost loop that spills."""
+        measured = [self._spill_note(s) for s in self.spills or () if s.innermost]
+        return (*self.account.notes, *measured)
+
+    def _spill_note(self, spills: Spills) -> Note:
+        text = f"{spills.moves} vector moves to and from the stack in an innermost iteration"
+        advice = "make the tile smaller, or read fewer operands at once"
+        if spills.calls:
+            text += ", around the call of a function, which may use every vector register"
+            advice = "compute the function in a loop of its own"
+        for pressure in self.account.pressures:
+            if print_name(pressure.loop) == spills.loop and pressure.needed > pressure.available:
+                tiles = " and ".join(pressure.tiles)
+                text += f": the tile of {tiles} needs {pressure.needed} registers, "
+                text += f"and the machine has {pressure.available}"
+                advice = next((n.advice for n in self.account.notes if n.kind == "registers"), "")
+        return Note("spills", spills.loop or print_name(self.account.program.name), text, advice)
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain values, for JSON."""
+        account = self.account
+        target = account.emitted.target
+        return {
+            "name": print_name(account.program.name),
+            "target": asdict(target),
+            "loops": [
+                {
+                    "name": print_name(name),
+                    "kind": site.loop.kind.value,
+                    "extent": site.loop.extent,
+                    "became": list(account.outcomes.get(name, ())),
+                }
+                for name, site in loop_sites(account.program).items()
+            ],
+            "places": [asdict(place) for place in account.places],
+            "workspace": account.emitted.workspace,
+            "notes": [asdict(note) for note in self.notes],
+            "registers": [
+                {
+                    "loop": print_name(p.loop),
+                    "tiles": dict(p.tiles),
+                    "operands": p.operands,
+                    "available": p.available,
+                }
+                for p in account.pressures
+            ],
+            "spills": None if self.spills is None else [asdict(s) for s in self.spills],
+            "unmeasured": self.unmeasured,
+            "operations": account.operations,
+            "argument_bytes": account.argument_bytes,
+        }
+
+
+def explained(program: Program, target: Target, toolchain: Toolchain | None) -> Explanation:
+    """The explanation of a program for a target with nothing left open.
+
+    toolchain  the compiler whose assembly is looked at, and whose machine has the registers; None
+               if there is none, which leaves the spills unmeasured
+
+    Raises ArgumentError for a target that is not C.
+    """
+    registers = None
+    if toolchain is not None and (target.vector_bits or 0) <= toolchain.vector_bits:
+        registers = toolchain.vector_registers
+    account = account_of(program, target, registers)
+    if toolchain is None:
+        return Explanation(account, None, "there is no C compiler")
+    try:
+        return Explanation(account, measured_spills(account, toolchain))
+    except CompileError as failure:
+        return Explanation(account, None, failure.message)
+
+
+def measured_spills(account: Account, toolchain: Toolchain) -> tuple[Spills, ...]:
+    """The spills in what a compiler makes of a kernel, by the loops' names in the program.
+
+    Raises CompileError if it fails, or makes assembly that is not understood.
+    """
+    if not understood(toolchain.triple):
+        raise CompileError(
+            f"spills are looked for in assembly of x86-64 and AArch64, not of {toolchain.triple}",
+            toolchain.words,
+        )
+    source = account.emitted.source
+    names = {safe(name): print_name(name) for name in loop_sites(account.program)}
+    found = find_spills(compile_assembly(source, toolchain, origins=True), source)
+    return tuple(replace(s, loop=names.get(s.loop, s.loop)) for s in found)
+
+
+# ---- words
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
+    account = explanation.account
+    target = account.emitted.target
+    threads = f"{target.num_cores} thread{'' if target.num_cores == 1 else 's'}"
+    vectors = f"vectors of {target.vector_bits} bits" if target.vector_bits else "no vectors"
+    yield f"{print_name(account.program.name)} for {target.kind!r}: {threads}, {vectors}"
+    yield ""
+    yield "loops"
+    yield from _aligned(list(_tree(account.program.body, account.outcomes, 1)))
+    yield ""
+    yield "buffers"
+    yield from _aligned([(f"{_GAP}{a}", b) for a, b in _buffers(account)])
+    yield ""
+    yield "work"
+    yield f"{_GAP}{_work(account)}"
+    yield ""
+    yield "vector registers"
+    yield from (f"{_GAP}{line}" for line in _registers(explanation))
+    yield ""
+    yield "notes"
+    notes = explanation.notes
+    yield from (f"{_GAP}{note.kind}: {note}" for note in notes)
+    if not notes:
+        yield f"{_GAP}none: everything became what the schedule says"
+
+
+def _aligned(rows: list[tuple[str, str]]) -> Iterator[str]:
+    width = min(_DEEPEST, max((len(left) for left, right in rows if right), default=0))
+    for left, right in rows:
+        yield f"{left.ljust(width)}  {right}".rstrip()
+
+
+def _tree(
+    stmt: Stmt, outcomes: Mapping[str, tuple[str, ...]], depth: int
+) -> Iterator[tuple[str, str]]:
+    """The loops and blocks, each with what it became."""
+    margin = _GAP * depth
+    if isinstance(stmt, For):
+        how = "range" if stmt.kind is LoopKind.SERIAL else stmt.kind.value
+        head = f"{margin}for {print_name(stmt.var)} in {how}({stmt.extent}):"
+        yield head, ", ".join(outcomes.get(stmt.var, ()))
+        yield from _tree(stmt.body, outcomes, depth + 1)
+    elif isinstance(stmt, Seq):
+        for child in stmt.stmts:
+            yield from _tree(child, outcomes, depth)
+    elif isinstance(stmt, Block):
+        yield f"{margin}{print_name(stmt.name)}", ""
+
+
+def _buffers(account: Account) -> Iterator[tuple[str, str]]:
+    outputs = {b.name for b in account.program.outputs}
+    for buffer in account.program.params:
+        kind = "output" if buffer.name in outputs else "input"
+        yield _typed(buffer), f"{_bytes(_size(buffer))}, {kind}"
+    typed = {print_name(b.name): _typed(b) for b in account.program.temporaries}
+    for place in account.places:
+        copies = f", {place.copies} copies" if place.copies > 1 else ""
+        size = f"{_bytes(place.size)} {_IN[place.place]}{copies}"
+        yield typed.get(place.buffer, place.buffer), size
+
+
+def _typed(buffer: Buffer) -> str:
+    return f"{print_name(buffer.name)}: {print_type(buffer)}"
+
+
+def _size(buffer: Buffer) -> int:
+    size = buffer.dtype.bits // 8
+    for extent in buffer.shape:
+        size *= extent
+    return size
+
+
+def _bytes(size: int) -> str:
+    for unit, step in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= step:
+            return f"{size / step:.3g} {unit}"
+    return f"{size} bytes"
+
+
+def _work(account: Account) -> str:
+    operations, size = account.operations, account.argument_bytes
+    text = f"{operations:,} operations on {_bytes(size)} of arguments"
+    return f"{text}: {operations / size:.3g} operations a byte at the most" if size else text
+
+
+def _registers(explanation: Explanation) -> Iterator[str]:
+    for pressure in explanation.account.pressures:
+        tiles = ", ".join(f"{count} for {name}" for name, count in pressure.tiles.items())
+        yield (
+            f"{print_name(pressure.loop)} needs {pressure.needed} of {pressure.available}: "
+            f"{tiles}, {pressure.operands} for operands"
+        )
+    if explanation.spills is None:
+        yield f"spills are not measured: {explanation.unmeasured}"
+    elif not explanation.spills:
+        yield "no spills in the compiler's assembly"
+    rest = [s for s in explanation.spills or () if not s.innermost]
+    for spills in explanation.spills or ():
+        if spills.innermost:
+            loop = f"the innermost loop of {spills.loop}" if spills.loop else "an innermost loop"
+            yield f"spills in {loop}: {_moves([spills])}"
+    if rest:
+        yield f"spills outside of innermost loops: {_moves(rest)}"
+
+
+def _moves(spills: Sequence[Spills]) -> str:
+    loads, stores = sum(s.loads for s in spills), sum(s.stores for s in spills)
+    bits = max(s.bits for s in spills)
+    return f"{loads} vectors of up to {bits} bits loaded from the stack, {stores} stored there"
