@@ -7,11 +7,11 @@ depends on the machine (lanes of a vector, rows of a register tile, threads) is 
     for title, why in ladder.climb(s, target): ...     the steps, one group after the other
     s = scheduled(LADDERS["matmul-1024"], target)      all of them
 
-Read in this order: `ladder`, `matmul`, `convolution`, `rows`, `streams`, `registry`.
+Read in this order: `ladder`, `matmul`, `convolution`, `winograd`, `rows`, `streams`, `registry`.
 """
 
-from minitensor.ladders import convolution, matmul, rows, streams
+from minitensor.ladders import convolution, matmul, rows, streams, winograd
 from minitensor.ladders.ladder import Ladder, scheduled
 from minitensor.ladders.registry import LADDERS
 
-__all__ = ["LADDERS", "Ladder", "convolution", "matmul", "rows", "scheduled", "streams"]
+__all__ = ["LADDERS", "Ladder", "convolution", "matmul", "rows", "scheduled", "streams", "winograd"]

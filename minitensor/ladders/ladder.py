@@ -23,7 +23,8 @@ class Ladder:
     climb       performs the steps on a schedule of the program for a target; yields after each
                 group of steps, and the schedule is the best one when it is exhausted
     constants   parameters that are weights, which a user would bind (`Kernel.bind`)
-    flop        operations of a call; 0 where bytes are what counts
+    flop        operations of a call as the definition counts them (for Winograd's convolution those
+                of the sum that it avoids); 0 where bytes are what counts
     bytes       bytes that a call must move at least: every operand once
     kind        which rivals compute it: "matmul", "conv", "softmax", …
     parameters  its sizes, as the operator in `mt.workloads` calls them

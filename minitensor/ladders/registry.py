@@ -6,7 +6,7 @@ from typing import Final
 
 from minitensor.codegen import Target
 from minitensor.ir import Program
-from minitensor.ladders import convolution, matmul, rows, streams
+from minitensor.ladders import convolution, matmul, rows, streams, winograd
 from minitensor.ladders.ladder import Ladder, Steps
 from minitensor.lang import lower, workloads
 from minitensor.schedule import Schedule
@@ -70,6 +70,25 @@ def _conv(c: int, f: int, h: int, kernel: int, stride: int = 1, padding: int = 0
         2 * f * c * out * out * kernel * kernel,
         _FLOAT * (c * h * h + f * c * kernel * kernel + f + f * out * out),
         "conv",
+        sizes,
+    )
+
+
+def _winograd(c: int, f: int, h: int) -> Ladder:
+    sizes = {"c": c, "h": h, "w": h, "f": f, "kernel": 3, "stride": 1, "padding": 1}
+
+    def define() -> Program:
+        tensors = workloads.conv2d_winograd(1, c, h, h, f, padding=1, tile=winograd.TILE)
+        return lower(tensors, name="conv2d_winograd")
+
+    return Ladder(
+        f"Winograd 3x3 {c}->{f} {h}x{h}",
+        define,
+        winograd.winograd,
+        ("weight",),
+        2 * 9 * f * c * h * h,
+        _FLOAT * (c * h * h + 9 * f * c + f * h * h),
+        "conv_plain",
         sizes,
     )
 
@@ -185,6 +204,9 @@ LADDERS: Final[dict[str, Ladder]] = {
     "conv-512-7": _conv(512, 512, 7, 3, padding=1),
     "conv-1x1": _conv(64, 256, 56, 1),
     "conv-7x7": _conv(3, 64, 224, 7, stride=2, padding=3),
+    "winograd-64-56": _winograd(64, 64, 56),
+    "winograd-128-28": _winograd(128, 128, 28),
+    "winograd-256-14": _winograd(256, 256, 14),
     "depthwise": _depthwise(128, 56),
     "softmax": _softmax(4096, 1024),
     "layer-norm": _layer_norm(4096, 1024),

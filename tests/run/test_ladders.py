@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.ladders import LADDERS, convolution, matmul, rows, scheduled, streams
+from minitensor.ladders import (
+    LADDERS,
+    convolution,
+    matmul,
+    rows,
+    scheduled,
+    streams,
+    winograd,
+)
 from minitensor.testing import assert_equivalent
 
 TARGETS = [
@@ -102,3 +110,23 @@ def test_some_of_the_steps_can_be_taken():
     some = [len(scheduled(ladder, TARGETS[0], n).trace.steps) for n in range(7)]
     assert some == sorted(some)
     assert some[-1] == len(scheduled(ladder, TARGETS[0]).trace.steps)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("sizes", [(3, 5, 7, 5), (1, 8, 8, 17)], ids=str)
+def test_winograd_is_right(sizes, target):
+    """Its transforms multiply by thirds: to a few roundings."""
+    c, h, w, f = sizes
+    program = mt.lower(W.conv2d_winograd(1, c, h, w, f, padding=1, tile=4))
+    s = mt.Schedule(program)
+    for _ in winograd.winograd(s, target):
+        mt.verify(s.program)
+    rng = np.random.default_rng(0)
+    data = rng.integers(-4, 5, (1, c, h, w)).astype(np.float32)
+    weight = rng.integers(-4, 5, (f, c, 3, 3)).astype(np.float32)
+    pad = np.pad(data[0], ((0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(pad, (3, 3), axis=(1, 2))
+    expected = np.einsum("cyxij,fcij->fyx", windows, weight)[None]
+    kernel = mt.build(s, target)
+    np.testing.assert_allclose(kernel(data, weight), expected, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(kernel.bind(weight=weight)(data), expected, rtol=1e-4, atol=1e-3)
