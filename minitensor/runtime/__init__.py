@@ -3,7 +3,8 @@
 Read in this order: `machine`, `folder`, `process`, `flags`, `toolchain` (what there is to compile
 with), `cache` (compiling once), `texts` (generating once), `module` (native functions and memory),
 `arguments` (the checks of a call), `timing`, `spills` and `explain` (what a schedule became),
-`kernel` (what a user holds), `build` (all of it in a row), `doctor`.
+`kernel` (what a user holds), `build` (all of it in a row), `limits` (what the machine can do at
+most), `doctor`.
 """
 
 from minitensor.runtime.arguments import Signature
@@ -12,7 +13,15 @@ from minitensor.runtime.doctor import Finding, diagnose
 from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.folder import cache_folder
 from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
-from minitensor.runtime.machine import cpu_name, usable_cores
+from minitensor.runtime.limits import (
+    Limits,
+    Probe,
+    compute_probe,
+    measure_limits,
+    memory_probes,
+)
+from minitensor.runtime.machine import cpu_name, spread_cores, usable_cores
+from minitensor.runtime.module import aligned_empty
 from minitensor.runtime.texts import remembered
 from minitensor.runtime.timing import Timing, measure
 from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolchain
@@ -22,11 +31,15 @@ __all__ = [
     "Finding",
     "InterpreterKernel",
     "Kernel",
+    "Limits",
     "NativeKernel",
+    "Probe",
     "Signature",
     "Timing",
     "Toolchain",
+    "aligned_empty",
     "cache_folder",
+    "compute_probe",
     "cpu_name",
     "diagnose",
     "explained",
@@ -34,8 +47,11 @@ __all__ = [
     "interpreter_kernel",
     "load",
     "measure",
+    "measure_limits",
+    "memory_probes",
     "native_target",
     "probe_toolchain",
     "remembered",
+    "spread_cores",
     "usable_cores",
 ]
