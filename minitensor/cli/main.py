@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from minitensor.cli import bench, demo, doctor, explain, show
 from minitensor.cli import compile as compiling
-from minitensor.cli import demo, doctor, explain, show
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError, UsageError
 from minitensor.errors import MinitensorError
@@ -24,6 +24,7 @@ examples:
   minitensor show matmul                     the loop nest of a known operator
   minitensor compile matmul --time           build it and time it
   minitensor explain matmul                  what became of its loops, and what was not done
+  minitensor bench --quick                   the hand schedules against numpy and others
 
 `minitensor COMMAND --help` says more. NO_COLOR turns colours off.
 """
@@ -88,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"minitensor {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (doctor, demo, show, compiling, explain):
+    for command in (doctor, demo, show, compiling, explain, bench):
         added: argparse.ArgumentParser = command.add_parser(commands)
         added.formatter_class = argparse.RawDescriptionHelpFormatter
         added.set_defaults(run=command.run, parser=added)

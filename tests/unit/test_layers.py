@@ -32,6 +32,10 @@ FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 THIRD_PARTY = {"numpy", "cffi", "_cffi_backend"}
 OPTIONAL = {"hypothesis": "testing", "rich": "cli", "matplotlib": "cli"}
+RIVALS = {"torch": "torch_rival", "onnx": "onnx_rival", "onnxruntime": "onnx_rival"}
+RIVALS["tvm"] = "tvm_rival"
+"""What `minitensor bench` measures against where it is installed; each in one file."""
+OPTIONAL |= dict.fromkeys(RIVALS, "cli")
 
 
 def room(path: pathlib.Path) -> str:
@@ -118,6 +122,7 @@ class TestFile:
                 continue
             if top in OPTIONAL:
                 assert room(path) == OPTIONAL[top]
+                assert path.stem == RIVALS.get(top, path.stem)
             else:
                 assert top in ("minitensor", "__future__") or top in STANDARD, top
 

@@ -1,0 +1,60 @@
+"""Who takes part: something that computes a workload when it is called without arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from minitensor.api import build
+from minitensor.cli.bench.work import Work
+from minitensor.codegen import Target
+from minitensor.ladders import LADDERS, scheduled
+from minitensor.runtime import Kernel
+
+OURS: Final = "ours"
+BOUND: Final = "ours bound"
+
+SPIN_SECONDS: Final = 0.02
+"""How long threads of OpenMP and of thread pools may go on waiting in a busy loop after a call."""
+BLAS_SPIN_SECONDS: Final = 0.15
+"""The same for OpenBLAS. Whoever shares its cores with them can take a hundred times as long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Something that computes a workload.
+
+    name   in tables
+    call   computes it, with everything done that can be done before; returns the result
+    array  the result as an array
+    bound  whether it knew the weights beforehand, and could lay them out as it likes
+    spin   for how many seconds its threads keep the cores busy after a call
+    note   a word about how it was made
+    """
+
+    name: str
+    call: Callable[[], object]
+    array: Callable[[Any], np.ndarray]
+    bound: bool = False
+    spin: float = SPIN_SECONDS
+    note: str = ""
+
+
+def ours(work: Work, threads: int) -> Iterator[Contender]:
+    """The hand schedule of a ladder: all operands as arguments; and with the weights bound."""
+    schedule = scheduled(LADDERS[work.key], Target("c", num_cores=threads))
+    kernel = build(schedule, Target("c", num_cores=threads))
+    yield _of_kernel(OURS, kernel, work.inputs, work)
+    if work.constants:
+        given = dict(zip(work.names, work.inputs))
+        weights = {name: given.pop(name) for name in work.constants}
+        yield _of_kernel(BOUND, kernel.bind(**weights), tuple(given.values()), work)
+
+
+def _of_kernel(name: str, kernel: Kernel, inputs: tuple[np.ndarray, ...], work: Work) -> Contender:
+    output = work.output()
+    call = kernel.prepare(*inputs, output)
+    return Contender(name, call, lambda _: output, bound=name == BOUND)

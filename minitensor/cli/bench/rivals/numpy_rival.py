@@ -1,0 +1,183 @@
+"""numpy: the rival that is always there. Every result goes to an array that is kept.
+
+A convolution is im2col by stride tricks and one product of matrices, for numpy has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from minitensor.cli.bench.contender import BLAS_SPIN_SECONDS, SPIN_SECONDS, Contender
+from minitensor.cli.bench.work import Work, pad_of, stride_of, windows
+
+PRODUCTS: Final = ("matmul", "batch_matmul", "matmul_bias_relu", "conv")
+"""Kinds in which the time goes into a product of matrices."""
+
+Product = Callable[[np.ndarray, np.ndarray, np.ndarray], object]
+"""Writes the product of its first two operands to the third."""
+Call = Callable[[], Any]
+"""Returns the result; some stubs of numpy know no more about it."""
+
+
+def contenders(
+    name: str, work: Work, threads: int, options: Mapping[str, Any]
+) -> Iterator[Contender]:
+    """The one that computes the work with numpy."""
+    yield with_product(name, work, lambda a, b, out: np.matmul(a, b, out=out))
+
+
+def with_product(name: str, work: Work, product: Product, note: str = "") -> Contender:
+    """The same with another product of matrices."""
+    spin = BLAS_SPIN_SECONDS if work.kind in PRODUCTS else SPIN_SECONDS
+    call = _CALLS[work.kind](work, product)
+    return Contender(name, call, np.asarray, spin=spin, note=note)
+
+
+def _matmul(work: Work, product: Product) -> Call:
+    a, b = work.inputs
+    out = work.output()
+
+    def call() -> Any:
+        product(a, b, out)
+        return out
+
+    return call
+
+
+def _matmul_bias_relu(work: Work, product: Product) -> Call:
+    a, b, bias = work.inputs
+    out = work.output()
+
+    def call() -> Any:
+        product(a, b, out)
+        np.add(out, bias, out=out)
+        return np.maximum(out, 0, out=out)
+
+    return call
+
+
+def _conv(work: Work, product: Product) -> Call:
+    data, weight, *rest = work.inputs
+    _, c, h, w = data.shape
+    pad, kernel = pad_of(work.parameters), weight.shape[2]
+    padded = np.zeros((c, h + 2 * pad, w + 2 * pad), np.float32)
+    inner = padded[:, pad : pad + h, pad : pad + w]
+    view = windows(padded, kernel, stride_of(work.parameters))
+    columns = np.empty(view.shape, np.float32)
+    matrix = columns.reshape(c * kernel * kernel, -1)
+    flat = weight.reshape(weight.shape[0], -1)
+    out = np.empty((weight.shape[0], matrix.shape[1]), np.float32)
+
+    def call() -> Any:
+        inner[...] = data[0]
+        columns[...] = view
+        product(flat, matrix, out)
+        if rest:
+            np.add(out, rest[0][:, None], out=out)
+            np.maximum(out, 0, out=out)
+        return out
+
+    return call
+
+
+def _depthwise(work: Work, product: Product) -> Call:
+    data, weight, *rest = work.inputs
+    _, c, h, w = data.shape
+    pad, kernel = pad_of(work.parameters), weight.shape[2]
+    padded = np.zeros((c, h + 2 * pad, w + 2 * pad), np.float32)
+    inner = padded[:, pad : pad + h, pad : pad + w]
+    view = windows(padded, kernel, stride_of(work.parameters))
+    out, term = (np.empty((c, *view.shape[3:]), np.float32) for _ in range(2))
+
+    def call() -> Any:
+        inner[...] = data[0]
+        out[...] = rest[0][:, None, None] if rest else 0
+        for y in range(kernel):
+            for x in range(kernel):
+                np.multiply(view[:, y, x], weight[:, :, y, x, None], out=term)
+                np.add(out, term, out=out)
+        return np.maximum(out, 0, out=out) if rest else out
+
+    return call
+
+
+def _softmax(work: Work, product: Product) -> Call:
+    (x,) = work.inputs
+    out = work.output()
+    row = np.empty((x.shape[0], 1), np.float32)
+
+    def call() -> Any:
+        np.max(x, axis=1, keepdims=True, out=row)
+        np.subtract(x, row, out=out)
+        np.exp(out, out=out)
+        np.sum(out, axis=1, keepdims=True, out=row)
+        return np.divide(out, row, out=out)
+
+    return call
+
+
+def _layer_norm(work: Work, product: Product) -> Call:
+    x, gamma, beta = work.inputs
+    out, squares = work.output(), work.output()
+    row = np.empty((x.shape[0], 1), np.float32)
+
+    def call() -> Any:
+        np.mean(x, axis=1, keepdims=True, out=row)
+        np.subtract(x, row, out=out)
+        np.multiply(out, out, out=squares)
+        np.mean(squares, axis=1, keepdims=True, out=row)
+        np.add(row, np.float32(1e-5), out=row)
+        np.sqrt(row, out=row)
+        np.divide(out, row, out=out)
+        np.multiply(out, gamma, out=out)
+        return np.add(out, beta, out=out)
+
+    return call
+
+
+def _row_sum(work: Work, product: Product) -> Call:
+    out = work.output()
+    return lambda: np.sum(work.inputs[0], axis=1, out=out)
+
+
+def _full_sum(work: Work, product: Product) -> Call:
+    out = work.output()
+    return lambda: np.sum(work.inputs[0], out=out)
+
+
+def _elementwise(work: Work, product: Product) -> Call:
+    (x,) = work.inputs
+    out = work.output()
+
+    def call() -> Any:
+        np.multiply(x, np.float32(1.5), out=out)
+        np.add(out, np.float32(0.5), out=out)
+        np.multiply(out, x, out=out)
+        np.subtract(out, np.float32(2), out=out)
+        return np.maximum(out, 0, out=out)
+
+    return call
+
+
+def _transpose_add(work: Work, product: Product) -> Call:
+    a, b = work.inputs
+    out = work.output()
+    return lambda: np.add(a.T, b, out=out)
+
+
+_CALLS: Final[Mapping[str, Callable[[Work, Product], Call]]] = {
+    "matmul": _matmul,
+    "batch_matmul": _matmul,
+    "matmul_bias_relu": _matmul_bias_relu,
+    "conv": _conv,
+    "depthwise": _depthwise,
+    "softmax": _softmax,
+    "layer_norm": _layer_norm,
+    "row_sum": _row_sum,
+    "full_sum": _full_sum,
+    "elementwise": _elementwise,
+    "transpose_add": _transpose_add,
+}

@@ -1,0 +1,68 @@
+"""TVM with the best schedule of its own tuning, taken from records that were made before.
+
+`--tvm-records FOLDER` names a folder of MetaSchedule databases (`ms.tune_tir(..., work_dir=...)`),
+one in each folder below. A record is found by the structure of the program it was made for: see
+`programs`. Nothing is tuned here. All operands are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from minitensor.cli.bench.contender import Contender
+from minitensor.cli.bench.rivals.tvm_programs import program
+from minitensor.cli.bench.work import Work
+
+RECORDS: Final = "tvm_records"
+"""The option that names the folder."""
+
+_RECORDS_FILE: Final = "database_tuning_record.json"
+
+
+def contenders(
+    name: str, work: Work, threads: int, options: Mapping[str, Any]
+) -> Iterator[Contender]:
+    """The program of the best record; nobody where there is no record of it."""
+    import tvm  # noqa: PLC0415 - optional
+    from tvm import s_tir, te  # noqa: PLC0415 - optional
+
+    if options.get(RECORDS) is None:
+        return
+    module = s_tir.meta_schedule.tir_integration._normalize_mod(program(tvm, te, work))
+    database = _database_of(s_tir.meta_schedule, options[RECORDS], module)
+    if database is None:
+        return
+    described = {"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu()}
+    target = tvm.target.Target({**described, "num-cores": threads})
+    best = database.query_schedule(module, target, "main").mod
+    # tuning marks where a weight might be laid out anew; it stays an argument as it is
+    keep = s_tir.transform.RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)
+    function = tvm.compile(keep(best), target=target)["main"]
+    arrays = [tvm.runtime.tensor(array) for array in work.inputs]
+    out = tvm.runtime.tensor(np.zeros(work.expected.shape, np.float32))
+    tried = len(database.get_all_tuning_records())
+    yield Contender(
+        name,
+        lambda: function(*arrays, out),
+        lambda _: out.numpy(),
+        note=f"best of {tried} records",
+    )
+
+
+def _database_of(meta_schedule: Any, folder: str, module: Any) -> Any:
+    """The database with records for a program; None if there is none."""
+    for path in sorted(Path(folder).glob(f"**/{_RECORDS_FILE}")):
+        database = _opened(meta_schedule, str(path.parent))
+        if database.has_workload(module):
+            return database
+    return None
+
+
+@cache
+def _opened(meta_schedule: Any, folder: str) -> Any:
+    return meta_schedule.database.JSONDatabase(work_dir=folder)
