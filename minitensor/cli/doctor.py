@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 
 from minitensor.cli.console import Console
-from minitensor.runtime import Finding, diagnose
+from minitensor.errors import CompileError
+from minitensor.runtime import Finding, Limits, diagnose, measure_limits
 
 REQUIRED: Final = ("python", "numpy", "cffi")
 """What nothing works without. Without a compiler the interpreter still runs programs."""
@@ -17,6 +18,7 @@ _EPILOG: Final = """\
 examples:
   minitensor doctor
   minitensor doctor --json
+  minitensor doctor --measure                also what it can do: multiply-adds, memory
   CC=clang minitensor doctor                 look at another compiler
 
 Everything is looked for anew, and what is found about the compiler is what kernels are built with
@@ -32,6 +34,9 @@ def add_parser(
     text = "say what this machine has, what is missing, and how to get it"
     parser = commands.add_parser("doctor", help=text, description=text, epilog=_EPILOG)
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--measure", action="store_true", help="measure the FMA peak and the memory bandwidth"
+    )
     return parser
 
 
@@ -39,8 +44,16 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     """Print the findings; 1 if something required is missing."""
     findings = diagnose()
     broken = [f.name for f in findings if f.ok is False and f.name in REQUIRED]
+    limits = _limits(findings) if arguments.measure else None
+    if limits is not None:
+        findings.append(_as_finding(limits))
     if arguments.json:
-        report = {"ready": not broken, "findings": [asdict(finding) for finding in findings]}
+        report: dict[str, Any] = {
+            "ready": not broken,
+            "findings": [asdict(finding) for finding in findings],
+        }
+        if arguments.measure:
+            report["limits"] = None if limits is None else asdict(limits)
         console.print(json.dumps(report, indent=1))
         return 1 if broken else 0
     width = max(len(finding.name) for finding in findings)
@@ -51,6 +64,25 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     console.print()
     console.print(_verdict(findings, broken))
     return 1 if broken else 0
+
+
+def _limits(findings: list[Finding]) -> Limits | None:
+    """What the machine can do; None, and a finding that says why, if it cannot be measured."""
+    try:
+        return measure_limits()
+    except CompileError as failure:
+        advice = "native code measures it: see C compiler"
+        findings.append(Finding("limits", None, failure.message, advice))
+        return None
+
+
+def _as_finding(limits: Limits) -> Finding:
+    threads = f"{limits.threads} thread{'' if limits.threads == 1 else 's'}"
+    detail = (
+        f"{limits.peak:.0f} GFLOP/s with {threads}, {limits.peak_core:.0f} with one; memory: "
+        f"read {limits.read:.1f}, copy {limits.copy:.1f}, triad {limits.triad:.1f} GB/s"
+    )
+    return Finding("limits", True, detail)
 
 
 def _mark(finding: Finding, console: Console) -> str:

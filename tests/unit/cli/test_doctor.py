@@ -3,7 +3,7 @@
 import pytest
 
 from minitensor.cli import doctor
-from minitensor.runtime import Finding
+from minitensor.runtime import Finding, Limits
 
 GOOD = [
     Finding("python", True, "3.11"),
@@ -70,3 +70,18 @@ def test_the_real_machine_without_a_compiler(run, no_compiler):
     done = run("doctor")
     assert done.status == 0
     assert "no C compiler is found on PATH" in done.out
+
+
+def test_measuring_without_a_compiler_says_why_not(run, no_compiler):
+    done = run("doctor", "--measure")
+    assert done.status == 0
+    assert "-       limits" in done.out
+    assert run("doctor", "--measure", "--json").json()["limits"] is None
+
+
+def test_what_was_measured_is_a_line_and_numbers(run, findings, monkeypatch):
+    limits = Limits(2, 512, 236.0, 118.0, 31.5, 29.25, 30.0)
+    monkeypatch.setattr(doctor, "measure_limits", lambda: limits)
+    done = run("doctor", "--measure")
+    assert "limits      236 GFLOP/s with 2 threads, 118 with one; memory: read 31.5" in done.out
+    assert run("doctor", "--measure", "--json").json()["limits"]["peak"] == 236.0
