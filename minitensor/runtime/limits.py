@@ -112,11 +112,13 @@ class Probe:
     name   "fma 512 bits x 12", "read", "copy" or "triad"
     work   of a call: operations (an FMA is two), or bytes the program names (a store counts once)
     call   runs it
+    bits   the width of its vectors
     """
 
     name: str
     work: float
     call: Callable[[], object]
+    bits: int
 
     def rate(self) -> float:
         """Work per second of the fastest call in a short while."""
@@ -168,16 +170,9 @@ def measure_limits(threads: int | None = None) -> Limits:
     threads = find_toolchain().num_cores if threads is None else threads
     compute, memory = compute_probe(threads), memory_probes(threads)
     alone = compute_probe(1) if threads > 1 else compute
-    rates = {p.name: max(p.rate() for _ in range(REPEATS)) for p in memory}
-    peak_core = max(alone.rate() for _ in range(REPEATS))
-    peak = max(compute.rate() for _ in range(REPEATS)) if threads > 1 else peak_core
-    return Limits(
-        threads,
-        int(compute.name.split()[1]),
-        peak / 1e9,
-        peak_core / 1e9,
-        *(rates[name] / 1e9 for name in ("read", "copy", "triad")),
-    )
+    # in turns: a neighbour that takes bandwidth for a while takes it from none of them alone
+    tries = [[p.rate() / 1e9 for p in (compute, alone, *memory)] for _ in range(REPEATS)]
+    return Limits(threads, compute.bits, *(max(of_one) for of_one in zip(*tries)))
 
 
 def compute_probe(threads: int) -> Probe:
@@ -207,6 +202,7 @@ def compute_probes(threads: int) -> list[Probe]:
             f"fma {bits} bits x {count}",
             2.0 * STEPS * count * (bits // 32) * threads,
             partial(function, *map(pointer_to, arguments)),
+            bits,
         )
         for (bits, count), function in zip(ways, functions)
     ]
@@ -220,14 +216,20 @@ def memory_probes(threads: int) -> list[Probe]:
     """
     _check(threads)
     toolchain = find_toolchain()
-    source = _MEMORY.format(bytes=_widths(toolchain)[0] // 8)
+    bits = _widths(toolchain)[0]
+    source = _MEMORY.format(bytes=bits // 8)
     fill, *functions = _functions(source, ["fill", *_STREAMS], pointers=4, toolchain=toolchain)
     pieces = ARRAY_BYTES // _PIECE_BYTES
     arrays = [aligned_empty((ARRAY_BYTES // 4,), np.dtype(np.float32)) for _ in range(3)]
     operands = [pointer_to(a) for a in (np.array([threads, pieces], np.int64), *arrays)]
     fill(*operands)  # by the threads that use it: memory is placed near who touches it first
     return [
-        Probe(name.partition("_")[0], float(streams * ARRAY_BYTES), partial(function, *operands))
+        Probe(
+            name.partition("_")[0],
+            float(streams * ARRAY_BYTES),
+            partial(function, *operands),
+            bits,
+        )
         for (name, streams), function in zip(_STREAMS.items(), functions)
     ]
 

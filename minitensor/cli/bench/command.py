@@ -86,10 +86,10 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.list:
         return _list(arguments, console)
     keys = _chosen(arguments.names)
-    threads = _threads(arguments.threads)
     rivals = _rivals(arguments.rivals, arguments.tvm_records)
     pace = _pace(arguments)
     _check_places(arguments)
+    threads = _threads(arguments.threads)
     report = Report(about(pace, rivals))
     job = {
         "rivals": rivals,

@@ -39,7 +39,6 @@ Look = tuple[str, str]
 
 def check(path: str) -> None:
     """Raise CommandError if a plot cannot be drawn to that file."""
-    _figure_class()
     target = Path(path)
     if target.suffix not in FORMATS:
         raise CommandError(f"--plot {path}: the name must end in {', '.join(FORMATS)}")
@@ -47,6 +46,7 @@ def check(path: str) -> None:
         raise CommandError(f"--plot {path}: there is no folder {target.parent}")
     if not os.access(target if target.exists() else target.parent, os.W_OK):
         raise CommandError(f"--plot {path}: it cannot be written")
+    _figure_class()
 
 
 def draw(report: Report, path: str) -> None:
