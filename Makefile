@@ -22,6 +22,7 @@ types: .venv/dev
 
 bench: .venv/run
 	$(BIN)/python -m benchmarks.all
+	$(BIN)/python -m minitensor bench
 
 clean:
 	rm -rf .venv build dist *.egg-info

@@ -21,6 +21,7 @@ from minitensor.cli.bench.results import Entry, Result, result_to_json
 from minitensor.cli.bench.rivals import RIVALS
 from minitensor.cli.bench.rounds import Pace, interleave
 from minitensor.cli.bench.work import Work
+from minitensor.cli.errors import CommandError
 from minitensor.runtime import Probe, compute_probe, measure_limits, memory_probes
 
 Tell = Callable[[Mapping[str, Any]], None]
@@ -135,6 +136,8 @@ def entered(
                     dropped[contender.name] = f"wrong: {wrong}"
                 else:
                     yield contender
+        except CommandError as failure:
+            dropped[name] = str(failure)
         except Exception as failure:  # other people's libraries: they may raise anything
             dropped[name] = f"{type(failure).__name__}: {failure}"[:500]
 

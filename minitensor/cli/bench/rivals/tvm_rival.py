@@ -17,6 +17,7 @@ import numpy as np
 from minitensor.cli.bench.contender import Contender
 from minitensor.cli.bench.rivals.tvm_programs import program
 from minitensor.cli.bench.work import Work
+from minitensor.cli.errors import CommandError
 
 RECORDS: Final = "tvm_records"
 """The option that names the folder."""
@@ -27,7 +28,7 @@ _RECORDS_FILE: Final = "database_tuning_record.json"
 def contenders(
     name: str, work: Work, threads: int, options: Mapping[str, Any]
 ) -> Iterator[Contender]:
-    """The program of the best record; nobody where there is no record of it."""
+    """The program of the best record. Raises CommandError if there is no record of it."""
     import tvm  # noqa: PLC0415 - optional
     from tvm import s_tir, te  # noqa: PLC0415 - optional
 
@@ -36,7 +37,7 @@ def contenders(
     module = s_tir.meta_schedule.tir_integration._normalize_mod(program(tvm, te, work))
     database = _database_of(s_tir.meta_schedule, options[RECORDS], module)
     if database is None:
-        return
+        raise CommandError("there are no tuning records of this program")
     described = {"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu()}
     target = tvm.target.Target({**described, "num-cores": threads})
     best = database.query_schedule(module, target, "main").mod
