@@ -4,7 +4,7 @@ The command starts one process for each number of threads, with the environment 
 chosen before numpy is loaded. Read in this order: `work` (a workload with its arrays, and what it
 must compute), `contender` and `rivals` (who computes it), `rounds` (who is called when), `worker`
 (the process), `launch` (starting it), `results` (what was measured, and ratios), `report`, `plot`,
-`command`.
+`about`, `choices`, `command`.
 """
 
 from minitensor.cli.bench.command import add_parser, run

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
-import fnmatch
 import json
 import os
 import re
@@ -15,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from minitensor.cli.bench import plot
+from minitensor.cli.bench import choices, plot
 from minitensor.cli.bench.about import about
 from minitensor.cli.bench.launch import Died, events
 from minitensor.cli.bench.report import (
@@ -29,13 +27,11 @@ from minitensor.cli.bench.report import (
 from minitensor.cli.bench.results import Report, Result, Run, result_of_json
 from minitensor.cli.bench.rivals import RIVALS
 from minitensor.cli.bench.rivals.tvm_rival import RECORDS
-from minitensor.cli.bench.rounds import Pace
+from minitensor.cli.bench.work import PROGRAM
 from minitensor.cli.console import Console
-from minitensor.cli.errors import CommandError, UsageError
+from minitensor.cli.errors import CommandError
 from minitensor.ladders import LADDERS
-from minitensor.runtime import Limits, find_toolchain, usable_cores
-
-QUICK: Final = Pace(rounds=3, burst=0.01, warm=0.002, least_calls=1)
+from minitensor.runtime import Limits
 
 _EPILOG: Final = """\
 examples:
@@ -43,6 +39,7 @@ examples:
   minitensor bench --list                    what there is, and which rivals are installed
   minitensor bench matmul-1024 'conv-*' --threads 1,2
   minitensor bench matmul-1024 --rivals numpy,onnxruntime --rounds 15
+  minitensor bench my_schedule.py:s          against the same program as it was defined
   minitensor bench --save benchmarks/results --plot roofline.png
 
 Everybody takes turns in one process that is pinned to as many cores as it has threads, and so do
@@ -61,7 +58,10 @@ def add_parser(
     text = "time the hand schedules against numpy, torch and others, interleaved in one run"
     parser = commands.add_parser("bench", help=text, description=text, epilog=_EPILOG)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="workloads; * and ? stand for anything"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="workloads, * and ? standing for anything; or path/to/file.py:schedule",
     )
     parser.add_argument("--list", action="store_true", help="list workloads and rivals")
     parser.add_argument(
@@ -85,11 +85,11 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     """Measure, show, keep. 0; 130 if it was interrupted, after showing what was finished."""
     if arguments.list:
         return _list(arguments, console)
-    keys = _chosen(arguments.names)
-    rivals = _rivals(arguments.rivals, arguments.tvm_records)
-    pace = _pace(arguments)
+    keys = choices.keys_of(arguments.names)
+    rivals = choices.rivals_of(arguments.rivals, arguments.tvm_records)
+    pace = choices.pace_of(arguments)
     _check_places(arguments)
-    threads = _threads(arguments.threads)
+    threads = choices.threads_of(arguments.threads)
     report = Report(about(pace, rivals))
     job = {
         "rivals": rivals,
@@ -264,90 +264,14 @@ class _Progress:
 
 def _lost(key: str, reasons: dict[str, str]) -> Result:
     """The result of a workload that nobody survived."""
-    ladder = LADDERS[key]
     dropped = {name or "everybody": reason for name, reason in reasons.items()}
-    return Result(
-        key,
-        ladder.name,
-        ladder.kind,
-        dict(ladder.parameters),
-        ladder.flop,
-        ladder.bytes,
-        [],
-        (),
-        dropped,
-    )
+    if key not in LADDERS:
+        return Result(key, key, PROGRAM, {}, 0, 0, [], (), dropped)
+    of = LADDERS[key]
+    return Result(key, of.name, of.kind, dict(of.parameters), of.flop, of.bytes, [], (), dropped)
 
 
 # ---- arguments
-
-
-def _chosen(names: Sequence[str]) -> list[str]:
-    """The keys that the names stand for, in the order of the ladders. Raises UsageError."""
-    chosen: set[str] = set()
-    for name in names or ["*"]:
-        found = fnmatch.filter(LADDERS, name)
-        if not found:
-            close = difflib.get_close_matches(name, LADDERS, n=3, cutoff=0.4)
-            advice = f"did you mean {' or '.join(close)}?" if close else "`minitensor bench --list`"
-            raise UsageError(f"there is no workload {name!r}; {advice}")
-        chosen.update(found)
-    return [key for key in LADDERS if key in chosen]
-
-
-def _threads(text: str | None) -> list[int]:
-    """The numbers of threads. Raises UsageError for what cannot be measured here."""
-    cores = usable_cores()
-    if text is None:
-        return [find_toolchain().num_cores]
-    counts: list[int] = []
-    for part in text.split(","):
-        if not re.fullmatch(r"[0-9]{1,4}", part.strip()) or int(part) < 1:
-            raise UsageError(f"expected numbers of threads such as 1,2, but got --threads {text!r}")
-        count = int(part)
-        if count > cores:
-            raise UsageError(
-                f"{threads_text(count)} cannot be pinned to {cores} usable "
-                f"core{'' if cores == 1 else 's'}; give --threads {cores} or less"
-            )
-        if count not in counts:
-            counts.append(count)
-    if max(counts) > 1 and not find_toolchain().openmp:
-        raise UsageError(
-            "without OpenMP (see `minitensor doctor`) our kernels have one thread; give --threads 1"
-        )
-    return counts
-
-
-def _rivals(text: str | None, records: str | None) -> list[str]:
-    """Who is to run. Raises UsageError for unknown names, CommandError for missing packages."""
-    if records is not None and not Path(records).is_dir():
-        raise CommandError(f"--tvm-records {records}: there is no such folder")
-    if text is None:
-        return [
-            r.name
-            for r in RIVALS.values()
-            if not r.missing and not r.asked and (r.name != "tvm" or records is not None)
-        ]
-    names = [part.strip() for part in text.split(",") if part.strip()]
-    for name in names:
-        if name not in RIVALS:
-            raise UsageError(f"there is no rival {name!r}; choose from {', '.join(RIVALS)}")
-        missing = RIVALS[name].missing
-        if missing:
-            raise CommandError(f"{name} is not installed: pip install {' '.join(missing)}")
-    if "tvm" in names and records is None:
-        raise UsageError("tvm runs what its tuning found: say where with --tvm-records FOLDER")
-    return list(dict.fromkeys(names))
-
-
-def _pace(arguments: argparse.Namespace) -> Pace:
-    pace = QUICK if arguments.quick else Pace()
-    if arguments.rounds is None:
-        return pace
-    if arguments.rounds < 1:
-        raise UsageError(f"expected at least one round, but got --rounds {arguments.rounds}")
-    return Pace(arguments.rounds, pace.burst, pace.warm, pace.least_calls)
 
 
 def _check_places(arguments: argparse.Namespace) -> None:

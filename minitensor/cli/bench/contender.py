@@ -11,11 +11,11 @@ import numpy as np
 from minitensor.api import build
 from minitensor.cli.bench.work import Work
 from minitensor.codegen import Target
-from minitensor.ladders import LADDERS, scheduled
 from minitensor.runtime import Kernel
 
 OURS: Final = "ours"
 BOUND: Final = "ours bound"
+DEFINED: Final = "as defined"
 
 SPIN_SECONDS: Final = 0.02
 """How long threads of OpenMP and of thread pools may go on waiting in a busy loop after a call."""
@@ -44,14 +44,21 @@ class Contender:
 
 
 def ours(work: Work, threads: int) -> Iterator[Contender]:
-    """The hand schedule of a ladder: all operands as arguments; and with the weights bound."""
-    schedule = scheduled(LADDERS[work.key], Target("c", num_cores=threads))
-    kernel = build(schedule, Target("c", num_cores=threads))
+    """Our schedule: all operands as arguments; and, if there are weights, with those bound."""
+    target = Target("c", num_cores=threads)
+    kernel = build(work.schedule(target), target)
     yield _of_kernel(OURS, kernel, work.inputs, work)
     if work.constants:
         given = dict(zip(work.names, work.inputs))
         weights = {name: given.pop(name) for name in work.constants}
         yield _of_kernel(BOUND, kernel.bind(**weights), tuple(given.values()), work)
+
+
+def as_defined(work: Work, threads: int) -> Iterator[Contender]:
+    """The program before the first step: what a user's own schedule is measured against."""
+    target = Target("c", num_cores=threads)
+    definition = work.schedule(target).history[0]
+    yield _of_kernel(DEFINED, build(definition, target), work.inputs, work)
 
 
 def _of_kernel(name: str, kernel: Kernel, inputs: tuple[np.ndarray, ...], work: Work) -> Contender:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from minitensor.cli.errors import CommandError
 from minitensor.runtime import spread_cores
 
 WORKER: Final = "minitensor.cli.bench.worker"
+SILENCE_SECONDS: Final = 300.0
+"""A process that tells nothing for so long hangs: compiling or a round takes seconds."""
 
 _THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS",
@@ -76,8 +79,23 @@ def _told(process: subprocess.Popen[bytes], job: Mapping[str, Any]) -> Iterator[
         return
     with contextlib.suppress(BrokenPipeError), process.stdin:
         process.stdin.write(json.dumps(job).encode())
-    for line in process.stdout:
+    for line in _lines(process.stdout.fileno()):
         yield json.loads(line)
+
+
+def _lines(pipe: int) -> Iterator[bytes]:
+    """What comes out of a pipe. Raises Died if it stays silent for too long."""
+    rest = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while True:
+            if not selector.select(SILENCE_SECONDS):
+                raise Died(f"its process did not say a word for {SILENCE_SECONDS:g} s")
+            read = os.read(pipe, 1 << 16)
+            if not read:
+                return
+            *whole, rest = (rest + read).split(b"\n")
+            yield from whole
 
 
 def _start(threads: int, errors: Any) -> subprocess.Popen[bytes]:

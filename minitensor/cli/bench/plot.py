@@ -9,6 +9,7 @@ Source: Williams, Waterman, Patterson, Roofline, CACM 2009.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from itertools import cycle
@@ -167,14 +168,16 @@ def _roofline(axes: Any, results: Sequence[Result], limits: Limits, looks: dict[
 
 
 def _labels(axes: Any, results: Sequence[Result], intensity: dict[str, float]) -> None:
-    """The names above the axes, evenly spread, each led to its place."""
+    """The names above the axes, none on another, each led to its place."""
     ordered = sorted(results, key=lambda r: intensity[r.key])
-    for n, result in enumerate(ordered):
+    low, high = map(math.log, axes.get_xlim())
+    wanted = [(math.log(intensity[r.key]) - low) / (high - low) for r in ordered]
+    for result, place in zip(ordered, apart(wanted)):
         axes.axvline(intensity[result.key], color=_GREY, lw=0.6, alpha=0.6, zorder=0)
         axes.annotate(
             result.name,
             (intensity[result.key], 1.0),
-            ((n + 0.3) / len(ordered), 1.09),
+            (place, 1.09),
             xycoords=("data", "axes fraction"),
             textcoords="axes fraction",
             rotation=35,
@@ -182,8 +185,21 @@ def _labels(axes: Any, results: Sequence[Result], intensity: dict[str, float]) -
             va="bottom",
             rotation_mode="anchor",
             fontsize=9,
-            arrowprops={"arrowstyle": "-", "color": _GREY, "lw": 0.6},
+            arrowprops={"arrowstyle": "-", "color": _GREY, "lw": 0.6, "relpos": (0, 0)},
         )
+
+
+def apart(wanted: Sequence[float]) -> list[float]:
+    """Places from 0 to 0.95, in ascending order like the wanted ones, near them, with gaps."""
+    gap = min(0.07, 0.95 / max(1, len(wanted)))
+    places: list[float] = []
+    for place in wanted:
+        places.append(max(place, places[-1] + gap) if places else place)
+    limit = 0.95
+    for n in reversed(range(len(places))):
+        places[n] = min(places[n], limit)
+        limit = places[n] - gap
+    return places
 
 
 def _plain(value: float, place: object) -> str:

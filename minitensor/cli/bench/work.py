@@ -5,17 +5,27 @@ The expected result is computed with numpy in float64. Not here: how anybody com
 
 from __future__ import annotations
 
+import argparse
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from minitensor.ladders import LADDERS
+from minitensor.api import build
+from minitensor.cli.errors import CommandError
+from minitensor.cli.subject import Subject, resolve
+from minitensor.codegen import Target
+from minitensor.ladders import LADDERS, scheduled
 from minitensor.runtime import aligned_empty
+from minitensor.schedule import Schedule
 
 Arrays = Sequence[np.ndarray]
 Sizes = Mapping[str, int]
+
+PROGRAM: Final = "program"
+"""The kind of what nobody else computes: a user's own."""
 
 TOLERANCE: Final = 1e-4
 """How far an element may be off, as a fraction of the largest expected magnitude."""
@@ -38,6 +48,7 @@ class Work:
     constants   names of inputs that are weights
     expected    the result, in float64
     allowed     how far an element of a result may be off
+    schedule    ours, for a target
     """
 
     key: str
@@ -51,10 +62,15 @@ class Work:
     constants: tuple[str, ...]
     expected: np.ndarray
     allowed: float
+    schedule: Callable[[Target], Schedule]
 
     @staticmethod
-    def of_ladder(key: str) -> Work:
-        """The work of a ladder, by its key."""
+    def of(key: str) -> Work:
+        """The work of a ladder by its key, or of a user's path/to/file.py:name."""
+        return Work._of_ladder(key) if key in LADDERS else Work._of_file(key)
+
+    @staticmethod
+    def _of_ladder(key: str) -> Work:
         ladder = LADDERS[key]
         buffers = ladder.define().inputs
         inputs = normal_arrays([b.shape for b in buffers])
@@ -71,6 +87,29 @@ class Work:
             tuple(ladder.constants),
             expected,
             allowed,
+            lambda target: scheduled(ladder, target),
+        )
+
+    @staticmethod
+    def _of_file(key: str) -> Work:
+        """What it must compute is what the program computes that nobody has scheduled."""
+        subject = file_subject(key)
+        program = subject.programs[0]
+        inputs = normal_arrays([b.shape for b in program.inputs])
+        expected = build(program)(*inputs).astype(np.float64)
+        return Work(
+            key,
+            key,
+            PROGRAM,
+            {},
+            subject.flop,
+            sum(4 * math.prod(b.shape) for b in program.params),
+            tuple(b.name for b in program.inputs),
+            inputs,
+            (),
+            expected,
+            TOLERANCE * float(np.abs(expected).max()),
+            lambda target: subject.schedule,
         )
 
     def output(self) -> np.ndarray:
@@ -87,6 +126,18 @@ class Work:
         if off <= self.allowed:  # False for NaN
             return ""
         return f"it is off by {off:.3g}, where {self.allowed:.3g} is allowed"
+
+
+def file_subject(name: str) -> Subject:
+    """The schedule path/to/file.py:name. Raises UsageError or CommandError if there is none."""
+    words = argparse.Namespace(subject=name, size={}, small=False, benchmark=False, trace=None)
+    subject = resolve(words)
+    params = subject.programs[0].params
+    others = [b.name for b in params if str(b.dtype) != "float32"]
+    if others or len(subject.programs[0].outputs) != 1:
+        reason = f"{others[0]} is none" if others else "this one has several outputs"
+        raise CommandError(f"{name}: only float32 programs with one output are timed; {reason}")
+    return subject
 
 
 def normal_arrays(shapes: Sequence[Sequence[int]]) -> tuple[np.ndarray, ...]:

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from minitensor.cli.bench.contender import Contender, ours
+from minitensor.cli.bench.contender import DEFINED, OURS, Contender, as_defined, ours
 from minitensor.cli.bench.results import Entry, Result, result_to_json
 from minitensor.cli.bench.rivals import RIVALS
 from minitensor.cli.bench.rounds import Pace, interleave
-from minitensor.cli.bench.work import Work
+from minitensor.cli.bench.work import PROGRAM, Work
 from minitensor.cli.errors import CommandError
 from minitensor.runtime import Probe, compute_probe, measure_limits, memory_probes
 
@@ -50,8 +50,9 @@ def main() -> None:
 def work_off(job: Mapping[str, Any], tell: Tell) -> None:
     """Measure the machine and every workload of a job.
 
-    job  threads, keys (of ladders), rivals (names), options (for them), pace, limits (whether to
-         measure the machine first), without (reasons, by key and name, why somebody is left out)
+    job  threads, keys (of ladders, or a user's path/to/file.py:name), rivals (names), options (for
+         them), pace, limits (whether to measure the machine first), without (reasons, by key and
+         name, why somebody is left out)
     """
     threads: int = job["threads"]
     if job["limits"]:
@@ -89,7 +90,7 @@ class Roofs:
 def measured(key: str, job: Mapping[str, Any], roofs: Roofs, tell: Tell) -> Result:
     """One workload: everybody enters, is checked, and takes turns with the others."""
     threads, pace = job["threads"], Pace(**job["pace"])
-    work = Work.of_ladder(key)
+    work = Work.of(key)
     dropped: dict[str, str] = dict(job["without"].get(key, {}))
     contenders = list(entered(work, job, dropped, tell))
     probes = roofs.of(work)
@@ -121,10 +122,12 @@ def entered(
 ) -> Iterator[Contender]:
     """Everybody who computes the work, and computes it right; the others are written down."""
     sources: dict[str, Callable[[], Iterator[Contender]]] = {
-        "ours": lambda: ours(work, job["threads"])
+        OURS: lambda: ours(work, job["threads"])
     }
-    for name in job["rivals"]:
-        sources[name] = _source(name, work, job)
+    if work.kind == PROGRAM:
+        sources[DEFINED] = lambda: as_defined(work, job["threads"])
+    else:
+        sources |= {name: _source(name, work, job) for name in job["rivals"]}
     for name, source in sources.items():
         if name in dropped:
             continue

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.cli.bench import contender, work, worker
+from minitensor.cli.bench import work, worker
 from minitensor.cli.bench.contender import Contender
 from minitensor.cli.bench.results import Report, result_of_json
 from minitensor.cli.bench.rivals import RIVALS, Rival
@@ -40,8 +40,7 @@ def small(monkeypatch):
     moving = Ladder(
         "moving", lambda: mt.lower(add, name="t"), climb, (), 0, 3072, "transpose_add", {}
     )
-    for module in (work, contender):
-        monkeypatch.setattr(module, "LADDERS", {"small": product, "moving": moving})
+    monkeypatch.setattr(work, "LADDERS", {"small": product, "moving": moving})
     monkeypatch.setattr(limits, "STEPS", 1000)
     monkeypatch.setattr(limits, "ARRAY_BYTES", 1 << 20)
     monkeypatch.setattr(limits, "BURST_SECONDS", 0.001)
@@ -114,6 +113,13 @@ def test_whoever_killed_a_process_is_not_asked_again():
 @pytest.mark.parametrize("name", [n for n, r in RIVALS.items() if not r.missing and not r.asked])
 def test_every_rival_that_is_here_computes_it_right(name):
     (result,) = results(told(job(rivals=[name])))
+    assert result.dropped == {}
+
+
+def test_a_users_schedule_against_its_definition(user_file):
+    (result,) = results(told(job(keys=[f"{user_file}:s"])))
+    assert [e.name for e in result.entries] == ["ours", "as defined"]
+    assert result.flop == 2 * 8 * 8 * 4
     assert result.dropped == {}
 
 

@@ -1,6 +1,7 @@
 """`minitensor bench`: its words, what it prints and keeps; the processes are made up."""
 
 import json
+import os
 import sys
 from dataclasses import asdict
 
@@ -217,6 +218,21 @@ def test_a_plot_without_matplotlib(run, processes, tmp_path, monkeypatch):
     assert processes.jobs == []
 
 
+def test_a_users_file_is_a_workload(run, processes, user_file):
+    assert run("bench", f"{user_file}:s", KEY, "--threads", "1").status == 0
+    assert processes.jobs[0]["keys"] == [KEY, f"{user_file}:s"]
+
+
+def test_a_users_file_that_cannot_be_timed(run, processes, user_file):
+    assert "say which object is meant" in run("bench", user_file).err
+    assert "there is no file" in run("bench", "nowhere.py:s").err
+    user_file.write_text(user_file.read_text().replace("k=4)", "k=4, dtype='int32')"))
+    done = run("bench", f"{user_file}:s")
+    assert done.status == 1
+    assert "only float32 programs with one output are timed; A is none" in done.err
+    assert processes.jobs == []
+
+
 def test_no_compiler(run, no_compiler):
     done = run("bench", KEY)
     assert done.status == 1
@@ -233,6 +249,22 @@ def test_a_process_that_fails_says_its_last_words(monkeypatch):
     monkeypatch.setattr(launch, "WORKER", "minitensor.no_such_module")
     with pytest.raises(Died, match=r"status 1: .*No module named minitensor\.no_such"):
         list(launch.events({"threads": 1}))
+
+
+def test_a_process_that_hangs_is_ended(monkeypatch):
+    monkeypatch.setattr(launch, "WORKER", "tests.unit.cli.bench.silent")
+    monkeypatch.setattr(launch, "SILENCE_SECONDS", 0.3)
+    with pytest.raises(Died, match="did not say a word"):
+        list(launch.events({"threads": 1}))
+
+
+def test_lines_come_whole_however_they_are_sent():
+    out, into = os.pipe()
+    os.write(into, b'{"a": 1}\n{"b"')
+    os.write(into, b": 2}\n")
+    os.close(into)
+    assert list(launch._lines(out)) == [b'{"a": 1}', b'{"b": 2}']
+    os.close(out)
 
 
 def test_the_file_of_a_real_report_can_be_written(tmp_path):

@@ -35,3 +35,13 @@ def test_a_bound_rival_has_the_colour_of_the_other():
 def test_a_place_that_cannot_be_written(tmp_path):
     with pytest.raises(CommandError, match="cannot write"):
         plot.draw(report(), str(tmp_path / "nowhere" / "roof.png"))
+
+
+def test_names_keep_apart():
+    assert plot.apart([]) == []
+    assert plot.apart([0.2, 0.9]) == [0.2, 0.9]
+    close = plot.apart([0.5, 0.5, 0.5, 0.99, 0.99])
+    assert close == pytest.approx([0.5, 0.57, 0.64, 0.88, 0.95])
+    many = plot.apart([0.9] * 40)
+    assert min(many) > 0
+    assert many == sorted(many)

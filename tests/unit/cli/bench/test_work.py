@@ -30,7 +30,7 @@ def work(kind, program):
     inputs = normal_arrays([b.shape for b in program.inputs])
     expected, allowed = expect(kind, inputs, SIZES)
     names = tuple(b.name for b in program.inputs)
-    return Work(kind, kind, kind, SIZES, 0, 0, names, inputs, (), expected, allowed)
+    return Work(kind, kind, kind, SIZES, 0, 0, names, inputs, (), expected, allowed, None)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -55,7 +55,9 @@ def test_a_convolution_may_have_no_bias_and_a_depthwise_one_may_have_one():
     assert made.expected.min() < 0
     inputs = normal_arrays([(1, 3, 7, 6), (3, 1, 3, 3), (3,)])
     expected, allowed = expect("depthwise", inputs, SIZES)
-    made = Work("", "", "depthwise", SIZES, 0, 0, ("a", "b", "c"), inputs, (), expected, allowed)
+    made = Work(
+        "", "", "depthwise", SIZES, 0, 0, ("a", "b", "c"), inputs, (), expected, allowed, None
+    )
     (contender,) = RIVALS["numpy"].enter("numpy", made, 1, {})
     assert made.difference(contender.array(contender.call())) == ""
     assert made.expected.min() == 0
