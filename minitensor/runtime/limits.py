@@ -237,6 +237,8 @@ def memory_probes(threads: int) -> list[Probe]:
 def _check(threads: object) -> None:
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
         raise unexpected("a number of threads, at least 1", "threads", threads)
+    if threads > 1 and not find_toolchain().openmp:
+        raise unexpected("1 thread, for the compiler has no OpenMP here", "threads", threads)
 
 
 def _widths(toolchain: Toolchain) -> Sequence[int]:

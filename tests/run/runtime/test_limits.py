@@ -1,9 +1,11 @@
 """The machine's own limits: no speed is asserted, only that the figures are made of something."""
 
+import dataclasses
+
 import pytest
 
 from minitensor.errors import ArgumentError
-from minitensor.runtime import compute_probe, limits, measure_limits, memory_probes
+from minitensor.runtime import compute_probe, find_toolchain, limits, measure_limits, memory_probes
 
 
 @pytest.fixture(autouse=True)
@@ -59,3 +61,11 @@ def test_what_the_loops_compute(monkeypatch):
 def test_bad_numbers_of_threads(threads):
     with pytest.raises(ArgumentError, match="a number of threads, at least 1"):
         measure_limits(threads)
+
+
+def test_one_thread_without_openmp(monkeypatch):
+    without = dataclasses.replace(find_toolchain(), openmp=())
+    monkeypatch.setattr(limits, "find_toolchain", lambda: without)
+    with pytest.raises(ArgumentError, match="1 thread, for the compiler has no OpenMP"):
+        measure_limits(2)
+    assert measure_limits().threads == 1

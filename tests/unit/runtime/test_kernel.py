@@ -46,3 +46,23 @@ def test_interpreter_keeps_its_checks():
     with pytest.raises(errors.ExecutionError, match="outside A") as caught:
         kernel(np.ones(2, "float32"))
     assert caught.value.kind == "out of bounds"
+
+
+def test_a_prepared_call_writes_where_it_was_told_each_time(adder):
+    a, b, d = np.ones((2, 3), "float32"), np.ones((2, 3), "float32"), np.empty((2, 3), "float32")
+    call = adder().prepare(a, b, d)
+    assert (d == 2).all()
+    a[...] = 5
+    call()
+    assert (d == 6).all()
+
+
+def test_a_wrong_call_cannot_be_prepared(adder):
+    with pytest.raises(errors.ArgumentError):
+        adder().prepare(np.ones((2, 3), "float32"))
+
+
+def test_a_call_that_fails_cannot_be_prepared():
+    kernel = interpreter_kernel(program(Load("A", (Const(7, INDEX),), FLOAT32)))
+    with pytest.raises(errors.ExecutionError):
+        kernel.prepare(np.ones(2, "float32"))

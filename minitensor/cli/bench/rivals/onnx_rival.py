@@ -17,6 +17,9 @@ from minitensor.cli.bench.work import Work, pad_of, stride_of
 Node = tuple[str, Sequence[str], str, Mapping[str, Any]]
 """Operator, its inputs, its output, its attributes."""
 
+SPIN_SECONDS: Final = 0.08
+"""Its threads wait in a busy loop for 40 ms after a call."""
+
 _OPSET: Final = 17
 _IR_VERSION: Final = 9
 
@@ -72,6 +75,7 @@ def _contender(
         lambda: session.run_with_iobinding(binding),
         lambda _: out,
         bound=bool(constants),
+        spin=SPIN_SECONDS,
         note=f"constants: {', '.join(constants)}" if constants else "",
     )
 

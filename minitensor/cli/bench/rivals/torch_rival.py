@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from minitensor.cli.bench.contender import BLAS_SPIN_SECONDS, Contender
+from minitensor.cli.bench.contender import Contender
 from minitensor.cli.bench.work import Work, pad_of, stride_of
 
 
@@ -29,7 +29,7 @@ def contenders(
         call = lambda: compiled(*tensors)  # noqa: E731
     else:
         call = _eager(torch, work, tensors)
-    yield Contender(name, call, lambda tensor: tensor.numpy(), spin=BLAS_SPIN_SECONDS)
+    yield Contender(name, call, lambda tensor: tensor.numpy())
 
 
 def _plain(torch: Any, work: Work) -> Callable[..., Any]:

@@ -22,6 +22,9 @@ from minitensor.cli.errors import CommandError
 RECORDS: Final = "tvm_records"
 """The option that names the folder."""
 
+SPIN_SECONDS: Final = 0.25
+"""Its threads wait in a busy loop for 150 ms after a call."""
+
 _RECORDS_FILE: Final = "database_tuning_record.json"
 
 
@@ -51,6 +54,7 @@ def contenders(
         name,
         lambda: function(*arrays, out),
         lambda _: out.numpy(),
+        spin=SPIN_SECONDS,
         note=f"best of {tried} records",
     )
 
