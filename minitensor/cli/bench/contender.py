@@ -11,7 +11,7 @@ import numpy as np
 from minitensor.api import build
 from minitensor.cli.bench.work import Work
 from minitensor.codegen import Target
-from minitensor.runtime import Kernel
+from minitensor.runtime import Kernel, native_target
 
 OURS: Final = "ours"
 BOUND: Final = "ours bound"
@@ -48,7 +48,7 @@ class Contender:
 
 def ours(work: Work, threads: int) -> Iterator[Contender]:
     """Our schedule: all operands as arguments; and, if there are weights, with those bound."""
-    target = Target("c", num_cores=threads)
+    target = native_target(Target("c", num_cores=threads))
     kernel = build(work.schedule(target), target)
     yield _of_kernel(OURS, kernel, work.inputs, work)
     if work.constants:
@@ -59,7 +59,7 @@ def ours(work: Work, threads: int) -> Iterator[Contender]:
 
 def as_defined(work: Work, threads: int) -> Iterator[Contender]:
     """The program before the first step: what a user's own schedule is measured against."""
-    target = Target("c", num_cores=threads)
+    target = native_target(Target("c", num_cores=threads))
     definition = work.schedule(target).history[0]
     yield _of_kernel(DEFINED, build(definition, target), work.inputs, work)
 
