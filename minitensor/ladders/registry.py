@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from minitensor.codegen import Target
 from minitensor.ir import Program
 from minitensor.ladders import convolution, matmul, rows, streams, winograd
 from minitensor.ladders.ladder import Ladder, Steps
-from minitensor.lang import lower, workloads
+from minitensor.lang import compute, lower, maximum, placeholder, workloads
 from minitensor.schedule import Schedule
 
 _FLOAT: Final = 4
@@ -78,17 +78,23 @@ def _winograd(c: int, f: int, h: int) -> Ladder:
     sizes = {"c": c, "h": h, "w": h, "f": f, "kernel": 3, "stride": 1, "padding": 1}
 
     def define() -> Program:
-        tensors = workloads.conv2d_winograd(1, c, h, h, f, padding=1, tile=winograd.TILE)
-        return lower(tensors, name="conv2d_winograd")
+        data, weight, conv = workloads.conv2d_winograd(1, c, h, h, f, padding=1, tile=winograd.TILE)
+        bias = placeholder((f,), "float32", name="bias")
+
+        def rectified(n: Any, f: Any, y: Any, x: Any) -> Any:
+            return maximum(conv[n, f, y, x] + bias[f], 0)
+
+        relu = compute((1, f, h, h), rectified, name="relu")
+        return lower([data, weight, bias, relu], name="conv2d_winograd")
 
     return Ladder(
         f"Winograd 3x3 {c}->{f} {h}x{h}",
         define,
         winograd.winograd,
-        ("weight",),
+        ("weight", "bias"),
         2 * 9 * f * c * h * h,
-        _FLOAT * (c * h * h + 9 * f * c + f * h * h),
-        "conv_plain",
+        _FLOAT * (c * h * h + 9 * f * c + f + f * h * h),
+        "conv",
         sizes,
     )
 

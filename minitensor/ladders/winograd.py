@@ -19,7 +19,7 @@ TILE: Final = 4
 
 
 def winograd(s: Schedule, target: Target) -> Steps:
-    """Schedule `mt.workloads.conv2d_winograd` with tiles of 4 x 4.
+    """Schedule `mt.workloads.conv2d_winograd` with tiles of 4 x 4, and relu behind it if there is.
 
     Tiles are numbered by p; a strip is as many rows of tiles as a register tile of the products
     needs.
@@ -27,7 +27,9 @@ def winograd(s: Schedule, target: Target) -> Steps:
     lanes, most = lanes_of(target), 8 if (target.vector_bits or 128) >= 512 else 4
     across = -(-s.program.outputs[0].shape[3] // TILE)
     strip = next((n for n in (1, 2) if n * across >= most), 2)
-    n, f, y, x = s.get_loops("conv")
+    if "relu" in s.get_blocks():
+        s.compute_inline("conv")
+    n, f, y, x = s.get_loops(s.get_blocks()[-1])
     y_0, y_1, y_2 = s.split(y, [None, strip, TILE])
     x_0, x_1 = s.split(x, [None, TILE])
     f_0, f_1 = s.split(f, [None, lanes])
