@@ -166,7 +166,7 @@ def expect(kind: str, inputs: Arrays, sizes: Sizes) -> tuple[np.ndarray, float]:
 
 def pad_of(sizes: Sizes) -> int:
     """Zeros on each side of an image."""
-    return sizes.get("pad", 0)
+    return sizes.get("padding", 0)
 
 
 def stride_of(sizes: Sizes) -> int:

@@ -39,7 +39,7 @@ def test_odd_sizes_against_even_ones():
 
 
 def test_bound_against_bound_and_unbound_where_nobody_has_weights():
-    sizes = {"c": 64, "f": 64, "h": 56, "w": 56, "kernel": 3, "stride": 1, "pad": 1}
+    sizes = {"c": 64, "f": 64, "h": 56, "w": 56, "kernel": 3, "stride": 1, "padding": 1}
     conv = matmul(kind="conv", parameters=sizes)
     unbound = [entry("ours", 1.0, 1.0, 1.0), entry("onnxruntime", 2.0, 2.0, 2.0)]
     depthwise = matmul(kind="depthwise", parameters={"c": 128, "h": 56}, entries=unbound)

@@ -9,7 +9,7 @@ from minitensor.cli.bench.work import KINDS, Work, expect, normal_arrays
 from minitensor.ladders import LADDERS
 
 IMAGE = {"n": 1, "c": 3, "h": 7, "w": 6, "kernel": 3, "stride": 2, "padding": 1}
-SIZES = {"stride": 2, "pad": 1}
+SIZES = {"stride": 2, "padding": 1}
 MATMUL = {"m": 4, "n": 5, "k": 6}
 TENSORS = {
     "matmul": mt.workloads.matmul(**MATMUL),
