@@ -27,6 +27,8 @@ def _signature(entry: str, parameters: list[str]) -> list[str]:
 C: Final = Dialect(
     signature=_signature,
     parallel=lambda threads: [f"#pragma omp parallel for num_threads({threads}) schedule(static)"],
+    team=lambda threads: [f"#pragma omp parallel num_threads({threads})"],
+    share=["#pragma omp for schedule(static)"],
     thread_number="omp_get_thread_num()",
 )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from minitensor.arith import extent_range
@@ -49,11 +50,15 @@ class Dialect:
 
     signature      the lines that open the function, given its name and parameters
     parallel       the lines in front of a parallel loop, given the number of threads
+    team           the lines in front of a block in which several parallel loops follow each other
+    share          the lines in front of a loop in such a block
     thread_number  the expression for the number of the running thread
     """
 
     signature: Callable[[str, list[str]], list[str]]
     parallel: Callable[[int], list[str]]
+    team: Callable[[int], list[str]]
+    share: list[str]
     thread_number: str
 
 
@@ -107,8 +112,15 @@ class Emitter(Expressions):
         """Emit a statement; `alone`: nothing else stands in the braces around it."""
         match stmt:
             case Seq(stmts):
-                for child in stmts:
-                    self.statement(child)
+                for is_parallel, group in groupby(stmts, self._forks):
+                    children = list(group)
+                    if is_parallel and len(children) > 1:
+                        self._team(children)
+                        continue
+                    for child in children:
+                        self.statement(child)
+            case For() if self._forks(stmt):
+                self._parallel(stmt, self.dialect.parallel(self.threads))
             case For():
                 self._loop(stmt)
             case If(condition, then, otherwise):
@@ -131,21 +143,36 @@ class Emitter(Expressions):
         self.statement(stmt, alone=True)
         self.depth -= 1
 
-    def _loop(self, loop: For) -> None:
+    def _forks(self, stmt: Stmt) -> bool:
+        """Whether the statement is a loop that threads share."""
+        parallel = isinstance(stmt, For) and stmt.kind is LoopKind.PARALLEL
+        return parallel and self.threads > 1 and not self.in_parallel
+
+    def _team(self, loops: list[Stmt]) -> None:
+        """Parallel loops that follow each other: threads are started once, and wait in between."""
+        self.lines.extend(self.dialect.team(self.threads))
+        self.line("{")
+        self.depth += 1
+        for loop in loops:
+            assert isinstance(loop, For)
+            self._parallel(loop, self.dialect.share)
+        self.depth -= 1
+        self.line("}")
+
+    def _parallel(self, loop: For, pragma: list[str]) -> None:
+        self.lines.extend(pragma)
+        self.in_parallel = True
+        self._loop(loop, parallel=True)
+        self.in_parallel = False
+
+    def _loop(self, loop: For, parallel: bool = False) -> None:
         name = self.names.push(loop.var)
         outside = self.ranges.get(loop.var)
         self.ranges[loop.var] = extent_range(loop.extent)
-        parallel = loop.kind is LoopKind.PARALLEL and self.threads > 1 and not self.in_parallel
         self._tell_threads(loop, parallel)
-        if parallel:
-            for text in self.dialect.parallel(self.threads):
-                self.lines.append(text)
-            self.in_parallel = True
         self.line(f"for (int64_t {name} = 0; {name} < {loop.extent}; ++{name}) {{")
         self._block(loop.body)
         self.line("}")
-        if parallel:
-            self.in_parallel = False
         self.names.pop(loop.var)
         if outside is None:
             del self.ranges[loop.var]

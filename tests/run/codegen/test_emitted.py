@@ -310,3 +310,20 @@ def test_many_small_arrays_do_not_add_up_on_the_stack():
     kernel = mt.build(s)
     assert kernel.source.count("workspace + ") >= 10
     assert kernel(np.zeros(12_000, "f"))[0] == 12_000 * sum(range(1, 17))
+
+
+def test_parallel_loops_that_follow_each_other_start_threads_once():
+    A = mt.placeholder((40,), name="A")
+    B = mt.compute((40,), lambda i: A[i] * 2.0, name="B")
+    C = mt.compute((40,), lambda i: B[39 - i] + 1.0, name="C")
+    program = mt.lower([A, C])
+    s = mt.Schedule(program)
+    for block in ("B", "C"):
+        s.parallel(s.get_loops(block)[0])
+    kernel = mt.build(s, mt.Target("c", num_cores=2))
+    assert kernel.source.count("#pragma omp parallel num_threads(2)\n") == 1
+    assert kernel.source.count("#pragma omp for schedule(static)\n") == 2
+    a = np.arange(40, dtype=np.float32)
+    for _ in range(50):  # the second loop must not begin before the first has ended
+        np.testing.assert_array_equal(kernel(a), a[::-1] * 2 + 1)
+    assert "omp" not in mt.build(s, mt.Target("c", num_cores=1)).source
