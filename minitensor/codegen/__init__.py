@@ -6,16 +6,18 @@ Read `pipeline` first: it lists the passes. Then, in their order, `bounds`, `era
 """
 
 from minitensor.codegen.constants import Split, split_constants
-from minitensor.codegen.pipeline import PASSES, generate, lowered
+from minitensor.codegen.pipeline import PASSES, REQUIRED, generate, lowered, passes
 from minitensor.codegen.target import Emitted, Target, unsupported
 
 __all__ = [
     "PASSES",
+    "REQUIRED",
     "Emitted",
     "Split",
     "Target",
     "generate",
     "lowered",
+    "passes",
     "split_constants",
     "unsupported",
 ]
