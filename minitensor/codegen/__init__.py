@@ -2,7 +2,8 @@
 
 Read `pipeline` first: it lists the passes. Then, in their order, `bounds`, `erase`, `shrink`,
 `tidy`, `partition`, `promote`, `vectors`, `unroll`, `registers`; then the emitter: `names`,
-`helpers`, `cfamily`, `c`. Beside them stands `constants`, for `Kernel.bind`.
+`helpers`, `storage`, `functions`, `math32`, `math64`, `mathematics`, `expressions`, `cfamily`, `c`.
+Beside them stands `constants`, for `Kernel.bind`.
 """
 
 from minitensor.codegen.constants import Split, split_constants

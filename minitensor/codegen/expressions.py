@@ -18,7 +18,9 @@ from minitensor.codegen.helpers import (
     int_twin,
     vector_name,
 )
+from minitensor.codegen.mathematics import define
 from minitensor.codegen.names import Names
+from minitensor.codegen.storage import computed, is_narrow_float, strides_of
 from minitensor.errors import LoweringError
 from minitensor.ir import (
     BOOL,
@@ -42,7 +44,7 @@ from minitensor.ir import (
     print_expr,
 )
 
-_COMMA, _TERNARY, _OR, _AND, _EQUAL, _LESS, _SUM, _PRODUCT, _UNARY, _ATOM = range(10)
+_COMMA, _TERNARY, _OR, _AND, _BITS, _EQUAL, _LESS, _SHIFT, _SUM, _PRODUCT, _UNARY, _ATOM = range(12)
 _PRECEDENCE: Final = {
     "or": _OR, "and": _AND, "==": _EQUAL, "!=": _EQUAL, "<": _LESS, "<=": _LESS,
     "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT,
@@ -62,6 +64,8 @@ class Expressions:
         self.ranges: dict[str, Interval] = {}
         self.checks: list[str] = []
         """What each check made at run time says when it fails."""
+        self.plain_constants = False
+        """Whether a vector of equal constants, as an operand, is written as the one constant."""
 
     def stored(self, value: Expr) -> str:
         """A value as memory holds it."""
@@ -178,6 +182,9 @@ class Expressions:
         """Floor division or its remainder; plain C where nothing is negative."""
         dtype = expr.dtype
         divisor = expr.b
+        power = _power_of_two(divisor)
+        if power is not None and dtype.kind == "int":
+            return self._rounded(dtype, *self._shifted(expr, power), outer)
         positive = isinstance(divisor, Const) and divisor.value > 0
         unsigned = dtype.kind == "uint" or interval_of(expr.a, self.ranges).lo >= 0
         if positive and unsigned and (dtype == INDEX or dtype.kind == "uint"):
@@ -188,6 +195,13 @@ class Expressions:
         self.helpers.need(name)
         text = f"{name}({self.expr(expr.a)}, {self.expr(divisor)})"
         return self._rounded(dtype, text, _ATOM, outer)
+
+    def _shifted(self, expr: Binary, power: int) -> tuple[str, int]:
+        """Floor division by 2^power, or its remainder, on the bits; with the precedence."""
+        operand = self.expr(expr.a, _PRODUCT)  # compilers ask for parentheses around a sum
+        if expr.op == "//":
+            return f"{operand} >> {power}", _SHIFT
+        return f"{operand} & {self.helpers.number((1 << power) - 1, expr.dtype.scalar)}", _BITS
 
     def _cast(self, expr: Cast, outer: int) -> str:
         source, target = expr.a.dtype, expr.dtype
@@ -201,7 +215,7 @@ class Expressions:
         if compute_type(source) == compute_type(target):
             return self.expr(expr.a, outer)
         if source.is_float and not target.is_float:
-            name = _truncation(str(_computed(source)), target)
+            name = _truncation(str(computed(source)), target)
             whole = self._helper(name, expr.a)
             if target.bits == 64:
                 return whole
@@ -221,9 +235,22 @@ class Expressions:
         if call.function == "in_bounds":
             return self._index_check(call)
         dtype = call.dtype
-        name = self.helpers.function(call.function, dtype)
+        if call.function == "reinterpret":
+            source, target = compute_type(call.args[0].dtype), compute_type(dtype)
+            return self._helper(f"reinterpret_{source}_as_{target}", *call.args)
+        name = self._defined(call.function, dtype) or self.helpers.function(call.function, dtype)
         text = f"{name}({', '.join(self.expr(a) for a in call.args)})"
         return self._rounded(dtype, text, _ATOM, _COMMA)
+
+    def _defined(self, function: str, dtype: DType) -> str | None:
+        """The name of a function that is defined in the IR's terms; asks for its text."""
+
+        def writer() -> Expressions:
+            fresh = Expressions(self.program)
+            fresh.helpers, fresh.plain_constants = self.helpers, True
+            return fresh
+
+        return define(function, computed(dtype.scalar).with_lanes(dtype.lanes), writer)
 
     def _index_check(self, call: Call) -> str:
         index, extent = call.args
@@ -245,8 +272,12 @@ class Expressions:
         dtype, lanes = expr.dtype.scalar, expr.dtype.lanes
         if dtype == BOOL:
             raise LoweringError(f"{print_expr(expr)} is a condition, not a value")
-        kind = self.helpers.vector(_computed(dtype), lanes)
+        kind = self.helpers.vector(computed(dtype), lanes)
         match expr:
+            case Var(name):
+                return self.names.variable(name)
+            case Broadcast(Const() as a) if self.plain_constants and outer > _AND:
+                return self._constant(a, outer)
             case Broadcast(a):
                 self.helpers.need(f"splat_{kind}")
                 return f"splat_{kind}({self.expr(a)})"
@@ -261,6 +292,9 @@ class Expressions:
                 mine = _PRECEDENCE[op]
                 text = f"{self.expr(a, mine)} {op} {self.expr(b, mine + 1)}"
                 return self._rounded_vector(expr.dtype, text, mine, outer)
+            case Binary("//" | "%", _, b) if (power := _power_of_two(b)) is not None:
+                text, mine = self._shifted(expr, power)
+                return _wrap(text, mine, outer)
             case Binary(op, a, b):
                 name = {"//": "floordiv", "%": "floormod"}.get(op, op)
                 text = self._helper(f"{name}_{kind}", a, b)
@@ -274,11 +308,14 @@ class Expressions:
                 return _wrap(text, _TERNARY, outer)
             case Select(condition, a, b):
                 self.helpers.need(f"select_{kind}")
-                test = self.mask(condition, _computed(dtype).bits)
+                test = self.mask(condition, computed(dtype).bits)
                 return f"select_{kind}({test}, {self.expr(a)}, {self.expr(b)})"
             case Cast(_, a):
                 return self._vector_cast(a, dtype, lanes, kind)
+            case Call("reinterpret", (a,)):
+                return _wrap(f"({kind}){self.expr(a, _UNARY)}", _UNARY, outer)
             case Call(function, args):
+                self._defined(function, expr.dtype)
                 text = self._helper(f"{function}_{kind}", *args)
                 return self._rounded_vector(expr.dtype, text, _ATOM, outer)
         raise LoweringError(f"{print_expr(expr)} cannot be emitted")
@@ -321,13 +358,13 @@ class Expressions:
 
     def _vector_cast(self, a: Expr, target: DType, lanes: int, kind: str) -> str:
         if a.dtype.scalar == BOOL:
-            twin = int_twin(_computed(target))
+            twin = int_twin(computed(target))
             ones = self.helpers.vector(twin, lanes)
             text = f"({self.mask(a, twin.bits)} & ({ones}){{0}} + 1)"
             if ones != kind:
                 text = f"__builtin_convertvector({text}, {kind})"
             return text
-        source = self.helpers.vector(_computed(a.dtype.scalar), lanes)
+        source = self.helpers.vector(computed(a.dtype.scalar), lanes)
         text = self.expr(a)
         if target == "float16" and a.dtype.scalar == "float64":  # in one step, not through float
             half = self.helpers.vector(target, lanes)
@@ -365,7 +402,7 @@ class Expressions:
                 test = self.mask(condition, bits)
                 return f"(({test} & {self.mask(a, bits)}) | (~{test} & {self.mask(b, bits)}))"
             case Binary(op, a, b) if op in COMPARISONS and a.dtype.scalar != BOOL:
-                own = _computed(a.dtype.scalar).bits
+                own = computed(a.dtype.scalar).bits
                 text = f"({self.expr(a, _LESS)} {op} {self.expr(b, _LESS)})"
             case Binary(op, a, b):
                 own = 8
@@ -378,7 +415,7 @@ class Expressions:
                 byte = self.helpers.vector(DType.of("int8"), lanes)
                 text = f"({self._lanes(byte, var, count, a)} != 0)"
             case Cast(_, a) | Call(_, (a,)):
-                own = _computed(a.dtype.scalar).bits
+                own = computed(a.dtype.scalar).bits
                 text = f"({self.expr(a, _EQUAL)} != 0)"
             case _:
                 raise LoweringError(f"{print_expr(expr)} cannot be emitted")
@@ -395,36 +432,12 @@ def _wrap(text: str, mine: int, outer: int) -> str:
     return f"({text})" if mine < outer else text
 
 
-def is_narrow_float(dtype: DType) -> bool:
-    """Whether elements are floats that are computed in a wider type."""
-    return dtype.is_float and dtype.bits < 32
-
-
-def _computed(dtype: DType) -> DType:
-    """The type in which elements are computed: narrow floats in float32, indices in int64."""
-    if dtype.is_float and dtype.bits < 32:
-        return DType.of("float32")
-    return DType.of("int64") if dtype == INDEX else dtype
-
-
-def strides_of(buffer: Buffer) -> tuple[int, ...]:
-    """The stride of each axis in elements, those with an alignment enlarged to have it."""
-    wanted = {axis: (factor, offset) for axis, factor, offset in buffer.alignment}
-    strides: list[int] = []
-    stride = 1
-    for axis in reversed(range(len(buffer.shape))):
-        factor, offset = wanted.get(axis, (1, 0))
-        stride += (offset - stride) % factor
-        strides.append(stride)
-        stride *= buffer.shape[axis]
-    return tuple(reversed(strides))
-
-
-def elements_of(buffer: Buffer) -> int:
-    """How many elements the buffer takes in memory, at least one."""
-    if not buffer.shape:
-        return 1
-    return max(1, strides_of(buffer)[0] * buffer.shape[0])
+def _power_of_two(divisor: Expr) -> int | None:
+    """The logarithm of a constant, or of a vector of one, that is a power of two."""
+    one = divisor.a if isinstance(divisor, Broadcast) else divisor
+    if isinstance(one, Const) and isinstance(one.value, int) and one.value.bit_count() == 1:
+        return one.value.bit_length() - 1 if one.value > 0 else None
+    return None
 
 
 def _truncation(source: str, target: DType) -> str:

@@ -223,6 +223,13 @@ def _scalar_division(helpers: Helpers, op: str, kind: str) -> str:
     )
 
 
+def _reinterpret(helpers: Helpers, source: str, target: str) -> str:
+    return (
+        f"static inline {target} reinterpret_{source}_as_{target}({source} x) {{\n"
+        f"    union {{ {source} from; {target} to; }} same = {{x}};\n    return same.to;\n}}"
+    )
+
+
 def _each_lane(helpers: Helpers, name: str, kind: str, count: int, call: str, arity: int) -> str:
     """A vector function that calls a scalar one for each lane."""
     parameters = ", ".join(f"{kind} {p}" for p in "xy"[:arity])
@@ -413,6 +420,7 @@ _DEFINITIONS: Final[tuple[tuple[str, Callable[..., str]], ...]] = (
     (r"(min|max)_(\w+)", _extremum),
     (r"(floordiv|floormod)_(\w+)", _scalar_division),
     (r"(rsqrt|sigmoid|abs)_(\w+)", _scalar_function),
+    (r"reinterpret_(\w+)_as_(\w+)", _reinterpret),
     (r"check_index", _check_index),
     (r"from_bfloat16", _from_bfloat16),
     (r"to_bfloat16", _to_bfloat16),
