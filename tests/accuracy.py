@@ -14,20 +14,20 @@ import minitensor as mt
 
 BOUNDS = {
     "float32": {
-        "exp": 1.2,
-        "log": 1.2,
-        "tanh": 1.4,
-        "sigmoid": 1.8,
-        "erf": 1.4,
+        "exp": 1.3,
+        "log": 1.3,
+        "tanh": 1.5,
+        "sigmoid": 2.0,
+        "erf": 1.5,
         "rsqrt": 1.5,
         "power": 0.6,
     },
     "float64": {
-        "exp": 1.2,
-        "log": 1.4,
-        "tanh": 1.4,
-        "sigmoid": 1.8,
-        "erf": 1.4,
+        "exp": 1.3,
+        "log": 1.5,
+        "tanh": 1.5,
+        "sigmoid": 2.0,
+        "erf": 1.5,
         "rsqrt": 1.5,
     },
 }

@@ -407,13 +407,13 @@ def _float_function(
 
 
 _CONVERTED: Final = "Integers are converted to float32."
-exp = _float_function("exp", f"e to the power x, within 1.2 ulp. {_CONVERTED}")
-log = _float_function("log", f"The natural logarithm, within 1.4 ulp. {_CONVERTED}")
+exp = _float_function("exp", f"e to the power x, within 1.3 ulp. {_CONVERTED}")
+log = _float_function("log", f"The natural logarithm, within 1.5 ulp. {_CONVERTED}")
 sqrt = _float_function("sqrt", f"The square root, correctly rounded. {_CONVERTED}")
 rsqrt = _float_function("rsqrt", f"1 / sqrt(x), within 1.5 ulp. {_CONVERTED}")
-tanh = _float_function("tanh", f"The hyperbolic tangent, within 1.4 ulp. {_CONVERTED}")
-sigmoid = _float_function("sigmoid", f"1 / (1 + exp(-x)), within 1.8 ulp. {_CONVERTED}")
-erf = _float_function("erf", f"The error function, within 1.4 ulp. {_CONVERTED}")
+tanh = _float_function("tanh", f"The hyperbolic tangent, within 1.5 ulp. {_CONVERTED}")
+sigmoid = _float_function("sigmoid", f"1 / (1 + exp(-x)), within 2 ulp. {_CONVERTED}")
+erf = _float_function("erf", f"The error function, within 1.5 ulp. {_CONVERTED}")
 floor = _float_function("floor", "The greatest integer not above x, as x's type.", True)
 ceil = _float_function("ceil", "The least integer not below x, as x's type.", True)
 round_ = _float_function(
