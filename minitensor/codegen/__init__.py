@@ -2,20 +2,22 @@
 
 Read `pipeline` first: it lists the passes. Then, in their order, `bounds`, `erase`, `shrink`,
 `tidy`, `partition`, `promote`, `vectors`, `unroll`, `registers`; then the emitter: `names`,
-`helpers`, `cfamily`, `c`. Beside them stand `constants`, for `Kernel.bind`, and what tells a user
-what became of a schedule: `notes` (told by the passes), `pressure`, `account`.
+`helpers`, `storage`, `functions`, `math32`, `math64`, `mathematics`, `precedence`, `expressions`,
+`cfamily`, `c`. Beside them stand `constants`, for `Kernel.bind`, and what tells a user what became
+of a schedule: `notes` (told by the passes), `pressure`, `account`.
 """
 
 from minitensor.codegen.account import Account, account_of
 from minitensor.codegen.constants import Split, split_constants
 from minitensor.codegen.names import safe
 from minitensor.codegen.notes import Note, Place
-from minitensor.codegen.pipeline import PASSES, generate, lowered
+from minitensor.codegen.pipeline import PASSES, REQUIRED, generate, lowered, passes
 from minitensor.codegen.pressure import Pressure, usual_registers
 from minitensor.codegen.target import Emitted, Target, unsupported
 
 __all__ = [
     "PASSES",
+    "REQUIRED",
     "Account",
     "Emitted",
     "Note",
@@ -26,6 +28,7 @@ __all__ = [
     "account_of",
     "generate",
     "lowered",
+    "passes",
     "safe",
     "split_constants",
     "unsupported",

@@ -14,9 +14,10 @@ from itertools import groupby
 from typing import Final
 
 from minitensor.arith import extent_range
-from minitensor.codegen.expressions import Expressions, elements_of, is_narrow_float
+from minitensor.codegen.expressions import Expressions
 from minitensor.codegen.helpers import element_type
 from minitensor.codegen.notes import became, missed, stored
+from minitensor.codegen.storage import elements_of, is_narrow_float
 from minitensor.errors import LoweringError
 from minitensor.ir import (
     Alloc,

@@ -8,7 +8,6 @@ A vector of conditions is held as integers as wide as what it selects from: all 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from minitensor.arith import Interval, extent_range, interval_of, linear_of
 from minitensor.codegen.helpers import (
@@ -18,8 +17,28 @@ from minitensor.codegen.helpers import (
     int_twin,
     vector_name,
 )
+from minitensor.codegen.mathematics import define
 from minitensor.codegen.names import Names
 from minitensor.codegen.notes import gathered
+from minitensor.codegen.precedence import (
+    AND,
+    ATOM,
+    BITS,
+    COMMA,
+    EQUAL,
+    LESS,
+    MASK_COMPARISON,
+    OR,
+    PRECEDENCE,
+    PRODUCT,
+    SHIFT,
+    SUM,
+    SYMBOL,
+    TERNARY,
+    UNARY,
+    wrap,
+)
+from minitensor.codegen.storage import computed, is_narrow_float, lane_step, strides_of, truncation
 from minitensor.errors import LoweringError
 from minitensor.ir import (
     BOOL,
@@ -43,13 +62,6 @@ from minitensor.ir import (
     print_expr,
 )
 
-_COMMA, _TERNARY, _OR, _AND, _EQUAL, _LESS, _SUM, _PRODUCT, _UNARY, _ATOM = range(10)
-_PRECEDENCE: Final = {
-    "or": _OR, "and": _AND, "==": _EQUAL, "!=": _EQUAL, "<": _LESS, "<=": _LESS,
-    "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT,
-}  # fmt: skip
-_SYMBOL: Final = {"and": "&&", "or": "||"}
-
 
 class Expressions:
     """Writes expressions; knows the buffers and the ranges of variables in scope."""
@@ -63,6 +75,8 @@ class Expressions:
         self.ranges: dict[str, Interval] = {}
         self.checks: list[str] = []
         """What each check made at run time says when it fails."""
+        self.plain_constants = False
+        """Whether a vector of equal constants, as an operand, is written as the one constant."""
 
     def stored(self, value: Expr) -> str:
         """A value as memory holds it."""
@@ -78,7 +92,7 @@ class Expressions:
         if dtype == DType.of("bfloat16"):
             return self._helper("to_bfloat16", value)
         if dtype == DType.of("float16"):
-            return f"(_Float16){self.expr(value, _UNARY)}"
+            return f"(_Float16){self.expr(value, UNARY)}"
         return self.expr(value)
 
     def storage_type(self, dtype: DType) -> str:
@@ -100,11 +114,7 @@ class Expressions:
 
     def step(self, buffer: Buffer, indices: tuple[Expr, ...]) -> int:
         """The distance in elements between neighbouring lanes of a vector access."""
-        distance = sum(
-            index.stride * stride
-            for index, stride in zip(indices, strides_of(buffer))
-            if isinstance(index, Ramp)
-        )
+        distance = lane_step(buffer, indices)
         if distance != 1:
             gathered(buffer.name, distance)
         return distance
@@ -119,7 +129,7 @@ class Expressions:
 
     # ---- expressions
 
-    def expr(self, expr: Expr, outer: int = _COMMA) -> str:
+    def expr(self, expr: Expr, outer: int = COMMA) -> str:
         """An expression as an operand of something of precedence `outer`."""
         if expr.dtype.lanes > 1:
             return self._vector_expr(expr, outer)
@@ -131,14 +141,12 @@ class Expressions:
             case Binary():
                 return self._binary(expr, outer)
             case Unary("not", a):
-                return f"!{self.expr(a, _UNARY)}"
+                return f"!{self.expr(a, UNARY)}"
             case Unary(_, a):
-                return self._rounded(expr.dtype, f"-{self.expr(a, _UNARY)}", _UNARY, outer)
+                return self._rounded(expr.dtype, f"-{self.expr(a, UNARY)}", UNARY, outer)
             case Select(condition, a, b):
-                text = (
-                    f"{self.expr(condition, _OR)} ? {self.expr(a, _OR)} : {self.expr(b, _TERNARY)}"
-                )
-                return _wrap(text, _TERNARY, outer)
+                text = f"{self.expr(condition, OR)} ? {self.expr(a, OR)} : {self.expr(b, TERNARY)}"
+                return wrap(text, TERNARY, outer)
             case Cast():
                 return self._cast(expr, outer)
             case Load():
@@ -152,7 +160,7 @@ class Expressions:
         if dtype.kind == "bool":
             return "1" if value else "0"
         text = self.helpers.number(value, dtype)
-        return f"({text})" if text.startswith("-") and outer > _SUM else text
+        return f"({text})" if text.startswith("-") and outer > SUM else text
 
     def _binary(self, expr: Binary, outer: int) -> str:
         op, a, b = expr.op, expr.a, expr.b
@@ -162,19 +170,17 @@ class Expressions:
             kind = compute_type(a.dtype)
             self.helpers.need(f"{op}_{kind}")
             return f"{op}_{kind}({self.expr(a)}, {self.expr(b)})"
-        mine = _PRECEDENCE[op]
-        symbol = _SYMBOL.get(op, op)
+        mine = PRECEDENCE[op]
+        symbol = SYMBOL.get(op, op)
         if op == "+" and isinstance(b, Const) and b.value < 0 and b.dtype.kind != "uint":
             symbol, b = "-", Const(-b.value, b.dtype)
         if op == "or":  # compilers ask for parentheses around && inside ||
-            left, right = (
-                _OR if isinstance(e, Binary) and e.op == "or" else _EQUAL for e in (a, b)
-            )
+            left, right = (OR if isinstance(e, Binary) and e.op == "or" else EQUAL for e in (a, b))
         else:
             left, right = mine, mine + 1
         text = f"{self.expr(a, left)} {symbol} {self.expr(b, right)}"
-        if op in COMPARISONS or op in _SYMBOL:
-            return _wrap(text, mine, outer)
+        if op in COMPARISONS or op in SYMBOL:
+            return wrap(text, mine, outer)
         return self._rounded(expr.dtype, text, mine, outer)
 
     def _rounded(self, dtype: DType, text: str, mine: int, outer: int) -> str:
@@ -183,42 +189,52 @@ class Expressions:
             self.helpers.need(f"rounded_{dtype}")
             return f"rounded_{dtype}({text})"
         if dtype.is_integer and dtype.bits < 32:
-            return _wrap(f"({element_type(dtype)})({text})", _UNARY, outer)
-        return _wrap(text, mine, outer)
+            return wrap(f"({element_type(dtype)})({text})", UNARY, outer)
+        return wrap(text, mine, outer)
 
     def _division(self, expr: Binary, outer: int) -> str:
         """Floor division or its remainder; plain C where nothing is negative."""
         dtype = expr.dtype
         divisor = expr.b
+        power = _power_of_two(divisor)
+        if power is not None and dtype.kind == "int":
+            return self._rounded(dtype, *self._shifted(expr, power), outer)
         positive = isinstance(divisor, Const) and divisor.value > 0
         unsigned = dtype.kind == "uint" or interval_of(expr.a, self.ranges).lo >= 0
         if positive and unsigned and (dtype == INDEX or dtype.kind == "uint"):
             symbol = "/" if expr.op == "//" else "%"
-            text = f"{self.expr(expr.a, _PRODUCT)} {symbol} {self.expr(divisor, _UNARY)}"
-            return self._rounded(dtype, text, _PRODUCT, outer)
+            text = f"{self.expr(expr.a, PRODUCT)} {symbol} {self.expr(divisor, UNARY)}"
+            return self._rounded(dtype, text, PRODUCT, outer)
         name = f"{'floordiv' if expr.op == '//' else 'floormod'}_{compute_type(dtype)}"
         self.helpers.need(name)
         text = f"{name}({self.expr(expr.a)}, {self.expr(divisor)})"
-        return self._rounded(dtype, text, _ATOM, outer)
+        return self._rounded(dtype, text, ATOM, outer)
+
+    def _shifted(self, expr: Binary, power: int) -> tuple[str, int]:
+        """Floor division by 2^power, or its remainder, on the bits; with the precedence."""
+        operand = self.expr(expr.a, PRODUCT)  # compilers ask for parentheses around a sum
+        if expr.op == "//":
+            return f"{operand} >> {power}", SHIFT
+        return f"{operand} & {self.helpers.number((1 << power) - 1, expr.dtype.scalar)}", BITS
 
     def _cast(self, expr: Cast, outer: int) -> str:
         source, target = expr.a.dtype, expr.dtype
         if target == BOOL:
-            return _wrap(f"{self.expr(expr.a, _EQUAL)} != 0", _EQUAL, outer)
+            return wrap(f"{self.expr(expr.a, EQUAL)} != 0", EQUAL, outer)
         if target == "float16" and source == "float64":  # in one step, not through float
-            return _wrap(f"(float)(_Float16){self.expr(expr.a, _UNARY)}", _UNARY, outer)
+            return wrap(f"(float)(_Float16){self.expr(expr.a, UNARY)}", UNARY, outer)
         if is_narrow_float(target):
             self.helpers.need(f"rounded_{target}")
             return f"rounded_{target}({self.expr(expr.a)})"
         if compute_type(source) == compute_type(target):
             return self.expr(expr.a, outer)
         if source.is_float and not target.is_float:
-            name = _truncation(str(_computed(source)), target)
+            name = truncation(str(computed(source)), target)
             whole = self._helper(name, expr.a)
             if target.bits == 64:
                 return whole
-            return _wrap(f"({compute_type(target)}){whole}", _UNARY, outer)
-        return _wrap(f"({compute_type(target)}){self.expr(expr.a, _UNARY)}", _UNARY, outer)
+            return wrap(f"({compute_type(target)}){whole}", UNARY, outer)
+        return wrap(f"({compute_type(target)}){self.expr(expr.a, UNARY)}", UNARY, outer)
 
     def _load(self, load: Load) -> str:
         text = self.element(load.buffer, load.indices)
@@ -233,9 +249,22 @@ class Expressions:
         if call.function == "in_bounds":
             return self._index_check(call)
         dtype = call.dtype
-        name = self.helpers.function(call.function, dtype)
+        if call.function == "reinterpret":
+            source, target = compute_type(call.args[0].dtype), compute_type(dtype)
+            return self._helper(f"reinterpret_{source}_as_{target}", *call.args)
+        name = self._defined(call.function, dtype) or self.helpers.function(call.function, dtype)
         text = f"{name}({', '.join(self.expr(a) for a in call.args)})"
-        return self._rounded(dtype, text, _ATOM, _COMMA)
+        return self._rounded(dtype, text, ATOM, COMMA)
+
+    def _defined(self, function: str, dtype: DType) -> str | None:
+        """The name of a function that is defined in the IR's terms; asks for its text."""
+
+        def writer() -> Expressions:
+            fresh = Expressions(self.program)
+            fresh.helpers, fresh.plain_constants = self.helpers, True
+            return fresh
+
+        return define(function, computed(dtype.scalar).with_lanes(dtype.lanes), writer)
 
     def _index_check(self, call: Call) -> str:
         index, extent = call.args
@@ -257,8 +286,12 @@ class Expressions:
         dtype, lanes = expr.dtype.scalar, expr.dtype.lanes
         if dtype == BOOL:
             raise LoweringError(f"{print_expr(expr)} is a condition, not a value")
-        kind = self.helpers.vector(_computed(dtype), lanes)
+        kind = self.helpers.vector(computed(dtype), lanes)
         match expr:
+            case Var(name):
+                return self.names.variable(name)
+            case Broadcast(Const() as a) if self.plain_constants and outer > AND:
+                return self._constant(a, outer)
             case Broadcast(a):
                 self.helpers.need(f"splat_{kind}")
                 return f"splat_{kind}({self.expr(a)})"
@@ -270,29 +303,33 @@ class Expressions:
             case Lanes(var, count, a):
                 return self._lanes(kind, var, count, a)
             case Binary(op, a, b) if op in "+-*/":
-                mine = _PRECEDENCE[op]
+                mine = PRECEDENCE[op]
                 text = f"{self.expr(a, mine)} {op} {self.expr(b, mine + 1)}"
                 return self._rounded_vector(expr.dtype, text, mine, outer)
+            case Binary("//" | "%", _, b) if (power := _power_of_two(b)) is not None:
+                text, mine = self._shifted(expr, power)
+                return wrap(text, mine, outer)
             case Binary(op, a, b):
                 name = {"//": "floordiv", "%": "floormod"}.get(op, op)
                 text = self._helper(f"{name}_{kind}", a, b)
-                return self._rounded_vector(expr.dtype, text, _ATOM, outer)
+                return self._rounded_vector(expr.dtype, text, ATOM, outer)
             case Unary(_, a):
-                return _wrap(f"-{self.expr(a, _UNARY)}", _UNARY, outer)
+                return wrap(f"-{self.expr(a, UNARY)}", UNARY, outer)
             case Select(condition, a, b) if condition.dtype.lanes == 1:
-                text = (
-                    f"{self.expr(condition, _OR)} ? {self.expr(a, _OR)} : {self.expr(b, _TERNARY)}"
-                )
-                return _wrap(text, _TERNARY, outer)
+                text = f"{self.expr(condition, OR)} ? {self.expr(a, OR)} : {self.expr(b, TERNARY)}"
+                return wrap(text, TERNARY, outer)
             case Select(condition, a, b):
                 self.helpers.need(f"select_{kind}")
-                test = self.mask(condition, _computed(dtype).bits)
+                test = self.mask(condition, computed(dtype).bits)
                 return f"select_{kind}({test}, {self.expr(a)}, {self.expr(b)})"
             case Cast(_, a):
                 return self._vector_cast(a, dtype, lanes, kind)
+            case Call("reinterpret", (a,)):
+                return wrap(f"({kind}){self.expr(a, UNARY)}", UNARY, outer)
             case Call(function, args):
+                self._defined(function, expr.dtype)
                 text = self._helper(f"{function}_{kind}", *args)
-                return self._rounded_vector(expr.dtype, text, _ATOM, outer)
+                return self._rounded_vector(expr.dtype, text, ATOM, outer)
         raise LoweringError(f"{print_expr(expr)} cannot be emitted")
 
     def _rounded_vector(self, dtype: DType, text: str, mine: int, outer: int) -> str:
@@ -300,7 +337,7 @@ class Expressions:
             name = f"rounded_{vector_name(dtype.scalar, dtype.lanes)}"
             self.helpers.need(name)
             return f"{name}({text})"
-        return _wrap(text, mine, outer)
+        return wrap(text, mine, outer)
 
     def _vector_load(self, load: Load) -> str:
         dtype, lanes = load.dtype.scalar, load.dtype.lanes
@@ -336,20 +373,20 @@ class Expressions:
 
     def _vector_cast(self, a: Expr, target: DType, lanes: int, kind: str) -> str:
         if a.dtype.scalar == BOOL:
-            twin = int_twin(_computed(target))
+            twin = int_twin(computed(target))
             ones = self.helpers.vector(twin, lanes)
             text = f"({self.mask(a, twin.bits)} & ({ones}){{0}} + 1)"
             if ones != kind:
                 text = f"__builtin_convertvector({text}, {kind})"
             return text
-        source = self.helpers.vector(_computed(a.dtype.scalar), lanes)
+        source = self.helpers.vector(computed(a.dtype.scalar), lanes)
         text = self.expr(a)
         if target == "float16" and a.dtype.scalar == "float64":  # in one step, not through float
             half = self.helpers.vector(target, lanes)
             self.helpers.need(f"widen_{half}")
             return f"widen_{half}(__builtin_convertvector({text}, {half}))"
         if source != kind and a.dtype.is_float and not target.is_float:
-            name = _truncation(source, target)
+            name = truncation(source, target)
             self.helpers.need(name)
             text = f"{name}({text})"
             if target.bits < 64:
@@ -357,7 +394,7 @@ class Expressions:
         elif source != kind:
             text = f"__builtin_convertvector({text}, {kind})"
         if is_narrow_float(target) and target != a.dtype.scalar:
-            return self._rounded_vector(target.with_lanes(lanes), text, _ATOM, _COMMA)
+            return self._rounded_vector(target.with_lanes(lanes), text, ATOM, COMMA)
         return text
 
     def mask(self, expr: Expr, bits: int) -> str:
@@ -375,16 +412,16 @@ class Expressions:
                 return f"splat_{kind}(-({self.expr(a)}))"
             case Select(condition, a, b) if condition.dtype.lanes == 1:
                 yes, no = self.mask(a, bits), self.mask(b, bits)
-                return f"({self.expr(condition, _OR)} ? {yes} : {no})"
+                return f"({self.expr(condition, OR)} ? {yes} : {no})"
             case Select(condition, a, b):
                 test = self.mask(condition, bits)
                 return f"(({test} & {self.mask(a, bits)}) | (~{test} & {self.mask(b, bits)}))"
             case Binary(op, a, b) if op in COMPARISONS and a.dtype.scalar != BOOL:
-                own = _computed(a.dtype.scalar).bits
-                text = f"({self.expr(a, _LESS)} {op} {self.expr(b, _LESS)})"
+                own = computed(a.dtype.scalar).bits
+                text = f"({self.expr(a, LESS)} {op} {self.expr(b, LESS)})"
             case Binary(op, a, b):
                 own = 8
-                text = f"({self.mask(a, 8)} {_MASK_COMPARISON[op]} {self.mask(b, 8)})"
+                text = f"({self.mask(a, 8)} {MASK_COMPARISON[op]} {self.mask(b, 8)})"
             case Load():
                 own = 8
                 text = f"({self._vector_load(expr)} != 0)"
@@ -393,8 +430,8 @@ class Expressions:
                 byte = self.helpers.vector(DType.of("int8"), lanes)
                 text = f"({self._lanes(byte, var, count, a)} != 0)"
             case Cast(_, a) | Call(_, (a,)):
-                own = _computed(a.dtype.scalar).bits
-                text = f"({self.expr(a, _EQUAL)} != 0)"
+                own = computed(a.dtype.scalar).bits
+                text = f"({self.expr(a, EQUAL)} != 0)"
             case _:
                 raise LoweringError(f"{print_expr(expr)} cannot be emitted")
         if own == bits:
@@ -402,46 +439,9 @@ class Expressions:
         return f"__builtin_convertvector({text}, {kind})"
 
 
-_MASK_COMPARISON: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">="}
-"""Comparisons of truth values held as 0 and -1."""
-
-
-def _wrap(text: str, mine: int, outer: int) -> str:
-    return f"({text})" if mine < outer else text
-
-
-def is_narrow_float(dtype: DType) -> bool:
-    """Whether elements are floats that are computed in a wider type."""
-    return dtype.is_float and dtype.bits < 32
-
-
-def _computed(dtype: DType) -> DType:
-    """The type in which elements are computed: narrow floats in float32, indices in int64."""
-    if dtype.is_float and dtype.bits < 32:
-        return DType.of("float32")
-    return DType.of("int64") if dtype == INDEX else dtype
-
-
-def strides_of(buffer: Buffer) -> tuple[int, ...]:
-    """The stride of each axis in elements, those with an alignment enlarged to have it."""
-    wanted = {axis: (factor, offset) for axis, factor, offset in buffer.alignment}
-    strides: list[int] = []
-    stride = 1
-    for axis in reversed(range(len(buffer.shape))):
-        factor, offset = wanted.get(axis, (1, 0))
-        stride += (offset - stride) % factor
-        strides.append(stride)
-        stride *= buffer.shape[axis]
-    return tuple(reversed(strides))
-
-
-def elements_of(buffer: Buffer) -> int:
-    """How many elements the buffer takes in memory, at least one."""
-    if not buffer.shape:
-        return 1
-    return max(1, strides_of(buffer)[0] * buffer.shape[0])
-
-
-def _truncation(source: str, target: DType) -> str:
-    """The helper that converts a float, or a vector of them, to 64-bit integers (see ir.cast)."""
-    return f"truncated_{source}" + ("_to_uint64" if target == "uint64" else "")
+def _power_of_two(divisor: Expr) -> int | None:
+    """The logarithm of a constant, or of a vector of one, that is a power of two."""
+    one = divisor.a if isinstance(divisor, Broadcast) else divisor
+    if isinstance(one, Const) and isinstance(one.value, int) and one.value.bit_count() == 1:
+        return one.value.bit_length() - 1 if one.value > 0 else None
+    return None

@@ -27,11 +27,7 @@ _ELEMENT: Final = {
 }
 _SUFFIX: Final = {"float64": "", "float32": "f", "float16": "f", "bfloat16": "f"}
 _LIBRARY: Final = {
-    "exp": "exp",
-    "log": "log",
     "sqrt": "sqrt",
-    "tanh": "tanh",
-    "erf": "erf",
     "abs": "fabs",
     "floor": "floor",
     "ceil": "ceil",
@@ -242,6 +238,13 @@ def _scalar_division(helpers: Helpers, op: str, kind: str) -> str:
     )
 
 
+def _reinterpret(helpers: Helpers, source: str, target: str) -> str:
+    return (
+        f"static inline {target} reinterpret_{source}_as_{target}({source} x) {{\n"
+        f"    union {{ {source} from; {target} to; }} same = {{x}};\n    return same.to;\n}}"
+    )
+
+
 def _each_lane(helpers: Helpers, name: str, kind: str, count: int, call: str, arity: int) -> str:
     """A vector function that calls a scalar one for each lane."""
     called_for_each(name.removesuffix(f"_{kind}"), call, count)
@@ -274,15 +277,9 @@ def _vector_function(helpers: Helpers, function: str, element: str, lanes: str) 
     return _each_lane(helpers, f"{function}_{kind}", kind, count, scalar, arity)
 
 
-def _scalar_function(helpers: Helpers, function: str, kind: str) -> str:
-    helpers.need("math")
-    one, suffix = ("1.0", "") if kind == "double" else ("1.0f", "f")
-    body = {
-        "rsqrt": f"{one} / sqrt{suffix}(x)",
-        "sigmoid": f"{one} / ({one} + exp{suffix}(-x))",
-        "abs": f"({kind})(x < 0 ? 0 - (u{kind})x : (u{kind})x)",
-    }[function]
-    return f"static inline {kind} {function}_{kind}({kind} x) {{\n    return {body};\n}}"
+def _integer_abs(helpers: Helpers, kind: str) -> str:
+    body = f"({kind})(x < 0 ? 0 - (u{kind})x : (u{kind})x)"
+    return f"static inline {kind} abs_{kind}({kind} x) {{\n    return {body};\n}}"
 
 
 def _check_index(helpers: Helpers) -> str:
@@ -401,10 +398,6 @@ def _truncated_vector_to_uint64(helpers: Helpers, element: str, lanes: str) -> s
     )
 
 
-def _math(helpers: Helpers) -> str:
-    return "#include <math.h>"
-
-
 def _thread_number(helpers: Helpers) -> str:
     return (
         "#ifdef _OPENMP\n#include <omp.h>\n#else\n"
@@ -431,16 +424,17 @@ _DEFINITIONS: Final[tuple[tuple[str, Callable[..., str]], ...]] = (
     (rf"rounded_{_V}", _round_vector),
     (rf"(min|max)_{_V}", _vector_extremum),
     (rf"(floordiv|floormod)_{_V}", _vector_division),
-    (rf"({'|'.join([*_LIBRARY, 'rsqrt', 'sigmoid'])})_{_V}", _vector_function),
+    (rf"({'|'.join(_LIBRARY)})_{_V}", _vector_function),
     (r"(min|max)_(\w+)", _extremum),
     (r"(floordiv|floormod)_(\w+)", _scalar_division),
-    (r"(rsqrt|sigmoid|abs)_(\w+)", _scalar_function),
+    (r"abs_(\w+)", _integer_abs),
+    (r"reinterpret_(\w+)_as_(\w+)", _reinterpret),
     (r"check_index", _check_index),
     (r"from_bfloat16", _from_bfloat16),
     (r"to_bfloat16", _to_bfloat16),
     (r"rounded_bfloat16", _round_bfloat16),
     (r"rounded_float16", _round_float16),
-    (r"math", _math),
+    (r"math", lambda helpers: "#include <math.h>"),
     (r"thread_number", _thread_number),
 )
 """Patterns of names, and what makes a definition from their groups; the first that fits counts."""

@@ -1,12 +1,13 @@
 """From a scheduled program to text: the passes, in order.
 
 Each pass takes a program that verifies and gives one that verifies and means the same; with
-`check` on, that is tested after each. `lowered` is the program that is emitted.
+`check` on, that is tested after each. `lowered` is the program that is emitted. All passes but
+those of `REQUIRED` only make it faster and can be left out, to find which one a fault comes from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, TypeAlias
 
 from minitensor.codegen.bounds import check_bounds
@@ -20,6 +21,7 @@ from minitensor.codegen.target import Emitted, Target, unsupported
 from minitensor.codegen.tidy import tidy
 from minitensor.codegen.unroll import unroll_loops
 from minitensor.codegen.vectors import vectorize_loops
+from minitensor.errors import unexpected
 from minitensor.ir import Program, make_room, verify
 
 Pass: TypeAlias = Callable[[Program, Target], Program]
@@ -42,23 +44,48 @@ PASSES: Final[tuple[tuple[str, Pass], ...]] = (
 """Every pass by name, in the order in which they run."""
 
 
-def lowered(program: Program, target: Target, check: bool = False) -> Program:
-    """The program after all passes."""
-    for _, run in PASSES:
+REQUIRED: Final = ("check_bounds", "erase_blocks")
+"""What no program goes without: the first makes it safe, the second leaves plain statements."""
+
+
+def lowered(
+    program: Program, target: Target, check: bool = False, without: Collection[str] = ()
+) -> Program:
+    """The program after all passes, those called `without` left out.
+
+    Raises ArgumentError for a name that is no pass, or a pass of REQUIRED.
+    """
+    for _, run in passes(without):
         program = run(program, target)
         if check:
             verify(program)
     return program
 
 
-def generate(program: Program, target: Target, header: str = "", check: bool = False) -> Emitted:
+def passes(without: Collection[str] = ()) -> tuple[tuple[str, Pass], ...]:
+    """The passes that run where those called `without` are left out; raises as `lowered`."""
+    optional = [name for name, _ in PASSES if name not in REQUIRED]
+    for name in without:
+        if name not in optional:
+            raise unexpected("one of " + ", ".join(map(repr, optional)), "without", name)
+    return tuple((name, run) for name, run in PASSES if name not in without)
+
+
+def generate(
+    program: Program,
+    target: Target,
+    header: str = "",
+    check: bool = False,
+    without: Collection[str] = (),
+) -> Emitted:
     """The text of a kernel.
 
-    target  with nothing left open (see `Target.resolved`)
-    header  what stands in front as a comment: usually the schedule as Python
-    check   whether every pass is followed by the verifier
+    target   with nothing left open (see `Target.resolved`)
+    header   what stands in front as a comment: usually the schedule as Python
+    check    whether every pass is followed by the verifier
+    without  the passes to leave out (see `lowered`)
     """
     if target.kind != "c":
         raise unsupported(target)
     make_room(program.body)
-    return emit_c(lowered(program, target, check), program, target, header)
+    return emit_c(lowered(program, target, check, without), program, target, header)

@@ -32,6 +32,7 @@ from minitensor.ir.numbers import (
     cast,
     compute_dtype,
     constant,
+    numpy_dtype,
     round_to,
 )
 from minitensor.ir.printer import print_expr
@@ -85,6 +86,9 @@ class Evaluator(Generic[F]):
                     return value
 
                 return checked
+            case Call("reinterpret", (a,), dtype):
+                same, held_as = self.expr(a), numpy_dtype(dtype)
+                return lambda frame: np.asarray(same(frame)).view(held_as)[()]
             case Call(function, args, dtype):
                 return self._operation(FUNCTION[function], dtype, *[self.expr(a) for a in args])
             case Ramp(base, stride, lanes):

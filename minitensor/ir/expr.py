@@ -49,6 +49,7 @@ FUNCTIONS: Final[dict[str, int]] = {
     "ceil": 1,
     "round": 1,
     "power": 2,
+    "reinterpret": 1,  # a number of another type with the same bits (32 or 64 of them)
     "in_bounds": 2,  # in_bounds(index, extent): the index itself, or an execution error
 }
 """Each function a Call may name, with its number of arguments. `round` rounds half to even."""

@@ -131,6 +131,8 @@ def _text(expr: Expr, outer: int = 0) -> str:
             return f"{dtype}({_text(a)})"
         case Load(buffer, indices):
             return f"{print_name(buffer)}[{print_indices(indices)}]"
+        case Call("reinterpret", args, dtype):
+            return f"reinterpret_{dtype}({_list(args)})"
         case Call(function, args):
             return f"{function}({_list(args)})"
         case Ramp(base, stride, lanes):

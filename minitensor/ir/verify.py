@@ -258,14 +258,8 @@ class _Verifier:
                 self.access(buffer, indices, scope)
                 if dtype != self.held(buffer, indices):
                     self.fail("V4", f"{print_expr(expr)} is loaded as {dtype}")
-            case Call(function, args, dtype):
-                if len(args) != FUNCTIONS.get(function):
-                    self.fail("V4", f"{function} does not take {len(args)} arguments")
-                if any(self.expr(a, scope) != dtype for a in args):
-                    self.fail("V4", f"the arguments of {print_expr(expr)} are not {dtype}")
-                fits = {"in_bounds": dtype.scalar == INDEX, "abs": dtype.kind != "bool"}
-                if not fits.get(function, dtype.is_float):
-                    self.fail("V4", f"{function} of {dtype}")
+            case Call():
+                self.call(expr, [self.expr(a, scope) for a in expr.args])
             case Ramp(base, _, lanes):
                 if not self.expr(base, scope).is_integer:
                     self.fail("V4", f"{print_expr(expr)} does not count integers")
@@ -275,6 +269,23 @@ class _Verifier:
             case _:
                 self.fail("V4", f"{expr!r} is not an expression")
         return expr.dtype
+
+    def call(self, call: Call, args: list[DType]) -> None:
+        function, dtype = call.function, call.dtype
+        if len(args) != FUNCTIONS.get(function):
+            self.fail("V4", f"{function} does not take {len(args)} arguments")
+        if function == "reinterpret":
+            (found,) = args
+            numbers = {found.kind, dtype.kind} <= {"float", "int", "uint"}
+            same = (found.bits, found.lanes) == (dtype.bits, dtype.lanes) and dtype.bits >= 32
+            if not (numbers and same):
+                self.fail("V4", f"reinterpret of {found} as {dtype}")
+            return
+        if any(found != dtype for found in args):
+            self.fail("V4", f"the arguments of {print_expr(call)} are not {dtype}")
+        fits = {"in_bounds": dtype.scalar == INDEX, "abs": dtype.kind != "bool"}
+        if not fits.get(function, dtype.is_float):
+            self.fail("V4", f"{function} of {dtype}")
 
     def held(self, buffer: str, indices: tuple[Expr, ...]) -> DType:
         """The type of what an access reads or writes: a vector if an index is one."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minitensor.api import build
-from minitensor.codegen import PASSES, Target
+from minitensor.codegen import Target, generate, passes
 from minitensor.errors import unexpected
 from minitensor.ir import Program, interpret, numpy_dtype, verify
-from minitensor.runtime import native_target
+from minitensor.runtime import find_toolchain, load, native_target
 from minitensor.schedule import Schedule
 
 LARGEST_VALUE = 4
@@ -41,6 +40,7 @@ def assert_equivalent(
     scheduled: Schedule | Program,
     targets: Sequence[str | Target] = ("interpreter", "c"),
     arrays: Sequence[np.ndarray] | None = None,
+    without: Collection[str] = (),
 ) -> None:
     """Assert that two programs give equal outputs, bit for bit (any NaN equals any other).
 
@@ -49,6 +49,7 @@ def assert_equivalent(
     targets    where to run it: "interpreter"; "c" with one thread and with two; "passes" for the
                interpreter after each pass of code generation; or an mt.Target
     arrays     one for each input; random small integers if None
+    without    passes of code generation to leave out, by name (see `codegen.passes`)
 
     Raises AssertionError that names the target, the output and the first element that differs, or
     what the interpreter raises for an access out of bounds, an uninitialised read or a race.
@@ -60,16 +61,17 @@ def assert_equivalent(
     verify(after)
     for target in targets:
         match target:
-            case "interpreter":
+            case "interpreter" | Target(kind="interpreter"):
                 got, _ = interpret(after, inputs, names)
                 _compare(names, expected, got, "in the interpreter", after)
             case "passes":
-                _check_passes(after, inputs, names, expected)
+                _check_passes(after, inputs, names, expected, without)
             case "c":
                 for cores in (1, 2):
-                    _check_native(after, Target("c", num_cores=cores), inputs, names, expected)
+                    exact = Target("c", num_cores=cores)
+                    _check_native(after, exact, inputs, names, expected, without)
             case Target():
-                _check_native(after, target, inputs, names, expected)
+                _check_native(after, target, inputs, names, expected, without)
             case _:
                 raise unexpected('"interpreter", "passes", "c" or an mt.Target', "target", target)
 
@@ -80,10 +82,13 @@ def _check_native(
     inputs: Sequence[np.ndarray],
     names: Sequence[str],
     expected: Sequence[np.ndarray],
+    without: Collection[str],
 ) -> None:
-    result = build(program, target)(*inputs)
+    emitted = generate(program, native_target(target), without=without)
+    result = load(emitted, find_toolchain())(*inputs)
     got = result if isinstance(result, tuple) else (result,)
-    _compare(names, expected, got, f"in C ({target})", program)
+    left_out = f" without {', '.join(without)}" if without else ""
+    _compare(names, expected, got, f"in C ({target}){left_out}", program)
 
 
 def _check_passes(
@@ -91,12 +96,13 @@ def _check_passes(
     inputs: Sequence[np.ndarray],
     names: Sequence[str],
     expected: Sequence[np.ndarray],
+    without: Collection[str],
 ) -> None:
     target = native_target(Target("c"))
     for bits in (0, 128, target.vector_bits or 512):
         current = program
         exact = Target("c", num_cores=1, vector_bits=bits)
-        for name, run in PASSES:
+        for name, run in passes(without):
             current = run(current, exact)
             verify(current)
             got, _ = interpret(current, inputs, names)

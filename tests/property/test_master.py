@@ -3,9 +3,11 @@
 For every primitive, any generated program and any arguments.
 """
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from minitensor.codegen import PASSES, REQUIRED
 from minitensor.schedule import REGISTRY, Trace
 from minitensor.testing import PRIMITIVES, arrays_for, assert_equivalent, programs, schedules
 
@@ -39,6 +41,29 @@ def test_native_code_preserves_them_on_one_thread_and_on_two(data):
     bound = any(step.primitive == "bind" for step in schedule.trace.steps)
     targets = ["interpreter"] if bound else ["c"]
     assert_equivalent(program, schedule, targets, data.draw(arrays_for(program)))
+
+
+@pytest.mark.parametrize("left_out", [name for name, _ in PASSES if name not in REQUIRED])
+@given(data=st.data())
+@settings(RELAXED, max_examples=12)
+def test_every_pass_but_the_required_can_be_left_out(left_out, data):
+    program = data.draw(programs())
+    schedule = data.draw(schedules(program))
+    bound = any(step.primitive == "bind" for step in schedule.trace.steps)
+    targets = ["passes"] if bound else ["passes", "c"]
+    arrays = data.draw(arrays_for(program))
+    assert_equivalent(program, schedule, targets, arrays, without=(left_out,))
+
+
+@given(data=st.data())
+@settings(RELAXED, max_examples=12)
+def test_all_passes_but_the_required_can_be_left_out_at_once(data):
+    program = data.draw(programs())
+    schedule = data.draw(schedules(program))
+    bound = any(step.primitive == "bind" for step in schedule.trace.steps)
+    targets = ["passes"] if bound else ["passes", "c"]
+    without = tuple(name for name, _ in PASSES if name not in REQUIRED)
+    assert_equivalent(program, schedule, targets, data.draw(arrays_for(program)), without=without)
 
 
 @given(st.data())

@@ -273,6 +273,17 @@ def test_a_deep_expression_compiles():
 # ---- compilers
 
 
+def functions(dtype):
+    """Every function of docs/math.md, on vectors and on what is left of them."""
+    A = mt.placeholder((37,), dtype, name="A")
+    named = [mt.exp, mt.log, mt.tanh, mt.sigmoid, mt.erf, mt.rsqrt, lambda x: mt.power(x, x)]
+    outputs = [mt.compute((37,), lambda i, f=f: f(A[i]), name="C") for f in named]
+    s = mt.Schedule(mt.lower([A, *outputs]))
+    for block in s.get_blocks():
+        s.vectorize(s.get_loops(block)[0])
+    return s
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "clang", "clang-14", "clang-16", "clang-18"])
 def test_compilers_have_nothing_to_say(compiler, tmp_path):
     if shutil.which(compiler) is None:
@@ -282,6 +293,7 @@ def test_compilers_have_nothing_to_say(compiler, tmp_path):
         mt.build(gather()).source,
         mt.build(mt.lower(mt.workloads.softmax(7, 13)), mt.Target("c", vector_bits=128)).source,
         mt.build(mt.lower(mt.workloads.argmax(5, 9))).source,
+        *(mt.build(functions(dtype)).source for dtype in ("float32", "float64", "float16")),
     ]
     for number, source in enumerate(sources):
         path = tmp_path / f"k{number}.c"

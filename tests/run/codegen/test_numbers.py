@@ -145,29 +145,6 @@ def test_a_float_wraps_when_it_is_made_an_integer():
         assert c.tolist() == [2**64 - 2, 256, 10**19, 0, 0, 2**63]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("vector_bits", [0, 512])
-def test_functions_are_close_to_numpys(dtype, vector_bits):
-    named = {
-        "exp": lambda a, b: mt.exp(a),
-        "log": lambda a, b: mt.log(a),
-        "tanh": lambda a, b: mt.tanh(a),
-        "sigmoid": lambda a, b: mt.sigmoid(a),
-        "erf": lambda a, b: mt.erf(a),
-        "rsqrt": lambda a, b: mt.rsqrt(a),
-        "power": lambda a, b: mt.power(a, b),
-    }
-    A, B = (mt.placeholder((N,), dtype, name=n) for n in "AB")
-    outputs = [mt.compute((N,), lambda i, f=f: f(A[i], B[i]), name=n) for n, f in named.items()]
-    s = mt.Schedule(mt.lower([A, B, *outputs]))
-    for block in s.get_blocks() if vector_bits else ():
-        s.vectorize(s.get_loops(block)[0])
-    arrays = [np.linspace(0.1, 4, N).astype(dtype), np.linspace(-2, 2, N).astype(dtype)]
-    got = mt.build(s, mt.Target("c", num_cores=1, vector_bits=vector_bits))(*arrays)
-    for a, b in zip(got, mt.interpret(s, *arrays)):
-        np.testing.assert_allclose(a, b, rtol=1e-5 if dtype == "float32" else 1e-13)
-
-
 def test_constants_are_rounded_to_their_type():
     A = mt.placeholder((1,), "float16", name="A")
     B = mt.placeholder((1,), "float32", name="B")

@@ -165,10 +165,13 @@ def test_condition_of_a_statement():
 
 
 def test_library_calls():
-    s = vectorized(lambda A, i: mt.power(A[i], A[i]), 32)
+    A = mt.placeholder((32,), "float64", name="A")
+    s = mt.Schedule(mt.lower([A, mt.compute((32,), lambda i: mt.power(A[i], A[i]), name="B")]))
+    s.vectorize("i")
     found = account(s).notes
     assert [(n.kind, n.where) for n in found] == [("math", "power")]
-    assert "for each of 16 lanes" in found[0].text
+    assert "for each of 8 lanes" in found[0].text
+    assert notes(vectorized(lambda A, i: mt.power(A[i], A[i]), 32)) == []
     assert notes(vectorized(lambda A, i: mt.sqrt(A[i]), 32)) == []
 
 

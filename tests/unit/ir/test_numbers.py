@@ -210,6 +210,19 @@ def test_functions_against_numpy_in_double_precision(name, tolerance, function):
         np.testing.assert_allclose(float(got), wanted, rtol=tolerance, err_msg=f"{function}({x})")
 
 
+@pytest.mark.parametrize("bits", [32, 64])
+def test_reinterpret_keeps_the_bits_and_changes_the_type(bits):
+    real, whole = DType.of(f"float{bits}"), DType.of(f"int{bits}")
+    for x in (1.0, -0.0, 5e-324, math.inf, math.nan):
+        number = numpy_dtype(real).type(x)
+        got = evaluate(Call("reinterpret", (Var("x", real),), whole), {"x": number})
+        assert got.dtype == whole
+        assert got.tobytes() == number.tobytes()
+        back = evaluate(Call("reinterpret", (Var("i", whole),), real), {"i": got})
+        assert back.dtype == real
+        assert back.tobytes() == number.tobytes()
+
+
 @pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16"])
 def test_round_takes_ties_to_even(name):
     dtype = DType.of(name)

@@ -189,6 +189,7 @@ def test_a_comparison_of_comparisons_is_not_printed_as_a_chain(expr, printed):
         (Cast(INDEX, load("idx", i)), "index(idx[i])"),
         (Call("power", (x, y), FLOAT32), "power(x, y)"),
         (Call("exp", (plus(x, y),), FLOAT32), "exp(x + y)"),
+        (Call("reinterpret", (x,), DType.of("int32")), "reinterpret_int32(x)"),
         (Call("in_bounds", (i * 2, Const(4)), INDEX), "in_bounds(i*2, 4)"),
         (load("A", i * 8 + j, k // 2, t % 3), "A[i*8 + j, k//2, t%3]"),
         (load("A", Select(less(i * 2, j), i * 2, j)), "A[select(i*2 < j, i*2, j)]"),
