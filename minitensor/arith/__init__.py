@@ -1,9 +1,9 @@
 """Layer 1: reasoning about index expressions.
 
 In reading order: `interval` (what values), `linear` (sums), `rules` (the tables), `simplify`,
-`prove`, `region` (which part of a buffer), `digits` (which iteration touched a place). Every
-function answers for all values within the given ranges; where it cannot tell it says so, and
-nobody may take that for a yes.
+`prove`, `region` (which part of a buffer), `digits` (which iteration touched a place), `tensorized`
+(whether loops do what an intrinsic means). Every function answers for all values within the given
+ranges; where it cannot tell it says so, and nobody may take that for a yes.
 """
 
 from minitensor.arith.digits import separates
@@ -23,12 +23,15 @@ from minitensor.arith.region import (
     whole_axis,
 )
 from minitensor.arith.simplify import Simplifier, simplified_linear, simplify, size
+from minitensor.arith.tensorized import MismatchError, Operand, match_intrinsic
 
 __all__ = [
     "EVERYTHING",
     "Box",
     "Interval",
     "Linear",
+    "MismatchError",
+    "Operand",
     "Ranges",
     "Simplifier",
     "Span",
@@ -44,6 +47,7 @@ __all__ = [
     "interval_of",
     "is_nonnegative",
     "linear_of",
+    "match_intrinsic",
     "mixes",
     "prove",
     "repeats",

@@ -2,10 +2,11 @@
 
 Read `pipeline` first: it lists the passes. Then, in their order, `bounds`, `erase`, `shrink`,
 `tidy`, `partition`, `promote`, `vectors`, `unroll`, `registers`; then the emitter: `names`,
-`helpers`, `cfamily`, `c`. Beside them stands `constants`, for `Kernel.bind`.
+`helpers`, `intrinsics`, `cfamily`, `c`. Beside them stands `constants`, for `Kernel.bind`.
 """
 
 from minitensor.codegen.constants import Split, split_constants
+from minitensor.codegen.intrinsics import definition, function_name
 from minitensor.codegen.pipeline import PASSES, generate, lowered
 from minitensor.codegen.target import Emitted, Target, unsupported
 
@@ -14,6 +15,8 @@ __all__ = [
     "Emitted",
     "Split",
     "Target",
+    "definition",
+    "function_name",
     "generate",
     "lowered",
     "split_constants",

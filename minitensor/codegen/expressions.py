@@ -40,6 +40,7 @@ from minitensor.ir import (
     Unary,
     Var,
     print_expr,
+    strides_of,
 )
 
 _COMMA, _TERNARY, _OR, _AND, _EQUAL, _LESS, _SUM, _PRODUCT, _UNARY, _ATOM = range(10)
@@ -405,19 +406,6 @@ def _computed(dtype: DType) -> DType:
     if dtype.is_float and dtype.bits < 32:
         return DType.of("float32")
     return DType.of("int64") if dtype == INDEX else dtype
-
-
-def strides_of(buffer: Buffer) -> tuple[int, ...]:
-    """The stride of each axis in elements, those with an alignment enlarged to have it."""
-    wanted = {axis: (factor, offset) for axis, factor, offset in buffer.alignment}
-    strides: list[int] = []
-    stride = 1
-    for axis in reversed(range(len(buffer.shape))):
-        factor, offset = wanted.get(axis, (1, 0))
-        stride += (offset - stride) % factor
-        strides.append(stride)
-        stride *= buffer.shape[axis]
-    return tuple(reversed(strides))
 
 
 def elements_of(buffer: Buffer) -> int:

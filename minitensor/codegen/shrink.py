@@ -22,6 +22,7 @@ from minitensor.arith import (
     extent_range,
     union_box,
 )
+from minitensor.codegen.intrinsics import relied_on
 from minitensor.ir import (
     Alloc,
     Buffer,
@@ -32,9 +33,11 @@ from minitensor.ir import (
     Program,
     Stmt,
     Store,
+    Tensorized,
     children,
     map_stmts,
     rewrite,
+    walk,
 )
 
 
@@ -54,13 +57,27 @@ def _shrunk(buffer: Buffer, body: Stmt, outer: Mapping[str, Interval]) -> Stmt:
     box = _Touched(buffer, outer).box_of(body)
     if box is None:
         return Alloc(buffer, body)
-    kept = [span.extent >= extent for span, extent in zip(box, buffer.shape)]
+    fixed = _first_fixed(buffer, body)
+    kept = [
+        axis >= fixed or span.extent >= extent
+        for axis, (span, extent) in enumerate(zip(box, buffer.shape))
+    ]
     if all(kept):
         return Alloc(buffer, body)
     shape = tuple(n if keep else span.extent for span, n, keep in zip(box, buffer.shape, kept))
     lows = [Linear({}) if keep else span.low for span, keep in zip(box, kept)]
     small = Buffer(buffer.name, shape, buffer.dtype, buffer.scope, buffer.alignment)
     return Alloc(small, _Shift(buffer.name, lows).statement(body, outer))
+
+
+def _first_fixed(buffer: Buffer, body: Stmt) -> int:
+    """The first axis that must stay whole, since an intrinsic relies on a stride it is part of."""
+    found = [
+        axis + 1
+        for node in walk(body)
+        if isinstance(node, Tensorized) and (axis := relied_on(node, buffer.name)) is not None
+    ]
+    return min(found, default=len(buffer.shape))
 
 
 class _Touched:
@@ -104,7 +121,7 @@ class _Shift:
         """The statement with shifted accesses; `ranges` are those of the loops around it."""
         if isinstance(stmt, For):
             ranges = {**ranges, stmt.var: extent_range(stmt.extent)}
-        if not isinstance(stmt, (Store, If)):
+        if not isinstance(stmt, (Store, If, Tensorized)):
             return map_stmts(stmt, lambda child: self.statement(child, ranges))
         simplifier = Simplifier(ranges)
 
@@ -122,5 +139,8 @@ class _Shift:
         if isinstance(stmt, Store):
             return rewrite(stmt, one)
         inner = map_stmts(stmt, lambda child: self.statement(child, ranges))
+        if isinstance(inner, Tensorized):
+            operands = tuple(rewrite(operand, one) for operand in inner.operands)
+            return Tensorized(inner.intrinsic, operands, inner.axes, inner.body)
         assert isinstance(inner, If)
         return If(rewrite(inner.condition, one), inner.then, inner.otherwise)
