@@ -66,9 +66,7 @@ def relied_on(stmt: Tensorized, buffer: str) -> int | None:
     That stride comes from the extents of the axes behind it.
     """
     found = []
-    for operand, axes, strides in zip(
-        stmt.operands, stmt.axes, declared(stmt.intrinsic).strides
-    ):
+    for operand, axes, strides in zip(stmt.operands, stmt.axes, declared(stmt.intrinsic).strides):
         if operand.buffer == buffer:
             found += [a for a, s in zip(axes, strides) if a is not None and s is not None]
     return min(found, default=None)

@@ -52,11 +52,12 @@ LONGEST: Final = 1 << 18
 """The most characters of a body."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
 _HEADER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}")
-KEYWORDS: Final = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if "
-    "inline int long register restrict return short signed sizeof static struct switch typedef "
-    "typeof union unsigned void volatile while asm".split()
-)
+KEYWORDS: Final = frozenset((
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
+    "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register",
+    "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
+    "typeof", "union", "unsigned", "void", "volatile", "while", "asm",
+))  # fmt: skip
 
 
 def intrinsic(
@@ -96,7 +97,7 @@ def intrinsic(
         tuple(_strides(operand, strides) for operand in meaning.params),
         _headers(includes),
     )
-    unknown = sorted(set(strides or ()) - {b.name for b in meaning.params})
+    unknown = sorted(map(str, set(strides or ()) - {b.name for b in meaning.params}))
     if unknown:
         names = ", ".join(b.name for b in meaning.params)
         raise unexpected(f"operands ({names})", "strides", unknown[0])
@@ -119,9 +120,9 @@ def _check_meaning(meaning: Program) -> None:
         if not _NAME.fullmatch(operand.name) or operand.name in KEYWORDS:
             expected = "tensors named by identifiers of C, at most 48 characters long"
             raise unexpected(expected, "name", operand.name)
-    names = [n for b in meaning.params for n in (b.name, *_stride_names(b))]
-    for parameter in names:
-        if names.count(parameter) > 1:
+    parameters = [n for b in meaning.params for n in (b.name, *_stride_names(b))]
+    for parameter in parameters:
+        if parameters.count(parameter) > 1:
             raise unexpected("operands with parameters of different names", "name", parameter)
     size = math.prod(i.extent for i in block.iters)
     if not 2 <= size <= LARGEST:

@@ -55,24 +55,23 @@ RULE_OF: Final = {
 
 
 def _intrinsic(program: Program, name: str, value: Any) -> str:
-    if isinstance(value, Intrinsic):
-        value = value.key
-    if not isinstance(value, str):
-        refuse("A2", unexpected("an intrinsic (see mt.intrinsic), or its name", name, value))
-    if value in DECLARED:
-        return str(value)
-    alike = [key for key in DECLARED if key.partition(SEPARATOR)[0] == value.partition(SEPARATOR)[0]]
-    if len(alike) == 1 and SEPARATOR not in value:
-        return alike[0]
-    text = f"there is no intrinsic {shown(value)}"
-    if alike and SEPARATOR in value:
-        text += "; one of this name has another meaning or another body here"
-    elif alike:
-        text += f"; {len(alike)} have this name"
-    else:
-        text += "; declare it in this process first (mt.intrinsic, or one of mt.intrinsics)"
-        alike = difflib.get_close_matches(value, DECLARED, 3) if len(value) < 80 else []
-    refuse("A1", text, choices=sorted(alike) or sorted(DECLARED)[:20])
+    """The key of an intrinsic that this process has declared."""
+    given = value.key if isinstance(value, Intrinsic) else value
+    if not isinstance(given, str):
+        refuse("A2", unexpected("an intrinsic (see mt.intrinsic) or its name", name, value))
+    wanted, _, digest = given.partition(SEPARATOR)
+    alike = [key for key in DECLARED if key.partition(SEPARATOR)[0] == wanted]
+    if given not in DECLARED and (digest or len(alike) != 1):
+        text = f"there is no intrinsic {shown(given)}"
+        if not alike:
+            text += ": declare it in this process first (mt.intrinsic, mt.intrinsics)"
+            alike = difflib.get_close_matches(wanted, DECLARED, 3) if len(wanted) < 80 else []
+        elif digest:
+            text += ": what is declared under this name has another meaning or another body"
+        else:
+            text += f": {len(alike)} have this name"
+        refuse("A1", text, choices=sorted(alike) or sorted(DECLARED)[:20])
+    return str(given) if given in DECLARED else alike[0]
 
 
 IntrinsicLike: TypeAlias = Annotated[Intrinsic | str, Argument(_intrinsic)]
