@@ -6,7 +6,7 @@ Read `pipeline` first: it lists the passes. Then, in their order, `bounds`, `era
 """
 
 from minitensor.codegen.constants import Split, split_constants
-from minitensor.codegen.intrinsics import definition, function_name
+from minitensor.codegen.intrinsics import emit_alone
 from minitensor.codegen.pipeline import PASSES, generate, lowered
 from minitensor.codegen.target import Emitted, Target, unsupported
 
@@ -15,8 +15,7 @@ __all__ = [
     "Emitted",
     "Split",
     "Target",
-    "definition",
-    "function_name",
+    "emit_alone",
     "generate",
     "lowered",
     "split_constants",

@@ -7,9 +7,23 @@ made here from what `lang.intrinsic` has checked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from minitensor.codegen.helpers import element_type
+from minitensor.codegen.target import Emitted, Target
 from minitensor.errors import LoweringError
-from minitensor.ir import DECLARED, SEPARATOR, Buffer, Intrinsic, Tensorized, print_name, strides_of
+from minitensor.ir import (
+    DECLARED,
+    SEPARATOR,
+    Body,
+    Buffer,
+    DType,
+    Intrinsic,
+    Tensorized,
+    print_name,
+    strides_of,
+)
 
 PREFIX = "intrinsic_"
 
@@ -58,6 +72,53 @@ def definition(intrinsic: Intrinsic) -> str:
     lines += ["#else", portable.text, "#endif"] if special else [portable.text]
     lines.append("}")
     return "\n".join(lines)
+
+
+def emit_alone(
+    intrinsic: Intrinsic, body: Body, sizes: Mapping[str, int], target: Target
+) -> Emitted:
+    """A kernel that calls one body of an intrinsic once, for testing it.
+
+    sizes  how many elements the arrays have, for each operand
+
+    Its parameters are arrays for the operands, then `where`: for each operand the position of its
+    first element, and its strides; and `ran`, which becomes 1 if the body's condition holds here.
+    """
+    alone = replace(intrinsic, bodies=(body, Body(None, "")) if body.condition else (body,))
+    arrays, arguments, count = [], [], 0
+    for operand in intrinsic.operands:
+        const = "" if operand.name == intrinsic.output else "const "
+        arrays.append(f"{const}{element_type(operand.dtype)} *restrict {operand.name}")
+        arguments.append(f"{operand.name} + where[{count}]")
+        strides = range(count + 1, count + 1 + len(operand.shape))
+        arguments.extend(f"where[{n}]" for n in strides)
+        count = strides.stop
+    listed = ",\n    ".join(
+        [*arrays, "const int64_t *restrict where", "int32_t *restrict ran", "void *workspace"]
+    )
+    source = f"""\
+#include <stddef.h>
+#include <stdint.h>
+
+{definition(alone)}
+
+int alone_kernel(
+    {listed}) {{
+#if {body.condition or 1}
+    ran[0] = 1;
+#else
+    ran[0] = 0;
+#endif
+    {function_name(alone)}({", ".join(arguments)});
+    return 0;
+}}
+"""
+    flat = [Buffer(b.name, (sizes[b.name],), b.dtype) for b in intrinsic.operands]
+    where = Buffer("where", (count,), DType.of("int64"))
+    ran = Buffer("ran", (1,), DType.of("int32"))
+    outputs = frozenset((intrinsic.output, "ran"))
+    params = (*flat, where, ran)
+    return Emitted(source, "alone_kernel", params, outputs, (), 0, target, intrinsic.name)
 
 
 def relied_on(stmt: Tensorized, buffer: str) -> int | None:
