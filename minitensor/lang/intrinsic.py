@@ -114,7 +114,9 @@ def _check_meaning(meaning: Program) -> None:
     body = block.body
     if not isinstance(body, (Store, Reduce)) or len(stored_buffers(body)) != 1:
         raise ArgumentError(f"{print_name(block.name)} is more than one value for each element")
-    if any(i.kind is IterKind.ORDERED for i in block.iters):
+    written = stored_buffers(body)
+    ordered = any(i.kind is IterKind.ORDERED for i in block.iters)
+    if ordered or any(load.buffer in written for load in loads(body)):
         raise ArgumentError(f"{print_name(block.name)} is an ordered update, not a reduction")
     for operand in meaning.params:
         if not _NAME.fullmatch(operand.name) or operand.name in KEYWORDS:

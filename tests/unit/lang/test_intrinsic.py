@@ -68,7 +68,7 @@ def test_names_of_operands(name):
 
 
 def test_names_of_parameters_that_clash():
-    with pytest.raises(mt.ArgumentError, match="parameters of different names.*'x_stride0'"):
+    with pytest.raises(mt.ArgumentError, match=r"parameters of different names.*'x_stride0'"):
         mt.intrinsic("clash", tensors(y="x_stride0"), BODY)
 
 
@@ -102,13 +102,13 @@ def test_texts(text):
      {"x": [1.0]}, {"x": "1"}, {"z": [1]}, {3: [1]}],
 )  # fmt: skip
 def test_strides(strides):
-    with pytest.raises(mt.ArgumentError, match="expected .* but got strides="):
+    with pytest.raises(mt.ArgumentError, match=r"expected .* but got strides="):
         mt.intrinsic("strides", tensors(), BODY, strides=strides)
 
 
 @pytest.mark.parametrize("includes", ["math.h", 3, None, [3], ["<math.h>"], ["a\nb"], ["../a b"]])
 def test_includes(includes):
-    with pytest.raises(mt.ArgumentError, match="expected .* but got includes="):
+    with pytest.raises(mt.ArgumentError, match=r"expected .* but got includes="):
         mt.intrinsic("includes", tensors(), BODY, includes=includes)
 
 
@@ -132,21 +132,16 @@ def test_one_tensor_is_computed():
         mt.intrinsic("meaning", None, BODY)
 
 
-def test_one_value_for_each_element():
+def test_no_reduction_of_pairs_and_no_ordered_update():
     x = mt.placeholder((4, 4), name="x")
     k = mt.reduce_axis(4, name="k")
-    best = mt.argmax(x, axis=1) if False else None
-    del best
-    values, places = mt.compute(
-        (4,), lambda i: mt.argmax(x[i, k], axis=k), name="y"
-    ) if False else (None, None)
-    assert values is places
-
-
-def test_no_ordered_update():
-    x = mt.placeholder((4,), name="x")
-    y = mt.update((4,), lambda y, i: y[i] + x[i], name="y") if False else None
-    assert y is None
+    y = mt.compute((4,), lambda i: mt.argmax(x[i, k], axis=k), name="y")
+    refused("y is more than one value for each element", x, y)
+    z = mt.placeholder((4,), name="z")
+    w = mt.update((4,), lambda w, i: w[i] * 2 + z[i], init=0.0, name="w")
+    refused("expected one tensor to be computed, but got 2", z, w)
+    w = mt.update((4,), lambda w, i: mt.if_then_else(i > 0, w[i - 1], 0.0) + z[i], name="w")
+    refused("w is an ordered update, not a reduction", z, w)
 
 
 def test_indices_are_sums_of_axes():
