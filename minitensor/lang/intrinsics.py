@@ -60,23 +60,30 @@ def dot_u8i8() -> Intrinsic:
 
 
 _MATMUL: Final = """
-    // {m} x {n} sums in registers while k runs: each b[k] is loaded once, each a[i, k] spread out
+    // {m} x {n} sums in registers while l runs: b[l] is loaded once, each a[i, l] spread out;
+    // gcc -O2 keeps them there only if told to write these loops out
     typedef float vec __attribute__((vector_size({bytes}), aligned(4), may_alias));
     vec sums[{m}][{vectors}];
+    #pragma GCC unroll {m}
     for (int i = 0; i < {m}; ++i) {{
+        #pragma GCC unroll {vectors}
         for (int v = 0; v < {vectors}; ++v) {{
             sums[i][v] = *(const vec *)(c + i * c_stride0 + v * {lanes});
         }}
     }}
-    for (int k = 0; k < {k}; ++k) {{
+    for (int l = 0; l < {k}; ++l) {{
+        #pragma GCC unroll {m}
         for (int i = 0; i < {m}; ++i) {{
+            #pragma GCC unroll {vectors}
             for (int v = 0; v < {vectors}; ++v) {{
-                vec b_k = *(const vec *)(b + k * b_stride0 + v * {lanes});
-                sums[i][v] += a[i * a_stride0 + k * a_stride1] * b_k;
+                vec b_l = *(const vec *)(b + l * b_stride0 + v * {lanes});
+                sums[i][v] += a[i * a_stride0 + l * a_stride1] * b_l;
             }}
         }}
     }}
+    #pragma GCC unroll {m}
     for (int i = 0; i < {m}; ++i) {{
+        #pragma GCC unroll {vectors}
         for (int v = 0; v < {vectors}; ++v) {{
             *(vec *)(c + i * c_stride0 + v * {lanes}) = sums[i][v];
         }}
