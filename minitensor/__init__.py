@@ -38,7 +38,7 @@ from minitensor.errors import (
     TuningError,
     VerifyError,
 )
-from minitensor.ir import Program, from_bfloat16, to_bfloat16
+from minitensor.ir import Intrinsic, Program, from_bfloat16, to_bfloat16
 from minitensor.lang import (
     Tensor,
     argmax,
@@ -51,6 +51,8 @@ from minitensor.lang import (
     exp,
     floor,
     if_then_else,
+    intrinsic,
+    intrinsics,
     log,
     logical_and,
     logical_not,
@@ -86,6 +88,7 @@ __all__ = [
     "ArgumentError",
     "CompileError",
     "ExecutionError",
+    "Intrinsic",
     "Kernel",
     "LoweringError",
     "MeasureError",
@@ -117,6 +120,8 @@ __all__ = [
     "from_bfloat16",
     "if_then_else",
     "interpret",
+    "intrinsic",
+    "intrinsics",
     "log",
     "logical_and",
     "logical_not",

@@ -1,14 +1,15 @@
 """Layer 1: reasoning about index expressions.
 
 In reading order: `interval` (what values), `linear` (sums), `rules` (the tables), `simplify`,
-`prove`, `region` (which part of a buffer), `digits` (which iteration touched a place). Every
-function answers for all values within the given ranges; where it cannot tell it says so, and
-nobody may take that for a yes.
+`prove`, `region` (which part of a buffer), `digits` (which iteration touched a place), `operands`
+and `tensorized` (whether loops do what an intrinsic means). Every function answers for all values
+within the given ranges; where it cannot tell it says so, and nobody may take that for a yes.
 """
 
 from minitensor.arith.digits import separates
 from minitensor.arith.interval import EVERYTHING, Interval, Ranges, extent_range, interval_of
 from minitensor.arith.linear import Linear, constant_form, linear_of
+from minitensor.arith.operands import MismatchError, Operand
 from minitensor.arith.prove import at_least_zero, facts_of, is_nonnegative, prove
 from minitensor.arith.reduction import carries, init_nest, mixes, repeats
 from minitensor.arith.region import (
@@ -23,12 +24,15 @@ from minitensor.arith.region import (
     whole_axis,
 )
 from minitensor.arith.simplify import Simplifier, simplified_linear, simplify, size
+from minitensor.arith.tensorized import match_intrinsic
 
 __all__ = [
     "EVERYTHING",
     "Box",
     "Interval",
     "Linear",
+    "MismatchError",
+    "Operand",
     "Ranges",
     "Simplifier",
     "Span",
@@ -44,6 +48,7 @@ __all__ = [
     "interval_of",
     "is_nonnegative",
     "linear_of",
+    "match_intrinsic",
     "mixes",
     "prove",
     "repeats",

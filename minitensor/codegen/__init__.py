@@ -3,12 +3,13 @@
 Read `pipeline` first: it lists the passes. Then, in their order, `bounds`, `erase`, `shrink`,
 `tidy`, `partition`, `promote`, `vectors`, `unroll`, `registers`; then the emitter: `names`,
 `helpers`, `storage`, `functions`, `math32`, `math64`, `mathematics`, `precedence`, `expressions`,
-`cfamily`, `c`. Beside them stand `constants`, for `Kernel.bind`, and what tells a user what became
-of a schedule: `notes` (told by the passes), `pressure`, `account`.
+`intrinsics`, `cfamily`, `c`. Beside them stand `constants`, for `Kernel.bind`, and what tells a
+user what became of a schedule: `notes` (told by the passes), `pressure`, `account`.
 """
 
 from minitensor.codegen.account import Account, account_of
 from minitensor.codegen.constants import Split, split_constants
+from minitensor.codegen.intrinsics import emit_alone
 from minitensor.codegen.names import safe
 from minitensor.codegen.notes import Note, Place
 from minitensor.codegen.pipeline import PASSES, REQUIRED, generate, lowered, passes
@@ -26,6 +27,7 @@ __all__ = [
     "Split",
     "Target",
     "account_of",
+    "emit_alone",
     "generate",
     "lowered",
     "passes",

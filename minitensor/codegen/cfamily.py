@@ -16,6 +16,12 @@ from typing import Final
 from minitensor.arith import extent_range
 from minitensor.codegen.expressions import Expressions
 from minitensor.codegen.helpers import element_type
+from minitensor.codegen.intrinsics import (
+    declared,
+    definition,
+    function_name,
+    operand_strides,
+)
 from minitensor.codegen.notes import became, missed, stored
 from minitensor.codegen.storage import elements_of, is_narrow_float
 from minitensor.errors import LoweringError
@@ -31,6 +37,7 @@ from minitensor.ir import (
     Seq,
     Stmt,
     Store,
+    Tensorized,
     loads,
     walk,
 )
@@ -135,6 +142,8 @@ class Emitter(Expressions):
                 self._store(stmt)
             case Alloc():
                 self._allocation(stmt, alone)
+            case Tensorized():
+                self._intrinsic(stmt)
             case _:
                 raise LoweringError(f"{type(stmt).__name__} cannot be emitted for this target")
 
@@ -222,6 +231,18 @@ class Emitter(Expressions):
         if not alone:
             self.depth -= 1
             self.line("}")
+
+    def _intrinsic(self, stmt: Tensorized) -> None:
+        """The call of an intrinsic instead of its loops."""
+        intrinsic = declared(stmt.intrinsic)
+        name = function_name(intrinsic)
+        self.helpers.texts.setdefault(name, definition(intrinsic))
+        arguments = []
+        for position, operand in enumerate(stmt.operands):
+            arguments.append("&" + self.element(operand.buffer, operand.indices))
+            strides = operand_strides(stmt, position, self.buffers[operand.buffer])
+            arguments.extend(map(str, strides))
+        self.line(f"{name}({', '.join(arguments)});")
 
     def _fits_stack(self, scope: Scope, size: int) -> bool:
         largest = SMALL_ARRAY if scope is Scope.GLOBAL else STACK_LIMIT

@@ -5,13 +5,24 @@
             shapes are still the full ones
 
 A reduction's init moves in front of its outermost reduction loop where that is right, and stays a
-condition in the innermost loop where it is not.
+condition in the innermost loop where it is not. Loops that an intrinsic does keep their text, with
+the operands for the call beside it (`Tensorized`).
 """
 
 from __future__ import annotations
 
-from minitensor.arith import carries, init_nest, mixes, repeats
+from minitensor.arith import (
+    MismatchError,
+    carries,
+    init_nest,
+    match_intrinsic,
+    mixes,
+    repeats,
+)
+from minitensor.codegen.intrinsics import declared
+from minitensor.errors import LoweringError
 from minitensor.ir import (
+    NOTE,
     TRUE,
     Alloc,
     Block,
@@ -21,6 +32,7 @@ from minitensor.ir import (
     If,
     IterKind,
     Load,
+    LoopKind,
     Program,
     Reduce,
     Reducer,
@@ -28,6 +40,7 @@ from minitensor.ir import (
     Seq,
     Stmt,
     Store,
+    Tensorized,
     Var,
     apply_reducer,
     conjunction,
@@ -36,6 +49,7 @@ from minitensor.ir import (
     homes,
     loops_of,
     paths,
+    print_name,
     sequence,
     substitute,
     walk,
@@ -61,6 +75,8 @@ class _Eraser:
             self.living.setdefault(where[buffer.name], []).append(buffer)
         self.inits: dict[str, list[Stmt]] = {}
         """Nests that initialise a reduction, by the loop they stand in front of."""
+        self.in_intrinsic = False
+        """Whether the walk stands in loops that an intrinsic does."""
         self.started: set[str] = set()
         """The blocks whose init has been moved there."""
         for name, block in program.blocks.items():
@@ -91,6 +107,8 @@ class _Eraser:
 
     def statement(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, For):
+            if stmt.kind is LoopKind.TENSORIZE and not self.in_intrinsic:
+                return self.tensorized(stmt)
             body = self.allocated(stmt.var, self.statement(stmt.body))
             loop = For(stmt.var, stmt.extent, body, stmt.kind, stmt.annotations)
             return sequence(*self.inits.get(stmt.var, ()), loop)
@@ -98,6 +116,20 @@ class _Eraser:
             return sequence(*[self.statement(child) for child in stmt.stmts])
         assert isinstance(stmt, Block)
         return self.block(stmt)
+
+    def tensorized(self, loop: For) -> Stmt:
+        """A nest, and with what operands its intrinsic is to be called for it."""
+        key = str(dict(loop.annotations).get(NOTE))
+        try:
+            found = match_intrinsic(self.program, loop.var, declared(key), LoopKind.TENSORIZE)
+        except MismatchError as problem:
+            raise LoweringError(
+                f"{print_name(key)} does not do the loop {print_name(loop.var)}: {problem.detail}"
+            ) from None
+        self.in_intrinsic = True
+        body = self.statement(loop)
+        self.in_intrinsic = False
+        return Tensorized(key, tuple(o.first for o in found), tuple(o.axes for o in found), body)
 
     def block(self, block: Block) -> Stmt:
         bindings = {i.var: i.binding for i in block.iters}

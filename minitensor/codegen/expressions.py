@@ -38,7 +38,7 @@ from minitensor.codegen.precedence import (
     UNARY,
     wrap,
 )
-from minitensor.codegen.storage import computed, is_narrow_float, lane_step, strides_of, truncation
+from minitensor.codegen.storage import computed, is_narrow_float, lane_step, truncation
 from minitensor.errors import LoweringError
 from minitensor.ir import (
     BOOL,
@@ -60,6 +60,7 @@ from minitensor.ir import (
     Unary,
     Var,
     print_expr,
+    strides_of,
 )
 
 

@@ -231,8 +231,9 @@ _HELPERS: Final = [
     "power",
 ]
 _LIBRARY: Final = re.compile(
-    rf"""(?x) ^ (?: u?int(?:8|16|32|64)?_t | size_t | ptrdiff_t | (?: {"|".join(_MATH)} )[fl]?
-    | (?: {"|".join(_HELPERS)} )_.* | (?: u?int | b?float | bool )[0-9]*x[0-9]+.* | .*_kernel ) $"""
+    rf"""(?x) ^ (?: intrinsic_.* | u?int(?:8|16|32|64)?_t | size_t | ptrdiff_t
+    | (?: {"|".join(_MATH)} )[fl]? | (?: {"|".join(_HELPERS)} )_.*
+    | (?: u?int | b?float | bool )[0-9]*x[0-9]+.* | .*_kernel ) $"""
 )
 """Names of the C library that a text may call, and those that helpers may have."""
 

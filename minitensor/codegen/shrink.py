@@ -24,6 +24,7 @@ from minitensor.arith import (
     extent_range,
     union_box,
 )
+from minitensor.codegen.intrinsics import relied_on
 from minitensor.ir import (
     Alloc,
     Buffer,
@@ -34,9 +35,11 @@ from minitensor.ir import (
     Program,
     Stmt,
     Store,
+    Tensorized,
     children,
     map_stmts,
     rewrite,
+    walk,
 )
 
 
@@ -56,17 +59,43 @@ def _shrunk(buffer: Buffer, body: Stmt, outer: Mapping[str, Interval]) -> Stmt:
     box = _Touched(buffer, outer).box_of(body)
     if box is None:
         return Alloc(buffer, body)
-    kept = [span.extent >= extent for span, extent in zip(box, buffer.shape)]
+    fixed = _first_fixed(buffer, body)
+    kept = [
+        axis >= fixed or span.extent >= extent
+        for axis, (span, extent) in enumerate(zip(box, buffer.shape))
+    ]
     extents = [n if keep else span.extent for span, n, keep in zip(box, buffer.shape, kept)]
-    if all(kept) and 1 not in extents:
+    dropped = [extent == 1 and _may_lose_axes(buffer, body) for extent in extents]
+    if all(kept) and not any(dropped):
         return Alloc(buffer, body)
     lows = [
-        None if extent == 1 else Linear({}) if keep else span.low
-        for span, extent, keep in zip(box, extents, kept)
+        None if drop else Linear({}) if keep else span.low
+        for span, drop, keep in zip(box, dropped, kept)
     ]
-    shape = tuple(extent for extent in extents if extent != 1)
+    shape = tuple(extent for extent, drop in zip(extents, dropped) if not drop)
     small = Buffer(buffer.name, shape, buffer.dtype, buffer.scope, buffer.alignment)
     return Alloc(small, _Shift(buffer.name, lows).statement(body, outer))
+
+
+def _may_lose_axes(buffer: Buffer, body: Stmt) -> bool:
+    """Whether nothing counts the axes of the buffer: no alignment of its strides, no intrinsic."""
+    operands = (
+        operand.buffer
+        for node in walk(body)
+        if isinstance(node, Tensorized)
+        for operand in node.operands
+    )
+    return not buffer.alignment and buffer.name not in operands
+
+
+def _first_fixed(buffer: Buffer, body: Stmt) -> int:
+    """The first axis that must stay whole, since an intrinsic relies on a stride it is part of."""
+    found = [
+        axis + 1
+        for node in walk(body)
+        if isinstance(node, Tensorized) and (axis := relied_on(node, buffer.name)) is not None
+    ]
+    return min(found, default=len(buffer.shape))
 
 
 class _Touched:
@@ -110,7 +139,7 @@ class _Shift:
         """The statement with shifted accesses; `ranges` are those of the loops around it."""
         if isinstance(stmt, For):
             ranges = {**ranges, stmt.var: extent_range(stmt.extent)}
-        if not isinstance(stmt, (Store, If)):
+        if not isinstance(stmt, (Store, If, Tensorized)):
             return map_stmts(stmt, lambda child: self.statement(child, ranges))
         simplifier = Simplifier(ranges)
 
@@ -129,5 +158,8 @@ class _Shift:
         if isinstance(stmt, Store):
             return rewrite(stmt, one)
         inner = map_stmts(stmt, lambda child: self.statement(child, ranges))
+        if isinstance(inner, Tensorized):
+            operands = tuple(rewrite(operand, one) for operand in inner.operands)
+            return Tensorized(inner.intrinsic, operands, inner.axes, inner.body)
         assert isinstance(inner, If)
         return If(rewrite(inner.condition, one), inner.then, inner.otherwise)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minitensor.ir import INDEX, Buffer, DType, Expr, Ramp
+from minitensor.ir import INDEX, Buffer, DType, Expr, Ramp, strides_of
 
 
 def is_narrow_float(dtype: DType) -> bool:
@@ -15,19 +15,6 @@ def computed(dtype: DType) -> DType:
     if dtype.is_float and dtype.bits < 32:
         return DType.of("float32")
     return DType.of("int64") if dtype == INDEX else dtype
-
-
-def strides_of(buffer: Buffer) -> tuple[int, ...]:
-    """The stride of each axis in elements, those with an alignment enlarged to have it."""
-    wanted = {axis: (factor, offset) for axis, factor, offset in buffer.alignment}
-    strides: list[int] = []
-    stride = 1
-    for axis in reversed(range(len(buffer.shape))):
-        factor, offset = wanted.get(axis, (1, 0))
-        stride += (offset - stride) % factor
-        strides.append(stride)
-        stride *= buffer.shape[axis]
-    return tuple(reversed(strides))
 
 
 def lane_step(buffer: Buffer, indices: tuple[Expr, ...]) -> int:

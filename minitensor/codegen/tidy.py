@@ -32,12 +32,14 @@ from minitensor.ir import (
     Expr,
     For,
     If,
+    Load,
     LoopKind,
     Program,
     Select,
     Seq,
     Stmt,
     Store,
+    Tensorized,
     conjunction,
     conjuncts,
     map_children,
@@ -82,11 +84,18 @@ class _Tidy:
                 return Store(buffer, where, self.expr(value))
             case If():
                 return self.condition(stmt)
+            case Tensorized(intrinsic, operands, axes, body):
+                first = tuple(self.operand(operand) for operand in operands)
+                return Tensorized(intrinsic, first, axes, self.statement(body))
             case Alloc(buffer, body):
                 inner = self.statement(body)
                 return inner if inner == NOTHING else Alloc(buffer, inner)
             case _:
                 return stmt
+
+    def operand(self, load: Load) -> Load:
+        """The first element of an operand; it stays an access, whatever it may hold."""
+        return Load(load.buffer, tuple(self.expr(i) for i in load.indices), load.dtype)
 
     def loop(self, loop: For) -> Stmt:
         if loop.extent == 0:

@@ -8,18 +8,21 @@
             | Store(buffer, indices, value)
             | Reduce(reducer, buffers, indices, values)
             | If(condition, then, otherwise)
-            | Alloc(buffer, body) | Barrier()                made by code generation only
+            | Alloc(buffer, body) | Barrier()                } made by code generation only
+            | Tensorized(intrinsic, operands, axes, body)    }
     Expr    = Var | Const | Unary | Binary | Select | Cast | Load | Call
             | Ramp | Broadcast | Lanes                       made by code generation only
 
     LoopKind = serial | parallel | vectorize | unroll | blockIdx.* | threadIdx.* | vthread
+             | tensorize
     IterKind = spatial | reduce | ordered
     Scope    = global | local | register | shared
 
 Everything is immutable and compared by structure. Names of loops, blocks and buffers are unique in
 a program and are the handles by which users and primitives refer to them. Read in this order:
 `dtype`, `expr`, `stmt` (the nodes and what they mean), `program`, `home` (where a temporary lives),
-`interp` (the definition), then `visit`, `printer`, `verify`, `equal`.
+`interp` (the definition), `intrinsic` (what may stand in for a loop nest), then `visit`, `printer`,
+`verify`, `equal`.
 """
 
 from minitensor.ir.dtype import BFLOAT16, BOOL, FLOAT32, INDEX, INT64, USER_DTYPES, DType
@@ -60,6 +63,7 @@ from minitensor.ir.expr import (
 )
 from minitensor.ir.home import accessed_buffers, homes
 from minitensor.ir.interp import interpret
+from minitensor.ir.intrinsic import DECLARED, NOTE, SEPARATOR, Body, Intrinsic
 from minitensor.ir.memory import Counts
 from minitensor.ir.names import fresh_name
 from minitensor.ir.numbers import constant as constant_value
@@ -95,7 +99,9 @@ from minitensor.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    Tensorized,
     sequence,
+    strides_of,
 )
 from minitensor.ir.verify import verify
 from minitensor.ir.visit import (
@@ -119,13 +125,16 @@ __all__ = [
     "BFLOAT16",
     "BOOL",
     "COMPARISONS",
+    "DECLARED",
     "FALSE",
     "FLOAT32",
     "FUNCTIONS",
     "INDEX",
     "INT64",
     "LOGICAL",
+    "NOTE",
     "NOTHING",
+    "SEPARATOR",
     "TRUE",
     "USER_DTYPES",
     "ZERO",
@@ -136,6 +145,7 @@ __all__ = [
     "Binary",
     "BinaryOp",
     "Block",
+    "Body",
     "Broadcast",
     "Buffer",
     "Call",
@@ -146,6 +156,7 @@ __all__ = [
     "Expr",
     "For",
     "If",
+    "Intrinsic",
     "Iter",
     "IterKind",
     "Lanes",
@@ -163,6 +174,7 @@ __all__ = [
     "Seq",
     "Stmt",
     "Store",
+    "Tensorized",
     "Unary",
     "UnaryOp",
     "Var",
@@ -207,6 +219,7 @@ __all__ = [
     "simplify_indices_by",
     "stmts_of",
     "stored_buffers",
+    "strides_of",
     "structural_equal",
     "structural_hash",
     "substitute",

@@ -40,6 +40,7 @@ from minitensor.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    Tensorized,
 )
 from minitensor.ir.visit import apply_reducer, walk
 
@@ -165,6 +166,8 @@ class _Machine:
                     run_body(frame)
 
                 return run_alloc
+            case Tensorized(body=body):
+                return self.statement(body)
             case Barrier():
                 raise VerifyError("a barrier stands outside every loop over threads")
         raise VerifyError(f"not a statement: {stmt!r}")

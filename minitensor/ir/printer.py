@@ -52,6 +52,7 @@ from minitensor.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    Tensorized,
 )
 from minitensor.ir.visit import N, map_children, substitute
 
@@ -244,6 +245,9 @@ class _Printer:
                 self.statement(body, depth)
             case Barrier():
                 self.line(depth, "barrier()")
+            case Tensorized(intrinsic, operands, _, body):
+                self.line(depth, f"with {print_name(intrinsic)}({_list(operands)}):")
+                self.statement(body, depth + 1)
 
     def block(self, block: Block, depth: int) -> None:
         bindings = {i.var: i.binding for i in block.iters}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from minitensor.ir.printer import print_program
-from minitensor.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Seq, Stmt, Store
+from minitensor.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Seq, Stmt, Store, Tensorized
 from minitensor.ir.visit import children, walk
 
 
@@ -123,5 +123,5 @@ def _collect(stmt: Stmt, path: tuple[For, ...], found: _Survey) -> None:
             _collect(child, path, found)
     else:
         for part in children(stmt):
-            if isinstance(part, (For, Seq, Block, If, Alloc)):
+            if isinstance(part, (For, Seq, Block, If, Alloc, Tensorized)):
                 _collect(part, path, found)

@@ -6,8 +6,9 @@ Stmt = For(var, extent, body, kind)   var = 0 … extent-1
      | Store(buffer, indices, value)
      | Reduce(reducer, buffers, indices, values)
      | If(condition, then, otherwise)
-     | Alloc(buffer, body)            } only made by
-     | Barrier()                      } code generation
+     | Alloc(buffer, body)            } only made
+     | Barrier()                      } by code
+     | Tensorized(intrinsic, …, body) } generation
 
 A **block** is the unit of scheduling. It has a domain of its own, the product of its iters; each
 iter is bound to an expression of the loops around it, and inside the block only the iters are
@@ -27,7 +28,7 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 from minitensor.ir.dtype import DType
-from minitensor.ir.expr import TRUE, Const, Expr, Var
+from minitensor.ir.expr import TRUE, Const, Expr, Load, Var
 
 Annotation: TypeAlias = str | int | float | bool
 Annotations: TypeAlias = tuple[tuple[str, Annotation], ...]
@@ -71,11 +72,13 @@ class LoopKind(str, Enum):
     """As threadIdx.x."""
     VTHREAD = "vthread"
     """A virtual thread: unrolled inside one GPU thread, striding over its tile."""
+    TENSORIZE = "tensorize"
+    """All of them at once, by an intrinsic that the outermost such loop names (see `intrinsic`)."""
 
     @property
     def is_concurrent(self) -> bool:
         """Whether two iterations may run at the same time, so that they must not conflict."""
-        return self not in (LoopKind.SERIAL, LoopKind.UNROLL)
+        return self not in (LoopKind.SERIAL, LoopKind.UNROLL, LoopKind.TENSORIZE)
 
     @property
     def is_thread(self) -> bool:
@@ -112,6 +115,19 @@ class Buffer:
     dtype: DType
     scope: Scope = Scope.GLOBAL
     alignment: tuple[tuple[int, int, int], ...] = ()
+
+
+def strides_of(buffer: Buffer) -> tuple[int, ...]:
+    """The stride of each axis in elements, those with an alignment enlarged to have it."""
+    wanted = {axis: (factor, offset) for axis, factor, offset in buffer.alignment}
+    strides: list[int] = []
+    stride = 1
+    for axis in reversed(range(len(buffer.shape))):
+        factor, offset = wanted.get(axis, (1, 0))
+        stride += (offset - stride) % factor
+        strides.append(stride)
+        stride *= buffer.shape[axis]
+    return tuple(reversed(strides))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +226,25 @@ class Barrier:
     """All threads of the block wait for each other; what they wrote is then visible to all."""
 
 
-Stmt: TypeAlias = For | Seq | Block | Store | Reduce | If | Alloc | Barrier
+@dataclass(frozen=True, slots=True)
+class Tensorized:
+    """`body`, done by an intrinsic.
+
+    intrinsic  its key (see `intrinsic`)
+    operands   for each operand the first element that it touches
+    axes       for each operand and axis the axis of the buffer along which it runs; None for an
+               axis of which only the first element is touched
+    body       the loops that say what is done: what is executed by the interpreter and seen by
+               every pass; only the emitter writes a call instead
+    """
+
+    intrinsic: str
+    operands: tuple[Load, ...]
+    axes: tuple[tuple[int | None, ...], ...]
+    body: Stmt
+
+
+Stmt: TypeAlias = For | Seq | Block | Store | Reduce | If | Alloc | Barrier | Tensorized
 Node: TypeAlias = Expr | Stmt | Iter
 
 NOTHING: Final = Seq(())

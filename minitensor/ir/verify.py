@@ -55,6 +55,7 @@ from minitensor.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    Tensorized,
 )
 from minitensor.ir.visit import loads
 
@@ -130,6 +131,13 @@ class _Verifier:
                 self.declare(buffer)
                 self.statement(body, scope, path)
                 del self.buffers[buffer.name]
+            case Tensorized(_, operands, axes, body):
+                for operand, along in zip(operands, axes):
+                    self.expr(operand, scope)
+                    rank = len(operand.indices)
+                    if any(axis is not None and not 0 <= axis < rank for axis in along):
+                        self.fail("V2", f"{print_expr(operand)} has no axes {along}")
+                self.statement(body, scope, path)
             case Barrier():
                 if self.block is not None or not any(loop.kind.is_thread for loop in path):
                     self.fail("V7", "a barrier stands in a block, or outside all thread loops")

@@ -38,6 +38,7 @@ from minitensor.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    Tensorized,
 )
 
 N = TypeVar("N", bound=Node)
@@ -64,6 +65,7 @@ FIELDS: Final[dict[type, tuple[str, ...]]] = {
     If: ("condition", "then", "otherwise"),
     Alloc: ("buffer", "body"),
     Barrier: (),
+    Tensorized: ("intrinsic", "operands", "axes", "body"),
 }
 """The fields of each node, in the order of its constructor."""
 
@@ -88,6 +90,7 @@ CHILDREN: Final[dict[type, tuple[int, ...]]] = {
     If: (0, 1, 2),
     Alloc: (1,),
     Barrier: (),
+    Tensorized: (1, 3),
 }
 """The positions among those fields that hold a node, a tuple of nodes, or None, in text order."""
 
@@ -128,6 +131,9 @@ def map_stmts(stmt: Stmt, f: Callable[[Stmt], Stmt]) -> Stmt:
         case For(body=body) | Alloc(body=body):
             new = f(body)
             return stmt if new is body else map_children(stmt, lambda child: new)
+        case Tensorized(intrinsic, operands, axes, body):
+            new = f(body)
+            return stmt if new is body else Tensorized(intrinsic, operands, axes, new)
         case Seq():
             return map_children(stmt, f)
         case If(condition, then, otherwise):
@@ -246,7 +252,7 @@ def _statements(stmt: Stmt) -> Iterator[Stmt]:
         current = stack.pop()
         yield current
         match current:
-            case For() | Alloc():
+            case For() | Alloc() | Tensorized():
                 stack.append(current.body)
             case Seq(stmts):
                 stack.extend(reversed(stmts))

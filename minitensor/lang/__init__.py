@@ -1,5 +1,6 @@
 """Layer 2: tensor expressions, and how they become programs. The user says *what* here."""
 
+from minitensor.lang.intrinsic import intrinsic
 from minitensor.lang.lower import lower
 from minitensor.lang.reduce import all_, any_, argmax, argmin, comm_reducer, max_, min_, prod, sum_
 from minitensor.lang.scalar import (
@@ -54,6 +55,7 @@ __all__ = [
     "exp",
     "floor",
     "if_then_else",
+    "intrinsic",
     "log",
     "logical_and",
     "logical_not",

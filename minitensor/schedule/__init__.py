@@ -3,7 +3,7 @@
 A primitive is a pure function from a program to a program; `Schedule` records what was applied.
 Read in this order: `primitive` (what one is), `locate` and `splice` (finding and replacing),
 `legality` (what may run in another order), `loops`, `execution`, `inline`, `place`, `compute_at`,
-`cache`, `rfactor`, `layout`, `decide`, then `trace` and `schedule`.
+`cache`, `rfactor`, `layout`, `tensorize`, `decide`, then `trace` and `schedule`.
 """
 
 from minitensor.schedule.layout import IndexMap

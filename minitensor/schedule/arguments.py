@@ -19,7 +19,8 @@ from minitensor.schedule.primitive import Argument, refuse
 LARGEST_INT: Final = 1 << 40
 
 
-def _unexpected(expected: str, name: str, value: object) -> str:
+def unexpected(expected: str, name: str, value: object) -> str:
+    """The phrasing for `name=value` where `expected` was wanted."""
     return f"expected {expected}, but got {name}={shown(value)} ({type(value).__name__})"
 
 
@@ -28,7 +29,7 @@ def _named(kind: str, known: Callable[[Program], Collection[str]]) -> Argument:
 
     def convert(program: Program, name: str, value: Any) -> str:
         if not isinstance(value, str):
-            refuse("A2", _unexpected(f"the name of a {kind}", name, value))
+            refuse("A2", unexpected(f"the name of a {kind}", name, value))
         names = known(program)
         if value not in names:
             close = difflib.get_close_matches(value, names, 3) if len(value) < 80 else []
@@ -77,7 +78,7 @@ def integer(name: str, value: object, lo: int, hi: int, expected: str = "") -> i
     if isinstance(value, bool) or not (
         isinstance(value, numbers.Integral) and lo <= int(value) <= hi
     ):
-        refuse("A2", _unexpected(expected or f"an integer from {lo} to {hi}", name, value))
+        refuse("A2", unexpected(expected or f"an integer from {lo} to {hi}", name, value))
     return int(value)
 
 
@@ -104,12 +105,12 @@ FACTORS: Final = "factors that are integers >= 1 (0 only for a loop of extent 0)
 
 def _factors(program: Program, name: str, value: Any) -> tuple[int | None, ...]:
     if not is_list(value) or not value:
-        refuse("A2", _unexpected("a list of factors, such as [None, 8]", name, value))
+        refuse("A2", unexpected("a list of factors, such as [None, 8]", name, value))
     if sum(factor is None for factor in value) > 1:
-        refuse("A2", _unexpected("at most one None among the factors", name, value))
+        refuse("A2", unexpected("at most one None among the factors", name, value))
     factors = tuple(None if f is None else integer(name, f, 0, LARGEST_INT, FACTORS) for f in value)
     if math.prod(f or 1 for f in factors) > LARGEST_INT:
-        refuse("A2", _unexpected("factors with a product of at most 2**40", name, value))
+        refuse("A2", unexpected("factors with a product of at most 2**40", name, value))
     return factors
 
 
@@ -123,7 +124,7 @@ def choice(*options: str) -> Argument:
     def convert(program: Program, name: str, value: Any) -> str:
         if not isinstance(value, str) or value not in options:
             quoted = ", ".join(f'"{option}"' for option in options)
-            refuse("A2", _unexpected(f"one of {quoted}", name, value), choices=options)
+            refuse("A2", unexpected(f"one of {quoted}", name, value), choices=options)
         return str(value)
 
     return Argument(convert)
@@ -148,7 +149,7 @@ ScopeName: TypeAlias = Annotated[str, choice(*[scope.value for scope in Scope])]
 
 def _annotation_key(program: Program, name: str, value: Any) -> str:
     if not isinstance(value, str) or not value or len(value) > 200:
-        refuse("A2", _unexpected("a non-empty string of at most 200 characters", name, value))
+        refuse("A2", unexpected("a non-empty string of at most 200 characters", name, value))
     return str(value)
 
 
@@ -165,7 +166,7 @@ def plain_value(name: str, value: object) -> str | int | float | bool:
     if isinstance(value, numbers.Integral):
         return integer(name, value, -(1 << 63), (1 << 63) - 1, "an integer of 64 bits")
     if not (isinstance(value, numbers.Real) and math.isfinite(value)):
-        refuse("A2", _unexpected("a string, a bool or a finite number", name, value))
+        refuse("A2", unexpected("a string, a bool or a finite number", name, value))
     return float(value)
 
 

@@ -30,6 +30,7 @@ COMMON_RULES: Final[dict[str, str]] = {
     "A2": "every argument has the documented type and value",
     "K1": "the iterations of parallel, vectorized and bound loops stay free of conflicts",
     "K2": "loops nest at most 128 deep",
+    "K3": "what an intrinsic does stays what it means",
 }
 """Rules of every primitive, besides its own R1, R2, …"""
 

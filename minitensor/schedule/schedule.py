@@ -14,6 +14,7 @@ from minitensor.ir import Program, accessed_buffers, loop_sites, print_program, 
 from minitensor.schedule import cache, decide, execution, inline, layout, loops
 from minitensor.schedule import compute_at as placing
 from minitensor.schedule import rfactor as factoring
+from minitensor.schedule import tensorize as tensorizing
 from minitensor.schedule.locate import loops_around, readers, writers
 from minitensor.schedule.primitive import REGISTRY, Primitive
 from minitensor.schedule.trace import Ref, Step, as_python, from_json, to_json
@@ -380,6 +381,7 @@ class Schedule:
     transform_layout = _recorded(layout.transform_layout)
     decompose_reduction = _recorded(factoring.decompose_reduction)
     rfactor = _recorded(factoring.rfactor)
+    tensorize = _recorded(tensorizing.tensorize)
     sample_perfect_tile = _recorded(decide.sample_perfect_tile)
     sample_categorical = _recorded(decide.sample_categorical)
     sample_compute_location = _recorded(decide.sample_compute_location)

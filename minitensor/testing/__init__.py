@@ -10,10 +10,16 @@
         ...                                             # transform schedule.program
         assert_equivalent(program, transformed)
 
+And the bodies of your own intrinsics (`mt.intrinsic`):
+
+    def test_my_intrinsic():
+        check_intrinsic(my_intrinsic)
+
 Needs Hypothesis, which `pip install minitensor[test]` brings. Every number that is generated is a
 small integer, whatever its type, so that reordered sums are exact and equality needs no tolerance.
 """
 
+from minitensor.testing.intrinsics import check_intrinsic
 from minitensor.testing.oracle import arrays_for, assert_equivalent
 from minitensor.testing.programs import index_expressions, programs
 from minitensor.testing.steps import PRIMITIVES, schedules
@@ -22,6 +28,7 @@ __all__ = [
     "PRIMITIVES",
     "arrays_for",
     "assert_equivalent",
+    "check_intrinsic",
     "index_expressions",
     "programs",
     "schedules",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from hypothesis import event
@@ -12,6 +13,7 @@ from hypothesis.strategies import DrawFn
 from minitensor.errors import ScheduleError
 from minitensor.ir import Program, accessed_buffers
 from minitensor.schedule import REGISTRY, Schedule
+from minitensor.testing.meanings import example_intrinsic, matching_intrinsic
 
 FACTORS: Final = (1, 2, 3, 4, 5, 8, 16)
 
@@ -176,6 +178,29 @@ def _rfactor(arguments: _Arguments, call: Callable[..., Any]) -> None:
     call(arguments.loop(), axis=arguments.draw(st.integers(-2, 2)))
 
 
+def _tensorize(arguments: _Arguments, call: Callable[..., Any]) -> None:
+    """Mostly an intrinsic that means what the inner loops of a block do, in plain C."""
+    schedule = arguments.schedule
+    block = arguments.block()
+    if arguments.chance(80):
+        for loop in schedule.get_loops(block) if block in schedule.get_blocks() else ():
+            if schedule.program.blocks[block].init is not None:
+                with suppress(ScheduleError):
+                    schedule.decompose_reduction(block, loop)
+    fixed = arguments.chance(30)
+    found = [
+        (loops[start], intrinsic)
+        for name in schedule.get_blocks()
+        for loops in [schedule.get_loops(name)]
+        for start in range(len(loops))
+        if (intrinsic := matching_intrinsic(schedule.program, name, loops[start:], fixed))
+    ]
+    if found and arguments.chance(90):
+        call(*arguments.pick(found))
+    else:
+        call(arguments.loop(), example_intrinsic())
+
+
 def _annotate(arguments: _Arguments, call: Callable[..., Any]) -> None:
     call(arguments.pick([arguments.loop(), arguments.block()]), "note", 1)
 
@@ -221,6 +246,7 @@ _DRAWERS: Final[dict[str, Callable[[_Arguments, Callable[..., Any]], None]]] = {
     "transform_layout": _transform_layout,
     "decompose_reduction": _decompose_reduction,
     "rfactor": _rfactor,
+    "tensorize": _tensorize,
     "sample_perfect_tile": _sample_perfect_tile,
     "sample_categorical": _sample_categorical,
     "sample_compute_location": _sample_compute_location,
@@ -237,6 +263,7 @@ _OFTEN: Final = {
     "cache_write": 2,
     "rfactor": 2,
     "decompose_reduction": 2,
+    "tensorize": 3,
 }
 PRIMITIVES: Final = tuple(name for name in _DRAWERS for _ in range(_OFTEN.get(name, 1)))
 """The names to draw from; those that restructure most come more often."""

@@ -18,6 +18,7 @@ import minitensor as mt
 from minitensor.ir import Program, blocks_of, loops_of
 from minitensor.lang.workloads import WORKLOADS
 from minitensor.schedule import REGISTRY
+from minitensor.testing.meanings import matching_intrinsic
 from tests.references import REFERENCES, assert_matches, inputs
 
 # ---- the operators: all give rows of 10 elements
@@ -477,6 +478,19 @@ def decompose_reduction(w):
     assert blocks.index(name) + 1 == blocks.index(block)
     assert f"if {condition}:" not in w.text
     assert w.s.program.blocks[block].init is None
+
+
+def calls_the_intrinsic(source, cores, w):
+    assert source.count("static inline void intrinsic_drawn_") == 1
+    assert source.count("    intrinsic_drawn_") >= 1
+
+
+@cell("tensorize", REDUCING, calls_the_intrinsic)
+def tensorize(w):
+    block, loops = w.operator.reduction, w.reducing
+    w.s.decompose_reduction(block, loops[0])
+    w.s.tensorize(loops[0], matching_intrinsic(w.s.program, block, loops))
+    w.has(*(f"for {loop} in tensorize({w.extent(loop)}):" for loop in loops))
 
 
 @cell("rfactor", REDUCING)

@@ -339,3 +339,14 @@ def test_parallel_loops_that_follow_each_other_start_threads_once():
     for _ in range(50):  # the second loop must not begin before the first has ended
         np.testing.assert_array_equal(kernel(a), a[::-1] * 2 + 1)
     assert "omp" not in mt.build(s, mt.Target("c", num_cores=1)).source
+
+
+def test_storage_with_aligned_strides_keeps_its_axes():
+    A = mt.placeholder((4, 6), name="A")
+    B = mt.compute((4, 6), lambda i, j: A[i, j] * 2.0, name="B")
+    C = mt.compute((4, 6), lambda x, y: B[x, y] + 1.0, name="C")
+    s = mt.Schedule(mt.lower([A, C]))
+    s.storage_align("B", axis=0, factor=8, offset=1)
+    s.compute_at("B", "x")  # one row of B is left
+    a = np.arange(24, dtype=np.float32).reshape(4, 6)
+    np.testing.assert_array_equal(mt.build(s)(a), a * 2 + 1)

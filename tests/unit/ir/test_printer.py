@@ -29,6 +29,7 @@ from minitensor.ir import (
     Scope,
     Select,
     Seq,
+    Tensorized,
     Unary,
     Var,
     at_most,
@@ -272,7 +273,20 @@ def test_the_kinds_of_loops():
         'for i in bind(4, "threadIdx.y"):',
         'for i in bind(4, "threadIdx.z"):',
         'for i in bind(4, "vthread"):',
+        "for i in tensorize(4):",
     ]
+
+
+def test_what_an_intrinsic_does_is_shown_below_its_call():
+    nest = loop("i", 4, store("C", i, 1.0), kind=LoopKind.TENSORIZE)
+    stmt = Tensorized("fill:0123", (load("C", 0),), ((0,),), nest)
+    assert print_stmt(stmt) == text(
+        """
+        with 'fill:0123'(C[0]):
+            for i in tensorize(4):
+                C[i] = 1.0
+        """
+    )
 
 
 def test_annotations_stand_in_comments():

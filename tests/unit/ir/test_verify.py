@@ -31,6 +31,7 @@ from minitensor.ir import (
     Select,
     Seq,
     Store,
+    Tensorized,
     Unary,
     Var,
     less,
@@ -569,3 +570,11 @@ def test_a_long_name_of_a_parameter_or_reducer_is_cut_too():
     with pytest.raises(VerifyError, match="V4") as caught:
         checked(reduction(named, ("C",), (number(1.0), number(1.0))))
     assert len(caught.value.message) < 300
+
+
+def test_the_operands_of_an_intrinsic():
+    nest = loop("i", 4, store("C", i, 1.0))
+    checked(Tensorized("f:0", (load("C", 0),), ((0,),), nest))
+    refused(Tensorized("f:0", (load("C", 0),), ((1,),), nest), "V2: C[0] has no axes (1,)")
+    refused(Tensorized("f:0", (load("Z", 0),), ((0,),), nest), "V2: buffer Z is not declared")
+    refused(Tensorized("f:0", (load("C", i),), ((0,),), nest), "V3: variable i is not bound here")

@@ -21,6 +21,7 @@ from minitensor.ir import (
     Reduce,
     Select,
     Seq,
+    Tensorized,
     Unary,
     Var,
     apply_reducer,
@@ -89,6 +90,7 @@ NODES = {
     "If without else": If(less(i, 1), X),
     "Alloc": Alloc(buffer("T", 2), Y),
     "Barrier": Barrier(),
+    "Tensorized": Tensorized("f:0", (load("A", i), load("C", j)), ((0,), (None,)), X),
 }
 every_node = pytest.mark.parametrize("node", NODES.values(), ids=NODES)
 

@@ -146,7 +146,8 @@ def assert_explained(s, error):
 def still_usable(s):
     """Something legal can be applied afterwards."""
     twin = s.copy()
-    twin.add_unit_loop(twin.get_blocks()[0])
+    block = twin.get_blocks()[0]
+    twin.add_unit_loop([*twin.get_loops(block), block][0])
     check(twin)
 
 

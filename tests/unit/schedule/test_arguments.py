@@ -8,6 +8,7 @@ import pytest
 import minitensor as mt
 from minitensor.schedule import REGISTRY, IndexMap
 from tests.unit.schedule.common import check, refused
+from tests.unit.schedule.intrinsics import twice
 from tests.unit.schedule.programs import chain, chain2d, grid, matmul, scale, stencil
 
 
@@ -28,6 +29,8 @@ def noted():
     s.annotate("i", "note", 1)
     return s
 
+
+DOUBLE = twice(8)
 
 VALID = {
     "split": (prepared, ("i", [None, 2]), {"tail": "guard"}),
@@ -51,6 +54,7 @@ VALID = {
     "transform_layout": (prepared, ("B", lambda i, j: (j, i)), {}),
     "decompose_reduction": (reduction, ("C", "k"), {}),
     "rfactor": (reduction, ("k",), {"axis": 0}),
+    "tensorize": (prepared, ("j", DOUBLE), {}),
     "sample_perfect_tile": (
         prepared,
         ("j", 2),
@@ -88,6 +92,7 @@ KINDS = {
         [],
     ),
     "index_map": ([None, 3, "lambda i, j: (j, i)", (1, 0), [1, 0], object(), math.nan], []),
+    "intrinsic": (NOT_NAMES, [*UNKNOWN, "B", "twice:0123456789abcdef"]),
     "n": ([None, 0, -1, 17, 2.0, "2", True, [2]], []),
     "max_innermost_factor": ([None, 0, -4, 4.0, "4", True, [4], 1 << 41], []),
     "candidates": ([None, 3, "abc", [], (), {1}, {1: 2}, [None], [[1]], [True], [object()]], []),

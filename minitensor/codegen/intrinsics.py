@@ -1,0 +1,149 @@
+"""The text of intrinsics in C: one function for each that a kernel uses, called per nest.
+
+The body is the one text of a user that reaches the source as it is. It comes from a declaration in
+this process, never from a trace; everything around it (names, types, the order of parameters) is
+made here from what `lang.intrinsic` has checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from minitensor.codegen.helpers import element_type
+from minitensor.codegen.target import Emitted, Target
+from minitensor.errors import LoweringError
+from minitensor.ir import (
+    DECLARED,
+    SEPARATOR,
+    Body,
+    Buffer,
+    DType,
+    Intrinsic,
+    Tensorized,
+    print_name,
+    strides_of,
+)
+
+PREFIX = "intrinsic_"
+
+
+def declared(key: str) -> Intrinsic:
+    """The intrinsic with that key. Raises LoweringError if this process has not declared it."""
+    found = DECLARED.get(key)
+    if found is None:
+        raise LoweringError(
+            f"this process has not declared the intrinsic {print_name(key)} (see mt.intrinsic)"
+        )
+    return found
+
+
+def function_name(intrinsic: Intrinsic) -> str:
+    """The name of the C function; no name of a program begins so (see `names.safe`)."""
+    name, _, digest = intrinsic.key.partition(SEPARATOR)
+    return f"{PREFIX}{name}_{digest[:8]}"
+
+
+def parameters(intrinsic: Intrinsic) -> list[str]:
+    """The parameters of the C function: for each operand a pointer to its first element, and the
+    strides of its axes in elements.
+    """
+    found = []
+    for operand in intrinsic.operands:
+        const = "" if operand.name == intrinsic.output else "const "
+        found.append(f"{const}{element_type(operand.dtype)} *restrict {operand.name}")
+        found.extend(f"int64_t {operand.name}_stride{n}" for n in range(len(operand.shape)))
+    return found
+
+
+def definition(intrinsic: Intrinsic) -> str:
+    """The C function, with every alternative of the body; the preprocessor takes one."""
+    lines = []
+    for header in intrinsic.includes:
+        lines += [f"#if __has_include(<{header}>)", f"#include <{header}>", "#endif"]
+    lines.append("__attribute__((always_inline))")
+    listed = ",\n    ".join(parameters(intrinsic))
+    lines.append(f"static inline void {function_name(intrinsic)}(\n    {listed}) {{")
+    *special, portable = intrinsic.bodies
+    word = "#if"
+    for body in special:
+        lines += [f"{word} {body.condition}", body.text]
+        word = "#elif"
+    lines += ["#else", portable.text, "#endif"] if special else [portable.text]
+    lines.append("}")
+    return "\n".join(lines)
+
+
+def emit_alone(
+    intrinsic: Intrinsic, body: Body, sizes: Mapping[str, int], target: Target
+) -> Emitted:
+    """A kernel that calls one body of an intrinsic once, for testing it.
+
+    sizes  how many elements the arrays have, for each operand
+
+    Its parameters are arrays for the operands, then `where`: for each operand the position of its
+    first element, and its strides; and `ran`, which becomes 1 if the body's condition holds here.
+    """
+    alone = replace(intrinsic, bodies=(body, Body(None, "")) if body.condition else (body,))
+    arrays, arguments, count = [], [], 0
+    for operand in intrinsic.operands:
+        const = "" if operand.name == intrinsic.output else "const "
+        arrays.append(f"{const}{element_type(operand.dtype)} *restrict {operand.name}")
+        arguments.append(f"{operand.name} + where[{count}]")
+        strides = range(count + 1, count + 1 + len(operand.shape))
+        arguments.extend(f"where[{n}]" for n in strides)
+        count = strides.stop
+    listed = ",\n    ".join(
+        [*arrays, "const int64_t *restrict where", "int32_t *restrict ran", "void *workspace"]
+    )
+    source = f"""\
+#include <stddef.h>
+#include <stdint.h>
+
+{definition(alone)}
+
+int alone_kernel(
+    {listed}) {{
+#if {body.condition or 1}
+    ran[0] = 1;
+#else
+    ran[0] = 0;
+#endif
+    {function_name(alone)}({", ".join(arguments)});
+    return 0;
+}}
+"""
+    flat = [Buffer(b.name, (sizes[b.name],), b.dtype) for b in intrinsic.operands]
+    where = Buffer("where", (count,), DType.of("int64"))
+    ran = Buffer("ran", (1,), DType.of("int32"))
+    outputs = frozenset((intrinsic.output, "ran"))
+    params = (*flat, where, ran)
+    return Emitted(source, "alone_kernel", params, outputs, (), 0, target, intrinsic.name)
+
+
+def relied_on(stmt: Tensorized, buffer: str) -> int | None:
+    """The first axis of a buffer whose stride the intrinsic relies on; None if there is none.
+
+    That stride comes from the extents of the axes behind it.
+    """
+    found = []
+    for operand, axes, strides in zip(stmt.operands, stmt.axes, declared(stmt.intrinsic).strides):
+        if operand.buffer == buffer:
+            found += [a for a, s in zip(axes, strides) if a is not None and s is not None]
+    return min(found, default=None)
+
+
+def operand_strides(stmt: Tensorized, position: int, buffer: Buffer) -> list[int]:
+    """The strides of one operand in its buffer, as it is laid out in the end."""
+    wanted = declared(stmt.intrinsic).strides[position]
+    there = strides_of(buffer)
+    found = []
+    for axis, relied in zip(stmt.axes[position], wanted):
+        stride = (relied or 0) if axis is None else there[axis]
+        if relied not in (None, stride):
+            raise LoweringError(
+                f"{print_name(stmt.intrinsic)} relies on stride {relied}, but "
+                f"{print_name(buffer.name)} has {stride}"
+            )
+        found.append(stride)
+    return found

@@ -1,0 +1,98 @@
+"""Intrinsics: small pieces of computation with a meaning in the language and a body in C.
+
+The meaning is a program of one block. It is what counts: a loop nest that an intrinsic replaces
+keeps its own statements, which every analysis reads and the interpreter executes; the body is only
+what code generation writes in their place. A loop nest names its intrinsic by `key`, which holds a
+digest of all of it, so that a trace of another process cannot come to mean another body.
+
+Not here: declaring one and what is asked of it (`lang.intrinsic`), finding out whether a loop nest
+computes it (`arith.tensorized`), its text in C (`codegen.intrinsics`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from minitensor.ir.program import Program, stored_buffers
+from minitensor.ir.stmt import Block, Buffer, Reduce, Store
+
+NOTE: Final = "intrinsic"
+"""The annotation with which the outermost loop of a tensorized nest names its intrinsic."""
+SEPARATOR: Final = ":"
+_DIGITS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What stands between the braces of a C function, and the preprocessor condition under which
+    it is compiled (None for the one that always can be).
+    """
+
+    condition: str | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Intrinsic:
+    """A declared intrinsic; see `mt.intrinsic`.
+
+    meaning   a program of one block; its parameters are the operands, in the order of the call
+    bodies    the alternatives in C, the first whose condition holds is compiled
+    strides   for each operand and axis, in elements, what the body relies on; None for any
+    includes  the C headers that the bodies need
+    """
+
+    name: str
+    meaning: Program
+    bodies: tuple[Body, ...]
+    strides: tuple[tuple[int | None, ...], ...]
+    includes: tuple[str, ...] = ()
+
+    @cached_property
+    def key(self) -> str:
+        """The name and a digest of meaning, bodies and strides."""
+        meaning = (self.meaning.params, self.meaning.body)
+        facts = repr((meaning, self.bodies, self.strides, self.includes))
+        digest = hashlib.sha256(facts.encode("utf-8", "backslashreplace")).hexdigest()
+        return f"{self.name}{SEPARATOR}{digest[:_DIGITS]}"
+
+    @property
+    def block(self) -> Block:
+        """The block of the meaning."""
+        (block,) = self.meaning.blocks.values()
+        return block
+
+    @property
+    def statement(self) -> Store | Reduce:
+        """What the meaning does once for each combination of its axes."""
+        body = self.block.body
+        assert isinstance(body, (Store, Reduce))
+        return body
+
+    @property
+    def axes(self) -> Mapping[str, int]:
+        """The axes of the meaning with their extents: those of the output first."""
+        return {i.var: i.extent for i in self.block.iters}
+
+    @property
+    def operands(self) -> tuple[Buffer, ...]:
+        """The parameters of the body, in order."""
+        return self.meaning.params
+
+    @property
+    def output(self) -> str:
+        """The operand that is written."""
+        (name,) = stored_buffers(self.block.body)
+        return name
+
+    def __repr__(self) -> str:
+        operands = ", ".join(f"{b.name}: {b.dtype}{list(b.shape)}" for b in self.operands)
+        return f"<Intrinsic {self.key}({operands})>"
+
+
+DECLARED: Final[dict[str, Intrinsic]] = {}
+"""The intrinsics that this process has declared, by key."""

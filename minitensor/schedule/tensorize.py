@@ -1,0 +1,200 @@
+"""The primitive that has loops done by an intrinsic: tensorize.
+
+The loops stay where they are, marked, and the outermost names the intrinsic; so every analysis
+reads from them what is touched, and the interpreter executes them. Only code generation writes a
+call in their place. What may be done to them afterwards follows from one rule, K3: the result must
+still match the intrinsic, as it did when it was tensorized.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, TypeAlias
+
+from minitensor.arith import MismatchError, carries, match_intrinsic
+from minitensor.errors import shown
+from minitensor.ir import (
+    DECLARED,
+    NOTE,
+    SEPARATOR,
+    For,
+    Intrinsic,
+    LoopKind,
+    Marks,
+    Program,
+    Stmt,
+    loop_sites,
+    paths,
+    print_name,
+)
+from minitensor.schedule.arguments import LoopName, unexpected
+from minitensor.schedule.locate import loops_around
+from minitensor.schedule.primitive import (
+    FINISHERS,
+    Argument,
+    Rewritten,
+    accepted,
+    primitive,
+    refuse,
+)
+from minitensor.schedule.splice import spliced
+
+RULE_OF: Final = {
+    "nest": "R1",
+    "vector": "R2",
+    "guard": "R3",
+    "init": "R4",
+    "statement": "R5",
+    "dtype": "R6",
+    "extent": "R7",
+    "index": "R8",
+    "alias": "R9",
+    "stride": "R10",
+}
+
+
+def _intrinsic(program: Program, name: str, value: Any) -> str:
+    """The key of an intrinsic that this process has declared."""
+    given = value.key if isinstance(value, Intrinsic) else value
+    if not isinstance(given, str):
+        refuse("A2", unexpected("an intrinsic (see mt.intrinsic) or its name", name, value))
+    wanted, _, digest = given.partition(SEPARATOR)
+    alike = [key for key in DECLARED if key.partition(SEPARATOR)[0] == wanted]
+    if given not in DECLARED and (digest or len(alike) != 1):
+        text = f"there is no intrinsic {shown(given)}"
+        if not alike:
+            text += ": declare it in this process first (mt.intrinsic, mt.intrinsics)"
+            alike = difflib.get_close_matches(wanted, DECLARED, 3) if len(wanted) < 80 else []
+        elif digest:
+            text += ": what is declared under this name has another meaning or another body"
+        else:
+            text += f": {len(alike)} have this name"
+        refuse("A1", text, choices=sorted(alike) or sorted(DECLARED)[:20])
+    return str(given) if given in DECLARED else alike[0]
+
+
+IntrinsicLike: TypeAlias = Annotated[Intrinsic | str, Argument(_intrinsic)]
+"""A declared intrinsic, its name, or its key: the name and a digest, as traces have it."""
+
+
+@primitive(
+    rules={
+        "R1": "the loop and those inside it are serial, each all there is in the one before, and "
+        "stand around one block that others use",
+        "R2": "no loop around it is vectorized",
+        "R3": "the block runs under no condition (split its loops evenly)",
+        "R4": "a reduction is initialised by another block",
+        "R5": "the block does what the intrinsic means",
+        "R6": "its types are those of the intrinsic",
+        "R7": "the loops run as far as the axes of the intrinsic",
+        "R8": "it accesses each operand at the indices at which the intrinsic does",
+        "R9": "it does not read what it writes",
+        "R10": "the operands have the strides that the intrinsic relies on",
+    }
+)
+def tensorize(program: Program, loop: LoopName, intrinsic: IntrinsicLike) -> Rewritten[None]:
+    """Have a loop, and the loops inside it, done by an intrinsic.
+
+    tensorize("j_1", dot)                         # dot: c[j] += a[k] * b[j, k], 16 by 4
+        for i, j_0, k_0 in grid(M, N/16, K/4):            for i, j_0, k_0 in grid(M, N/16, K/4):
+            for j_1 in range(16):                 =>          for j_1 in tensorize(16):
+                for k_1 in range(4):                              for k_1 in tensorize(4):
+                    C[i, j] += A[i, k] * B[j, k]                      C[i, j] += A[i, k] * B[j, k]
+    intrinsic  what mt.intrinsic returned, or its name
+
+    The printed program keeps the loops; code generation writes a call of the intrinsic's body. The
+    loops may stand in any order. In each access, the axes of the buffer that these loops move must
+    be those of the operand, in order; the others are fixed. Whatever later steps do, the loops must
+    still match (rule K3).
+
+    Preserves  every output, if the body computes its meaning (`testing.check_intrinsic`; floating
+               point: up to the order in which the body adds).
+    """
+    found = DECLARED[str(intrinsic)]
+    try:
+        match_intrinsic(program, loop, found, LoopKind.SERIAL)
+    except MismatchError as problem:
+        rule = RULE_OF[problem.reason]
+        detail = problem.detail + _decomposition(program, problem)
+
+        def legal() -> list[str]:
+            names = list(loop_sites(program)) if rule in ("R1", "R7") else []
+            return accepted(names, lambda name: tensorize(program, name, intrinsic))
+
+        refuse(rule, detail, marks=_marks(loop, problem), choices=legal)
+    site = loop_sites(program)[loop]
+    return spliced(program, {id(site.loop): _marked(site.loop, str(intrinsic))}), None
+
+
+def _marked(stmt: Stmt, key: str | None) -> Stmt:
+    """The loops as tensorized ones; the outermost names the intrinsic."""
+    if not isinstance(stmt, For):
+        return stmt
+    notes = dict(stmt.annotations)
+    if key is not None:
+        notes[NOTE] = key
+    body = _marked(stmt.body, None)
+    return For(stmt.var, stmt.extent, body, LoopKind.TENSORIZE, tuple(notes.items()))
+
+
+def _marks(loop: str, problem: MismatchError) -> Marks:
+    if problem.block is None:
+        return Marks(loops={loop: "to tensorize"})
+    parts = [] if problem.part is None else [(problem.block, problem.part, "differs")]
+    blocks = {problem.block: "differs"} if problem.part is None else {}
+    return Marks({loop: "to tensorize"}, blocks, parts)
+
+
+def _decomposition(program: Program, problem: MismatchError) -> str:
+    """Which call initialises the reduction elsewhere, if that is what is missing."""
+    if problem.reason != "init" or problem.block is None:
+        return ""
+    block = program.blocks[problem.block]
+    for loop in loops_around(program, problem.block):
+        if carries(block, loop.var):
+            return f'; decompose_reduction("{problem.block}", "{loop.var}") takes that out'
+    return ""
+
+
+# ---- rule K3
+
+
+def tensorized(program: Program) -> Mapping[str, str]:
+    """For each block that an intrinsic does, the outermost of its tensorized loops."""
+    found: dict[str, str] = {}
+    for block, path in paths(program).items():
+        for loop in path:
+            if loop.kind is LoopKind.TENSORIZE:
+                found[block] = loop.var
+                break
+    return found
+
+
+def intrinsics_still_match(before: Program, after: Program, check: bool) -> Program:
+    """Rule K3: what a step did to tensorized loops, their block or its buffers leaves them a match;
+    and a block that an intrinsic did before is not taken out of its hands unsaid.
+    """
+    if not check or (after.body is before.body and after.temporaries is before.temporaries):
+        return after
+    now = tensorized(after)
+    for block, loop in now.items():
+        key = dict(loop_sites(after)[loop].loop.annotations).get(NOTE)
+        marks = Marks({loop: "tensorized"}, {block: "done by an intrinsic"})
+        if not isinstance(key, str) or key not in DECLARED:
+            refuse("K3", f"{print_name(loop)} is tensorized, and would name no intrinsic")
+        try:
+            match_intrinsic(after, loop, DECLARED[key], LoopKind.TENSORIZE)
+        except MismatchError as problem:
+            name = key.partition(SEPARATOR)[0]
+            detail = f"{name} would not do {print_name(block)} any more: {problem.detail}"
+            known = loop in loop_sites(before) and block in before.blocks
+            refuse("K3", detail, marks=marks if known else None)
+    for block, loop in tensorized(before).items():
+        if block in after.blocks and block not in now:
+            marks = Marks({loop: "tensorized"}, {block: "done by an intrinsic"})
+            refuse("K3", f"{print_name(block)} would not be tensorized any more", marks=marks)
+    return after
+
+
+FINISHERS.append(intrinsics_still_match)

@@ -1,0 +1,273 @@
+"""Testing the C bodies of an intrinsic against its meaning.
+
+Each body is compiled once, into a kernel that calls it at positions and with strides that are given
+at run time. Everything around the elements that it may write is filled with noise and must stay as
+it was. The meaning is run by the interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from minitensor.codegen import Target, emit_alone
+from minitensor.errors import unexpected
+from minitensor.ir import (
+    BFLOAT16,
+    Block,
+    Body,
+    Buffer,
+    DType,
+    For,
+    Intrinsic,
+    Iter,
+    IterKind,
+    Load,
+    Program,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+    interpret,
+    numpy_dtype,
+    rewrite,
+    sequence,
+    to_bfloat16,
+    verify,
+)
+from minitensor.runtime import find_toolchain, load, native_target
+
+MARGIN = 40
+"""Elements before and after an operand, in which nothing may be touched."""
+FARTHEST = 17
+"""How far an operand may be moved, so that its address is aligned to nothing."""
+WIDEST_GAP = 3
+"""How many elements a stride may leave free."""
+LARGEST_VALUE = 4
+PORTABLE = "portable"
+BEFORE = "_before"
+
+
+def check_intrinsic(
+    intrinsic: Intrinsic, *, max_examples: int = 30, rtol: float = 0.0
+) -> dict[str, bool]:
+    """Assert that each C body of an intrinsic computes its meaning, whatever the operands.
+
+    Drawn are values (small integers, and for integer types all there are), strides where the
+    declaration leaves them open, and addresses aligned to nothing but the element. What lies
+    around the output must stay as it was. Hypothesis shrinks a failure to simple operands.
+
+    max_examples  operands drawn for each body
+    rtol          how far floats may be off, as a fraction; 0 for equality, which sums of small
+                  integers allow in any order
+
+    Returns for each body, named by its condition ("portable" for the last), whether this machine
+    could run it. A body that writes far outside may end the process, as it would in a kernel.
+    Raises AssertionError that names the body, the operands and the first element that differs;
+    CompileError for a body that does not compile.
+    """
+    if not isinstance(intrinsic, Intrinsic):
+        raise unexpected("what mt.intrinsic returned", "intrinsic", intrinsic)
+    return {
+        body.condition or PORTABLE: _check_body(intrinsic, body, max_examples, rtol)
+        for body in intrinsic.bodies
+    }
+
+
+def _check_body(intrinsic: Intrinsic, body: Body, max_examples: int, rtol: float) -> bool:
+    """Check one body; whether this machine can run it."""
+    sizes = {b.name: _size(b, w) for b, w in zip(intrinsic.operands, intrinsic.strides)}
+    emitted = emit_alone(intrinsic, body, sizes, native_target(Target("c")))
+    kernel = load(emitted, find_toolchain())
+    meaning = _updating(intrinsic)
+
+    def run(operands: Sequence[_Operand]) -> tuple[np.ndarray, bool]:
+        """The output's array afterwards, and whether the condition holds."""
+        where = np.array([n for o in operands for n in (o.first, *o.strides)], np.int64)
+        ran = np.zeros(1, np.int32)
+        arrays = [o.array.copy() for o in operands]
+        kernel(*arrays, where, ran)
+        names = [o.buffer.name for o in operands]
+        return arrays[names.index(intrinsic.output)], bool(ran[0])
+
+    smallest = [
+        _Operand(b, FARTHEST, _strides(b, w, [0] * len(w)), sizes[b.name], 0, False)
+        for b, w in zip(intrinsic.operands, intrinsic.strides)
+    ]
+    if not run(smallest)[1]:
+        return False
+
+    @settings(
+        max_examples=max_examples,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(_operands(intrinsic, sizes))
+    def agrees(operands: list[_Operand]) -> None:
+        _compare(intrinsic, body, operands, run(operands)[0], _expected(meaning, operands), rtol)
+
+    agrees()
+    return True
+
+
+# ---- operands
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """An operand somewhere in an array.
+
+    first    the position of its first element
+    strides  of its axes, in elements
+    size     of the array
+    seed     of the values
+    full     whether integers are any of their type, or small
+    """
+
+    buffer: Buffer
+    first: int
+    strides: tuple[int, ...]
+    size: int
+    seed: int
+    full: bool
+
+    @cached_property
+    def array(self) -> np.ndarray:
+        """The whole array."""
+        dtype = self.buffer.dtype
+        rng = np.random.default_rng([self.seed, *self.buffer.name.encode()])
+        if self.full and dtype.is_integer:
+            low, high = dtype.min_value, dtype.max_value
+            return rng.integers(low, high, self.size, numpy_dtype(dtype), endpoint=True)
+        low = 0 if dtype.kind in ("uint", "bool") else -LARGEST_VALUE
+        high = 1 if dtype.kind == "bool" else LARGEST_VALUE
+        values = rng.integers(low, high + 1, self.size)
+        return to_bfloat16(values) if dtype == BFLOAT16 else values.astype(numpy_dtype(dtype))
+
+    def view(self, array: np.ndarray) -> np.ndarray:
+        """The operand in such an array."""
+        steps = [array.itemsize * stride for stride in self.strides]
+        return np.lib.stride_tricks.as_strided(array[self.first :], self.buffer.shape, steps)
+
+    def __repr__(self) -> str:
+        kind = "any" if self.full else "small"
+        return (
+            f"{self.buffer.name}(first={self.first}, strides={list(self.strides)}, {kind} values "
+            f"of seed {self.seed})"
+        )
+
+
+def _strides(buffer: Buffer, relied: Sequence[int | None], gaps: Sequence[int]) -> tuple[int, ...]:
+    """Strides with which no two elements coincide: those relied on, and others with gaps."""
+    found: list[int] = []
+    stride = 1
+    for axis in reversed(range(len(buffer.shape))):
+        fixed = relied[axis]
+        if fixed is None:
+            bounded = any(r is not None for r in relied[:axis])  # gaps here would not fit in there
+            found.append(stride + (0 if bounded else gaps[axis]))
+        else:
+            found.append(fixed)
+        stride = max(stride, found[-1] * buffer.shape[axis])
+    return tuple(reversed(found))
+
+
+def _size(buffer: Buffer, relied: Sequence[int | None]) -> int:
+    """Elements enough for all positions and strides that are drawn."""
+    widest = _strides(buffer, relied, [WIDEST_GAP] * len(relied))
+    reach = sum((n - 1) * stride for n, stride in zip(buffer.shape, widest)) + 1
+    return MARGIN + FARTHEST + reach + MARGIN
+
+
+@st.composite
+def _operands(draw: DrawFn, intrinsic: Intrinsic, sizes: dict[str, int]) -> list[_Operand]:
+    found = []
+    full = draw(st.booleans())
+    seed = draw(st.integers(0, 2**16 - 1))
+    for buffer, relied in zip(intrinsic.operands, intrinsic.strides):
+        gaps = [draw(st.integers(0, WIDEST_GAP)) for _ in relied]
+        first = MARGIN + draw(st.integers(0, FARTHEST))
+        strides = _strides(buffer, relied, gaps)
+        found.append(_Operand(buffer, first, strides, sizes[buffer.name], seed, full))
+    return found
+
+
+# ---- what is expected
+
+
+def _updating(intrinsic: Intrinsic) -> Program:
+    """The meaning as a program that starts from what the output holds: one more input."""
+    block, meaning = intrinsic.block, intrinsic.meaning
+    output = next(b for b in intrinsic.operands if b.name == intrinsic.output)
+    before = Buffer(output.name + BEFORE, output.shape, output.dtype)
+    if not isinstance(block.body, Reduce):
+        return meaning.replace(params=(*meaning.params, before))
+    names = [f"{before.name}{n}" for n in range(len(output.shape))]
+    iters = tuple(
+        Iter(name, extent, IterKind.SPATIAL, Var(name)) for name, extent in zip(names, output.shape)
+    )
+    where = tuple(Var(name) for name in names)
+    copy: Stmt = Block(
+        before.name, iters, Store(output.name, where, Load(before.name, where, output.dtype))
+    )
+    for name, extent in reversed(list(zip(names, output.shape))):
+        copy = For(name, extent, copy)
+    update = rewrite(
+        meaning.body,
+        lambda node: Block(node.name, node.iters, node.body) if isinstance(node, Block) else node,
+    )
+    program = meaning.replace(
+        params=(*meaning.params, before), body=sequence(copy, update), temporaries=()
+    )
+    verify(program)
+    return program
+
+
+def _expected(meaning: Program, operands: Sequence[_Operand]) -> np.ndarray:
+    """What the output holds afterwards."""
+    by_name = {o.buffer.name: o.view(o.array).copy() for o in operands}
+    (output,) = meaning.outputs
+    by_name[output.name + BEFORE] = by_name[output.name]
+    (result,), _ = interpret(meaning, [by_name[b.name] for b in meaning.inputs])
+    return result
+
+
+def _compare(
+    intrinsic: Intrinsic,
+    body: Body,
+    operands: Sequence[_Operand],
+    got: np.ndarray,
+    expected: np.ndarray,
+    rtol: float,
+) -> None:
+    """Raise AssertionError for an element that is wrong, or one outside that has changed."""
+    output = next(o for o in operands if o.buffer.name == intrinsic.output)
+    name = f"the body of {intrinsic.name} for {body.condition or PORTABLE}"
+    there = f"with {', '.join(map(repr, operands))}"
+    mine = output.view(got)
+    wrong = ~np.isclose(mine, expected, rtol=rtol, atol=0.0, equal_nan=True)
+    if output.buffer.dtype == DType.of("bool") or not output.buffer.dtype.is_float:
+        wrong = mine != expected
+    if wrong.any():
+        index = tuple(int(n) for n in np.argwhere(wrong)[0])
+        at = ", ".join(map(str, index))
+        raise AssertionError(
+            f"{name} gives {output.buffer.name}[{at}] = {mine[index]}, where its meaning gives "
+            f"{expected[index]}, {there}"
+        )
+    untouched = output.array.copy()
+    output.view(untouched)[...] = mine
+    outside = np.flatnonzero(untouched.view(np.uint8) != got.view(np.uint8))
+    if outside.size:
+        position = int(outside[0]) // got.itemsize - output.first
+        raise AssertionError(
+            f"{name} writes outside {output.buffer.name}, {position} elements from its first, "
+            f"{there}"
+        )

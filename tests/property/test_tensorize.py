@@ -1,0 +1,67 @@
+"""tensorize on generated programs: intrinsics that mean what some loops do, in C of their own."""
+
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from minitensor.ir import DECLARED, LoopKind, loops_of
+from minitensor.testing import (
+    PRIMITIVES,
+    arrays_for,
+    assert_equivalent,
+    check_intrinsic,
+    programs,
+    schedules,
+)
+from minitensor.testing.meanings import matching_intrinsic
+from minitensor.testing.steps import _Arguments, apply_step
+
+RELAXED = settings(
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@st.composite
+def tensorized(draw):
+    """A program, and a schedule of it in which an intrinsic does some loops, mostly."""
+    program = draw(programs())
+    schedule = draw(schedules(program, max_steps=3))
+    for name in [
+        "tensorize",
+        "tensorize",
+        *draw(st.lists(st.sampled_from(PRIMITIVES), max_size=3)),
+    ]:
+        apply_step(schedule, name, _Arguments(draw, schedule))
+    event(f"an intrinsic: {does_some(schedule)}")
+    return program, schedule
+
+
+def does_some(schedule):
+    return any(loop.kind is LoopKind.TENSORIZE for loop in loops_of(schedule.program.body))
+
+
+@given(st.data(), tensorized())
+@settings(RELAXED, max_examples=100)
+def test_an_intrinsic_does_what_its_loops_did(data, drawn):
+    program, schedule = drawn
+    bound = any(step.primitive == "bind" for step in schedule.trace.steps)
+    targets = ["passes"] if bound else ["passes", "c"]
+    if does_some(schedule):
+        assert_equivalent(program, schedule, targets, data.draw(arrays_for(program)))
+
+
+@given(st.data())
+@settings(RELAXED, max_examples=25)
+def test_the_bodies_of_drawn_intrinsics_compute_their_meanings(data):
+    program = data.draw(programs())
+    schedule = data.draw(schedules(program, max_steps=3))
+    for block in schedule.get_blocks():
+        loops = schedule.get_loops(block)
+        made = matching_intrinsic(schedule.program, block, loops)
+        if made is not None:
+            assert DECLARED[made.key] == made
+            size = 1
+            for extent in made.axes.values():
+                size *= extent
+            if size <= 512:
+                assert check_intrinsic(made, max_examples=3) == {"portable": True}
