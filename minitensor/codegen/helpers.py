@@ -197,21 +197,23 @@ def _ramp(helpers: Helpers, element: str, lanes: str) -> str:
 def _select(helpers: Helpers, element: str, lanes: str) -> str:
     kind, dtype, count = _vector(helpers, element, lanes)
     mask = helpers.vector(int_twin(dtype), count)
-    return (
-        f"static inline {kind} select_{kind}({mask} mask, {kind} a, {kind} b) {{\n"
-        f"    return ({kind})((mask & ({mask})a) | (~mask & ({mask})b));\n}}"
-    )
+    head = f"static inline {kind} select_{kind}({mask} mask, {kind} a, {kind} b) {{\n"
+    if dtype.is_float and count >= 4:  # compilers know this loop: it becomes a blend, min or max
+        return (
+            f"{head}    {kind} y;\n    for (int i = 0; i < {count}; ++i) "
+            "y[i] = mask[i] ? a[i] : b[i];\n    return y;\n}"
+        )
+    return f"{head}    return ({kind})((mask & ({mask})a) | (~mask & ({mask})b));\n}}"
 
 
 def _vector_extremum(helpers: Helpers, op: str, element: str, lanes: str) -> str:
     kind, dtype, _ = _vector(helpers, element, lanes)
     helpers.need(f"select_{kind}")
     sign = "<" if op == "min" else ">"
-    test = f"(a {sign} b) | (a != a)" if dtype.is_float else f"a {sign} b"
-    return (
-        f"static inline {kind} {op}_{kind}({kind} a, {kind} b) {{\n"
-        f"    return select_{kind}({test}, a, b);\n}}"
-    )
+    value = f"select_{kind}(a {sign} b, a, b)"
+    if dtype.is_float:  # b where one of them is NaN, but for a NaN in a
+        value = f"select_{kind}(a != a, a, {value})"
+    return f"static inline {kind} {op}_{kind}({kind} a, {kind} b) {{\n    return {value};\n}}"
 
 
 def _extremum(helpers: Helpers, op: str, kind: str) -> str:
