@@ -42,7 +42,8 @@ from minitensor.ir import (
     Store,
     Unary,
     Var,
-    free_vars,
+    fresh_name,
+    loops_of,
     map_stmts,
     mentions,
     print_name,
@@ -61,19 +62,26 @@ LAZY: Final = "select, where both of its sides are safe to compute, does not"
 
 def vectorize_loops(program: Program, vector_bits: int) -> Program:
     """The program with its vectorized loops in vectors of at most `vector_bits` bits."""
-    return program.replace(body=_statement(program.body, {}, vector_bits))
+    names = frozenset(loop.var for loop in loops_of(program.body))
+    return program.replace(body=_statement(program.body, {}, vector_bits, names))
 
 
-def _statement(stmt: Stmt, ranges: Mapping[str, Interval], bits: int) -> Stmt:
+def _statement(
+    stmt: Stmt, ranges: Mapping[str, Interval], bits: int, names: frozenset[str]
+) -> Stmt:
     if isinstance(stmt, For):
         if stmt.kind is LoopKind.VECTORIZE:
-            return _pieces(stmt, ranges, bits)
+            return _pieces(stmt, ranges, bits, names)
         ranges = {**ranges, stmt.var: extent_range(stmt.extent)}
-    return map_stmts(stmt, lambda child: _statement(child, ranges, bits))
+    return map_stmts(stmt, lambda child: _statement(child, ranges, bits, names))
 
 
-def _pieces(loop: For, ranges: Mapping[str, Interval], bits: int) -> Stmt:
-    """The loop as whole vectors, then narrower ones, then single iterations."""
+def _pieces(loop: For, ranges: Mapping[str, Interval], bits: int, names: frozenset[str]) -> Stmt:
+    """The loop as whole vectors, then narrower ones, then single iterations.
+
+    names  of all loops of the program
+    """
+    lane = fresh_name(f"{loop.var}_{LANE}", set(), names)
     width = _widest_element(loop.body)
     done, result = 0, []
     told: list[tuple[int, int]] = []
@@ -81,7 +89,7 @@ def _pieces(loop: For, ranges: Mapping[str, Interval], bits: int) -> Stmt:
     while lanes >= 2 and done < loop.extent:
         count = (loop.extent - done) // lanes
         if count:
-            result.append(_vectors(loop, done, count, lanes, ranges))
+            result.append(_vectors(loop, lane, done, count, lanes, ranges))
             told.append((count, lanes))
             done += count * lanes
         lanes //= 2
@@ -137,16 +145,21 @@ def _scalars(loop: For, start: int, count: int) -> Stmt:
     return For(loop.var, count, body)
 
 
-def _vectors(loop: For, start: int, count: int, lanes: int, ranges: Mapping[str, Interval]) -> Stmt:
-    """`count` vectors of `lanes` iterations each, from iteration `start` on."""
+def _vectors(
+    loop: For, lane: str, start: int, count: int, lanes: int, ranges: Mapping[str, Interval]
+) -> Stmt:
+    """`count` vectors of `lanes` iterations each, from iteration `start` on.
+
+    lane  a name for the number of a lane
+    """
+    body = substitute(loop.body, {loop.var: Var(lane)})
     if count == 1:
-        return _Widener(loop.var, Const(start), lanes, ranges).statement(loop.body)
+        return _Widener(loop.var, lane, Const(start), lanes, ranges).statement(body)
     base = Var(loop.var) * lanes + start if start else Var(loop.var) * lanes
     inner = {**ranges, loop.var: extent_range(count)}
-    lane = f"{loop.var}_{LANE}"
-    body = substitute(loop.body, {loop.var: Var(lane)})
+    widener = _Widener(loop.var, lane, base, lanes, inner)
     kind = LoopKind.UNROLL if count <= FEW else LoopKind.SERIAL
-    return For(loop.var, count, _Widener(lane, base, lanes, inner).statement(body), kind)
+    return For(loop.var, count, widener.statement(body), kind)
 
 
 class _CannotWidenError(Exception):
@@ -154,10 +167,15 @@ class _CannotWidenError(Exception):
 
 
 class _Widener:
-    """Rewrites the body of a loop for `lanes` iterations at once: var = base + 0, 1, …"""
+    """Rewrites the body of a loop for `lanes` iterations at once: var = base + 0, 1, …
 
-    def __init__(self, var: str, base: Expr, lanes: int, ranges: Mapping[str, Interval]) -> None:
-        self.var, self.base, self.lanes = var, base, lanes
+    loop  its name; the body has `var` for its variable
+    """
+
+    def __init__(
+        self, loop: str, var: str, base: Expr, lanes: int, ranges: Mapping[str, Interval]
+    ) -> None:
+        self.loop, self.var, self.base, self.lanes = loop, var, base, lanes
         self.ranges = {**ranges, var: Interval(0, (1 << 40))}
         self.wide: set[str] = set()
         """Buffers private to an iteration, which now hold a vector in each element."""
@@ -177,13 +195,12 @@ class _Widener:
 
     def tell(self, text: str, advice: str = "") -> None:
         """Tell about the loop what is done lane by lane."""
-        missed("lanes", self.var.removesuffix(f"_{LANE}"), text, advice)
+        missed("lanes", self.loop, text, advice)
 
     def lane_by_lane(self, stmt: Stmt) -> Stmt:
         """The statement in a scalar loop over the lanes."""
-        name = self.var if self.var not in free_vars(self.base) else f"{self.var}_{LANE}"
-        body = substitute(stmt, {self.var: _sum(self.base, Var(name))})
-        return For(name, self.lanes, body)
+        body = substitute(stmt, {self.var: _sum(self.base, Var(self.var))})
+        return For(self.var, self.lanes, body)
 
     def widened(self, stmt: Stmt) -> Stmt:
         match stmt:
@@ -288,8 +305,8 @@ class _Widener:
     def lanes_of(self, expr: Expr) -> Expr:
         """The expression evaluated for one lane after the other."""
         self.reads_wide(expr)
-        name = f"{self.var}_{LANE}" if not self.var.endswith(LANE) else self.var
-        return Lanes(name, self.lanes, substitute(expr, {self.var: _sum(self.base, Var(name))}))
+        here = _sum(self.base, Var(self.var))
+        return Lanes(self.var, self.lanes, substitute(expr, {self.var: here}))
 
     def load(self, load: Load) -> Expr:
         if load.buffer in self.wide:

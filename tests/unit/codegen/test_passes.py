@@ -250,6 +250,18 @@ def test_a_value_that_is_the_same_in_every_lane_stays_a_scalar():
     assert "broadcast(A[i] * 2.0, 16)" in body(s.program, "vectorize_loops")
 
 
+@pytest.mark.parametrize("n", [16, 40])
+def test_lanes_are_told_apart_from_a_loop_of_that_name(n):
+    A = mt.placeholder((60,), name="A")
+    read = lambda i, i_lane: A[i_lane * 3 + (i * i) % 17]
+    B = mt.compute((5, n), lambda i_lane, i: read(i, i_lane), name="B")
+    C = mt.compute((n, 5), lambda i, i_lane: read(i, i_lane), name="C")
+    s = mt.Schedule(mt.lower([A, B, C]))
+    s.vectorize(s.get_loops("B")[1])
+    s.vectorize(s.get_loops("C")[0])
+    assert_equivalent(mt.lower([A, B, C]), s, targets=("interpreter", "passes"))
+
+
 def test_padding_is_cut_off_vectors():
     A = mt.placeholder((40,), name="A")
     inside = lambda i: mt.logical_and(i >= 3, i < 35)
