@@ -233,9 +233,12 @@ _HELPERS: Final = [
 _LIBRARY: Final = re.compile(
     rf"""(?x) ^ (?: intrinsic_.* | u?int(?:8|16|32|64)?_t | size_t | ptrdiff_t
     | (?: {"|".join(_MATH)} )[fl]? | (?: {"|".join(_HELPERS)} )_.*
+    | [A-Z0-9_]+_(?: MAX | MIN | WIDTH ) | (?: M | FP | MATH )_.* | math_errhandling
+    | HUGE.* | INFINITY | S?NANF?[0-9]*X?
     | (?: u?int | b?float | bool )[0-9]*x[0-9]+.* | .*_kernel ) $"""
 )
-"""Names of the C library that a text may call, and those that helpers may have."""
+"""Names of the C library that a text may call, its constants (which are macros), and names that
+helpers may have."""
 
 
 class Names:

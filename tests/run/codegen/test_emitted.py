@@ -19,6 +19,7 @@ HOSTILE = [
     "status",
     "float32x16",
     "load_float32x16",
+    "INT64_MAX",
     "x\n#include </etc/passwd>",
     "\\",
     "??/",
