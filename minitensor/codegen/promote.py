@@ -320,6 +320,7 @@ def _fills_before(stmts: list[Stmt], tiles: list[_Tile]) -> list[Stmt]:
         used = {n.buffer for n in walk(stmt) if isinstance(n, (Load, Store))}
         if filled and used.isdisjoint(passed):
             found.append(stmt)
+            passed |= {load.buffer for load in loads(stmt)}
         else:
             passed |= used
         if not filled and not isinstance(stmt, Store):

@@ -5,7 +5,21 @@ import pytest
 
 import minitensor as mt
 from minitensor.codegen import PASSES, Target
-from minitensor.ir import interpret, print_stmt, verify
+from minitensor.ir import (
+    Buffer,
+    Const,
+    DType,
+    For,
+    Load,
+    Program,
+    Scope,
+    Store,
+    Var,
+    interpret,
+    print_stmt,
+    sequence,
+    verify,
+)
 from minitensor.testing import assert_equivalent
 
 TARGET = Target("c", num_cores=1, vector_bits=512)
@@ -227,3 +241,16 @@ def test_a_small_temporary_that_a_later_loop_indexes_is_summed_in_registers_too(
     assert "C = empty(float32[2, 16])" in text
     assert "C_tile_1_0 = empty(float32x16[])  # register" in text
     assert_equivalent(program, s)
+
+
+def test_a_fill_that_another_reads_stays_where_it_is():
+    real, first = DType.of("float32"), (Const(0),)
+    A, C, D = (Buffer(b, (n,), real, Scope.GLOBAL) for b, n in (("A", 8), ("C", 1), ("D", 1)))
+    c, d, a = Load("C", first, real), Load("D", first, real), Load("A", (Var("k"),), real)
+    updates = sequence(Store("C", first, c + a), Store("D", first, d + a))
+    body = sequence(Store("D", first, Const(5.0, real)), Store("C", first, d), For("k", 8, updates))
+    program = Program("main", (A, C, D), (), body)
+    after = dict(PASSES)["promote_accumulators"](program, TARGET)
+    assert "D_tile[()] = D_tile[()] + A[k]" in print_stmt(after.body)
+    values = [np.arange(8, dtype="float32")]
+    assert [x[0] for x in interpret(after, values, ["C", "D"])[0]] == [33.0, 33.0]
