@@ -139,13 +139,24 @@ def _as_type_of(x: Value, result: Value) -> Value:
     return np.asarray(result).astype(np.asarray(x).dtype)[()]
 
 
+def _rsqrt(x: Value) -> Value:
+    return _as_type_of(x, 1 / np.sqrt(np.asarray(x, np.float64)))
+
+
+def _sigmoid(x: Value) -> Value:
+    """The sigmoid, rounded to its type once; exp(-x) would overflow where the result is small."""
+    wide = np.asarray(x, np.float64)
+    small = np.exp(-np.abs(wide))
+    return _as_type_of(x, np.where(wide < 0, small, 1.0) / (1 + small))
+
+
 FUNCTION: Final[dict[str, Callable[..., Value]]] = {
     "exp": np.exp,
     "log": np.log,
     "sqrt": np.sqrt,
-    "rsqrt": lambda x: _as_type_of(x, 1 / np.sqrt(x)),
+    "rsqrt": _rsqrt,
     "tanh": np.tanh,
-    "sigmoid": lambda x: _as_type_of(x, 1 / (1 + np.exp(-x))),
+    "sigmoid": _sigmoid,
     "erf": lambda x: _as_type_of(x, _erf(x)),
     "abs": abs,
     "floor": np.floor,

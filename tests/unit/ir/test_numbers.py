@@ -210,6 +210,13 @@ def test_functions_against_numpy_in_double_precision(name, tolerance, function):
         np.testing.assert_allclose(float(got), wanted, rtol=tolerance, err_msg=f"{function}({x})")
 
 
+@pytest.mark.parametrize(("name", "x"), [("float16", -12.0), ("float32", -100.0)])
+def test_a_sigmoid_may_be_small_though_its_exponential_overflows(name, x):
+    dtype = DType.of(name)
+    got = evaluate(Call("sigmoid", (const(x, dtype),), dtype), {})
+    assert got == np.dtype(name).type(scipy.special.expit(x)) > 0
+
+
 @pytest.mark.parametrize("bits", [32, 64])
 def test_reinterpret_keeps_the_bits_and_changes_the_type(bits):
     real, whole = DType.of(f"float{bits}"), DType.of(f"int{bits}")
