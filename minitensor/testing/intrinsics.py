@@ -19,11 +19,9 @@ from hypothesis.strategies import DrawFn
 from minitensor.codegen import Target, emit_alone
 from minitensor.errors import unexpected
 from minitensor.ir import (
-    BFLOAT16,
     Block,
     Body,
     Buffer,
-    DType,
     For,
     Intrinsic,
     Iter,
@@ -38,10 +36,10 @@ from minitensor.ir import (
     numpy_dtype,
     rewrite,
     sequence,
-    to_bfloat16,
     verify,
 )
 from minitensor.runtime import find_toolchain, load, native_target
+from minitensor.testing.oracle import numbers_of, small_values
 
 MARGIN = 40
 """Elements before and after an operand, in which nothing may be touched."""
@@ -49,7 +47,6 @@ FARTHEST = 17
 """How far an operand may be moved, so that its address is aligned to nothing."""
 WIDEST_GAP = 3
 """How many elements a stride may leave free."""
-LARGEST_VALUE = 4
 PORTABLE = "portable"
 BEFORE = "_before"
 
@@ -146,10 +143,7 @@ class _Operand:
         if self.full and dtype.is_integer:
             low, high = dtype.min_value, dtype.max_value
             return rng.integers(low, high, self.size, numpy_dtype(dtype), endpoint=True)
-        low = 0 if dtype.kind in ("uint", "bool") else -LARGEST_VALUE
-        high = 1 if dtype.kind == "bool" else LARGEST_VALUE
-        values = rng.integers(low, high + 1, self.size)
-        return to_bfloat16(values) if dtype == BFLOAT16 else values.astype(numpy_dtype(dtype))
+        return small_values(rng, dtype, (self.size,))
 
     def view(self, array: np.ndarray) -> np.ndarray:
         """The operand in such an array."""
@@ -252,15 +246,17 @@ def _compare(
     name = f"the body of {intrinsic.name} for {body.condition or PORTABLE}"
     there = f"with {', '.join(map(repr, operands))}"
     mine = output.view(got)
-    wrong = ~np.isclose(mine, expected, rtol=rtol, atol=0.0, equal_nan=True)
-    if output.buffer.dtype == DType.of("bool") or not output.buffer.dtype.is_float:
-        wrong = mine != expected
+    dtype = output.buffer.dtype
+    found, wanted = numbers_of(mine, dtype), numbers_of(expected, dtype)
+    wrong = found != wanted
+    if dtype.is_float:
+        wrong = ~np.isclose(found, wanted, rtol=rtol, atol=0.0, equal_nan=True)
     if wrong.any():
         index = tuple(int(n) for n in np.argwhere(wrong)[0])
         at = ", ".join(map(str, index))
         raise AssertionError(
-            f"{name} gives {output.buffer.name}[{at}] = {mine[index]}, where its meaning gives "
-            f"{expected[index]}, {there}"
+            f"{name} gives {output.buffer.name}[{at}] = {found[index]}, where its meaning gives "
+            f"{wanted[index]}, {there}"
         )
     untouched = output.array.copy()
     output.view(untouched)[...] = mine

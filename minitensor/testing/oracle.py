@@ -10,7 +10,17 @@ from hypothesis.strategies import DrawFn
 
 from minitensor.codegen import Target, generate, passes
 from minitensor.errors import unexpected
-from minitensor.ir import Program, interpret, numpy_dtype, verify
+from minitensor.ir import (
+    BFLOAT16,
+    Buffer,
+    DType,
+    Program,
+    from_bfloat16,
+    interpret,
+    numpy_dtype,
+    to_bfloat16,
+    verify,
+)
 from minitensor.runtime import find_toolchain, load, native_target
 from minitensor.schedule import Schedule
 
@@ -26,13 +36,20 @@ def arrays_for(draw: DrawFn, program: Program) -> list[np.ndarray]:
 def small_arrays(program: Program, seed: int) -> list[np.ndarray]:
     """One array for each input, of integers in [-4, 4] (unsigned: [0, 4])."""
     rng = np.random.default_rng(seed)
-    arrays = []
-    for buffer in program.inputs:
-        low = 0 if buffer.dtype.kind in ("uint", "bool") else -LARGEST_VALUE
-        high = 1 if buffer.dtype.kind == "bool" else LARGEST_VALUE
-        values = rng.integers(low, high + 1, buffer.shape)
-        arrays.append(values.astype(numpy_dtype(buffer.dtype)))
-    return arrays
+    return [small_values(rng, b.dtype, b.shape) for b in program.inputs]
+
+
+def small_values(rng: np.random.Generator, dtype: DType, shape: Sequence[int]) -> np.ndarray:
+    """An array of integers in [-4, 4] (unsigned: [0, 4]; bool: [0, 1]), as a call takes it."""
+    low = 0 if dtype.kind in ("uint", "bool") else -LARGEST_VALUE
+    high = 1 if dtype.kind == "bool" else LARGEST_VALUE
+    values = np.asarray(rng.integers(low, high + 1, tuple(shape)))
+    return to_bfloat16(values) if dtype == BFLOAT16 else values.astype(numpy_dtype(dtype))
+
+
+def numbers_of(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """An array of a call as numbers: the values of bfloat16, not its bits."""
+    return from_bfloat16(array) if dtype == BFLOAT16 else array
 
 
 def assert_equivalent(
@@ -57,21 +74,22 @@ def assert_equivalent(
     after = scheduled.program if isinstance(scheduled, Schedule) else scheduled
     inputs = small_arrays(program, 0) if arrays is None else list(arrays)
     expected, _ = interpret(program, inputs)
-    names = [buffer.name for buffer in program.outputs]
+    outputs = program.outputs
+    names = [buffer.name for buffer in outputs]
     verify(after)
     for target in targets:
         match target:
             case "interpreter" | Target(kind="interpreter"):
                 got, _ = interpret(after, inputs, names)
-                _compare(names, expected, got, "in the interpreter", after)
+                _compare(outputs, expected, got, "in the interpreter", after)
             case "passes":
-                _check_passes(after, inputs, names, expected, without)
+                _check_passes(after, inputs, outputs, expected, without)
             case "c":
                 for cores in (1, 2):
                     exact = Target("c", num_cores=cores)
-                    _check_native(after, exact, inputs, names, expected, without)
+                    _check_native(after, exact, inputs, outputs, expected, without)
             case Target():
-                _check_native(after, target, inputs, names, expected, without)
+                _check_native(after, target, inputs, outputs, expected, without)
             case _:
                 raise unexpected('"interpreter", "passes", "c" or an mt.Target', "target", target)
 
@@ -80,7 +98,7 @@ def _check_native(
     program: Program,
     target: Target,
     inputs: Sequence[np.ndarray],
-    names: Sequence[str],
+    outputs: Sequence[Buffer],
     expected: Sequence[np.ndarray],
     without: Collection[str],
 ) -> None:
@@ -88,17 +106,18 @@ def _check_native(
     result = load(emitted, find_toolchain())(*inputs)
     got = result if isinstance(result, tuple) else (result,)
     left_out = f" without {', '.join(without)}" if without else ""
-    _compare(names, expected, got, f"in C ({target}){left_out}", program)
+    _compare(outputs, expected, got, f"in C ({target}){left_out}", program)
 
 
 def _check_passes(
     program: Program,
     inputs: Sequence[np.ndarray],
-    names: Sequence[str],
+    outputs: Sequence[Buffer],
     expected: Sequence[np.ndarray],
     without: Collection[str],
 ) -> None:
     target = native_target(Target("c"))
+    names = [buffer.name for buffer in outputs]
     for bits in (0, 128, target.vector_bits or 512):
         current = program
         exact = Target("c", num_cores=1, vector_bits=bits)
@@ -106,22 +125,25 @@ def _check_passes(
             current = run(current, exact)
             verify(current)
             got, _ = interpret(current, inputs, names)
-            _compare(names, expected, got, f"after the pass {name}, {bits} bits", current)
+            _compare(outputs, expected, got, f"after the pass {name}, {bits} bits", current)
 
 
 def _compare(
-    names: Sequence[str],
+    outputs: Sequence[Buffer],
     expected: Sequence[np.ndarray],
     got: Sequence[np.ndarray],
     where: str,
     program: Program,
 ) -> None:
-    for name, a, b in zip(names, expected, got):
+    for buffer, a, b in zip(outputs, expected, got):
+        name = buffer.name
         assert a.dtype == b.dtype, f"{name} has dtype {b.dtype}, not {a.dtype}, {where}"
         assert a.shape == b.shape, f"{name} has shape {b.shape}, not {a.shape}, {where}"
-        if not np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
-            wrong = tuple(np.argwhere(a != b)[0]) if a.shape else ()
+        wanted, found = numbers_of(a, buffer.dtype), numbers_of(b, buffer.dtype)
+        differs = (wanted != found) & ~((wanted != wanted) & (found != found))  # any NaN is any NaN
+        if differs.any():
+            wrong = tuple(np.argwhere(differs)[0])
             index = ", ".join(map(str, wrong))
             raise AssertionError(
-                f"{name}[{index}] is {b[wrong]}, not {a[wrong]}, {where}:\n{program}"
+                f"{name}[{index}] is {found[wrong]}, not {wanted[wrong]}, {where}:\n{program}"
             )

@@ -35,6 +35,13 @@ def test_types(dtype):
         assert "16-bit floats" in str(error)
 
 
+def test_any_nan_of_bfloat16_is_right():
+    x = mt.placeholder((4,), "bfloat16", name="x")
+    y = mt.compute((4,), lambda i: (x[i] - x[i]) / (x[i] - x[i]), name="y")
+    body = "for (int i = 0; i < 4; ++i) y[i * y_stride0] = 0xffc5;"
+    assert check_intrinsic(mt.intrinsic("nans", [x, y], body)) == {"portable": True}
+
+
 WRONG = {
     "adds too little": ("for (int i = 0; i < 3; ++i) y[i * y_stride0] = x[i * x_stride0] * 2;", ""),
     "ignores a stride": ("for (int i = 0; i < 4; ++i) y[i * y_stride0] = x[i] * 2;", "meaning"),

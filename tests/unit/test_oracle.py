@@ -1,0 +1,42 @@
+"""The oracle itself: what it draws, and what it takes for equal."""
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor.testing import assert_equivalent
+from minitensor.testing.oracle import small_arrays
+
+
+def negated(value, dtype="bfloat16"):
+    X = mt.placeholder((3,), dtype, name="X")
+    return mt.lower([X, mt.compute((3,), lambda i: value(X[i]), name="Y")])
+
+
+def test_bfloat16_is_drawn_as_the_bits_of_small_integers():
+    X = mt.placeholder((100,), "bfloat16", name="X")
+    S = mt.placeholder((), "bfloat16", name="S")
+    program = mt.lower([X, S, mt.compute((100,), lambda i: X[i] * S[()], name="Y")])
+    many, one = small_arrays(program, 0)
+    assert (many.dtype, one.dtype) == (np.uint16, np.uint16)
+    values = (many.astype(np.uint32) << 16).view(np.float32)
+    assert set(values) == set(range(-4, 5))
+    assert one.shape == ()
+
+
+def test_any_nan_of_bfloat16_equals_any_other():
+    bits = np.array([0x7FC0, 0xFFC1, 0x3F80], np.uint16)
+    assert_equivalent(
+        negated(lambda x: -x), negated(lambda x: 0 - x), ["interpreter"], arrays=[bits]
+    )
+    with pytest.raises(AssertionError, match=r"Y\[2\] is 1\.0, not -1\.0"):
+        assert_equivalent(
+            negated(lambda x: -x), negated(lambda x: x * 1), ["interpreter"], arrays=[bits]
+        )
+
+
+def test_the_element_that_is_named_is_no_nan_that_agrees():
+    given = np.array([np.nan, 0, 2], np.float32)
+    one, two = (negated(f, "float32") for f in (lambda x: -x, lambda x: x * 1))
+    with pytest.raises(AssertionError, match=r"Y\[2\] is 2\.0, not -2\.0"):
+        assert_equivalent(one, two, ["interpreter"], arrays=[given])
