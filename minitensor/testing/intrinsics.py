@@ -159,18 +159,23 @@ class _Operand:
 
 
 def _strides(buffer: Buffer, relied: Sequence[int | None], gaps: Sequence[int]) -> tuple[int, ...]:
-    """Strides with which no two elements coincide: those relied on, and others with gaps."""
-    found: list[int] = []
-    stride = 1
-    for axis in reversed(range(len(buffer.shape))):
-        fixed = relied[axis]
-        if fixed is None:
-            bounded = any(r is not None for r in relied[:axis])  # gaps here would not fit in there
-            found.append(stride + (0 if bounded else gaps[axis]))
+    """Strides with which no two elements coincide: those relied on, and others with gaps.
+
+    An axis that is open lies dense within the outer ones that are relied on if it fits there, and
+    around all others if it does not: relied on [1, None], the columns of a (4, 8) lie in a row.
+    """
+    shape = buffer.shape
+    found = {axis: stride for axis, stride in enumerate(relied) if stride is not None}
+    for axis in reversed(range(len(shape))):
+        if relied[axis] is not None:
+            continue
+        inside = max((found[a] * shape[a] for a in found if a > axis), default=1)
+        bounds = [found[a] for a in found if a < axis]
+        if bounds and inside * shape[axis] <= min(bounds):
+            found[axis] = inside  # a gap might not fit
         else:
-            found.append(fixed)
-        stride = max(stride, found[-1] * buffer.shape[axis])
-    return tuple(reversed(found))
+            found[axis] = max((found[a] * shape[a] for a in found), default=1) + gaps[axis]
+    return tuple(found[axis] for axis in range(len(shape)))
 
 
 def _size(buffer: Buffer, relied: Sequence[int | None]) -> int:

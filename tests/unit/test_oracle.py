@@ -1,10 +1,14 @@
 """The oracle itself: what it draws, and what it takes for equal."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import minitensor as mt
+from minitensor.ir import Buffer, DType
 from minitensor.testing import assert_equivalent
+from minitensor.testing.intrinsics import WIDEST_GAP, _strides
 from minitensor.testing.oracle import small_arrays
 
 
@@ -40,3 +44,28 @@ def test_the_element_that_is_named_is_no_nan_that_agrees():
     one, two = (negated(f, "float32") for f in (lambda x: -x, lambda x: x * 1))
     with pytest.raises(AssertionError, match=r"Y\[2\] is 2\.0, not -2\.0"):
         assert_equivalent(one, two, ["interpreter"], arrays=[given])
+
+
+@pytest.mark.parametrize("shape", [(4, 8), (1, 8), (4, 1), (2, 3, 4)])
+def test_no_two_elements_of_an_operand_coincide(shape):
+    buffer = Buffer("c", shape, DType.of("float32"))
+    for chosen in itertools.product((None, 1, 24), repeat=len(shape)):
+        strides = [s for s in chosen if s is not None]
+        if len(set(strides)) < len(strides):
+            continue
+        for gap in range(WIDEST_GAP + 1):
+            found = _strides(buffer, chosen, [gap] * len(shape))
+            places = [
+                sum(i * s for i, s in zip(index, found)) for index in itertools.product(*map(range, shape))
+            ]
+            assert len(set(places)) == len(places), (chosen, found)
+            assert all(s in (None, f) for s, f in zip(chosen, found))
+
+
+def test_open_strides_are_dense_but_for_gaps():
+    buffer = Buffer("c", (4, 8), DType.of("float32"))
+    assert _strides(buffer, (None, None), (0, 0)) == (8, 1)
+    assert _strides(buffer, (None, None), (1, 2)) == (25, 3)
+    assert _strides(buffer, (20, None), (1, 2)) == (20, 1)
+    assert _strides(buffer, (1, None), (0, 0)) == (1, 4)
+    assert _strides(buffer, (1, None), (0, 3)) == (1, 7)
