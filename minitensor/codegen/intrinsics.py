@@ -83,13 +83,14 @@ def emit_alone(
 
     Its parameters are arrays for the operands, then `where`: for each operand the position of its
     first element, and its strides; and `ran`, which becomes 1 if the body's condition holds here.
+    The arrays are numbered, so that operands may have any name.
     """
     alone = replace(intrinsic, bodies=(body, Body(None, "")) if body.condition else (body,))
     arrays, arguments, count = [], [], 0
-    for operand in intrinsic.operands:
+    for number, operand in enumerate(intrinsic.operands):
         const = "" if operand.name == intrinsic.output else "const "
-        arrays.append(f"{const}{element_type(operand.dtype)} *restrict {operand.name}")
-        arguments.append(f"{operand.name} + where[{count}]")
+        arrays.append(f"{const}{element_type(operand.dtype)} *restrict array_{number}")
+        arguments.append(f"array_{number} + where[{count}]")
         strides = range(count + 1, count + 1 + len(operand.shape))
         arguments.extend(f"where[{n}]" for n in strides)
         count = strides.stop
@@ -113,10 +114,14 @@ int alone_kernel(
     return 0;
 }}
 """
-    flat = [Buffer(b.name, (sizes[b.name],), b.dtype) for b in intrinsic.operands]
+    flat = [
+        Buffer(f"array_{number}", (sizes[b.name],), b.dtype)
+        for number, b in enumerate(intrinsic.operands)
+    ]
     where = Buffer("where", (count,), DType.of("int64"))
     ran = Buffer("ran", (1,), DType.of("int32"))
-    outputs = frozenset((intrinsic.output, "ran"))
+    names = [b.name for b in intrinsic.operands]
+    outputs = frozenset((f"array_{names.index(intrinsic.output)}", "ran"))
     params = (*flat, where, ran)
     return Emitted(source, "alone_kernel", params, outputs, (), 0, target, intrinsic.name)
 

@@ -42,6 +42,17 @@ def test_any_nan_of_bfloat16_is_right():
     assert check_intrinsic(mt.intrinsic("nans", [x, y], body)) == {"portable": True}
 
 
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [("where", "ran"), ("workspace", "alone_kernel"), ("array_1", "array_0"), ("ran", "where")],
+)
+def test_operands_named_as_the_kernel_that_calls_the_body(x, y):
+    X = mt.placeholder((4,), name=x)
+    Y = mt.compute((4,), lambda i: X[i], name=y)
+    body = f"for (int i = 0; i < 4; ++i) {y}[i * {y}_stride0] = {x}[i * {x}_stride0];"
+    assert check_intrinsic(mt.intrinsic("named", [X, Y], body)) == {"portable": True}
+
+
 WRONG = {
     "adds too little": ("for (int i = 0; i < 3; ++i) y[i * y_stride0] = x[i * x_stride0] * 2;", ""),
     "ignores a stride": ("for (int i = 0; i < 4; ++i) y[i * y_stride0] = x[i] * 2;", "meaning"),
