@@ -58,6 +58,14 @@ KEYWORDS: Final = frozenset((
     "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
     "typeof", "union", "unsigned", "void", "volatile", "while", "asm",
 ))  # fmt: skip
+_DEFINED: Final = re.compile(
+    r"""(?x) u?int(?:_least|_fast)?(?:8|16|32|64)_t | u?int(?:ptr|max)_t
+    | size_t | ptrdiff_t | max_align_t | wchar_t | NULL | offsetof | unix | linux | i386
+    | U?INT(?:_LEAST|_FAST)?(?:8|16|32|64)_(?:MIN|MAX) | U?INT(?:PTR|MAX)_(?:MIN|MAX)
+    | SIZE_MAX | PTRDIFF_(?:MIN|MAX) | SIG_ATOMIC_(?:MIN|MAX) | W(?:CHAR|INT)_(?:MIN|MAX)
+    | U?INT(?:8|16|32|64|MAX)_C"""
+)
+"""Types and macros of stddef.h and stdint.h, which every text includes, and of gcc itself."""
 
 
 def intrinsic(
@@ -121,6 +129,9 @@ def _check_meaning(meaning: Program) -> None:
     for operand in meaning.params:
         if not _NAME.fullmatch(operand.name) or operand.name in KEYWORDS:
             expected = "tensors named by identifiers of C, at most 48 characters long"
+            raise unexpected(expected, "name", operand.name)
+        if _DEFINED.fullmatch(operand.name):
+            expected = "tensors with names that are no types or macros of C"
             raise unexpected(expected, "name", operand.name)
     parameters = [n for b in meaning.params for n in (b.name, *_stride_names(b))]
     for parameter in parameters:

@@ -67,6 +67,31 @@ def test_names_of_operands(name):
         mt.intrinsic("named", tensors(y=name), BODY)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["int8_t", "int32_t", "uint64_t", "int_fast16_t", "uintptr_t", "intmax_t", "size_t",
+     "ptrdiff_t", "wchar_t", "linux", "unix", "NULL", "offsetof", "INT32_MAX", "UINT64_C",
+     "SIZE_MAX"],
+)  # fmt: skip
+def test_operands_named_as_types_and_macros_of_c(name):
+    match = f"expected tensors with names that are no types or macros of C, but got name='{name}'"
+    with pytest.raises(mt.ArgumentError, match=match):
+        mt.intrinsic("named", tensors(x=name), BODY)
+    with pytest.raises(mt.ArgumentError, match=match):
+        mt.intrinsic("named", tensors(y=name), BODY)
+
+
+@pytest.mark.parametrize("name", ["_Bool", "_Complex", "__x", "__LINE__"])
+def test_operands_with_reserved_names(name):
+    with pytest.raises(mt.ArgumentError, match=f"identifiers of C.*'{name}'"):
+        mt.intrinsic("named", tensors(x=name), BODY)
+
+
+@pytest.mark.parametrize("name", ["linux_", "I", "null", "int7_t", "size"])
+def test_names_that_are_like_types(name):
+    assert mt.intrinsic("named", tensors(x=name), BODY)
+
+
 def test_names_of_parameters_that_clash():
     with pytest.raises(mt.ArgumentError, match=r"parameters of different names.*'x_stride0'"):
         mt.intrinsic("clash", tensors(y="x_stride0"), BODY)
