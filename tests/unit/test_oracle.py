@@ -56,7 +56,8 @@ def test_no_two_elements_of_an_operand_coincide(shape):
         for gap in range(WIDEST_GAP + 1):
             found = _strides(buffer, chosen, [gap] * len(shape))
             places = [
-                sum(i * s for i, s in zip(index, found)) for index in itertools.product(*map(range, shape))
+                sum(i * s for i, s in zip(index, found))
+                for index in itertools.product(*map(range, shape))
             ]
             assert len(set(places)) == len(places), (chosen, found)
             assert all(s in (None, f) for s, f in zip(chosen, found))
