@@ -285,6 +285,11 @@ def functions(dtype):
     return s
 
 
+def knows_float16(compiler):
+    command = [compiler, "-x", "c", "-fsyntax-only", "-"]
+    return not subprocess.run(command, input=b"_Float16 x;", capture_output=True).returncode
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "clang", "clang-14", "clang-16", "clang-18"])
 def test_compilers_have_nothing_to_say(compiler, tmp_path):
     if shutil.which(compiler) is None:
@@ -296,6 +301,8 @@ def test_compilers_have_nothing_to_say(compiler, tmp_path):
         mt.build(mt.lower(mt.workloads.argmax(5, 9))).source,
         *(mt.build(functions(dtype)).source for dtype in ("float32", "float64", "float16")),
     ]
+    if not knows_float16(compiler):  # clang 14 on x86-64
+        del sources[-1]
     for number, source in enumerate(sources):
         path = tmp_path / f"k{number}.c"
         path.write_text(source)
