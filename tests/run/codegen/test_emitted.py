@@ -287,7 +287,8 @@ def functions(dtype):
 
 def knows_float16(compiler):
     command = [compiler, "-x", "c", "-fsyntax-only", "-"]
-    return not subprocess.run(command, input=b"_Float16 x;", capture_output=True).returncode
+    run = subprocess.run(command, input=b"_Float16 x;", capture_output=True, check=False)
+    return run.returncode == 0
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang", "clang-14", "clang-16", "clang-18"])
