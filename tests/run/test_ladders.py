@@ -15,6 +15,8 @@ from minitensor.ladders import (
 )
 from minitensor.testing import assert_equivalent
 
+pytestmark = pytest.mark.slow  # make quick leaves it out
+
 TARGETS = [
     mt.Target("c", num_cores=cores, vector_bits=bits)
     for cores, bits in ((1, 512), (2, 512), (2, 256), (16, 128), (1, 0))

@@ -8,6 +8,8 @@ from minitensor.ir import DECLARED
 from minitensor.testing import assert_equivalent, check_intrinsic
 from tests.unit.schedule.intrinsics import copy2d, product, row, twice
 
+pytestmark = pytest.mark.slow  # make quick leaves it out
+
 # ---- bodies against meanings
 
 

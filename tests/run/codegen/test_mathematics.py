@@ -15,6 +15,8 @@ from tests.accuracy import (
     worst,
 )
 
+pytestmark = pytest.mark.slow  # make quick leaves it out
+
 CASES = [(name, dtype) for dtype, bounds in BOUNDS.items() for name in bounds]
 SCALARS = mt.Target("c", num_cores=1, vector_bits=0)
 VECTORS = mt.Target("c", num_cores=1)

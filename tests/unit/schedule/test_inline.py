@@ -549,6 +549,7 @@ def test_outputs_are_not_inlined():
     refused(s, "R2", "not an output", lambda: s.compute_inline("C"))
 
 
+@pytest.mark.slow
 def test_inlining_stops_before_expressions_are_too_deep():
     s = mt.Schedule(deep_chain(1200, 1200))
     refused(s, "R5", "nested too deep", lambda: s.compute_inline("B"))
