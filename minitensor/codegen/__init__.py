@@ -9,7 +9,7 @@ user what became of a schedule: `notes` (told by the passes), `pressure`, `accou
 
 from minitensor.codegen.account import Account, account_of
 from minitensor.codegen.constants import Split, split_constants
-from minitensor.codegen.intrinsics import emit_alone
+from minitensor.codegen.intrinsics import emit_alone, intrinsics_in
 from minitensor.codegen.names import safe
 from minitensor.codegen.notes import Note, Place
 from minitensor.codegen.pipeline import PASSES, REQUIRED, generate, lowered, passes
@@ -29,6 +29,7 @@ __all__ = [
     "account_of",
     "emit_alone",
     "generate",
+    "intrinsics_in",
     "lowered",
     "passes",
     "safe",

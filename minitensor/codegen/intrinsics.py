@@ -7,6 +7,7 @@ made here from what `lang.intrinsic` has checked.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -42,6 +43,11 @@ def function_name(intrinsic: Intrinsic) -> str:
     """The name of the C function; no name of a program begins so (see `names.safe`)."""
     name, _, digest = intrinsic.key.partition(SEPARATOR)
     return f"{PREFIX}{name}_{digest[:8]}"
+
+
+def intrinsics_in(source: str) -> list[str]:
+    """The names of the intrinsics whose bodies are in a text."""
+    return re.findall(rf"^static inline void {PREFIX}(\w+)_[0-9a-f]{{8}}\($", source, re.MULTILINE)
 
 
 def parameters(intrinsic: Intrinsic) -> list[str]:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from minitensor.codegen import intrinsics_in
 from minitensor.errors import CompileError
 from minitensor.runtime.folder import cache_folder, read_entry, scratch_folder
 from minitensor.runtime.machine import cpu_fingerprint
@@ -116,10 +117,23 @@ def _compile(source: str, command: list[str], output: Path, time_limit: float) -
     if done.status != 0 or not output.is_file():
         raise CompileError(
             f"{command[0]} failed with status {done.status}: {first_error(done.stderr)}; "
-            "check CC and CFLAGS, and report it if they are not the reason",
+            f"{_advice(source)}",
             command,
             done.stderr,
         )
+
+
+def _advice(source: str) -> str:
+    """Whom to suspect when a text does not compile: first what a user wrote of it."""
+    bodies = list(dict.fromkeys(intrinsics_in(source)))
+    if not bodies:
+        return "check CC and CFLAGS, and report it if they are not the reason"
+    one = len(bodies) == 1
+    return (
+        f"the text holds the {'body' if one else 'bodies'} of the "
+        f"intrinsic{'' if one else 's'} {', '.join(bodies)}, which may be the reason; if not, check "
+        "CC and CFLAGS"
+    )
 
 
 def discard(compiled: Compiled) -> None:
