@@ -7,6 +7,8 @@ it was. The meaning is run by the interpreter.
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -67,12 +69,18 @@ def check_intrinsic(
     Returns for each body, named by its condition ("portable" for the last), whether this machine
     could run it. A body that writes far outside may end the process, as it would in a kernel.
     Raises AssertionError that names the body, the operands and the first element that differs;
-    CompileError for a body that does not compile.
+    CompileError for a body that does not compile; ArgumentError for arguments that are none.
     """
     if not isinstance(intrinsic, Intrinsic):
         raise unexpected("what mt.intrinsic returned", "intrinsic", intrinsic)
+    integer = isinstance(max_examples, numbers.Integral) and not isinstance(max_examples, bool)
+    if not integer or max_examples < 1:
+        raise unexpected("an integer of at least 1", "max_examples", max_examples)
+    number = isinstance(rtol, numbers.Real) and not isinstance(rtol, bool)
+    if not number or not 0 <= rtol < math.inf:
+        raise unexpected("a finite number of at least 0", "rtol", rtol)
     return {
-        body.condition or PORTABLE: _check_body(intrinsic, body, max_examples, rtol)
+        body.condition or PORTABLE: _check_body(intrinsic, body, int(max_examples), float(rtol))
         for body in intrinsic.bodies
     }
 

@@ -155,6 +155,23 @@ def test_what_is_no_intrinsic():
             check_intrinsic(value)
 
 
+@pytest.mark.parametrize("value", [0, -1, 2.5, "x", True, None])
+def test_numbers_of_examples_that_are_none(value):
+    match = "expected an integer of at least 1, but got max_examples="
+    with pytest.raises(mt.ArgumentError, match=match):
+        check_intrinsic(twice(), max_examples=value)
+
+
+@pytest.mark.parametrize("value", ["x", float("nan"), -1.0, float("inf"), True, None, 1j])
+def test_tolerances_that_are_none(value):
+    with pytest.raises(mt.ArgumentError, match="expected a finite number .*, but got rtol="):
+        check_intrinsic(twice(), rtol=value)
+
+
+def test_numbers_of_numpy_as_arguments():
+    assert check_intrinsic(twice(), max_examples=np.int64(2), rtol=np.float32(0))
+
+
 def test_headers_are_included_where_there_are_any():
     x = mt.placeholder((4,), name="x")
     y = mt.compute((4,), lambda i: mt.sqrt(x[i]), name="y")
