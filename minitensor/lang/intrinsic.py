@@ -17,6 +17,7 @@ Python, never by a trace or a file.
 from __future__ import annotations
 
 import math
+import numbers
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -218,13 +219,17 @@ def _strides(
         raise unexpected('strides by operand, such as {"B": [None, 1]}', "strides", strides)
     given = strides.get(operand.name, (None,) * rank)
     right = isinstance(given, Sequence) and not isinstance(given, str) and len(given) == rank
-    if not right or not all(
-        s is None or (isinstance(s, int) and not isinstance(s, bool) and 1 <= s <= LARGEST)
-        for s in given
-    ):
-        expected = f"{rank} strides of at least 1, or None, for {operand.name}"
+    if not right or not all(s is None or _is_stride(s) for s in given):
+        each = "1 stride" if rank == 1 else f"{rank} strides"
+        expected = f"{each} of at least 1, or None, for {operand.name}"
         raise unexpected(expected, "strides", given)
-    return tuple(given)
+    return tuple(None if s is None else int(s) for s in given)
+
+
+def _is_stride(value: object) -> bool:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        return False
+    return 1 <= int(value) <= LARGEST
 
 
 def _headers(includes: object) -> tuple[str, ...]:

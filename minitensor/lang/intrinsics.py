@@ -6,6 +6,7 @@ replay a trace that names one, call the function first.
 
 from __future__ import annotations
 
+import numbers
 from typing import Final
 
 from minitensor.errors import unexpected
@@ -100,8 +101,10 @@ def matmul_f32(m: int = 8, n: int = 32, k: int = 64, lanes: int = 16) -> Intrins
     vector extensions of gcc and clang, in vectors of `lanes` numbers, which divide n.
     """
     for name, value in (("m", m), ("n", n), ("k", k), ("lanes", lanes)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LONGEST_DEPTH:
+        integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        if not integer or not 1 <= value <= LONGEST_DEPTH:
             raise unexpected(f"an integer from 1 to {LONGEST_DEPTH}", name, value)
+    m, n, k, lanes = int(m), int(n), int(k), int(lanes)
     if lanes not in (2, 4, 8, 16, 32) or n % lanes or m * (n // lanes) > MOST_REGISTERS:
         raise unexpected(
             f"lanes of 2, 4, 8, 16 or 32 that divide n, with m * n / lanes at most "

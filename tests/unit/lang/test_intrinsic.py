@@ -1,5 +1,6 @@
 """Declaring intrinsics: what is taken, what is refused, and how."""
 
+import numpy as np
 import pytest
 
 import minitensor as mt
@@ -131,6 +132,19 @@ def test_strides(strides):
         mt.intrinsic("strides", tensors(), BODY, strides=strides)
 
 
+def test_strides_of_numpy():
+    made = mt.intrinsic("strides", tensors(), BODY, strides={"x": [np.int64(1)]})
+    assert made is mt.intrinsic("strides", tensors(), BODY, strides={"x": [1]})
+    assert type(made.strides[0][0]) is int
+
+
+def test_how_many_strides_there_are():
+    with pytest.raises(mt.ArgumentError, match="expected 1 stride of at least 1, or None, for x"):
+        mt.intrinsic("strides", tensors(), BODY, strides={"x": []})
+    with pytest.raises(mt.ArgumentError, match="expected 2 strides of at least 1, or None, for x"):
+        mt.intrinsic("strides", tensors((4, 4)), BODY, strides={"x": [1]})
+
+
 @pytest.mark.parametrize("includes", ["math.h", 3, None, [3], ["<math.h>"], ["a\nb"], ["../a b"]])
 def test_includes(includes):
     with pytest.raises(mt.ArgumentError, match=r"expected .* but got includes="):
@@ -218,3 +232,8 @@ def test_the_ready_made_ones_are_declared_when_asked_for():
     assert mt.intrinsics.dot_u8i8() is mt.intrinsics.dot_u8i8()
     assert mt.intrinsics.dot_u8i8().key in DECLARED
     assert dict(mt.intrinsics.matmul_f32(2, 8, 4, 8).axes) == {"i": 2, "j": 8, "l": 4}
+
+
+def test_extents_of_numpy():
+    made = mt.intrinsics.matmul_f32(np.int64(8), np.int32(32), np.uint8(16), lanes=np.int64(16))
+    assert made is mt.intrinsics.matmul_f32(8, 32, 16, lanes=16)
