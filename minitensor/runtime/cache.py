@@ -130,9 +130,8 @@ def _advice(source: str) -> str:
         return "check CC and CFLAGS, and report it if they are not the reason"
     one = len(bodies) == 1
     return (
-        f"the text holds the {'body' if one else 'bodies'} of the "
-        f"intrinsic{'' if one else 's'} {', '.join(bodies)}, which may be the reason; if not, check "
-        "CC and CFLAGS"
+        f"the text holds the {'body' if one else 'bodies'} of the intrinsic{'' if one else 's'} "
+        f"{', '.join(bodies)}, which may be the reason; if not, check CC and CFLAGS"
     )
 
 

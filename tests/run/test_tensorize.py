@@ -164,7 +164,7 @@ def test_numbers_of_examples_that_are_none(value):
 
 @pytest.mark.parametrize("value", ["x", float("nan"), -1.0, float("inf"), True, None, 1j])
 def test_tolerances_that_are_none(value):
-    with pytest.raises(mt.ArgumentError, match="expected a finite number .*, but got rtol="):
+    with pytest.raises(mt.ArgumentError, match=r"expected a finite number .*, but got rtol="):
         check_intrinsic(twice(), rtol=value)
 
 
