@@ -35,7 +35,7 @@ def keys_of(names: Sequence[str]) -> list[str]:
             continue
         found = fnmatch.filter(LADDERS, name)
         if not found:
-            close = difflib.get_close_matches(name, LADDERS, n=3, cutoff=0.4)
+            close = difflib.get_close_matches(name, LADDERS, n=3, cutoff=0.6)
             advice = f"did you mean {' or '.join(close)}?" if close else "`minitensor bench --list`"
             raise UsageError(f"there is no workload {name!r}; {advice}")
         chosen.update(found)

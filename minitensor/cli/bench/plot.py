@@ -10,7 +10,7 @@ Source: Williams, Waterman, Patterson, Roofline, CACM 2009.
 from __future__ import annotations
 
 import math
-import os
+import tempfile
 from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
@@ -45,8 +45,13 @@ def check(path: str) -> None:
         raise CommandError(f"--plot {path}: the name must end in {', '.join(FORMATS)}")
     if not target.parent.is_dir():
         raise CommandError(f"--plot {path}: there is no folder {target.parent}")
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise CommandError(f"--plot {path}: it cannot be written")
+    try:
+        if target.exists():
+            target.open("ab").close()
+        else:
+            tempfile.TemporaryFile(dir=target.parent).close()
+    except OSError as failure:
+        raise CommandError(f"--plot {path}: it cannot be written: {failure.strerror}") from failure
     _figure_class()
 
 

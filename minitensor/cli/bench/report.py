@@ -14,7 +14,11 @@ Rows = list[tuple[str, ...]]
 
 def threads_text(threads: int) -> str:
     """ "1 thread", "2 threads"."""
-    return "1 thread" if threads == 1 else f"{threads} threads"
+    return _counted(threads, "thread")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def limits_text(limits: Limits) -> str:
@@ -92,8 +96,8 @@ def about_lines(about: dict[str, Any]) -> Iterator[str]:
     yield f"{compiler['version']}: {' '.join(compiler['flags'])}"
     yield "; ".join(f"{name} {version}" for name, version in about["versions"].items())
     yield (
-        f"{pace['rounds']} rounds, bursts of {pace['burst'] * 1e3:g} ms and at least "
-        f"{pace['least_calls']} calls"
+        f"{_counted(pace['rounds'], 'round')}, bursts of {pace['burst'] * 1e3:g} ms and at least "
+        f"{_counted(pace['least_calls'], 'call')}"
     )
 
 

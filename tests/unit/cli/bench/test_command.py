@@ -1,5 +1,6 @@
 """`minitensor bench`: its words, what it prints and keeps; the processes are made up."""
 
+import errno
 import json
 import os
 import sys
@@ -159,6 +160,7 @@ def test_list(run):
     [
         (["matmull-512"], "there is no workload 'matmull-512'; did you mean matmul-512"),
         (["zzz"], "`minitensor bench --list`"),
+        (["nosuch"], "there is no workload 'nosuch'; `minitensor bench --list`"),
         (["--threads", "0"], "expected numbers of threads such as 1,2"),
         (["--threads", "-1"], "expected numbers of threads"),
         (["--threads", "1,,2"], "expected numbers of threads"),
@@ -185,15 +187,29 @@ def test_a_rival_that_is_not_installed(run, processes, monkeypatch):
     assert "torch is not installed: pip install torch" in done.err
 
 
+def test_a_folder_for_the_plot_that_takes_no_files(run, processes, tmp_path, monkeypatch):
+    def refuse(**options):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    done = run("bench", KEY, "--plot", tmp_path / "plot.png")
+    assert (done.status, done.out) == (1, "")
+    assert "plot.png: it cannot be written: Permission denied" in done.err
+    assert processes.jobs == []
+
+
 def test_places_are_checked_before_anything_is_measured(run, processes, tmp_path):
     file = tmp_path / "file"
     file.write_text("")
+    folder = tmp_path / "folder.png"
+    folder.mkdir()
     said = {
         ("--save", file / "below"): "Not a directory",
         ("--save", file): "File exists",
         ("--tvm-records", file): "there is no such folder",
         ("--plot", tmp_path / "plot.docx"): "must end in .png",
         ("--plot", tmp_path / "nowhere" / "plot.png"): "there is no folder",
+        ("--plot", folder): "it cannot be written: Is a directory",
     }
     for words, reason in said.items():
         done = run("bench", KEY, *words)

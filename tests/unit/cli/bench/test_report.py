@@ -4,10 +4,10 @@ import io
 
 import pytest
 
-from minitensor.cli.bench.report import block, limits_text, markdown, summary
+from minitensor.cli.bench.report import about_lines, block, limits_text, markdown, summary
 from minitensor.cli.console import Console
 from minitensor.runtime import Limits
-from tests.unit.cli.bench.made_up import report
+from tests.unit.cli.bench.made_up import ABOUT, report
 
 
 @pytest.fixture
@@ -60,3 +60,9 @@ def test_markdown_says_where_and_how_and_who_is_missing():
     assert "| matmul 8 | ours | 12.5 | 80 | GFLOP/s | 100 % | onnxruntime | 11 | 0.88 x |" in text
     assert "| copying | 100 (20) | - | 200 (10) | - | - |" in text
     assert "- matmul 8, tvm: RuntimeError: no\n" in text
+
+
+def test_one_round_is_one_round():
+    pace = {"rounds": 1, "burst": 0.01, "least_calls": 1}
+    *_, line = about_lines({**ABOUT, "pace": pace})
+    assert line == "1 round, bursts of 10 ms and at least 1 call"
