@@ -90,8 +90,12 @@ class Roofs:
 def measured(key: str, job: Mapping[str, Any], roofs: Roofs, tell: Tell) -> Result:
     """One workload: everybody enters, is checked, and takes turns with the others."""
     threads, pace = job["threads"], Pace(**job["pace"])
-    work = Work.of(key)
     dropped: dict[str, str] = dict(job["without"].get(key, {}))
+    try:
+        work = Work.of(key)
+    except MemoryError as failure:  # numpy says how many bytes, and for which shape
+        reason = f"too large for memory: {failure or 'none is left'}; time it with smaller sizes"
+        return Result(key, key, PROGRAM, {}, 0, 0, [], [], {**dropped, key: reason})
     contenders = list(entered(work, job, dropped, tell))
     probes = roofs.of(work)
     playing = [*contenders, *(Contender(ROOF + p.name, p.call, _nothing) for p in probes)]

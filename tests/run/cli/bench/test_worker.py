@@ -156,3 +156,15 @@ def test_control_c_ends_it_with_what_was_measured():
     assert process.returncode == 130
     assert "Interrupted" in out
     assert "Traceback" not in err
+
+
+def test_a_workload_that_does_not_fit_into_memory(monkeypatch):
+    def full(shapes):
+        raise MemoryError("Unable to allocate 4.00 TiB for an array with shape (1048576, 1048576)")
+
+    monkeypatch.setattr(work, "normal_arrays", full)
+    (result,) = results(told(job()))
+    assert result.entries == []
+    (reason,) = result.dropped.values()
+    assert reason.startswith("too large for memory: Unable to allocate 4.00 TiB")
+    assert reason.endswith("time it with smaller sizes")
