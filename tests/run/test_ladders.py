@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minitensor as mt
+from benchmarks.ladders import rungs
 from minitensor.ladders import (
     LADDERS,
     convolution,
@@ -132,3 +133,9 @@ def test_winograd_is_right(sizes, target):
     kernel = mt.build(s, target)
     np.testing.assert_allclose(kernel(data, weight), expected, rtol=1e-4, atol=1e-3)
     np.testing.assert_allclose(kernel.bind(weight=weight)(data), expected, rtol=1e-4, atol=1e-3)
+
+
+def test_each_rung_is_timed():
+    found = list(rungs(LADDERS["matmul-16"], TARGETS[0]))
+    assert [title for title, _ in found] == ["as written", "Tiles", "Vectors", "Threads"]
+    assert all(seconds > 0 for _, seconds in found)
