@@ -71,7 +71,7 @@ def draw(report: Report, path: str) -> None:
         top=1 - (0.5 + _ROOM) / inches,
         bottom=1.1 / inches,
         hspace=(_ROOM + 0.6) / max(4.5, 0.4 * most),
-        wspace=1.3,
+        wspace=1.5,
     )
     handles: dict[str, Any] = {}
     for row, run in enumerate(runs):
@@ -121,10 +121,9 @@ def _draw_run(
             axes = figure.add_subplot(grid[row, column])
             panel(axes, results, limits, looks)
             text = threads_text(run.threads)
-            if panel is _roofline:  # above it are the names
-                axes.set_title(text, loc="left", y=0.03, x=0.02, weight="bold")
-            else:
-                axes.set_title(text, loc="left", weight="bold")
+            # above a roofline are the names, above bandwidths the machine's
+            place = {"y": 0.03, "x": 0.02} if panel is _roofline else {"y": 1.04}
+            axes.set_title(text, loc="left", weight="bold", **place)
             drawn.append(axes)
     return drawn
 
@@ -133,7 +132,8 @@ def _roofline(axes: Any, results: Sequence[Result], limits: Limits, looks: dict[
     intensity = {r.key: r.flop / r.bytes for r in results}
     rates = [r.rate(e) for r in results for e in r.entries]
     ridge = limits.peak / limits.bandwidth
-    low, high = ridge / 2.5, max(*intensity.values(), 8 * ridge) * 1.6
+    low = min(*intensity.values(), ridge) / 1.6
+    high = max(*intensity.values(), 8 * ridge) * 1.6
     # up to the ridge memory is the roof, from there on arithmetic
     axes.plot([low, ridge, high], [low * limits.bandwidth, limits.peak, limits.peak], "k-", lw=2)
     axes.annotate(
@@ -152,7 +152,7 @@ def _roofline(axes: Any, results: Sequence[Result], limits: Limits, looks: dict[
         fontsize=9,
     )
     axes.set(xscale="log", yscale="log", xlim=(low, high))
-    axes.set_ylim(min(*rates, low * limits.bandwidth) / 1.6, limits.peak * 1.4)
+    axes.set_ylim(min(*rates, low * limits.bandwidth) / 1.6, max(*rates, limits.peak) * 1.4)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(_plain)
         axis.set_minor_formatter(_plain)
