@@ -26,7 +26,7 @@ def test_accepted_schedules_preserve_every_output_in_the_interpreter(data):
 
 
 @given(st.data())
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=40)
 def test_every_pass_of_code_generation_preserves_them(data):
     program = data.draw(programs())
     schedule = data.draw(schedules(program))
@@ -45,7 +45,7 @@ def test_native_code_preserves_them_on_one_thread_and_on_two(data):
 
 @pytest.mark.parametrize("left_out", [name for name, _ in PASSES if name not in REQUIRED])
 @given(data=st.data())
-@settings(RELAXED, max_examples=12)
+@settings(RELAXED, max_examples=6)
 def test_every_pass_but_the_required_can_be_left_out(left_out, data):
     program = data.draw(programs())
     schedule = data.draw(schedules(program))

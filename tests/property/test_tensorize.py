@@ -41,7 +41,7 @@ def does_some(schedule):
 
 
 @given(st.data(), tensorized())
-@settings(RELAXED, max_examples=100)
+@settings(RELAXED, max_examples=60)
 def test_an_intrinsic_does_what_its_loops_did(data, drawn):
     program, schedule = drawn
     bound = any(step.primitive == "bind" for step in schedule.trace.steps)
@@ -51,7 +51,7 @@ def test_an_intrinsic_does_what_its_loops_did(data, drawn):
 
 
 @given(st.data())
-@settings(RELAXED, max_examples=25)
+@settings(RELAXED, max_examples=15)
 def test_the_bodies_of_drawn_intrinsics_compute_their_meanings(data):
     program = data.draw(programs())
     schedule = data.draw(schedules(program, max_steps=3))
