@@ -139,6 +139,10 @@ def test_the_command_measures_in_a_process_of_its_own(run, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
+    reason="Ctrl-C is ignored: the tests were started in the background of a shell",
+)
 def test_control_c_ends_it_with_what_was_measured():
     words = ["bench", SMALLEST, "--rounds", "100000", "--rivals", "numpy", "--threads", "1"]
     process = subprocess.Popen(
@@ -147,12 +151,15 @@ def test_control_c_ends_it_with_what_was_measured():
         stderr=subprocess.PIPE,
         text=True,
     )
-    for line in process.stderr:
-        if line.startswith("[1/1]"):
-            break
-    time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    try:
+        for line in process.stderr:
+            if line.startswith("[1/1]"):
+                break
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()  # which its worker notices at its next word
     assert process.returncode == 130
     assert "Interrupted" in out
     assert "Traceback" not in err
