@@ -19,6 +19,7 @@ from minitensor.version import __version__
 def about(pace: Pace, rivals: Sequence[str]) -> dict[str, Any]:
     """The date, the machine, the compiler and its flags, versions, the environment, the rule."""
     toolchain = find_toolchain()
+    release = ".".join(platform.release().split(".")[:2])  # the rest names a builder's machine
     versions = {"minitensor": __version__, "Python": platform.python_version()}
     for rival in map(RIVALS.__getitem__, rivals):
         versions |= rival.versions
@@ -27,7 +28,7 @@ def about(pace: Pace, rivals: Sequence[str]) -> dict[str, Any]:
         "machine": {
             "cpu": cpu_name(),
             "cores": usable_cores(),
-            "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+            "system": f"{platform.system()} {release} {platform.machine()}",
             "load": list(os.getloadavg()),
             "vector_bits": toolchain.vector_bits,
         },
