@@ -13,6 +13,8 @@ from minitensor.lang.workloads import WORKLOADS
 from tests.references import REFERENCES, assert_matches, inputs
 from tests.run.schedules import RECIPES
 
+pytestmark = pytest.mark.slow  # make quick leaves it out
+
 _IMAGE = {"n": 1, "c": 2, "h": 5, "w": 4, "f": 3, "kernel": 3, "padding": 1}
 
 TINY = {

@@ -8,6 +8,8 @@ from minitensor.codegen import Target
 from minitensor.runtime import find_toolchain
 from minitensor.runtime.cache import compile_assembly
 
+pytestmark = pytest.mark.slow  # make quick leaves it out
+
 
 def product(m, n, k, rows, columns, in_registers=False):
     s = mt.Schedule(mt.lower(mt.workloads.matmul(m=m, n=n, k=k), name="matmul"))
