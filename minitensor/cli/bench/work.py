@@ -40,7 +40,7 @@ class Work:
     key         its name on the command line
     name        its name in tables
     kind        what is computed, such as "matmul"
-    parameters  the sizes that the arrays do not show, such as stride and pad
+    parameters  the sizes that the arrays do not show, such as stride and padding
     flop        operations of a call, 0 if memory sets the pace
     bytes       bytes that must be moved at least
     names       of the inputs

@@ -15,6 +15,7 @@ import numpy as np
 
 import minitensor as mt
 from minitensor import ladders
+from minitensor.cli.bench.rivals import numpy_rival
 from minitensor.cli.console import Console, indented
 from minitensor.cli.demo import convolution, dense
 from minitensor.cli.demo.race import Race
@@ -112,7 +113,7 @@ def _dense(effort: Effort, target: Target, console: Console) -> tuple[Story, Sea
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((size, size), dtype=np.float32) for _ in range(2))
     bias = rng.standard_normal(size, dtype=np.float32)
-    race = Race((a, b, bias), dense.numpy_rival(a, b, bias), effort.rounds)
+    race = Race((a, b, bias), numpy_rival.dense(a, b, bias), effort.rounds)
     story = Story(program, race, target, console)
     console.heading(f"1  A dense layer: relu(A B + bias), {size} x {size} x {size}, float32")
     _show_source(dense.define, f"program = define({size}, {size}, {size})", console)
@@ -176,7 +177,7 @@ def _convolution(effort: Effort, target: Target, console: Console) -> Story:
     data = rng.standard_normal((1, c, h, h), dtype=np.float32)
     weight = rng.standard_normal((f, c, 3, 3), dtype=np.float32)
     bias = rng.standard_normal(f, dtype=np.float32)
-    rival = convolution.numpy_rival(data, weight, bias)
+    rival = numpy_rival.convolution(data, weight, bias, pad=1)
     race = Race((data, weight, bias), rival, effort.rounds)
     program = convolution.define(c, f, h, h)
     story = Story(program, race, target, console)

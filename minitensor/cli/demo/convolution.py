@@ -1,14 +1,11 @@
-"""A 3 x 3 convolution with bias and relu: its definition and its numpy rival.
+"""A 3 x 3 convolution with bias and relu: its definition.
 
 Its schedule by hand is `ladders.convolution.by_channels`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 import minitensor as mt
 
@@ -37,27 +34,3 @@ def define(c: int, f: int, h: int, w: int) -> mt.Program:
     conv = mt.compute((1, f, h, w), convolved, name="conv")
     relu = mt.compute((1, f, h, w), rectified, name="relu")
     return mt.lower([data, weight, bias, relu], name="convolution")
-
-
-def numpy_rival(data: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> Callable[[], np.ndarray]:
-    """A function that computes the convolution with numpy, as one matrix product.
-
-    The windows of the padded image become the columns of a matrix (im2col): a view made with
-    strides, copied once. All arrays are allocated beforehand.
-    """
-    _, c, h, w = data.shape
-    f = weight.shape[0]
-    pad = np.zeros((c, h + 2, w + 2), data.dtype)
-    windows = np.lib.stride_tricks.sliding_window_view(pad, (3, 3), axis=(1, 2))
-    in_order = windows.transpose(0, 3, 4, 1, 2)
-    columns = np.empty(in_order.shape, data.dtype)
-    result = np.empty((f, h * w), data.dtype)
-
-    def call() -> np.ndarray:
-        pad[:, 1:-1, 1:-1] = data[0]
-        columns[...] = in_order
-        np.matmul(weight.reshape(f, c * 9), columns.reshape(c * 9, h * w), out=result)
-        np.add(result, bias[:, None], out=result)
-        return np.maximum(result, 0, out=result).reshape(1, f, h, w)
-
-    return call

@@ -5,6 +5,7 @@ import pytest
 
 import minitensor as mt
 from minitensor import ladders
+from minitensor.cli.bench.rivals import numpy_rival
 from minitensor.cli.demo import convolution, dense, template
 from minitensor.cli.demo.race import Race
 from minitensor.cli.errors import CommandError
@@ -34,7 +35,7 @@ def integers(rng, *shape):
 def test_the_dense_layer_is_right_after_every_step(target):
     rng = np.random.default_rng(0)
     a, b, bias = integers(rng, 16, 6), integers(rng, 6, 64), integers(rng, 64)
-    expected = dense.numpy_rival(a, b, bias)()
+    expected = numpy_rival.dense(a, b, bias)()
     np.testing.assert_array_equal(expected, np.maximum(a @ b + bias, 0))
     s = mt.Schedule(dense.define(16, 64, 6))
     titles = []
@@ -53,7 +54,7 @@ def test_the_convolution_is_right(target):
     s = mt.Schedule(convolution.define(2, 32, 4, 8))
     for _ in ladders.convolution.by_channels(s, ladders.convolution.Tiles.of(target, 4, 8)):
         pass
-    expected = convolution.numpy_rival(data, weight, bias)()
+    expected = numpy_rival.convolution(data, weight, bias, pad=1)()
     np.testing.assert_array_equal(mt.interpret(s, data, weight, bias), expected)
 
 

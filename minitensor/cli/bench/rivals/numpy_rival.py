@@ -1,6 +1,7 @@
 """numpy: the rival that is always there. Every result goes to an array that is kept.
 
 A convolution is im2col by stride tricks and one product of matrices, for numpy has none.
+`dense` and `convolution` take arrays, and serve the demonstration too.
 """
 
 from __future__ import annotations
@@ -22,11 +23,16 @@ Call = Callable[[], Any]
 """Returns the result; some stubs of numpy know no more about it."""
 
 
+def numpy_product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> object:
+    """numpy's own product of matrices."""
+    return np.matmul(a, b, out=out)
+
+
 def contenders(
     name: str, work: Work, threads: int, options: Mapping[str, Any]
 ) -> Iterator[Contender]:
     """The one that computes the work with numpy."""
-    yield with_product(name, work, lambda a, b, out: np.matmul(a, b, out=out))
+    yield with_product(name, work, numpy_product)
 
 
 def with_product(name: str, work: Work, product: Product, note: str = "") -> Contender:
@@ -47,9 +53,9 @@ def _matmul(work: Work, product: Product) -> Call:
     return call
 
 
-def _matmul_bias_relu(work: Work, product: Product) -> Call:
-    a, b, bias = work.inputs
-    out = work.output()
+def dense(a: np.ndarray, b: np.ndarray, bias: np.ndarray, product: Product = numpy_product) -> Call:
+    """A function that computes relu(a b + bias): a (m, k), b (k, n), bias (n,), all of a dtype."""
+    out = np.empty((a.shape[0], b.shape[1]), a.dtype)
 
     def call() -> Any:
         product(a, b, out)
@@ -59,38 +65,62 @@ def _matmul_bias_relu(work: Work, product: Product) -> Call:
     return call
 
 
-def _conv(work: Work, product: Product) -> Call:
-    data, weight, *rest = work.inputs
+def _windows(data: np.ndarray, kernel: int, pad: int, stride: int) -> tuple[np.ndarray, np.ndarray]:
+    """Room for an image (1, c, h, w) within its border of zeros, and a view of all its windows."""
     _, c, h, w = data.shape
-    pad, kernel = pad_of(work.parameters), weight.shape[2]
-    padded = np.zeros((c, h + 2 * pad, w + 2 * pad), np.float32)
-    inner = padded[:, pad : pad + h, pad : pad + w]
-    view = windows(padded, kernel, stride_of(work.parameters))
-    columns = np.empty(view.shape, np.float32)
-    matrix = columns.reshape(c * kernel * kernel, -1)
+    padded = np.zeros((c, h + 2 * pad, w + 2 * pad), data.dtype)
+    return padded[:, pad : pad + h, pad : pad + w], windows(padded, kernel, stride)
+
+
+def convolution(
+    data: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    pad: int,
+    stride: int = 1,
+    product: Product = numpy_product,
+) -> Call:
+    """A function that computes a convolution as one product of matrices; with bias and relu.
+
+    data (1, c, h, w), weight (f, c, k, k), bias (f,) or None for neither bias nor relu, result
+    (1, f, oh, ow), all of a dtype. The windows of the image become the columns of a matrix
+    (im2col): a view made with strides, copied.
+    """
+    inner, view = _windows(data, weight.shape[2], pad, stride)
+    columns = np.empty(view.shape, data.dtype)
     flat = weight.reshape(weight.shape[0], -1)
-    out = np.empty((weight.shape[0], matrix.shape[1]), np.float32)
+    matrix = columns.reshape(flat.shape[1], -1)
+    out = np.empty((1, len(flat), *view.shape[3:]), data.dtype)
+    result = out.reshape(len(flat), -1)
 
     def call() -> Any:
         inner[...] = data[0]
         columns[...] = view
-        product(flat, matrix, out)
-        if rest:
-            np.add(out, rest[0][:, None], out=out)
-            np.maximum(out, 0, out=out)
+        product(flat, matrix, result)
+        if bias is not None:
+            np.add(result, bias[:, None], out=result)
+            np.maximum(result, 0, out=result)
         return out
 
     return call
 
 
+def _dense(work: Work, product: Product) -> Call:
+    a, b, bias = work.inputs
+    return dense(a, b, bias, product)
+
+
+def _convolution(work: Work, product: Product) -> Call:
+    data, weight, *rest = work.inputs
+    pad, stride = pad_of(work.parameters), stride_of(work.parameters)
+    return convolution(data, weight, rest[0] if rest else None, pad, stride, product)
+
+
 def _depthwise(work: Work, product: Product) -> Call:
     data, weight, *rest = work.inputs
-    _, c, h, w = data.shape
-    pad, kernel = pad_of(work.parameters), weight.shape[2]
-    padded = np.zeros((c, h + 2 * pad, w + 2 * pad), np.float32)
-    inner = padded[:, pad : pad + h, pad : pad + w]
-    view = windows(padded, kernel, stride_of(work.parameters))
-    out, term = (np.empty((c, *view.shape[3:]), np.float32) for _ in range(2))
+    kernel = weight.shape[2]
+    inner, view = _windows(data, kernel, pad_of(work.parameters), stride_of(work.parameters))
+    out, term = (np.empty((len(inner), *view.shape[3:]), np.float32) for _ in range(2))
 
     def call() -> Any:
         inner[...] = data[0]
@@ -171,8 +201,8 @@ def _transpose_add(work: Work, product: Product) -> Call:
 _CALLS: Final[Mapping[str, Callable[[Work, Product], Call]]] = {
     "matmul": _matmul,
     "batch_matmul": _matmul,
-    "matmul_bias_relu": _matmul_bias_relu,
-    "conv": _conv,
+    "matmul_bias_relu": _dense,
+    "conv": _convolution,
     "depthwise": _depthwise,
     "softmax": _softmax,
     "layer_norm": _layer_norm,
