@@ -71,7 +71,7 @@ class Account:
     @property
     def argument_bytes(self) -> int:
         """Bytes of all parameters: what has to move between memory and the CPU at the least."""
-        return sum(math.prod(b.shape) * b.dtype.bits // 8 for b in self.program.params)
+        return sum(buffer.nbytes for buffer in self.program.params)
 
 
 def _operations(body: Stmt) -> int:

@@ -209,7 +209,7 @@ class _Promoter:
 
     def fits(self, buffer: Buffer) -> bool:
         """Whether the registers hold all of the buffer."""
-        return math.prod(buffer.shape) * buffer.dtype.bits // 8 <= self.largest
+        return buffer.nbytes <= self.largest
 
 
 def _is_written_out(buffer: str, body: Stmt) -> bool:

@@ -23,6 +23,7 @@ therefore run in any order, those of ORDERED iters may not.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
@@ -115,6 +116,11 @@ class Buffer:
     dtype: DType
     scope: Scope = Scope.GLOBAL
     alignment: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements, without what an alignment leaves free."""
+        return math.prod(self.shape) * self.dtype.lanes * self.dtype.bits // 8
 
 
 def strides_of(buffer: Buffer) -> tuple[int, ...]:

@@ -201,7 +201,7 @@ def _buffers(account: Account) -> Iterator[tuple[str, str]]:
     outputs = {b.name for b in account.program.outputs}
     for buffer in account.program.params:
         kind = "output" if buffer.name in outputs else "input"
-        yield _typed(buffer), f"{_bytes(_size(buffer))}, {kind}"
+        yield _typed(buffer), f"{_bytes(buffer.nbytes)}, {kind}"
     typed = {print_name(b.name): _typed(b) for b in account.program.temporaries}
     for place in account.places:
         copies = f", {place.copies} copies" if place.copies > 1 else ""
@@ -211,13 +211,6 @@ def _buffers(account: Account) -> Iterator[tuple[str, str]]:
 
 def _typed(buffer: Buffer) -> str:
     return f"{print_name(buffer.name)}: {print_type(buffer)}"
-
-
-def _size(buffer: Buffer) -> int:
-    size = buffer.dtype.bits // 8
-    for extent in buffer.shape:
-        size *= extent
-    return size
 
 
 def _bytes(size: int) -> str:

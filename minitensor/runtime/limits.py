@@ -10,7 +10,7 @@ Not here: the caches. The arrays are larger than any, so the bandwidth is that o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -262,10 +262,11 @@ def _fma(bits: int, count: int) -> str:
 
 def _functions(
     source: str, names: Sequence[str], pointers: int, toolchain: Toolchain
-) -> Iterator[Callable[..., int]]:
+) -> list[Callable[..., int]]:
     """Functions of a C text, called from a thread where OpenMP still works (see `forked`)."""
     path = compile_library("#include <stdint.h>\n" + source, toolchain).path
-    for name in names:
-        function = load_function(path, name, pointers)
-        yield partial(forked.call, function) if forked.threads_are_lost() else function
+    functions = [load_function(path, name, pointers) for name in names]
     forked.threads_start()
+    if forked.threads_are_lost():
+        return [partial(forked.call, function) for function in functions]
+    return functions

@@ -44,10 +44,10 @@ def load_function(library: Path, name: str, pointers: int) -> Callable[..., int]
         kind = _ffi.typeof(f"int(*)({', '.join(['void *'] * pointers)})")
         function: Callable[..., int] = loaded.load_function(kind, name)
     except (OSError, AttributeError) as failure:
-        raise CompileError(
-            f"cannot load {name} from {library}: {failure}; if that folder is mounted noexec, "
-            "name another in MINITENSOR_CACHE_DIR"
-        ) from failure
+        advice = "if that folder is mounted noexec, name another in MINITENSOR_CACHE_DIR"
+        if "undefined symbol" in str(failure):  # the emitter calls the C library only
+            advice = "the body of an intrinsic calls it, and no library that is linked has it"
+        raise CompileError(f"cannot load {name} from {library}: {failure}; {advice}") from failure
     return function
 
 

@@ -34,6 +34,7 @@ from minitensor.ir import (
     Stmt,
     Store,
     Var,
+    fresh_name,
     interpret,
     numpy_dtype,
     rewrite,
@@ -210,13 +211,14 @@ def _operands(draw: DrawFn, intrinsic: Intrinsic, sizes: dict[str, int]) -> list
 
 
 def _updating(intrinsic: Intrinsic) -> Program:
-    """The meaning as a program that starts from what the output holds: one more input."""
+    """The meaning as a program that starts from what the output holds: one more input, the last."""
     block, meaning = intrinsic.block, intrinsic.meaning
     output = next(b for b in intrinsic.operands if b.name == intrinsic.output)
-    before = Buffer(output.name + BEFORE, output.shape, output.dtype)
+    taken = {*meaning.buffers, *(i.var for i in block.iters), block.name}
+    before = Buffer(fresh_name(output.name + BEFORE, taken), output.shape, output.dtype)
     if not isinstance(block.body, Reduce):
         return meaning.replace(params=(*meaning.params, before))
-    names = [f"{before.name}{n}" for n in range(len(output.shape))]
+    names = [fresh_name(f"{before.name}{axis}", taken) for axis in range(len(output.shape))]
     iters = tuple(
         Iter(name, extent, IterKind.SPATIAL, Var(name)) for name, extent in zip(names, output.shape)
     )
@@ -241,7 +243,7 @@ def _expected(meaning: Program, operands: Sequence[_Operand]) -> np.ndarray:
     """What the output holds afterwards."""
     by_name = {o.buffer.name: o.view(o.array).copy() for o in operands}
     (output,) = meaning.outputs
-    by_name[output.name + BEFORE] = by_name[output.name]
+    by_name[meaning.inputs[-1].name] = by_name[output.name]
     (result,), _ = interpret(meaning, [by_name[b.name] for b in meaning.inputs])
     return result
 

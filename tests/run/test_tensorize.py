@@ -310,3 +310,28 @@ def test_a_number_as_an_operand():
     s.decompose_reduction("E", "k")
     s.tensorize("k", made)
     assert_equivalent(s.history[0], s, ["interpreter", "passes", "c"])
+
+
+def test_operands_may_be_called_like_what_the_test_adds():
+    a = mt.placeholder((4,), name="y_before")
+    b = mt.placeholder((3, 4), name="y_before0")
+    k = mt.reduce_axis(4, name="k")
+    y = mt.compute((3,), lambda i: mt.sum(a[k] * b[i, k], axis=k), name="y")
+    body = """
+    for (int i = 0; i < 3; ++i)
+        for (int k = 0; k < 4; ++k)
+            y[i * y_stride0] += y_before[k * y_before_stride0]
+                * y_before0[i * y_before0_stride0 + k * y_before0_stride1];
+    """
+    assert check_intrinsic(mt.intrinsic("dot_of_y", [a, b, y], body)) == {"portable": True}
+    y = mt.compute((4,), lambda i: a[i] + 1.0, name="y")
+    body = "for (int i = 0; i < 4; ++i) y[i * y_stride0] = y_before[i * y_before_stride0] + 1;"
+    assert check_intrinsic(mt.intrinsic("next_of_y", [a, y], body)) == {"portable": True}
+
+
+def test_a_body_that_calls_what_is_nowhere_defined():
+    a = mt.placeholder((4,), name="a")
+    c = mt.compute((4,), lambda i: a[i] + 1.0, name="c")
+    body = "float nowhere_defined(float); c[0] = nowhere_defined(a[0]);"
+    with pytest.raises(mt.CompileError, match="the body of an intrinsic calls it"):
+        check_intrinsic(mt.intrinsic("lost", [a, c], body))
