@@ -20,6 +20,7 @@ from tests.unit.schedule import (
     test_loops,
     test_rfactor,
     test_tensorize,
+    test_tensorized,
 )
 from tests.unit.schedule.common import check
 from tests.unit.schedule.programs import chain2d, scale
@@ -89,7 +90,7 @@ STILL_A_MATCH = {
 def covered():
     """The (primitive, rule) pairs that a test of the tables sees refused."""
     pairs = {(case.primitive, case.rule) for module in TABLES for case in module.REFUSALS}
-    pairs |= {(case.primitive, case.rule) for case in test_tensorize.AFTERWARDS}
+    pairs |= {(case.primitive, case.rule) for case in test_tensorized.AFTERWARDS}
     for name, argument in test_arguments.EACH_ARGUMENT:
         pairs.add((name, "A2"))
         if argument in test_arguments.KINDS and test_arguments.KINDS[argument][1]:

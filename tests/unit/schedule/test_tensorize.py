@@ -1,4 +1,4 @@
-"""tensorize, and rule K3: what an intrinsic does stays what it means."""
+"""tensorize: which loops an intrinsic may do, and what is wrong with others."""
 
 import re
 
@@ -9,32 +9,17 @@ import minitensor as mt
 from minitensor.ir import DECLARED, LoopKind, Program, loop_sites
 from minitensor.schedule import REGISTRY
 from tests.unit.schedule.common import Refusal, check, each, golden, refused, run_refusal
-from tests.unit.schedule.intrinsics import copy2d, product, row, twice
-from tests.unit.schedule.programs import chain, matmul, scale, start
-
-
-def tiled(m=8, n=8, k=6, dtype="float32", tile=(4, 4, 3), program=None):
-    """A product of matrices in tiles, its init taken out: loops i_1, j_1, k_1 for an intrinsic."""
-    A = mt.placeholder((m, k), dtype, name="A")
-    B = mt.placeholder((k, n), dtype, name="B")
-    r = mt.reduce_axis(k, name="k")
-    C = mt.compute((m, n), lambda i, j: mt.sum(A[i, r] * B[r, j], axis=r), name="C")
-    s = mt.Schedule(program or mt.lower([A, B, C]))
-    outer, inner = [], []
-    for loop, factor in zip(s.get_loops("C"), tile):
-        o, i = s.split(loop, [None, factor])
-        outer.append(o)
-        inner.append(i)
-    s.reorder(*outer, *inner)
-    s.decompose_reduction("C", outer[2])
-    return s
-
-
-def done():
-    """A product of matrices whose tiles an intrinsic does."""
-    s = tiled()
-    s.tensorize("i_1", product())
-    return s
+from tests.unit.schedule.intrinsics import (
+    copy2d,
+    done,
+    elementwise,
+    product,
+    row,
+    tiled,
+    twice,
+    uneven,
+)
+from tests.unit.schedule.programs import matmul, scale, start
 
 
 def is_marked(s, loop):
@@ -478,175 +463,6 @@ def test_types_of_operands():
     C = mt.compute((4,), lambda i: (A[i].astype("int16") * 2).astype("int32"), name="C")
     s = mt.Schedule(mt.lower([A, C]))
     refused(s, "R5", "it computes", lambda: s.tensorize("i", made))
-
-
-# ---- afterwards: rule K3
-
-
-def uneven():
-    """Two intrinsics of four elements each, over ten."""
-    s = mt.Schedule(scale(40))
-    s.split("i", [10, 4])
-    s.tensorize("i_1", twice())
-    return s
-
-
-def copied(strides=None):
-    """A copy through a temporary, the second half of it by an intrinsic."""
-    A = mt.placeholder((8, 16), name="A")
-    B = mt.compute((8, 16), lambda i, j: A[i, j] + 1, name="B")
-    C = mt.compute((4, 4), lambda x, y: B[x, y], name="C")
-    s = mt.Schedule(mt.lower([A, C]))
-    if strides:
-        s.storage_align("B", 0, strides["x"][0])
-    s.tensorize("x", copy2d(strides=strides))
-    return s
-
-
-def through(strides=None):
-    """A copy into a temporary by an intrinsic."""
-    A = mt.placeholder((4, 4), name="A")
-    B = mt.compute((4, 4), lambda i, j: A[i, j], name="B")
-    C = mt.compute((4, 4), lambda x, y: B[x, y] + 1, name="C")
-    s = mt.Schedule(mt.lower([A, C]))
-    if strides:
-        s.storage_align("B", 0, strides[0])
-    s.tensorize("i", copy2d(strides={"y": strides} if strides else None))
-    return s
-
-
-def elementwise(block):
-    """A chain of two blocks, one of which an intrinsic does."""
-
-    def make():
-        s = mt.Schedule(chain(4))
-        s.tensorize(s.get_loops(block)[0], of_block(s, block))
-        return s
-
-    return make
-
-
-def of_block(s, block):
-    """An intrinsic that means what an elementwise block of four steps does."""
-    value = s.program.blocks[block].body.value
-    x = mt.placeholder((4,), name="x")
-    symbol = {"+": lambda i: x[i] + value.b.value, "*": lambda i: x[i] * value.b.value}[value.op]
-    y = mt.compute((4,), symbol, name="y")
-    return mt.intrinsic(f"elementwise_{block}", [x, y], ";")
-
-
-AFTERWARDS = [
-    Refusal(
-        "split",
-        "K3",
-        uneven,
-        lambda s: s.split("i_0", [None, 4]),
-        r"K3: .*\(twice would not do C any more: it runs if i_0_0\*4",
-        marks=("; <- tensorized", "# <- done by an intrinsic"),
-    ),
-    Refusal("reorder", "K3", done, lambda s: s.reorder("i_1", "k_0"), "k_0 is serial"),
-    Refusal("reorder", "K3", done, lambda s: s.reorder("j_1", "i_1"), "would name no intrinsic"),
-    Refusal("add_unit_loop", "K3", done, lambda s: s.add_unit_loop("C"), "u is serial"),
-    Refusal("vectorize", "K3", uneven, lambda s: s.vectorize("i_0"), r"any more: i_0 is\)"),
-    Refusal(
-        "annotate",
-        "K3",
-        done,
-        lambda s: s.annotate("i_1", "intrinsic", twice().key),
-        "twice would not do C any more",
-    ),
-    Refusal("unannotate", "K3", done, lambda s: s.unannotate("i_1", "intrinsic"), "would name no"),
-    Refusal(
-        "compute_inline",
-        "K3",
-        elementwise("C"),
-        lambda s: s.compute_inline("B"),
-        "elementwise_C would not do C any more: it computes",
-    ),
-    Refusal(
-        "reverse_compute_inline",
-        "K3",
-        elementwise("B"),
-        lambda s: s.reverse_compute_inline("C"),
-        "K3: ",
-    ),
-    Refusal(
-        "compute_at",
-        "K3",
-        elementwise("B"),
-        lambda s: s.compute_at("B", s.get_loops("C")[0]),
-        "B would not be tensorized any more",
-    ),
-    Refusal(
-        "reverse_compute_at",
-        "K3",
-        elementwise("C"),
-        lambda s: s.reverse_compute_at("C", s.get_loops("B")[0]),
-        "C would not be tensorized any more",
-    ),
-    Refusal(
-        "cache_read",
-        "K3",
-        lambda: copied({"x": [24, 1]}),
-        lambda s: s.cache_read("C", "B", "local"),
-        r"x must have stride 24 where axis 0 of B_local, of shape \[8, 16\], has 16",
-    ),
-    Refusal(
-        "cache_write",
-        "K3",
-        lambda: through([8, 1]),
-        lambda s: s.cache_write("B", "local"),
-        "y must have stride 8 where axis 0 of B_local",
-    ),
-    Refusal(
-        "storage_align",
-        "K3",
-        lambda: through([4, 1]),
-        lambda s: s.storage_align("B", 0, 16),
-        "y must have stride 4 where axis 0 of B, of shape",
-    ),
-    Refusal(
-        "transform_layout",
-        "K3",
-        through,
-        lambda s: s.transform_layout("B", lambda i, j: (j, i)),
-        r"B\[j, i\] is written where the intrinsic has y\[i, j\]|axis 0 differs",
-    ),
-]
-"""Steps after tensorize that would leave the loops no match."""
-
-
-@each(AFTERWARDS)
-def test_afterwards(case):
-    run_refusal(case)
-
-
-@pytest.mark.parametrize("name", ["split", "fuse", "parallel", "vectorize", "unroll", "bind"])
-def test_the_loops_themselves_are_done_with(name):
-    arguments = {"split": ("i_1", [2, 2]), "fuse": ("i_1", "j_1"), "bind": ("i_1", "threadIdx.x")}
-    s = done()
-    call = getattr(s, name)
-    refused(s, "R1", "i_1 is tensorize", lambda: call(*arguments.get(name, ("i_1",))))
-    refused(s, "R1", "i_1 is tensorize", lambda: s.tensorize("i_1", product()))
-
-
-def test_the_layout_may_change_while_it_matches():
-    s = through()
-    s.transform_layout("B", lambda i, j: (0, i, 1, j))
-    check(s)
-    s.storage_align("B", 1, 16)
-    s.set_scope("B", "local")
-    check(s)
-
-
-def test_notes_on_other_loops_mean_nothing():
-    s = tiled()
-    s.annotate("i_0", "intrinsic", "nothing")
-    s.annotate("j_1", "intrinsic", "nothing")
-    s.tensorize("i_1", product())
-    s.annotate("k_1", "intrinsic", 3)
-    check(s)
-    mt.codegen.generate(s.program, mt.Target("c", num_cores=1, vector_bits=256), check=True)
 
 
 def test_the_error_reads_well():
