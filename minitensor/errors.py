@@ -168,15 +168,23 @@ class TuningError(MinitensorError):
 def shown(value: object) -> str:
     """The value as it appears in a message: its repr on one line, cut to a readable length."""
     try:
-        text = repr(value)
+        text = printable(repr(value))
     except Exception as failure:  # a user's __repr__ may do anything
         text = f"<unprintable: {type(failure).__name__}>"
-    text = " ".join(text.split())
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """The text on one line, control codes and what cannot be printed as "?"."""
+    line = " ".join(text.split())
+    return line if line.isprintable() else "".join(c if c.isprintable() else "?" for c in line)
+
+
+def kind_of(value: object) -> str:
+    """The name of the value's type as it appears in a message."""
+    return printable(type(value).__name__)
 
 
 def unexpected(expected: str, name: str, value: object) -> ArgumentError:
     """The error for `name=value` where `expected` was wanted; the caller raises it."""
-    return ArgumentError(
-        f"expected {expected}, but got {name}={shown(value)} ({type(value).__name__})"
-    )
+    return ArgumentError(f"expected {expected}, but got {name}={shown(value)} ({kind_of(value)})")

@@ -9,13 +9,13 @@ with plain arrays costs less than a microsecond an argument.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from minitensor.errors import ArgumentError, ExecutionError, shown
+from minitensor.errors import ArgumentError, ExecutionError, kind_of, printable, shown
 from minitensor.ir import BFLOAT16, Buffer, numpy_dtype, print_name
 from minitensor.runtime.module import aligned_empty
 
@@ -52,7 +52,7 @@ class Slot:
         """
         array = self._borrow(value)
         name, shape = self.name, self.buffer.shape
-        if self.buffer.dtype == BFLOAT16 and array.dtype.name == "bfloat16":
+        if self.buffer.dtype == BFLOAT16 and _is_bfloat16(array.dtype):
             array = array.view(np.uint16)
         if array.dtype != self.dtype:
             raise self._dtype_refused(array)
@@ -80,31 +80,47 @@ class Slot:
             )
         return array
 
-    def _borrow(self, value: object) -> np.ndarray:
-        """The value's memory as a plain array, whatever its dtype and shape."""
-        name = self.name
-        if isinstance(value, np.ma.MaskedArray):
+    def _borrow(self, value: Any) -> np.ndarray:
+        """The value's memory as a plain array, whatever its dtype and shape.
+
+        What the value's class says of itself is not asked: `__class__`, `view` and `shape` may lie.
+        """
+        name, kind = self.name, type(value)
+        if issubclass(kind, np.ma.MaskedArray):
             raise self._refused(
-                "without a mask",
-                f"{name}={shown(value)} (MaskedArray)",
-                self._remade(f"{name}.filled(0)"),
+                "without a mask", self._given(value), self._remade(f"{name}.filled(0)")
             )
-        if isinstance(value, np.ndarray):
-            return value.view(np.ndarray)
-        given = f"{name}={shown(value)} ({type(value).__name__})"
-        if isinstance(value, np.generic):
-            raise self._refused("as an array", given, self._remade(f"np.array({name})"))
+        if issubclass(kind, np.ndarray):
+            plain: np.ndarray = np.ndarray.view(value, np.ndarray)
+            return plain
+        if issubclass(kind, np.generic):
+            raise self._refused(
+                "as an array", self._given(value), self._remade(f"np.array({name})")
+            )
         try:
             if hasattr(value, "__array_interface__"):
-                return np.asarray(value)
-            if hasattr(value, "__dlpack__"):
-                return np.from_dlpack(value)
+                lent = np.asarray(value)
+            elif hasattr(value, "__dlpack__"):
+                lent = np.from_dlpack(value)
+            else:
+                lent = None
         except Exception as failure:  # the object's own code runs here
-            reason = " ".join(str(failure).split())
+            reason = printable(str(failure))
             raise self._refused(
-                "that lends its memory", f"{given}: {reason}", f"pass {_LENDERS}"
+                "that lends its memory", f"{self._given(value)}: {reason}", f"pass {_LENDERS}"
             ) from failure
-        raise self._refused("as an array", given, f"pass {_LENDERS}")
+        if lent is None:
+            raise self._refused("as an array", self._given(value), f"pass {_LENDERS}")
+        nowhere = lent.size > 0 and not lent.__array_interface__["data"][0]
+        if nowhere or lent.flags.owndata:
+            reason = "its address is 0" if nowhere else "numpy would copy it"
+            raise self._refused(
+                "that lends its memory", f"{self._given(value)}: {reason}", f"pass {_LENDERS}"
+            )
+        return lent
+
+    def _given(self, value: object) -> str:
+        return f"{self.name}={shown(value)} ({kind_of(value)})"
 
     def _dtype_refused(self, array: np.ndarray) -> ArgumentError:
         name, dtype = self.name, self.buffer.dtype
@@ -132,6 +148,11 @@ class Slot:
         )
 
 
+def _is_bfloat16(dtype: np.dtype[Any]) -> bool:
+    """Whether it is the bfloat16 that ml_dtypes adds to numpy."""
+    return dtype.name == "bfloat16" and dtype.itemsize == 2 and dtype.isnative
+
+
 def _shape_advice(name: str, array: np.ndarray, shape: tuple[int, ...]) -> str:
     if len(shape) > 1 and array.shape == shape[::-1]:
         return f"pass np.ascontiguousarray({name}.T) if its transpose is meant"
@@ -146,9 +167,9 @@ class Signature:
         self.slots = tuple(_slot(self.kernel, buffer, buffer.name in outputs) for buffer in params)
         self.outputs = tuple(n for n, slot in enumerate(self.slots) if slot.is_output)
         self.empty = tuple(n for n, slot in enumerate(self.slots) if 0 in slot.buffer.shape)
-        self._checks = tuple(
-            (slot, slot.dtype, slot.buffer.shape, slot.flags) for slot in self.slots
-        )
+        checks = [(slot, slot.dtype, slot.buffer.shape, slot.flags) for slot in self.slots]
+        self._checks = tuple(checks)
+        self._input_checks = tuple(check for check in checks if not check[0].is_output)
         self._apart = tuple(
             (output, other)
             for output in self.outputs
@@ -156,17 +177,24 @@ class Signature:
             if not (other in self.outputs and other <= output)
         )
 
-    def accept(self, given: tuple[object, ...]) -> tuple[list[np.ndarray], tuple[Any, ...]]:
+    def accept(
+        self, given: tuple[object, ...], named: Mapping[str, object] | None = None
+    ) -> tuple[list[np.ndarray], tuple[Any, ...]]:
         """The arrays of all parameters, and the outputs as the caller is to have them back.
 
         Without outputs among the arguments, they are allocated (64-byte aligned).
-        Raises ArgumentError if the number of arguments is wrong or one does not fit.
+        Raises ArgumentError if the number of arguments is wrong or one does not fit, or is `named`.
         """
+        if named:
+            raise self._keywords(named)
         arrays: list[Any] = list(given)
-        if len(arrays) != len(self.slots):
-            self._allocate_outputs(arrays)
-        results = tuple([arrays[n] for n in self.outputs])
-        for n, (slot, dtype, shape, flags) in enumerate(self._checks):
+        whole = len(arrays) == len(self.slots)
+        if not whole and len(arrays) != len(self._input_checks):
+            raise self._count(len(arrays))
+        results = tuple([arrays[n] for n in self.outputs]) if whole else ()
+        for n, (slot, dtype, shape, flags) in enumerate(
+            self._checks if whole else self._input_checks
+        ):
             array = arrays[n]
             if not (
                 type(array) is np.ndarray
@@ -175,22 +203,31 @@ class Signature:
                 and array.flags.num & flags == flags
             ):
                 arrays[n] = slot.accept(array)
+        if not whole:
+            for n in self.outputs:
+                arrays.insert(n, self._allocated(self.slots[n]))
+            return arrays, tuple([arrays[n] for n in self.outputs])
         for output, other in self._apart:
             if np.may_share_memory(arrays[output], arrays[other]):
                 raise self._overlap(output, other)
         return arrays, results
 
-    def _allocate_outputs(self, arrays: list[Any]) -> None:
-        if len(arrays) != len(self.slots) - len(self.outputs):
-            names = [slot.name for slot in self.slots]
-            inputs = [slot.name for slot in self.slots if not slot.is_output]
-            every = f"or with the outputs {len(names)} ({', '.join(names)})"
-            raise ArgumentError(
-                f"{self.kernel}: expected {len(inputs)} arrays ({', '.join(inputs)}), "
-                f"{every if self.outputs else 'the inputs'}, but got {len(arrays)}"
-            )
-        for n in self.outputs:
-            arrays.insert(n, self._allocated(self.slots[n]))
+    def _count(self, count: int) -> ArgumentError:
+        names = [slot.name for slot in self.slots]
+        inputs = [slot.name for slot in self.slots if not slot.is_output]
+        every = f", or with the outputs {len(names)} ({', '.join(names)})" if self.outputs else ""
+        return ArgumentError(
+            f"{self.kernel}: expected {len(inputs)} arrays ({', '.join(inputs)}){every}, "
+            f"but got {count}"
+        )
+
+    def _keywords(self, named: Mapping[str, object]) -> ArgumentError:
+        names = ", ".join(slot.name for slot in self.slots)
+        name, value = next(iter(named.items()))
+        return ArgumentError(
+            f"{self.kernel}: expected its arrays by position ({names}), but got "
+            f"{print_name(name)}={shown(value)} by keyword"
+        )
 
     def _allocated(self, slot: Slot) -> np.ndarray:
         try:

@@ -63,7 +63,7 @@ class Kernel(ABC):
         self._signature = Signature(name, params, outputs)
         self._origin: tuple[Program, Build] | None = None
 
-    def __call__(self, *arrays: object) -> Any:
+    def __call__(self, /, *arrays: object, **named: object) -> Any:
         """Run on one array for each input, in call order, and return new outputs.
 
         Given one array for each parameter, outputs among them, it writes into those and returns
@@ -71,7 +71,7 @@ class Kernel(ABC):
         Raises ArgumentError if an array does not fit (nothing has run then), and ExecutionError if
         a check made while running fails (the outputs given are then incomplete).
         """
-        accepted, results = self._signature.accept(arrays)
+        accepted, results = self._signature.accept(arrays, named)
         status = self._run(accepted)
         if status != 0:
             raise self._failure(status)
@@ -85,7 +85,7 @@ class Kernel(ABC):
         self._origin = program, build
         return self
 
-    def bind(self, **constants: object) -> Kernel:
+    def bind(self, /, **constants: object) -> Kernel:
         """A kernel with some inputs given once and for all, by name: it takes the others.
 
         What depends on them alone (copies of them in another layout, say: see `cache_read` and
@@ -99,8 +99,8 @@ class Kernel(ABC):
             if name not in slots or slots[name].is_output:
                 kind = "an output" if name in slots else "no parameter"
                 raise ArgumentError(
-                    f"{print_name(self.name)}: {print_name(name)} is {kind}; "
-                    f"bind some of its inputs: {', '.join(inputs)}"
+                    f"{print_name(self.name)}: expected names of inputs ({', '.join(inputs)}), "
+                    f"but got {print_name(name)}, which is {kind}"
                 )
         given = {name: slots[name].accept(array) for name, array in constants.items()}
         return self._bind(given, [n for n in slots if n not in given])
@@ -128,14 +128,14 @@ class Kernel(ABC):
         check_repeats(number, repeat, min_repeat_ms)
         return measure(self.prepare(*arrays), number, repeat, min_repeat_ms)
 
-    def prepare(self, *arrays: object) -> Callable[[], object]:
+    def prepare(self, /, *arrays: object, **named: object) -> Callable[[], object]:
         """A call on these arrays with everything done that can be done before, run once already.
 
         For whoever calls it many times on the same arrays: what is left costs well under a
         microsecond. Takes what a call takes; what it computes stands in the outputs that were
         given. Raises as a call does; the function it returns does not look at its status again.
         """
-        call = self._prepared(self._signature.accept(arrays)[0])
+        call = self._prepared(self._signature.accept(arrays, named)[0])
         status = call()
         if status != 0:
             raise self._failure(status)

@@ -7,10 +7,14 @@ import numbers
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from minitensor.errors import unexpected
+
+LONGEST_REPEAT: Final = 3_600_000
+"""The most milliseconds that a repeat can be asked to last: an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,10 @@ def check_repeats(number: object, repeat: object, min_repeat_ms: object) -> None
     if (
         isinstance(min_repeat_ms, bool)
         or not isinstance(min_repeat_ms, numbers.Real)
-        or not 0 <= float(min_repeat_ms) < math.inf
+        or not 0 <= min_repeat_ms <= LONGEST_REPEAT  # type: ignore[operator]
     ):
-        raise unexpected("milliseconds, at least 0", "min_repeat_ms", min_repeat_ms)
+        expected = f"milliseconds, at least 0 and at most {LONGEST_REPEAT:,}"
+        raise unexpected(expected, "min_repeat_ms", min_repeat_ms)
 
 
 def measure(

@@ -82,7 +82,11 @@ def test_call_faster_than_the_clock_still_ends(monkeypatch):
         ((True, 5, 20.0), "got number=True (bool)"),
         ((None, 0, 20.0), "got repeat=0 (int)"),
         ((None, None, 20.0), "got repeat=None (NoneType)"),
-        ((None, 5, -1), "expected milliseconds, at least 0, but got min_repeat_ms=-1 (int)"),
+        (
+            (None, 5, -1),
+            "expected milliseconds, at least 0 and at most 3,600,000, but got min_repeat_ms=-1",
+        ),
+        ((None, 5, 10**400), "but got min_repeat_ms=1000"),
         ((None, 5, math.nan), "got min_repeat_ms=nan (float)"),
         ((None, 5, math.inf), "got min_repeat_ms=inf (float)"),
         ((None, 5, "20"), "got min_repeat_ms='20' (str)"),
