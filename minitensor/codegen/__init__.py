@@ -12,7 +12,14 @@ from minitensor.codegen.constants import Split, split_constants
 from minitensor.codegen.intrinsics import emit_alone, intrinsics_in
 from minitensor.codegen.names import safe
 from minitensor.codegen.notes import Note, Place
-from minitensor.codegen.pipeline import PASSES, REQUIRED, generate, lowered, passes
+from minitensor.codegen.pipeline import (
+    PASSES,
+    REQUIRED,
+    generate,
+    generate_together,
+    lowered,
+    passes,
+)
 from minitensor.codegen.pressure import Pressure, usual_registers
 from minitensor.codegen.target import Emitted, Target, unsupported
 
@@ -29,6 +36,7 @@ __all__ = [
     "account_of",
     "emit_alone",
     "generate",
+    "generate_together",
     "intrinsics_in",
     "lowered",
     "passes",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from minitensor.codegen.c import emit_c
+from minitensor.codegen.c import Part, emit_c
 from minitensor.codegen.notes import LOOP_KINDS, Heard, Note, Place, listening, missed
 from minitensor.codegen.pipeline import lowered
 from minitensor.codegen.pressure import Pressure, pressures
@@ -96,7 +96,7 @@ def account_of(program: Program, target: Target, registers: int | None = None) -
     with listening() as heard:
         after = lowered(program, target)
         _tell_guards(after)
-        emitted = emit_c(after, program, target)
+        (emitted,) = emit_c([Part(after, program, target)])
         found = pressures(program, after, target, registers, heard)
     outcomes: dict[str, tuple[str, ...]] = {}
     for loop, text in heard.outcomes:

@@ -15,7 +15,7 @@ from typing import Final
 
 from minitensor.arith import extent_range
 from minitensor.codegen.expressions import Expressions
-from minitensor.codegen.helpers import element_type
+from minitensor.codegen.helpers import Helpers, element_type
 from minitensor.codegen.intrinsics import (
     declared,
     definition,
@@ -74,9 +74,14 @@ class Emitter(Expressions):
     """Emits one function, keeping what is in scope while it walks."""
 
     def __init__(
-        self, program: Program, outputs: frozenset[str], dialect: Dialect, threads: int
+        self,
+        program: Program,
+        outputs: frozenset[str],
+        dialect: Dialect,
+        threads: int,
+        helpers: Helpers,
     ) -> None:
-        super().__init__(program)
+        super().__init__(program, helpers)
         self.outputs = outputs
         self.dialect = dialect
         self.threads = threads

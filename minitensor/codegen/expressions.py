@@ -67,10 +67,10 @@ from minitensor.ir import (
 class Expressions:
     """Writes expressions; knows the buffers and the ranges of variables in scope."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, helpers: Helpers) -> None:
         self.program = program
         self.parameters: Mapping[str, Buffer] = {b.name: b for b in program.params}
-        self.helpers = Helpers()
+        self.helpers = helpers
         self.names = Names()
         self.buffers: dict[str, Buffer] = dict(self.parameters)
         self.ranges: dict[str, Interval] = {}
@@ -261,8 +261,8 @@ class Expressions:
         """The name of a function that is defined in the IR's terms; asks for its text."""
 
         def writer() -> Expressions:
-            fresh = Expressions(self.program)
-            fresh.helpers, fresh.plain_constants = self.helpers, True
+            fresh = Expressions(self.program, self.helpers)
+            fresh.plain_constants = True
             return fresh
 
         return define(function, computed(dtype.scalar).with_lanes(dtype.lanes), writer)

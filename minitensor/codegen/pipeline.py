@@ -7,11 +7,11 @@ those of `REQUIRED` only make it faster and can be left out, to find which one a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, TypeAlias
 
 from minitensor.codegen.bounds import check_bounds
-from minitensor.codegen.c import emit_c
+from minitensor.codegen.c import Part, emit_c
 from minitensor.codegen.erase import erase_blocks
 from minitensor.codegen.partition import partition_loops
 from minitensor.codegen.promote import promote_accumulators
@@ -85,7 +85,22 @@ def generate(
     check    whether every pass is followed by the verifier
     without  the passes to leave out (see `lowered`)
     """
+    return emit_c([_part(program, target, check, without)], header)[0]
+
+
+def generate_together(
+    wanted: Sequence[tuple[Program, Target]], without: Collection[str] = ()
+) -> tuple[Emitted, ...]:
+    """One text with a kernel for each program: what takes the compiler longest is to start.
+
+    wanted   programs, each with its target (nothing left open)
+    without  the passes to leave out (see `lowered`)
+    """
+    return emit_c([_part(program, target, False, without) for program, target in wanted])
+
+
+def _part(program: Program, target: Target, check: bool, without: Collection[str]) -> Part:
     if target.kind != "c":
         raise unsupported(target)
     make_room(program.body)
-    return emit_c(lowered(program, target, check, without), program, target, header)
+    return Part(lowered(program, target, check, without), program, target)

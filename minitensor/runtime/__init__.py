@@ -8,7 +8,7 @@ most), `doctor`.
 """
 
 from minitensor.runtime.arguments import Signature
-from minitensor.runtime.build import interpreter_kernel, load, native_target
+from minitensor.runtime.build import interpreter_kernel, load, load_together, native_target
 from minitensor.runtime.doctor import Finding, diagnose
 from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.folder import cache_folder
@@ -46,6 +46,7 @@ __all__ = [
     "find_toolchain",
     "interpreter_kernel",
     "load",
+    "load_together",
     "measure",
     "measure_limits",
     "memory_probes",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Sequence
 
 from minitensor.codegen import Emitted, Target
 from minitensor.errors import CompileError
@@ -25,20 +26,28 @@ def load(emitted: Emitted, toolchain: Toolchain, *, time_limit: float = TIME_LIM
     Raises CompileError if the compiler fails, takes more than `time_limit` seconds, or lacks a type
     that the program needs.
     """
-    if "_Float16" in emitted.source and not toolchain.float16:
+    return load_together([emitted], toolchain, time_limit=time_limit)[0]
+
+
+def load_together(
+    emitted: Sequence[Emitted], toolchain: Toolchain, *, time_limit: float = TIME_LIMIT
+) -> list[Kernel]:
+    """The kernels of one text (see `generate_together`); raises as `load`."""
+    source = emitted[0].source
+    if "_Float16" in source and not toolchain.float16:
         raise CompileError(
             f"{toolchain.version} has no 16-bit floats here, which float16 needs: gcc 12 "
             "or clang 15 have them on x86-64; CC can name another compiler, and "
             'target="interpreter" works without one',
             toolchain.words,
         )
-    compiled = compile_library(emitted.source, toolchain, time_limit)
+    compiled = compile_library(source, toolchain, time_limit)
     try:
-        function = load_function(compiled.path, emitted.entry, pointers=len(emitted.params) + 1)
+        functions = [load_function(compiled.path, e.entry, len(e.params) + 1) for e in emitted]
     except CompileError:
         discard(compiled)
         raise
-    return NativeKernel(emitted, function, compiled.command, toolchain)
+    return [NativeKernel(e, f, compiled.command, toolchain) for e, f in zip(emitted, functions)]
 
 
 def interpreter_kernel(program: Program) -> Kernel:
