@@ -2,9 +2,9 @@
 
 Read `pipeline` first: it lists the passes. Then, in their order, `bounds`, `erase`, `shrink`,
 `tidy`, `partition`, `promote`, `vectors`, `unroll`, `registers`; then the emitter: `names`,
-`helpers`, `storage`, `functions`, `math32`, `math64`, `mathematics`, `precedence`, `expressions`,
-`intrinsics`, `cfamily`, `c`. Beside them stand `constants`, for `Kernel.bind`, and what tells a
-user what became of a schedule: `notes` (told by the passes), `pressure`, `account`.
+`hooks`, `helpers`, `storage`, `functions`, `math32`, `math64`, `mathematics`, `precedence`,
+`expressions`, `intrinsics`, `cfamily`, `c`. Beside them stand `constants`, for `Kernel.bind`, and
+what tells a user what became of a schedule: `notes` (told by the passes), `pressure`, `account`.
 """
 
 from minitensor.codegen.account import Account, account_of

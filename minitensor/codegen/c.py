@@ -50,17 +50,18 @@ class Part:
     target: Target
 
 
-def emit_c(parts: Sequence[Part], header: str = "") -> tuple[Emitted, ...]:
+def emit_c(parts: Sequence[Part], header: str = "", hooks: bool = False) -> tuple[Emitted, ...]:
     """One C text with a function for each part; what they need besides is defined once.
 
-    header    put in front as a comment, filtered: usually the schedule
+    header  put in front as a comment, filtered: usually the schedule
+    hooks   whether the functions tell what they do (see `hooks`)
     """
     helpers = Helpers()
     emitters, functions, entries = [], [], []
     for number, part in enumerate(parts):
         assert part.target.num_cores is not None
         outputs = frozenset(b.name for b in part.original.outputs)
-        emitter = Emitter(part.lowered, outputs, C, part.target.num_cores, helpers)
+        emitter = Emitter(part.lowered, outputs, C, part.target.num_cores, helpers, hooks)
         of_many = f"k{number}_" if len(parts) > 1 else ""
         entries.append(f"{of_many}{safe(part.lowered.name)}_kernel")
         functions += ["", *emitter.function(entries[-1])]
@@ -88,6 +89,8 @@ def emit_c(parts: Sequence[Part], header: str = "") -> tuple[Emitted, ...]:
             workspace=emitter.workspace,
             target=part.target,
             name=part.lowered.name,
+            loops=tuple(emitter.hooks.loops) if emitter.hooks is not None else (),
+            memory=tuple(emitter.hooks.memory) if emitter.hooks is not None else (),
         )
         for part, emitter, entry in zip(parts, emitters, entries)
     )

@@ -16,6 +16,7 @@ from typing import Final
 from minitensor.arith import extent_range
 from minitensor.codegen.expressions import Expressions
 from minitensor.codegen.helpers import Helpers, element_type
+from minitensor.codegen.hooks import GAP, Hooks, is_observed
 from minitensor.codegen.intrinsics import (
     declared,
     definition,
@@ -80,11 +81,15 @@ class Emitter(Expressions):
         dialect: Dialect,
         threads: int,
         helpers: Helpers,
+        hooks: bool = False,
     ) -> None:
         super().__init__(program, helpers)
         self.outputs = outputs
         self.dialect = dialect
         self.threads = threads
+        self.hooks = Hooks(len(program.params)) if hooks else None
+        if hooks:
+            helpers.need("hooks")
         self.lines: list[str] = []
         self.depth = 1
         self.offset = 0
@@ -175,10 +180,14 @@ class Emitter(Expressions):
         self.line("}")
 
     def _parallel(self, loop: For, pragma: list[str]) -> None:
+        if self.hooks is not None:
+            self.line(self.hooks.loop(loop))
         self.lines.extend(pragma)
         self.in_parallel = True
         self._loop(loop, parallel=True)
         self.in_parallel = False
+        if self.hooks is not None:
+            self.line(self.hooks.end())
 
     def _loop(self, loop: For, parallel: bool = False) -> None:
         name = self.names.push(loop.var)
@@ -186,6 +195,8 @@ class Emitter(Expressions):
         self.ranges[loop.var] = extent_range(loop.extent)
         self._tell_threads(loop, parallel)
         self.line(f"for (int64_t {name} = 0; {name} < {loop.extent}; ++{name}) {{")
+        if parallel and self.hooks is not None:
+            self.line(INDENT + self.hooks.iteration(name))
         self._block(loop.body)
         self.line("}")
         self.names.pop(loop.var)
@@ -219,8 +230,12 @@ class Emitter(Expressions):
         count = elements_of(buffer)
         size = count * buffer.dtype.bits // 8 * buffer.dtype.lanes
         before = (self.offset, self.on_stack)
+        hooks = self.hooks if buffer.shape or is_observed(stmt) else None
+        number = hooks.number(buffer) if hooks is not None else 0
+        address, in_workspace = name, False
         if not buffer.shape:
-            if _starts_with_store(stmt.body, buffer.name):
+            address = f"&{name}"
+            if hooks is None and _starts_with_store(stmt.body, buffer.name):
                 self.undeclared.add(buffer.name)
             else:
                 self.line(f"{kind} {name};")
@@ -229,8 +244,13 @@ class Emitter(Expressions):
             stored(buffer.name, "stack", size)
             self.line(f"{kind} {name}[{count}] __attribute__((aligned({ALIGNMENT})));")
         else:
+            in_workspace = True
             self.line(f"{kind} *restrict {name} = ({kind} *)({self._reserve(buffer.name, size)});")
+        if hooks is not None:
+            self.line(hooks.begins(number, address, size))
         self.statement(stmt.body, alone=True)
+        if hooks is not None and in_workspace:
+            self.line(hooks.ends(number, address, size))
         self.offset, self.on_stack = before
         self.names.pop(buffer.name, buffer=True)
         if not alone:
@@ -255,7 +275,7 @@ class Emitter(Expressions):
 
     def _reserve(self, buffer: str, size: int) -> str:
         """The address of `size` bytes of workspace, each thread's own inside a parallel loop."""
-        size = -(-size // ALIGNMENT) * ALIGNMENT
+        size = -(-size // ALIGNMENT) * ALIGNMENT + (GAP if self.hooks is not None else 0)
         start = self.offset
         copies = self.threads if self.in_parallel else 1
         self.offset += size * copies

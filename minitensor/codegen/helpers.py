@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from minitensor.codegen.hooks import DECLARATIONS
 from minitensor.codegen.notes import called_for_each
 from minitensor.errors import LoweringError
 from minitensor.ir import INDEX, DType, const, constant_value
@@ -438,5 +439,6 @@ _DEFINITIONS: Final[tuple[tuple[str, Callable[..., str]], ...]] = (
     (r"rounded_float16", _round_float16),
     (r"math", lambda helpers: "#include <math.h>"),
     (r"thread_number", _thread_number),
+    (r"hooks", lambda helpers: DECLARATIONS),
 )
 """Patterns of names, and what makes a definition from their groups; the first that fits counts."""

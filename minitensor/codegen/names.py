@@ -216,6 +216,7 @@ _HELPERS: Final = [
     "narrow",
     "widen",
     "check",
+    "checked",
     "from",
     "to",
     "abs",

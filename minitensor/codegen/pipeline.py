@@ -77,6 +77,7 @@ def generate(
     header: str = "",
     check: bool = False,
     without: Collection[str] = (),
+    hooks: bool = False,
 ) -> Emitted:
     """The text of a kernel.
 
@@ -84,19 +85,22 @@ def generate(
     header   what stands in front as a comment: usually the schedule as Python
     check    whether every pass is followed by the verifier
     without  the passes to leave out (see `lowered`)
+    hooks    whether the function tells what it does as it runs (see `codegen.hooks`)
     """
-    return emit_c([_part(program, target, check, without)], header)[0]
+    return emit_c([_part(program, target, check, without)], header, hooks)[0]
 
 
 def generate_together(
-    wanted: Sequence[tuple[Program, Target]], without: Collection[str] = ()
+    wanted: Sequence[tuple[Program, Target]], without: Collection[str] = (), hooks: bool = False
 ) -> tuple[Emitted, ...]:
     """One text with a kernel for each program: what takes the compiler longest is to start.
 
     wanted   programs, each with its target (nothing left open)
     without  the passes to leave out (see `lowered`)
+    hooks    whether the functions tell what they do as they run (see `codegen.hooks`)
     """
-    return emit_c([_part(program, target, False, without) for program, target in wanted])
+    parts = [_part(program, target, False, without) for program, target in wanted]
+    return emit_c(parts, hooks=hooks)
 
 
 def _part(program: Program, target: Target, check: bool, without: Collection[str]) -> Part:

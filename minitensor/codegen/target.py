@@ -80,6 +80,8 @@ class Emitted:
                neither read before written nor kept
     target     what it was generated for, with nothing left open
     name       of the program, for messages; the entry if empty
+    loops      with hooks: the parallel loops by the numbers that hooks tell (see `hooks`)
+    memory     with hooks: what the function allocates; the first has the number len(params)
     """
 
     source: str
@@ -90,6 +92,8 @@ class Emitted:
     workspace: int
     target: Target
     name: str = ""
+    loops: tuple[str, ...] = ()
+    memory: tuple[Buffer, ...] = ()
 
 
 def unsupported(target: Target) -> ArgumentError:
