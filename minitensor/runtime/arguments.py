@@ -98,26 +98,17 @@ class Slot:
                 "as an array", self._given(value), self._remade(f"np.array({name})")
             )
         try:
-            if hasattr(value, "__array_interface__"):
-                lent = np.asarray(value)
-            elif hasattr(value, "__dlpack__"):
-                lent = np.from_dlpack(value)
-            else:
-                lent = None
+            interface = getattr(value, "__array_interface__", None)
+            if interface is not None:
+                return _by_interface(interface, value)
+            if hasattr(value, "__dlpack__"):
+                return _somewhere(np.from_dlpack(value))
         except Exception as failure:  # the object's own code runs here
             reason = printable(str(failure))
             raise self._refused(
                 "that lends its memory", f"{self._given(value)}: {reason}", f"pass {_LENDERS}"
             ) from failure
-        if lent is None:
-            raise self._refused("as an array", self._given(value), f"pass {_LENDERS}")
-        nowhere = lent.size > 0 and not lent.__array_interface__["data"][0]
-        if nowhere or lent.flags.owndata:
-            reason = "its address is 0" if nowhere else "numpy would copy it"
-            raise self._refused(
-                "that lends its memory", f"{self._given(value)}: {reason}", f"pass {_LENDERS}"
-            )
-        return lent
+        raise self._refused("as an array", self._given(value), f"pass {_LENDERS}")
 
     def _given(self, value: object) -> str:
         return f"{self.name}={shown(value)} ({kind_of(value)})"
@@ -146,6 +137,43 @@ class Slot:
         return ArgumentError(
             f"{self.kernel}: expected {self.name} {expected}, but got {given}; {advice}"
         )
+
+
+class _Lent:
+    """An `__array_interface__` as it was when it was read, and the object that it belongs to."""
+
+    def __init__(self, interface: dict[str, Any], owner: object) -> None:
+        self.__array_interface__ = interface
+        self.owner = owner
+
+
+def _by_interface(interface: object, value: Any) -> np.ndarray:
+    """The memory that an object's `__array_interface__` names, which is read only once.
+
+    An address is believed, for nobody can check it; of bytes it is seen to that there are enough.
+    Raises anything if the interface is none.
+    """
+    if not isinstance(interface, dict):
+        raise TypeError("its __array_interface__ is no dictionary")
+    interface = dict(interface)
+    if interface.get("mask") is not None:
+        raise TypeError("it has a mask")
+    data = interface.get("data")
+    if data is None:  # the object's own bytes
+        data = interface["data"] = value
+    lent = np.asarray(_Lent(interface, value))
+    if not isinstance(data, tuple):
+        offset, held = interface.get("offset", 0), memoryview(data).nbytes
+        if offset < 0 or offset + lent.nbytes > held:
+            raise ValueError(f"it has {held} bytes for {lent.nbytes} at {offset}")
+    return _somewhere(lent)
+
+
+def _somewhere(array: np.ndarray) -> np.ndarray:
+    """The array, if it has an address; numpy makes memory of its own where that is 0."""
+    if array.flags.owndata or (array.size and not array.__array_interface__["data"][0]):
+        raise ValueError("its address is 0")
+    return array
 
 
 def _is_bfloat16(dtype: np.dtype[Any]) -> bool:

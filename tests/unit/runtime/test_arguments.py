@@ -9,6 +9,7 @@ from minitensor import errors
 from minitensor.ir import Buffer, DType
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.module import ALIGNMENT, aligned_empty
+from tests.unit.runtime import liars
 
 
 def ones(shape=(2, 3), dtype="float32"):
@@ -126,6 +127,24 @@ def test_equal_dtype_object_is_accepted(adder):
     described = np.dtype("float32", metadata={"unit": "m"})
     assert described is not np.dtype("float32")
     np.testing.assert_array_equal(adder()(ones().astype(described), ones()), ones() * 2)
+
+
+@pytest.mark.parametrize("offset", [0, 8])
+def test_bytes_of_an_interface_are_borrowed(adder, offset):
+    held = bytearray(24 + offset)
+    a = liars.Lender(ones(), data=held, offset=offset)
+    accepted = signature().slots[0].accept(a)
+    np.frombuffer(held, "float32", 6, offset)[...] = 5
+    np.testing.assert_array_equal(accepted, ones() * 5)
+    np.testing.assert_array_equal(adder()(a, ones()), ones() * 6)
+
+
+def test_an_interface_that_changes_its_mind_is_asked_once():
+    small, right = ones((2, 1)), ones()
+    accepted = signature().slots[0].accept(liars.Changing(right, small))
+    assert accepted.shape == (2, 3) and np.shares_memory(accepted, right)
+    with pytest.raises(errors.ArgumentError, match=r"A\.shape=\(2, 1\)"):
+        signature().slots[0].accept(liars.Changing(small, right))
 
 
 def test_readonly_input_is_accepted(adder):
