@@ -9,6 +9,7 @@ most), `doctor`.
 
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.build import interpreter_kernel, load, load_together, native_target
+from minitensor.runtime.cache import TIME_LIMIT, compile_library
 from minitensor.runtime.doctor import Finding, diagnose
 from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.folder import cache_folder
@@ -21,12 +22,13 @@ from minitensor.runtime.limits import (
     memory_probes,
 )
 from minitensor.runtime.machine import cpu_name, spread_cores, usable_cores
-from minitensor.runtime.module import aligned_empty
+from minitensor.runtime.module import aligned_empty, load_function, pointer_to
 from minitensor.runtime.texts import remembered
 from minitensor.runtime.timing import Timing, measure
 from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolchain
 
 __all__ = [
+    "TIME_LIMIT",
     "Explanation",
     "Finding",
     "InterpreterKernel",
@@ -39,6 +41,7 @@ __all__ = [
     "Toolchain",
     "aligned_empty",
     "cache_folder",
+    "compile_library",
     "compute_probe",
     "cpu_name",
     "diagnose",
@@ -46,11 +49,13 @@ __all__ = [
     "find_toolchain",
     "interpreter_kernel",
     "load",
+    "load_function",
     "load_together",
     "measure",
     "measure_limits",
     "memory_probes",
     "native_target",
+    "pointer_to",
     "probe_toolchain",
     "remembered",
     "spread_cores",

@@ -20,7 +20,7 @@ logger = logging.getLogger("minitensor")
 _MOST_CORES = 4096
 
 
-def load(emitted: Emitted, toolchain: Toolchain, *, time_limit: float = TIME_LIMIT) -> Kernel:
+def load(emitted: Emitted, toolchain: Toolchain, *, time_limit: float = TIME_LIMIT) -> NativeKernel:
     """Compile generated C (or take it from the cache) and load it.
 
     Raises CompileError if the compiler fails, takes more than `time_limit` seconds, or lacks a type
@@ -31,7 +31,7 @@ def load(emitted: Emitted, toolchain: Toolchain, *, time_limit: float = TIME_LIM
 
 def load_together(
     emitted: Sequence[Emitted], toolchain: Toolchain, *, time_limit: float = TIME_LIMIT
-) -> list[Kernel]:
+) -> list[NativeKernel]:
     """The kernels of one text (see `generate_together`); raises as `load`."""
     source = emitted[0].source
     if "_Float16" in source and not toolchain.float16:

@@ -179,7 +179,10 @@ class Kernel(ABC):
 
 
 class NativeKernel(Kernel):
-    """A kernel in machine code. Several threads of Python may call it at the same time."""
+    """A kernel in machine code. Several threads of Python may call it at the same time.
+
+    emitted  the text it was compiled from, and what is known of it
+    """
 
     def __init__(
         self,
@@ -197,6 +200,7 @@ class NativeKernel(Kernel):
             command,
             emitted.checks,
         )
+        self.emitted = emitted
         self._function = function
         self._toolchain = toolchain
         self._workspace_bytes = emitted.workspace
@@ -240,6 +244,15 @@ class NativeKernel(Kernel):
         status = self._safe_function()(*self._pointers(arrays), workspace)
         self._workspaces.append(workspace)
         return status
+
+    def run_in(self, workspace: np.ndarray, arrays: Sequence[np.ndarray]) -> int:
+        """Run on one array for each parameter, with scratch memory of the caller's.
+
+        Nothing is checked: for who observes where a kernel reads and writes. Returns its status
+        (see `Emitted`); `workspace` has at least `emitted.workspace` bytes.
+        """
+        pointers = [pointer_to(array) for array in (*arrays, workspace)]
+        return self._safe_function()(*pointers)
 
     def _prepared(self, arrays: list[np.ndarray]) -> Callable[[], int]:
         return partial(self._safe_function(), *self._pointers(arrays), self._new_workspace())
