@@ -335,8 +335,10 @@ class Simplifier:
                     assert isinstance(rule.replacement, Binary)
                     return self.inequality(self.build(rule.replacement.b, bindings))
         left, right = _two_sides(form)
-        if isinstance(right, Const) and not isinstance(left, Const):
+        if isinstance(right, Const):
             return Binary("<", left, Const(int(right.value) + 1))
+        if form.constant == -1 and not isinstance(left, Const):
+            return Binary("<", *_two_sides(form.shifted(1)))
         return Binary("<=", left, right)
 
     def negation(self, condition: Expr) -> Expr:
@@ -409,14 +411,11 @@ def _atom(expr: Expr) -> Linear:
 
 
 def _two_sides(form: Linear) -> tuple[Expr, Expr]:
-    """`left` and `right` with 0 <= form as left <= right, and nothing negative on either side."""
+    """`left` and `right` with 0 <= form as left <= right; no term on either side is negative."""
     left = form.part(lambda _, c: c < 0).times(-1)
     right = form.part(lambda _, c: c > 0)
-    if form.constant < 0 or not right.terms:
-        if right.terms:
-            left = left.shifted(-form.constant)
-        else:
-            right = right.shifted(form.constant)
+    if left.is_constant or (form.constant < 0 and not right.is_constant):
+        left = left.shifted(-form.constant)
     else:
         right = right.shifted(form.constant)
     return left.expr(), right.expr()
