@@ -17,12 +17,12 @@ And the bodies of your own intrinsics (`mt.intrinsic`):
 
 Needs Hypothesis, which `pip install minitensor[test]` brings. Every number that is generated is a
 small integer, whatever its type, so that reordered sums are exact and equality needs no tolerance.
+What the strategies draw, and how a campaign of them is run, is in `minitensor.fuzz`.
 """
 
+from minitensor.fuzz import PRIMITIVES, assert_equivalent
 from minitensor.testing.intrinsics import check_intrinsic
-from minitensor.testing.oracle import arrays_for, assert_equivalent
-from minitensor.testing.programs import index_expressions, programs
-from minitensor.testing.steps import PRIMITIVES, schedules
+from minitensor.testing.strategies import arrays_for, index_expressions, programs, schedules
 
 __all__ = [
     "PRIMITIVES",

@@ -3,6 +3,7 @@
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from minitensor.fuzz import matching_intrinsic
 from minitensor.ir import DECLARED, LoopKind, loops_of
 from minitensor.testing import (
     PRIMITIVES,
@@ -12,8 +13,6 @@ from minitensor.testing import (
     programs,
     schedules,
 )
-from minitensor.testing.meanings import matching_intrinsic
-from minitensor.testing.steps import _Arguments, apply_step
 
 RELAXED = settings(
     deadline=None,
@@ -25,13 +24,8 @@ RELAXED = settings(
 def tensorized(draw):
     """A program, and a schedule of it in which an intrinsic does some loops, mostly."""
     program = draw(programs())
-    schedule = draw(schedules(program, max_steps=3))
-    for name in [
-        "tensorize",
-        "tensorize",
-        *draw(st.lists(st.sampled_from(PRIMITIVES), max_size=3)),
-    ]:
-        apply_step(schedule, name, _Arguments(draw, schedule))
+    often = (*PRIMITIVES, *["tensorize"] * len(PRIMITIVES))
+    schedule = draw(schedules(program, max_steps=6, primitives=often))
     event(f"an intrinsic: {does_some(schedule)}")
     return program, schedule
 

@@ -24,7 +24,8 @@ LAYERS = {
 }
 LAYERS["ladders"] = {*LAYERS, "api"}
 LAYERS["search"] = {*LAYERS, "api"}
-LAYERS["testing"] = {*LAYERS}
+LAYERS["fuzz"] = {*LAYERS, "api"}
+LAYERS["testing"] = {*LAYERS, "fuzz"}
 LAYERS["cli"] = LAYERS["__main__"] = LAYERS["__init__"] = {*LAYERS, "cli"}
 """What each package may import: those to its left in the path of a tensor program."""
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import minitensor as mt
+from minitensor.fuzz import small_arrays
 from minitensor.ir import Buffer, DType
 from minitensor.testing import assert_equivalent
 from minitensor.testing.intrinsics import WIDEST_GAP, _strides
-from minitensor.testing.oracle import small_arrays
 
 
 def negated(value, dtype="bfloat16"):

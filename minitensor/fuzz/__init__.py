@@ -1,0 +1,43 @@
+"""Programs and schedules drawn at random, and the oracles they are held against.
+
+Read `choices` first: every generator asks it for numbers. Then `programs`, `steps` (schedules) and
+`meanings` (intrinsics for them); then the oracles: `reference` (numpy) and `oracle`.
+
+Needs numpy only. The strategies of `minitensor.testing` ask the same generators with Hypothesis.
+"""
+
+from minitensor.fuzz.choices import Choices, Drawn, Recorded
+from minitensor.fuzz.meanings import matching_intrinsic
+from minitensor.fuzz.oracle import (
+    assert_equivalent,
+    compare,
+    expected_outputs,
+    numbers_of,
+    small_arrays,
+    small_values,
+)
+from minitensor.fuzz.programs import DTYPES, EXTENTS, Limits, draw_program
+from minitensor.fuzz.reference import evaluate_by_numpy
+from minitensor.fuzz.steps import PRIMITIVES, STEPS, BrokenPromiseError, draw_schedule
+
+__all__ = [
+    "DTYPES",
+    "EXTENTS",
+    "PRIMITIVES",
+    "STEPS",
+    "BrokenPromiseError",
+    "Choices",
+    "Drawn",
+    "Limits",
+    "Recorded",
+    "assert_equivalent",
+    "compare",
+    "draw_program",
+    "draw_schedule",
+    "evaluate_by_numpy",
+    "expected_outputs",
+    "matching_intrinsic",
+    "numbers_of",
+    "small_arrays",
+    "small_values",
+]

@@ -1,0 +1,231 @@
+"""What a definition computes, by numpy: a second oracle that shares nothing with the interpreter.
+
+It takes a program as `mt.lower` makes it. A stage is computed for all its elements at once: indices
+are grids, a read is a gather. Reductions and updates go step by step along their own axes only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from minitensor.errors import ArgumentError, ExecutionError
+from minitensor.ir import (
+    BFLOAT16,
+    Binary,
+    Block,
+    Call,
+    Cast,
+    Const,
+    DType,
+    Expr,
+    For,
+    IterKind,
+    Load,
+    Program,
+    Reduce,
+    Select,
+    Seq,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    numpy_dtype,
+)
+
+Array = np.ndarray
+Values = Mapping[str, Array]
+
+
+def evaluate_by_numpy(program: Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The outputs of a definition, in call order.
+
+    arrays  one for each input, in call order
+
+    Raises ArgumentError for a program that has been scheduled, or uses a bfloat16 (which numpy has
+    not); ExecutionError for a read outside a buffer.
+    """
+    held = [*program.params, *program.temporaries]
+    if any(b.dtype == BFLOAT16 for b in held):
+        raise ArgumentError("numpy has no bfloat16")
+    memory = {b.name: np.zeros(b.shape, numpy_dtype(b.dtype)) for b in held}
+    memory |= {b.name: np.asarray(array) for b, array in zip(program.inputs, arrays)}
+    with np.errstate(all="ignore"):
+        for stmt in program.body.stmts if isinstance(program.body, Seq) else (program.body,):
+            _Stage(memory, _block_of(stmt)).run()
+    return [memory[b.name] for b in program.outputs]
+
+
+def _block_of(stmt: Stmt) -> Block:
+    """The block of a nest as `lower` makes it."""
+    loops: list[tuple[str, int]] = []
+    while isinstance(stmt, For):
+        loops.append((stmt.var, stmt.extent))
+        stmt = stmt.body
+    own = isinstance(stmt, Block) and [(i.binding, i.extent) for i in stmt.iters]
+    if not isinstance(stmt, Block) or own != [(Var(var), extent) for var, extent in loops]:
+        raise ArgumentError("numpy computes definitions, and this program has been scheduled")
+    return stmt
+
+
+class _Stage:
+    """One block: its spatial axes all at once, its others in order.
+
+    In a grid the spatial axes come first, in the order of the iters.
+    """
+
+    def __init__(self, memory: dict[str, Array], block: Block) -> None:
+        self.memory = memory
+        self.block = block
+        self.free = [i for i in block.iters if i.kind is IterKind.SPATIAL]
+        self.steps = [i for i in block.iters if i.kind is not IterKind.SPATIAL]
+        self.shape = tuple(i.extent for i in self.free)
+        self.grid = dict(zip([i.var for i in self.free], np.indices(self.shape, np.int64)))
+
+    def run(self) -> None:
+        """Store the elements of the buffers that the block writes."""
+        if any(i.extent == 0 for i in self.block.iters):
+            return
+        if self.block.init is not None:
+            self.statement(self.block.init, self.at([0] * len(self.steps)))
+        for position in np.ndindex(*[i.extent for i in self.steps]):
+            self.statement(self.block.body, self.at(position))
+
+    def at(self, position: Sequence[int]) -> dict[str, Array]:
+        """The values of the iters at one step."""
+        fixed = {i.var: np.full(self.shape, n) for i, n in zip(self.steps, position)}
+        return {**self.grid, **fixed}
+
+    def statement(self, stmt: Stmt, values: Values) -> None:
+        match stmt:
+            case Seq(stmts):
+                for part in stmts:
+                    self.statement(part, values)
+            case Store(buffer, indices, value):
+                self.store(buffer, indices, self.value(value, values), values)
+            case Reduce(reducer, buffers, indices, new):
+                names = [v.name for v in reducer.lhs + reducer.rhs]
+                held = self.memory
+                old = [Load(b, indices, v.dtype) for b, v in zip(buffers, reducer.lhs)]
+                both = [self.value(e, values) for e in (*old, *new)]
+                inner = dict(zip(names, both))
+                for buffer, result in zip(buffers, [self.value(r, inner) for r in reducer.results]):
+                    self.store(buffer, indices, result.astype(held[buffer].dtype), values)
+            case _:
+                raise ArgumentError("numpy computes definitions, and this statement is none")
+
+    def store(self, buffer: str, indices: Sequence[Expr], value: Array, values: Values) -> None:
+        where = tuple(self.value(index, values) for index in indices)
+        self.memory[buffer][where] = value
+
+    def value(self, expr: Expr, values: Values) -> Array:
+        return _Values(self.memory, values, self.shape).of(expr, np.ones(self.shape, bool))
+
+
+class _Values:
+    """Expressions on a grid. A mask tells where the value is wanted: elsewhere nothing is read."""
+
+    def __init__(self, memory: Mapping[str, Array], vars: Values, shape: tuple[int, ...]) -> None:
+        self.memory, self.vars, self.shape = memory, vars, shape
+
+    def of(self, expr: Expr, wanted: Array) -> Array:
+        """The value of an expression, of the type that the expression has."""
+        match expr:
+            case Var(name):
+                return self.vars[name]
+            case Const(value, dtype):
+                return np.full(self.shape, value, numpy_dtype(dtype))
+            case Unary(op, a):
+                inner = self.of(a, wanted)
+                return ~inner if op == "not" else -inner
+            case Binary(op, a, b):
+                return _BINARY[op](self.of(a, wanted), self.of(b, wanted))
+            case Select(condition, a, b, lazy):
+                test = self.of(condition, wanted)
+                yes, no = (wanted & test, wanted & ~test) if lazy else (wanted, wanted)
+                return np.where(test, self.of(a, yes), self.of(b, no))
+            case Cast(dtype, a):
+                return _cast(self.of(a, wanted), dtype)
+            case Load(buffer, indices):
+                return self.load(buffer, [self.of(index, wanted) for index in indices], wanted)
+            case Call(function, args) if function in _FUNCTION:
+                result = _FUNCTION[function](*[self.of(a, wanted) for a in args])
+                return np.asarray(result).astype(numpy_dtype(expr.dtype))
+        raise ArgumentError(f"numpy computes definitions, and this expression is none: {expr!r}")
+
+    def load(self, buffer: str, indices: list[Array], wanted: Array) -> Array:
+        array = self.memory[buffer]
+        places = []
+        for axis, (index, extent) in enumerate(zip(indices, array.shape)):
+            outside = wanted & ((index < 0) | (index >= extent))
+            if outside.any():
+                bad = index[outside].flat[0]
+                raise ExecutionError(
+                    f"{buffer} is read at {bad} of axis {axis}, outside [0, {extent})",
+                    "out of bounds",
+                )
+            places.append(np.clip(index, 0, max(0, extent - 1)))
+        if array.size == 0:  # and nothing is wanted of it
+            return np.zeros(self.shape, array.dtype)
+        return np.broadcast_to(array[tuple(places)], self.shape)
+
+
+def _cast(values: Array, dtype: DType) -> Array:
+    """Converted as `ir.Cast` says: truncated, wrapped, 0 for what no 64-bit integer holds."""
+    target = numpy_dtype(dtype)
+    if dtype.kind == "bool":
+        return values != 0
+    if values.dtype.kind != "f" or dtype.is_float:
+        return values.astype(target)
+    wide = values.astype(np.float64)
+    if dtype == "uint64":
+        high = (wide >= 2.0**63) & (wide < 2.0**64)
+        upper = np.where(high, wide - 2.0**63, 0).astype(np.uint64) + np.uint64(1 << 63)
+        return np.where(high, upper, _cast(values, DType.of("int64")).view(np.uint64))
+    fits = (wide >= -(2.0**63)) & (wide < 2.0**63)
+    return np.trunc(np.where(fits, wide, 0)).astype(np.int64).astype(target)
+
+
+def _floored(operation: Callable[..., Any], a: Array, b: Array) -> Array:
+    """A division, total: by 0 it gives 0 where numbers are integers."""
+    if a.dtype.kind == "f":
+        return np.asarray(operation(a, b))
+    safe = np.where(b == 0, 1, b).astype(b.dtype)
+    result: Array = np.where(b == 0, 0, operation(a, safe)).astype(a.dtype)
+    return result
+
+
+_BINARY: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.true_divide,
+    "//": lambda a, b: _floored(np.floor_divide, a, b),
+    "%": lambda a, b: _floored(np.remainder, a, b),
+    "min": np.minimum,
+    "max": np.maximum,
+    "<": np.less,
+    "<=": np.less_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
+
+_FUNCTION: Final[Mapping[str, Callable[..., Any]]] = {
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x.astype(np.float64)),
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x.astype(np.float64))),
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "abs": np.abs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "power": np.power,
+}

@@ -1,0 +1,339 @@
+"""A definition as the Python that makes it: what `lower` did, backwards.
+
+For showing a program to somebody who is to run it: a failure that was found, a record of a search.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from minitensor.errors import ArgumentError
+from minitensor.ir import (
+    INDEX,
+    Binary,
+    Block,
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Intrinsic,
+    Iter,
+    IterKind,
+    Load,
+    Program,
+    Reduce,
+    Select,
+    Seq,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    fresh_name,
+    loads,
+    print_expr,
+    print_name,
+)
+
+_NAMED: Final = ("sum", "prod", "max", "min", "all", "any")
+_WIDTH: Final = 100
+_RESERVED: Final = ("mt", "program", "s", "intrinsic")
+
+
+def definition_as_python(program: Program, result: str = "program") -> str:
+    """Python text that defines a program with `mt.placeholder`, `mt.compute` and so on.
+
+    result  the variable that it is assigned to
+
+    The text expects `import minitensor as mt`. What it makes has the names of the program, and is
+    equal to it if that came from `mt.lower` with indices named as Python names variables.
+    Raises ArgumentError for a program that has been scheduled.
+    """
+    writer = _Writer(program)
+    lines = writer.tensors()
+    params = ", ".join(writer.variable[b.name] for b in program.params)
+    lines.append(f"{result} = mt.lower([{params}], name={program.name!r})")
+    return "\n".join(lines)
+
+
+def intrinsic_as_python(intrinsic: Intrinsic, result: str = "intrinsic") -> str:
+    """Python text that declares an intrinsic, as `definition_as_python` for its meaning."""
+    writer = _Writer(intrinsic.meaning)
+    lines = writer.tensors()
+    tensors = ", ".join(writer.variable[b.name] for b in intrinsic.operands)
+    bodies: object = intrinsic.bodies[0].text
+    if len(intrinsic.bodies) > 1:
+        bodies = [(b.condition, b.text) if b.condition else b.text for b in intrinsic.bodies]
+    relied = {
+        b.name: list(strides)
+        for b, strides in zip(intrinsic.operands, intrinsic.strides)
+        if any(stride is not None for stride in strides)
+    }
+    options = f", strides={relied!r}" if relied else ""
+    options += f", includes={list(intrinsic.includes)!r}" if intrinsic.includes else ""
+    lines.append(f"{result} = mt.intrinsic({intrinsic.name!r}, [{tensors}], {bodies!r}{options})")
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class _Nest:
+    """One nest of a definition."""
+
+    block: Block
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        body = self.block.body
+        if isinstance(body, Reduce):
+            return body.buffers
+        stores = body.stmts if isinstance(body, Seq) else (body,)
+        return tuple(s.buffer for s in stores if isinstance(s, Store))
+
+
+class _Writer:
+    """The lines that make the tensors of a program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.buffers: Mapping[str, Buffer] = program.buffers
+        taken = set(_RESERVED)
+        self.variable = {name: _variable(name, taken) for name in self.buffers}
+        self.taken = taken
+        self.loop: dict[str, str] = {}
+        """The Python variable of each iter of the block that is being written."""
+
+    def tensors(self) -> list[str]:
+        """The lines, inputs first."""
+        lines = [
+            f"{self.variable[b.name]} = mt.placeholder({b.shape}, {str(b.dtype)!r}, "
+            f"name={b.name!r})"
+            for b in self.program.inputs
+        ]
+        body = self.program.body
+        nests = [_nest(stmt) for stmt in (body.stmts if isinstance(body, Seq) else (body,))]
+        inits = {}
+        for nest, later in zip(nests, nests[1:]):
+            if nest.writes == later.writes and len(nest.writes) == 1:
+                inits[later.block.name] = nest.block
+        skipped = {id(block) for block in inits.values()}
+        for nest in nests:
+            if id(nest.block) not in skipped:
+                lines += self.stage(nest, inits.get(nest.block.name))
+        return lines
+
+    def stage(self, nest: _Nest, before: Block | None) -> list[str]:
+        block = nest.block
+        names: set[str] = set()
+        self.loop = {i.var: _variable(i.var, names) for i in block.iters}
+        for old, new in self.loop.items():
+            if new in self.taken:  # a tensor has this name in Python
+                self.loop[old] = fresh_name(new, {*self.taken, *names})
+        match block.body:
+            case Reduce():
+                return self.reduction(block, block.body)
+            case Store() if self.is_update(block, block.body) or before is not None:
+                return self.update(block, block.body, before)
+            case Store():
+                return [self.compute(block, block.body)]
+            case Seq(stmts):
+                return [self.compute(block, s) for s in stmts if isinstance(s, Store)]
+        raise _scheduled(self.program)
+
+    def is_update(self, block: Block, body: Store) -> bool:
+        ordered = any(i.kind is IterKind.ORDERED for i in block.iters)
+        own = any(load.buffer == body.buffer for load in loads(body.value))
+        return ordered or own or block.init is not None
+
+    def compute(self, block: Block, store: Store) -> str:
+        axes = [i for i in block.iters if Var(i.var) in store.indices]
+        function = self.function([i.var for i in axes], self.value(store.value))
+        return self.made("compute", store.buffer, axes, function)
+
+    def made(self, how: str, buffer: str, axes: Sequence[Iter], rest: str) -> str:
+        shape = tuple(i.extent for i in axes)
+        return f"{self.variable[buffer]} = mt.{how}({shape}, {rest}, name={buffer!r})"
+
+    def function(self, axes: Sequence[str], value: str, first: str = "") -> str:
+        names = [*([first] if first else []), *(self.loop[axis] for axis in axes)]
+        return f"lambda {', '.join(names)}: {value}" if names else f"lambda: {value}"
+
+    def reduction(self, block: Block, body: Reduce) -> list[str]:
+        free = [i for i in block.iters if i.kind is IterKind.SPATIAL]
+        over = [i for i in block.iters if i.kind is IterKind.REDUCE]
+        lines = [self.reduce_axis(i) for i in over]
+        axis = ", ".join(self.loop[i.var] for i in over)
+        axis = f"[{axis}]" if len(over) > 1 else axis
+        name = body.reducer.name
+        values = [self.value(v) for v in body.values]
+        if name in ("argmax", "argmin") and len(values) == 2:
+            text = f"mt.{name}({values[1]}, axis={axis})"
+        elif name in _NAMED:
+            text = f"mt.{name}({values[0]}, axis={axis})"
+        else:
+            lines.append(f"combine = {self.reducer(body)}")
+            given = values[0] if len(values) == 1 else f"({', '.join(values)})"
+            text = f"combine({given}, axis={axis})"
+        function = self.function([i.var for i in free], text)
+        lines.append(self.made("compute", body.buffers[0], free, function))
+        if len(body.buffers) > 1 and name not in ("argmax", "argmin"):
+            names = [self.variable[b] for b in body.buffers]
+            title = body.buffers[0].rpartition("_")[0]  # they are numbered: P_0, P_1
+            lines[-1] = (
+                f"{', '.join(names)} = mt.compute({tuple(i.extent for i in free)}, {function}, "
+                f"name={title!r})"
+            )
+        return lines
+
+    def reducer(self, body: Reduce) -> str:
+        reducer = body.reducer
+        several = len(reducer.lhs) > 1
+        self.loop |= {v.name: f"x[{n}]" if several else "x" for n, v in enumerate(reducer.lhs)}
+        self.loop |= {v.name: f"y[{n}]" if several else "y" for n, v in enumerate(reducer.rhs)}
+        results = [self.value(r) for r in reducer.results]
+        identity = [_number(c.value) for c in reducer.identity]
+        result, start = (results[0], identity[0])
+        if several:
+            result, start = f"({', '.join(results)})", f"({', '.join(identity)})"
+        return f"mt.comm_reducer(lambda x, y: {result}, {start}, {reducer.name!r})"
+
+    def reduce_axis(self, axis: Iter) -> str:
+        return f"{self.loop[axis.var]} = mt.reduce_axis({axis.extent}, name={axis.var!r})"
+
+    def update(self, block: Block, body: Store, before: Block | None) -> list[str]:
+        own = [i for index in body.indices for i in block.iters if Var(i.var) == index]
+        over = [i for i in block.iters if i not in own]
+        lines = [self.reduce_axis(i) for i in over]
+        options = ""
+        if over:
+            options += f", axis=[{', '.join(self.loop[i.var] for i in over)}]"
+        names = [i.var for i in own]
+        init = block.init
+        if before is not None:
+            renamed = dict(zip([i.var for i in before.iters], [self.loop[n] for n in names]))
+            init, self.loop = before.body, {**self.loop, **renamed}
+        if isinstance(init, Store):
+            options += f", init={self.function(names, self.value(init.value))}"
+        options += f", dtype={str(self.buffers[body.buffer].dtype)!r}"
+        variable = self.variable[body.buffer]
+        function = self.function(names, self.value(body.value), first=variable)
+        lines.append(self.made("update", body.buffer, own, function + options))
+        return lines
+
+    # ---- expressions
+
+    def value(self, expr: Expr) -> str:
+        """An expression where nothing else tells the type of a constant."""
+        if isinstance(expr, Const) and expr.dtype != INDEX:
+            return f"mt.const({_number(expr.value)}, {str(expr.dtype)!r})"
+        if isinstance(expr, Const):
+            return f"mt.const({expr.value}, 'int64')"
+        text = self.expr(expr)
+        return text[1:-1] if isinstance(expr, Binary) and text.startswith("(") else text
+
+    def expr(self, expr: Expr) -> str:
+        match expr:
+            case Var(name):
+                return self.loop[name]
+            case Const(value, dtype):
+                return _number(value) if dtype == INDEX else self.value(expr)
+            case Unary("-", a):
+                return f"(-{self.expr(a)})"
+            case Unary(_, a):
+                return f"mt.logical_not({self.value(a)})"
+            case Binary("min" | "max" as op, a, b):
+                return f"mt.{op}imum({self.operand(a, b)}, {self.operand(b, a)})"
+            case Binary("and" | "or" as op, a, b):
+                return f"mt.logical_{op}({self.value(a)}, {self.value(b)})"
+            case Binary(op, a, b):
+                return f"({self.operand(a, b)} {op} {self.operand(b, a)})"
+            case Select(condition, a, b, lazy):
+                name = "if_then_else" if lazy else "select"
+                sides = f"{self.side(a)}, {self.side(b)}"
+                return f"mt.{name}({self.value(condition)}, {sides})"
+            case Cast(dtype, a) if dtype == INDEX:
+                return self.expr(a)
+            case Cast(dtype, a):
+                return f"{_atom(self.side(a))}.astype({str(dtype)!r})"
+            case Load(buffer, indices):
+                inside = ", ".join(self.index(index) for index in indices)
+                return f"{self.variable[buffer]}[{inside or '()'}]"
+            case Call(function, args):
+                return f"mt.{function}({', '.join(self.value(a) for a in args)})"
+        raise ArgumentError(f"{print_expr(expr)} is not of the language of definitions")
+
+    def index(self, index: Expr) -> str:
+        if isinstance(index, Const):
+            return _number(index.value)
+        text = self.expr(index)
+        return text[1:-1] if isinstance(index, Binary) and text.startswith("(") else text
+
+    def side(self, expr: Expr) -> str:
+        """A side of a selection: an index constant is an index there."""
+        if isinstance(expr, Const) and expr.dtype == INDEX:
+            return f"mt.var('i') * 0 + {_number(expr.value)}"
+        return self.value(expr)
+
+    def operand(self, expr: Expr, other: Expr) -> str:
+        """A side of an operation, whose other side tells the type of a constant."""
+        if isinstance(expr, Const) and not isinstance(other, Const) and _is_plain(expr):
+            return _number(expr.value)
+        return self.expr(expr)
+
+
+def _is_plain(const: Const) -> bool:
+    """Whether Python's number becomes this constant beside an operand of its type."""
+    return const.dtype.kind in ("index", "int", "uint") or const.dtype in ("float32", "float64")
+
+
+def _number(value: float) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return f"({value!r})" if not isinstance(value, bool) and value < 0 else repr(value)
+
+
+def _atom(text: str) -> str:
+    """The text, in parentheses unless a method can be called on it as it stands."""
+    simple = text.isidentifier() or (
+        text.endswith((")", "]")) and text[0] != "(" and (_closes_last(text))
+    )
+    return text if simple else f"({text})"
+
+
+def _closes_last(text: str) -> bool:
+    """Whether everything after the first bracket is inside it: a call or an access."""
+    depth = 0
+    for n, c in enumerate(text):
+        depth += (c in "([") - (c in ")]")
+        if depth == 0 and c in ")]" and n < len(text) - 1:
+            return False
+        if depth == 0 and c == " ":
+            return False
+    return True
+
+
+def _variable(name: str, taken: set[str]) -> str:
+    plain = name if name.isidentifier() and name.isascii() else "t"
+    if keyword.iskeyword(plain):
+        plain += "_"
+    return fresh_name(plain, taken)
+
+
+def _nest(stmt: Stmt) -> _Nest:
+    bound = []
+    while isinstance(stmt, For):
+        bound.append((Var(stmt.var), stmt.extent))
+        stmt = stmt.body
+    if isinstance(stmt, Block) and [(i.binding, i.extent) for i in stmt.iters] == bound:
+        return _Nest(stmt)
+    raise ArgumentError("only a definition, before any schedule, can be written as one")
+
+
+def _scheduled(program: Program) -> ArgumentError:
+    return ArgumentError(
+        f"{print_name(program.name)} is not a definition as mt.lower makes it: write its trace"
+    )
