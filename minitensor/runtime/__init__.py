@@ -12,7 +12,7 @@ from minitensor.runtime.build import interpreter_kernel, load, load_together, na
 from minitensor.runtime.cache import TIME_LIMIT, compile_library
 from minitensor.runtime.doctor import Finding, diagnose
 from minitensor.runtime.explain import Explanation, explained
-from minitensor.runtime.folder import cache_folder
+from minitensor.runtime.folder import cache_folder, scratch_folder
 from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
 from minitensor.runtime.limits import (
     Limits,
@@ -58,6 +58,7 @@ __all__ = [
     "pointer_to",
     "probe_toolchain",
     "remembered",
+    "scratch_folder",
     "spread_cores",
     "usable_cores",
 ]

@@ -125,6 +125,16 @@ class Toolchain:
         told = ("-g1", "-fverbose-asm") if origins else ()
         return [*self.words, "-fPIC", *self.flags, *told, "-S", "-o", output, source]
 
+    def file_named(self, name: str) -> str | None:
+        """The path of one of the compiler's own files, such as "libasan.so"; None if it has none.
+
+        Raises CompileError if the compiler cannot be started.
+        """
+        with scratch_folder(cache_folder()) as folder:
+            words = [*self.words, f"-print-file-name={name}"]
+            path = run_compiler(words, folder, _PROBE_SECONDS).stdout.strip()
+        return path if os.path.isabs(path) and os.path.exists(path) else None
+
 
 def find_toolchain() -> Toolchain:
     """The compiler that CC names, else the first of cc, gcc and clang on PATH.

@@ -20,6 +20,7 @@ LAYERS = {
     "schedule": {"arith", "ir", "errors"},
     "codegen": {"arith", "ir", "errors"},
     "runtime": {"codegen", "ir", "errors", "version"},
+    "sanitize": {"runtime", "codegen", "ir", "errors"},
     "api": {"runtime", "codegen", "schedule", "lang", "arith", "ir", "errors"},
 }
 LAYERS["ladders"] = {*LAYERS, "api"}

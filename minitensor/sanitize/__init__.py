@@ -1,0 +1,40 @@
+"""Sanitizers for kernels: what they do wrong is found as they run.
+
+    from minitensor.sanitize import check_address, check_memory, check_races
+
+    check_races(schedule, a, b)      iterations of a parallel loop that race
+    check_memory(schedule, a, b)     accesses outside buffers, elements not written
+    check_address(schedule, a, b)    the same inside temporaries too, and undefined behaviour
+
+Each returns a list of faults, empty where there are none. For many kernels at once, `Sanitizer`,
+`load_sanitized` and `run_sanitized` are the parts. Read in this order: `fault`, `builds`, `races`
+(and races.c), `memory`, `guards` (guards.c), `address` (address.c), `child`, `run`.
+"""
+
+from minitensor.sanitize.address import read_report
+from minitensor.sanitize.builds import Sanitizer, environment, load_sanitized, toolchain_for
+from minitensor.sanitize.child import check_address, check_memory
+from minitensor.sanitize.fault import Fault, Race
+from minitensor.sanitize.guards import run_guarded
+from minitensor.sanitize.memory import guarded_empty
+from minitensor.sanitize.outcome import Outcome
+from minitensor.sanitize.races import check_races, several_cores
+from minitensor.sanitize.run import run_sanitized
+
+__all__ = [
+    "Fault",
+    "Outcome",
+    "Race",
+    "Sanitizer",
+    "check_address",
+    "check_memory",
+    "check_races",
+    "environment",
+    "guarded_empty",
+    "load_sanitized",
+    "read_report",
+    "run_guarded",
+    "run_sanitized",
+    "several_cores",
+    "toolchain_for",
+]

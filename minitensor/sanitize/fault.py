@@ -1,0 +1,60 @@
+"""What a sanitizer finds: something that a kernel did and that none may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minitensor.ir import Buffer, numpy_dtype, print_name, strides_of
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing a kernel did wrong.
+
+    kind     "race", "out of bounds", "unwritten", "unsteady", "input changed", "undefined", "crash"
+    message  what happened, in one line
+    buffer   the name of the buffer it happened to, "" if that is not known
+    index    the element, () if it is not known or there is only one
+    line     the line of the kernel's text, 0 if it is not known
+    """
+
+    kind: str
+    message: str
+    buffer: str = ""
+    index: tuple[int, ...] = ()
+    line: int = 0
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True, slots=True)
+class Race(Fault):
+    """Two iterations of a parallel loop that touch the same bytes, one of them writing.
+
+    loop        the variable of the loop
+    iterations  the two, the earlier one first
+    writes      whether the one and the other write
+    """
+
+    loop: str = ""
+    iterations: tuple[int, int] = (0, 0)
+    writes: tuple[bool, bool] = (True, True)
+
+
+def element_at(buffer: Buffer, offset: int) -> tuple[int, ...]:
+    """The indices of the element that holds a byte of a buffer; () where that is between two."""
+    rest = offset // (numpy_dtype(buffer.dtype).itemsize * buffer.dtype.lanes)
+    index = []
+    for extent, stride in zip(buffer.shape, strides_of(buffer)):
+        index.append(rest // stride)
+        rest %= stride
+        if not 0 <= index[-1] < extent:
+            return ()
+    return tuple(index)
+
+
+def element_name(buffer: Buffer, index: tuple[int, ...]) -> str:
+    """The element as messages show it."""
+    name = print_name(buffer.name)
+    return f"{name}[{', '.join(map(str, index))}]" if index else name
