@@ -70,7 +70,7 @@ class Recorded(Choices):
     spans    (start, end) of the questions that belong together, in the order of their ends
     """
 
-    def __init__(self, given: Sequence[int] = (), seed: int | None = None) -> None:
+    def __init__(self, given: Sequence[int] = (), seed: int | str | None = None) -> None:
         self.given = given
         self.random = None if seed is None else random.Random(seed)
         self.answers: list[int] = []

@@ -177,7 +177,8 @@ def _cast(values: Array, dtype: DType) -> Array:
     """Converted as `ir.Cast` says: truncated, wrapped, 0 for what no 64-bit integer holds."""
     target = numpy_dtype(dtype)
     if dtype.kind == "bool":
-        return values != 0
+        truth: Array = values != 0
+        return truth
     if values.dtype.kind != "f" or dtype.is_float:
         return values.astype(target)
     wide = values.astype(np.float64)
@@ -194,8 +195,9 @@ def _floored(operation: Callable[..., Any], a: Array, b: Array) -> Array:
     if a.dtype.kind == "f":
         return np.asarray(operation(a, b))
     safe = np.where(b == 0, 1, b).astype(b.dtype)
-    result: Array = np.where(b == 0, 0, operation(a, safe)).astype(a.dtype)
-    return result
+    quotient: Array = np.asarray(operation(a, safe)).astype(a.dtype)
+    total: Array = np.where(b == 0, np.zeros_like(quotient), quotient)
+    return total
 
 
 _BINARY: Final[Mapping[str, Callable[[Array, Array], Array]]] = {

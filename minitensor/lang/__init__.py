@@ -1,5 +1,6 @@
 """Layer 2: tensor expressions, and how they become programs. The user says *what* here."""
 
+from minitensor.lang.as_python import definition_as_python, intrinsic_as_python
 from minitensor.lang.intrinsic import intrinsic
 from minitensor.lang.lower import lower
 from minitensor.lang.reduce import all_, any_, argmax, argmin, comm_reducer, max_, min_, prod, sum_
@@ -51,11 +52,13 @@ __all__ = [
     "comm_reducer",
     "compute",
     "const",
+    "definition_as_python",
     "erf",
     "exp",
     "floor",
     "if_then_else",
     "intrinsic",
+    "intrinsic_as_python",
     "log",
     "logical_and",
     "logical_not",

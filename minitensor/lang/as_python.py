@@ -5,6 +5,7 @@ For showing a program to somebody who is to run it: a failure that was found, a 
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import math
 from collections.abc import Mapping, Sequence
@@ -117,7 +118,7 @@ class _Writer:
         body = self.program.body
         nests = [_nest(stmt) for stmt in (body.stmts if isinstance(body, Seq) else (body,))]
         inits = {}
-        for nest, later in zip(nests, nests[1:]):
+        for nest, later in itertools.pairwise(nests):
             if nest.writes == later.writes and len(nest.writes) == 1:
                 inits[later.block.name] = nest.block
         skipped = {id(block) for block in inits.values()}

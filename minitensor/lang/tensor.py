@@ -35,6 +35,8 @@ from minitensor.lang.scalar import Label, Scalar, converted, describe, is_number
 
 LARGEST: Final = 1 << 40
 """The most elements a tensor may have."""
+LONGEST_NAME: Final = 10_000
+"""The most characters of a name."""
 MOST_AXES: Final = 32
 """The most axes a tensor may have: numpy had no more for long."""
 
@@ -204,8 +206,8 @@ def checked_name(name: object, default: str) -> str:
     """A name as given, or the default for None and the empty string."""
     if name is None or name == "":
         return default
-    if not isinstance(name, str):
-        raise unexpected("a string", "name", name)
+    if not isinstance(name, str) or len(name) > LONGEST_NAME:
+        raise unexpected(f"a string of at most {LONGEST_NAME} characters", "name", name)
     return name
 
 

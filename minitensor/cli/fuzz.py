@@ -1,0 +1,151 @@
+"""`minitensor fuzz`: programs and schedules drawn at random, for as long as one likes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from minitensor.cli.console import Console
+from minitensor.cli.errors import CommandError, UsageError
+from minitensor.errors import ArgumentError
+from minitensor.fuzz import Campaign, Found, State
+from minitensor.runtime import find_toolchain, usable_cores
+from minitensor.sanitize import Sanitizer
+
+DESCRIPTION: Final = """\
+Draws programs and schedules of them at random, and holds them against each other: every primitive
+must refuse with a rule it declares or give a program that computes the same, in the interpreter, in
+C with one thread and with two, and as numpy has it. Kernels run between guard pages.
+
+Each failure becomes a script that shows it alone, the first of each kind made small. What has been
+done is kept, so that the same command goes on where it was stopped (give more --seconds).
+"""
+EXAMPLES: Final = """\
+examples:
+  minitensor fuzz                                 a minute, on all cores
+  minitensor fuzz --seconds 3600 --seed 7         an hour of other programs
+  minitensor fuzz --sanitize races                looks for races, one iteration a thread
+"""
+MOST_JOBS: Final = 256
+MOST_SECONDS: Final = 7 * 24 * 3600.0
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """Add the command to those of `minitensor`."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "fuzz",
+        help="test random schedules of random programs",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, metavar="N", help="how long to draw (60)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="which programs are drawn (0)"
+    )
+    parser.add_argument("--jobs", type=int, metavar="J", help="processes (one for each core)")
+    parser.add_argument(
+        "--sanitize",
+        choices=[s.value for s in Sanitizer],
+        default=Sanitizer.GUARDS.value,
+        help="what kernels run under (guards: guard pages around every buffer)",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        help="where state and scripts are kept (fuzz-SEED, or with SANITIZE)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    return parser
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Run a campaign; 0 if nothing was found, 1 otherwise."""
+    if not 0 < arguments.seconds <= MOST_SECONDS:
+        raise UsageError(f"--seconds must be above 0 and at most {MOST_SECONDS:,.0f}")
+    jobs = usable_cores() if arguments.jobs is None else arguments.jobs
+    if not 1 <= jobs <= MOST_JOBS:
+        raise UsageError(f"--jobs must be from 1 to {MOST_JOBS}, but is {jobs}")
+    find_toolchain()  # better said now than by each process
+    kind = "" if arguments.sanitize == "guards" else f"-{arguments.sanitize}"
+    folder = Path(arguments.out or f"fuzz-{arguments.seed}{kind}")
+    try:
+        campaign = Campaign(folder, arguments.seed, jobs, arguments.sanitize)
+    except OSError as failure:
+        raise CommandError(f"cannot use the folder {folder}: {failure.strerror}") from failure
+    except ArgumentError as failure:
+        raise CommandError(str(failure)) from failure
+    line = _Line(console, campaign.state.seconds + arguments.seconds, quiet=arguments.json)
+    if campaign.resumed:
+        line.say(f"going on after {campaign.resumed:,} pairs (from {folder})")
+    try:
+        state = campaign.run(arguments.seconds, line.show)
+        line.end()
+        campaign.reduce(lambda found: line.say(f"making pair {found.number} small: {_text(found)}"))
+    except KeyboardInterrupt:
+        line.end()
+        line.say(f"stopped; the same command goes on from {folder}")
+        raise
+    finally:
+        campaign.close()
+    if arguments.json:
+        console.print(json.dumps({**asdict(state), "rate": state.rate}))
+    else:
+        _report(state, folder, console)
+    return 1 if state.found else 0
+
+
+def _report(state: State, folder: Path, console: Console) -> None:
+    counts = state.counts
+    console.print(
+        f"{counts.pairs:,} pairs in {state.seconds:,.0f} s ({state.rate:,.0f} an hour), "
+        f"{counts.kernels:,} kernels, {counts.attempts:,} primitives drawn, "
+        f"{state.acceptance:.0%} of them accepted"
+    )
+    if not state.found:
+        console.print("no failure")
+        return
+    kinds = Counter(found.failure.kind for found in state.found)
+    console.print(f"failures: {', '.join(f'{n} {kind}' for kind, n in kinds.items())}")
+    for found in state.found:
+        console.print(f"  {folder / (found.script or '')}  {_text(found)}")
+
+
+def _text(found: Found) -> str:
+    text = f"{found.failure.kind}: {found.failure.message}"
+    return text if len(text) <= 120 else text[:119] + "…"
+
+
+class _Line:
+    """One line of a terminal that is written again and again; off a terminal, one now and then."""
+
+    def __init__(self, console: Console, end: float, quiet: bool) -> None:
+        self.console, self.finish, self.quiet = console, end, quiet
+        self.live = sys.stderr.isatty()
+        self.last = 0.0
+
+    def show(self, state: State) -> None:
+        left = max(0, int(self.finish - state.seconds))
+        text = (
+            f"{state.counts.pairs:,} pairs, {state.rate:,.0f} an hour, {state.acceptance:.0%} of "
+            f"primitives accepted, {len(state.found)} failures, {left // 60}:{left % 60:02} left"
+        )
+        if self.live:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        elif state.seconds - self.last >= 60:
+            self.last = state.seconds
+            print(text, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self.live:
+            print(file=sys.stderr)
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            print(text, file=sys.stderr, flush=True)
