@@ -112,7 +112,7 @@ RESERVED: Final = frozenset(
 
 def safe(name: str) -> str:
     """The name as an identifier."""
-    text = re.sub(r"[^A-Za-z0-9_]", "_", name)[:LONGEST] or "_"
+    text = re.sub(r"[^A-Za-z0-9_]", "_", name[:LONGEST]) or "_"
     if text[0].isdigit() or text[0] == "_":
         text = "v" + text
     if text in RESERVED or _LIBRARY.match(text):

@@ -90,7 +90,7 @@ NO_MARKS: Final = Marks()
 
 def print_name(name: str) -> str:
     """A name as text: an identifier as it is; anything else quoted, cut, without control codes."""
-    if name.isidentifier() and not keyword.iskeyword(name) and len(name) <= LONGEST_NAME:
+    if len(name) <= LONGEST_NAME and name.isidentifier() and not keyword.iskeyword(name):
         return name
     cut = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
     return repr(cut)

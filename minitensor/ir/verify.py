@@ -236,8 +236,7 @@ class _Verifier:
                     self.fail("V3", f"variable {print_name(name)} is not bound here")
             case Const(value, dtype):
                 if type(value) is not PYTHON_TYPES.get(dtype.kind) or (
-                    dtype.kind in ("int", "uint")
-                    and not dtype.min_value <= value <= dtype.max_value
+                    dtype.is_integer and not dtype.min_value <= value <= dtype.max_value
                 ):
                     self.fail("V4", f"{value!r} is no constant of type {dtype}")
             case Unary(op, a):

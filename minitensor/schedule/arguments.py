@@ -100,12 +100,16 @@ def is_list(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
 
 
+MOST_FACTORS: Final = 128
+"""How many loops may nest (rule K2)."""
 FACTORS: Final = "factors that are integers >= 1 (0 only for a loop of extent 0)"
 
 
 def _factors(program: Program, name: str, value: Any) -> tuple[int | None, ...]:
     if not is_list(value) or not value:
         refuse("A2", unexpected("a list of factors, such as [None, 8]", name, value))
+    if len(value) > MOST_FACTORS:
+        refuse("A2", unexpected(f"at most {MOST_FACTORS} factors", name, value))
     if sum(factor is None for factor in value) > 1:
         refuse("A2", unexpected("at most one None among the factors", name, value))
     factors = tuple(None if f is None else integer(name, f, 0, LARGEST_INT, FACTORS) for f in value)

@@ -6,6 +6,7 @@ import inspect
 import keyword
 import math
 import numbers
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
@@ -32,12 +33,15 @@ from minitensor.ir import (
     rewrite,
     stored_buffers,
     substitute,
+    walk,
 )
 from minitensor.schedule.arguments import LARGEST_INT, BufferName
 from minitensor.schedule.locate import writers
 from minitensor.schedule.primitive import Argument, Rewritten, primitive, refuse
 from minitensor.schedule.splice import map_blocks, with_block
 
+INDEX_LIMIT: Final = 1 << 62
+"""What no number on the way to an index may reach."""
 GROWTH: Final = 16
 """How many times its size a buffer may grow to by padding."""
 
@@ -97,8 +101,9 @@ def _index_map(program: Program, name: str, value: Any) -> IndexMap:
 
 
 def is_name(text: str) -> bool:
-    """Whether Python takes it as the name of a variable."""
-    return text.isidentifier() and not keyword.iskeyword(text)
+    """Whether Python takes it as the name of a variable, and as no other name than it looks."""
+    plain = unicodedata.is_normalized("NFKC", text)
+    return plain and text.isidentifier() and not keyword.iskeyword(text)
 
 
 def is_index_expr(expr: object, inputs: Sequence[str], depth: int = 0) -> bool:
@@ -122,7 +127,8 @@ IndexMapLike: TypeAlias = Annotated[Callable[..., Any] | IndexMap, Argument(_ind
         "R1": "the buffer is a temporary, and has no storage_align",
         "R2": "the map takes one index for each axis",
         "R3": "the map sends different elements to different places",
-        "R4": "the new indices are not negative, and padding grows the buffer at most 16 times",
+        "R4": "the new indices are not negative and computed within 64 bits, and padding grows the "
+        "buffer at most 16 times, and to at most 2**40 elements",
         "R5": "no reduction of several values writes the buffer",
     }
 )
@@ -163,10 +169,14 @@ def transform_layout(
         if not separates(name, forms, forms, free, ranges):
             refuse("R3", f"{name} cannot be told from the new indices of {index_map}")
     bounds = [interval_of(form.expr(), ranges) for form in forms]
-    if any(not b.is_bounded or b.lo < 0 for b in bounds) and _size(old.shape):
+    parts: list[Any] = [part for form in forms for part in walk(form.expr())]
+    if _size(old.shape) and not (
+        all(b.is_bounded and b.lo >= 0 for b in bounds)
+        and all(interval_of(part, ranges).within(-INDEX_LIMIT, INDEX_LIMIT) for part in parts)
+    ):
         refuse("R4", f"the map is {index_map}")
     shape: tuple[int, ...] = tuple(max(0, int(b.hi) + 1) if b.is_bounded else 0 for b in bounds)
-    if _size(shape) > GROWTH * max(1, _size(old.shape)):
+    if _size(shape) > min(LARGEST_INT, GROWTH * max(1, _size(old.shape))):
         refuse("R4", f"{list(old.shape)} would become {list(shape)}")
 
     def one(block: Block, path: Any) -> Stmt:

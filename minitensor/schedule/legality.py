@@ -8,6 +8,7 @@ that live inside the loop (see `ir.home`) are private to an iteration and cannot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
@@ -42,6 +43,7 @@ from minitensor.ir import (
     homes,
     loop_sites,
     loops_of,
+    paths,
     print_name,
     walk,
 )
@@ -50,6 +52,9 @@ from minitensor.schedule.primitive import FINISHERS, refuse
 
 DEEPEST: Final = 128
 """How many loops may stand around a block."""
+MOST_RUNS: Final = 1 << 62
+"""How many iterations these may have together: what is computed of their variables to find a place
+in memory then fits into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,12 +224,21 @@ def names_that_are_gone(before: Program, after: Program, check: bool) -> Program
 
 
 def loops_do_not_nest_too_deep(before: Program, after: Program, check: bool) -> Program:
-    """Rule K2: what walks a program does so recursively, compilers too."""
+    """Rule K2: what walks a program does so recursively, compilers too; indices have 64 bits."""
     if after.body is not before.body:
         depth = 1 + max((len(site.outer) for site in loop_sites(after).values()), default=0)
         if depth > DEEPEST:
             refuse("K2", f"there would be {depth}")
+        runs = _most_runs(after)
+        if runs > MOST_RUNS and runs > _most_runs(before):
+            refuse("K2", f"there would be about 2**{runs.bit_length() - 1} runs")
     return after
+
+
+def _most_runs(program: Program) -> int:
+    """How often the loops around one of the blocks run it at most, empty ones as if they did."""
+    nests = paths(program).values()
+    return max((math.prod(max(1, loop.extent) for loop in nest) for nest in nests), default=0)
 
 
 FINISHERS.extend(

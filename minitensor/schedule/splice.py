@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from minitensor.arith import Simplifier, extent_range
 from minitensor.ir import (
@@ -113,6 +114,11 @@ def rebind(
     return map_blocks(stmt, one)
 
 
+LONGEST_LABEL: Final = 256
+"""The most characters of what a new name begins with. Names are made of names (a fused loop bears
+those of its parts), so that without a limit a hundred steps could double them a hundred times."""
+
+
 class Fresh:
     """New names for a program: never one that exists, existed, or was given before."""
 
@@ -131,10 +137,10 @@ class Fresh:
 
     def loop(self, label: str) -> str:
         """A name for a new loop."""
-        return fresh_name(label, self.loops)
+        return fresh_name(label[:LONGEST_LABEL], self.loops)
 
     def block(self, label: str) -> str:
         """A name for a new block, or for a new buffer and the block that writes it."""
-        name = fresh_name(label, self.others)
+        name = fresh_name(label[:LONGEST_LABEL], self.others)
         self.loops.add(name)
         return name

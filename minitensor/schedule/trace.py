@@ -12,9 +12,10 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
-from minitensor.errors import ArgumentError, unexpected
+from minitensor.errors import ArgumentError, shown, unexpected
 from minitensor.ir import (
     INDEX,
     Binary,
@@ -28,10 +29,14 @@ from minitensor.schedule.layout import DEEPEST, INDEX_OPERATORS, IndexMap, is_na
 from minitensor.schedule.primitive import REGISTRY
 
 VERSION: Final = 1
-LONGEST: Final = 10_000
-"""The most steps a trace may have."""
-LARGEST_TEXT: Final = 16 << 20
+LONGEST: Final = 1_000
+"""The most steps a trace may have; those of the ladders have fewer than a hundred."""
+LARGEST_TEXT: Final = 4 << 20
 """The most characters of JSON that are read."""
+DEEPEST_TEXT: Final = DEEPEST + 20
+"""How deep brackets may nest in the text: an index map, and what stands around one."""
+LONGEST_INT: Final = 1_000
+"""The most characters of an integer."""
 DEEPEST_LIST: Final = 3
 """How deep lists may nest in an argument."""
 
@@ -80,7 +85,8 @@ def from_json(text: str) -> tuple[Step, ...]:
     if not isinstance(text, str) or len(text) > LARGEST_TEXT:
         raise unexpected(f"JSON text of at most {LARGEST_TEXT} characters", "text", text)
     try:
-        data = json.loads(text)
+        _check_nesting(text)
+        data = json.loads(text, parse_int=_integer)
     except (ValueError, RecursionError) as problem:
         raise ArgumentError(f"not a trace: {problem}") from None
     if not isinstance(data, dict) or data.get("minitensor_trace") != VERSION:
@@ -91,11 +97,35 @@ def from_json(text: str) -> tuple[Step, ...]:
     return tuple(_read_step(number, step) for number, step in enumerate(steps))
 
 
+def _check_nesting(text: str) -> None:
+    """Raise ValueError if brackets nest deeper than in any trace.
+
+    json goes as deep as Python's recursion limit lets it, which a program may have raised to where
+    the stack ends.
+    """
+    without_escapes = text.replace("\\\\", "").replace('\\"', "")
+    outside_strings = "".join(without_escapes.split('"')[::2])
+    steps = ((b in "[{") - (b in "]}") for b in outside_strings)
+    if max(accumulate(steps), default=0) > DEEPEST_TEXT:
+        raise ValueError(f"brackets nest more than {DEEPEST_TEXT} deep")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > LONGEST_INT:
+        raise ValueError(f"an integer of {len(digits)} characters; at most {LONGEST_INT} are read")
+    return int(digits)
+
+
 def as_python(steps: Sequence[Step], name: str) -> str:
-    """The calls that make these steps on a Schedule called `name`, one a line."""
+    """The calls that make these steps on a Schedule called `name`, one a line.
+
+    Raises ArgumentError if `name` is no name, or a step refers to what none returned.
+    """
+    if not isinstance(name, str) or not is_name(name):
+        raise unexpected("the name of a variable", "name", name)
     lines: list[str] = []
     names: dict[tuple[int, int | None], str] = {}
-    taken: set[str] = {name}
+    taken: set[str] = {name, "float"}
 
     def render(value: Any) -> str:
         if isinstance(value, Ref):
@@ -175,7 +205,7 @@ def _decode(value: Any, number: int, depth: int = 0) -> Any:
         case {"inputs": [*inputs], "outputs": [*outputs]}:
             if all(isinstance(i, str) and is_name(i) for i in inputs):
                 return IndexMap(tuple(inputs), tuple(_decode_expr(e, 0, inputs) for e in outputs))
-    raise ArgumentError(f"not a trace: step {number} has the argument {_cut(value)}")
+    raise ArgumentError(f"not a trace: step {number} has the argument {shown(value)}")
 
 
 def _decode_expr(value: Any, depth: int, inputs: Sequence[str]) -> Expr:
@@ -188,7 +218,7 @@ def _decode_expr(value: Any, depth: int, inputs: Sequence[str]) -> Expr:
             kind: BinaryOp = op  # type: ignore[assignment]
             left, right = (_decode_expr(e, depth + 1, inputs) for e in (a, b))
             return Binary(kind, left, right)
-    raise ArgumentError(f"not a trace: {_cut(value)} is not an index expression")
+    raise ArgumentError(f"not a trace: {shown(value)} is not an index expression")
 
 
 def _read_step(number: int, data: Any) -> Step:
@@ -198,7 +228,7 @@ def _read_step(number: int, data: Any) -> Step:
             if set(arguments) == set(known):
                 decoded = {n: _decode(arguments[n], number) for n in known}
                 return Step(name, decoded, _result(data.get("result"), number))
-    raise ArgumentError(f"not a trace: step {number} is {_cut(data)}")
+    raise ArgumentError(f"not a trace: step {number} is {shown(data)}")
 
 
 def _result(value: Any, number: int) -> Any:
@@ -206,11 +236,4 @@ def _result(value: Any, number: int) -> Any:
     items = value if isinstance(value, list) else [value]
     if all(isinstance(item, (str, int, float)) for item in items) or value is None:
         return _decode(value, number)
-    raise ArgumentError(f"not a trace: step {number} has the result {_cut(value)}")
-
-
-def _cut(value: object) -> str:
-    try:
-        return str(value)[:60]
-    except RecursionError:
-        return "nested too deep"
+    raise ArgumentError(f"not a trace: step {number} has the result {shown(value)}")

@@ -528,7 +528,7 @@ def test_names_that_are_no_strings(name):
         lambda: mt.reduce_axis(3, name),
         lambda: mt.lower([C, B], name=name),
     ):
-        refused(action, "expected a string, but got name=")
+        refused(action, "expected a string of at most 10000 characters, but got name=")
 
 
 # ---- lower

@@ -296,6 +296,27 @@ def test_layouts_that_grow():
     check(s)
 
 
+def test_layouts_that_grow_step_by_step():
+    s = mt.Schedule(chain(8))
+    for _ in range(9):
+        s.transform_layout("B", lambda i: (i * 16,))
+    with pytest.raises(mt.ScheduleError, match=r"at most 2\*\*40 elements .* would become"):
+        s.transform_layout("B", lambda i: (i * 16,))
+
+
+def test_layouts_by_numbers_of_more_than_64_bits():
+    s = mt.Schedule(chain(8))
+    huge = 1 << 39
+    for index_map in (
+        lambda i: (i, i * huge * huge // 7 % 2),
+        lambda i: (i, (i + 1) * huge * huge // 7 % 2),
+        lambda i: (i, (1 - i * huge * huge) % 3),
+    ):
+        refused(s, "R4", "computed within 64 bits", lambda m=index_map: layout(s, m))
+    s.transform_layout("B", lambda i: (i, i * huge // 7 % 2))
+    check(s)
+
+
 def layout(s, index_map):
     s.transform_layout("B", index_map)
 
