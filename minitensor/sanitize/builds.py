@@ -31,8 +31,6 @@ from minitensor.runtime import (
 )
 from minitensor.sanitize.libraries import library_of
 
-_WRAPPED: Final = ("memcpy", "memmove", "memset")
-
 
 class Sanitizer(Enum):
     """What is looked for while a kernel runs.
@@ -166,6 +164,17 @@ def _address_library(toolchain: Toolchain) -> str:
 # ---- races
 
 
+_WRAPPED: Final = ("memcpy", "memmove", "memset")
+_GCC_KEEPS: Final = (
+    "-fno-tree-fre",
+    "-fno-tree-dse",
+    "-fno-tree-dce",
+    "-fno-tree-dominator-opts",
+    "-fno-tree-sink",
+)
+"""Every access of the text is made: what the optimiser leaves out of `x = x` would not be seen."""
+
+
 def _for_races(toolchain: Toolchain) -> Toolchain:
     _linux_only("the race checker")
     runtime = str(runtime_library(Sanitizer.RACES, toolchain))
@@ -180,8 +189,8 @@ def _for_races(toolchain: Toolchain) -> Toolchain:
         *[f"-Wl,--wrap={name}" for name in _WRAPPED],
     )
     libraries = (runtime, *plain.libraries)
-    if plain.family == "gcc":  # which would link its own libtsan
-        flags, libraries = (*flags, "-nodefaultlibs"), (*libraries, "-lc", "-lgcc")
+    if plain.family == "gcc":  # it would link its own libtsan
+        flags, libraries = (*flags, *_GCC_KEEPS, "-nodefaultlibs"), (*libraries, "-lc", "-lgcc")
     return replace(plain, flags=flags, libraries=libraries)
 
 
