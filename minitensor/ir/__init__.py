@@ -105,6 +105,7 @@ from minitensor.ir.stmt import (
 )
 from minitensor.ir.verify import verify
 from minitensor.ir.visit import (
+    LARGEST,
     apply_reducer,
     blocks_of,
     children,
@@ -114,7 +115,9 @@ from minitensor.ir.visit import (
     make_room,
     map_children,
     map_stmts,
+    measured,
     mentions,
+    nodes_in,
     rewrite,
     stmts_of,
     substitute,
@@ -131,6 +134,7 @@ __all__ = [
     "FUNCTIONS",
     "INDEX",
     "INT64",
+    "LARGEST",
     "LOGICAL",
     "NOTE",
     "NOTHING",
@@ -205,7 +209,9 @@ __all__ = [
     "make_room",
     "map_children",
     "map_stmts",
+    "measured",
     "mentions",
+    "nodes_in",
     "numpy_dtype",
     "paths",
     "print_expr",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from minitensor.errors import ArgumentError
@@ -42,7 +43,7 @@ from minitensor.ir.stmt import (
 )
 
 N = TypeVar("N", bound=Node)
-E = TypeVar("E", bound=Expr)
+V = TypeVar("V")
 
 FIELDS: Final[dict[type, tuple[str, ...]]] = {
     Var: ("name", "dtype"),
@@ -275,9 +276,13 @@ LARGEST: Final = 100_000
 _FRAMES_PER_LEVEL: Final = 6
 
 
-def _depth_and_size(node: Node) -> tuple[int, int]:
-    """The length of the longest path down, and the number of nodes; shared parts measured once."""
-    known: dict[int, tuple[int, int]] = {}
+def measured(node: Node, measure: Callable[[Any, list[V]], V]) -> V:
+    """What `measure` says of a node and of what it said of its children, from the leaves up.
+
+    Without recursion, and once for a part that is shared: a small expression that uses its parts
+    again and again is small to this, though not to `walk`.
+    """
+    known: dict[int, V] = {}
     stack = [node]
     while stack:
         current = stack[-1]
@@ -287,12 +292,18 @@ def _depth_and_size(node: Node) -> tuple[int, int]:
             stack.extend(missing)
             continue
         stack.pop()
-        sizes = [known[id(c)] for c in below]
-        known[id(current)] = (
-            1 + max((depth for depth, _ in sizes), default=0),
-            1 + sum(size for _, size in sizes),
-        )
+        known[id(current)] = measure(current, [known[id(c)] for c in below])
     return known[id(node)]
+
+
+def nodes_in(node: Node, most: int) -> int:
+    """The number of nodes, shared parts counted each time they are used; `most` if it is more."""
+    return sum(1 for _ in islice(walk(node), most))
+
+
+def _depth_and_size(_: Node, below: list[tuple[int, int]]) -> tuple[int, int]:
+    """The length of the longest path down, and the number of nodes."""
+    return 1 + max((d for d, _ in below), default=0), 1 + sum(size for _, size in below)
 
 
 def make_room(node: Node) -> None:
@@ -302,7 +313,7 @@ def make_room(node: Node) -> None:
     Python's default limit allows. The limit is only ever raised. One that uses a part again and
     again is small in memory but not when walked; it is refused if that is too much.
     """
-    depth, size = _depth_and_size(node)
+    depth, size = measured(node, _depth_and_size)
     if depth > DEEPEST:
         raise ArgumentError(
             f"expected an expression nested at most {DEEPEST} deep, but got one of depth {depth}; "

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from minitensor.arith import Simplifier, extent_range
 from minitensor.errors import MinitensorError
 from minitensor.ir import (
+    LARGEST,
     Block,
     Expr,
     If,
     IterKind,
     Load,
     Marks,
+    Node,
     Program,
+    Stmt,
     Store,
     Var,
     accessed_buffers,
@@ -22,6 +25,8 @@ from minitensor.ir import (
     less,
     loads,
     make_room,
+    measured,
+    nodes_in,
     print_name,
     rewrite,
     substitute,
@@ -34,7 +39,7 @@ from minitensor.schedule.place import common_loops
 from minitensor.schedule.primitive import Rewritten, primitive, refuse
 from minitensor.schedule.splice import spliced, with_block
 
-LARGEST_BODY = 20_000
+LARGEST_BODY: Final = 20_000
 """The most nodes an expression may have after inlining."""
 
 
@@ -62,7 +67,8 @@ def _without(program: Program, buffer: str) -> Program:
         "R2": "the block's buffer is not an output of the program",
         "R3": "the block is the only one that writes its buffer",
         "R4": "each axis of the store is indexed by an iter of its own",
-        "R5": "the expressions it is inlined into stay readable: at most 20000 nodes, 2000 deep",
+        "R5": "what it is inlined into stays readable: expressions of at most 20000 nodes, 2000 "
+        "deep, in a program of at most 100000 nodes",
     }
 )
 def compute_inline(program: Program, block: BlockName) -> Rewritten[None]:
@@ -90,8 +96,12 @@ def compute_inline(program: Program, block: BlockName) -> Rewritten[None]:
             return substitute(store.value, dict(zip(axes, node.indices)))
         return node
 
+    reading = readers(program, store.buffer)
+    parts = [part for r in reading for part in (r.body, r.init) if part is not None]
+    uses = [sum(_is_var(node, axis) for node in walk(store.value)) for axis in axes]
+    _require_room(program, parts, store.buffer, nodes_in(store.value, LARGEST), uses, "R5")
     edits: dict[int, Any] = {id(found): None}
-    for reader in readers(program, store.buffer):
+    for reader in reading:
         body = _checked(rewrite(reader.body, inlined), "R5")
         init = None if reader.init is None else _checked(rewrite(reader.init, inlined), "R5")
         simplifier = Simplifier({i.var: extent_range(i.extent) for i in reader.iters})
@@ -110,10 +120,36 @@ def _require_only_writer(program: Program, block: Block, buffer: str, rule: str)
         refuse(rule, f"{print_name(others[0])} writes {print_name(buffer)} too", marks=marks)
 
 
-def _checked(stmt: Any, rule: str) -> Any:
-    """A rewritten statement, refused if it has become too large to be read or compiled."""
-    if sum(1 for _ in walk(stmt)) > LARGEST_BODY:
+def _is_var(node: Node, name: str) -> bool:
+    return isinstance(node, Var) and node.name == name
+
+
+def _require_room(
+    program: Program, parts: Sequence[Stmt], buffer: str, plain: int, uses: Sequence[int], rule: str
+) -> None:
+    """Refuse if inlining would make the program too large to be read or compiled. Counted before it
+    is done, for a few steps that double an expression would make one that no memory holds.
+
+    parts  the statements of the program in which loads of the buffer are replaced
+    plain  the nodes of what replaces them
+    uses   how often each index of a load occurs in it
+    """
+
+    def larger(node: Node, below: Sequence[int]) -> int:
+        if not isinstance(node, Load) or node.buffer != buffer:
+            return 1 + sum(below)
+        return plain + sum(use * (index - 1) for use, index in zip(uses, below))
+
+    grown = [measured(part, larger) for part in parts]
+    if max(grown, default=0) > LARGEST_BODY:
         refuse(rule, "the expressions would become too large")
+    others = nodes_in(program.body, LARGEST) - sum(nodes_in(part, LARGEST) for part in parts)
+    if others + sum(grown) > LARGEST:
+        refuse(rule, "the program would become too large")
+
+
+def _checked(stmt: Any, rule: str) -> Any:
+    """A rewritten statement, refused if it has become too deep to be read or compiled."""
     try:
         make_room(stmt)
     except MinitensorError:
@@ -144,7 +180,8 @@ def _simplified(stmt: Any, simplifier: Simplifier) -> Any:
         "R4": "the block reads it at its own iters, each used once, and does not go on behind it",
         "R5": "everything else it reads is a parameter, or complete before the producer's nest",
         "R6": "each axis of both stores is indexed by an iter of its own",
-        "R7": "the expressions stay readable: at most 20000 nodes, 2000 deep",
+        "R7": "what it is inlined into stays readable: expressions of at most 20000 nodes, 2000 "
+        "deep, in a program of at most 100000 nodes",
     }
 )
 def reverse_compute_inline(program: Program, block: BlockName) -> Rewritten[None]:
@@ -178,6 +215,7 @@ def reverse_compute_inline(program: Program, block: BlockName) -> Rewritten[None
             return inner.value
         return node
 
+    _require_room(program, [store], inner.buffer, nodes_in(inner.value, LARGEST), (), "R7")
     value: Expr = rewrite(_renamed_reads(store.value, moved, inner.buffer), inlined)
     merged: Any = Store(store.buffer, tuple(moved[name] for name in target), value)
     extents = {i.var: i.extent for i in producer.iters}

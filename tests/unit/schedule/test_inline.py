@@ -571,3 +571,41 @@ def test_a_producer_with_two_readers_is_not_merged():
     refused(s, "R2", "temporaries it reads: none", lambda: s.reverse_compute_inline("C"))
     s = mt.Schedule(chain2d(outputs="B"))
     refused(s, "R2", "temporaries it reads: none", lambda: s.reverse_compute_inline("C"))
+
+
+def doubled(value, times):
+    """An expression of 2**times reads of `value`."""
+    for _ in range(times):
+        value = value + value * 2
+    return value
+
+
+def test_what_no_memory_would_hold_is_refused_before_it_is_made():
+    A = mt.placeholder((8,), name="A")
+    B = mt.compute((8,), lambda i: doubled(A[i], 12), name="B")
+    C = mt.compute((8,), lambda i: doubled(B[i], 12), name="C")
+    s = mt.Schedule(mt.lower([A, C]))
+    refused(s, "R5", "expressions would become too large", lambda: s.compute_inline("B"))
+    refused(s, "R7", "expressions would become too large", lambda: s.reverse_compute_inline("C"))
+
+
+def test_an_expression_that_many_blocks_would_get_is_refused_for_the_whole_program():
+    A = mt.placeholder((8,), name="A")
+    B = mt.compute((8,), lambda i: doubled(A[i], 11), name="B")
+    readers = [mt.compute((8,), lambda i, n=n: B[i] + n, name=f"C{n}") for n in range(20)]
+    s = mt.Schedule(mt.lower([A, *readers]))
+    refused(s, "R5", "program would become too large", lambda: s.compute_inline("B"))
+
+
+def test_a_load_at_an_index_that_is_inlined_too_counts_as_what_it_becomes():
+    """T[T[…]] grows with each level: 2 reads of i in each value make 2**12 of twelve levels."""
+    T = mt.compute((8,), lambda i: (i + i * i) % 8, name="T")
+
+    def chained(i):
+        for _ in range(16):
+            i = T[i]
+        return i
+
+    C = mt.compute((8,), chained, name="C")
+    s = mt.Schedule(mt.lower([C]))
+    refused(s, "R5", "expressions would become too large", lambda: s.compute_inline("T"))
