@@ -106,12 +106,31 @@ def divisors(n: int) -> tuple[int, ...]:
     return tuple(sorted({*small, *(n // d for d in small)}))
 
 
-@lru_cache(maxsize=65536)
 def count_factorizations(n: int, parts: int) -> int:
-    """The number of ordered ways to write n >= 1 as a product of `parts` factors."""
+    """The number of ordered ways to write n >= 1 as a product of `parts` factors: the powers of
+    each prime are distributed among the factors on their own.
+    """
     if parts <= 1:
         return parts
-    return sum(count_factorizations(n // d, parts - 1) for d in divisors(n))
+    return math.prod(math.comb(power + parts - 1, power) for power in prime_powers(n))
+
+
+@lru_cache(maxsize=4096)
+def prime_powers(n: int) -> tuple[int, ...]:
+    """How often each prime that divides n >= 1 does."""
+    found = []
+    prime = 2
+    while n > 1:
+        if prime * prime > n:
+            return (*found, 1)
+        power = 0
+        while n % prime == 0:
+            n //= prime
+            power += 1
+        if power:
+            found.append(power)
+        prime += 1
+    return tuple(found)
 
 
 DRAW["sample_perfect_tile"] = _draw_tile

@@ -10,6 +10,7 @@ import pytest
 import minitensor as mt
 from minitensor.ir import paths
 from minitensor.schedule import Ref
+from minitensor.schedule.decide import count_factorizations
 from tests.unit.schedule.common import Refusal, check, each, refused, run_refusal
 from tests.unit.schedule.programs import chain, fork, matmul, rowsum, scale, start, stencil
 
@@ -502,3 +503,19 @@ def test_a_tile_for_another_program_is_refused():
         trace.apply(matmul(9, 6, 6))
     assert caught.value.step == 1
     check(trace.opened().apply(matmul(9, 10, 12), seed=0))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 36, 60, 97, 210])
+@pytest.mark.parametrize("parts", [1, 2, 3, 4])
+def test_factorizations_are_counted_as_they_are_listed(n, parts):
+    factors = [d for d in range(1, n + 1) if n % d == 0]
+    listed = sum(math.prod(f) == n for f in itertools.product(factors, repeat=parts))
+    assert count_factorizations(n, parts) == listed
+
+
+@pytest.mark.parametrize("extent", [963_761_198_400, (1 << 40) - 87])  # 6,720 divisors, and 2
+def test_a_tile_of_a_very_long_loop_is_drawn_at_once(extent):
+    A = mt.placeholder((extent,), "int8", name="A")
+    s = mt.Schedule(mt.lower([A, mt.compute((extent,), lambda i: A[i], name="C")]), seed=1)
+    tile = s.sample_perfect_tile("i", 16, max_innermost_factor=1 << 40)
+    assert math.prod(tile) == extent and len(tile) == 16
