@@ -84,10 +84,15 @@ def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
 
 
 def _program_of(what: object) -> tuple[ir.Program, str]:
-    """The program to build, and the schedule as text."""
+    """The program to build, and the schedule as text.
+
+    Raises VerifyError for a program that was put together by hand, and wrongly: only what is
+    well-formed may reach a text.
+    """
     if isinstance(what, Schedule):
         return what.program, what.trace.as_python()
     if isinstance(what, ir.Program):
+        ir.verify(what)
         return what, ""
     raise unexpected("a schedule or a program", "what", what)
 

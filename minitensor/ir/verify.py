@@ -1,10 +1,11 @@
 """What makes a program well-formed. Checked after lowering, after each primitive and each pass.
 
-    V1  names of loops, blocks and buffers are unique, each kind for itself (without blocks, names
-        are no handles any more: then it is enough that a loop hides no other)
+    V1  names are strings, and those of loops, blocks and buffers unique, each kind for itself
+        (without blocks, names are no handles any more: then it is enough that a loop hides no
+        other)
     V2  every buffer that is accessed is declared, with as many indices as axes
     V3  every variable is bound: loops in bindings and predicates, iters inside blocks
-    V4  types agree: operands, indices, conditions, stores, reducers
+    V4  types agree: operands, indices, conditions, stores, reducers; nodes hold what they should
     V5  extents, shapes and alignments are in range
     V6  a block stands in no other block; init and ORDERED or REDUCE iters go together; bindings and
         predicates do not depend on data
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from typing import NoReturn, get_args
 
-from minitensor.errors import VerifyError
+from minitensor.errors import VerifyError, shown
 from minitensor.ir.dtype import BOOL, INDEX, DType
 from minitensor.ir.expr import (
     COMPARISONS,
@@ -64,8 +65,17 @@ PYTHON_TYPES = {"float": float, "int": int, "uint": int, "index": int, "bool": b
 
 
 def verify(program: Program) -> None:
-    """Raise VerifyError, naming the rule, if the program is malformed."""
-    _Verifier(program).check()
+    """Raise VerifyError, naming the rule, if the program is malformed.
+
+    What is found well-formed once is not looked at again: programs do not change.
+    """
+    if "verified" not in program.facts:
+        try:
+            _Verifier(program).check()
+        except (AttributeError, TypeError, ValueError, KeyError) as problem:
+            text = f"a node does not hold what it should ({problem})"
+            raise VerifyError(f"{shown(program.name)} breaks V4: {text}") from problem
+        program.facts["verified"] = True
 
 
 class _Verifier:
@@ -80,10 +90,23 @@ class _Verifier:
         marks = Marks(blocks={self.block.name: message}) if self.block is not None else Marks()
         raise VerifyError(
             f"{print_name(self.program.name)} breaks {rule}: {message}",
-            lambda: print_program(self.program, marks),
+            lambda: self.picture(marks),
         )
 
+    def picture(self, marks: Marks) -> str:
+        """The program as text, if that much of it is right."""
+        try:
+            return print_program(self.program, marks)
+        except (AttributeError, TypeError, ValueError, KeyError) as problem:
+            return f"(it cannot be printed: {problem})"
+
+    def string(self, name: object) -> None:
+        """A name is one."""
+        if not isinstance(name, str):
+            raise VerifyError(f"{shown(self.program.name)} breaks V1: {shown(name)} is no name")
+
     def check(self) -> None:
+        self.string(self.program.name)
         for buffer in self.program.params:
             if buffer.scope is not Scope.GLOBAL:
                 self.fail(
@@ -94,6 +117,7 @@ class _Verifier:
         self.statement(self.program.body, {}, ())
 
     def declare(self, buffer: Buffer) -> None:
+        self.string(buffer.name)
         if buffer.name in self.buffers:
             self.fail("V1", f"two buffers are called {print_name(buffer.name)}")
         if any(type(n) is not int or n < 0 for n in buffer.shape):
@@ -147,6 +171,7 @@ class _Verifier:
     def loop(self, loop: For, scope: dict[str, DType], path: tuple[For, ...]) -> None:
         if loop.var in (self.loops if self.program.blocks else scope):
             self.fail("V1", f"two loops are called {print_name(loop.var)}")
+        self.string(loop.var)
         self.loops.add(loop.var)
         if type(loop.extent) is not int or loop.extent < 0:
             self.fail("V5", f"loop {print_name(loop.var)} has extent {loop.extent!r}")
@@ -161,6 +186,7 @@ class _Verifier:
         self.block = block
         if block.name in self.blocks:
             self.fail("V1", "two blocks have this name")
+        self.string(block.name)
         self.blocks.add(block.name)
         inner: dict[str, DType] = {}
         for i in block.iters:
@@ -267,8 +293,8 @@ class _Verifier:
                     self.fail("V4", f"{print_expr(expr)} is loaded as {dtype}")
             case Call():
                 self.call(expr, [self.expr(a, scope) for a in expr.args])
-            case Ramp(base, _, lanes):
-                if not self.expr(base, scope).is_integer:
+            case Ramp(base, stride, lanes):
+                if not self.expr(base, scope).is_integer or type(stride) is not int:
                     self.fail("V4", f"{print_expr(expr)} does not count integers")
                 self.lanes(lanes, base.dtype)
             case Lanes(var, lanes, a):
