@@ -3,13 +3,14 @@
 Index expressions are kept as linear forms, which collects like terms and folds constants; their
 divisions, extrema and comparisons, and everything that is not an index, go through the tables of
 `rules`. The result is equal to the argument for every assignment within `ranges`, simplifying it
-again changes nothing, and it has at most twice as many nodes.
+again changes nothing, and it has at most twice as many nodes. It is larger only where a constant is
+multiplied into a sum or divided out of one, or where the sign of a negative divisor moves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal, TypeGuard
 
 from minitensor.arith.interval import Ranges, extent_range
 from minitensor.arith.linear import Linear, constant_form, linear_of
@@ -101,6 +102,8 @@ class Simplifier:
         self.ranges = ranges
         self.keep_units = keep_units
         self.values: Mapping[str, Linear] = values if values is not None else {}
+        self.quotients: dict[Expr, Linear] = {}
+        """For `recombine`: by x % c, what x // c is."""
 
     def expr(self, expr: Expr) -> Expr:
         """The expression, simplified."""
@@ -138,10 +141,8 @@ class Simplifier:
                 if known is not None and known.is_point and not self.keep_units:
                     return constant_form(int(known.lo))
                 return Linear({expr: 1})
-            case Binary("+", a, b):
-                return self.recombine(self.linear(a).plus(self.linear(b)))
-            case Binary("-", a, b):
-                return self.recombine(self.linear(a).minus(self.linear(b)))
+            case Binary("+" | "-"):
+                return self.recombine(self.total(expr))
             case Unary("-", a):
                 return self.linear(a).times(-1)
             case Binary("*", a, b):
@@ -163,6 +164,16 @@ class Simplifier:
                 return _atom(Call(function, tuple(self.expr(a) for a in args), dtype))
             case _:
                 return _atom(map_children(expr, self.expr))
+
+    def total(self, expr: Expr) -> Linear:
+        """The linear form of a sum, its digits not put together yet."""
+        match expr:
+            case Binary("+", a, b):
+                return self.total(a).plus(self.total(b))
+            case Binary("-", a, b):
+                return self.total(a).minus(self.total(b))
+            case _:
+                return self.linear(expr)
 
     def product(self, a: Linear, b: Linear) -> Linear:
         """a * b."""
@@ -242,31 +253,31 @@ class Simplifier:
 
     def recombine(self, form: Linear) -> Linear:
         """The rules SUM: where a sum holds both digits of a number, that number."""
-        for atom, factor in form.terms.items():
-            if not (isinstance(atom, Binary) and atom.op == "%" and isinstance(atom.b, Const)):
-                continue
-            base = int(atom.b.value)
-            if base <= 0:
-                continue
-            number = linear_of(atom.a)
-            high = self.quotient(number, constant_form(base))
-            for other, coefficient in form.terms.items():
-                if coefficient != base * factor or other is atom:
-                    continue
-                whole: Linear | None = None
-                if Linear({other: 1}) == high:
-                    whole = number
-                elif (
-                    isinstance(other, Binary)
-                    and other.op == "%"
-                    and isinstance(other.b, Const)
-                    and int(other.b.value) > 0
-                    and linear_of(other.a) == high
-                ):
-                    whole = self.remainder(number, constant_form(base * int(other.b.value)))
-                if whole is not None:
-                    pair = Linear({atom: factor, other: coefficient})
-                    return self.recombine(form.minus(pair).plus(whole, factor))
+        while digits := [atom for atom in form.terms if _is_digit(atom)]:
+            before, factors = form, set(form.terms.values())
+            for digit in digits:
+                if _modulus(digit) * form.terms.get(digit, 0) in factors:
+                    form = self.with_digit_above(form, digit, digits)
+            if form is before:
+                break
+        return form
+
+    def with_digit_above(self, form: Linear, digit: Binary, digits: Sequence[Binary]) -> Linear:
+        """The sum; if it has x // c, or of `digits` x // c % d, at the right place for its digit
+        x % c, with the number that both make instead.
+        """
+        base, factor = _modulus(digit), form.terms[digit]
+        number, wanted = linear_of(digit.a), base * factor
+        if digit not in self.quotients:
+            self.quotients[digit] = self.quotient(number, constant_form(base))
+        high = self.quotients[digit]
+        match list(high.terms.items()):
+            case [(atom, 1)] if not high.constant and form.terms.get(atom) == wanted:
+                return form.minus(Linear({digit: factor, atom: wanted})).plus(number, factor)
+        for other in digits:
+            if form.terms.get(other) == wanted and linear_of(other.a) == high:
+                whole = self.remainder(number, constant_form(base * _modulus(other)))
+                return form.minus(Linear({digit: factor, other: wanted})).plus(whole, factor)
         return form
 
     def extremum(self, op: Literal["min", "max"], a: Linear, b: Linear) -> Linear:
@@ -404,6 +415,19 @@ _FOLD: Final[dict[str, Callable[[int, int], int]]] = {
     "min": min,
     "max": max,
 }
+
+
+def _is_digit(atom: Expr) -> TypeGuard[Binary]:
+    """Whether an atom is x % c with a constant c > 0."""
+    match atom:
+        case Binary("%", _, Const(c)):
+            return c > 0
+    return False
+
+
+def _modulus(digit: Binary) -> int:
+    assert isinstance(digit.b, Const)
+    return int(digit.b.value)
 
 
 def _atom(expr: Expr) -> Linear:
