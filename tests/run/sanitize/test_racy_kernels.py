@@ -1,4 +1,4 @@
-"""Over fifty kernels made racy behind the legality check's back: refused, and found by both checkers."""
+"""Over fifty kernels made racy behind the rules' back: refused, and found by both checkers."""
 
 import pytest
 
