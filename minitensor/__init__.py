@@ -22,7 +22,7 @@ about indices), `schedule` (how), `codegen`, `runtime`. docs/architecture.md is 
 """
 
 import importlib
-from types import ModuleType as _ModuleType
+from typing import Any as _Any
 
 from minitensor.api import build, explain, interpret, simplify, verify
 from minitensor.codegen import Target
@@ -151,8 +151,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> _ModuleType:
+def __getattr__(name: str) -> _Any:
     """The packages that few programs need are imported when they are first used."""
     if name in ("search", "testing"):
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "load_best":
+        return importlib.import_module(f"{__name__}.search").load_best
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

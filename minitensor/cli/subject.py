@@ -12,7 +12,6 @@ import contextlib
 import difflib
 import importlib.util
 import inspect
-import math
 import re
 import sys
 import traceback
@@ -24,9 +23,10 @@ from typing import Any, Final
 
 from minitensor.cli.errors import CommandError, UsageError
 from minitensor.errors import MinitensorError
-from minitensor.ir import Binary, Program, Reduce, walk
+from minitensor.ir import Program
 from minitensor.lang import lower, workloads
 from minitensor.schedule import Schedule, Trace
+from minitensor.search import multiply_adds
 
 SUBJECT_HELP: Final = "an operator (see `minitensor show --list`), or path/to/file.py:name"
 
@@ -96,25 +96,6 @@ def resolve(arguments: argparse.Namespace) -> Subject:
     if arguments.trace:
         schedule.replay(_trace(arguments.trace))
     return Subject(name, schedule)
-
-
-def multiply_adds(program: Program) -> int:
-    """Operations of a program as it is written: 2 for each product that is summed; 0 if none is.
-
-    This is how operations are counted for matrix products and convolutions, whatever a schedule
-    computes twice.
-    """
-    count = 0
-    for block in program.blocks.values():
-        for node in walk(block.body):
-            if isinstance(node, Reduce) and node.reducer.name == "sum":
-                products = [n for n in walk(node.values[0]) if _is_product(n)]
-                count += 2 * math.prod(i.extent for i in block.iters) if products else 0
-    return count
-
-
-def _is_product(node: object) -> bool:
-    return isinstance(node, Binary) and node.op == "*" and node.dtype.kind != "index"
 
 
 # ---- named operators

@@ -3,11 +3,37 @@
 For now one strategy, and the simplest there is: `random_search` draws the decisions of a template
 at random and keeps the fastest candidate. Read in this order: `trial` (what a search returns),
 `measure` (a candidate is built, checked and timed), `random_search` (the loop around it).
-Not here yet: sketches, a cost model, evolution, records on disk, workers in other processes.
+What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
+`records` (one line), `logfile` (appending, whatever is killed), `reading` (whatever is damaged),
+`log` (finding, merging, pruning), `load` (the best of a log, as a schedule).
+Not here yet: sketches, a cost model, evolution, workers in other processes.
 """
 
+from minitensor.search.load import load_best
+from minitensor.search.log import Log, Merged, Rewritten
 from minitensor.search.measure import TOLERANCE, random_inputs
 from minitensor.search.random_search import random_search
+from minitensor.search.reading import Report
+from minitensor.search.records import Host, Record, new_record, trace_key
 from minitensor.search.trial import FailureKind, SearchResult, Trial
+from minitensor.search.workload import multiply_adds, workload_key
 
-__all__ = ["TOLERANCE", "FailureKind", "SearchResult", "Trial", "random_inputs", "random_search"]
+__all__ = [
+    "TOLERANCE",
+    "FailureKind",
+    "Host",
+    "Log",
+    "Merged",
+    "Record",
+    "Report",
+    "Rewritten",
+    "SearchResult",
+    "Trial",
+    "load_best",
+    "multiply_adds",
+    "new_record",
+    "random_inputs",
+    "random_search",
+    "trace_key",
+    "workload_key",
+]

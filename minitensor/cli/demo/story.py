@@ -9,8 +9,8 @@ from typing import Any
 import minitensor as mt
 from minitensor.cli.console import Console, indented
 from minitensor.cli.demo.race import Race, Timed
-from minitensor.cli.subject import multiply_adds
 from minitensor.codegen import Target
+from minitensor.search import multiply_adds
 
 
 @dataclass(frozen=True, slots=True)

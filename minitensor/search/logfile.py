@@ -1,0 +1,355 @@
+"""A file of lines that many processes append to, each of which may be killed at any moment.
+
+Appending is one `write` of whole lines to a descriptor opened for appending, under a lock (flock)
+that all who write hold. Whoever is killed in the middle leaves a line without an end, which nobody
+was told of; the next to append ends it with a seal, so that it is known for what it is. A write
+that the system cuts short (a full disk) is taken back.
+
+A file is rewritten by making another beside it and renaming that. So whoever has got the lock asks
+whether its name still means the file that was locked, and begins again if not.
+
+Files are opened anew for each use: nothing is shared between threads, or with a forked child.
+Not here: what a line means (`records`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from minitensor.errors import ArgumentError, TuningError, printable
+
+logger = logging.getLogger("minitensor")
+
+SEAL: Final = b"#torn\n"
+"""What ends a line whose writer was stopped."""
+LOCK_SECONDS: Final = 60.0
+"""How long to wait for the lock: others hold it for microseconds, or while they rewrite the log."""
+READER_SECONDS: Final = 1.0
+"""The same for readers, who go on without it and may then see an unfinished line."""
+CHUNK: Final = 1 << 18
+
+_NO_LOCKS: Final = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+_FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NEW_MODE: Final = 0o600
+_told: set[str] = set()
+"""Files of which it was said that they cannot be locked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A line, or a part of one that is longer than what is read at once.
+
+    number  of the line, counted from 1
+    data    its bytes, without the newline
+    whole   whether this is all of the line
+    ended   whether a newline follows; only the last line of a file may lack one
+    """
+
+    number: int
+    data: bytes
+    whole: bool
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A file that this process has locked for writing, unless the file system has no locks.
+
+    sync  whether what is appended is brought to the disk, to survive the end of the machine as well
+    """
+
+    path: str
+    descriptor: int
+    locked: bool
+    sync: bool
+
+    def append(self, lines: bytes) -> None:
+        """Write whole lines at the end, all or nothing.
+
+        Raises TuningError if the system does not take all of them.
+        """
+        size = os.fstat(self.descriptor).st_size
+        try:
+            torn = size > 0 and os.pread(self.descriptor, 1, size - 1) != b"\n"
+            data = SEAL + lines if torn else lines
+            written = os.write(self.descriptor, data)
+            while written < len(data):  # a disk that is full says so the second time
+                written += os.write(self.descriptor, data[written:])
+            if self.sync:
+                os.fsync(self.descriptor)
+        except BaseException as failure:
+            if self.locked:  # else another's lines may follow ours
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self.descriptor, size)
+            if isinstance(failure, OSError):
+                raise _failed("write to", self.path, failure) from failure
+            raise
+
+    def replace(self, lines: Iterable[bytes]) -> None:
+        """Put a file of these lines in the place of this one, at once.
+
+        Raises TuningError if that cannot be done; the file is then as it was.
+        """
+        if not self.locked:
+            raise TuningError(
+                f"cannot rewrite the log {printable(self.path)}: its file system has no locks, "
+                "and what others append meanwhile would be lost; do it to a copy on a local disk"
+            )
+        target = os.path.realpath(self.path)
+        folder, name = os.path.split(target)
+        # the lock is held: whatever has this name was left by a process that was killed
+        beside = os.path.join(folder, f".{name}.new")
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(beside)
+            try:
+                _write_new(beside, lines, os.fstat(self.descriptor))
+                os.rename(beside, target)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(beside)
+                raise
+            _sync_folder(folder)
+        except OSError as failure:
+            raise _failed("rewrite", self.path, failure) from failure
+
+
+@contextlib.contextmanager
+def held(path: Path, *, make: bool = True, sync: bool = False) -> Iterator[Held]:
+    """The file, locked for writing.
+
+    make  whether it is made, readable by its owner alone, if it is not there
+    sync  see `Held`
+
+    Raises ArgumentError if the path names something else than a file, TuningError if the file
+    cannot be opened, or others have held the lock for LOCK_SECONDS.
+    """
+    name = os.fspath(path)
+    try:
+        descriptor, locked = _open_locked(name, make, sync)
+    except TimeoutError:
+        raise TuningError(
+            f"cannot write to the log {printable(name)}: another process has held its lock for "
+            f"{LOCK_SECONDS:.0f} s; end that process, or use another file"
+        ) from None
+    except OSError as failure:
+        raise _failed("open", name, failure) from failure
+    try:
+        yield Held(name, descriptor, locked, sync)
+    finally:
+        _close(descriptor, locked)
+
+
+def _open_locked(name: str, make: bool, sync: bool) -> tuple[int, bool]:
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        descriptor, locked = _open_to_append(name, make, sync), False
+        try:
+            _check_is_file(name, descriptor)
+            locked = _lock(name, descriptor, fcntl.LOCK_EX, deadline)
+            if not locked or _is_at(name, descriptor):
+                return descriptor, locked
+        except BaseException:
+            _close(descriptor, locked)
+            raise
+        _close(descriptor, locked)  # it was rewritten, or removed, before we had the lock
+
+
+def pieces(path: Path, longest: int, mark: bytes) -> Iterator[Piece]:
+    """The lines of a file as it is now, in memory for one of `longest` bytes.
+
+    longest  bytes of a line; a longer one comes in pieces, of which all but those that begin with
+             the mark may be left out
+    mark     what a piece worth having begins with
+
+    Raises FileNotFoundError if there is no file, ArgumentError if the path names something else,
+    TuningError if it cannot be read.
+    """
+    name = os.fspath(path)
+    try:
+        descriptor = _open(name, os.O_RDONLY)
+    except FileNotFoundError:
+        raise
+    except OSError as failure:
+        raise _failed("read", name, failure) from failure
+    try:
+        _check_is_file(name, descriptor)
+        yield from _split(_chunks(descriptor, _size(name, descriptor)), longest, mark)
+    except OSError as failure:
+        raise _failed("read", name, failure) from failure
+    finally:
+        os.close(descriptor)
+
+
+def pieces_of(held_file: Held, longest: int, mark: bytes) -> Iterator[Piece]:
+    """As `pieces`, of a file that is locked."""
+    descriptor = held_file.descriptor
+    try:
+        size = os.fstat(descriptor).st_size
+        yield from _split(_chunks(descriptor, size), longest, mark)
+    except OSError as failure:
+        raise _failed("read", held_file.path, failure) from failure
+
+
+def _chunks(descriptor: int, size: int) -> Iterator[bytes]:
+    at = 0
+    while at < size:
+        chunk = os.pread(descriptor, min(CHUNK, size - at), at)
+        if not chunk:
+            return
+        at += len(chunk)
+        yield chunk
+
+
+def _split(chunks: Iterator[bytes], longest: int, mark: bytes) -> Iterator[Piece]:
+    number, rest, whole = 1, b"", True
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield Piece(number, line, whole and len(line) < longest, True)
+            number, whole = number + 1, True
+        if len(rest) >= longest:
+            # the last record that begins in it may go on in the next chunk
+            cut = rest.rfind(mark, 1)
+            cut = cut if cut > 0 else max(len(rest) - len(mark), 1)
+            yield Piece(number, rest[:cut], False, True)
+            rest, whole = rest[cut:], False
+    if rest or not whole:
+        yield Piece(number, rest, whole and len(rest) < longest, False)
+
+
+def _size(name: str, descriptor: int) -> int:
+    """The size when no line was half written. What lies below it does not change any more."""
+    try:
+        locked = _lock(name, descriptor, fcntl.LOCK_SH, time.monotonic() + READER_SECONDS)
+    except TimeoutError:
+        locked = False
+    size = os.fstat(descriptor).st_size
+    if locked:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return size
+
+
+# ---- the system
+
+
+def _open(name: str, flags: int) -> int:
+    """Open a file, never waiting for whom a pipe is connected to."""
+    try:
+        return os.open(name, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, _NEW_MODE)
+    except OSError as failure:
+        if failure.errno in (errno.EISDIR, errno.ENXIO):
+            raise _no_file(name) from None
+        raise
+
+
+def _open_to_append(name: str, make: bool, sync: bool) -> int:
+    flags = os.O_RDWR | os.O_APPEND
+    try:
+        return _open(name, flags)
+    except FileNotFoundError:
+        if not make:
+            raise
+    descriptor = _open(name, flags | os.O_CREAT)
+    if sync:
+        _sync_folder(os.path.dirname(os.path.realpath(name)))
+    return descriptor
+
+
+def _close(descriptor: int, locked: bool) -> None:
+    # a child that was forked meanwhile has the descriptor too: closing ours would not unlock
+    if locked:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+def _lock(name: str, descriptor: int, kind: int, deadline: float) -> bool:
+    """Wait for the lock; False if there is no such thing. Raises TimeoutError."""
+    pause = 0.0002
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return True
+        except OSError as failure:
+            if failure.errno in _NO_LOCKS:
+                _say_there_are_no_locks(name)
+                return False
+            if failure.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(pause)
+        pause = min(2 * pause, 0.02)
+
+
+def _say_there_are_no_locks(name: str) -> None:
+    if name not in _told:
+        _told.add(name)
+        logger.warning(
+            "%s cannot be locked, for its file system has no locks: let one process at a time "
+            "write to it",
+            name,
+        )
+
+
+def _is_at(name: str, descriptor: int) -> bool:
+    """Whether the path still names this very file."""
+    try:
+        return os.path.samestat(os.stat(name), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _check_is_file(name: str, descriptor: int) -> None:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise _no_file(name)
+
+
+def _write_new(path: str, lines: Iterable[bytes], like: os.stat_result) -> None:
+    """A new file on the disk, with the owner and the mode of another."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with open(os.open(path, flags, _NEW_MODE), "wb") as file:
+        try:
+            os.fchown(file.fileno(), like.st_uid, like.st_gid)
+        except PermissionError:
+            if like.st_uid != os.geteuid():  # its owner could not read it any more
+                raise
+        os.fchmod(file.fileno(), stat.S_IMODE(like.st_mode))
+        for line in lines:
+            file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: str) -> None:
+    """Bring a new name to the disk, where the file system can be asked to."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _no_file(name: str) -> ArgumentError:
+    return ArgumentError(f"expected a file for the log, but {printable(name)} is something else")
+
+
+def _failed(doing: str, name: str, failure: OSError) -> TuningError:
+    if failure.errno in _FULL:
+        advice = "free some space, or use another file (what was written before is kept)"
+    elif isinstance(failure, FileNotFoundError):
+        advice = "make its folder first"
+    else:
+        advice = "use another file"
+    return TuningError(f"cannot {doing} the log {printable(name)}: {failure.strerror}; {advice}")
