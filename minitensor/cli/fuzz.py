@@ -105,6 +105,7 @@ def _report(state: State, folder: Path, console: Console) -> None:
     counts = state.counts
     console.print(
         f"{counts.pairs:,} pairs in {state.seconds:,.0f} s ({state.rate:,.0f} an hour), "
+        f"{counts.interpreted:,} interpreted, "
         f"{counts.kernels:,} kernels, {counts.attempts:,} primitives drawn, "
         f"{state.acceptance:.0%} of them accepted"
     )

@@ -15,6 +15,7 @@ from minitensor.codegen import Target, generate_together
 from minitensor.errors import CompileError
 from minitensor.fuzz.choices import Recorded
 from minitensor.fuzz.pair import (
+    MOST_INTERPRETED,
     FailedError,
     Pair,
     check_meaning,
@@ -32,9 +33,14 @@ Report = Callable[[str, int], None]
 
 @dataclass
 class Counts:
-    """What a batch, or a campaign, has done."""
+    """What a batch, or a campaign, has done.
+
+    interpreted  of the pairs, those that the interpreter ran too (see MOST_INTERPRETED)
+    attempts     primitives that were drawn, and of them those that were accepted
+    """
 
     pairs: int = 0
+    interpreted: int = 0
     kernels: int = 0
     attempts: int = 0
     accepted: int = 0
@@ -71,6 +77,7 @@ def run_batch(
             outcome.counts.attempts += len(pair.attempts)
             outcome.counts.accepted += sum(a.refused is None for a in pair.attempts)
             cases.append(_Case(number, pair, check_meaning(pair)))
+            outcome.counts.interpreted += pair.work <= MOST_INTERPRETED
         except FailedError as failed:
             outcome.failures[number] = failed
     wanted = [(case, target) for case in cases for target in targets(case.pair)]

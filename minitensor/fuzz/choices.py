@@ -47,7 +47,7 @@ class Choices(ABC):
         """Counts from 0 to between `low` and `high` times, going on each time with `percent`."""
         for n in range(high):
             with self.span():
-                if n >= low and not self.chance(percent):
+                if not self.chance(percent) and n >= low:  # asked always, so that all are alike
                     return
                 yield n
 

@@ -45,6 +45,8 @@ LARGEST: Final = 2048
 CLAMP: Final = 8
 """Floats read from another stage are brought back to [-CLAMP, CLAMP], so that sums stay exact."""
 TITLES: Final = "PQRSTUVW"
+STAGES: Final = ("elementwise", "reduction", "elementwise", "reduction", "update", "chain", "chain")
+"""The kinds of stages, as often as they are drawn."""
 
 Axes = list[tuple[Scalar, int]]
 
@@ -134,7 +136,7 @@ class _Writer:
         shape = (
             self.pick(self.tensors).shape if self.chance(50) else self.shape(0, self.limits.rank)
         )
-        drawn = self.pick(["elementwise", "reduction", "elementwise", "reduction", "update"])
+        drawn = self.pick(STAGES)
         self.kind = self.pick(self.limits.dtypes) if self.chance(15) else self.dtype
         made: list[Tensor] = getattr(self, drawn)(name, shape)
         return [
@@ -158,6 +160,17 @@ class _Writer:
 
     def elementwise(self, name: str, shape: tuple[int, ...]) -> list[Tensor]:
         return [compute(shape, lambda *axes: self.value(list(zip(axes, shape))), name=name)]
+
+    def chain(self, name: str, shape: tuple[int, ...]) -> list[Tensor]:
+        """Elementwise of the last stage, as an activation or a conversion is."""
+        last = self.tensors[-1]
+
+        def expression(*axes: Scalar) -> Scalar:
+            value = self.padded(last, axes, ())
+            domain = list(zip(axes, last.shape))
+            return self.combined(value, self.read(domain)) if self.chance(50) else value
+
+        return [compute(last.shape, expression, name=name)]
 
     def reduction(self, name: str, shape: tuple[int, ...]) -> list[Tensor]:
         over: list[ReduceAxis] = []

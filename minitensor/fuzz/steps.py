@@ -11,13 +11,16 @@ from minitensor.errors import ScheduleError
 from minitensor.fuzz.choices import Choices
 from minitensor.fuzz.meanings import example_intrinsic, matching_intrinsic
 from minitensor.ir import (
+    Block,
     Expr,
+    For,
     Intrinsic,
     IterKind,
     Program,
     Var,
     accessed_buffers,
     free_vars,
+    loops_of,
 )
 from minitensor.schedule import REGISTRY, IndexMap, Schedule
 
@@ -307,7 +310,13 @@ def _annotate(step: _Step) -> None:
 
 
 def _unannotate(step: _Step) -> None:
-    step.do("unannotate", step.pick([step.loop(), step.block()]), "note")
+    """Mostly something that has the annotation."""
+    program = step.schedule.program
+    nodes: dict[str, For | Block] = {loop.var: loop for loop in loops_of(program.body)}
+    nodes |= program.blocks
+    noted = [name for name, node in nodes.items() if "note" in dict(node.annotations)]
+    name = step.pick(noted) if noted and not step.chance(20) else step.loop()
+    step.do("unannotate", name, "note")
 
 
 def _sample_perfect_tile(step: _Step) -> None:
