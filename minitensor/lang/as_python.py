@@ -233,8 +233,7 @@ class _Writer:
             return f"mt.const({_number(expr.value)}, {str(expr.dtype)!r})"
         if isinstance(expr, Const):
             return f"mt.const({expr.value}, 'int64')"
-        text = self.expr(expr)
-        return text[1:-1] if isinstance(expr, Binary) and text.startswith("(") else text
+        return _bare(self.expr(expr))
 
     def expr(self, expr: Expr) -> str:
         match expr:
@@ -247,7 +246,8 @@ class _Writer:
             case Unary(_, a):
                 return f"mt.logical_not({self.value(a)})"
             case Binary("min" | "max" as op, a, b):
-                return f"mt.{op}imum({self.operand(a, b)}, {self.operand(b, a)})"
+                both = (_bare(self.operand(a, b)), _bare(self.operand(b, a)))
+                return f"mt.{op}imum({', '.join(both)})"
             case Binary("and" | "or" as op, a, b):
                 return f"mt.logical_{op}({self.value(a)}, {self.value(b)})"
             case Binary(op, a, b):
@@ -270,8 +270,7 @@ class _Writer:
     def index(self, index: Expr) -> str:
         if isinstance(index, Const):
             return _number(index.value)
-        text = self.expr(index)
-        return text[1:-1] if isinstance(index, Binary) and text.startswith("(") else text
+        return _bare(self.expr(index))
 
     def side(self, expr: Expr) -> str:
         """A side of a selection: an index constant is an index there."""
@@ -297,6 +296,11 @@ def _number(value: float) -> str:
     return f"({value!r})" if not isinstance(value, bool) and value < 0 else repr(value)
 
 
+def _bare(text: str) -> str:
+    """The text without parentheses around all of it."""
+    return text[1:-1] if text.startswith("(") and _closes_last(text) else text
+
+
 def _atom(text: str) -> str:
     """The text, in parentheses unless a method can be called on it as it stands."""
     simple = text.isidentifier() or (
@@ -310,9 +314,7 @@ def _closes_last(text: str) -> bool:
     depth = 0
     for n, c in enumerate(text):
         depth += (c in "([") - (c in ")]")
-        if depth == 0 and c in ")]" and n < len(text) - 1:
-            return False
-        if depth == 0 and c == " ":
+        if depth == 0 and (c == " " or (c in ")]" and n < len(text) - 1)):
             return False
     return True
 

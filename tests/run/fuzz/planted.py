@@ -14,6 +14,7 @@ from minitensor.ir import (
     Block,
     Const,
     For,
+    LoopKind,
     Ramp,
     Store,
     Var,

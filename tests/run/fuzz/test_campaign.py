@@ -1,0 +1,147 @@
+"""Campaigns: processes, what is kept, and what becomes of a crash."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from minitensor.errors import ArgumentError
+from minitensor.fuzz import Campaign, campaign, process
+from minitensor.fuzz.worker import choices_of
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_campaign_goes_on_where_it_was_stopped(run, tmp_path):
+    out = tmp_path / "out"
+    words = ("fuzz", "--seconds", 4, "--seed", 11, "--jobs", 2, "--out", out, "--json")
+    first = run(*words)
+    assert first.status == 0, first.out
+    one = first.json()
+    assert one["counts"]["pairs"] >= 32
+    assert one["counts"]["pairs"] % 32 == 0
+    assert one["counts"]["kernels"] > 0
+    assert one["counts"]["accepted"] >= 0.3 * one["counts"]["attempts"]
+    assert one["found"] == []
+    second = run(*words[:-1])
+    assert second.status == 0
+    assert f"going on after {one['counts']['pairs']:,} pairs" in second.err
+    two = json.loads((out / "state.json").read_text())
+    assert two["counts"]["pairs"] > one["counts"]["pairs"]
+    assert two["missing"] == []
+    assert two["counts"]["pairs"] == two["next"] * 32
+    other = run("fuzz", "--seconds", 1, "--seed", 12, "--out", out)
+    assert other.status == 1
+    assert "is of another campaign" in other.err and "seed 11" in other.err
+
+
+def test_a_state_that_is_none_is_refused(tmp_path):
+    for text in ("", "[]", "{}", '{"version": 1}', "\0"):
+        (tmp_path / "state.json").write_text(text)
+        with pytest.raises(ArgumentError, match="is not the state of a campaign"):
+            Campaign(tmp_path, 0, 1, "guards")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--seconds", "0"), "--seconds must be above 0"),
+        (("--seconds", "nan"), "--seconds must be above 0"),
+        (("--seconds", "soon"), "invalid float value: 'soon'"),
+        (("--jobs", "0"), "--jobs must be from 1 to 256, but is 0"),
+        (("--sanitize", "hands"), "invalid choice: 'hands'"),
+    ],
+)
+def test_wrong_words(run, words, said):
+    done = run("fuzz", *words)
+    assert done.status == 2
+    assert said in done.err
+
+
+def test_a_folder_that_is_a_file(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run("fuzz", "--seconds", "1", "--out", tmp_path / "file")
+    assert done.status == 1
+    assert "cannot use the folder" in done.err
+
+
+def test_a_pair_is_named_by_seed_and_number():
+    numbers = [choices_of(5, 7).number(0, 10**9) for _ in range(2)]
+    assert numbers[0] == numbers[1]
+    assert choices_of(5, 8).number(0, 10**9) != numbers[0]
+    assert choices_of(6, 7).number(0, 10**9) != numbers[0]
+
+
+def test_crashes_and_hangs_are_blamed_on_a_pair_and_the_rest_is_done(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "MODULE", "tests.run.fuzz.faulty_worker")
+    monkeypatch.setattr(campaign, "SILENCE", 3.0)
+    done = Campaign(tmp_path, 0, 1, "guards")
+    try:
+        state = done.run(8.0, lambda state: None)
+        found = {f.number: f.failure for f in state.found}
+        assert set(found) == {37, 40, 70}
+        assert found[37].kind == found[40].kind == "crash"
+        assert "SIGSEGV while it was to run" in found[37].message
+        assert "exit status 1: cannot go on while it was to run" in found[40].message
+        assert (found[70].kind, state.missing) == ("hang", [])
+        assert state.counts.pairs == state.next * campaign.BATCH
+        monkeypatch.setattr(campaign, "MOST_REDUCED", 0)
+        done.reduce(lambda found: None)
+        names = {path.name for path in tmp_path.glob("failure-*.py")}
+        assert names == {"failure-37-crash.py", "failure-40-crash.py", "failure-70-hang.py"}
+    finally:
+        done.close()
+
+
+def test_ctrl_c_leaves_no_process_and_keeps_what_was_done(tmp_path):
+    command = [sys.executable, "-m", "minitensor", "fuzz", "--seconds", "60", "--jobs", "2"]
+    with subprocess.Popen(
+        [*command, "--out", str(tmp_path / "out")],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        preexec_fn=interruptible,  # noqa: PLW1509 - no threads here
+        start_new_session=True,
+    ) as running:
+        deadline = time.monotonic() + 60
+        state = tmp_path / "out" / "state.json"
+        while time.monotonic() < deadline:
+            if state.exists() and json.loads(state.read_text())["counts"]["pairs"]:
+                break
+            time.sleep(0.2)
+        children = children_of(running.pid)
+        assert children
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=10)
+    assert running.returncode == 130
+    assert "the same command goes on from" in err
+    assert "Traceback" not in err
+    assert not any(alive(child) for child in children)
+    kept = json.loads(state.read_text())
+    assert kept["counts"]["pairs"] == 32 * (kept["next"] - len(kept["missing"]))
+    assert not list(tmp_path.glob("minitensor-fuzz-*"))
+
+
+def interruptible():
+    """What was started in the background ignores Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def children_of(pid):
+    """The processes whose parent it is."""
+    stats = {path.parent.name: path.read_text() for path in Path("/proc").glob("[0-9]*/stat")}
+    return [int(n) for n, stat in stats.items() if stat.rpartition(")")[2].split()[1] == str(pid)]
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
