@@ -7,8 +7,8 @@
     check_address(schedule, a, b)    the same inside temporaries too, and undefined behaviour
 
 Each returns a list of faults, empty where there are none. For many kernels at once, `Sanitizer`,
-`load_sanitized` and `run_sanitized` are the parts. Read in this order: `fault`, `builds`, `races`
-(and races.c), `memory`, `guards` (guards.c), `address` (address.c), `child`, `run`.
+`load_sanitized` and `run_sanitized` are the parts. Read in this order: `fault`, `builds`, `memory`,
+`between` (and guards.c), `guards`, `races` (races.c), `address` (address.c), `child`, `run`.
 """
 
 from minitensor.sanitize.address import read_report

@@ -22,16 +22,16 @@ import numpy as np
 
 from minitensor.codegen import Emitted, Target, generate
 from minitensor.errors import ExecutionError
-from minitensor.ir import Buffer, numpy_dtype, print_name
+from minitensor.ir import Buffer, print_name
 from minitensor.runtime import (
     NativeKernel,
     Signature,
-    aligned_empty,
     find_toolchain,
     load_function,
     native_target,
     pointer_to,
 )
+from minitensor.sanitize.between import GuardedRun, address_of
 from minitensor.sanitize.builds import Sanitizer, load_sanitized, runtime_library
 from minitensor.sanitize.fault import Race, element_at, element_name
 from minitensor.sanitize.outcome import Outcome
@@ -46,8 +46,7 @@ def check_races(what: Any, *arrays: object, target: str | Target = "c") -> list[
     """Run a program, or a schedule's, on arrays, and say where iterations of parallel loops race.
 
     what    an mt.Schedule or a program
-    arrays  as for a kernel: one for each input, in call order, and the outputs too if they are to
-            be kept
+    arrays  one for each input, in call order
     target  "c" or an mt.Target; with one core, as with two
 
     Returns nothing if there is no race in this run: the first one of each loop, buffer, and kind.
@@ -55,11 +54,10 @@ def check_races(what: Any, *arrays: object, target: str | Target = "c") -> list[
     """
     program = program_of(what)
     exact = several_cores(native_target(Target.of(target)))
-    signature = Signature(program.name, program.params, {b.name for b in program.outputs})
-    accepted, _ = signature.accept(arrays)
+    accepted, _ = Signature(program.name, program.inputs, ()).accept(arrays)
     emitted = generate(program, exact, hooks=True)
     (kernel,) = load_sanitized(Sanitizer.RACES, [emitted], find_toolchain())
-    return watch_races(kernel, accepted)[1]
+    return [fault for fault in run_watched(kernel, accepted).faults if isinstance(fault, Race)]
 
 
 def several_cores(target: Target) -> Target:
@@ -71,40 +69,28 @@ def several_cores(target: Target) -> Target:
 def run_watched(kernel: NativeKernel, inputs: Sequence[np.ndarray]) -> Outcome:
     """Run a kernel that `load_sanitized(Sanitizer.RACES, …)` gave, and look for races.
 
-    inputs  one array for each input, in call order, known to fit
+    inputs  one array for each input, in call order, known to fit; they are copied
+
+    It runs between guard pages, so that accesses outside buffers are found as well.
     """
-    names = kernel.emitted.outputs
-    given = iter(inputs)
-    arrays = [
-        aligned_empty(b.shape, numpy_dtype(b.dtype)) if b.name in names else next(given)
-        for b in kernel.params
-    ]
-    status, races = watch_races(kernel, arrays)
-    outputs = [array for b, array in zip(kernel.params, arrays) if b.name in names]
-    return Outcome(status, tuple(outputs), tuple(races))
-
-
-def watch_races(kernel: NativeKernel, arrays: Sequence[np.ndarray]) -> tuple[int, list[Race]]:
-    """What a call of such a kernel returns, and its races; `arrays` has one for each parameter."""
-    emitted = kernel.emitted
+    run = GuardedRun(kernel, inputs, 0)
     start, finish = _runtime()
-    bounds = [len(arrays)]
-    for array in arrays:
-        address = array.__array_interface__["data"][0]
-        bounds += [address, address + array.nbytes]
+    bounds = [len(run.arrays)]
+    for array in run.arrays.values():
+        bounds += [address_of(array), address_of(array) + array.nbytes]
     given = np.array(bounds, np.uint64)
     found = np.zeros((_MOST, _FIELDS), np.int64)
-    workspace = aligned_empty((emitted.workspace,), np.dtype(np.uint8))
     with _one_at_a_time:
         if start(pointer_to(given)) != 0:
             raise _no_memory()
         try:
-            status = kernel.run_in(workspace, arrays)
+            status, faults = run.run()
         finally:
             count = finish(pointer_to(found))
     if count < 0:
         raise _no_memory()
-    return status, [_race(emitted, row) for row in found[:count].tolist()]
+    races = [_race(kernel.emitted, row) for row in found[:count].tolist()]
+    return Outcome(status, run.outputs, (*races, *faults))
 
 
 def _no_memory() -> ExecutionError:
