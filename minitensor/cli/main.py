@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from minitensor.cli import bench, demo, doctor, explain, fuzz, show
+from minitensor.cli import bench, demo, doctor, explain, fuzz, log, show
 from minitensor.cli import compile as compiling
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError, UsageError
@@ -25,6 +25,7 @@ examples:
   minitensor compile matmul --time           build it and time it
   minitensor explain matmul                  what became of its loops, and what was not done
   minitensor bench --quick                   the hand schedules against numpy and others
+  minitensor log best tuning.jsonl           the fastest schedules that searches found
   minitensor fuzz --seconds 30               random schedules of random programs, tested
 
 `minitensor COMMAND --help` says more. NO_COLOR turns colours off.
@@ -90,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"minitensor {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (doctor, demo, show, compiling, explain, bench, fuzz):
+    for command in (doctor, demo, show, compiling, explain, bench, log, fuzz):
         added: argparse.ArgumentParser = command.add_parser(commands)
         added.formatter_class = argparse.RawDescriptionHelpFormatter
         added.set_defaults(run=command.run, parser=added)

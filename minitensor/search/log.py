@@ -164,7 +164,7 @@ class Log:
 
     def verify(self) -> Report:
         """Read every line; no warning is logged. Raises as `read`, and TuningError for no file."""
-        self._check_is_there()
+        self.check_is_there()
         report = Report()
         for entry in self._entries():
             report.add(entry)
@@ -195,7 +195,7 @@ class Log:
 
     def _rewrite(self, keep: Callable[[Record], bool], best: int | None) -> Rewritten:
         """Keep what `keep` wants: failures, and of the others the `best` fastest of each kind."""
-        self._check_is_there()
+        self.check_is_there()
         report = Report()
         others: set[int] = set()
         briefs: list[_Brief] = []
@@ -227,7 +227,7 @@ class Log:
         """
         sources = [Log(path) for path in paths]
         for source in sources:
-            source._check_is_there()
+            source.check_is_there()
         report, known, added, lines = Report(), 0, 0, bytearray()
         with held(self.path, sync=self.fsync) as file:
             seen = {_digest(entry.raw) for entry in entries_of(file) if entry.record}
@@ -252,7 +252,8 @@ class Log:
         _warn(report, *[source.path for source in sources])
         return Merged(added, known, report)
 
-    def _check_is_there(self) -> None:
+    def check_is_there(self) -> None:
+        """Raise TuningError if there is no such file."""
         if not os.path.exists(self.path):
             raise TuningError(f"there is no log {printable(str(self.path))}")
 

@@ -218,8 +218,8 @@ def _split(chunks: Iterator[bytes], longest: int, mark: bytes) -> Iterator[Piece
         for line in lines:
             yield Piece(number, line, whole and len(line) < longest, True)
             number, whole = number + 1, True
-        if len(rest) >= longest:
-            # the last record that begins in it may go on in the next chunk
+        if len(rest) >= longest + len(mark):
+            # what begins before the last mark ends before it; what begins there may go on
             cut = rest.rfind(mark, 1)
             cut = cut if cut > 0 else max(len(rest) - len(mark), 1)
             yield Piece(number, rest[:cut], False, True)

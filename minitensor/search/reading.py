@@ -150,7 +150,7 @@ def _records_inside(line: bytes) -> Iterator[bytes]:
     """What may be records in a line that is not one."""
     for part in line.split(START)[1:]:
         candidate = START + part
-        end = end_of_record(candidate.decode("latin-1"))
+        end = end_of_record(candidate)
         if end is not None:
             yield candidate[:end]
 

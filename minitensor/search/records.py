@@ -58,6 +58,7 @@ START: Final = b'{"crc":"'
 _HEAD: Final = re.compile(rb'\{"crc":"([0-9a-f]{8})",')
 _KEY: Final = re.compile(rf"[0-9a-f]{{{KEY_DIGITS}}}")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
+_BRACKET: Final = re.compile(rb"[\[\]{}]")
 _NOT_BRACKETS: Final = bytes(b for b in range(256) if b not in b"[]{}")
 _DIGITS: Final = bytes(b if b in b"0123456789" else 32 for b in range(256))
 """A table for bytes.translate that leaves digits and makes everything else blank."""
@@ -257,14 +258,20 @@ def decode(line: bytes) -> Record | Fault:
         return Fault.DAMAGED
 
 
-def end_of_record(text: str) -> int | None:
-    """Where the JSON value ends that a text begins with; None if it begins with none."""
-    try:
-        _check_bounds(text.encode("latin-1"))
-        end: int = _DECODER.raw_decode(text)[1]
-    except (ValueError, RecursionError):
-        return None
-    return end
+def end_of_record(text: bytes) -> int | None:
+    """Where the JSON object ends that a text begins with; None if it has no end."""
+    plain = text.replace(b"\\\\", b"  ").replace(b'\\"', b"  ")
+    at = depth = 0
+    for number, part in enumerate(plain.split(b'"')):
+        if number % 2 == 0:  # outside strings
+            for bracket in _BRACKET.finditer(part):
+                depth += 1 if bracket[0] in b"[{" else -1
+                if depth == 0:
+                    return at + bracket.end()
+                if depth > DEEPEST:
+                    return None
+        at += len(part) + 1
+    return None
 
 
 def _record(data: dict[str, Any]) -> Record:
