@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from minitensor.errors import shown
 from minitensor.ir.dtype import INDEX
 from minitensor.ir.expr import (
     COMPARISONS,
@@ -94,6 +95,11 @@ def print_name(name: str) -> str:
         return name
     cut = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
     return repr(cut)
+
+
+def _notes(annotations: Sequence[tuple[str, object]]) -> list[str]:
+    """Annotations as comments."""
+    return [f"{print_name(key)} = {shown(value)}" for key, value in annotations]
 
 
 def print_expr(expr: Expr) -> str:
@@ -216,7 +222,7 @@ class _Printer:
                 text = f"for {print_name(var)} in {word}({extent}):"
                 if kind.is_bound:
                     text = f'for {print_name(var)} in bind({extent}, "{kind.value}"):'
-                comments = [f"{key} = {value!r}" for key, value in annotations]
+                comments = _notes(annotations)
                 if var in self.marks.loops:
                     comments.append(f"<- {self.marks.loops[var]}")
                 self.line(depth, text, comments)
@@ -266,7 +272,7 @@ class _Printer:
             if name == block.name:
                 shown = _shortened(substitute(part, bindings), shorten)
                 self.underline(body_start, print_expr(shown), label)
-        comments = [f"{key} = {value!r}" for key, value in block.annotations]
+        comments = _notes(block.annotations)
         if block.name not in _written(block.body):
             comments.insert(0, f"block {print_name(block.name)}")
         if block.name in self.marks.blocks:

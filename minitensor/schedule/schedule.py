@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from minitensor.errors import ScheduleArgumentError, ScheduleError, shown, unexpected
-from minitensor.ir import Program, accessed_buffers, loop_sites, print_program, verify
+from minitensor.ir import (
+    Program,
+    accessed_buffers,
+    loop_sites,
+    print_name,
+    print_program,
+    verify,
+)
 from minitensor.schedule import cache, decide, execution, inline, layout, loops
 from minitensor.schedule import compute_at as placing
 from minitensor.schedule import rfactor as factoring
@@ -221,7 +228,8 @@ class Schedule:
         return "\n".join(body) if body else "(no change)"
 
     def __repr__(self) -> str:
-        return f"Schedule({self.program.name}, {len(self._steps)} steps)\n{self.program}"
+        name = print_name(self.program.name)
+        return f"Schedule({name}, {len(self._steps)} steps)\n{self.program}"
 
     def _repr_html_(self) -> str:
         text = html.escape(print_program(self.program))
