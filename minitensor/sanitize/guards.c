@@ -11,8 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <unistd.h>
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <ucontext.h>
+#endif
 
 enum { MOST_FAULTS = 256, READS = 0, WRITES = 1, UNKNOWN = -1 };
 
@@ -31,9 +34,9 @@ static Found found[MOST_FAULTS];
 static int found_count;
 static struct sigaction earlier_segv, earlier_bus;
 
-static int access_of(const ucontext_t *context) {
+static int access_of(const void *context) {
 #if defined(__x86_64__) && defined(__linux__)
-    return context->uc_mcontext.gregs[REG_ERR] & 2 ? WRITES : READS;
+    return ((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & 2 ? WRITES : READS;
 #else
     (void)context;
     return UNKNOWN;
