@@ -11,10 +11,10 @@ from minitensor.api import build
 from minitensor.cli import subject as subjects
 from minitensor.cli import target as targets
 from minitensor.cli.console import Console
-from minitensor.cli.errors import CommandError, UsageError
+from minitensor.cli.errors import CommandError, UsageError, reason
 from minitensor.cli.subject import Subject
 from minitensor.codegen import Target, generate
-from minitensor.errors import CompileError
+from minitensor.errors import CompileError, printable
 from minitensor.ir import LoopKind, loops_of
 from minitensor.runtime import Timing, native_target
 from minitensor.search import random_inputs
@@ -93,8 +93,8 @@ def _resolved(target: Target) -> Target:
 def _write(path: str, text: str) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8")
-    except OSError as failure:
-        raise CommandError(f"cannot write {path}: {failure.strerror}") from failure
+    except (OSError, ValueError) as failure:
+        raise CommandError(f"cannot write {printable(path)}: {reason(failure)}") from failure
 
 
 def _timing(subject: Subject, target: Target) -> Timing:

@@ -21,8 +21,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from minitensor.cli.errors import CommandError, UsageError
-from minitensor.errors import MinitensorError
+from minitensor.cli.errors import CommandError, UsageError, reason
+from minitensor.errors import MinitensorError, printable
 from minitensor.ir import Program
 from minitensor.lang import lower, workloads
 from minitensor.schedule import Schedule, Trace
@@ -145,12 +145,13 @@ def _value(text: str) -> int | tuple[int, ...] | str:
 def _trace(path: str) -> Trace:
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as failure:
-        raise CommandError(f"cannot read the trace {path}: {_why(failure)}") from failure
+    except (OSError, ValueError) as failure:
+        where = printable(path)
+        raise CommandError(f"cannot read the trace {where}: {reason(failure)}") from failure
     try:
         return Trace.from_json(text)
     except MinitensorError as failure:
-        raise CommandError(f"{path}: {failure.message}") from failure
+        raise CommandError(f"{printable(path)}: {failure.message}") from failure
 
 
 def _object_of_file(path: str, name: str) -> Program | Schedule:
@@ -174,7 +175,7 @@ def _object_of_file(path: str, name: str) -> Program | Schedule:
 def _run_file(path: str) -> ModuleType:
     """Run a user's file as a module; what it prints goes to stderr."""
     if not Path(path).is_file():
-        raise CommandError(f"there is no file {path}")
+        raise CommandError(f"there is no file {printable(path)}")
     spec = importlib.util.spec_from_file_location(_MODULE, path)
     if spec is None or spec.loader is None:
         raise CommandError(f"{path} is not a Python file")
@@ -216,7 +217,3 @@ def _same(a: str, b: str) -> bool:
     with contextlib.suppress(OSError):
         return Path(a).samefile(b)
     return False
-
-
-def _why(failure: OSError | UnicodeDecodeError) -> str:
-    return failure.strerror or "" if isinstance(failure, OSError) else "it is not UTF-8 text"
