@@ -8,16 +8,17 @@ from typing import Any
 from hypothesis import strategies as st
 
 import minitensor as mt
-from minitensor.search import Host, Record
+from minitensor.search import Host, Log, Record
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
+KEY = "0123456789abcdef" * 2
 HOST = Host("a CPU", 2, "a compiler 1.0", ("-O2", "-march=native"))
 
 
 def made(seed: int | None = 0, **changes: Any) -> Record:
     """A record that worked; its seed tells it from others."""
     fields: dict[str, Any] = {
-        "workload": "0123456789abcdef" * 2,
+        "workload": KEY,
         "name": "matmul",
         "target": TARGET,
         "trace": '{"minitensor_trace":1,"steps":[]}',
@@ -37,6 +38,13 @@ def failed(seed: int | None = 0, **changes: Any) -> Record:
     """A record of a failure."""
     given = {"seconds": (), "status": "not built", "error": "kernel.c:1: error: no", **changes}
     return made(seed, **given)
+
+
+def filled(log: Log, *records: Record) -> Log:
+    """The log, with records appended."""
+    for record in records:
+        log.append(record)
+    return log
 
 
 texts = st.text(st.characters(), max_size=20)

@@ -214,27 +214,30 @@ def _best(arguments: argparse.Namespace, console: Console) -> int:
         speed = f", {_gflops(best)} GFLOP/s" if best.gflops else ""
         tried = f"best of {group.records:,}" if group.records > 1 else "the only one"
         console.print(f"{_time(best)}{speed} ({tried}), on {printable(best.host.cpu)}, {best.date}")
-        text, is_code = _python(best)
-        console.print(indented(console.code(text) if is_code else text))
+        python = _python(best)
+        if isinstance(python, str):
+            console.print(indented(console.code(python or "# no steps")))
+        else:
+            console.print(f"    its trace cannot be read: {printable(python.message)}")
     return 0
 
 
-def _python(record: Record) -> tuple[str, bool]:
-    """The steps as Python, or why they cannot be written so; and which of the two it is."""
+def _python(record: Record) -> str | MinitensorError:
+    """The steps as Python, or why they cannot be written so."""
     try:
-        return record.parsed().as_python() or "# no steps", True
+        return record.parsed().as_python()
     except MinitensorError as problem:
-        return f"its trace cannot be read: {printable(problem.message)}", False
+        return problem
 
 
 def _as_json(record: Record) -> dict[str, Any]:
-    text, is_code = _python(record)
+    python = _python(record)
     return {
         **dataclasses.asdict(record),
         "trace": json.loads(record.trace),
         "best_seconds": record.fastest if record.seconds else None,
         "gflops": record.gflops,
-        "python": text.splitlines() if is_code else None,
+        "python": python.splitlines() if isinstance(python, str) else None,
     }
 
 

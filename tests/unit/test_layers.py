@@ -166,6 +166,7 @@ CONTRACT = [
     "Schedule",
     "Trace",
     "build",
+    "load_best",
     "interpret",
     "verify",
     "simplify",

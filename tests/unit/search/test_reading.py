@@ -20,11 +20,6 @@ TEXT = b"".join(LINES)
 
 
 @pytest.fixture
-def log(tmp_path):
-    return Log(tmp_path / "tuning.jsonl")
-
-
-@pytest.fixture
 def read(log, caplog):
     """Reads bytes as a log: the records, the report, and how many warnings there were."""
 
