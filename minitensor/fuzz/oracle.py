@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from minitensor.codegen import Target, generate, passes
-from minitensor.errors import ArgumentError, unexpected
+from minitensor.errors import ArgumentError, ExecutionError, unexpected
 from minitensor.fuzz.reference import evaluate_by_numpy
+from minitensor.fuzz.written import arrays_as_python, written
 from minitensor.ir import (
     BFLOAT16,
     Buffer,
@@ -62,10 +63,39 @@ def assert_equivalent(
     without    passes of code generation to leave out, by name (see `codegen.passes`)
 
     Raises AssertionError that names the target, the output and the first element that differs, or
-    what the interpreter raises for an access out of bounds, an uninitialised read or a race.
+    what the interpreter says of an access out of bounds, an uninitialised read or a race; with a
+    script that shows it, if `scheduled` is a schedule of a definition. What the interpreter says of
+    a program without a schedule is an ExecutionError.
     """
-    after = scheduled.program if isinstance(scheduled, Schedule) else scheduled
     inputs = small_arrays(program, 0) if arrays is None else list(arrays)
+    try:
+        _check(program, scheduled, targets, inputs, without)
+    except (AssertionError, ExecutionError) as failure:
+        script = _script(program, scheduled, inputs)
+        if not script:
+            raise
+        text = f"{failure}\n\nThis script shows it:\n\n{script}"
+        raise AssertionError(text) from failure
+
+
+def _script(program: Program, scheduled: Schedule | Program, inputs: Sequence[np.ndarray]) -> str:
+    """A script that shows a failure; "" if the program is no definition or nothing scheduled it."""
+    if not isinstance(scheduled, Schedule):
+        return ""
+    try:
+        return written(program, scheduled, arrays_as_python(inputs))
+    except ArgumentError:
+        return ""
+
+
+def _check(
+    program: Program,
+    scheduled: Schedule | Program,
+    targets: Sequence[str | Target],
+    inputs: Sequence[np.ndarray],
+    without: Collection[str],
+) -> None:
+    after = scheduled.program if isinstance(scheduled, Schedule) else scheduled
     expected = expected_outputs(program, inputs)
     outputs = program.outputs
     names = [buffer.name for buffer in outputs]

@@ -10,11 +10,23 @@ from tests.sent import imported
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", ["tensorize.md"])
-def test_the_code_of_a_page_runs(page, capsys):
+def code_of(page):
+    """All code of a page, as one module."""
     blocks = re.findall(r"^```python\n(.*?)^```$", (DOCS / page).read_text(), re.M | re.S)
     assert blocks
-    imported("\n".join(blocks))
+    return "\n".join(blocks)
+
+
+@pytest.mark.slow
+def test_testing(capsys):
+    imported(code_of("testing.md"))
+    printed = capsys.readouterr().out
+    assert "is read before written" in printed or "is not" in printed or ", not " in printed
+
+
+def test_tensorize(capsys):
+    page = "tensorize.md"
+    imported(code_of(page))
     printed = capsys.readouterr().out
     assert "breaks R8" in printed
     quoted = "B[k_0*4 + k_1, j_0*16 + j_1] is read where the intrinsic has b[j, k]"

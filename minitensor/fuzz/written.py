@@ -1,0 +1,51 @@
+"""A definition, a schedule and arrays as Python that holds them against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from minitensor.ir import DECLARED, Program
+from minitensor.lang import definition_as_python, intrinsic_as_python
+from minitensor.schedule import Schedule
+
+MOST_NUMBERS: Final = 4096
+"""How many elements of arrays are written out."""
+
+
+def written(program: Program, schedule: Schedule, arrays: str, call: str = "") -> str:
+    """Python text that makes a schedule of a definition, and runs both.
+
+    arrays  the inputs, as Python: a call of `small_arrays`, or lists
+    call    a call of a primitive, as Python, that comes last
+
+    Raises ArgumentError for a program that is no definition.
+    """
+    keys = {str(a) for step in schedule.trace.steps for a in step.arguments.values()}
+    needed = [i for key, i in DECLARED.items() if key in keys or key in call]
+    lines = [
+        "import numpy as np" if "np." in arrays else "",
+        "import minitensor as mt",
+        "from minitensor.fuzz import assert_equivalent, small_arrays",
+        "",
+        *[intrinsic_as_python(intrinsic) + "\n" for intrinsic in needed],
+        definition_as_python(program),
+        "",
+        "s = mt.Schedule(program)",
+        schedule.trace.as_python("s"),
+        f"s.{call}" if call else "",
+        "print(s.program)",
+        f'assert_equivalent(program, s, ["interpreter", "c"], {arrays})',
+    ]
+    text = "\n".join(line for n, line in enumerate(lines) if line or n in (3, 6))
+    return text.lstrip("\n") + "\n"
+
+
+def arrays_as_python(arrays: Sequence[np.ndarray]) -> str:
+    """Arrays as a list of calls of np.array; random ones in their place if they are large."""
+    if sum(array.size for array in arrays) > MOST_NUMBERS:
+        return "small_arrays(program, 0)"
+    texts = [f"np.array({a.tolist()}, '{a.dtype}').reshape({a.shape})" for a in arrays]
+    return f"[{', '.join(texts)}]"
