@@ -77,6 +77,19 @@ Ranges: TypeAlias = Mapping[str, Interval]
 """What is known of variables; one that is absent may be any integer."""
 
 
+class Remembered(dict[str, Interval]):
+    """Ranges that stay as they are, with the intervals found under them: one within another is
+    asked for again and again.
+    """
+
+    __slots__ = ("intervals",)
+
+    def __init__(self, ranges: Ranges) -> None:
+        super().__init__(ranges)
+        self.intervals: dict[int, tuple[Expr, Interval]] = {}
+        """By id, with the expression itself, which must not be collected meanwhile."""
+
+
 def extent_range(extent: int) -> Interval:
     """The values of a loop variable (empty for an extent of 0)."""
     return Interval(0, extent - 1)
@@ -121,7 +134,13 @@ def interval_of(expr: Expr, ranges: Ranges) -> Interval:
         case Select(_, a, b):
             return interval_of(a, ranges).union(interval_of(b, ranges))
         case Binary(op, a, b):
-            return binary_interval(op, interval_of(a, ranges), interval_of(b, ranges))
+            if not isinstance(ranges, Remembered):
+                return binary_interval(op, interval_of(a, ranges), interval_of(b, ranges))
+            known = ranges.intervals.get(id(expr))
+            if known is None:
+                found = binary_interval(op, interval_of(a, ranges), interval_of(b, ranges))
+                known = ranges.intervals[id(expr)] = (expr, found)
+            return known[1]
         case _:
             return EVERYTHING
 

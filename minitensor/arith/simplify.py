@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeGuard
 
-from minitensor.arith.interval import Ranges, extent_range
+from minitensor.arith.interval import Ranges, Remembered, extent_range
 from minitensor.arith.linear import Linear, constant_form, linear_of
 from minitensor.arith.match import binds, dividends, matches, replaced
 from minitensor.arith.rules import (
@@ -99,9 +99,11 @@ class Simplifier:
         values: Mapping[str, Linear] | None = None,
         keep_units: bool = False,
     ) -> None:
-        self.ranges = ranges
+        self.ranges = ranges if isinstance(ranges, Remembered) else Remembered(ranges)
         self.keep_units = keep_units
         self.values: Mapping[str, Linear] = values if values is not None else {}
+        self.again = Simplifier(self.ranges, keep_units=keep_units) if self.values else self
+        """For what is simplified already: the values are put in once."""
         self.quotients: dict[Expr, Linear] = {}
         """For `recombine`: by x % c, what x // c is."""
 
@@ -299,7 +301,7 @@ class Simplifier:
     def selection(self, condition: Expr, a: Expr, b: Expr, lazy: bool) -> Linear:
         """select(condition, a, b) on index expressions."""
         found = self.by_rules(LOGIC, Select(condition, a, b, lazy))
-        return _atom(found) if isinstance(found, Select) else self.linear(found)
+        return _atom(found) if isinstance(found, Select) else self.again.linear(found)
 
     # ---- conditions
 
@@ -338,7 +340,7 @@ class Simplifier:
             if isinstance(atom, Binary) and atom.op == "//" and isinstance(atom.b, Const):
                 rule = COMPARISON[0 if coefficient > 0 else 1]
                 bindings = {
-                    "x": self.linear(atom.a),
+                    "x": self.again.linear(atom.a),
                     "c": constant_form(int(atom.b.value)),
                     "k": constant_form(form.constant),
                 }
@@ -353,10 +355,10 @@ class Simplifier:
         return Binary("<=", left, right)
 
     def negation(self, condition: Expr) -> Expr:
-        """`not condition`, pushed into comparisons of index expressions."""
+        """`not condition` of a simplified one, pushed into comparisons of index expressions."""
         match condition:
             case Binary(op, a, b) if a.dtype == INDEX and op in COMPARISONS:
-                difference = self.linear(b).minus(self.linear(a))
+                difference = self.again.linear(b).minus(self.again.linear(a))
                 match op:
                     case "<":
                         return self.comparison("<=", difference.times(-1))
@@ -377,7 +379,7 @@ class Simplifier:
             bindings: dict[str, Expr] = {}
             if matches(rule.pattern, expr, bindings):
                 lazy = isinstance(expr, Select) and expr.lazy
-                return self.expr(replaced(rule.replacement, bindings, expr, lazy))
+                return self.again.expr(replaced(rule.replacement, bindings, expr, lazy))
         return expr
 
     def data(self, expr: Expr) -> Expr:
