@@ -62,8 +62,8 @@ def run_with_address_sanitizer(kernel: NativeKernel, inputs: Sequence[np.ndarray
 
 
 _c: Final = ctypes.CDLL(None)
-_allocate: Final = _c.aligned_alloc
-_allocate.argtypes, _allocate.restype = (ctypes.c_size_t, ctypes.c_size_t), ctypes.c_void_p
+_allocate: Final = _c.posix_memalign
+_allocate.argtypes = (ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t, ctypes.c_size_t)
 _free: Final = _c.free
 _free.argtypes, _free.restype = (ctypes.c_void_p,), None
 
@@ -72,13 +72,13 @@ class _Allocated:
     """Memory of the C library, or of AddressSanitizer in its place; freed with this object."""
 
     def __init__(self, shape: Sequence[int], dtype: np.dtype[Any], size: int) -> None:
-        self.address = _allocate(_ALIGNMENT, size)
-        if not self.address:
+        self.address = ctypes.c_void_p()
+        if _allocate(self.address, _ALIGNMENT, size) != 0:
             raise ExecutionError(f"no memory for an array of {size:,} bytes", "memory")
         self.__array_interface__ = {
             "shape": tuple(shape),
             "typestr": dtype.str,
-            "data": (self.address, False),
+            "data": (self.address.value or 0, False),
             "version": 3,
         }
 

@@ -107,7 +107,9 @@ def _race(emitted: Emitted, row: list[int]) -> Race:
     loop = emitted.loops[number]
     buffer = _memory(emitted, memory)
     index = element_at(buffer, offset) if buffer is not None else ()
-    place = element_name(buffer, index) if buffer is not None else "memory of no buffer (is it static?)"
+    place = (
+        element_name(buffer, index) if buffer is not None else "memory of no buffer (is it static?)"
+    )
     did = ["writes" if w else "reads" for w in (first_writes, second_writes)]
     name = print_name(emitted.name or emitted.entry)
     if did[0] == did[1]:

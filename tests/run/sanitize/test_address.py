@@ -134,6 +134,18 @@ def test_what_is_defined_in_our_kernels_is_no_fault(fine):
     assert faults(text(COPY + fine)) == []
 
 
+@pytest.mark.parametrize("n", [1, 5, 63, 1000])
+def test_arrays_of_any_size_end_where_they_end(n):
+    copy = f"for (int j = 0; j < {n}; ++j) C[j] = A[j];"
+    assert faults(text(copy, A="uint8", C="uint8", n=n)) == []
+    (fault,) = faults(text(f"{copy} C[{n}] = 1;", A="uint8", C="uint8", n=n))
+    assert f"writes 1 bytes outside C: uint8[{n}], 0 bytes after its end" in fault.message
+
+
+def test_empty_arrays():
+    assert faults(text("return 0;", n=0)) == []
+
+
 def test_far_outside():
     (fault,) = faults(text(COPY + "C[(long)A[63] << 30] = 1;"))
     assert fault.kind == "crash"
