@@ -100,7 +100,8 @@ def primitive_of(message):
 
 
 def refused(s, rule, match, call, *, choices=None, marks=()):
-    """The call is refused by the rule, with a picture, and nothing has changed.
+    """The call is refused by the rule, with a picture, and nothing has changed: it is refused again
+    with the same words, and the schedule can be used as before.
 
     match    a regular expression found in the message (one line)
     choices  the legal answers that the error lists; None to leave them unchecked
@@ -108,7 +109,7 @@ def refused(s, rule, match, call, *, choices=None, marks=()):
 
     Returns the error.
     """
-    program, steps = s.program, s.trace
+    before = everything_of(s)
     with pytest.raises(mt.ScheduleError) as caught:
         call()
     error = caught.value
@@ -124,10 +125,26 @@ def refused(s, rule, match, call, *, choices=None, marks=()):
         assert mark in str(error), str(error)
     if choices is not None:
         assert error.choices == tuple(choices)
-    assert s.program is program
-    assert s.trace == steps
+    assert_same_state(everything_of(s), before)
+    with pytest.raises(mt.ScheduleError) as again:
+        call()
+    assert (again.value.message, again.value.rule) == (error.message, error.rule)
     still_usable(s)
+    assert_same_state(everything_of(s), before)
     return error
+
+
+def everything_of(s):
+    """All that a schedule holds, its programs as they are and as text."""
+    state = (tuple(s._steps), dict(s._origins), s._random.getstate(), s._check)
+    return tuple(s._history), (*state, repr(s), s.trace.to_json(), s.diff())
+
+
+def assert_same_state(now, before):
+    """Nothing differs; the programs are the same objects."""
+    assert len(now[0]) == len(before[0])
+    assert all(a is b for a, b in zip(now[0], before[0]))
+    assert now[1] == before[1]
 
 
 def assert_explained(s, error):
@@ -144,10 +161,12 @@ def assert_explained(s, error):
 
 
 def still_usable(s):
-    """Something legal can be applied afterwards."""
+    """Something legal can be applied afterwards, and the results are those of the program."""
     twin = s.copy()
     block = twin.get_blocks()[0]
-    twin.add_unit_loop([*twin.get_loops(block), block][0])
+    made = twin.add_unit_loop([*twin.get_loops(block), block][0])
+    assert len(twin.trace) == len(s.trace) + 1
+    assert made in twin.get_loops(block) and made not in s.get_loops(block)
     check(twin)
 
 
