@@ -25,19 +25,20 @@ from minitensor.sanitize.builds import Sanitizer, runtime_library
 from minitensor.sanitize.fault import Fault, element_at, element_name
 from minitensor.sanitize.memory import bits_of, pattern
 from minitensor.sanitize.outcome import Outcome
+from minitensor.sanitize.subject import inputs_of
 
 _ALIGNMENT: Final = 64
 
 
-def run_with_address_sanitizer(kernel: NativeKernel, inputs: Sequence[np.ndarray]) -> Outcome:
+def run_with_address_sanitizer(kernel: NativeKernel, inputs: Sequence[object]) -> Outcome:
     """Run a kernel of `load_sanitized(Sanitizer.ADDRESS, …)` in memory that ends where it ends.
 
-    inputs  one array for each input, in call order, known to fit; they are copied
+    inputs  one array for each input, in call order; they are copied
 
-    A fault ends the process.
+    Raises ArgumentError for an array that does not fit. A fault ends the process.
     """
     emitted = kernel.emitted
-    given = iter(inputs)
+    given = iter(inputs_of(emitted, inputs))
     arrays: list[np.ndarray] = []
     for buffer in kernel.params:
         array = _exact(buffer.shape, numpy_dtype(buffer.dtype))

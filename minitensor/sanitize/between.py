@@ -14,6 +14,7 @@ from minitensor.runtime import NativeKernel, find_toolchain, load_function, poin
 from minitensor.sanitize.builds import Sanitizer, runtime_library
 from minitensor.sanitize.fault import Fault, element_name
 from minitensor.sanitize.memory import GuardedMemory, Side, bits_of, pattern
+from minitensor.sanitize.subject import inputs_of
 
 _MOST: Final = 256
 _ACCESS: Final = {0: "reads", 1: "writes"}
@@ -26,18 +27,19 @@ _one_at_a_time: Final = threading.Lock()
 class GuardedRun:
     """A kernel and the memory that it will run in.
 
-    Inputs are copied. Outputs and scratch memory hold a pattern that nothing computes; there are
-    two, 0 and 1. With 0 each array ends where a guard page begins, with 1 it begins where one ends.
+    Inputs are copied; ArgumentError is raised for one that does not fit. Outputs and scratch memory
+    hold a pattern that nothing computes; there are two, 0 and 1. With 0 each array ends where a
+    guard page begins, with 1 it begins where one ends.
 
     arrays  one for each parameter, by name
     """
 
-    def __init__(self, kernel: NativeKernel, inputs: Sequence[np.ndarray], which: int) -> None:
+    def __init__(self, kernel: NativeKernel, inputs: Sequence[object], which: int) -> None:
         self.kernel = kernel
         self.which = which
         self._memories: list[GuardedMemory] = []
         self._originals: dict[str, np.ndarray] = {}
-        given = iter(inputs)
+        given = iter(inputs_of(kernel.emitted, inputs))
         for buffer in kernel.params:
             memory = GuardedMemory(buffer.shape, numpy_dtype(buffer.dtype), _SIDES[which])
             if buffer.name in kernel.emitted.outputs:

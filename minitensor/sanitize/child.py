@@ -27,7 +27,6 @@ from minitensor.codegen import Emitted, Target, generate
 from minitensor.errors import MinitensorError, unexpected
 from minitensor.ir import Buffer, DType, Scope, print_name
 from minitensor.runtime import (
-    Signature,
     cache_folder,
     compile_library,
     find_toolchain,
@@ -38,7 +37,7 @@ from minitensor.sanitize.address import read_report, run_with_address_sanitizer
 from minitensor.sanitize.builds import Sanitizer, environment, load_sanitized, toolchain_for
 from minitensor.sanitize.fault import Fault
 from minitensor.sanitize.guards import run_guarded
-from minitensor.sanitize.subject import program_of
+from minitensor.sanitize.subject import inputs_of, program_of
 
 TIME_LIMIT: Final = 60.0
 """Seconds for a run, unless said otherwise."""
@@ -87,29 +86,28 @@ def _check(
     if not time_limit > 0:
         raise unexpected("a positive number of seconds", "time_limit", time_limit)
     exact = native_target(Target.of(target))
-    accepted, _ = Signature(program.name, program.inputs, ()).accept(tuple(arrays))
-    return run_apart(
-        sanitizer, generate(program, exact, hooks=sanitizer.hooks), accepted, time_limit
-    )
+    return run_apart(sanitizer, generate(program, exact, hooks=sanitizer.hooks), arrays, time_limit)
 
 
 def run_apart(
     sanitizer: Sanitizer,
     emitted: Emitted,
-    inputs: Sequence[np.ndarray],
+    inputs: Sequence[object],
     time_limit: float = TIME_LIMIT,
 ) -> list[Fault]:
-    """What a text does wrong on these inputs, which are known to fit; it runs in a new process.
+    """What a text does wrong on these inputs; it runs in a new process.
 
-    Raises CompileError if it does not compile, MinitensorError if the process cannot do its work.
+    Raises ArgumentError for an array that does not fit, CompileError if the text does not compile,
+    MinitensorError if the process cannot do its work.
     """
+    accepted = inputs_of(emitted, inputs)
     toolchain = find_toolchain()
     compile_library(emitted.source, toolchain_for(sanitizer, toolchain))
     folder = cache_folder()
     with scratch_folder(folder) as scratch:
-        for number, array in enumerate(inputs):
+        for number, array in enumerate(accepted):
             np.save(scratch / f"{number}.npy", array, allow_pickle=False)
-        job = {"sanitizer": sanitizer.value, "inputs": len(inputs), "emitted": _as_json(emitted)}
+        job = {"sanitizer": sanitizer.value, "inputs": len(accepted), "emitted": _as_json(emitted)}
         (scratch / _JOB).write_text(json.dumps(job), encoding="utf-8")
         variables = {
             **os.environ,

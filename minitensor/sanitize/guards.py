@@ -24,12 +24,13 @@ from minitensor.sanitize.memory import bits_of
 from minitensor.sanitize.outcome import Outcome
 
 
-def run_guarded(kernel: NativeKernel, inputs: Sequence[np.ndarray]) -> Outcome:
+def run_guarded(kernel: NativeKernel, inputs: Sequence[object]) -> Outcome:
     """Run a kernel twice between guard pages.
 
-    inputs  one array for each input, in call order, known to fit; they are copied
+    inputs  one array for each input, in call order; they are copied
 
-    An access beyond a guard (64 KB, and at least the size of the buffer) may end the process.
+    Raises ArgumentError for an array that does not fit. An access beyond a guard (64 KB, and at
+    least the size of the buffer) may end the process.
     """
     runs = [GuardedRun(kernel, inputs, which) for which in (0, 1)]
     (first, faults), (second, more) = [run.run() for run in runs]

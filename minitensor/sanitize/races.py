@@ -25,7 +25,6 @@ from minitensor.errors import ExecutionError
 from minitensor.ir import Buffer, print_name
 from minitensor.runtime import (
     NativeKernel,
-    Signature,
     find_toolchain,
     load_function,
     native_target,
@@ -54,10 +53,9 @@ def check_races(what: Any, *arrays: object, target: str | Target = "c") -> list[
     """
     program = program_of(what)
     exact = several_cores(native_target(Target.of(target)))
-    accepted, _ = Signature(program.name, program.inputs, ()).accept(arrays)
     emitted = generate(program, exact, hooks=True)
     (kernel,) = load_sanitized(Sanitizer.RACES, [emitted], find_toolchain())
-    return [fault for fault in run_watched(kernel, accepted).faults if isinstance(fault, Race)]
+    return [fault for fault in run_watched(kernel, arrays).faults if isinstance(fault, Race)]
 
 
 def several_cores(target: Target) -> Target:
@@ -66,12 +64,13 @@ def several_cores(target: Target) -> Target:
     return Target(target.kind, cores, target.vector_bits)
 
 
-def run_watched(kernel: NativeKernel, inputs: Sequence[np.ndarray]) -> Outcome:
+def run_watched(kernel: NativeKernel, inputs: Sequence[object]) -> Outcome:
     """Run a kernel that `load_sanitized(Sanitizer.RACES, …)` gave, and look for races.
 
-    inputs  one array for each input, in call order, known to fit; they are copied
+    inputs  one array for each input, in call order; they are copied
 
-    It runs between guard pages, so that accesses outside buffers are found as well.
+    It runs between guard pages, so that accesses outside buffers are found as well. Raises
+    ArgumentError for an array that does not fit.
     """
     run = GuardedRun(kernel, inputs, 0)
     start, finish = _runtime()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from minitensor.runtime import NativeKernel
 from minitensor.sanitize.address import run_with_address_sanitizer
 from minitensor.sanitize.builds import Sanitizer
@@ -14,15 +12,14 @@ from minitensor.sanitize.outcome import Outcome
 from minitensor.sanitize.races import run_watched
 
 
-def run_sanitized(
-    sanitizer: Sanitizer, kernel: NativeKernel, inputs: Sequence[np.ndarray]
-) -> Outcome:
+def run_sanitized(sanitizer: Sanitizer, kernel: NativeKernel, inputs: Sequence[object]) -> Outcome:
     """Run a kernel that `load_sanitized` gave for this sanitizer.
 
-    inputs  one array for each input, in call order, known to fit; they are not changed
+    inputs  one array for each input, in call order; they are copied
 
     With Sanitizer.ADDRESS a fault ends the process; its stderr is for `read_report`. With the
-    others only an access far outside every buffer does.
+    others only an access far outside every buffer does. Raises ArgumentError for an array that does
+    not fit.
     """
     run = {
         Sanitizer.GUARDS: run_guarded,
