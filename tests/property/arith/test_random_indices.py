@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import sys
 from collections import Counter
 
 import numpy as np
@@ -13,7 +14,7 @@ from tests.exhaustive_simplify import COUNT, batch, check, search
 from tests.index_values import value_of
 from tests.random_indices import NAMES, Space, random_expression, random_space
 
-MODULE = __import__(Simplifier.__module__, fromlist=["Simplifier"])
+MODULE = sys.modules[Simplifier.__module__]
 """The module of the simplifier: the name in the package is that of the function."""
 
 
