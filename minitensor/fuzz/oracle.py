@@ -22,6 +22,7 @@ from minitensor.ir import (
     verify,
 )
 from minitensor.runtime import find_toolchain, load, native_target
+from minitensor.sanitize import run_guarded
 from minitensor.schedule import Schedule
 
 LARGEST_VALUE = 4
@@ -62,10 +63,12 @@ def assert_equivalent(
     arrays     one for each input; random small integers if None
     without    passes of code generation to leave out, by name (see `codegen.passes`)
 
+    Compiled code runs between guard pages, in memory that holds NaN (`sanitize.run_guarded`).
+
     Raises AssertionError that names the target, the output and the first element that differs, or
-    what the interpreter says of an access out of bounds, an uninitialised read or a race; with a
-    script that shows it, if `scheduled` is a schedule of a definition. What the interpreter says of
-    a program without a schedule is an ExecutionError.
+    what was found as it ran; or what the interpreter says of an access out of bounds, an
+    uninitialised read or a race; with a script that shows it, if `scheduled` is a schedule of a
+    definition. What the interpreter says of a program without a schedule is an ExecutionError.
     """
     inputs = small_arrays(program, 0) if arrays is None else list(arrays)
     try:
@@ -134,10 +137,14 @@ def _check_native(
     without: Collection[str],
 ) -> None:
     emitted = generate(program, native_target(target), without=without)
-    result = load(emitted, find_toolchain())(*inputs)
-    got = result if isinstance(result, tuple) else (result,)
+    ran = run_guarded(load(emitted, find_toolchain()), inputs)
     left_out = f" without {', '.join(without)}" if without else ""
-    compare(outputs, expected, got, f"in C ({target}){left_out}", program)
+    where = f"in C ({target}){left_out}"
+    if ran.status != 0:
+        raise AssertionError(f"{emitted.checks[ran.status - 1]}, {where}:\n{program}")
+    if ran.faults:
+        raise AssertionError(f"{ran.faults[0]}, {where}:\n{program}")
+    compare(outputs, expected, ran.outputs, where, program)
 
 
 def _check_passes(
