@@ -3,10 +3,11 @@
 For now one strategy, and the simplest there is: `random_search` draws the decisions of a template
 at random and keeps the fastest candidate. Read in this order: `trial` (what a search returns),
 `measure` (a candidate is built, checked and timed), `random_search` (the loop around it).
+Templates need not be written by hand: `sketch` derives them by rules.
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
 `records` (one line), `logfile` (appending, whatever is killed), `reading` (whatever is damaged),
 `log` (finding, merging, pruning), `load` (the best of a log, as a schedule).
-Not here yet: sketches, a cost model, evolution, workers in other processes.
+Not here yet: annotation of sketches, a cost model, evolution, workers in other processes.
 """
 
 from minitensor.search.load import load_best
@@ -15,11 +16,13 @@ from minitensor.search.measure import TOLERANCE, random_inputs
 from minitensor.search.random_search import random_search
 from minitensor.search.reading import Report
 from minitensor.search.records import Host, Record, new_record, trace_key
+from minitensor.search.sketch import Derived, Rule, Sketch, State, Verdict, generate_sketches
 from minitensor.search.trial import FailureKind, SearchResult, Trial
 from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [
     "TOLERANCE",
+    "Derived",
     "FailureKind",
     "Host",
     "Log",
@@ -27,8 +30,13 @@ __all__ = [
     "Record",
     "Report",
     "Rewritten",
+    "Rule",
     "SearchResult",
+    "Sketch",
+    "State",
     "Trial",
+    "Verdict",
+    "generate_sketches",
     "load_best",
     "multiply_adds",
     "new_record",

@@ -1,0 +1,10 @@
+"""Sketches: schedules whose structure is derived by rules, and whose numbers are left open.
+
+Read in this order: `predicates` (what a block is like), `state`, `tiling`, `rules`, `derive`.
+"""
+
+from minitensor.search.sketch.derive import Sketch, generate_sketches
+from minitensor.search.sketch.rules import Rule, Verdict
+from minitensor.search.sketch.state import Derived, State
+
+__all__ = ["Derived", "Rule", "Sketch", "State", "Verdict", "generate_sketches"]

@@ -1,0 +1,107 @@
+"""The derivation: from a definition to its sketches, by rules."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from minitensor.codegen import Target, unsupported
+from minitensor.errors import unexpected
+from minitensor.ir import Program
+from minitensor.runtime import usable_cores
+from minitensor.schedule import Schedule, Trace
+from minitensor.search.sketch.rules import CPU, Rule, Verdict
+from minitensor.search.sketch.state import Derived, State
+
+RULES: Final = {"ansor": {"c": CPU}}
+"""Sets of rules by name, and in each the rules of a target."""
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A schedule whose structure is decided, and whose numbers are open.
+
+    program  the definition
+    trace    the steps; decisions among them are open
+    history  the rules that led to it, in the order in which they were applied
+    """
+
+    program: Program
+    trace: Trace
+    history: tuple[Derived, ...]
+
+    def apply(self, seed: int | None = None) -> Schedule:
+        """A schedule with decisions drawn at random."""
+        return self.trace.apply(self.program, seed=seed)
+
+    def explain(self) -> str:
+        """How it was derived: one line for each block, from the output to the inputs."""
+        width = max((len(step.block) for step in self.history), default=0)
+        rules = max((len(step.rule) for step in self.history), default=0)
+        return "\n".join(
+            f"{step.block:{width}}  {step.rule:{rules}}  {step.what}" for step in self.history
+        )
+
+
+def generate_sketches(
+    program: Program,
+    target: str | Target = "c",
+    *,
+    num_cores: int | None = None,
+    rules: str | Sequence[Rule] = "ansor",
+    before: Sequence[Rule] = (),
+) -> list[Sketch]:
+    """The sketches of a definition: all ways in which rules can be applied to its blocks.
+
+    Blocks are visited from the output to the inputs. At each, the rules are asked in order; one
+    that applies gives one state or several, and may keep those after it from being asked.
+
+    target     for whose rules
+    num_cores  how many cores reductions should keep busy; None for those of this machine
+    rules      a name, or rules of your own
+    before     rules that are asked first
+
+    Source: Zheng et al., "Ansor: Generating High-Performance Tensor Programs for Deep Learning",
+    OSDI 2020, section 4.1.
+    """
+    if not isinstance(program, Program):
+        raise unexpected("a program (see mt.lower)", "program", program)
+    wanted = Target.of(target)
+    cores = num_cores if num_cores is not None else wanted.num_cores or usable_cores()
+    if isinstance(cores, bool) or not isinstance(cores, numbers.Integral) or cores < 1:
+        raise unexpected("a number of cores of at least 1", "num_cores", num_cores)
+    ordered = (*before, *_rules(rules, wanted))
+    start = State(Schedule(program, seed=0), tuple(reversed(program.blocks)))
+    pending, done = [start], []
+    while pending:
+        state = pending.pop()
+        if not state.pending:
+            trace = state.schedule.trace.opened()
+            done.append(Sketch(program, trace, state.history))
+            continue
+        pending.extend(reversed(_applied(state, ordered, int(cores))))
+    return done
+
+
+def _rules(rules: str | Sequence[Rule], target: Target) -> Sequence[Rule]:
+    if isinstance(rules, str):
+        if rules not in RULES:
+            raise unexpected("one of " + ", ".join(map(repr, RULES)), "rules", rules)
+        if target.kind not in RULES[rules]:
+            raise unsupported(target)
+        return RULES[rules][target.kind]
+    return rules
+
+
+def _applied(state: State, rules: Sequence[Rule], cores: int) -> list[State]:
+    """The states that the rules make of one."""
+    found: list[State] = []
+    for rule in rules:
+        verdict = rule.judge(state, cores)
+        if verdict is not Verdict.SKIP:
+            found.extend(rule.apply(state, cores))
+        if verdict is Verdict.APPLY_AND_STOP:
+            break
+    return found

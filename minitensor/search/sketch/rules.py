@@ -1,0 +1,163 @@
+"""The rules of a derivation. Each says whether it applies to the block that is looked at, and if so
+what states come of it.
+
+They are Ansor's (Zheng et al., OSDI 2020, section 4.1). A rule of a user's own is an object like
+these, and stands before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from minitensor.ir import accessed_buffers
+from minitensor.search.sketch.predicates import (
+    fusible_consumer,
+    has_data_reuse,
+    is_output,
+    is_strictly_inlinable,
+    needs_more_reduction_parallelism,
+    reduce_iters,
+    spatial_iters,
+)
+from minitensor.search.sketch.state import State
+from minitensor.search.sketch.tiling import INNERMOST, tile
+
+
+class Verdict(Enum):
+    """What a rule says of a state."""
+
+    SKIP = "skip"
+    """It does not apply."""
+    APPLY = "apply"
+    """It applies, and so may the rules after it: the derivation branches."""
+    APPLY_AND_STOP = "apply and stop"
+    """It applies, and the rules after it do not."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of a derivation.
+
+    judge  of a state and a number of cores: whether it applies
+    apply  of the same: the states that come of it
+    """
+
+    name: str
+    judge: Callable[[State, int], Verdict]
+    apply: Callable[[State, int], Sequence[State]]
+
+
+# ---- always inline
+
+
+def _judge_inline(state: State, cores: int) -> Verdict:
+    block = state.block
+    if is_output(state.program, block) or not is_strictly_inlinable(block):
+        return Verdict.SKIP
+    return Verdict.APPLY_AND_STOP
+
+
+def _inline(state: State, cores: int) -> list[State]:
+    schedule = state.schedule.copy()
+    schedule.compute_inline(state.name)
+    return [state.after("always inline", "computed where it is read", schedule)]
+
+
+# ---- rfactor
+
+
+def _judge_rfactor(state: State, cores: int) -> Verdict:
+    wanted = needs_more_reduction_parallelism(state.block, cores)
+    return Verdict.APPLY if wanted and state.name not in state.cached else Verdict.SKIP
+
+
+def _rfactor(state: State, cores: int) -> list[State]:
+    """The fused reduction is split in two, and each of the two is factored out once."""
+    found = []
+    for outer in (True, False):
+        schedule = state.schedule.copy()
+        block = state.block
+        loops = dict(zip([i.var for i in block.iters], schedule.get_loops(state.name)))
+        space = [loops[i.var] for i in spatial_iters(block)]
+        reduced = [loops[i.var] for i in reduce_iters(block)]
+        if space and list(loops.values()) != [*space, *reduced]:
+            schedule.reorder(*space, *reduced)
+        whole = schedule.fuse(*reduced) if len(reduced) > 1 else reduced[0]
+        factors = schedule.sample_perfect_tile(whole, 2, max_innermost_factor=INNERMOST)
+        parts = schedule.split(whole, factors)
+        partial = schedule.rfactor(parts[0 if outer else 1], axis=len(space))
+        what = f"partial results {partial} along the {'outer' if outer else 'inner'} part"
+        found.append(state.after("rfactor", what, schedule))
+    return found
+
+
+# ---- cache write
+
+
+def _judge_cache_write(state: State, cores: int) -> Verdict:
+    if state.name in state.cached or not has_data_reuse(state.block):
+        return Verdict.SKIP
+    alone = len(accessed_buffers(state.block)[1]) == 1
+    fusible = fusible_consumer(state.program, state.block)
+    return Verdict.APPLY if alone and fusible is None else Verdict.SKIP
+
+
+def _cache_write(state: State, cores: int) -> list[State]:
+    schedule = state.schedule.copy()
+    copy = schedule.cache_write(state.name, "local")
+    cached = replace(state, cached=state.cached | {state.name})
+    return [cached.after("cache write", f"tiles are collected, and {copy} copies", schedule, True)]
+
+
+# ---- multi-level tiling
+
+
+def _judge_fusion(state: State, cores: int) -> Verdict:
+    if not has_data_reuse(state.block) or fusible_consumer(state.program, state.block) is None:
+        return Verdict.SKIP
+    return Verdict.APPLY_AND_STOP if state.name in state.cached else Verdict.APPLY
+
+
+def _fusion(state: State, cores: int) -> list[State]:
+    """The consumer is computed after the first, or the second, space tile."""
+    consumer = fusible_consumer(state.program, state.block)
+    assert consumer is not None
+    found = []
+    for level in (0, 1):
+        schedule = state.schedule.copy()
+        levels = tile(schedule, state.name)
+        schedule.reverse_compute_at(consumer, levels[level][-1])
+        what = f"SSRSRS, {consumer} after space tile {level + 1}"
+        found.append(state.after("multi-level tiling with fusion", what, schedule))
+    return found
+
+
+def _judge_tiling(state: State, cores: int) -> Verdict:
+    return Verdict.APPLY_AND_STOP if has_data_reuse(state.block) else Verdict.SKIP
+
+
+def _tiling(state: State, cores: int) -> list[State]:
+    schedule = state.schedule.copy()
+    tile(schedule, state.name)
+    return [state.after("multi-level tiling", "SSRSRS", schedule)]
+
+
+# ---- skip
+
+
+def _skip(state: State, cores: int) -> list[State]:
+    return [state.after("skip", "left as it is")]
+
+
+CPU: Final = (
+    Rule("always inline", _judge_inline, _inline),
+    Rule("rfactor", _judge_rfactor, _rfactor),
+    Rule("cache write", _judge_cache_write, _cache_write),
+    Rule("multi-level tiling with fusion", _judge_fusion, _fusion),
+    Rule("multi-level tiling", _judge_tiling, _tiling),
+    Rule("skip", lambda state, cores: Verdict.APPLY, _skip),
+)
+"""Ansor's rules for a CPU, in its order."""

@@ -1,0 +1,141 @@
+"""Sketches: how many there are, what they are, and rules of one's own."""
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor.errors import ArgumentError
+from minitensor.search import Rule, Verdict, generate_sketches
+from minitensor.testing import assert_equivalent
+
+W = mt.workloads
+
+
+def chained(n=512):
+    """E = (A B) C"""
+    A, B, C = (mt.placeholder((n, n), name=name) for name in "ABC")
+    k, l = mt.reduce_axis(n, name="k"), mt.reduce_axis(n, name="l")
+    D = mt.compute((n, n), lambda i, j: mt.sum(A[i, k] * B[k, j], axis=k), name="D")
+    E = mt.compute((n, n), lambda i, j: mt.sum(D[i, l] * C[l, j], axis=l), name="E")
+    return [A, B, C, E]
+
+
+def rows(reducer, m=10, n=1024):
+    """One reduction of each row."""
+    A = mt.placeholder((m, n), name="A")
+    k = mt.reduce_axis(n, name="k")
+    return [A, mt.compute((m,), lambda i: reducer(A[i, k], axis=k), name="B")]
+
+
+def everything(n=128):
+    """One number of all."""
+    A = mt.placeholder((n, n), name="A")
+    i, j = mt.reduce_axis(n, name="i"), mt.reduce_axis(n, name="j")
+    return [A, mt.compute((), lambda: mt.sum(A[i, j] * A[i, j], axis=[i, j]), name="S")]
+
+
+ANSOR = {
+    "matmul 512": (lambda: W.matmul(512, 512, 512), 3),
+    "two matmuls": (chained, 9),
+    "conv2d + bias + bn + relu": (
+        lambda: W.conv2d_bias_bn_relu(1, 512, 56, 56, 512, 3, padding=1),
+        3,
+    ),
+    "max-pool 2x2": (lambda: W.max_pool2d(1, 512, 56, 56, 2, 1), 1),
+    "min of rows": (lambda: rows(mt.min), 3),
+    "softmax": (lambda: W.softmax(1, 1024), 9),
+    "matmul 8x8x512": (lambda: W.matmul(8, 8, 512), 5),
+    "sum of all": (everything, 3),
+}
+"""The counts of Ansor's own rules for four cores."""
+
+
+@pytest.mark.parametrize("name", ANSOR)
+def test_as_many_as_ansor_derives(name):
+    tensors, count = ANSOR[name]
+    found = generate_sketches(mt.lower(tensors()), num_cores=4)
+    assert len(found) == count
+    assert len({sketch.trace.to_json() for sketch in found}) == count
+
+
+def test_a_pool_is_left_as_it_is():
+    (sketch,) = generate_sketches(mt.lower(W.max_pool2d(1, 512, 56, 56, 2, 1)), num_cores=4)
+    assert len(sketch.trace) == 0
+    assert all(step.rule == "skip" for step in sketch.history)
+
+
+def test_the_structure_of_tiles():
+    sketch = generate_sketches(mt.lower(W.matmul(64, 64, 64)), num_cores=4)[0]
+    assert set(sketch.trace.decisions.values()) == {None}
+    s = sketch.apply(seed=1)
+    loops = [name.rstrip("_0123456789") for name in s.get_loops("C")]
+    assert "".join("R" if name == "k" else "S" for name in loops) == "SSSSRSSRSS"
+    assert s.get_loops("C_local")[:2] == s.get_loops("C")[:2]
+    assert s.get_loops("C_local")[2:4] != s.get_loops("C")[2:4]
+
+
+SMALL = {
+    "matmul": lambda: W.matmul(12, 8, 18),
+    "chained": lambda: chained(6),
+    "conv": lambda: W.conv2d_bias_bn_relu(1, 3, 6, 5, 4, 3, padding=1),
+    "rows": lambda: rows(mt.max, 3, 20),
+    "all": lambda: everything(6),
+    "softmax": lambda: W.softmax(2, 12),
+    "thin": lambda: W.matmul(2, 2, 32),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_whatever_is_decided_computes_the_same(name):
+    program = mt.lower(SMALL[name]())
+    for number, sketch in enumerate(generate_sketches(program, num_cores=2)):
+        schedule = sketch.apply(seed=number)
+        if name != "softmax":
+            assert_equivalent(program, schedule, ["interpreter"])
+            continue
+        rng = np.random.default_rng(number)
+        arrays = [rng.standard_normal(b.shape).astype("f") for b in program.inputs]
+        ours, plain = mt.interpret(schedule, *arrays), mt.interpret(program, *arrays)
+        np.testing.assert_allclose(ours, plain, rtol=1e-5)
+
+
+def test_explained():
+    sketch = generate_sketches(
+        mt.lower(W.conv2d_bias_bn_relu(1, 8, 8, 8, 8, 3, padding=1)), num_cores=4
+    )[0]
+    lines = [line.split(maxsplit=1) for line in sketch.explain().splitlines()]
+    rules = dict(lines)
+    assert [line for line in rules.values() if line.startswith("always inline")]
+    assert [v for v in rules.values() if "multi-level tiling with fusion  SSRSRS" in v]
+    assert lines[0][1].startswith("skip")
+
+
+def test_rules_of_ones_own_come_first():
+    asked = []
+
+    def judge(state, cores):
+        asked.append((state.name, cores))
+        return Verdict.APPLY_AND_STOP if state.name == "C" else Verdict.SKIP
+
+    def split_once(state, cores):
+        schedule = state.schedule.copy()
+        schedule.split(schedule.get_loops("C")[0], [None, 4])
+        return [state.after("mine", "rows by four", schedule)]
+
+    mine = Rule("mine", judge, split_once)
+    (sketch,) = generate_sketches(mt.lower(W.matmul(8, 8, 8)), num_cores=3, before=[mine])
+    assert asked == [("C", 3)]
+    assert len(sketch.trace) == 1
+    assert sketch.explain() == "C  mine  rows by four"
+
+
+def test_nonsense_is_refused():
+    program = mt.lower(W.matmul(8, 8, 8))
+    with pytest.raises(ArgumentError, match="expected one of 'ansor'"):
+        generate_sketches(program, rules="best")
+    with pytest.raises(ArgumentError, match="num_cores=0"):
+        generate_sketches(program, num_cores=0)
+    with pytest.raises(ArgumentError, match="expected a program"):
+        generate_sketches([1])
+    with pytest.raises(ArgumentError, match="not available in this version"):
+        generate_sketches(program, target="cuda")
