@@ -336,8 +336,13 @@ def random_access(rng: random.Random, names: list[str], extents: dict[str, int])
             form = form + Var(name) * scale
             scale = rng.choice((scale * extents[name], scale * extents[name], scale, 2, -3))
         c, d = rng.choice((2, 3, 4, 6)), rng.choice((2, 3))
-        shape = rng.randrange(9)
-        if shape == 0:
+        shape = rng.randrange(10)
+        if shape == 9:  # a number whose leading digit is that of one of its parts
+            x, y = rng.choice(names), rng.choice(names)
+            k, p = rng.choice((extents[y], max(1, extents[y] - 1))), rng.choice((1, 2))
+            form = Var(x) * k + Var(y)
+            indices += [Var(x) // p, form % (k * p * rng.choice((1, 1, 2)))]
+        elif shape == 0:
             indices += [form // c, form % c]
         elif shape == 1:
             indices += [form // (c * d), form // d % c, form % d]
@@ -368,7 +373,7 @@ def test_digits_that_tell_an_iteration_do():
         a = random_access(rng, names, extents)
         b = a
         if rng.random() < 0.4:
-            b = [e + rng.choice((0, 0, 1, -1)) for e in a]
+            b = [e + rng.choice((0, 0, 1, -1, Var(rng.choice(names)))) for e in a]
         elif rng.random() < 0.2:
             b = random_access(rng, names, extents)
         left, right = ([simplified_linear(e, ranges) for e in side] for side in (a, b))
