@@ -79,7 +79,8 @@ def compile_assembly(
 
 
 def _key(source: str, command: list[str], toolchain: Toolchain) -> str:
-    facts = [__version__, source, command, toolchain.version, toolchain.triple, cpu_fingerprint()]
+    compiler = (toolchain.version, toolchain.triple, toolchain.identity)
+    facts = [__version__, source, command, *compiler, cpu_fingerprint()]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 

@@ -1,8 +1,10 @@
 """The words of CC and CFLAGS, and which flags a user may not add.
 
-CFLAGS often comes from elsewhere (a build system, a container) and was meant for other programs.
+They often come from elsewhere (a build system, a container) and were meant for other programs.
 Refused is what would run other code than the compiler's, what would change what the compiler
-makes, and what would change the arithmetic of the whole process.
+makes or write elsewhere, and what would change the arithmetic or end the whole process.
+The toolchain also asks the compiler what it would link: spellings that are not known here, and
+flags that a script adds, are found there.
 """
 
 from __future__ import annotations
@@ -19,10 +21,21 @@ _OTHER_OUTPUT: Final = "it changes what is compiled, or to where"
 _FLUSHES: Final = (
     "loading such code makes the processor flush tiny numbers to zero in the whole Python process"
 )
+_ROUNDS: Final = "loading such code changes how the whole Python process rounds"
+_ENDS: Final = (
+    "its library must be there before Python starts, else it ends the process; "
+    "minitensor.sanitize does that"
+)
+_WEAKENS: Final = "it can make the stacks of the whole Python process executable"
+_UNSEEN: Final = "Python could not find the kernel in the library"
+_LONG: Final = "only the short spelling of an option is checked"
+_FILE: Final = "it is no flag: it names a file to be compiled or linked"
 
 _REFUSED: Final = {
     "-fplugin": _RUNS_CODE,
     "-fpass-plugin": _RUNS_CODE,
+    "-iplugindir": _RUNS_CODE,
+    "-fmodule-mapper": _RUNS_CODE,
     "-wrapper": _RUNS_CODE,
     "-B": _RUNS_CODE,
     "--prefix": _RUNS_CODE,
@@ -31,46 +44,91 @@ _REFUSED: Final = {
     "-fuse-ld=/": _RUNS_CODE,
     "--ld-path": _RUNS_CODE,
     "--gcc-toolchain": _RUNS_CODE,
+    "-gcc-toolchain": _RUNS_CODE,
     "-load": _RUNS_CODE,
+    "-l:": _RUNS_CODE,
     "@": _HIDES,
     "--config": _HIDES,
     "-X": _HIDES,
     "-Wl,": _HIDES,
     "-Wa,": _HIDES,
     "-Wp,": _HIDES,
+    "-mllvm": _HIDES,
+    "-cc1": _HIDES,
+    "-T": _HIDES,
     "-o": _OTHER_OUTPUT,
     "--output": _OTHER_OUTPUT,
     "-x": _OTHER_OUTPUT,
     "--language": _OTHER_OUTPUT,
     "-M": _OTHER_OUTPUT,
+    "-d": _OTHER_OUTPUT,
+    "-include": _OTHER_OUTPUT,
+    "-imacros": _OTHER_OUTPUT,
+    "-aux-info": _OTHER_OUTPUT,
+    "-save-temps": _OTHER_OUTPUT,
+    "-print-": _OTHER_OUTPUT,
+    "-fdump-": _OTHER_OUTPUT,
+    "-fopt-info": _OTHER_OUTPUT,
+    "-fprofile": _OTHER_OUTPUT,
+    "-fauto-profile": _OTHER_OUTPUT,
+    "-ftest-coverage": _OTHER_OUTPUT,
     "-ffast-math": _FLUSHES,
     "-Ofast": _FLUSHES,
     "-funsafe-math-optimizations": _FLUSHES,
+    "-ffp-model=fast": _FLUSHES,
     "-mdaz-ftz": _FLUSHES,
+    "-mpc": _ROUNDS,
+    "-fsanitize=": _ENDS,
+    "-z": _WEAKENS,
+    "-fvisibility": _UNSEEN,
 }
 """Beginnings of flags, with the reason."""
 
-_REFUSED_WORDS: Final = ("-", "-E", "-S", "-c", "-fsyntax-only")
+_REFUSED_WORDS: Final = ("-", "-E", "-S", "-c", "-r", "-pg", "-###", "-fsyntax-only")
+_LONG_TAKEN: Final = ("--sysroot", "--target", "--param", "--sdk")
+"""The rest of what begins so is gcc's other spelling of a flag: --fast-math, --machine=pc32."""
+_BEFORE_A_WORD: Final = {
+    *("-I", "-L", "-l", "-D", "-U", "-F", "-isystem", "-idirafter", "-iquote", "-isysroot"),
+    *("-framework", "-arch", "-target", "--sysroot", "--target", "--param"),
+}
+"""Flags whose value may be the next word."""
 
 
 def compiler_named() -> tuple[str, ...]:
     """The words of CC, so that `ccache gcc` works; none if it is unset or empty.
 
     No shell reads them: `gcc; rm x` is a program called "gcc;", which does not exist.
+    Raises ArgumentError for a flag that CFLAGS may not hold either.
     """
-    return _words("CC")
+    words = _words("CC")
+    for word in words[1:]:
+        _check("CC", word)
+    return words
 
 
 def extra_flags() -> tuple[str, ...]:
     """The words of CFLAGS. Raises ArgumentError for a word that is not a flag, or is refused."""
     words = _words("CFLAGS")
-    for word in words:
-        reason = next((r for start, r in _REFUSED.items() if word.startswith(start)), None)
-        if word in _REFUSED_WORDS:
-            reason = _OTHER_OUTPUT
-        if reason is not None:
-            raise unexpected(f"CFLAGS without {word} ({reason})", "CFLAGS", os.environ["CFLAGS"])
+    for before, word in zip(("", *words), words):
+        _check("CFLAGS", word)
+        if not word.startswith("-") and before not in _BEFORE_A_WORD:
+            raise _refusal("CFLAGS", word, _FILE)
     return words
+
+
+def _check(variable: str, word: str) -> None:
+    """Raises ArgumentError if the word, a flag or not, is refused."""
+    reason = next((r for start, r in _REFUSED.items() if word.startswith(start)), None)
+    if word in _REFUSED_WORDS:
+        reason = _OTHER_OUTPUT
+    if reason is None and word.startswith("--") and word.partition("=")[0] not in _LONG_TAKEN:
+        reason = _LONG
+    if reason is not None:
+        raise _refusal(variable, word, reason)
+
+
+def _refusal(variable: str, word: str, reason: str) -> Exception:
+    return unexpected(f"{variable} without {word} ({reason})", variable, os.environ[variable])
 
 
 def _words(variable: str) -> tuple[str, ...]:

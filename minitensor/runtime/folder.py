@@ -50,10 +50,11 @@ def cache_folder() -> Path:
             )
         return folder
     default = _default_folder()
-    fault = "is not known, for HOME is not set" if default is None else _fault_of(default)
-    if default is None or fault is not None:
-        where = "the cache folder" if default is None else f"the cache folder {default}"
-        return _temporary_folder(os.getpid(), f"{where} {fault}")
+    if isinstance(default, str):
+        return _temporary_folder(os.getpid(), f"the cache folder is not known, for {default}")
+    fault = _fault_of(default)
+    if fault is not None:
+        return _temporary_folder(os.getpid(), f"the cache folder {default} {fault}")
     return default
 
 
@@ -88,13 +89,16 @@ def read_entry(path: Path) -> bytes:
         return file.read()
 
 
-def _default_folder() -> Path | None:
+def _default_folder() -> Path | str:
+    """The user's cache folder, or why there is none. A home that is not there is not made."""
     chosen = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(chosen):
         return Path(chosen, "minitensor")
     home = os.environ.get("HOME", "")
     if not os.path.isabs(home):
-        return None
+        return f"HOME={home!r} is not an absolute path" if home else "HOME is not set"
+    if not os.path.isdir(home):
+        return f"HOME={home!r} is not a folder"
     caches = Path("Library", "Caches") if sys.platform == "darwin" else Path(".cache")
     return Path(home, caches, "minitensor")
 

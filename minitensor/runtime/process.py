@@ -9,8 +9,18 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from minitensor.errors import CompileError
+
+_WITHHELD: Final = (
+    *("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG", "LD_RUN_PATH"),
+    *("SOURCE_DATE_EPOCH", "CCC_OVERRIDE_OPTIONS", "CCC_ADD_ARGS"),
+    *("CC_PRINT_OPTIONS", "CC_PRINT_OPTIONS_FILE", "CC_PRINT_HEADERS", "CC_PRINT_HEADERS_FILE"),
+    *("CC_LOG_DIAGNOSTICS", "CC_LOG_DIAGNOSTICS_FILE"),
+    *("CC_PRINT_PROC_STAT", "CC_PRINT_PROC_STAT_FILE"),
+)
+"""Variables that make gcc, clang or ld write elsewhere, or add to the command unseen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,7 @@ class Finished:
 def run_compiler(command: Sequence[str], folder: Path, time_limit: float) -> Finished:
     """Run a command in `folder`, which also takes its temporary files, and wait for its end.
 
+    It has the environment of this process, less what makes compilers write elsewhere.
     It has a session of its own, so that after `time_limit` seconds (or when the user interrupts)
     it is stopped together with everything it started.
     Raises CompileError if it does not start, or does not end in time.
@@ -33,7 +44,7 @@ def run_compiler(command: Sequence[str], folder: Path, time_limit: float) -> Fin
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)},
+            env=_environment(folder),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -57,6 +68,11 @@ def run_compiler(command: Sequence[str], folder: Path, time_limit: float) -> Fin
                 ) from None
             raise
     return Finished(process.returncode, _text(stdout), _text(stderr))
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _WITHHELD}
+    return {**kept, "LC_ALL": "C", "TMPDIR": str(folder)}
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

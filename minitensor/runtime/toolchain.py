@@ -48,6 +48,19 @@ _FLAGS: Final = (
 _NATIVE: Final = (("-march=native",), ("-mcpu=native",), ())
 _PROBE_SECONDS: Final = 20.0
 
+_TOOLS: Final = ("as", "ld")
+"""Programs that a compiler may take from PATH."""
+_READ_BY_COMPILERS: Final = (
+    *("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
+    *("SDKROOT", "MACOSX_DEPLOYMENT_TARGET"),
+)
+"""Variables that say where compilers look for programs, headers and libraries."""
+_CHANGES_PROCESS: Final = {
+    "crtfastmath": "makes the processor flush tiny numbers to zero",
+    "crtprec": "changes how the processor rounds",
+}
+"""Files that a compiler links for some flags, and what loading them does to the whole process."""
+
 _PLAIN: Final = (
     "#include <math.h>\n#include <stdint.h>\ndouble probe(double x) { return exp(x); }\n"
 )
@@ -77,6 +90,7 @@ class Toolchain:
     openmp       the flags for OpenMP; without any, parallel loops run serially
     vector_bits  the width of vector registers that `flags` allow, 0 for none
     float16      whether the compiler has the type `_Float16`
+    identity     a digest of what it is: its files, what it is given, where it looks for others
     """
 
     words: tuple[str, ...]
@@ -89,6 +103,7 @@ class Toolchain:
     openmp: tuple[str, ...]
     vector_bits: int
     float16: bool
+    identity: str = ""
 
     @property
     def num_cores(self) -> int:
@@ -167,7 +182,11 @@ def _find_compiler() -> tuple[str, ...]:
         if path is not None:
             return (os.path.abspath(path), *words[1:])
     if named:
-        raise CompileError(f"CC={' '.join(named)!r}: no program {named[0]!r} is found; {ADVICE}")
+        fault = f"no program {named[0]!r} is found"
+        if os.path.exists(named[0]):
+            kind = "a folder" if os.path.isdir(named[0]) else "not executable"
+            fault = f"{named[0]!r} is {kind}, not a program"
+        raise CompileError(f"CC={' '.join(named)!r}: {fault}; {ADVICE}")
     raise CompileError(f"no C compiler is found on PATH (tried {', '.join(NAMES)}); {ADVICE}")
 
 
@@ -175,15 +194,20 @@ def _find_compiler() -> tuple[str, ...]:
 
 
 def _key(words: tuple[str, ...], extra: tuple[str, ...]) -> str:
-    """Everything that the answers depend on; a wrapper such as ccache counts with its compiler."""
-    files: list[tuple[str, int, int]] = []
-    for word in words:
+    """Everything that the answers, and the code it makes, depend on.
+
+    A wrapper such as ccache counts with its compiler. The time of the last change of a file counts
+    too: nobody can set it, so a program replaced by another of its size and date is another.
+    """
+    files: list[tuple[str, int, int, int]] = []
+    for word in (*words, *_TOOLS):
         path = shutil.which(word)
         if path is not None:
             real = os.path.realpath(path)
             found = os.stat(real)
-            files.append((real, found.st_mtime_ns, found.st_size))
-    facts = [__version__, cpu_fingerprint(), words, extra, files]
+            files.append((real, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
+    variables = [os.environ.get(name) for name in _READ_BY_COMPILERS]
+    facts = [__version__, cpu_fingerprint(), words, extra, files, variables]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -205,7 +229,7 @@ def _recall(key: str) -> Toolchain | None:
 
 def _ask_and_record(words: tuple[str, ...], extra: tuple[str, ...], key: str) -> Toolchain:
     with scratch_folder(cache_folder()) as folder:
-        found = _Probe(words, extra, folder).toolchain()
+        found = dataclasses.replace(_Probe(words, extra, folder).toolchain(), identity=key)
         written = folder / "toolchain.json"
         with contextlib.suppress(OSError):  # a full disk costs the next process some time, no more
             written.write_text(json.dumps(dataclasses.asdict(found)), encoding="utf-8")
@@ -229,6 +253,7 @@ class _Probe:
     def toolchain(self) -> Toolchain:
         version = self.ask("--version").stdout.partition("\n")[0].strip()
         triple = self.ask("-dumpmachine").stdout.strip()
+        self.refuse_changes_of_process()
         native = self.native()
         flags = (*_FLAGS, *native)
         macros = self.macros(flags)
@@ -264,6 +289,19 @@ class _Probe:
         (self.folder / "probe.c").write_text(source, encoding="utf-8")
         output = f"probe-{self.count}.so"
         return self.ask(*_SHARED, *flags, *self.extra, "-o", output, "probe.c", "-lm", *libraries)
+
+    def refuse_changes_of_process(self) -> None:
+        """Raise CompileError if what the compiler links would change this process when loaded."""
+        (self.folder / "probe.c").write_text(_PLAIN, encoding="utf-8")
+        planned = self.ask(*_SHARED, *_FLAGS, *self.extra, "-o", "probe.so", "probe.c", "-###")
+        for name, effect in _CHANGES_PROCESS.items():
+            if name in planned.stderr + planned.stdout:
+                raise CompileError(
+                    f"{self.words[0]} links {name}, which {effect} in the whole Python process "
+                    "when a kernel is loaded; remove from CC and CFLAGS the flag that asks for it "
+                    "(such as -ffast-math or -Ofast)",
+                    self.words,
+                )
 
     def native(self) -> tuple[str, ...]:
         for native in _NATIVE:

@@ -44,6 +44,8 @@ def test_useful_cflags_are_taken(monkeypatch):
 
 RUNS_CODE = "it loads or runs other code"
 OTHER = "it changes what is compiled"
+HIDES = "options that cannot be checked"
+LONG = "only the short spelling"
 FLUSHES = "flush tiny numbers to zero in the whole Python process"
 REFUSED = {
     "-fplugin=evil.so": RUNS_CODE,
@@ -70,6 +72,34 @@ REFUSED = {
     "-ffast-math": FLUSHES,
     "-Ofast": FLUSHES,
     "-funsafe-math-optimizations": FLUSHES,
+    "-mdaz-ftz": FLUSHES,
+    "-ffp-model=fast": FLUSHES,
+    "-mpc32": "how the whole Python process rounds",
+    "--fast-math": LONG,
+    "--optimize=fast": LONG,
+    "--machine=daz-ftz": LONG,
+    "--machine daz-ftz": LONG,
+    "--plugin=evil.so": LONG,
+    "--for-linker -plugin": LONG,
+    "-Xlinker -plugin": HIDES,
+    "-Wa,-a=/tmp/evil": HIDES,
+    "-Wp,-MD,/tmp/evil": HIDES,
+    "-mllvm -load=evil.so": HIDES,
+    "-T evil.ld": HIDES,
+    "-l:crtfastmath.o": RUNS_CODE,
+    "-gcc-toolchain /tmp/evil": RUNS_CODE,
+    "-include /tmp/evil.h": OTHER,
+    "-save-temps": OTHER,
+    "-fdump-tree-all=/tmp/evil": OTHER,
+    "-fopt-info-vec=/tmp/evil": OTHER,
+    "-fprofile-generate": OTHER,
+    "-MMD": OTHER,
+    "-###": OTHER,
+    "-fsanitize=address": "must be there before Python starts",
+    "-z execstack": "stacks of the whole Python process",
+    "-fvisibility=hidden": "could not find the kernel",
+    "/usr/lib/crtfastmath.o": "it names a file",
+    "mine.c": "it names a file",
 }
 
 
@@ -82,6 +112,19 @@ def test_cflags_that_are_refused(monkeypatch, flag, reason):
     message = str(caught.value)
     assert message.startswith(f"expected CFLAGS without {flag.split()[0]} (")
     assert message.endswith(f"but got CFLAGS={value!r} (str)")
+
+
+@pytest.mark.parametrize("flag", [f for f, why in REFUSED.items() if why != "it names a file"])
+def test_cc_may_not_hold_them_either(monkeypatch, flag):
+    monkeypatch.setenv("CC", f"gcc -m64 {flag}")
+    with pytest.raises(errors.ArgumentError, match=re.escape(f"expected CC without {flag[:2]}")):
+        find_toolchain()
+
+
+@pytest.mark.parametrize("flag", ["-I /a", "-L /b -lm", "-D NAME", "--sysroot=/c", "--param a=1"])
+def test_flags_may_have_their_value_in_the_next_word(monkeypatch, flag):
+    monkeypatch.setenv("CFLAGS", flag)
+    assert extra_flags() == tuple(flag.split())
 
 
 @pytest.mark.parametrize("flag", ["-fno-fast-math", "-Os", "-std=gnu17", "-ffinite-math-only"])

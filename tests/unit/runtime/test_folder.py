@@ -138,7 +138,7 @@ def test_folder_without_permission_to_write_is_refused(cache):
         cache_folder()
 
 
-@pytest.mark.parametrize("value", [None, "", "not/absolute"])
+@pytest.mark.parametrize("value", [None, "", "not/absolute", "/proc/none/at/all"])
 def test_without_a_home_the_folder_is_temporary_and_goes_with_the_process(home, monkeypatch, value):
     environment = {k: v for k, v in os.environ.items() if k != "HOME"}
     if value is not None:
@@ -149,7 +149,9 @@ def test_without_a_home_the_folder_is_temporary_and_goes_with_the_process(home, 
     )
     assert "minitensor-" in done.stdout
     assert not Path(done.stdout.strip()).exists()
-    assert "HOME is not set" in done.stderr  # logging's last resort prints warnings
+    wrong = {"not/absolute": "is not an absolute path", "/proc/none/at/all": "is not a folder"}
+    said = f"HOME={value!r} {wrong[value]}" if value else "HOME is not set"
+    assert said in done.stderr  # logging's last resort prints warnings
 
 
 # ---- what lies in it

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from minitensor import errors
+from minitensor.runtime import process
 from minitensor.runtime.process import run_compiler
 
 
@@ -37,6 +38,13 @@ def test_surroundings(tmp_path):
     )
     folder = os.path.realpath(tmp_path)
     assert python(code, Path(folder)).stdout == f"{folder} {folder} C '' True\n"
+
+
+@pytest.mark.parametrize("name", process._WITHHELD)
+def test_variables_that_make_compilers_write_elsewhere_are_withheld(tmp_path, monkeypatch, name):
+    monkeypatch.setenv(name, str(tmp_path / "elsewhere"))
+    assert name in os.environ
+    assert python(f"import os; print({name!r} in os.environ)", tmp_path).stdout == "False\n"
 
 
 def test_output_that_is_not_text(tmp_path):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import time
 
 import pytest
 
@@ -97,6 +98,50 @@ def test_key_follows_the_file_behind_every_word(bin_folder, monkeypatch):
     assert toolchain._key(words, ("-g",)) != before
     script(real, "exit 1 # a newer version")
     assert toolchain._key(words, ()) != before
+
+
+def test_a_program_of_the_same_size_and_date_is_another(bin_folder):
+    path = script(bin_folder / "gcc", "exit 0")
+    (bin_folder / "as").symlink_to(script(bin_folder / "assembler"))
+    for changed, text in ((path, "exit 1"), (bin_folder / "assembler", "exit 2")):
+        before, found = toolchain._key(("gcc",), ()), os.stat(changed)
+        time.sleep(0.02)  # a file system counts time in steps
+        script(changed, text)
+        os.utime(changed, ns=(found.st_atime_ns, found.st_mtime_ns))
+        assert os.stat(changed).st_size == found.st_size
+        assert os.stat(changed).st_mtime_ns == found.st_mtime_ns
+        assert toolchain._key(("gcc",), ()) != before
+
+
+@pytest.mark.parametrize("name", toolchain._READ_BY_COMPILERS)
+def test_where_a_compiler_looks_is_part_of_the_key(bin_folder, monkeypatch, name):
+    monkeypatch.delenv(name, raising=False)
+    without = toolchain._key(("gcc",), ())
+    monkeypatch.setenv(name, "/somewhere")
+    before = toolchain._key(("gcc",), ())
+    monkeypatch.setenv(name, "/elsewhere")
+    assert len({without, before, toolchain._key(("gcc",), ())}) == 3
+
+
+@pytest.mark.parametrize("file", ["crtfastmath.o", "crtprec32.o"])
+def test_a_compiler_that_would_change_the_process_makes_nothing(bin_folder, tmp_path, file):
+    compiled = tmp_path / "compiled"
+    script(
+        bin_folder / "cc",
+        f'case "$*" in *"-###") echo "ld /lib/{file} x.o" >&2;; *-shared*) > {compiled};; esac',
+    )
+    with pytest.raises(errors.CompileError, match=f"links {file[:7]}.* whole Python process"):
+        find_toolchain()
+    assert not compiled.exists()
+
+
+@pytest.mark.parametrize("what", ["a folder", "not executable"])
+def test_cc_that_is_no_program(bin_folder, monkeypatch, what):
+    path = bin_folder / "thing"
+    path.mkdir() if what == "a folder" else path.write_text("#!/bin/sh\n")
+    monkeypatch.setenv("CC", str(path))
+    with pytest.raises(errors.CompileError, match=f"thing' is {what}, not a program"):
+        find_toolchain()
 
 
 @pytest.mark.parametrize("bits, macros", [
