@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from minitensor import errors
 from minitensor.runtime import cache as cache_module
 from minitensor.runtime import find_toolchain, load, process
 from minitensor.runtime.cache import compile_library
+from tests.run.runtime.conftest import ROOT
 
 
 def ones():
@@ -235,6 +237,21 @@ def test_many_processes_at_once(cache, python_command):
     assert outputs == [("done False\n", "")] * 8
     assert len(entries(cache)) == 9
     assert not list(cache.glob("build-*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [(), ("--calm",)])
+def test_many_rounds_while_entries_are_removed_and_damaged(words):
+    """`python -m tests.stress_cache` alone does 16 processes x 8 kernels x 50 rounds."""
+    command = [sys.executable, "-m", "tests.stress_cache", *words]
+    sizes = ["--processes", "6", "--kernels", "4", "--rounds", "20"]
+    done = subprocess.run(
+        [*command, *sizes], check=False, capture_output=True, text=True, timeout=300, cwd=ROOT
+    )
+    report = json.loads(done.stdout)
+    assert done.returncode == 0, report
+    assert report["calls"] == 6 * 4 * 20
+    assert not report["failed"]
 
 
 def test_warm_process_starts_no_compiler(cache, logging_compiler, python_command):
