@@ -8,33 +8,43 @@
 
 Each returns a list of faults, empty where there are none. For many kernels at once, `Sanitizer`,
 `load_sanitized` and `run_sanitized` are the parts. Read in this order: `fault`, `builds`, `memory`,
-`between` (and guards.c), `guards`, `races` (races.c), `address` (address.c), `child`, `run`.
+`watch` (and guards.c), `between`, `guards`, `races` (races.c), `address` (address.c), `child`,
+`run`.
 """
 
 from minitensor.sanitize.address import read_report
+from minitensor.sanitize.between import bits_of_nothing
 from minitensor.sanitize.builds import Sanitizer, environment, load_sanitized, toolchain_for
 from minitensor.sanitize.child import check_address, check_memory
 from minitensor.sanitize.fault import Fault, Race
 from minitensor.sanitize.guards import run_guarded
-from minitensor.sanitize.memory import guarded_empty
+from minitensor.sanitize.memory import GuardedMemory, bits_of, guarded_empty
 from minitensor.sanitize.outcome import Outcome
 from minitensor.sanitize.races import check_races, several_cores
 from minitensor.sanitize.run import run_sanitized
+from minitensor.sanitize.watch import Hit, guards_library, outside, watched
 
 __all__ = [
     "Fault",
+    "GuardedMemory",
+    "Hit",
     "Outcome",
     "Race",
     "Sanitizer",
+    "bits_of",
+    "bits_of_nothing",
     "check_address",
     "check_memory",
     "check_races",
     "environment",
     "guarded_empty",
+    "guards_library",
     "load_sanitized",
+    "outside",
     "read_report",
     "run_guarded",
     "run_sanitized",
     "several_cores",
     "toolchain_for",
+    "watched",
 ]

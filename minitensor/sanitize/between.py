@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from minitensor.errors import ExecutionError
-from minitensor.ir import BFLOAT16, Buffer, numpy_dtype, print_name, print_type
-from minitensor.runtime import NativeKernel, find_toolchain, load_function, pointer_to
-from minitensor.sanitize.builds import Sanitizer, runtime_library
+from minitensor.ir import BFLOAT16, Buffer, numpy_dtype, print_name
+from minitensor.runtime import NativeKernel
 from minitensor.sanitize.fault import Fault, element_name
 from minitensor.sanitize.memory import GuardedMemory, Side, bits_of, pattern
 from minitensor.sanitize.subject import inputs_of
+from minitensor.sanitize.watch import Hit, guards_library, outside, watched
 
-_MOST: Final = 256
-_ACCESS: Final = {0: "reads", 1: "writes"}
 _SCRATCH: Final = (0xFF, 0xB5)
 """What scratch memory is filled with: the first is NaN as a float of any size."""
 _SIDES: Final[tuple[Side, Side]] = ("end", "start")
-_one_at_a_time: Final = threading.Lock()
 
 
 class GuardedRun:
@@ -58,38 +53,21 @@ class GuardedRun:
 
     def run(self) -> tuple[int, list[Fault]]:
         """Run once: the status, and the accesses to guard pages and changed inputs."""
-        path = runtime_library(Sanitizer.GUARDS, find_toolchain())
-        start, finish = (load_function(path, f"guards_{name}", 1) for name in ("start", "finish"))
-        bounds = [len(self._memories)]
-        for memory in self._memories:
-            bounds += [memory.before, memory.start, memory.end, memory.after]
-        given, found = np.array(bounds, np.uint64), np.zeros((_MOST, 3), np.int64)
         *arrays, workspace = [memory.array for memory in self._memories]
-        with _one_at_a_time:
-            if start(pointer_to(given)) != 0:
-                raise ExecutionError("no memory to watch guard pages", "memory")
-            try:
-                status = self.kernel.run_in(workspace, arrays)
-            finally:
-                count = finish(pointer_to(found))
-        faults = [self._out_of_bounds(*hit) for hit in found[:count].tolist()]
+        with watched(guards_library(), self._memories) as hits:
+            status = self.kernel.run_in(workspace, arrays)
+        faults = [self._out_of_bounds(hit) for hit in hits]
         for buffer in self.kernel.params:
             if buffer.name in self._originals:
                 faults.extend(self._changed(buffer))
         return status, faults
 
-    def _out_of_bounds(self, memory: int, address: int, access: int) -> Fault:
-        """The fault of an access to a guard page of the memory of that number."""
-        did = f"{print_name(self.kernel.name)} {_ACCESS.get(access, 'touches')}"
-        if memory == len(self.kernel.params):
-            return Fault("out of bounds", f"{did} memory outside its scratch memory")
-        buffer = self.kernel.params[memory]
-        array = self.arrays[buffer.name]
-        start = address_of(array)
-        beyond = address - start - array.nbytes
-        far, where = (beyond, "after its end") if beyond >= 0 else (start - address, "before it")
-        text = f"{did} outside {print_name(buffer.name)}: {print_type(buffer)}"
-        return Fault("out of bounds", f"{text}, {far} bytes {where}", buffer.name)
+    def _out_of_bounds(self, hit: Hit) -> Fault:
+        """The fault of an access to a guard page."""
+        last = hit.memory == len(self.kernel.params)
+        buffer = None if last else self.kernel.params[hit.memory]
+        text = outside(self.kernel.name, buffer, self._memories[hit.memory], hit)
+        return Fault("out of bounds", text, "" if buffer is None else buffer.name)
 
     def _changed(self, buffer: Buffer) -> list[Fault]:
         before, after = np.asarray(self._originals[buffer.name]), self.arrays[buffer.name]

@@ -49,19 +49,22 @@ class GuardedMemory:
     start   where that ends, and memory begins
     end     where memory ends, and the guard behind begins
     after   where that ends
+
+    With `shared`, processes that are forked later use the same memory; their guards are theirs.
     """
 
-    def __init__(self, shape: Sequence[int], dtype: Any, side: Side = "end") -> None:
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, side: Side = "end", shared: bool = False
+    ) -> None:
         if side not in ("start", "end"):
             raise unexpected('"start" or "end"', "side", side)
         dtype = np.dtype(dtype)
         size = math.prod(shape) * dtype.itemsize
         room = _whole_pages(size)
         guard = _whole_pages(min(max(size, SMALLEST_GUARD), LARGEST_GUARD))
+        kind = mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE
         try:
-            mapping = mmap.mmap(
-                -1, guard + room + guard, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-            )
+            mapping = mmap.mmap(-1, guard + room + guard, flags=kind | mmap.MAP_ANONYMOUS)
         except (OSError, ValueError, OverflowError):
             raise ExecutionError(f"no memory for an array of {size:,} bytes", "memory") from None
         offset = guard if side == "start" else guard + room - size
