@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import functools
 import logging
 import os
@@ -105,6 +106,8 @@ def _default_folder() -> Path | str:
 
 def _fault_of(folder: Path) -> str | None:
     """What makes a folder unfit to hold code, to follow its name in a message; None if nothing."""
+    if not _is_utf8(folder):
+        return "has a name that is not UTF-8, as the names of libraries must be"
     try:
         _create(folder)
         found = os.lstat(folder)
@@ -123,6 +126,11 @@ def _fault_of(folder: Path) -> str | None:
     return None
 
 
+def _is_utf8(path: Path | str) -> bool:
+    """Whether a path is text; other bytes are surrogates in it."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in str(path))
+
+
 def _create(folder: Path) -> None:
     """Make the folder and what is missing above it, each with mode 0700 whatever the umask."""
     if os.path.lexists(folder):
@@ -137,6 +145,8 @@ def _create(folder: Path) -> None:
 def _temporary_folder(process: int, reason: str) -> Path:
     """The folder that `process` uses instead; a forked child has another number and its own."""
     try:
+        if not _is_utf8(tempfile.gettempdir()):
+            raise OSError(errno.EILSEQ, "TMPDIR is not UTF-8")
         folder = Path(tempfile.mkdtemp(prefix="minitensor-"))
     except OSError as failure:
         raise CompileError(
