@@ -168,9 +168,8 @@ def _open_locked(name: str, make: bool, sync: bool) -> tuple[int, bool]:
 def pieces(path: Path, longest: int, mark: bytes) -> Iterator[Piece]:
     """The lines of a file as it is now, in memory for one of `longest` bytes.
 
-    longest  bytes of a line; a longer one comes in pieces, of which all but those that begin with
-             the mark may be left out
-    mark     what a piece worth having begins with
+    longest  bytes of what is worth having whole; a line that is much longer comes in pieces
+    mark     what that begins with: it is whole in one piece, unless it is longer
 
     Raises FileNotFoundError if there is no file, ArgumentError if the path names something else,
     TuningError if it cannot be read.
@@ -216,16 +215,16 @@ def _split(chunks: Iterator[bytes], longest: int, mark: bytes) -> Iterator[Piece
     for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
-            yield Piece(number, line, whole and len(line) < longest, True)
+            yield Piece(number, line, whole, True)
             number, whole = number + 1, True
         if len(rest) >= longest + len(mark):
             # what begins before the last mark ends before it; what begins there may go on
-            cut = rest.rfind(mark, 1)
-            cut = cut if cut > 0 else max(len(rest) - len(mark), 1)
+            cut = rest.rfind(mark)
+            cut = cut if cut > 0 else len(rest) - len(mark)
             yield Piece(number, rest[:cut], False, True)
             rest, whole = rest[cut:], False
-    if rest or not whole:
-        yield Piece(number, rest, whole and len(rest) < longest, False)
+    if rest:
+        yield Piece(number, rest, whole, False)
 
 
 def _size(name: str, descriptor: int) -> int:

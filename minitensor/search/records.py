@@ -244,7 +244,7 @@ def encode(record: Record) -> bytes:
 def decode(line: bytes) -> Record | Fault:
     """The record on a line (without its end), or why there is none. Raises nothing."""
     head = _HEAD.match(line)
-    if head is None:
+    if head is None or len(line) >= LONGEST_LINE:
         return Fault.DAMAGED
     body = b"{" + line[head.end() :]
     if zlib.crc32(body) != int(head[1], 16):

@@ -104,8 +104,12 @@ def test_no_descriptor_is_left_open(log):
     log.prune(1)
     log.verify()
     next(iter(log))
-    with pytest.raises(ArgumentError):
-        Log(log.path.parent).append(made())
+    os.mkfifo(log.path.with_name("pipe"))
+    for path in (log.path.parent, log.path.with_name("pipe")):
+        with pytest.raises(ArgumentError):
+            Log(path).append(made())
+        with pytest.raises(ArgumentError):
+            Log(path).read()
     if before:
         assert len(os.listdir("/proc/self/fd")) == before
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minitensor.search import Log, Report
-from minitensor.search.logfile import SEAL
+from minitensor.search.logfile import CHUNK, SEAL
 from minitensor.search.records import LONGEST_LINE, START, encode
 from tests.made_records import canonical, failed, made, records
 
@@ -220,6 +220,26 @@ def test_the_longest_records_with_a_lost_newline(read):
     found, report = read(text.replace(b"\n", b""))
     assert found == longest
     assert report == Report(good=3, damaged=1, where=[1])
+
+
+def test_a_record_that_is_too_long(read):
+    """Whether it would be seen whole depends on where the file is cut for reading: it never is."""
+    room = LONGEST_LINE - len(encode(made(trace='{"x":""}')))
+    line = encode(made(trace=canonical({"x": "x" * room})))
+    body = b"{" + line.partition(b",")[2].replace(b'"x"', b'"xx"').rstrip()
+    longer = b'{"crc":"%08x",%s\n' % (zlib.crc32(body), body[1:])
+    assert len(longer) == LONGEST_LINE + 1
+    assert read(LINES[0] + longer + LINES[1]) == (
+        RECORDS[:2],
+        Report(good=2, damaged=1, where=[2]),
+    )
+
+
+def test_a_record_where_a_long_line_is_cut(read):
+    """Lines are read in chunks; wherever a chunk ends, what begins a record is recognised."""
+    for shift in range(len(START) + 2):
+        junk = b"x" * ((LONGEST_LINE // CHUNK + 1) * CHUNK - shift)
+        assert read(junk + TEXT)[0] == RECORDS, shift
 
 
 def test_a_line_of_100_megabytes(log):
