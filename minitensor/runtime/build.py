@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from minitensor.codegen import Emitted, Target
 from minitensor.errors import CompileError
 from minitensor.ir import Program
-from minitensor.runtime.cache import TIME_LIMIT, compile_library, discard
+from minitensor.runtime.cache import TIME_LIMIT, Compiled, compile_library, discard, is_whole
 from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
 from minitensor.runtime.module import load_function
 from minitensor.runtime.toolchain import Toolchain, find_toolchain
@@ -18,6 +18,8 @@ from minitensor.runtime.toolchain import Toolchain, find_toolchain
 logger = logging.getLogger("minitensor")
 
 _MOST_CORES = 4096
+_ATTEMPTS = 4
+"""How often a library is made whose file goes before it is loaded."""
 
 
 def load(emitted: Emitted, toolchain: Toolchain, *, time_limit: float = TIME_LIMIT) -> NativeKernel:
@@ -41,13 +43,26 @@ def load_together(
             'target="interpreter" works without one',
             toolchain.words,
         )
-    compiled = compile_library(source, toolchain, time_limit)
-    try:
-        functions = [load_function(compiled.path, e.entry, len(e.params) + 1) for e in emitted]
-    except CompileError:
-        discard(compiled)
-        raise
+    compiled, functions = _loaded(emitted, lambda: compile_library(source, toolchain, time_limit))
     return [NativeKernel(e, f, compiled.command, toolchain) for e, f in zip(emitted, functions)]
+
+
+def _loaded(
+    emitted: Sequence[Emitted], compiled: Callable[[], Compiled]
+) -> tuple[Compiled, list[Callable[..., int]]]:
+    """The functions of a library. It is made again where its file went between making and loading:
+    the cache folder may be deleted at any time.
+    """
+    for attempt in range(_ATTEMPTS):
+        made = compiled()
+        try:
+            return made, [load_function(made.path, e.entry, len(e.params) + 1) for e in emitted]
+        except CompileError:
+            last = is_whole(made) or attempt == _ATTEMPTS - 1
+            discard(made)
+            if last:
+                raise
+    raise AssertionError
 
 
 def interpreter_kernel(program: Program) -> Kernel:

@@ -136,6 +136,11 @@ def _advice(source: str) -> str:
     )
 
 
+def is_whole(compiled: Compiled) -> bool:
+    """Whether a library is there still, as it was made."""
+    return _is_whole(compiled.path.parent, compiled.path.stem)
+
+
 def discard(compiled: Compiled) -> None:
     """Remove an entry that turned out not to load: the next build compiles anew."""
     for suffix in (".json", ".so"):

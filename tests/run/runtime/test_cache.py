@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from minitensor import errors
+from minitensor.runtime import build, find_toolchain, load, process
 from minitensor.runtime import cache as cache_module
-from minitensor.runtime import find_toolchain, load, process
 from minitensor.runtime.cache import compile_library
 from tests.run.runtime.conftest import ROOT
 
@@ -202,6 +202,22 @@ def test_source_of_many_megabytes_is_not_compiled(emit, toolchain, cache, no_pro
 def test_missing_function_is_a_compile_error(emit, toolchain):
     with pytest.raises(errors.CompileError, match="cannot load absent from"):
         load(emit(entry="absent"), toolchain)
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_bytes(b"none")])
+def test_library_that_goes_before_it_is_loaded_is_made_again(emit, toolchain, monkeypatch, spoil):
+    real = build.load_function
+    spoiled = []
+
+    def load_function(path, *args):
+        if len(spoiled) < 2:
+            spoiled.append(path)
+            spoil(path)
+        return real(path, *args)
+
+    monkeypatch.setattr(build, "load_function", load_function)
+    np.testing.assert_array_equal(load(emit(), toolchain)(ones(), ones()), ones() * 2)
+    assert len(spoiled) == 2
 
 
 # ---- many processes
