@@ -34,7 +34,13 @@ from minitensor.runtime import (
     scratch_folder,
 )
 from minitensor.sanitize.address import read_report, run_with_address_sanitizer
-from minitensor.sanitize.builds import Sanitizer, environment, load_sanitized, toolchain_for
+from minitensor.sanitize.builds import (
+    Sanitizer,
+    environment,
+    load_sanitized,
+    time_limit_for,
+    toolchain_for,
+)
 from minitensor.sanitize.fault import Fault
 from minitensor.sanitize.guards import run_guarded
 from minitensor.sanitize.subject import inputs_of, program_of
@@ -102,7 +108,8 @@ def run_apart(
     """
     accepted = inputs_of(emitted, inputs)
     toolchain = find_toolchain()
-    compile_library(emitted.source, toolchain_for(sanitizer, toolchain))
+    limit = time_limit_for(sanitizer)
+    compile_library(emitted.source, toolchain_for(sanitizer, toolchain), limit)
     folder = cache_folder()
     with scratch_folder(folder) as scratch:
         for number, array in enumerate(accepted):
