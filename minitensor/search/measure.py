@@ -86,7 +86,7 @@ class Measurer:
         kernel(*self.arrays)
         first = time.perf_counter() - start
         for buffer in self.outputs:
-            wrong = _difference(buffer, self.results[buffer.name], self.expected[buffer.name])
+            wrong = difference(buffer, self.results[buffer.name], self.expected[buffer.name])
             if wrong is not None:
                 raise WrongResultError(wrong)
         if first > SLOW_SECONDS:
@@ -116,7 +116,7 @@ def _other_than(expected: np.ndarray) -> np.ndarray:
     return ~expected
 
 
-def _difference(buffer: Buffer, got: np.ndarray, expected: np.ndarray) -> str | None:
+def difference(buffer: Buffer, got: np.ndarray, expected: np.ndarray) -> str | None:
     """What is wrong with an output; None if nothing is."""
     if buffer.dtype == BFLOAT16:
         got, expected = from_bfloat16(got), from_bfloat16(expected)

@@ -64,7 +64,7 @@ def test_tolerance_suits_the_type(dtype, off_by, is_right):
     measured[2] += np.asarray(off_by, dtype)
     measurer.results["B"][...] = measured
     (buffer,) = measurer.outputs
-    wrong = measure._difference(buffer, measured, measurer.expected["B"])
+    wrong = measure.difference(buffer, measured, measurer.expected["B"])
     assert (wrong is None) is is_right
     if wrong:
         assert "B[2]" in wrong

@@ -1,0 +1,103 @@
+"""How long a call takes, as exactly as is worth while."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from minitensor.search.runner.results import noise_of
+from minitensor.search.runner.settings import Settings
+
+FIRST_CALLS: Final = 3
+FIRST_SECONDS: Final = 0.0005
+"""The first calls: as many as make both."""
+_MEDIAN: Final = 1.2533
+"""The standard error of a median of normal numbers is this many times that of their mean."""
+_LARGEST_CACHE: Final = 64 << 20
+"""Bytes, where the system does not tell."""
+
+
+class Times(NamedTuple):
+    """Seconds per call of each repeat, the calls in each, and whether it was stopped early."""
+
+    seconds: list[float]
+    calls: int
+    early: bool
+
+
+def time_call(call: Callable[[], object], settings: Settings, best: float | None) -> Times:
+    """Time a call: warm up, then repeats until their median is certain or the time is up.
+
+    best  seconds of the best candidate so far; one whose first calls, of which the fastest counts,
+          take `settings.slower` times that is not repeated
+    """
+    before = flusher() if settings.flush else _nothing
+    fastest = _first(call, before)
+    if best is not None and fastest > settings.slower * best:
+        return Times([fastest], 1, True)
+    calls = 1 if settings.flush else max(1, math.ceil(settings.repeat / max(fastest, 1e-9)))
+    seconds: list[float] = []
+    end = time.perf_counter() + settings.budget
+    while len(seconds) < settings.most_repeats:
+        before()
+        seconds.append(_timed(call, calls) / calls)
+        if len(seconds) >= settings.repeats and (
+            time.perf_counter() > end or uncertainty(seconds) < settings.noise
+        ):
+            break
+    return Times(seconds, calls, False)
+
+
+def uncertainty(seconds: list[float]) -> float:
+    """The standard error of the median, as a fraction of it."""
+    return _MEDIAN * noise_of(seconds) / math.sqrt(len(seconds))
+
+
+def flusher() -> Callable[[], None]:
+    """A function that fills the caches that all cores share with something else."""
+    memory = np.zeros(2 * _cache_size() // 8, np.int64)
+
+    def flush() -> None:
+        np.add(memory, 1, out=memory)
+
+    return flush
+
+
+def _first(call: Callable[[], object], before: Callable[[], None]) -> float:
+    """The fastest of the first calls. The very first brings memory and code near."""
+    fastest, spent, count = math.inf, 0.0, 0
+    while count < FIRST_CALLS or spent < FIRST_SECONDS:
+        before()
+        took = _timed(call, 1)
+        fastest, spent, count = min(fastest, took), spent + took, count + 1
+        if count == 1:
+            fastest = math.inf
+    return fastest
+
+
+def _timed(call: Callable[[], object], calls: int) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return time.perf_counter() - start
+
+
+def _nothing() -> None:
+    pass
+
+
+def _cache_size() -> int:
+    """Bytes of the largest cache."""
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    sizes = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            text = path.read_text(encoding="ascii").strip()
+            sizes.append(int(text[:-1]) * units[text[-1]])
+    return max(sizes, default=_LARGEST_CACHE)
