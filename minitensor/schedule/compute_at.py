@@ -91,7 +91,7 @@ def compute_at(program: Program, block: BlockName, loop: Location) -> Rewritten[
         refuse("R6", marks=Marks(blocks={block: "stores elsewhere"}))
     found = [
         access
-        for name in reading
+        for name in sorted(reading)
         for access in accesses(program, name)
         if access.buffer in buffers and not access.writes
     ]
