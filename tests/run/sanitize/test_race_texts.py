@@ -20,6 +20,7 @@ def test_neighbours_of_any_size_are_no_race(size):
     assert races(f"C[i] = (({kind} *)A)[i] + (({kind} *)A)[i + 1];", extent=4) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "shift"), [(s, d) for s in (2, 4, 8) for d in (-1, 0, 1)])
 def test_unaligned_accesses_race_exactly_where_they_overlap(size, shift):
     step = size + shift
@@ -53,6 +54,7 @@ static inline void store(float *p, V x) {{ *(U *)p = x; }}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32, 64])
 def test_vectors_are_seen_whole(lanes):
     before = VECTOR.format(bytes=4 * lanes)
@@ -83,6 +85,7 @@ def test_accesses_across_pages_of_shadow_memory():
 # ---- what touches memory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second"),
     [
