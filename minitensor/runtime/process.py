@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from minitensor.errors import CompileError
+from minitensor.errors import CompileError, printable
 
+_MOST_SHOWN: Final = 400
+"""Characters of a line that a program printed."""
 _WITHHELD: Final = (
-    *("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG", "LD_RUN_PATH"),
+    *("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG"),
     *("SOURCE_DATE_EPOCH", "CCC_OVERRIDE_OPTIONS", "CCC_ADD_ARGS"),
     *("CC_PRINT_OPTIONS", "CC_PRINT_OPTIONS_FILE", "CC_PRINT_HEADERS", "CC_PRINT_HEADERS_FILE"),
     *("CC_LOG_DIAGNOSTICS", "CC_LOG_DIAGNOSTICS_FILE"),
     *("CC_PRINT_PROC_STAT", "CC_PRINT_PROC_STAT_FILE"),
 )
-"""Variables that make gcc, clang or ld write elsewhere, or add to the command unseen."""
+"""Variables that make gcc or clang write elsewhere, or add to the command unseen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,4 +90,10 @@ def _text(output: bytes) -> str:
 def first_error(stderr: str) -> str:
     """The line of a compiler's messages that says what is wrong, which need not be the first."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line), lines[0] if lines else "no message")
+    found = next((line for line in lines if "error" in line), lines[0] if lines else "no message")
+    return one_line(found)
+
+
+def one_line(line: str) -> str:
+    """A line as it can be part of a message: without control characters, and not without end."""
+    return printable(line if len(line) <= _MOST_SHOWN else line[:_MOST_SHOWN] + "…")

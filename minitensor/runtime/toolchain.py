@@ -24,7 +24,7 @@ from minitensor.runtime.flags import compiler_named, extra_flags
 from minitensor.runtime.folder import cache_folder, read_entry, scratch_folder
 from minitensor.runtime.machine import cpu_fingerprint, cpu_name, usable_cores
 from minitensor.runtime.module import load_function
-from minitensor.runtime.process import Finished, first_error, run_compiler
+from minitensor.runtime.process import Finished, first_error, one_line, run_compiler
 from minitensor.version import __version__
 
 logger = logging.getLogger("minitensor")
@@ -47,12 +47,14 @@ _FLAGS: Final = (
 )
 _NATIVE: Final = (("-march=native",), ("-mcpu=native",), ())
 _PROBE_SECONDS: Final = 20.0
+_ROOM: Final = 1 << 20
+"""Bytes on the disk that the questions may take."""
 
 _TOOLS: Final = ("as", "ld")
 """Programs that a compiler may take from PATH."""
 _READ_BY_COMPILERS: Final = (
     *("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
-    *("SDKROOT", "MACOSX_DEPLOYMENT_TARGET"),
+    *("LD_LIBRARY_PATH", "LD_RUN_PATH", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET"),
 )
 """Variables that say where compilers look for programs, headers and libraries."""
 _CHANGES_PROCESS: Final = {
@@ -229,6 +231,9 @@ def _recall(key: str) -> Toolchain | None:
 
 def _ask_and_record(words: tuple[str, ...], extra: tuple[str, ...], key: str) -> Toolchain:
     with scratch_folder(cache_folder()) as folder:
+        room = folder / "room"  # without it the compiler would fail, which is not its answer
+        room.write_bytes(bytes(_ROOM))
+        room.unlink()
         found = dataclasses.replace(_Probe(words, extra, folder).toolchain(), identity=key)
         written = folder / "toolchain.json"
         with contextlib.suppress(OSError):  # a full disk costs the next process some time, no more
@@ -251,7 +256,7 @@ class _Probe:
         self.count = 0
 
     def toolchain(self) -> Toolchain:
-        version = self.ask("--version").stdout.partition("\n")[0].strip()
+        version = one_line(self.ask("--version").stdout.partition("\n")[0].strip())
         triple = self.ask("-dumpmachine").stdout.strip()
         self.refuse_changes_of_process()
         native = self.native()

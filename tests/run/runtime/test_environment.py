@@ -1,0 +1,438 @@
+"""docs/environment.md, row by row: what is said where the environment is wrong, and what is left.
+
+Each test starts a process with a few variables and nothing else of ours.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from minitensor.runtime import process, toolchain
+from tests.run.runtime.conftest import ROOT
+
+pytestmark = pytest.mark.slow
+
+PAGE = ROOT / "docs" / "environment.md"
+ASSEMBLY = ("-m", "minitensor", "compile", "matmul", "--small", "--assembly")
+"""Builds and loads a kernel."""
+CALL = """
+import numpy as np, minitensor as mt
+A = mt.placeholder((64,), name="A")
+s = mt.Schedule(mt.lower([A, mt.compute((64,), lambda i: A[i] * 2, name="C")]))
+outer, _ = s.split("i", [None, 8])
+s.parallel(outer)
+kernel = mt.build(s)
+print(kernel(np.ones(64, "f")).sum(), kernel.target.num_cores)
+"""
+CC = shutil.which("cc") or shutil.which("gcc") or "cc"
+
+
+class Place:
+    """A folder with a home, and processes that know of nothing else."""
+
+    def __init__(self, folder):
+        self.folder, self.home, self.cache = folder, folder / "home", folder / "cache"
+        self.home.mkdir()
+
+    def environment(self, variables):
+        """The variables of a process; None takes one away."""
+        usual = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "MINITENSOR_CACHE_DIR": str(self.cache),
+            "PYTHONPATH": str(ROOT),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        return {k: v for k, v in {**usual, **variables}.items() if v is not None}
+
+    def start(self, *words, before=(), **variables):
+        """A process of Python; None of what it prints may be a traceback."""
+        done = subprocess.run(
+            [*before, sys.executable, *words],
+            env=self.environment(variables),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=300,
+        )
+        assert "Traceback" not in done.stderr
+        return done
+
+    def fails(self, said, *words, before=(), **variables):
+        """The command ends with status 1 and one line on stderr that `said` matches."""
+        done = self.start(*(words or ASSEMBLY), before=before, **variables)
+        assert (done.returncode, done.stdout) == (1, ""), done.stderr
+        assert re.search(said, done.stderr), done.stderr
+        assert len(done.stderr.splitlines()[0]) < 1500 and done.stderr.splitlines()[0].isprintable()
+        assert not list(self.folder.glob("**/build-*"))
+
+    def works(self, warning="", cores=None, **variables):
+        """A kernel is built and gives what it should; on stderr only what `warning` matches."""
+        done = self.start("-c", CALL, **variables)
+        assert done.returncode == 0, done.stderr
+        result, found = done.stdout.split()
+        assert float(result) == 128
+        assert cores is None or int(found) == cores
+        if warning:
+            assert re.search(warning, done.stderr), done.stderr
+        else:
+            assert done.stderr == ""
+        assert not list(self.folder.glob("**/build-*"))
+
+    def script(self, text, name="fake"):
+        """A program of shell text; {cc} is the real compiler."""
+        path = self.folder / name
+        path.write_text("#!/bin/sh\n" + text.replace("{cc}", shlex.quote(CC)) + "\n")
+        path.chmod(0o755)
+        return str(path)
+
+    def holds(self, *names):
+        """Whether the folder has these things, and home and cache perhaps."""
+        return {p.name for p in self.folder.iterdir()} - {"home", "cache"} == set(names)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def rows():
+    """The cells of the tables."""
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    return [[cell.strip() for cell in re.split(r" \| ", line.strip("| "))] for line in lines]
+
+
+def test_the_page_names_every_variable():
+    assert all(len(cells) == 3 for cells in rows())
+    named = [name for cells in rows() for name in re.findall(r"`(\w+)`", cells[0])]
+    assert {*toolchain._READ_BY_COMPILERS, *process._WITHHELD} <= set(named)
+    ours = set()
+    for path in (ROOT / "minitensor").rglob("*.py"):
+        if "bench" not in path.parts:
+            ours |= set(re.findall(r"environ(?:\.get\(|\[)\"(\w+)\"", path.read_text()))
+    assert ours - {"PYTHONPATH"} <= set(named)
+    assert {"MINITENSOR_DEBUG", "OMP_NUM_THREADS", "NO_COLOR"} <= ours
+
+
+# ---- CC
+
+
+@pytest.mark.parametrize(
+    "value, said",
+    [
+        ("gcc; touch x", r"CC='gcc; touch x': no program 'gcc;' is found; install one"),
+        ("$(touch x)", r"no program '\$\(touch' is found"),
+        ("'gcc", r"words as a shell reads them \(No closing quotation\), but got CC="),
+        ("no-such-program", r"no program 'no-such-program' is found"),
+        ("/tmp", r"'/tmp' is a folder, not a program"),
+        (str(PAGE), r"environment\.md' is not executable, not a program"),
+        ("gcc -fplugin=./x.so", r"expected CC without -fplugin=\./x\.so \(it loads or runs"),
+        ("gcc @x", r"expected CC without @x \(it passes options that cannot be checked\)"),
+        ("gcc -wrapper touch,x", r"expected CC without -wrapper \("),
+        ("sh -c 'touch x'", r"expected CC without -c \("),
+        ("gcc -ffast-math", r"expected CC without -ffast-math \(.*whole Python process"),
+        ("\udcff", r"no program '.*' is found"),
+    ],
+)
+def test_cc_that_is_wrong(place, value, said):
+    place.fails(said, CC=value)
+    assert place.holds()
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("exit 0", r"fake is neither gcc nor clang \(\)"),
+        ("exit 7", r"fake cannot make a shared library from a small C file: no message"),
+        ("kill -9 $$", r"fake cannot make a shared library"),
+        ("head -c 100000 /dev/urandom", r"fake is neither gcc nor clang"),
+        ("head -c 100000 /dev/urandom >&2; exit 1", r"fake cannot make a shared library"),
+        (
+            'case "$*" in *-dM*) exec {cc} "$@" ;; esac\n'
+            'for word; do [ "$before" = -o ] && echo hello > "$word"; before=$word; done',
+            r"cannot load \w+ from .*\.so.*(file too short|invalid ELF header)",
+        ),
+        ('case "$*" in *kernel.c*) exit 0 ;; esac\nexec {cc} "$@"', r"with status 0: no message"),
+    ],
+)
+def test_programs_that_are_no_compilers(place, text, said):
+    place.fails(said, CC=shlex.quote(place.script(text)))
+    assert place.holds("fake")
+    assert not list(place.cache.glob("*.so"))
+
+
+def test_a_compiler_that_hangs_is_stopped_with_all_it_started(place):
+    script = place.script('sleep 1000 & echo $! > "$0.child"; wait')
+    sooner = (
+        "import sys\nfrom minitensor.cli import main\nfrom minitensor.runtime import toolchain\n"
+        "toolchain._PROBE_SECONDS = 1.0\n"
+        "sys.exit(main(['compile', 'matmul', '--small', '--assembly']))\n"
+    )
+    place.fails(r"fake did not end within 1 s and was stopped", "-c", sooner, CC=script)
+    child = (place.folder / "fake.child").read_text().strip()
+    found = subprocess.run(["ps", "-o", "stat=", "-p", child], capture_output=True, check=False)
+    assert found.stdout.strip()[:1] in (b"", b"Z")
+
+
+def test_the_limit_of_the_page_is_the_one_in_use():
+    assert f"did not answer in {toolchain._PROBE_SECONDS:g} s" in PAGE.read_text()
+
+
+def test_cc_with_spaces_and_letters(place):
+    folder = place.folder / "my tools ü"
+    folder.mkdir()
+    script = place.script('exec {cc} "$@"', "my tools ü/c c")
+    place.works(CC=shlex.quote(script))
+    place.fails(r"no program '.*/my' is found", CC=script)
+
+
+def test_cc_that_is_a_relative_path(place):
+    place.script('exec {cc} "$@"')
+    place.works(CC="./fake")
+    place.fails(r"no program 'home/fake' is found", CC="home/fake")
+
+
+def test_an_empty_cc_is_none(place):
+    place.works(CC="")
+
+
+def test_no_compiler_on_path(place):
+    place.fails(r"no C compiler is found on PATH \(tried cc, gcc, clang\); install one", PATH="")
+    done = place.start(*ASSEMBLY[:-1], "--target", "interpreter", PATH="")
+    assert done.returncode == 0 and done.stderr == ""
+
+
+def test_a_compiler_replaced_in_place_is_another(place):
+    script = place.script('# 1\nexec {cc} "$@"')
+    before = os.stat(script)
+    place.works(CC=script)
+    place.works(CC=script)
+    assert len(list(place.cache.glob("*.so"))) == 1
+    place.script('# 2\nexec {cc} "$@"')
+    os.utime(script, ns=(before.st_atime_ns, before.st_mtime_ns))
+    place.works(CC=script)
+    assert len(list(place.cache.glob("*.so"))) == len(list(place.cache.glob("tool*"))) == 2
+
+
+# ---- CFLAGS
+
+
+@pytest.mark.parametrize(
+    "value, said",
+    [
+        ("-fplugin=./x.so", r"expected CFLAGS without -fplugin=\./x\.so \(it loads or runs other"),
+        ("-wrapper touch,x", r"expected CFLAGS without -wrapper \(it loads or runs other"),
+        ("@x", r"expected CFLAGS without @x \(it passes options that cannot be checked\)"),
+        ("-o x", r"expected CFLAGS without -o \(it changes what is compiled"),
+        ("-O3 -ffast-math", r"expected CFLAGS without -ffast-math \(loading such code makes"),
+        ("; touch x", r"expected CFLAGS without ; \(it is no flag"),
+        ("$(touch x)", r"expected CFLAGS without \$\(touch \(it is no flag"),
+        ("-DX='", r"No closing quotation"),
+        ("-fsanitize=address", r"it ends the process; minitensor\.sanitize does that"),
+        ("-fno-such-flag", r"cannot make a shared library .*no-such-flag.*are CC and CFLAGS right"),
+        ("-DX=\udcff -fno-such-flag", r"cannot make a shared library"),
+    ],
+)
+def test_cflags_that_are_wrong(place, value, said):
+    place.fails(said, CFLAGS=value)
+    assert place.holds()
+
+
+@pytest.mark.parametrize("value", ["-O3", "-g -O1", "-DX='a b' -I /nowhere", "-fno-fast-math", " "])
+def test_cflags_that_are_right(place, value):
+    place.works(CFLAGS=value)
+
+
+# ---- what compilers read
+
+
+def test_where_compilers_look_is_part_of_what_is_kept(place):
+    place.works()
+    names = [n for n in toolchain._READ_BY_COMPILERS if n != "GCC_EXEC_PREFIX"]  # see below
+    for count, name in enumerate(names, 2):
+        place.works(**{name: str(place.home)})
+        assert len(list(place.cache.glob("*.so"))) == count
+
+
+def test_a_header_of_another_folder_counts(place):
+    (place.home / "math.h").write_text("#error not mine\n")
+    place.works()
+    for name in ("CPATH", "C_INCLUDE_PATH"):
+        place.fails(r"cannot make a shared library .*#error not mine", **{name: str(place.home)})
+    place.works()
+
+
+def test_a_compiler_that_is_sent_elsewhere(place):
+    if "gcc" not in subprocess.run([CC, "-v"], capture_output=True, text=True, check=False).stderr:
+        pytest.skip("the variable is gcc's")
+    place.works()
+    place.fails(r"cannot make a shared library", GCC_EXEC_PREFIX="/nowhere/")
+    place.works()
+
+
+def test_what_is_withheld_does_nothing(place):
+    place.works(**dict.fromkeys(process._WITHHELD, str(place.folder / "x")))
+    assert place.holds()
+    place.works()
+    assert len(list(place.cache.glob("*.so"))) == 1
+
+
+# ---- folders
+
+
+@pytest.mark.parametrize(
+    "make, value, said",
+    [
+        ("touch x", "x", r"this one is not a folder; create one with mode 700"),
+        ("mkdir -m 777 x", "x", r"this one is writable by others"),
+        ("mkdir y; ln -s y x", "x", r"this one is a symbolic link"),
+        ("touch x", "x/y", r"this one cannot be created: Not a directory"),
+        (":", "/proc/x", r"this one cannot be created"),
+        (":", "/dev/null", r"this one is not a folder"),
+        (":", "x" * 300, r"this one cannot be created: File name too long"),
+        (":", "x\udcff", r"has a name that is not UTF-8"),
+    ],
+)
+def test_a_cache_folder_that_is_wrong(place, make, value, said):
+    subprocess.run(["sh", "-c", make], cwd=place.folder, check=True)
+    before = sorted(place.folder.rglob("*"))
+    place.fails(said, MINITENSOR_CACHE_DIR=value)
+    assert sorted(place.folder.rglob("*")) == before
+
+
+def test_a_cache_folder_that_is_read_only(place):
+    place.cache.mkdir(mode=0o700)
+    cache, before = shlex.quote(str(place.cache)), ()
+    if os.geteuid() == 0:  # modes do not bind root, mounts do
+        mount = f"mount --bind {cache} {cache} && mount -o remount,ro,bind {cache}"
+        before = ("unshare", "-m", "sh", "-c", f'{mount} && exec "$@"', "sh")
+        if subprocess.run([*before, "true"], capture_output=True, check=False).returncode:
+            pytest.skip("root may write anywhere, and may not mount here")
+    else:
+        place.cache.chmod(0o500)
+    place.fails(r"this one is not writable; create one with mode 700", before=before)
+
+
+@pytest.mark.parametrize("name", ["with spaces", "ü 名", "rel/at/ive", "'quoted\"", "~/mine", "-x"])
+def test_a_cache_folder_of_any_name(place, name):
+    place.works(MINITENSOR_CACHE_DIR=name)
+    made = place.home / "mine" if name == "~/mine" else place.folder / name
+    assert len(list(made.glob("*.so"))) == 1
+    assert made.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("value", ["", None])
+def test_without_a_cache_folder_it_is_the_users(place, value):
+    place.works(MINITENSOR_CACHE_DIR=value)
+    assert len(list((place.home / ".cache" / "minitensor").glob("*.so"))) == 1
+    other = place.folder / "xdg"
+    place.works(MINITENSOR_CACHE_DIR=value, XDG_CACHE_HOME=str(other))
+    assert len(list((other / "minitensor").glob("*.so"))) == 1
+    place.works(MINITENSOR_CACHE_DIR=value, XDG_CACHE_HOME="relative")
+    assert place.holds("xdg")
+
+
+@pytest.mark.parametrize(
+    "home, said",
+    [
+        (None, r"not known, for HOME is not set"),
+        ("", r"not known, for HOME is not set"),
+        ("relative", r"HOME='relative' is not an absolute path"),
+        ("{folder}/none", r"HOME='.*/none' is not a folder"),
+        ("/proc", r"the cache folder /proc/\.cache/minitensor cannot be created"),
+        ("/dev/null", r"HOME='/dev/null' is not a folder"),
+    ],
+)
+def test_a_home_that_is_wrong(place, home, said):
+    home = home and home.format(folder=place.folder)
+    (place.folder / "t m p").mkdir()
+    temporary = str(place.folder / "t m p")
+    place.works(
+        said + r".*; kernels are kept in .*/t m p/minitensor-\w+ until this process ends",
+        MINITENSOR_CACHE_DIR=None,
+        HOME=home,
+        TMPDIR=temporary,
+    )
+    assert place.holds("t m p") and not os.listdir(temporary)
+
+
+@pytest.mark.parametrize("value", ["{folder}/none", "/proc", "", "{folder}/sp ace"])
+def test_folders_for_temporary_files(place, value):
+    (place.folder / "sp ace").mkdir()
+    value = value.format(folder=place.folder)
+    place.works(TMPDIR=value)
+    place.works(r"kernels are kept in", TMPDIR=value, MINITENSOR_CACHE_DIR=None, HOME=None)
+    assert place.holds("sp ace")
+
+
+def test_a_folder_for_temporary_files_that_is_not_utf8(place):
+    (place.folder / "x\udcff").mkdir()
+    where = str(place.folder / "x\udcff")
+    place.fails(r"TMPDIR is not UTF-8", TMPDIR=where, MINITENSOR_CACHE_DIR=None, HOME=None)
+    place.works(TMPDIR=where)
+
+
+@pytest.mark.parametrize("blocks", [0, 2, 28, 31, 40, 2000])
+def test_no_room_for_the_questions(place, blocks):
+    """A limit on files, in half kilobytes, is what a full disk is, and binds root."""
+    limit = ("sh", "-c", f'ulimit -f {blocks}; exec "$@"', "sh")
+    place.fails(r"cannot work in the cache folder .*: File too large; free some", before=limit)
+    assert not list(place.cache.glob("*"))
+    usual = place.start("-c", CALL, MINITENSOR_CACHE_DIR=str(place.folder / "other")).stdout
+    assert place.start("-c", CALL).stdout == usual
+
+
+@pytest.mark.parametrize("blocks", [0, 2, 20])
+def test_no_room_for_a_kernel(place, blocks):
+    place.works()
+    before = sorted(place.cache.rglob("*"))
+    limit = ("sh", "-c", f'ulimit -f {blocks}; exec "$@"', "sh")
+    place.fails(r"File too large; free some|failed with status", before=limit)
+    left = set(place.cache.rglob("*")) - set(before)
+    assert {path.suffix for path in left} <= {".text"}
+    assert place.start(*ASSEMBLY).returncode == 0
+
+
+# ---- running
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "many", "1e3", "99999999999999999999", "4097", "2 3"])
+def test_numbers_of_threads_that_make_no_sense(place, value):
+    usual = int(place.start("-c", CALL).stdout.split()[1])
+    said = rf"OMP_NUM_THREADS={value!r} is ignored: expected a number from 1 to 4096"
+    place.works(said, cores=usual, OMP_NUM_THREADS=value)
+
+
+@pytest.mark.parametrize("value, cores", [("1", 1), ("3", 3), (" 2 ", 2), ("2,4", 2), ("200", 200)])
+def test_numbers_of_threads(place, value, cores):
+    place.works(cores=cores, OMP_NUM_THREADS=value)
+
+
+@pytest.mark.parametrize("name", ["OMP_SCHEDULE", "OMP_STACKSIZE", "OMP_PROC_BIND"])
+def test_what_only_the_openmp_runtime_reads(place, name):
+    done = place.start("-c", CALL, **{name: "nonsense"})
+    assert done.returncode == 0 and float(done.stdout.split()[0]) == 128
+
+
+@pytest.mark.parametrize("value", ["", "0", "1", "x"])
+def test_debugging(place, value):
+    place.works(MINITENSOR_DEBUG=value)
+
+
+@pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"NO_COLOR": ""}, {"TERM": "dumb"}])
+def test_colours(place, variables):
+    done = place.start("-m", "minitensor", "show", "matmul", "--small", **variables)
+    assert done.returncode == 0 and "\033" not in done.stdout
+
+
+@pytest.mark.parametrize("name", ["NVCC", "CUDA_HOME"])
+def test_nvcc_that_is_not_there(place, name):
+    done = place.start("-m", "minitensor", "doctor", **{name: "/nowhere"})
+    assert done.returncode == 0 and "/nowhere" not in done.stdout
