@@ -245,7 +245,8 @@ class Signature:
         inputs = [slot.name for slot in self.slots if not slot.is_output]
         every = f", or with the outputs {len(names)} ({', '.join(names)})" if self.outputs else ""
         return ArgumentError(
-            f"{self.kernel}: expected {len(inputs)} arrays ({', '.join(inputs)}){every}, "
+            f"{self.kernel}: expected {len(inputs)} array{'' if len(inputs) == 1 else 's'} "
+            f"({', '.join(inputs)}){every}, "
             f"but got {count}"
         )
 
