@@ -134,7 +134,7 @@ def _entries(found: Iterator[Piece]) -> Iterator[Entry]:
         yield from inside
         if piece.number != told:  # a line may come in many pieces, and is one fault
             told = piece.number
-            stopped = piece.whole and not inside and (sealed or not piece.ended)
+            stopped = not inside and (sealed or not piece.ended)
             torn = Kind.TORN if sealed else Kind.UNFINISHED
             yield Entry(torn if stopped else Kind.DAMAGED, piece.number)
 

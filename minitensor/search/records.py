@@ -268,8 +268,6 @@ def end_of_record(text: bytes) -> int | None:
                 depth += 1 if bracket[0] in b"[{" else -1
                 if depth == 0:
                     return at + bracket.end()
-                if depth > DEEPEST:
-                    return None
         at += len(part) + 1
     return None
 

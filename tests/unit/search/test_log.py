@@ -15,7 +15,7 @@ from minitensor.errors import ArgumentError, TuningError
 from minitensor.search import Log, Report, new_record, trace_key, workload_key
 from minitensor.search import logfile as files
 from minitensor.search.logfile import SEAL
-from minitensor.search.records import encode
+from minitensor.search.records import LONGEST_LINE, encode
 from tests.made_records import KEY, TARGET, failed, filled, made
 
 OTHER = "f" * 32
@@ -290,6 +290,14 @@ def test_a_reader_keeps_the_file_that_it_began_with(log):
     assert list(reader) == [made(1), made(2)]
 
 
+def test_a_reader_sees_what_was_there_when_it_began(log):
+    filled(log, made(0), made(1))
+    reader = iter(log)
+    assert next(reader) == made(0)
+    log.append(made(2))
+    assert list(reader) == [made(1)]
+
+
 def test_a_link_stays_a_link(tmp_path):
     (tmp_path / "disk").mkdir()
     target = tmp_path / "disk" / "real.jsonl"
@@ -343,11 +351,14 @@ def test_merge(tmp_path, caplog):
     assert list(one) == [made(0), made(1)]
 
 
-def test_merge_into_a_new_file_with_more_than_a_write_holds(tmp_path):
+def test_merge_into_a_new_file_with_more_than_a_write_holds(tmp_path, monkeypatch):
     padding = '{"x":"%s"}' % ("y" * 300_000)
     one = filled(Log(tmp_path / "one"), *[made(n, trace=padding) for n in range(9)])
     into = Log(tmp_path / "into")
+    write, sizes = os.write, []
+    monkeypatch.setattr(os, "write", lambda fd, data: sizes.append(len(data)) or write(fd, data))
     assert into.merge([one.path]).added == 9
+    assert len(sizes) == 3 and max(sizes) <= LONGEST_LINE
     assert into.path.read_bytes() == one.path.read_bytes()
 
 

@@ -61,6 +61,13 @@ def test_a_folder_that_is_not_there(tmp_path):
     assert not (tmp_path / "no").exists()
 
 
+def test_what_is_to_be_rewritten_is_not_made(tmp_path):
+    path = tmp_path / "gone"
+    with pytest.raises(TuningError, match="cannot open the log"), files.held(path, make=False):
+        pass
+    assert not path.exists()
+
+
 def test_a_link_to_itself(tmp_path):
     log = Log(tmp_path / "loop")
     log.path.symlink_to(log.path)

@@ -14,7 +14,7 @@ from minitensor.search.logfile import CHUNK, SEAL
 from minitensor.search.records import LONGEST_LINE, START, encode
 from tests.made_records import canonical, failed, made, records
 
-RECORDS = [made(0), failed(1, name='"quoted" \\ ü \n'), made(2, error="[{")]
+RECORDS = [made(0), failed(1, name='"quoted" \\ ü \n'), made(2, error='\\"[{"}\\')]
 LINES = [encode(record) for record in RECORDS]
 TEXT = b"".join(LINES)
 

@@ -141,6 +141,23 @@ def test_nested_within_bounds_in_another_field():
     assert decode(line) == made()
 
 
+@pytest.mark.parametrize(
+    "value",
+    {
+        "nested": b"[" * 250 + b"]" * 250,
+        "a long integer": b"9" * 1001,
+        "NaN": b"NaN",
+        "infinity": b"[-Infinity]",
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_bounds_hold_in_fields_of_others(value):
+    """In a line that is good but for that."""
+    body = canonical(data_of()).encode()[:-1] + b',"zebra":' + value[1] + b"}"
+    assert decode(checked(body)) is Fault.DAMAGED
+    assert decode(checked(body.replace(value[1], b"1"))) == made()
+
+
 def test_brackets_in_texts_do_not_nest():
     text = '[{\\"' * 200
     record = made(error=text)
