@@ -12,6 +12,7 @@ asks; `report` (no candidate works). docs/measurement.md has the whole, and its 
 
 from minitensor.search.runner.candidate import Built, Candidate
 from minitensor.search.runner.compiling import compile_text
+from minitensor.search.runner.report import nothing_works
 from minitensor.search.runner.results import Failures, Result, Status, failures_of
 from minitensor.search.runner.runner import Runner, measure_there
 from minitensor.search.runner.settings import Settings
@@ -29,4 +30,5 @@ __all__ = [
     "compile_text",
     "failures_of",
     "measure_there",
+    "nothing_works",
 ]

@@ -22,6 +22,8 @@ from minitensor.search.runner.family import end_children, kill_group
 from minitensor.search.runner.results import Result, Status
 
 _TICK: Final = 0.05
+_GRACE: Final = 0.5
+"""Seconds for a child to end after its channel has."""
 _MOST_TIMES: Final = 1_000
 _TRUSTED_CLOCKS: Final = 1.02
 """What a child says its repeats took, at most, as a multiple of what the server saw pass."""
@@ -47,6 +49,10 @@ class _FailedError(Exception):
     def __init__(self, status: Status, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+class _EndedError(Exception):
+    """The child has ended without an answer: why is to be found out."""
 
 
 class Attempt:
@@ -80,17 +86,20 @@ class Attempt:
                 run_child(theirs, secret, self.job, self.arena, parent)
             theirs.close()
             ours.setblocking(False)
+            result: Result | None
             try:
                 result = self._judged(ours, secret)
             except _FailedError as failed:
                 result = Result(failed.status, message=str(failed))
+            except _EndedError:
+                result = None
             except ForgedError as forged:
                 text = f"{self.name} wrote on the channel of the measurement: {forged}"
                 result = Result(Status.LIED, message=text)
             finally:
                 ended, left = self._end()
-        if result.status is Status.EXIT:
-            result = self._explained(ended, before)
+        if result is None:
+            return self._explained(ended, before)
         if result.ok and left:
             text = f"{self.name} left {left} process{'es' if left > 1 else ''} running"
             result = Result(Status.PROCESSES, message=text)
@@ -105,13 +114,15 @@ class Attempt:
     def _judged(self, channel: socket.socket, secret: bytes) -> Result:
         reader = Reader(channel)
         ran = self._line(reader, channel, secret)
-        status, hits, steady = ran.get("status"), ran.get("hits"), ran.get("steady")
-        if not (_is_int(status) and isinstance(hits, list) and isinstance(steady, bool)):
+        status, hits = ran.get("status"), ran.get("hits")
+        if not (_is_int(status) and isinstance(hits, list)):
             raise ForgedError("an answer of another form")
         fault = self.arena.fault(hits)
         if status and (fault is None or fault[0] is not Status.BOUNDS):
             fault = Status.CHECK, str(status)
-        if fault is None and not steady:
+        if fault is None and not ran.get("alone"):
+            fault = Status.PROCESSES, f"{self.name} leaves processes behind"
+        if fault is None and not ran.get("steady"):
             fault = Status.WRONG, f"{self.name} changes how the processor rounds"
         if fault is not None:
             raise _FailedError(*fault)
@@ -136,12 +147,12 @@ class Attempt:
             if poll.poll(int(_TICK * 1000)):
                 told = reader.line(secret)
                 if told == {}:
-                    raise _FailedError(Status.EXIT, "")
+                    raise self._ended_or_closed()
                 if told is not None:
                     return self._line_of(told)
             self.meanwhile()
             if self._is_over() and not poll.poll(0):
-                raise _FailedError(Status.EXIT, "")
+                raise _EndedError
             if time.monotonic() > self.deadline:
                 limit = self.job.settings.time_limit
                 text = f"{self.name} did not end within {limit:g} s and was stopped"
@@ -153,6 +164,15 @@ class Attempt:
         if isinstance(told.get("failed"), str):
             raise _FailedError(Status.BUILD, told["failed"])
         return told
+
+    def _ended_or_closed(self) -> _EndedError | _FailedError:
+        """Why the channel is closed: the child ends in a moment, or it has closed it."""
+        until = time.monotonic() + _GRACE
+        while time.monotonic() < until:
+            if self._is_over():
+                return _EndedError()
+            time.sleep(0.001)
+        return _FailedError(Status.EXIT, f"{self.name} closed what it was to answer on")
 
     def _is_over(self) -> bool:
         """Whether the child has ended, while others may hold its channel."""
@@ -207,7 +227,8 @@ class Attempt:
         if much:
             text = f"{self.name} was {how} when it had {ended.resident >> 20} MiB of memory"
             return Result(Status.MEMORY, message=text)
-        return Result(Status.CRASH, message=f"{self.name} was {how}")
+        hint = "; the system does that when memory runs out" if code == -signal.SIGKILL else ""
+        return Result(Status.CRASH, message=f"{self.name} was {how}{hint}")
 
 
 def _is_int(value: object) -> bool:

@@ -105,7 +105,8 @@ def _run(channel: socket.socket, secret: bytes, job: Job, arena: Arena, parent: 
     guarded = [m.array for m in arena.memories]
     with watched(job.guards, [*arena.memories, scratch]) as hits:
         status = _call(function, guarded, scratch.array)()
-    send(channel, secret, {"status": status, "hits": hits, "steady": _arithmetic_is_sane()})
+    ran = {"status": status, "hits": hits, "steady": _arithmetic_is_sane(), "alone": _is_alone()}
+    send(channel, secret, ran)
     answer = channel.recv(LONGEST)
     if not answer:
         return
@@ -174,6 +175,15 @@ def _lower(which: int, limit: int) -> None:
     more = limit + (which == resource.RLIMIT_CPU)  # the signal that can be told comes first
     hard = more if hard == resource.RLIM_INFINITY else min(more, hard)
     resource.setrlimit(which, (limit, hard))
+
+
+def _is_alone() -> bool:
+    """Whether this process has no children, not even ones that have ended."""
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return True
+    return False
 
 
 def _arithmetic_is_sane() -> bool:
