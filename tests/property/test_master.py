@@ -1,6 +1,8 @@
-"""The master property: a refusal that names a declared rule, or a verified program that is equal.
+"""The master property: a refusal that names a declared rule, or a verified program that is equal,
+in the interpreter and in C with one thread and with two, to what numpy computes.
 
-For every primitive, any generated program and any arguments.
+For every primitive, any generated program and any arguments. Few examples here: campaigns of
+`minitensor fuzz` have more.
 """
 
 import pytest
@@ -18,7 +20,7 @@ RELAXED = settings(
 
 
 @given(st.data())
-@settings(RELAXED, max_examples=250)
+@settings(RELAXED, max_examples=200)
 def test_accepted_schedules_preserve_every_output_in_the_interpreter(data):
     program = data.draw(programs())
     schedule = data.draw(schedules(program))
@@ -26,7 +28,7 @@ def test_accepted_schedules_preserve_every_output_in_the_interpreter(data):
 
 
 @given(st.data())
-@settings(RELAXED, max_examples=40)
+@settings(RELAXED, max_examples=30)
 def test_every_pass_of_code_generation_preserves_them(data):
     program = data.draw(programs())
     schedule = data.draw(schedules(program))
@@ -45,7 +47,7 @@ def test_native_code_preserves_them_on_one_thread_and_on_two(data):
 
 @pytest.mark.parametrize("left_out", [name for name, _ in PASSES if name not in REQUIRED])
 @given(data=st.data())
-@settings(RELAXED, max_examples=6)
+@settings(RELAXED, max_examples=5)
 def test_every_pass_but_the_required_can_be_left_out(left_out, data):
     program = data.draw(programs())
     schedule = data.draw(schedules(program))
@@ -56,7 +58,7 @@ def test_every_pass_but_the_required_can_be_left_out(left_out, data):
 
 
 @given(data=st.data())
-@settings(RELAXED, max_examples=12)
+@settings(RELAXED, max_examples=10)
 def test_all_passes_but_the_required_can_be_left_out_at_once(data):
     program = data.draw(programs())
     schedule = data.draw(schedules(program))
@@ -67,7 +69,7 @@ def test_all_passes_but_the_required_can_be_left_out_at_once(data):
 
 
 @given(st.data())
-@settings(RELAXED, max_examples=100)
+@settings(RELAXED, max_examples=60)
 def test_traces_round_trip_through_json(data):
     program = data.draw(programs())
     schedule = data.draw(schedules(program))

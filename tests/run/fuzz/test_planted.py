@@ -1,13 +1,13 @@
 """Planted faults are found, made small, and written as scripts that show them."""
 
 import contextlib
-import runpy
 
 import pytest
 
 from minitensor.fuzz import FailedError, Recorded, check_alone, draw_pair, script_of, shrink
 from minitensor.fuzz.pair import check_meaning
 from tests.run.fuzz.planted import PASSES, PRIMITIVES
+from tests.sent import imported
 
 pytestmark = pytest.mark.slow
 PAIRS = 200
@@ -76,9 +76,9 @@ def test_a_failure_is_made_small_and_its_script_shows_it(tmp_path):
         path = tmp_path / "failure.py"
         path.write_text(text)
         with pytest.raises(Exception, match=r"outside|domain"):
-            runpy.run_path(str(path))
+            imported(path.read_text())
     assert "mt.lower" in text and "s.split(" in text and len(text.splitlines()) < 25
-    runpy.run_path(str(path))  # mended, it passes
+    imported(path.read_text())  # mended, it passes
 
 
 def test_a_call_that_raises_stands_in_the_script(tmp_path):
@@ -88,5 +88,5 @@ def test_a_call_that_raises_stands_in_the_script(tmp_path):
         path = tmp_path / "failure.py"
         path.write_text(script_of(least, failure))
         with pytest.raises(KeyError):
-            runpy.run_path(str(path))
+            imported(path.read_text())
     assert "s.reorder(" in path.read_text()
