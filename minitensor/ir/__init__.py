@@ -77,6 +77,7 @@ from minitensor.ir.printer import (
     print_stmt,
     print_type,
     simplify_indices_by,
+    summary_if_large,
 )
 from minitensor.ir.program import LoopSite, Program, loop_sites, paths, stored_buffers
 from minitensor.ir.stmt import (
@@ -229,6 +230,7 @@ __all__ = [
     "structural_equal",
     "structural_hash",
     "substitute",
+    "summary_if_large",
     "to_bfloat16",
     "verify",
     "walk",

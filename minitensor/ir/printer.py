@@ -55,7 +55,7 @@ from minitensor.ir.stmt import (
     Store,
     Tensorized,
 )
-from minitensor.ir.visit import N, map_children, substitute
+from minitensor.ir.visit import N, map_children, measured, substitute
 
 if TYPE_CHECKING:
     from minitensor.ir.program import Program
@@ -102,9 +102,30 @@ def _notes(annotations: Sequence[tuple[str, object]]) -> list[str]:
     return [f"{print_name(key)} = {shown(value)}" for key, value in annotations]
 
 
+MOST_PRINTED: Final = 5000
+"""How many operations of an expression are printed where one is shown to a user."""
+MOST_PRINTED_LEVELS: Final = 150
+"""How deep it may be: printing is recursive."""
+
+
 def print_expr(expr: Expr) -> str:
     """An expression as Python-like text."""
     return _text(expr)
+
+
+def summary_if_large(expr: Expr) -> str | None:
+    """What stands for an expression that is too large or too deep to be read, or to be printed: one
+    may use its parts again and again, and be small in memory only. None for any other.
+    """
+    depth, size = measured(expr, _depth_and_size)
+    if depth <= MOST_PRINTED_LEVELS and size <= MOST_PRINTED:
+        return None
+    about = f"{size}" if size < 10**9 else f"about 10**{len(str(size)) - 1}"
+    return f"<{expr.dtype} expression of {about} operations, {depth} deep>"
+
+
+def _depth_and_size(_: object, below: list[tuple[int, int]]) -> tuple[int, int]:
+    return 1 + max((d for d, _ in below), default=0), 1 + sum(size for _, size in below)
 
 
 def _text(expr: Expr, outer: int = 0) -> str:

@@ -35,6 +35,7 @@ from minitensor.ir import (
     arithmetic,
     print_expr,
     rewrite,
+    summary_if_large,
 )
 from minitensor.ir import (
     const as constant,
@@ -194,7 +195,7 @@ def const(value: float, dtype: str) -> Scalar:
 
 
 def describe(node: Expr) -> str:
-    """An expression as text, with the names that the user gave."""
+    """An expression as text, with the names that the user gave; a large one in a few words."""
 
     def rename(n: Any) -> Any:
         if isinstance(n, Var):
@@ -203,7 +204,7 @@ def describe(node: Expr) -> str:
             return Load(getattr(n.buffer, "label", n.buffer), n.indices, n.dtype)
         return n
 
-    return print_expr(rewrite(node, rename))
+    return summary_if_large(node) or print_expr(rewrite(node, rename))
 
 
 # ---- operands and their types

@@ -447,3 +447,15 @@ def test_sharing_an_expression_does_not_blow_it_up():
             mt.compute((2,), squared)
 
     assert ends_within(2.0, built)
+
+
+def test_an_expression_that_is_large_is_shown_in_a_few_words():
+    deep = shared = mt.var("x")
+    for _ in range(3000):
+        deep = deep + mt.var("y")
+    for _ in range(64):
+        shared = shared + shared
+    assert repr(deep) == "<index expression of 6001 operations, 3001 deep>"
+    assert repr(shared) == "<index expression of about 10**19 operations, 65 deep>"
+    with pytest.raises(ArgumentError, match="about 10\\*\\*19 operations, 65 deep> has no truth"):
+        bool(shared)
