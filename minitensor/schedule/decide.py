@@ -118,7 +118,7 @@ def count_factorizations(n: int, parts: int) -> int:
 @lru_cache(maxsize=4096)
 def prime_powers(n: int) -> tuple[int, ...]:
     """How often each prime that divides n >= 1 does."""
-    found = []
+    found: list[int] = []
     prime = 2
     while n > 1:
         if prime * prime > n:

@@ -33,6 +33,7 @@ from minitensor.ir import (
     rewrite,
     stored_buffers,
     substitute,
+    summary_if_large,
     walk,
 )
 from minitensor.schedule.arguments import LARGEST_INT, BufferName
@@ -42,6 +43,8 @@ from minitensor.schedule.splice import map_blocks, with_block
 
 INDEX_LIMIT: Final = 1 << 62
 """What no number on the way to an index may reach."""
+LARGEST_MAP: Final = 1000
+"""How many nodes the outputs of an index map may have together."""
 GROWTH: Final = 16
 """How many times its size a buffer may grow to by padding."""
 
@@ -60,7 +63,7 @@ class IndexMap:
     outputs: tuple[Expr, ...]
 
     def __repr__(self) -> str:
-        outputs = ", ".join(print_expr(e) for e in self.outputs)
+        outputs = ", ".join(summary_if_large(e) or print_expr(e) for e in self.outputs)
         comma = "," if len(self.outputs) == 1 else ""
         return f"lambda {', '.join(self.inputs)}: ({outputs}{comma})"
 
@@ -74,6 +77,7 @@ def _index_map(program: Program, name: str, value: Any) -> IndexMap:
     expected = "expected a function from indices to a tuple of index expressions"
     if isinstance(value, IndexMap):
         names = value.inputs
+        _require_small(value.outputs)
         if not all(map(is_name, names)) or len(set(names)) < len(names):
             refuse("A2", f"{expected}, but its inputs are {shown(names)}")
         for output in value.outputs:
@@ -90,6 +94,7 @@ def _index_map(program: Program, name: str, value: Any) -> IndexMap:
     except Exception as problem:  # whatever a user's function raises is his to read
         refuse("A2", f"{expected}; calling it gave {type(problem).__name__}: {problem}")
     outputs = given if isinstance(given, (tuple, list)) else (given,)
+    _require_small(outputs)
     nodes = []
     for output in outputs:
         if isinstance(output, numbers.Integral) and not isinstance(output, bool):
@@ -98,6 +103,19 @@ def _index_map(program: Program, name: str, value: Any) -> IndexMap:
             refuse("A2", f"{expected} (+, -, *, //, %), but it returned {shown(output)}")
         nodes.append(output)
     return IndexMap(inputs, tuple(nodes))
+
+
+def _require_small(outputs: Sequence[object]) -> None:
+    """Refuse a map that is too large to be looked at; what it uses again and again counts."""
+    size, stack = 0, list(outputs)
+    while stack:
+        node = stack.pop()
+        size += 1
+        if size > LARGEST_MAP:
+            text = f"an index map of at most {LARGEST_MAP} operations, but it has more"
+            refuse("A2", f"expected {text}")
+        if isinstance(node, Binary):
+            stack += (node.a, node.b)
 
 
 def is_name(text: str) -> bool:

@@ -9,7 +9,7 @@ that live inside the loop (see `ir.home`) are private to an iteration and cannot
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,6 +43,7 @@ from minitensor.ir import (
     homes,
     loop_sites,
     loops_of,
+    nodes_in,
     paths,
     print_name,
     walk,
@@ -55,6 +56,9 @@ DEEPEST: Final = 128
 MOST_RUNS: Final = 1 << 62
 """How many iterations these may have together: what is computed of their variables to find a place
 in memory then fits into 64 bits."""
+LARGEST_INDEX: Final = 5000
+"""How many nodes the indices of an access, the binding of an iter or a predicate may have. A few
+steps could make millions: to split, reorder and fuse the loops of a reduction doubles a binding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +227,7 @@ def names_that_are_gone(before: Program, after: Program, check: bool) -> Program
     return after.replace(retired=before.retired | gone) if gone else after
 
 
-def loops_do_not_nest_too_deep(before: Program, after: Program, check: bool) -> Program:
+def loops_and_indices_stay_small(before: Program, after: Program, check: bool) -> Program:
     """Rule K2: what walks a program does so recursively, compilers too; indices have 64 bits."""
     if after.body is not before.body:
         depth = 1 + max((len(site.outer) for site in loop_sites(after).values()), default=0)
@@ -232,7 +236,20 @@ def loops_do_not_nest_too_deep(before: Program, after: Program, check: bool) -> 
         runs = _most_runs(after)
         if runs > MOST_RUNS and runs > _most_runs(before):
             refuse("K2", f"there would be about 2**{runs.bit_length() - 1} runs")
+        for name, block in after.blocks.items():
+            old = before.blocks.get(name)
+            if old is not block and _has_large_index(block) and not (old and _has_large_index(old)):
+                refuse("K2", f"one of {print_name(name)} would have more")
     return after
+
+
+def _has_large_index(block: Block) -> bool:
+    parts = [part for part in (block.body, block.init) if part is not None]
+    accesses = (n for part in parts for n in walk(part) if isinstance(n, (Load, Store, Reduce)))
+    places: list[Sequence[Expr]] = [(i.binding,) for i in block.iters]
+    places += [(block.predicate,), *(access.indices for access in accesses)]
+    most = LARGEST_INDEX
+    return any(sum(nodes_in(index, most + 1) for index in place) > most for place in places)
 
 
 def _most_runs(program: Program) -> int:
@@ -242,7 +259,7 @@ def _most_runs(program: Program) -> int:
 
 
 FINISHERS.extend(
-    (loops_do_not_nest_too_deep, concurrent_loops_stay_independent, names_that_are_gone)
+    (loops_and_indices_stay_small, concurrent_loops_stay_independent, names_that_are_gone)
 )
 
 

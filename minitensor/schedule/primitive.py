@@ -29,7 +29,8 @@ COMMON_RULES: Final[dict[str, str]] = {
     "A1": "every loop, block and buffer named is one of the program's",
     "A2": "every argument has the documented type and value",
     "K1": "the iterations of parallel, vectorized and bound loops stay free of conflicts",
-    "K2": "loops nest at most 128 deep, and run what is in them at most 2**62 times",
+    "K2": "loops nest at most 128 deep and run what is in them at most 2**62 times; an index or a "
+    "guard has at most 5000 operations",
     "K3": "what an intrinsic does stays what it means",
 }
 """Rules of every primitive, besides its own R1, R2, …"""

@@ -5,7 +5,18 @@ import contextlib
 import pytest
 
 import minitensor as mt
-from minitensor.ir import BOOL, INDEX, Binary, Cast, Const, Load, Select, Unary, Var
+from minitensor.ir import (
+    BOOL,
+    INDEX,
+    Binary,
+    Cast,
+    Const,
+    Load,
+    Select,
+    Unary,
+    Var,
+    nodes_in,
+)
 from minitensor.schedule import IndexMap
 from tests.unit.schedule.common import Refusal, check, each, golden, refused, run_refusal
 from tests.unit.schedule.programs import (
@@ -426,3 +437,32 @@ def test_an_error_shows_the_map_as_it_was_written():
     with pytest.raises(mt.ScheduleError) as caught:
         s.transform_layout("B", lambda i, j: (i, i))
     assert caught.value.message.startswith('transform_layout("B", lambda i, j: (i, i)) breaks R3')
+
+
+@pytest.mark.slow
+def test_laying_out_over_and_over_does_not_make_indices_without_end():
+    """Where the extents do not fit, an index is needed twice: as a quotient and as a remainder."""
+    s = mt.Schedule(chain(16))
+    with pytest.raises(mt.ScheduleError, match=r"K2: .* \(one of . would have more\)"):
+        for n in range(20):
+            factor = (3, 5, 7)[n % 3]
+            rows = -(-s.program.buffers["B"].shape[0] // factor)
+            s.transform_layout("B", lambda i: (i // factor, i % factor))
+            s.transform_layout("B", lambda i, j: (j * rows + i,))
+            if n == 1:
+                check(s)
+    assert nodes_in(s.program.body, 1 << 20) < 20_000
+
+
+def doubled(index, times):
+    for _ in range(times):
+        index = index + index
+    return index
+
+
+def test_a_map_that_is_small_only_in_memory_is_refused():
+    s = mt.Schedule(chain())
+    too_many = "expected an index map of at most 1000 operations, but it has more"
+    refused(s, "A2", too_many, lambda: s.transform_layout("B", lambda i: doubled(i, 64)))
+    whole = IndexMap(("i",), (doubled(Var("i"), 64),))
+    refused(s, "A2", too_many, lambda: s.transform_layout("B", whole))
