@@ -67,15 +67,16 @@ def kernel(name, task, source=SOURCE):
     )
 
 
-def processes_with(text):
-    """The processes whose memory maps name a file with this text in its path, or whose command."""
+def processes_with(text, file="maps"):
+    """The other processes that have this text in a file of /proc: by default, in the path of what
+    they have loaded.
+    """
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            maps = Path("/proc", pid, "maps").read_text()
-            command = Path("/proc", pid, "cmdline").read_text()
+            told = Path("/proc", pid, file).read_text()
         except OSError:
             continue
-        if int(pid) != os.getpid() and (text in maps or text in command):
+        if int(pid) != os.getpid() and text in told:
             found.append(int(pid))
     return found
