@@ -79,7 +79,7 @@ class Runner:
 
     def build(self, candidates: Sequence[Candidate]) -> list[Built | Result]:
         """Each candidate as machine code, or a Result that says why there is none."""
-        return build_all(candidates, self.task.target, self.settings, self._compiling())
+        return self._build(candidates, self.settings)
 
     def measure(self, candidates: Sequence[Candidate], best: float | None = None) -> list[Result]:
         """What became of each candidate, in order. All are built before the first is timed.
@@ -91,12 +91,17 @@ class Runner:
         """
         try:
             built = self.build(candidates)
-            jobs = [b for b in built if isinstance(b, Built)]
-            measured = iter(self._measured(jobs, best))
+            results = self._measured(built, best)
+            again = [n for n, r in enumerate(results) if _is_suspect(r, built[n], built)]
+            if again:
+                alone = replace(self.settings, batch=1)
+                rebuilt = self._build([candidates[n] for n in again], alone)
+                for number, result in zip(again, self._measured(rebuilt, best)):
+                    results[number] = result
         except BaseException:
             self._stop()
             raise
-        return [b if isinstance(b, Result) else next(measured) for b in built]
+        return results
 
     def submit(
         self, candidates: Sequence[Candidate], best: float | None = None
@@ -120,17 +125,30 @@ class Runner:
             self._own_builder = BuilderProcess(usable_cores())
         return self._own_builder.compile
 
-    def _measured(self, built: Sequence[Built], best: float | None) -> list[Result]:
-        if not built:
-            return []
+    def _build(self, candidates: Sequence[Candidate], settings: Settings) -> list[Built | Result]:
+        return build_all(candidates, self.task.target, settings, self._compiling())
+
+    def _measured(self, built: Sequence[Built | Result], best: float | None) -> list[Result]:
+        """What became of each; those that were not built have a Result already."""
+        jobs = [b for b in built if isinstance(b, Built)]
+        results = iter(self._run(jobs, best) if jobs else ())
+        return [b if isinstance(b, Result) else next(results) for b in built]
+
+    def _run(self, jobs: Sequence[Built], best: float | None) -> list[Result]:
         if self._measurer is not None:
-            future = self._measurer.submit(
-                measure_there, str(self._folder), built, self.settings, best
-            )
-            return future.result()
+            folder = str(self._folder)
+            return self._measurer.submit(measure_there, folder, jobs, self.settings, best).result()
         if self._session is None:
             self._session = Session(self._folder, self.settings)
-        return self._session.measure(built, best)
+        return self._session.measure(jobs, best)
+
+
+def _is_suspect(result: Result, built: Built | Result, others: Sequence[Built | Result]) -> bool:
+    """Whether a library could not be loaded, and another candidate in it may be to blame."""
+    if result.status is not Status.BUILD or not isinstance(built, Built):
+        return False
+    same = [b for b in others if isinstance(b, Built) and b.library == built.library]
+    return len({b.emitted.entry for b in same}) > 1
 
 
 class Session:

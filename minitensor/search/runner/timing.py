@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from minitensor.search.runner.results import noise_of
 from minitensor.search.runner.settings import Settings
 
 FIRST_CALLS: Final = 3
@@ -19,6 +19,8 @@ FIRST_SECONDS: Final = 0.0005
 """The first calls: as many as make both."""
 _MEDIAN: Final = 1.2533
 """The standard error of a median of normal numbers is this many times that of their mean."""
+_MEAN_DISTANCE: Final = 1.2533
+"""The standard deviation of normal numbers is this many times their mean absolute deviation."""
 _LARGEST_CACHE: Final = 64 << 20
 """Bytes, where the system does not tell."""
 
@@ -55,8 +57,14 @@ def time_call(call: Callable[[], object], settings: Settings, best: float | None
 
 
 def uncertainty(seconds: list[float]) -> float:
-    """The standard error of the median, as a fraction of it."""
-    return _MEDIAN * noise_of(seconds) / math.sqrt(len(seconds))
+    """The standard error of the median, as a fraction of it.
+
+    From the mean distance to the median, which no repeat is without influence on: among three or
+    four, the median distance is 0 as soon as two agree.
+    """
+    middle = statistics.median(seconds)
+    spread = _MEAN_DISTANCE * statistics.fmean(abs(t - middle) for t in seconds)
+    return _MEDIAN * spread / (middle * math.sqrt(len(seconds)))
 
 
 def flusher() -> Callable[[], None]:

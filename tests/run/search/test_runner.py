@@ -1,0 +1,305 @@
+"""Runner: building together, measuring one at a time, executors, and what is said of failures."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor.search.runner import (
+    Built,
+    Runner,
+    Settings,
+    Status,
+    Task,
+    failures_of,
+    nothing_works,
+)
+from minitensor.search.runner.quiet import compiling, timing
+from tests.run.search.bad_kernels import doubled, kernel, task
+
+QUICK = Settings(repeats=2, most_repeats=4, budget=0.01, repeat=0.0005, noise=0.5)
+REFUSED = """
+int broken(const float *A, float *B, void *workspace) { return no_such_thing; }
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runner")
+    folder.chmod(0o700)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINITENSOR_CACHE_DIR", str(folder))
+        for variable in ("CFLAGS", "OMP_NUM_THREADS"):
+            patch.delenv(variable, raising=False)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def program():
+    return mt.lower(mt.workloads.matmul(m=16, n=16, k=16))
+
+
+@pytest.fixture(scope="module")
+def products(program):
+    return Task.of(program)
+
+
+@pytest.fixture(scope="module")
+def runner(products):
+    with Runner(products, QUICK) as runner:
+        yield runner
+
+
+def split(program, factor):
+    s = mt.Schedule(program)
+    s.split(s.get_loops(s.get_blocks()[0])[0], [None, factor])
+    return s
+
+
+def refused(program, body="int x = no_such_thing;"):
+    """A schedule whose text does not compile: the body of its intrinsic is nonsense."""
+    a = mt.placeholder((4,), "float32", name="a")
+    c = mt.compute((4,), lambda i: a[i] * 2.0, name="c")
+    bad = mt.intrinsic("bad", [a, c], c=body, strides={"a": [1], "c": [1]})
+    s = mt.Schedule(program)
+    (block,) = s.get_blocks()
+    _, inner = s.split(s.get_loops(block)[0], [None, 4])
+    s.tensorize(inner, bad)
+    return s
+
+
+def test_schedules_are_built_together_and_measured(runner, program):
+    schedules = [split(program, f) for f in (1, 2, 4, 8, 16, 3)]
+    built = runner.build(schedules)
+    assert len({b.library for b in built}) == 1
+    results = runner.measure(schedules)
+    assert [r.status for r in results] == [Status.OK] * 6
+    for result in results:
+        assert 0 < result.median < 0.1
+        assert len(result.times) >= 2
+        assert result.calls > 1
+        assert result.noise >= 0
+        assert result.command
+
+
+def test_nothing_to_do(runner):
+    assert runner.measure([]) == []
+
+
+def test_a_program_and_a_text_are_candidates_too(runner, program, products):
+    results = runner.measure([program, split(program, 4).program])
+    assert [r.status for r in results] == [Status.OK] * 2
+
+
+@pytest.mark.slow
+def test_parallel_kernels():
+    program = mt.lower(mt.workloads.matmul(m=64, n=64, k=64))
+    s = mt.Schedule(program)
+    s.parallel(s.get_loops(s.get_blocks()[0])[0])
+    with Runner(Task.of(program, mt.Target("c", num_cores=2)), QUICK) as runner:
+        first, second = runner.measure([s, mt.Schedule(program)])
+    assert first.ok, first
+    assert second.ok, second
+
+
+def test_only_the_guilty_do_not_compile():
+    program = doubled()
+    good = [split(program, f) for f in (1, 2, 3, 5, 6, 7)]
+    mixed = [*good[:2], refused(program), *good[2:]]
+    with Runner(Task.of(program), QUICK) as runner:
+        built = runner.build(mixed)
+        assert [isinstance(b, Built) for b in built] == [n != 2 for n in range(7)]
+        results = runner.measure(mixed)
+    assert [r.ok for r in results] == [n != 2 for n in range(7)]
+    (failures,) = failures_of(results)
+    assert (failures.status, failures.count) == (Status.BUILD, 1)
+    assert "no_such_thing" in failures.first
+    assert "no_such_thing" in results[2].details
+
+
+def test_only_the_guilty_do_not_load():
+    """A call of what is nowhere compiles and links; then the library of all does not load."""
+    program = doubled()
+    mixed = [split(program, 2), refused(program, "no_such_thing();"), split(program, 3)]
+    with Runner(Task.of(program), QUICK) as runner:
+        results = runner.measure(mixed)
+    assert [r.status for r in results] == [Status.OK, Status.BUILD, Status.OK]
+    assert "no_such_thing" in results[1].message
+
+
+def test_a_text_that_does_not_compile(runner, products):
+    (result,) = runner.measure([kernel("broken", products, REFUSED)])
+    assert result.status is Status.BUILD
+    assert "no_such_thing" in result.message
+    assert result.command
+
+
+def test_a_clearly_slower_one_stops_after_its_first_runs(runner, program):
+    (alone,) = runner.measure([program])
+    (result,) = runner.measure([program], best=alone.median / 100)
+    assert result.ok
+    assert result.early
+    assert len(result.times) == 1
+    assert not alone.early
+
+
+def test_the_best_of_a_round_counts_within_it():
+    work = task()
+    with Runner(work, QUICK) as runner:
+        results = runner.measure([kernel(name, work) for name in ("ok_3", "ok_0", "ok_3")])
+    assert [r.early for r in results] == [False, False, True]
+
+
+def test_caches_are_emptied(products, program):
+    settings = Settings(flush=True, repeats=2, most_repeats=2)
+    with Runner(products, settings) as runner:
+        (result,) = runner.measure([program])
+    assert result.ok
+    assert result.calls == 1
+
+
+def test_inputs_are_those_given_and_results_may_be_off_by_rounding(program):
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal((16, 16), np.float32) for _ in range(2)]
+    with Runner(Task.of(program, inputs=inputs), QUICK) as runner:
+        results = runner.measure([split(program, f) for f in (1, 4)])
+    assert [r.status for r in results] == [Status.OK] * 2
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8", "float64"])
+def test_other_types(dtype):
+    a = mt.placeholder((8, 5), dtype, name="A")
+    program = mt.lower([a, mt.compute((8, 5), lambda i, j: a[i, j] + a[i, j], name="B")])
+    with Runner(Task.of(program), QUICK) as runner:
+        (result,) = runner.measure([program])
+    assert result.ok, result
+
+
+def test_no_elements():
+    a = mt.placeholder((0, 5), "float32", name="A")
+    program = mt.lower([a, mt.compute((0, 5), lambda i, j: a[i, j] + 1.0, name="B")])
+    with Runner(Task.of(program), QUICK) as runner:
+        (result,) = runner.measure([program])
+    assert result.ok, result
+
+
+@pytest.mark.parametrize("pool", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
+def test_any_executor(pool, products, program):
+    make = (
+        (lambda: ThreadPoolExecutor(1))
+        if pool == "threads"
+        else (lambda: ProcessPoolExecutor(1, get_context("spawn")))
+    )
+    with make() as executor, Runner(products, QUICK, builder=executor, measurer=executor) as runner:
+        results = runner.measure([split(program, 4), kernel("broken", products, REFUSED)])
+    assert [r.status for r in results] == [Status.OK, Status.BUILD]
+
+
+def test_in_the_background(runner, program):
+    async def both():
+        futures = [runner.submit([split(program, f)]) for f in (2, 4)]
+        return await asyncio.gather(*map(asyncio.wrap_future, futures))
+
+    assert [r.status for (r,) in asyncio.run(both())] == [Status.OK] * 2
+
+
+def test_what_is_no_candidate(runner, products):
+    with pytest.raises(mt.ArgumentError, match="expected a schedule, a program, or emitted text"):
+        runner.measure(["nonsense"])
+    with pytest.raises(mt.ArgumentError, match=r"expected a Task \(see Task.of\)"):
+        Runner("nonsense")
+    with pytest.raises(mt.ArgumentError, match="expected a positive number"):
+        Settings(time_limit=0)
+    with pytest.raises(mt.ArgumentError, match="at least repeats=3"):
+        Settings(most_repeats=2)
+    with pytest.raises(mt.ArgumentError, match='expected "c"'):
+        Task.of(doubled(), "interpreter")
+
+
+def test_closing_removes_everything(products, program, cache):
+    before = {p.name for p in cache.iterdir() if p.is_dir()}
+    with Runner(products, QUICK) as runner:
+        assert runner.measure([program])[0].ok
+        server = runner._session.server._process
+        builder = runner._own_builder._process
+    assert (server.returncode, builder.returncode) == (0, 0)
+    assert {p.name for p in cache.iterdir() if p.is_dir()} == before
+
+
+@pytest.mark.slow
+def test_nothing_works_and_how_to_see_it():
+    schedule = refused(doubled())
+    with Runner(Task.of(doubled()), QUICK) as doubling:
+        results = doubling.measure([schedule, schedule])
+        error = nothing_works(doubling.task, [schedule, schedule], results)
+    assert isinstance(error, mt.TuningError)
+    assert "none of 2 candidates of" in error.message
+    assert "2 not built" in error.message
+    assert "no_such_thing" in error.message
+    text = str(error)
+    assert "s.tensorize(" in text
+    command = text.strip().splitlines()[-1].split()
+    assert command[:3] == [sys.executable, "-m", "minitensor.search.runner.again"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done
+    assert "not built" in done.stdout
+    assert "no_such_thing" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_failure_that_ran_is_shown_again_too():
+    work = task()
+    bad = kernel("crashes", work)
+    with Runner(work, QUICK) as runner:
+        results = runner.measure([bad])
+    error = nothing_works(work, [bad], results)
+    assert error.message.startswith("the only candidate of doubled does not work (1 crashed)")
+    command = str(error).strip().splitlines()[-1].split()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] == f"crashed: {results[0].message}"
+    with pytest.raises(mt.ArgumentError, match="all of them failures"):
+        nothing_works(work, [], [])
+
+
+def test_nothing_is_timed_while_something_compiles():
+    """Two who compile at once, and one who times: whoever times is alone."""
+    inside, wrong = [], []
+
+    def enter(lock, kind):
+        for _ in range(20):
+            with lock():
+                inside.append(kind)
+                seen = list(inside)
+                if "timing" in seen and len(seen) > 1:
+                    wrong.append(seen)
+                time.sleep(0.001)
+                inside.remove(kind)
+
+    kinds = [(compiling, "compiling"), (compiling, "compiling"), (timing, "timing")]
+    threads = [threading.Thread(target=enter, args=k) for k in [*kinds, (timing, "timing")]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert wrong == []
+
+
+def test_who_waits_to_time_may_give_up():
+    class GivenUpError(Exception):
+        pass
+
+    def give_up():
+        raise GivenUpError
+
+    with compiling(), pytest.raises(GivenUpError), timing(give_up):
+        pass
+    with timing():
+        pass

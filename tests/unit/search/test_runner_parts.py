@@ -1,0 +1,186 @@
+"""The parts of measuring that need no compiler: repeats, believing, lines with a secret."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from minitensor.search.runner import Result, Settings, Status, failures_of
+from minitensor.search.runner import timing as timing_module
+from minitensor.search.runner.channel import ForgedError, Reader, new_secret, send
+from minitensor.search.runner.family import (
+    MARK,
+    children,
+    count_of_threads,
+    kill_marked,
+    marked,
+    size_of_memory,
+)
+from minitensor.search.runner.results import noise_of
+from minitensor.search.runner.timing import time_call, uncertainty
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only calls move: `clock.take` is what each takes, `clock.calls` how many."""
+
+    class Clock:
+        now, calls = 0.0, 0
+
+        def __init__(self):
+            self.take = lambda n: 0.001
+
+        def __call__(self):
+            self.now += self.take(self.calls)
+            self.calls += 1
+
+    clock = Clock()
+    monkeypatch.setattr(timing_module.time, "perf_counter", lambda: clock.now)
+    return clock
+
+
+def test_steady_calls_need_the_fewest_repeats(clock):
+    times = time_call(clock, Settings(repeats=4, repeat=0.01), None)
+    assert times.seconds == pytest.approx([0.001] * 4)
+    assert (times.calls, times.early) == (10, False)
+
+
+def test_noisy_calls_are_repeated_until_the_median_is_certain_or_the_time_is_up(clock):
+    clock.take = lambda n: 0.001 if n % 2 else 0.002
+    few = time_call(clock, Settings(repeat=1e-4, budget=0.01), None)
+    assert 3 <= len(few.seconds) <= 10
+    most = time_call(clock, Settings(repeat=1e-4, budget=100, most_repeats=12), None)
+    assert len(most.seconds) == 12
+
+
+def test_the_very_first_call_does_not_count(clock):
+    clock.take = lambda n: 5.0 if n == 0 else 0.001
+    times = time_call(clock, Settings(), best=0.001)
+    assert not times.early
+    assert max(times.seconds) == pytest.approx(0.001)
+
+
+def test_clearly_slower_than_the_best(clock):
+    assert time_call(clock, Settings(), best=0.0004) == ([pytest.approx(0.001)], 1, True)
+    assert clock.calls == timing_module.FIRST_CALLS
+    assert not time_call(clock, Settings(), best=0.0006).early
+    assert not time_call(clock, Settings(slower=3), best=0.0004).early
+
+
+def test_flushing_goes_before_each_call(clock, monkeypatch):
+    order = []
+    monkeypatch.setattr(timing_module, "flusher", lambda: lambda: order.append("flush"))
+    settings = Settings(flush=True, repeats=2, most_repeats=2)
+    times = time_call(lambda: (order.append("call"), clock()), settings, None)
+    assert times.calls == 1
+    assert order == ["flush", "call"] * (timing_module.FIRST_CALLS + 2)
+
+
+def test_noise():
+    assert noise_of([1.0]) == 0
+    assert noise_of([1.0, 1.0, 1.0]) == 0
+    assert noise_of([1.0, 1.0, 1.0, 100.0]) == 0, "one interrupted repeat does not count"
+    assert noise_of([0.9, 1.0, 1.1]) == pytest.approx(0.148, abs=0.001)
+    assert uncertainty([0.9, 1.0, 1.1]) == pytest.approx(0.2 / 3 * 1.2533**2 / 3**0.5)
+    assert uncertainty([1.0, 1.0, 2.0]) > 0.1, "two that agree do not settle it"
+
+
+def test_failures_by_kind():
+    results = [
+        Result(Status.OK, (1.0,)),
+        Result(Status.CRASH, message="first"),
+        Result(Status.WRONG, message="other"),
+        Result(Status.CRASH, message="second"),
+    ]
+    found = [(f.status, f.count, f.first) for f in failures_of(results)]
+    assert found == [(Status.CRASH, 2, "first"), (Status.WRONG, 1, "other")]
+    assert results[1].median == float("inf")
+    assert results[0].ok
+
+
+@pytest.fixture
+def pair():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        yield ours, theirs
+
+
+def test_a_line_with_the_secret(pair):
+    ours, theirs = pair
+    secret, reader = new_secret(), Reader(ours)
+    assert reader.line(secret) is None
+    send(theirs, secret, {"a": 1})
+    assert reader.line(secret) == {"a": 1}
+    theirs.close()
+    assert reader.line(secret) == {}
+
+
+def test_a_line_in_pieces(pair):
+    ours, theirs = pair
+    secret, reader = new_secret(), Reader(ours)
+    theirs.send(secret[:5])
+    assert reader.line(secret) is None
+    theirs.send(secret[5:] + b'{"a"')
+    assert reader.line(secret) is None
+    theirs.send(b": 2}\n")
+    assert reader.line(secret) == {"a": 2}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"times": [1e-9]}\n',
+        b"x",
+        b"\n",
+        b"%s{\n",
+        b"%s[]\n",
+        b"%s" + b" " * (1 << 17),
+    ],
+)
+def test_a_forged_line(pair, line):
+    ours, theirs = pair
+    secret, reader = new_secret(), Reader(ours)
+    theirs.sendall(line.replace(b"%s", secret))
+    with pytest.raises(ForgedError):
+        while reader.line(secret) is None:
+            pass
+
+
+def test_an_earlier_secret_is_no_longer_good(pair):
+    ours, theirs = pair
+    first, second, reader = new_secret(), new_secret(), Reader(ours)
+    send(theirs, first, {})
+    assert reader.line(first) == {}
+    send(theirs, first, {"times": []})
+    with pytest.raises(ForgedError):
+        reader.line(second)
+
+
+@linux
+def test_marked_processes_are_found_and_killed():
+    token = new_secret().decode()
+    command = [sys.executable, "-c", "import time; time.sleep(100)"]
+    with subprocess.Popen(
+        command, env={**os.environ, MARK: token}, start_new_session=True
+    ) as process:
+        until = time.monotonic() + 20
+        while not marked(token) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert marked(token) == [process.pid]
+        assert process.pid in children(os.getpid())
+        kill_marked(token)
+        assert process.wait() == -signal.SIGKILL
+    assert marked(token) == []
+
+
+@linux
+def test_what_the_system_tells():
+    assert size_of_memory() > 1 << 20
+    assert count_of_threads() >= 1
