@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from minitensor.search import Status
 from tests.sent import imported
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
@@ -35,3 +36,17 @@ def test_tensorize(capsys):
     assert "in tensorize(16):" in printed
     text = (DOCS / page).read_text().replace("\n", " ")
     assert quoted in text
+
+
+def test_measurement(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(tmp_path / "cache"))
+    imported(code_of("measurement.md"))
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["ok"] * 3
+    assert last == "[]"
+
+
+def test_measurement_lists_every_status():
+    text = (DOCS / "measurement.md").read_text()
+    rows = re.findall(r"^\| ([a-z ]+) \|", text, re.M)
+    assert set(rows) == {s.value for s in Status if s is not Status.OK} | {"status"}
