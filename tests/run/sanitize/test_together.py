@@ -102,7 +102,7 @@ def test_arrays_that_do_not_fit_are_refused():
     )
     with pytest.raises(mt.ArgumentError, match="expected A of shape"):
         run_guarded(kernel, [np.ones((4, 9), np.float32)])
-    with pytest.raises(mt.ArgumentError, match="expected 1 arrays"):
+    with pytest.raises(mt.ArgumentError, match="expected 1 array "):
         run_guarded(kernel, [])
 
 
