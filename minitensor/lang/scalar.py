@@ -200,9 +200,8 @@ def describe(node: Expr) -> str:
     def rename(n: Any) -> Any:
         if isinstance(n, Var):
             return Var(getattr(n.name, "label", n.name), n.dtype)
-        if isinstance(n, Load):
-            return Load(getattr(n.buffer, "label", n.buffer), n.indices, n.dtype)
-        return n
+        is_load = isinstance(n, Load)
+        return Load(getattr(n.buffer, "label", n.buffer), n.indices, n.dtype) if is_load else n
 
     return summary_if_large(node) or print_expr(rewrite(node, rename))
 
