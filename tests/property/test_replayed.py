@@ -15,7 +15,7 @@ import pytest
 from minitensor.schedule import Trace
 from tests.replayed import digests, subject, subjects
 
-DRAWN = 60
+DRAWN = 25
 ROOT = Path(__file__).parents[2]
 
 

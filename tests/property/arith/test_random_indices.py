@@ -1,4 +1,4 @@
-"""100,000 random index expressions, and that what they would find is found."""
+"""Many random index expressions, and that what they would find is found."""
 
 import itertools
 import random
@@ -19,11 +19,13 @@ MODULE = sys.modules[Simplifier.__module__]
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_expressions():
-    found = search(0, COUNT)
-    assert found.total() == COUNT
-    assert found["smaller"] > 0.7 * COUNT
-    assert found["larger"] < 0.04 * COUNT
+def test_many_expressions():
+    """A tenth of what `python -m tests.exhaustive_simplify` tries, which takes a minute."""
+    count = COUNT // 10
+    found = search(0, count)
+    assert found.total() == count
+    assert found["smaller"] > 0.7 * count
+    assert found["larger"] < 0.04 * count
 
 
 def test_a_thousand_expressions():
