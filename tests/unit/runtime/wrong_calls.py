@@ -320,7 +320,7 @@ def wrong_counts(kernel):
     names = ", ".join(b.name for n, b in enumerate(kernel.params))
     for count in range(len(right) + 4):
         if count not in (len(right), len(inputs)):
-            message = rf"expected {len(inputs)} arrays \(.*\(.*{names}\), but got {count}$"
+            message = rf"expected {len(inputs)} arrays? \(.*\(.*{names}\), but got {count}$"
             yield WrongCall(f"{count} arrays", tuple((right * 10)[:count]), message)
     yield WrongCall("a tuple of arrays", (tuple(right), *right[1:]), "but got .*=")
     yield WrongCall("a generator", (*right[:-1], (a for a in right)), r"but got .*\(generator\)")

@@ -580,6 +580,7 @@ def doubled(value, times):
     return value
 
 
+@pytest.mark.slow
 def test_what_no_memory_would_hold_is_refused_before_it_is_made():
     A = mt.placeholder((8,), name="A")
     B = mt.compute((8,), lambda i: doubled(A[i], 12), name="B")
@@ -589,6 +590,7 @@ def test_what_no_memory_would_hold_is_refused_before_it_is_made():
     refused(s, "R7", "expressions would become too large", lambda: s.reverse_compute_inline("C"))
 
 
+@pytest.mark.slow
 def test_an_expression_that_many_blocks_would_get_is_refused_for_the_whole_program():
     A = mt.placeholder((8,), name="A")
     B = mt.compute((8,), lambda i: doubled(A[i], 11), name="B")
