@@ -147,7 +147,7 @@ def _accuracy() -> list[Figure]:
 
 def _mean(name: str, values: list[float], bar: float | None) -> Figure:
     error = float(np.std(values)) / len(values) ** 0.5
-    note = f"mean of {len(values)} splits, +- {error:.4f}"
+    note = f"mean of {len(values)} splits, +- {error:.4f}; beside it the least"
     return Figure(name, float(np.mean(values)), min(values), "", bar, note)
 
 

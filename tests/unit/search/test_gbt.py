@@ -389,3 +389,20 @@ def test_the_same_bits_again():
         assert one.to_json() == again.to_json()
     other = Booster(trees=5, seed=2).fit(*arguments, loss="rank")
     assert other.to_json() != again.to_json()
+
+
+def test_the_page_prints_what_is_printed():
+    random = np.random.default_rng(0)
+    tile = random.integers(10, 24, 600)
+    lanes, cores = 2 ** random.integers(0, 5, 600), 2 ** random.integers(0, 4, 600)
+    features = np.stack([tile, lanes, cores], axis=1)
+    programs = np.repeat(np.arange(300), 2)
+    time = np.where(tile > 18, 3.0, 1.0) / (lanes * cores)
+    model = Booster(trees=20, depth=2).fit(features, programs, 1 / np.bincount(programs, time))
+    page = (pathlib.Path(__file__).parents[3] / "docs" / "cost_model.md").read_text()
+    first = model.text(["log2 tile bytes", "lanes", "cores"]).split("\n\ntree 2")[0]
+    assert first in page
+    scores = model.predict([[14, 16, 8], [14, 16, 8], [20, 1, 1], [20, 1, 1]], [0, 0, 1, 1])
+    assert ranked(scores).tolist() == [0, 1]
+    defaults = Booster()
+    assert f"at most {defaults.bins} bins" in page and f"{defaults.trees} trees of depth" in page
