@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +12,7 @@ from minitensor.codegen import Emitted, Target, generate, unsupported
 from minitensor.errors import CompileError, unexpected
 from minitensor.lang import Scalar
 from minitensor.runtime import (
+    TIME_LIMIT,
     Kernel,
     Signature,
     explained,
@@ -32,8 +34,9 @@ def build(
     check   verify the program after every pass of code generation; MINITENSOR_DEBUG=1 in the
             environment does so always
 
-    Raises CompileError if there is no compiler or it fails, ArgumentError for a target that does
-    not exist or is not available.
+    Raises CompileError if there is no compiler, it fails, or generating and compiling take more
+    than 20 s; ArgumentError for a target that does not exist or is not available, and for a program
+    that is too large.
     """
     program, header = _program_of(what)
     wanted = Target.of(target)
@@ -44,8 +47,10 @@ def build(
     exact = native_target(wanted)
 
     def made(part: ir.Program) -> Kernel:
-        kernel = load(_generated(part, exact, header, check), find_toolchain())
-        return kernel.built_from(part, made)
+        start = time.monotonic()
+        emitted = _generated(part, exact, header, check)
+        left = max(1.0, TIME_LIMIT - (time.monotonic() - start))
+        return load(emitted, find_toolchain(), time_limit=left).built_from(part, made)
 
     check = check or os.environ.get("MINITENSOR_DEBUG", "0") not in ("", "0")
     return made(program)

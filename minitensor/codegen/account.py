@@ -30,7 +30,6 @@ from minitensor.ir import (
     children,
     loads,
     loop_sites,
-    make_room,
     mentions,
     paths,
     print_expr,
@@ -92,7 +91,6 @@ def account_of(program: Program, target: Target, registers: int | None = None) -
     """
     if target.kind != "c":
         raise unsupported(target)
-    make_room(program.body)
     with listening() as heard:
         after = lowered(program, target)
         _tell_guards(after)

@@ -18,12 +18,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
 
 from minitensor.arith import Interval, Linear, Simplifier, at_least_zero, extent_range
 from minitensor.codegen.notes import became, missed
 from minitensor.codegen.tidy import tidied
 from minitensor.ir import (
     FALSE,
+    NOTHING,
     Alloc,
     Expr,
     For,
@@ -44,65 +47,96 @@ from minitensor.ir import (
     walk,
 )
 
-LARGEST = 400
+LARGEST: Final = 400
 """How many statements a cut loop may hold."""
+MOST: Final = 512
+"""How many statements all cuts together may add. Each cut doubles what stands in the loop: without
+a bound sixteen guarded loops, one in the other, would become 65,536."""
 
 
 def partition_loops(program: Program) -> Program:
     """The program with its loops cut at the places where guards begin or cease to hold."""
-    return program.replace(body=_statement(program.body, {}))
+    return program.replace(body=_Cutter().statement(program.body, {}))
 
 
-def _statement(stmt: Stmt, ranges: dict[str, Interval]) -> Stmt:
-    if not isinstance(stmt, For):
-        return map_stmts(stmt, lambda child: _statement(child, ranges))
-    span = _hot_part(stmt, ranges)
-    size = sum(1 for _ in stmts_of(stmt))
-    if span is None or size > LARGEST:
-        if span is not None:
-            text = f"not cut where its guards hold: it has {size} statements, and at most {LARGEST}"
-            missed("guard", stmt.var, f"{text} are copied", "unroll less inside it")
-        inner = {**ranges, stmt.var: extent_range(stmt.extent)}
-        return map_stmts(stmt, lambda child: _statement(child, inner))
-    start, end = span
-    held = f"guards hold for {start} … {end - 1} of {stmt.extent}"
-    if stmt.kind.is_concurrent and stmt.kind is not LoopKind.VECTORIZE:
-        became(stmt.var, f"two versions of its body: {held}")
-        return _versions(stmt, start, end, ranges)
-    became(stmt.var, f"cut: {held}")
-    pieces = ((0, start), (start, end), (end, stmt.extent))
-    return sequence(*[_piece(stmt, lo, hi, ranges) for lo, hi in pieces if lo < hi])
+@dataclass(slots=True)
+class _Cutter:
+    """Cuts loops while there is room for more statements; what stands outside comes first, and
+    the hot part of a loop before what is left of it.
+    """
 
+    room: int = MOST
 
-def _piece(loop: For, lo: int, hi: int, ranges: dict[str, Interval]) -> Stmt:
-    """The iterations lo … hi-1 as a loop of their own, simplified and cut further inside."""
-    body = substitute(loop.body, {loop.var: Var(loop.var) + lo}) if lo else loop.body
-    piece = tidied(For(loop.var, hi - lo, body, loop.kind, loop.annotations), ranges)
-    if isinstance(piece, For) and piece.var == loop.var:
-        inner = {**ranges, piece.var: extent_range(piece.extent)}
-        return map_stmts(piece, lambda child: _statement(child, inner))
-    return _statement(piece, ranges)
+    def statement(self, stmt: Stmt, ranges: dict[str, Interval]) -> Stmt:
+        if not isinstance(stmt, For):
+            return map_stmts(stmt, lambda child: self.statement(child, ranges))
+        span = _hot_part(stmt, ranges)
+        if span is None or not self.has_room(stmt, *span):
+            inner = {**ranges, stmt.var: extent_range(stmt.extent)}
+            return map_stmts(stmt, lambda child: self.statement(child, inner))
+        start, end = span
+        held = f"guards hold for {start} … {end - 1} of {stmt.extent}"
+        if _is_forked(stmt):
+            became(stmt.var, f"two versions of its body: {held}")
+            return self.versions(stmt, start, end, ranges)
+        became(stmt.var, f"cut: {held}")
+        hot = self.piece(stmt, start, end, ranges)
+        before = self.piece(stmt, 0, start, ranges)
+        after = self.piece(stmt, end, stmt.extent, ranges)
+        return sequence(before, hot, after)
 
+    def has_room(self, loop: For, start: int, end: int) -> bool:
+        """Whether a loop may be cut around the iterations start … end-1; if so, the room is taken.
 
-def _versions(loop: For, start: int, end: int, ranges: dict[str, Interval]) -> Stmt:
-    """The loop with one body for the hot part and one for the rest."""
-    var = Var(loop.var)
-    hot = _body(loop, Interval(start, end - 1), ranges)
-    if start == 0:
-        cold = _body(loop, Interval(end, loop.extent - 1), ranges)
-        body: Stmt = If(less(var, end), hot, cold)
-    else:
-        cold = _body(loop, Interval(0, loop.extent - 1), ranges)
-        body = If(less(start - 1, var), If(less(var, end), hot, cold), cold)
-        if end == loop.extent:
-            cold = _body(loop, Interval(0, start - 1), ranges)
+        A loop that is not cut for its size is told of.
+        """
+        size = sum(1 for _ in stmts_of(loop))
+        more = size * ((start > 0) + (end < loop.extent))
+        text = "not cut where its guards hold: "
+        if size > LARGEST:
+            text += f"it has {size} statements, and at most {LARGEST} are copied"
+        elif more > self.room:
+            text += f"it would add {more} statements, and of {MOST} {self.room} are left"
+        else:
+            self.room -= more
+            return True
+        missed("guard", loop.var, text, "unroll less inside it")
+        return False
+
+    def piece(self, loop: For, lo: int, hi: int, ranges: dict[str, Interval]) -> Stmt:
+        """The iterations lo … hi-1 as a loop of their own, simplified and cut further inside."""
+        if lo == hi:
+            return NOTHING
+        body = substitute(loop.body, {loop.var: Var(loop.var) + lo}) if lo else loop.body
+        piece = tidied(For(loop.var, hi - lo, body, loop.kind, loop.annotations), ranges)
+        if isinstance(piece, For) and piece.var == loop.var:
+            inner = {**ranges, piece.var: extent_range(piece.extent)}
+            return map_stmts(piece, lambda child: self.statement(child, inner))
+        return self.statement(piece, ranges)
+
+    def versions(self, loop: For, start: int, end: int, ranges: dict[str, Interval]) -> Stmt:
+        """The loop with one body for the hot part and one for the rest."""
+        var = Var(loop.var)
+        hot = self.body(loop, Interval(start, end - 1), ranges)
+        if start == 0:
+            cold = self.body(loop, Interval(end, loop.extent - 1), ranges)
+            body: Stmt = If(less(var, end), hot, cold)
+        elif end == loop.extent:
+            cold = self.body(loop, Interval(0, start - 1), ranges)
             body = If(less(start - 1, var), hot, cold)
-    return For(loop.var, loop.extent, body, loop.kind, loop.annotations)
+        else:
+            cold = self.body(loop, Interval(0, loop.extent - 1), ranges)
+            body = If(less(start - 1, var), If(less(var, end), hot, cold), cold)
+        return For(loop.var, loop.extent, body, loop.kind, loop.annotations)
+
+    def body(self, loop: For, values: Interval, ranges: dict[str, Interval]) -> Stmt:
+        inner = {**ranges, loop.var: values}
+        return self.statement(tidied(loop.body, inner), inner)
 
 
-def _body(loop: For, values: Interval, ranges: dict[str, Interval]) -> Stmt:
-    inner = {**ranges, loop.var: values}
-    return _statement(tidied(loop.body, inner), inner)
+def _is_forked(loop: For) -> bool:
+    """Whether several threads run the loop."""
+    return loop.kind.is_concurrent and loop.kind is not LoopKind.VECTORIZE
 
 
 def _hot_part(loop: For, ranges: dict[str, Interval]) -> tuple[int, int] | None:

@@ -44,6 +44,8 @@ PASSES: Final[tuple[tuple[str, Pass], ...]] = (
 """Every pass by name, in the order in which they run."""
 
 
+LONGEST_HEADER: Final = 500
+"""How many lines of a header are put in front."""
 REQUIRED: Final = ("check_bounds", "erase_blocks")
 """What no program goes without: the first makes it safe, the second leaves plain statements."""
 
@@ -53,8 +55,10 @@ def lowered(
 ) -> Program:
     """The program after all passes, those called `without` left out.
 
-    Raises ArgumentError for a name that is no pass, or a pass of REQUIRED.
+    Raises ArgumentError for a name that is no pass, or a pass of REQUIRED, and for a program that
+    is too large.
     """
+    make_room(program.body, around=len(program.temporaries))
     for _, run in passes(without):
         program = run(program, target)
         if check:
@@ -87,7 +91,15 @@ def generate(
     without  the passes to leave out (see `lowered`)
     hooks    whether the function tells what it does as it runs (see `codegen.hooks`)
     """
-    return emit_c([_part(program, target, check, without)], header, hooks)[0]
+    return emit_c([_part(program, target, check, without)], _cut(header), hooks)[0]
+
+
+def _cut(header: str) -> str:
+    lines = header.splitlines()
+    if len(lines) <= LONGEST_HEADER:
+        return header
+    left = f"... and {len(lines) - LONGEST_HEADER} more lines"
+    return "\n".join([*lines[:LONGEST_HEADER], left])
 
 
 def generate_together(
@@ -106,5 +118,4 @@ def generate_together(
 def _part(program: Program, target: Target, check: bool, without: Collection[str]) -> Part:
     if target.kind != "c":
         raise unsupported(target)
-    make_room(program.body)
     return Part(lowered(program, target, check, without), program, target)

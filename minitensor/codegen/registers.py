@@ -9,7 +9,8 @@ code that is not optimised, or too large for that part of the optimiser, has the
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias, TypeVar
 
 from minitensor.codegen.notes import missed, stands_for, stored
 from minitensor.ir import (
@@ -17,12 +18,15 @@ from minitensor.ir import (
     Buffer,
     Const,
     Expr,
+    If,
     Load,
+    Node,
     Program,
     Ramp,
     Scope,
     Stmt,
     Store,
+    Tensorized,
     fresh_name,
     loops_of,
     map_stmts,
@@ -33,49 +37,91 @@ from minitensor.ir import (
 
 MOST: Final = 64
 """The most variables that one array may become."""
+IN_SCOPE: Final = 256
+"""The most variables that there may be at one place."""
 
 Part: TypeAlias = tuple[tuple[int, ...], int]
 """Constant indices of the first element, and how many elements follow each other from there."""
+Variables: TypeAlias = dict[Part, Buffer]
+"""What an array becomes."""
+N = TypeVar("N", bound=Node)
 
 
 def name_registers(program: Program) -> Program:
     """The program with its small arrays as variables, where all indices are constants."""
     names = set(program.buffers) | {loop.var for loop in loops_of(program.body)}
     names |= {s.buffer.name for s in stmts_of(program.body) if isinstance(s, Alloc)}
-    return program.replace(body=_statement(program.body, names))
+    return program.replace(body=_Namer(names).statement(program.body, {}))
 
 
-def _statement(stmt: Stmt, names: set[str]) -> Stmt:
-    new = map_stmts(stmt, lambda child: _statement(child, names))
-    if not isinstance(new, Alloc) or not new.buffer.shape:
-        return new
-    parts = _parts(new.buffer, new.body)
-    if parts is None:
-        _tell_array(new.buffer)
-        return new
-    variables: dict[Part, Buffer] = {}
-    for start, lanes in sorted(parts):
-        name = fresh_name("_".join([new.buffer.name, *map(str, start)]), names)
-        names.add(name)
-        dtype = new.buffer.dtype.with_lanes(lanes) if lanes > 1 else new.buffer.dtype
-        stands_for(name, new.buffer.name)
-        variables[start, lanes] = Buffer(name, (), dtype, Scope.REGISTER)
-    stored(
-        new.buffer.name,
-        "registers",
-        sum(b.dtype.bits * b.dtype.lanes for b in variables.values()) // 8,
-    )
-    body = _renamed(new.body, new.buffer.name, variables)
-    for buffer in reversed(variables.values()):
-        body = Alloc(buffer, body)
-    return body
+class _Namer:
+    """Replaces accesses of arrays by variables; names: all that are taken."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+        self.in_scope = 0
+
+    def statement(self, stmt: Stmt, known: Mapping[str, Variables]) -> Stmt:
+        """The statement where `known` arrays have become variables."""
+        match stmt:
+            case Alloc(buffer, body) if buffer.shape:
+                return self.allocation(buffer, body, known)
+            case Alloc(buffer, body):
+                return Alloc(buffer, self.statement(body, known))
+            case Store():
+                return self.renamed(stmt, known)
+            case If(condition, then, otherwise):
+                no = None if otherwise is None else self.statement(otherwise, known)
+                return If(self.renamed(condition, known), self.statement(then, known), no)
+            case Tensorized(intrinsic, operands, axes, body):
+                first = tuple(self.renamed(operand, known) for operand in operands)
+                return Tensorized(intrinsic, first, axes, self.statement(body, known))
+            case _:
+                return map_stmts(stmt, lambda child: self.statement(child, known))
+
+    def allocation(self, buffer: Buffer, body: Stmt, known: Mapping[str, Variables]) -> Stmt:
+        parts = _parts(buffer, body)
+        if parts is None or self.in_scope + len(parts) > IN_SCOPE:
+            _tell_array(buffer)
+            others = {name: variables for name, variables in known.items() if name != buffer.name}
+            return Alloc(buffer, self.statement(body, others))
+        variables: Variables = {}
+        for start, lanes in sorted(parts):
+            name = fresh_name("_".join([buffer.name, *map(str, start)]), self.names)
+            dtype = buffer.dtype.with_lanes(lanes) if lanes > 1 else buffer.dtype
+            stands_for(name, buffer.name)
+            variables[start, lanes] = Buffer(name, (), dtype, Scope.REGISTER)
+        size = sum(b.dtype.bits * b.dtype.lanes for b in variables.values()) // 8
+        stored(buffer.name, "registers", size)
+        self.in_scope += len(parts)
+        whole = self.statement(body, {**known, buffer.name: variables})
+        self.in_scope -= len(parts)
+        for variable in reversed(variables.values()):
+            whole = Alloc(variable, whole)
+        return whole
+
+    def renamed(self, node: N, known: Mapping[str, Variables]) -> N:
+        """A statement or an expression with variables for the elements of arrays."""
+
+        def one(node: Any) -> Any:
+            if not isinstance(node, (Load, Store)) or node.buffer not in known:
+                return node
+            part = _part(node.indices)
+            assert part is not None
+            new = known[node.buffer][part]
+            if isinstance(node, Load):
+                return Load(new.name, (), new.dtype)
+            return Store(new.name, (), node.value)
+
+        return rewrite(node, one) if known else node
 
 
 def _tell_array(buffer: Buffer) -> None:
     """Say that an array meant for registers stays one."""
     if buffer.scope is Scope.REGISTER:
         text = (
-            f"is an array in memory: it is not indexed by constants, or has more than {MOST} parts"
+            f"is an array in memory: it is not indexed by constants, has more than {MOST} parts, "
+            f"or would make more than {IN_SCOPE} variables with others"
         )
         missed("registers", buffer.name, text, "unroll the loops that index it, or make it smaller")
 
@@ -112,17 +158,3 @@ def _part(indices: tuple[Expr, ...]) -> Part | None:
             return None
         start.append(int(index.value))
     return tuple(start), lanes
-
-
-def _renamed(stmt: Stmt, buffer: str, variables: dict[Part, Buffer]) -> Stmt:
-    def one(node: Any) -> Any:
-        if not isinstance(node, (Load, Store)) or node.buffer != buffer:
-            return node
-        part = _part(node.indices)
-        assert part is not None
-        new = variables[part]
-        if isinstance(node, Load):
-            return Load(new.name, (), new.dtype)
-        return Store(new.name, (), node.value)
-
-    return rewrite(stmt, one)

@@ -12,8 +12,8 @@ With T of shape [64, 64] computed and read inside a loop over y,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from minitensor.arith import (
     Box,
@@ -33,39 +33,77 @@ from minitensor.ir import (
     Load,
     Node,
     Program,
+    Seq,
     Stmt,
     Store,
     Tensorized,
     children,
+    loads,
     map_stmts,
     rewrite,
-    walk,
 )
+
+STATEMENTS: Final = (For, Seq, If, Store, Alloc, Tensorized)
+"""What may stand in a program without blocks."""
 
 
 def shrink_storage(program: Program) -> Program:
     """The program with every allocation as small as it can be."""
-    return program.replace(body=_statement(program.body, {}))
+    return program.replace(body=_statement(program.body, {}, _Users()))
 
 
-def _statement(stmt: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
+def _statement(stmt: Stmt, ranges: Mapping[str, Interval], users: _Users) -> Stmt:
     if isinstance(stmt, For):
         ranges = {**ranges, stmt.var: extent_range(stmt.extent)}
-    new = map_stmts(stmt, lambda child: _statement(child, ranges))
-    return _shrunk(new.buffer, new.body, ranges) if isinstance(new, Alloc) else new
+    new = map_stmts(stmt, lambda child: _statement(child, ranges, users))
+    return _shrunk(new.buffer, new.body, ranges, users) if isinstance(new, Alloc) else new
 
 
-def _shrunk(buffer: Buffer, body: Stmt, outer: Mapping[str, Interval]) -> Stmt:
-    box = _Touched(buffer, outer).box_of(body)
+class _Users:
+    """Which buffers statements access: a program may have many buffers, and each few users."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[Stmt, frozenset[str]]] = {}
+
+    def accesses(self, stmt: Stmt, buffer: str) -> bool:
+        """Whether a statement, or one below it, accesses a buffer."""
+        return buffer in self.accessed(stmt)
+
+    def accessed(self, stmt: Stmt) -> frozenset[str]:
+        """The buffers that a statement and those below it access."""
+        if id(stmt) not in self.known:
+            found: set[str] = {stmt.buffer} if isinstance(stmt, Store) else set()
+            for child in children(stmt):
+                if isinstance(child, STATEMENTS):
+                    found |= self.accessed(child)
+                else:
+                    found.update(load.buffer for load in loads(child))
+            self.known[id(stmt)] = stmt, frozenset(found)
+        return self.known[id(stmt)][1]
+
+    def calls(self, stmt: Stmt, buffer: str) -> Iterator[Tensorized]:
+        """The intrinsics called at or below a statement where a buffer is accessed."""
+        if not self.accesses(stmt, buffer):
+            return
+        if isinstance(stmt, Tensorized):
+            yield stmt
+        for child in children(stmt):
+            if isinstance(child, STATEMENTS):
+                yield from self.calls(child, buffer)
+
+
+def _shrunk(buffer: Buffer, body: Stmt, outer: Mapping[str, Interval], users: _Users) -> Stmt:
+    box = _Touched(buffer, outer, users).box_of(body)
     if box is None:
         return Alloc(buffer, body)
-    fixed = _first_fixed(buffer, body)
+    calls = tuple(users.calls(body, buffer.name))
+    fixed = _first_fixed(buffer, calls)
     kept = [
         axis >= fixed or span.extent >= extent
         for axis, (span, extent) in enumerate(zip(box, buffer.shape))
     ]
     extents = [n if keep else span.extent for span, n, keep in zip(box, buffer.shape, kept)]
-    dropped = [extent == 1 and _may_lose_axes(buffer, body) for extent in extents]
+    dropped = [extent == 1 and _may_lose_axes(buffer, calls) for extent in extents]
     if all(kept) and not any(dropped):
         return Alloc(buffer, body)
     lows = [
@@ -74,35 +112,27 @@ def _shrunk(buffer: Buffer, body: Stmt, outer: Mapping[str, Interval]) -> Stmt:
     ]
     shape = tuple(extent for extent, drop in zip(extents, dropped) if not drop)
     small = Buffer(buffer.name, shape, buffer.dtype, buffer.scope, buffer.alignment)
-    return Alloc(small, _Shift(buffer.name, lows).statement(body, outer))
+    return Alloc(small, _Shift(buffer.name, lows, users).statement(body, outer))
 
 
-def _may_lose_axes(buffer: Buffer, body: Stmt) -> bool:
+def _may_lose_axes(buffer: Buffer, calls: Sequence[Tensorized]) -> bool:
     """Whether nothing counts the axes of the buffer: no alignment of its strides, no intrinsic."""
-    operands = (
-        operand.buffer
-        for node in walk(body)
-        if isinstance(node, Tensorized)
-        for operand in node.operands
-    )
+    operands = (operand.buffer for call in calls for operand in call.operands)
     return not buffer.alignment and buffer.name not in operands
 
 
-def _first_fixed(buffer: Buffer, body: Stmt) -> int:
+def _first_fixed(buffer: Buffer, calls: Sequence[Tensorized]) -> int:
     """The first axis that must stay whole, since an intrinsic relies on a stride it is part of."""
-    found = [
-        axis + 1
-        for node in walk(body)
-        if isinstance(node, Tensorized) and (axis := relied_on(node, buffer.name)) is not None
-    ]
-    return min(found, default=len(buffer.shape))
+    found = [relied_on(call, buffer.name) for call in calls]
+    return min((axis + 1 for axis in found if axis is not None), default=len(buffer.shape))
 
 
 class _Touched:
     """Collects the box of one buffer that a statement touches."""
 
-    def __init__(self, buffer: Buffer, outer: Mapping[str, Interval]) -> None:
+    def __init__(self, buffer: Buffer, outer: Mapping[str, Interval], users: _Users) -> None:
         self.buffer = buffer
+        self.users = users
         self.outer = frozenset(outer)
         self.box: Box | None = None
         self.start = outer
@@ -113,6 +143,8 @@ class _Touched:
         return self.box
 
     def visit(self, node: Node, ranges: Mapping[str, Interval]) -> None:
+        if isinstance(node, STATEMENTS) and not self.users.accesses(node, self.buffer.name):
+            return
         if isinstance(node, For):
             if node.extent:
                 self.visit(node.body, {**ranges, node.var: extent_range(node.extent)})
@@ -131,12 +163,15 @@ class _Touched:
 class _Shift:
     """Subtracts `lows` from the indices of one buffer; an axis without one is dropped."""
 
-    def __init__(self, buffer: str, lows: Sequence[Linear | None]) -> None:
+    def __init__(self, buffer: str, lows: Sequence[Linear | None], users: _Users) -> None:
         self.buffer = buffer
         self.lows = lows
+        self.users = users
 
     def statement(self, stmt: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
         """The statement with shifted accesses; `ranges` are those of the loops around it."""
+        if not self.users.accesses(stmt, self.buffer):
+            return stmt
         if isinstance(stmt, For):
             ranges = {**ranges, stmt.var: extent_range(stmt.extent)}
         if not isinstance(stmt, (Store, If, Tensorized)):

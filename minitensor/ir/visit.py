@@ -270,9 +270,9 @@ def apply_reducer(reducer: Reducer, old: tuple[Expr, ...], new: tuple[Expr, ...]
 
 
 DEEPEST: Final = 2000
-"""The deepest nesting of an expression that is accepted."""
+"""The deepest nesting of an expression or a program that is accepted."""
 LARGEST: Final = 100_000
-"""The most nodes an expression may have, what is shared counted each time it is used."""
+"""The most nodes an expression or a program may have, what is shared counted each time."""
 _FRAMES_PER_LEVEL: Final = 6
 
 
@@ -306,24 +306,37 @@ def _depth_and_size(_: Node, below: list[tuple[int, int]]) -> tuple[int, int]:
     return 1 + max((d for d, _ in below), default=0), 1 + sum(size for _, size in below)
 
 
-def make_room(node: Node) -> None:
+def make_room(node: Node, around: int = 0) -> None:
     """Let Python's recursion reach the leaves of a deep expression; refuse one that is too deep.
 
     Trees are walked recursively, and an expression that a loop built up can be nested deeper than
     Python's default limit allows. The limit is only ever raised. One that uses a part again and
     again is small in memory but not when walked; it is refused if that is too much.
+
+    around  how many levels will be put around it
     """
     depth, size = measured(node, _depth_and_size)
-    if depth > DEEPEST:
+    if isinstance(node, Expr):
+        what, deep, large = (
+            "an expression",
+            "give intermediate results a compute of their own",
+            "give what is used more than once a compute of its own",
+        )
+    else:
+        what, deep, large = (
+            "a program",
+            "each temporary is a level: inline some, or build it in parts",
+            "build it in parts",
+        )
+    if depth + around > DEEPEST:
         raise ArgumentError(
-            f"expected an expression nested at most {DEEPEST} deep, but got one of depth {depth}; "
-            "give intermediate results a compute of their own"
+            f"expected {what} nested at most {DEEPEST} deep, but got one of depth "
+            f"{depth + around}; {deep}"
         )
     if size > LARGEST:
         raise ArgumentError(
-            f"expected an expression of at most {LARGEST} operations, but got one of {size}; "
-            "give what is used more than once a compute of its own"
+            f"expected {what} of at most {LARGEST} operations, but got one of {size}; {large}"
         )
-    needed = depth * _FRAMES_PER_LEVEL + 1000
-    if depth > 100 and sys.getrecursionlimit() < needed:
+    needed = (depth + around) * _FRAMES_PER_LEVEL + 1000
+    if depth + around > 100 and sys.getrecursionlimit() < needed:
         sys.setrecursionlimit(needed)

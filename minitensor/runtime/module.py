@@ -25,6 +25,8 @@ ALIGNMENT: Final = 64
 _ffi: Final = _cffi_backend.FFI()
 _FOREVER: Final = os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_NODELETE
 _ADDRESS: Final = _ffi.typeof("uintptr_t")
+_ADDRESSED: Final = _ffi.typeof("void *")
+_STATUS: Final = _ffi.typeof("int")
 
 Pointer = Any
 """A cffi pointer that keeps what it points to alive."""
@@ -41,7 +43,8 @@ def load_function(library: Path, name: str, pointers: int) -> Callable[..., int]
     """
     try:
         loaded = _cffi_backend.load_library(str(library), _FOREVER)
-        kind = _ffi.typeof(f"int(*)({', '.join(['void *'] * pointers)})")
+        # `typeof` reads at most some 300 parameters
+        kind = _cffi_backend.new_function_type((_ADDRESSED,) * pointers, _STATUS, False)
         function: Callable[..., int] = loaded.load_function(kind, name)
     except (OSError, AttributeError) as failure:
         advice = "if that folder is mounted noexec, name another in MINITENSOR_CACHE_DIR"
