@@ -103,7 +103,7 @@ def _array(name: str, values: npt.ArrayLike, kinds: str, axes: int) -> npt.NDArr
     expected = f"{'numbers' if 'f' in kinds else 'integers'} in {axes} axes"
     try:
         array = np.asarray(values)
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError, Warning):  # old numpy warns of ragged lists
         raise unexpected(expected, name, values) from None
     empty = array.size == 0 and array.dtype == np.float64  # what an empty list becomes
     if array.ndim != axes or (array.dtype.kind not in kinds and not empty):

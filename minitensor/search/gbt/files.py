@@ -79,7 +79,7 @@ def to_npz(columns: int, start: float, trees: Sequence[Tree]) -> bytes:
     sizes = np.array([len(tree.feature) for tree in trees], np.int64)
     about = {"version": np.array([VERSION]), "columns": np.array([columns]), "sizes": sizes}
     file = io.BytesIO()
-    np.savez(file, allow_pickle=False, start=np.array([start]), **about, **whole)
+    np.savez(file, start=np.array([start]), **about, **whole)
     return file.getvalue()
 
 
