@@ -72,14 +72,15 @@ def from_json(text: str) -> Parts:
 
 def to_npz(columns: int, start: float, trees: Sequence[Tree]) -> bytes:
     """As an npz archive: the arrays of all trees one behind the other, and their lengths."""
-    whole = {
+    arrays: dict[str, Any] = {
         name: np.concatenate([np.empty(0, dtype), *(getattr(tree, name) for tree in trees)])
         for name, dtype in FIELDS.items()
     }
-    sizes = np.array([len(tree.feature) for tree in trees], np.int64)
-    about = {"version": np.array([VERSION]), "columns": np.array([columns]), "sizes": sizes}
+    arrays["sizes"] = np.array([len(tree.feature) for tree in trees], np.int64)
+    arrays["version"], arrays["columns"] = np.array([VERSION]), np.array([columns])
+    arrays["start"] = np.array([start])
     file = io.BytesIO()
-    np.savez(file, start=np.array([start]), **about, **whole)
+    np.savez(file, **arrays)
     return file.getvalue()
 
 
