@@ -22,6 +22,8 @@ from minitensor.search.runner.family import end_children, kill_group
 from minitensor.search.runner.results import Result, Status
 
 _TICK: Final = 0.05
+_CAN_PEEK: Final = hasattr(os, "waitid")
+"""Whether it can be seen that a child has ended before it is waited for; not on older macOS."""
 _GRACE: Final = 0.5
 """Seconds for a child to end after its channel has."""
 _MOST_TIMES: Final = 1_000
@@ -167,6 +169,9 @@ class Attempt:
 
     def _ended_or_closed(self) -> _EndedError | _FailedError:
         """Why the channel is closed: the child ends in a moment, or it has closed it."""
+        if not _CAN_PEEK:
+            time.sleep(_TICK)
+            return _EndedError()
         until = time.monotonic() + _GRACE
         while time.monotonic() < until:
             if self._is_over():
@@ -176,6 +181,8 @@ class Attempt:
 
     def _is_over(self) -> bool:
         """Whether the child has ended, while others may hold its channel."""
+        if not _CAN_PEEK:
+            return False
         how = os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT
         seen = os.waitid(os.P_PID, self.pid, how)
         if seen is not None and seen.si_code == os.CLD_STOPPED:

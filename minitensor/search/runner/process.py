@@ -25,6 +25,7 @@ from minitensor.sanitize import guards_library
 from minitensor.search.runner.family import MARK, kill_marked
 from minitensor.search.runner.settings import Settings
 
+SERVER: Final = "minitensor.search.runner.server"
 SILENCE: Final = 15.0
 """Seconds without a sign of life after which a server is given up."""
 _PATIENCE: Final = 3.0
@@ -137,10 +138,10 @@ class ServerProcess(Process):
 
     def __init__(self, task: Path, settings: Settings) -> None:
         guards = str(guards_library())
-        super().__init__("minitensor.search.runner.server", variables=_ALONE)
+        super().__init__(SERVER, variables=_ALONE)
         try:
             self.send({"task": str(task), "settings": settings.as_json(), "guards": guards})
-            while "ready" not in self.line(2 * SILENCE + 0.0):
+            while "ready" not in self.line(2 * SILENCE):
                 pass
         except BaseException:
             self.close()
