@@ -46,7 +46,7 @@ def interpreted_race(program, arrays):
 
 
 @given(st.data())
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=25)
 def test_both_find_a_race_or_neither_does(data):
     program = data.draw(programs())
     if data.draw(st.booleans()):
@@ -67,7 +67,7 @@ def test_both_find_a_race_or_neither_does(data):
 
 
 @given(st.data())
-@settings(RELAXED, max_examples=40)
+@settings(RELAXED, max_examples=20)
 def test_legal_schedules_are_clean_and_right(data):
     program = data.draw(programs())
     schedule = data.draw(schedules(program))

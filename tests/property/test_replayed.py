@@ -61,7 +61,7 @@ def differences(
 @pytest.mark.parametrize("hash_seed", ["0", "1", "12345", "random"])
 def test_a_new_process_replays_a_trace_to_the_same_source(here, hash_seed):
     traces, expected = here
-    assert len(traces) > 80
+    assert len(traces) >= DRAWN + 20
     assert differences(expected, replayed(traces, hash_seed)) == []
 
 
