@@ -3,7 +3,7 @@
 An entry is three files of the cache folder, named by a digest of all that the code depends on:
 
     <key>.so      the library
-    <key>.json    its digest, the command, and the name of the source file; written last
+    <key>.json    the key, its digest, the command, and the name of the source file; written last
     <key>.c       the source, for people to read
 
 Any number of processes may use the folder, and none locks it: an entry is made elsewhere and moved
@@ -91,14 +91,15 @@ def _is_whole(folder: Path, key: str) -> bool:
         library = read_entry(folder / f"{key}.so")
     except (OSError, ValueError):
         return False
-    return isinstance(record, dict) and record.get("sha256") == hashlib.sha256(library).hexdigest()
+    wanted = {"key": key, "sha256": hashlib.sha256(library).hexdigest()}
+    return isinstance(record, dict) and wanted.items() <= record.items()
 
 
 def _make(source: str, command: list[str], folder: Path, key: str, time_limit: float) -> None:
     with scratch_folder(folder) as scratch:
         _compile(source, command, scratch / _OBJECT, time_limit)
         digest = hashlib.sha256((scratch / _OBJECT).read_bytes()).hexdigest()
-        record = {"sha256": digest, "command": command, "source": f"{key}.c"}
+        record = {"key": key, "sha256": digest, "command": command, "source": f"{key}.c"}
         (scratch / _RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
         for made in (_SOURCE, _OBJECT, _RECORD):
             os.replace(scratch / made, folder / (key + Path(made).suffix))

@@ -1,8 +1,12 @@
 """The private folder that compiled kernels are kept in.
 
 What lies in it is loaded into the process and executed. So the folder must be ours, no link, and
-writable by no one else. A default folder that is not gives way to a temporary one, with a warning;
-one that the user named is refused.
+writable by no one else, and nobody may be able to put another in its place. A default folder that
+is not gives way to a temporary one, with a warning; one that the user named is refused.
+
+What is read back is what was written under that name, or counts as missing: cut, damaged or put in
+place of each other, files that say what is to be run are not used. Between the check of a library
+and its loading only its owner can change it, so that is not guarded against.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import atexit
 import contextlib
 import errno
 import functools
+import hashlib
 import logging
 import os
 import shutil
@@ -85,9 +90,36 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
 
 
 def read_entry(path: Path) -> bytes:
-    """The content of a file of the cache folder; OSError if it is missing, a link or a folder."""
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as file:
+    """The content of a file of the cache folder; OSError if it is missing, a link, no plain file,
+    or another user's.
+    """
+    with open(path, "rb", opener=_open_entry) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "no plain file of ours", str(path))
         return file.read()
+
+
+def _open_entry(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe is not waited for
+
+
+def sealed(name: str, content: bytes) -> bytes:
+    """What to write to a file so that `unsealed` knows it: a digest of name and content, a line
+    end, the content.
+    """
+    return hashlib.sha256(f"{name}\n".encode() + content).hexdigest().encode() + b"\n" + content
+
+
+def unsealed(path: Path) -> bytes:
+    """The content that was sealed under the name of this file; raises as `read_entry`, and
+    ValueError if the file is not as it was written, or has another's name.
+    """
+    written = read_entry(path)
+    content = written.partition(b"\n")[2]
+    if written != sealed(path.name, content):
+        raise ValueError(f"{path} is damaged")
+    return content
 
 
 def _default_folder() -> Path | str:
@@ -110,7 +142,7 @@ def _fault_of(folder: Path) -> str | None:
         return "has a name that is not UTF-8, as the names of libraries must be"
     try:
         _create(folder)
-        found = os.lstat(folder)
+        found, loose = os.lstat(folder), _loose_parent(folder)
     except OSError as failure:
         return f"cannot be created: {failure.strerror}"
     if stat.S_ISLNK(found.st_mode):
@@ -121,8 +153,21 @@ def _fault_of(folder: Path) -> str | None:
         return "belongs to another user"
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return "is writable by others"
+    if loose is not None:
+        return f"lies in {loose}, where everyone may put another in its place"
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         return "is not writable"
+    return None
+
+
+def _loose_parent(folder: Path) -> Path | None:
+    """A folder on the way to this one that everyone may write to, and change what others put there
+    (not so where the sticky bit is set, as in /tmp); None if there is none.
+    """
+    for parent in (*folder.parents, *folder.resolve().parents):
+        mode = os.stat(parent).st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return parent
     return None
 
 
@@ -148,6 +193,9 @@ def _temporary_folder(process: int, reason: str) -> Path:
         if not _is_utf8(tempfile.gettempdir()):
             raise OSError(errno.EILSEQ, "TMPDIR is not UTF-8")
         folder = Path(tempfile.mkdtemp(prefix="minitensor-"))
+        if _loose_parent(folder) is not None:
+            os.rmdir(folder)
+            raise PermissionError(errno.EPERM, f"everyone may change what lies in {folder.parent}")
     except OSError as failure:
         raise CompileError(
             f"{reason}, and there is no folder for temporary files either ({failure.strerror}); "

@@ -1,6 +1,6 @@
 """Generated texts kept between processes: to generate one takes longer than to load its library.
 
-An entry is one file of the cache folder, <key>.text, with a digest of its own content. The key is a
+An entry is one file of the cache folder, <key>.text, with a digest of key and content. The key is a
 digest of the program, the target, and the code that generates (the sizes and times of its files),
 so that an entry made by another version is not found.
 """
@@ -20,7 +20,7 @@ import minitensor.codegen
 from minitensor.codegen import Emitted, Target
 from minitensor.errors import CompileError
 from minitensor.ir import Program
-from minitensor.runtime.folder import cache_folder, read_entry, scratch_folder
+from minitensor.runtime.folder import cache_folder, scratch_folder, sealed, unsealed
 from minitensor.version import __version__
 
 _GENERATOR = ("ir", "arith", "codegen")
@@ -34,8 +34,8 @@ def remembered(
     facts = (__version__, _generator(), repr(program), target, header)
     path = cache_folder() / (hashlib.sha256(repr(facts).encode()).hexdigest() + ".text")
     try:
-        kept = _read(path)
-    except (OSError, ValueError, KeyError, TypeError):
+        kept: dict[str, Any] | None = json.loads(unsealed(path))
+    except (OSError, ValueError):
         kept = None
     if kept is None:
         emitted = make()
@@ -61,15 +61,6 @@ def _generator() -> tuple[tuple[str, int, int], ...]:
     return tuple((p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in files)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """The content of an entry; None if it is not what was written."""
-    digest, _, content = read_entry(path).partition(b"\n")
-    if digest.decode() != hashlib.sha256(content).hexdigest():
-        return None
-    found: dict[str, Any] = json.loads(content)
-    return found
-
-
 def _write(path: Path, emitted: Emitted) -> None:
     kept = {
         "source": emitted.source,
@@ -78,8 +69,7 @@ def _write(path: Path, emitted: Emitted) -> None:
         "workspace": emitted.workspace,
     }
     content = json.dumps(kept).encode()
-    digest = hashlib.sha256(content).hexdigest().encode()
     # where it cannot be kept, the next process generates it again
     with contextlib.suppress(CompileError), scratch_folder(path.parent) as scratch:
-        (scratch / path.name).write_bytes(digest + b"\n" + content)
+        (scratch / path.name).write_bytes(sealed(path.name, content))
         os.replace(scratch / path.name, path)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from minitensor.errors import CompileError
 from minitensor.runtime.flags import compiler_named, extra_flags
-from minitensor.runtime.folder import cache_folder, read_entry, scratch_folder
+from minitensor.runtime.folder import cache_folder, scratch_folder, sealed, unsealed
 from minitensor.runtime.machine import cpu_fingerprint, cpu_name, usable_cores
 from minitensor.runtime.module import load_function
 from minitensor.runtime.process import Finished, first_error, one_line, run_compiler
@@ -219,7 +219,7 @@ def _record(key: str) -> Path:
 
 def _recall(key: str) -> Toolchain | None:
     try:
-        written = json.loads(read_entry(_record(key)))
+        written = json.loads(unsealed(_record(key)))
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in written.items()
@@ -237,7 +237,8 @@ def _ask_and_record(words: tuple[str, ...], extra: tuple[str, ...], key: str) ->
         found = dataclasses.replace(_Probe(words, extra, folder).toolchain(), identity=key)
         written = folder / "toolchain.json"
         with contextlib.suppress(OSError):  # a full disk costs the next process some time, no more
-            written.write_text(json.dumps(dataclasses.asdict(found)), encoding="utf-8")
+            content = json.dumps(dataclasses.asdict(found)).encode()
+            written.write_bytes(sealed(_record(key).name, content))
             os.replace(written, _record(key))
     logger.debug("C compiler: %s", found)
     return found

@@ -152,6 +152,24 @@ def test_library_put_in_place_of_another_is_not_loaded(emit, toolchain):
     np.testing.assert_array_equal(load(emit(), toolchain)(ones(), ones()), ones() * 2)
 
 
+def test_entry_put_in_place_of_another_is_not_loaded(emit, logging_compiler):
+    started = logging_compiler()
+    toolchain = find_toolchain()
+    other = "int add(float *a, float *b, float *d, void *w) { d[0] = 666; return 0; }"
+    mine, theirs = (compile_library(text, toolchain) for text in (emit().source, other))
+    for own, others in zip(files_of(mine), files_of(theirs)):
+        os.replace(others, own)
+    before = started()
+    np.testing.assert_array_equal(load(emit(), toolchain)(ones(), ones()), ones() * 2)
+    assert started() == before + 1
+
+
+def test_other_version_is_another_entry(emit, toolchain, cache, monkeypatch):
+    first = compile_library(emit().source, toolchain)
+    monkeypatch.setattr(cache_module, "__version__", "another")
+    assert compile_library(emit().source, toolchain).path != first.path
+
+
 # ---- failures leave nothing
 
 

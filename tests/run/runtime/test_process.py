@@ -113,7 +113,8 @@ def test_no_folder_at_all(monkeypatch):
 def test_debugging_checks_every_pass(monkeypatch):
     seen = []
     monkeypatch.setattr("minitensor.api._generated", lambda *given: seen.append(given[-1]))
-    monkeypatch.setattr("minitensor.api.load", lambda *given: mt.build(program, "interpreter"))
+    interpreted = lambda *given, **named: mt.build(program, "interpreter")
+    monkeypatch.setattr("minitensor.api.load", interpreted)
     program = mt.lower([mt.compute((2,), lambda i: 1.0, name="C")])
     for value, expected in (("", False), ("0", False), ("1", True)):
         monkeypatch.setenv("MINITENSOR_DEBUG", value)

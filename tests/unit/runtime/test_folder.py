@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from minitensor import errors
-from minitensor.runtime import cache_folder
-from minitensor.runtime.folder import is_temporary, read_entry, scratch_folder
+from minitensor.runtime import cache_folder, folder
+from minitensor.runtime.folder import is_temporary, read_entry, scratch_folder, sealed, unsealed
 
 
 def mode(path):
@@ -88,12 +88,26 @@ def spoil_with_parent(folder):
     folder.parent.write_text("")
 
 
+def spoil_with_loose_parent(folder):
+    folder.parent.chmod(0o777)
+
+
+def spoil_with_loose_grandparent(folder):
+    folder.parent.chmod(0o777)
+    folder.parent.rename(folder.parent.with_name("loose"))
+    inner = folder.parent.with_name("loose") / "inner"
+    inner.mkdir()
+    folder.parent.symlink_to(inner)
+
+
 SPOILED = [
     ("is a symbolic link", spoil_with_link),
     ("is writable by others", spoil_with_world),
     ("is writable by others", spoil_with_group),
     ("is not a folder", spoil_with_file),
     ("cannot be created: Not a directory", spoil_with_parent),
+    ("where everyone may put another in its place", spoil_with_loose_parent),
+    ("where everyone may put another in its place", spoil_with_loose_grandparent),
 ]
 
 
@@ -103,9 +117,10 @@ def test_named_folder_that_is_unfit_is_refused(tmp_path, monkeypatch, fault, spo
     named.parent.mkdir()
     spoil(named)
     monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(named))
-    message = f"this one {fault}; create one with mode 700, or unset the variable"
+    message = f"{fault}; create one with mode 700, or unset the variable"
     with pytest.raises(errors.ArgumentError, match=re.escape(message)) as caught:
         cache_folder()
+    assert "(this one " in str(caught.value)
     assert "but got MINITENSOR_CACHE_DIR='" in str(caught.value)
 
 
@@ -121,6 +136,27 @@ def test_default_folder_that_is_unfit_is_replaced(home, monkeypatch, caplog, fau
     assert not folder.is_relative_to(home)
     (record,) = caplog.records
     assert fault in record.getMessage() and str(folder) in record.getMessage()
+
+
+def test_folder_below_one_like_tmp_is_taken(tmp_path, monkeypatch):
+    """The sticky bit: everyone may add, and only the owner may change."""
+    (tmp_path / "all").mkdir()
+    (tmp_path / "all").chmod(0o1777)
+    monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(tmp_path / "all" / "mine"))
+    assert mode(cache_folder()) == 0o700
+
+
+def test_no_temporary_folder_where_everyone_may_change_it(tmp_path, monkeypatch):
+    monkeypatch.delenv("MINITENSOR_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("HOME")
+    (tmp_path / "all").mkdir()
+    (tmp_path / "all").chmod(0o777)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "all"))
+    folder._temporary_folder.cache_clear()
+    with pytest.raises(errors.CompileError, match=r"HOME is not set, .*\(everyone may change"):
+        cache_folder()
+    assert list((tmp_path / "all").iterdir()) == []
 
 
 def test_folder_of_another_user_is_refused(cache, monkeypatch):
@@ -199,3 +235,36 @@ def test_entry_is_read_unless_it_is_a_link(cache):
     (cache / "link").symlink_to(entry)
     with pytest.raises(OSError, match="symbolic link"):
         read_entry(cache / "link")
+
+
+def test_entry_that_is_no_plain_file_is_not_waited_for(cache):
+    os.mkfifo(cache_folder() / "pipe")
+    (cache / "folder").mkdir()
+    for name in ("pipe", "folder", "missing"):
+        with pytest.raises(OSError, match=r"no plain file|Is a directory|No such file"):
+            read_entry(cache / name)
+
+
+def test_entry_of_another_user_is_not_read(cache, monkeypatch):
+    entry = cache_folder() / "entry"
+    entry.write_bytes(b"content")
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(OSError, match="no plain file of ours"):
+        read_entry(entry)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"content\nof lines\n", bytes(range(256))])
+def test_what_is_sealed_is_read_back(cache, content):
+    entry = cache_folder() / "entry"
+    written = sealed("entry", content)
+    entry.write_bytes(written)
+    assert unsealed(entry) == content
+    damaged = [written[:n] for n in range(len(written))]
+    damaged += [
+        written[:n] + bytes([written[n] ^ 1]) + written[n + 1 :] for n in range(len(written))
+    ]
+    damaged += [written + b"\n", written.upper(), content, sealed("other", content)]
+    for other in damaged:
+        entry.write_bytes(other)
+        with pytest.raises(ValueError, match="is damaged"):
+            unsealed(entry)
