@@ -59,9 +59,8 @@ def emit_c(parts: Sequence[Part], header: str = "", hooks: bool = False) -> tupl
     helpers = Helpers()
     emitters, functions, entries = [], [], []
     for number, part in enumerate(parts):
-        assert part.target.num_cores is not None
         outputs = frozenset(b.name for b in part.original.outputs)
-        emitter = Emitter(part.lowered, outputs, C, part.target.num_cores, helpers, hooks)
+        emitter = Emitter(part.lowered, outputs, C, part.target, helpers, hooks)
         of_many = f"k{number}_" if len(parts) > 1 else ""
         entries.append(f"{of_many}{safe(part.lowered.name)}_kernel")
         functions += ["", *emitter.function(entries[-1])]

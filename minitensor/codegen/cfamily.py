@@ -15,6 +15,7 @@ from typing import Final
 
 from minitensor.arith import extent_range
 from minitensor.codegen.expressions import Expressions
+from minitensor.codegen.guarded import KEEP_SCALAR, NARROWEST, may_be_masked
 from minitensor.codegen.helpers import Helpers, element_type
 from minitensor.codegen.hooks import GAP, Hooks, is_observed
 from minitensor.codegen.intrinsics import (
@@ -25,6 +26,7 @@ from minitensor.codegen.intrinsics import (
 )
 from minitensor.codegen.notes import became, missed, stored
 from minitensor.codegen.storage import elements_of, is_narrow_float
+from minitensor.codegen.target import Target
 from minitensor.errors import LoweringError
 from minitensor.ir import (
     Alloc,
@@ -79,14 +81,16 @@ class Emitter(Expressions):
         program: Program,
         outputs: frozenset[str],
         dialect: Dialect,
-        threads: int,
+        target: Target,
         helpers: Helpers,
         hooks: bool = False,
     ) -> None:
         super().__init__(program, helpers)
         self.outputs = outputs
         self.dialect = dialect
-        self.threads = threads
+        self.threads = target.num_cores or 1
+        self.masked = (target.vector_bits or 0) >= NARROWEST
+        """Whether the machine has loads with masks."""
         self.hooks = Hooks(len(program.params)) if hooks else None
         if hooks:
             helpers.need("hooks")
@@ -197,6 +201,8 @@ class Emitter(Expressions):
         self.line(f"for (int64_t {name} = 0; {name} < {loop.extent}; ++{name}) {{")
         if parallel and self.hooks is not None:
             self.line(INDENT + self.hooks.iteration(name))
+        if self.masked and may_be_masked(loop):
+            self.line(INDENT + KEEP_SCALAR)
         self._block(loop.body)
         self.line("}")
         self.names.pop(loop.var)

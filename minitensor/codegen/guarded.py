@@ -1,0 +1,72 @@
+"""Loops that must not become vectors: those that read under a condition.
+
+gcc (12 at least) with AVX-512 makes such a loop a masked load; where the mask turns out a constant,
+as it does in a short loop, a later pass takes the load for one of the whole vector and merges it
+into a blend. That reads what the condition was there to avoid: up to a vector behind a buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from minitensor.ir import (
+    Binary,
+    Broadcast,
+    Expr,
+    For,
+    If,
+    Load,
+    Node,
+    Ramp,
+    Select,
+    children,
+    walk,
+)
+
+NARROWEST: Final = 512
+"""Bits of vectors from which on loads can be masked."""
+KEEP_SCALAR: Final = '__asm__ volatile("");  // no vectors here: a masked load may read all of one'
+
+
+def may_be_masked(loop: For) -> bool:
+    """Whether a compiler could make vectors of a loop, with masks on what it reads.
+
+    That is, whether an iteration reads, outside of loops inside it, what a condition may forbid
+    (but not what the condition reads itself), and nothing in it is a vector already.
+    """
+    return any(_guarded(loop.body)) and not any(_is_vector(node) for node in walk(loop.body))
+
+
+def _is_vector(node: Node) -> bool:
+    return isinstance(node, (Load, Ramp, Broadcast)) and node.dtype.lanes > 1
+
+
+def _guarded(node: Node) -> Iterator[Expr]:
+    """The reads below a node that a condition there may forbid."""
+    match node:
+        case For():
+            return
+        case If(condition, then, otherwise):
+            parts: tuple[Node, ...] = (then,) if otherwise is None else (then, otherwise)
+        case Select(condition, a, b, lazy=True):
+            parts = (a, b)
+        case Binary("and" | "or", condition, b):
+            parts = (b,)
+        case _:
+            for child in children(node):
+                yield from _guarded(child)
+            return
+    yield from _guarded(condition)
+    made = set(_reads(condition))
+    yield from (load for part in parts for load in _reads(part) if load not in made)
+
+
+def _reads(node: Node) -> Iterator[Expr]:
+    """The reads below a node, but for those in loops."""
+    if isinstance(node, For):
+        return
+    if isinstance(node, Load):
+        yield node
+    for child in children(node):
+        yield from _reads(child)
