@@ -6,6 +6,7 @@ Read in this order: `primitive` (what one is), `locate` and `splice` (finding an
 `cache`, `rfactor`, `layout`, `tensorize`, `decide`, then `trace` and `schedule`.
 """
 
+from minitensor.schedule.decide import ROOT, compute_locations, divisors, draw_factors
 from minitensor.schedule.layout import IndexMap
 from minitensor.schedule.primitive import REGISTRY, Primitive, Rewritten, primitive, refuse
 from minitensor.schedule.schedule import Schedule, Trace
@@ -13,6 +14,7 @@ from minitensor.schedule.trace import Ref, Step
 
 __all__ = [
     "REGISTRY",
+    "ROOT",
     "IndexMap",
     "Primitive",
     "Ref",
@@ -20,6 +22,9 @@ __all__ = [
     "Schedule",
     "Step",
     "Trace",
+    "compute_locations",
+    "divisors",
+    "draw_factors",
     "primitive",
     "refuse",
 ]

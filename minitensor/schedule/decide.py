@@ -31,6 +31,8 @@ from minitensor.schedule.locate import loops_around, readers
 from minitensor.schedule.primitive import Argument, Rewritten, accepted, primitive, refuse
 
 Draw: TypeAlias = Callable[[Program, Mapping[str, Any], random.Random], Any]
+ROOT: Final = "root"
+"""Where a block is that has not been moved."""
 DRAW: Final[dict[str, Draw]] = {}
 """For each decision, how it is drawn from the program and the arguments."""
 
@@ -82,7 +84,14 @@ def _draw_tile(
     program: Program, arguments: Mapping[str, Any], rng: random.Random
 ) -> tuple[int, ...]:
     extent = loop_sites(program)[arguments["loop"]].loop.extent
-    count, limit = arguments["n"], arguments["max_innermost_factor"]
+    return draw_factors(extent, arguments["n"], arguments["max_innermost_factor"], rng)
+
+
+def draw_factors(extent: int, count: int, limit: int, rng: random.Random) -> tuple[int, ...]:
+    """Factors that multiply to an extent, the last at most `limit`: uniformly from all there are.
+
+    The only factor of one part is the extent, whatever the limit.
+    """
     if extent == 0:
         return (0, *[1] * (count - 1)) if count > 1 else (0,)
     if count == 1:
@@ -221,21 +230,34 @@ def sample_compute_location(
 
     Returns    the name, for compute_at.
     """
-    if decision is None or decision not in compute_locations(program, block):
+    if decision is None or not _is_location(program, block, decision):
         refuse("R1", f"{shown(decision)}", choices=compute_locations(program, block))
     return program, decision
 
 
-def compute_locations(program: Program, block: str) -> list[str]:
-    """ "root", and every loop at which compute_at accepts the block."""
+def _is_location(program: Program, block: str, name: str) -> bool:
+    """Whether compute_at accepts the block there."""
+    around = [] if name == ROOT else _around_readers(program, block)
+    return name == ROOT or (
+        name in around and bool(accepted([name], lambda loop: compute_at(program, block, loop)))
+    )
+
+
+def _around_readers(program: Program, block: str) -> list[str]:
+    """The loops around a block that reads what a block writes; those of the first in the text."""
     reading = [
         b.name
         for buffer in sorted(stored_buffers(program.blocks[block].body))
         for b in readers(program, buffer)
         if b.name != block
     ]
-    around = [loop.var for name in reading[:1] for loop in loops_around(program, name)]
-    return ["root", *accepted(around, lambda loop: compute_at(program, block, loop))]
+    return [loop.var for name in reading[:1] for loop in loops_around(program, name)]
+
+
+def compute_locations(program: Program, block: str) -> list[str]:
+    """ "root", and every loop at which compute_at accepts the block."""
+    around = _around_readers(program, block)
+    return [ROOT, *accepted(around, lambda loop: compute_at(program, block, loop))]
 
 
 def _draw_location(program: Program, arguments: Mapping[str, Any], rng: random.Random) -> str:
