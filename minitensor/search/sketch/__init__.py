@@ -1,6 +1,7 @@
 """Sketches: schedules whose structure is derived by rules, and whose numbers are left open.
 
-Read in this order: `predicates` (what a block is like), `state`, `tiling`, `rules`, `derive`.
+Read in this order: `predicates` (what a block is like), `state`, `tiling`, `rules` (Ansor's);
+`operands`, `factors`, `register_tiles`, `padding`, `default` (ours); `derive`.
 """
 
 from minitensor.search.sketch.derive import Sketch, generate_sketches

@@ -5,18 +5,25 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Final
 
 from minitensor.codegen import Target, unsupported
-from minitensor.errors import unexpected
+from minitensor.errors import CompileError, unexpected
 from minitensor.ir import Program
-from minitensor.runtime import usable_cores
+from minitensor.runtime import native_target, usable_cores
 from minitensor.schedule import Schedule, Trace
+from minitensor.search.sketch.default import DEFAULT
 from minitensor.search.sketch.rules import CPU, Rule, Verdict
 from minitensor.search.sketch.state import Derived, State
 
-RULES: Final = {"ansor": {"c": CPU}}
+RULES: Final[dict[str, dict[str, Sequence[Rule]]]] = {
+    "default": {"c": DEFAULT},
+    "ansor": {"c": CPU},
+}
 """Sets of rules by name, and in each the rules of a target."""
+LIMITS: Final = {"default": 24}
+"""The most sketches that a set of rules gives, for those that have a bound."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ def generate_sketches(
     target: str | Target = "c",
     *,
     num_cores: int | None = None,
-    rules: str | Sequence[Rule] = "ansor",
+    rules: str | Sequence[Rule] = "default",
     before: Sequence[Rule] = (),
 ) -> list[Sketch]:
     """The sketches of a definition: all ways in which rules can be applied to its blocks.
@@ -60,7 +67,9 @@ def generate_sketches(
 
     target     for whose rules
     num_cores  how many cores reductions should keep busy; None for those of this machine
-    rules      a name, or rules of your own
+    rules      a name, or rules of your own: "default" has Ansor's and more (docs/sketches.md), and
+               gives at most 24 sketches, those for which rules were taken that are asked first;
+               "ansor" gives all that Ansor's rules derive
     before     rules that are asked first
 
     Source: Zheng et al., "Ansor: Generating High-Performance Tensor Programs for Deep Learning",
@@ -73,16 +82,46 @@ def generate_sketches(
     if isinstance(cores, bool) or not isinstance(cores, numbers.Integral) or cores < 1:
         raise unexpected("a number of cores of at least 1", "num_cores", num_cores)
     ordered = (*before, *_rules(rules, wanted))
-    start = State(Schedule(program, seed=0), tuple(reversed(program.blocks)))
-    pending, done = [start], []
-    while pending:
-        state = pending.pop()
+    limit = LIMITS.get(rules) if isinstance(rules, str) else None
+    resolved = wanted.resolved(int(cores), _vector_bits(wanted))
+    start = State(Schedule(program, seed=0), tuple(reversed(program.blocks)), target=resolved)
+    return [
+        Sketch(program, state.schedule.trace.opened(), state.history)
+        for state in _derived(start, ordered, int(cores), limit)
+    ]
+
+
+def _derived(start: State, rules: Sequence[Rule], cores: int, limit: int | None) -> list[State]:
+    """All final states in the order of the rules; with a limit, those whose choices come first.
+
+    A state is known by the numbers of the choices that led to it: the smaller their sum, the
+    sooner it is among those that are kept.
+    """
+    queue: list[tuple[int, tuple[int, ...], State]] = [(0, (), start)]
+    done: dict[tuple[int, ...], State] = {}
+    seen: set[str] = set()
+    while queue and len(done) != limit:
+        cost, path, state = heappop(queue)
         if not state.pending:
-            trace = state.schedule.trace.opened()
-            done.append(Sketch(program, trace, state.history))
+            text = state.schedule.trace.opened().to_json()
+            if limit is None or text not in seen:
+                done[path] = state
+            seen.add(text)
             continue
-        pending.extend(reversed(_applied(state, ordered, int(cores))))
-    return done
+        for number, child in enumerate(_applied(state, rules, cores)):
+            rank = 0 if limit is None else cost + number
+            heappush(queue, (rank, (*path, number), child))
+    return [done[path] for path in sorted(done)]
+
+
+def _vector_bits(target: Target) -> int:
+    """The width of vectors in bits; without a compiler, what every CPU has."""
+    if target.vector_bits is not None:
+        return target.vector_bits
+    try:
+        return native_target(target).vector_bits or 0
+    except CompileError:
+        return 128
 
 
 def _rules(rules: str | Sequence[Rule], target: Target) -> Sequence[Rule]:

@@ -111,7 +111,7 @@ def _indices_by_buffer(block: Block) -> dict[str, set[str]]:
     """The variables with which each buffer is indexed."""
     own = accessed_buffers(block)[1] if isinstance(block.body, Reduce) else set()
     found: dict[str, set[str]] = {}
-    for load in _reads(block):
+    for load in reads_of(block):
         if load.buffer not in own:
             names = found.setdefault(load.buffer, set())
             for index in load.indices:
@@ -119,7 +119,8 @@ def _indices_by_buffer(block: Block) -> dict[str, set[str]]:
     return found
 
 
-def _reads(block: Block) -> Iterator[Load]:
+def reads_of(block: Block) -> Iterator[Load]:
+    """What a block reads, without the place in which a reduction collects."""
     body = block.body
     for value in body.values if isinstance(body, Reduce) else (body,):
         yield from loads(value)
@@ -150,7 +151,7 @@ def fusible_consumer(program: Program, block: Block) -> str | None:
     if tuple(i.extent for i in axes) != shape or len(spatial_iters(block)) != len(shape):
         return None
     mine = tuple(Var(i.var) for i in axes)
-    reads = [load for load in _reads(consumer) if load.buffer == buffer]
+    reads = [load for load in reads_of(consumer) if load.buffer == buffer]
     return consumer.name if all(load.indices == mine for load in reads) else None
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
-from minitensor.ir import Block, Program
+from minitensor.codegen import Target
+from minitensor.ir import Block, Program, accessed_buffers
 from minitensor.schedule import Schedule
+
+DEFAULT_TARGET: Final = Target("c", num_cores=1, vector_bits=128)
+"""What every CPU of today offers."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +30,14 @@ class State:
     pending   the blocks to be visited, the next one first
     cached    the blocks whose results are collected in a cache
     history   the rules that led here
+    target    for what; its number of cores and the width of its vectors are known
     """
 
     schedule: Schedule
     pending: tuple[str, ...]
     cached: frozenset[str] = frozenset()
     history: tuple[Derived, ...] = ()
+    target: Target = DEFAULT_TARGET
 
     @property
     def program(self) -> Program:
@@ -46,6 +53,18 @@ class State:
     def block(self) -> Block:
         """The block that is looked at."""
         return self.program.blocks[self.name]
+
+    @property
+    def lanes(self) -> int:
+        """How many numbers of the type that the block writes a vector holds."""
+        written = min(accessed_buffers(self.block)[1])
+        dtype = self.program.buffers[written].dtype
+        return max(1, (self.target.vector_bits or 128) // dtype.bits)
+
+    @property
+    def registers(self) -> int:
+        """How many vector registers there are."""
+        return 32 if (self.target.vector_bits or 128) >= 512 else 16
 
     def after(
         self, rule: str, what: str, schedule: Schedule | None = None, stay: bool = False

@@ -1,0 +1,14 @@
+"""The rules that are used unless others are asked for: Ansor's, and before them our own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from minitensor.search.sketch.padding import PADDING
+from minitensor.search.sketch.register_tiles import REGISTER_TILES
+from minitensor.search.sketch.rules import CPU, Rule
+
+_INLINE, *_REST = CPU
+
+DEFAULT: Final[tuple[Rule, ...]] = (_INLINE, REGISTER_TILES, PADDING, *_REST)
+"""Ours are asked after what is free is inlined, and before what Ansor does."""

@@ -1,0 +1,50 @@
+"""Factors that rules leave open: lists to choose from, sized by the machine and by the loop.
+
+A factor need not divide the extent: what is too much is guarded, and the guards leave the inner
+loops when code is generated. So no decision depends on another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from minitensor.search.sketch.state import State
+
+ROWS: Final = {16: (1, 2, 3, 4, 6), 32: (2, 4, 6, 7, 8, 12, 14)}
+"""Rows of a register tile, by the number of registers: with two vectors they fill most of them."""
+VECTORS: Final = (1, 2, 3, 4)
+"""Vectors side by side in a tile."""
+
+
+def up_to(extent: int, candidates: Iterable[int]) -> list[int]:
+    """The candidates up to an extent, and the first that reaches over it; ascending."""
+    ordered = sorted(set(candidates))
+    return [n for n, before in zip(ordered, [0, *ordered]) if before < extent]
+
+
+def parts(extent: int, cores: int, smallest: int = 1) -> list[int]:
+    """Into how many parts to cut a loop for the threads: one, or some for each core.
+
+    smallest  iterations below which there is no point in a part of its own
+    """
+    most = max(1, extent // smallest)
+    some = [cores << n for n in range(6)]
+    return sorted({1, *(n for n in some if n <= most), *([extent] if extent <= 64 else [])})
+
+
+def rows(state: State, extent: int) -> list[int]:
+    """Rows of a register tile: those that fill the registers, or all if there are few."""
+    known = ROWS[state.registers]
+    return up_to(extent, (*known, extent) if extent < known[-1] else known)
+
+
+def vectors(state: State, extent: int) -> list[int]:
+    """How many vectors a tile is wide."""
+    return up_to(-(-extent // state.lanes), VECTORS)
+
+
+def widths(state: State, extent: int) -> list[int]:
+    """How many elements of a row: some vectors, or the row if it is short."""
+    whole = [extent] if extent <= VECTORS[-1] * state.lanes else []
+    return up_to(extent, (*(n * state.lanes for n in VECTORS), *whole))

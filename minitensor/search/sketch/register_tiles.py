@@ -1,0 +1,175 @@
+"""Register tiles: a few rows of the result in a few vectors, which stay in registers while the
+reduction runs.
+
+for o.0, i.0:                       strips of the other axes, and blocks of rows
+    rows of A are packed
+    for j.0:                        columns
+        for o.1, i.1:               tiles: what is packed of B serves all of them
+            for k:                  the reduction
+                for i.2:            rows, unrolled
+                    for j.1:        vectors
+            the consumer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from minitensor.errors import ScheduleError
+from minitensor.ir import Iter, Load, Var, accessed_buffers
+from minitensor.schedule import IndexMap, Schedule
+from minitensor.search.sketch import factors
+from minitensor.search.sketch.operands import Pair, pairs, place_of, written_place
+from minitensor.search.sketch.predicates import fusible_consumer, reduce_iters, spatial_iters
+from minitensor.search.sketch.rules import Rule, Verdict
+from minitensor.search.sketch.state import State
+
+PANEL: Final = 4
+"""Rows that are packed side by side."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Which operands are packed: those with lanes, and those with rows."""
+
+    lanes: tuple[Load, ...] = ()
+    rows: tuple[Load, ...] = ()
+
+    def __str__(self) -> str:
+        names = [load.buffer for load in (*self.lanes, *self.rows)]
+        return f"{' and '.join(names)} packed" if names else "operands read in place"
+
+
+def _judge(state: State, cores: int) -> Verdict:
+    if state.name in state.cached or not pairs(state.block):
+        return Verdict.SKIP
+    return Verdict.APPLY
+
+
+def _apply(state: State, cores: int) -> list[State]:
+    """One state for each pair and packing that every step accepts."""
+    found = []
+    for pair in pairs(state.block):
+        for packing in packings(pair):
+            schedule = state.schedule.copy()
+            try:
+                consumer = tile(schedule, state, pair, packing)
+            except ScheduleError:
+                continue
+            what = f"{pair.rows.var} x {pair.lanes.var} in registers, {packing}"
+            if consumer is not None:
+                what += f", {consumer} follows each tile"
+            found.append(state.after("register tiles", what, schedule))
+    return found
+
+
+def packings(pair: Pair) -> list[Packing]:
+    """What is worth packing: nothing; the operands with lanes; those with rows too."""
+    found = [] if pair.scattered else [Packing()]
+    if pair.lanes_packed:
+        found.append(Packing(pair.lanes_packed))
+        if pair.rows_packed:
+            found.append(Packing(pair.lanes_packed, pair.rows_packed))
+    return found
+
+
+def tile(schedule: Schedule, state: State, pair: Pair, packing: Packing) -> str | None:
+    """Perform the steps; returns the name of the consumer that follows each tile."""
+    name, block, cores = state.name, state.block, state.target.num_cores or 1
+    consumer = fusible_consumer(schedule.program, block)
+    at, last = written_place(block, pair.lanes), len(spatial_iters(block)) - 1
+    if consumer is None and at != last:
+        consumer = schedule.cache_write(name, "local")
+    loops = dict(zip([i.var for i in block.iters], schedule.get_loops(name)))
+    strips, rest = [], []
+    for axis in spatial_iters(block):
+        loop = loops[axis.var]
+        if axis in (pair.lanes, pair.rows):
+            continue
+        if axis.extent > 1:
+            count = schedule.sample_categorical(factors.parts(axis.extent, cores))
+            loop, inner = schedule.split(loop, [count, None])
+            rest.append(inner)
+        strips.append(loop)
+    most = factors.rows(state, pair.rows.extent)
+    height = schedule.sample_categorical(most)
+    blocks = schedule.sample_categorical(factors.parts(pair.rows.extent, cores, most[-1]))
+    i_0, i_1, i_2 = schedule.split(loops[pair.rows.var], [blocks, None, height])
+    j_0, *j = _lanes(schedule, state, loops[pair.lanes.var], pair.lanes, packing)
+    reduced = [loops[i.var] for i in reduce_iters(block)]
+    schedule.reorder(*strips, i_0, j_0, *rest, i_1, *reduced, i_2, *j)
+    schedule.unroll(i_2)
+    for wide in j[:-1]:
+        schedule.unroll(wide)
+    schedule.vectorize(j[-1])
+    if consumer is not None:
+        follow = schedule.reverse_compute_at(consumer, i_1)
+        if at == last:
+            schedule.vectorize(follow[at])
+        elif written_place(block, pair.rows) == last:
+            schedule.unroll(follow[last])
+    if at != last:
+        _move_to_the_end(schedule, name, at)
+    for load in packing.lanes:
+        _pack_lanes(schedule, state, load, pair.lanes)
+    for load in packing.rows:
+        _pack_rows(schedule, state, load, pair.rows, i_0)
+    return consumer
+
+
+def _lanes(
+    schedule: Schedule, state: State, loop: str, axis: Iter, packing: Packing
+) -> tuple[str, ...]:
+    """Split the columns: tiles, vectors in a tile, and lanes; or tiles and elements of a row."""
+    if packing.lanes:
+        count = schedule.sample_categorical(factors.vectors(state, axis.extent))
+        return schedule.split(loop, [None, count, state.lanes])
+    width = schedule.sample_categorical(factors.widths(state, axis.extent))
+    return schedule.split(loop, [None, width])
+
+
+def _move_to_the_end(schedule: Schedule, block: str, at: int) -> None:
+    """Lay out what a block writes so that neighbours in dimension `at` are side by side."""
+    (buffer,) = accessed_buffers(schedule.program.blocks[block])[1]
+    names = [f"i{n}" for n in range(len(schedule.program.buffers[buffer].shape))]
+    order = [*names[:at], *names[at + 1 :], names[at]]
+    schedule.transform_layout(buffer, IndexMap(tuple(names), tuple(Var(n) for n in order)))
+
+
+def _pack_lanes(schedule: Schedule, state: State, load: Load, axis: Iter) -> None:
+    """Copy an operand once, into panels as wide as a vector."""
+    copy = schedule.cache_read(state.name, load.buffer, "global")
+    panel, rest, lane = _panels(schedule, copy, schedule.get_loops(copy), load, axis, state.lanes)
+    schedule.reorder(panel, *rest, lane)
+    schedule.vectorize(lane)
+
+
+def _pack_rows(schedule: Schedule, state: State, load: Load, axis: Iter, loop: str) -> None:
+    """Copy a block of rows of an operand where it is needed, into panels of few rows."""
+    copy = schedule.cache_read(state.name, load.buffer, "global")
+    loops = schedule.compute_at(copy, loop)
+    panel, rest, row = _panels(schedule, copy, loops, load, axis, PANEL)
+    schedule.reorder(panel, *rest, row)
+    schedule.unroll(row)
+
+
+def _panels(
+    schedule: Schedule, copy: str, loops: Sequence[str], load: Load, axis: Iter, width: int
+) -> tuple[str, list[str], str]:
+    """Lay a copy out in panels, each as wide as given and as long as the other dimensions.
+
+    Returns the loops of the copy: over panels, over the other dimensions, and inside a panel.
+    """
+    at = place_of(load, axis)
+    assert at is not None
+    names = [f"i{n}" for n in range(len(load.indices))]
+    others = [Var(n) for n in names if n != names[at]]
+    outputs = (Var(names[at]) // width, *others, Var(names[at]) % width)
+    schedule.transform_layout(copy, IndexMap(tuple(names), outputs))
+    outer, inner = schedule.split(loops[at], [None, width])
+    return outer, [loop for loop in loops if loop != loops[at]], inner
+
+
+REGISTER_TILES: Final = Rule("register tiles", _judge, _apply)

@@ -1,0 +1,101 @@
+"""Sketches compute what the definition does, whatever is decided."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import minitensor as mt
+from minitensor.search import generate_sketches
+from minitensor.testing import assert_equivalent
+
+W = mt.workloads
+
+
+def sizes(**most):
+    """Keyword arguments: each a size from 1 to so many."""
+    return st.fixed_dictionaries({name: st.integers(1, n) for name, n in most.items()})
+
+
+def transposed_matmul(m, n, k):
+    """C = A transposed times B transposed: neither operand is side by side along C's rows."""
+    A, B = mt.placeholder((k, m), name="A"), mt.placeholder((n, k), name="B")
+    r = mt.reduce_axis(k, name="r")
+    return [A, B, mt.compute((m, n), lambda i, j: mt.sum(A[r, i] * B[j, r], axis=r), name="C")]
+
+
+def products_of_rows(m, k):
+    """C = A times A transposed: one buffer is both operands."""
+    A = mt.placeholder((m, k), name="A")
+    r = mt.reduce_axis(k, name="r")
+    return [A, mt.compute((m, m), lambda i, j: mt.sum(A[i, r] * A[j, r], axis=r), name="C")]
+
+
+def turned(m, n, k):
+    """A product written with its axes exchanged, and something after it."""
+    A, B = mt.placeholder((m, k), name="A"), mt.placeholder((k, n), name="B")
+    r = mt.reduce_axis(k, name="r")
+    C = mt.compute((n, m), lambda j, i: mt.sum(A[i, r] * B[r, j], axis=r), name="C")
+    return [A, B, mt.compute((n, m), lambda j, i: C[j, i] + 1, name="D")]
+
+
+def chained(m, n, k):
+    """E = (A B) C"""
+    A, B, C = (mt.placeholder(s, name=x) for s, x in (((m, k), "A"), ((k, n), "B"), ((n, m), "C")))
+    k, l = mt.reduce_axis(k, name="k"), mt.reduce_axis(n, name="l")
+    D = mt.compute((m, n), lambda i, j: mt.sum(A[i, k] * B[k, j], axis=k), name="D")
+    E = mt.compute((m, m), lambda i, j: mt.sum(D[i, l] * C[l, j], axis=l), name="E")
+    return [A, B, C, E]
+
+
+def convolution(f, c, h, w, kernel, stride, padding):
+    return W.conv2d_bias_relu(1, c, h + 2, w + 2, f, kernel, stride, padding)
+
+
+def bare_convolution(f, c, h, w, kernel, stride, padding):
+    return W.conv2d(1, c, h + 2, w + 2, f, kernel, stride, padding)
+
+
+_IMAGE = st.fixed_dictionaries(
+    {
+        "f": st.integers(1, 18),
+        "c": st.integers(1, 3),
+        "h": st.integers(1, 5),
+        "w": st.integers(1, 9),
+        "kernel": st.integers(1, 3),
+        "stride": st.integers(1, 2),
+        "padding": st.integers(0, 1),
+    }
+)
+
+DEFINITIONS = {
+    "matmul": (W.matmul, sizes(m=20, n=20, k=6)),
+    "matmul_bias_relu": (W.matmul_bias_relu, sizes(m=20, n=20, k=6)),
+    "batch_matmul": (W.batch_matmul, sizes(b=3, m=9, n=9, k=4)),
+    "transposed": (transposed_matmul, sizes(m=18, n=18, k=5)),
+    "rows of one": (products_of_rows, sizes(m=18, k=5)),
+    "turned": (turned, sizes(m=12, n=18, k=5)),
+    "chained": (chained, sizes(m=9, n=9, k=5)),
+    "convolution": (convolution, _IMAGE),
+    "bare convolution": (bare_convolution, _IMAGE),
+}
+TARGETS = st.builds(
+    mt.Target,
+    st.just("c"),
+    num_cores=st.integers(1, 3),
+    vector_bits=st.sampled_from([0, 128, 256, 512]),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DEFINITIONS)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_whatever_is_decided_computes_the_same(name, data):
+    function, arguments = DEFINITIONS[name]
+    program = mt.lower(function(**data.draw(arguments)))
+    sketches = generate_sketches(program, data.draw(TARGETS))
+    assert 1 <= len(sketches) <= 24
+    assert len({sketch.trace.to_json() for sketch in sketches}) == len(sketches)
+    sketch = data.draw(st.sampled_from(sketches))
+    schedule = sketch.apply(seed=data.draw(st.integers(0, 999)))
+    assert_equivalent(program, schedule, ["interpreter"])
