@@ -91,6 +91,8 @@ class Evaluator(Generic[F]):
                 return lambda frame: np.asarray(same(frame)).view(held_as)[()]
             case Call(function, args, dtype):
                 return self._operation(FUNCTION[function], dtype, *[self.expr(a) for a in args])
+            case Ramp(a, _, 1) | Broadcast(a, 1):
+                return self.expr(a)
             case Ramp(base, stride, lanes):
                 start, steps = self.expr(base), np.arange(lanes) * stride
                 if base.dtype != INDEX:
@@ -110,7 +112,7 @@ class Evaluator(Generic[F]):
                         values[var] = lane
                         results.append(each(frame))
                     values[var] = outer
-                    return np.array(results)
+                    return np.array(results) if lanes > 1 else results[0]
 
                 return run_lanes
         raise VerifyError(f"not an expression: {expr!r}")

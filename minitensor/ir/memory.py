@@ -126,6 +126,7 @@ class Memory:
         loads, scope_loads = self.counts.loads, self.counts.scope_loads
         scope = self.buffers[buffer].scope.value
         holds_vectors = self.buffers[buffer].dtype.lanes > 1
+        lanes = _lanes_of(indices)
 
         def read_one(frame: Frame, index: tuple[int, ...]) -> Value:
             storage = frame.storage[buffer]
@@ -143,7 +144,14 @@ class Memory:
                     team.readers.setdefault(key, set()).add(team.member)
             return storage.data[index].copy() if holds_vectors else storage.data[index]
 
-        return self._each_lane(indices, locate, read_one)
+        if lanes == 1:
+            return lambda frame: read_one(frame, locate(frame))
+
+        def read_lanes(frame: Frame) -> Value:
+            where = locate(frame)
+            return np.array([read_one(frame, _lane(where, k)) for k in range(lanes)])
+
+        return read_lanes
 
     def writer(self, buffer: str, indices: tuple[Expr, ...]) -> Callable[[Frame, Value], None]:
         """A checked write, as a function of the frame and the value."""
@@ -151,6 +159,7 @@ class Memory:
         number = self.number[buffer]
         stores, scope_stores = self.counts.stores, self.counts.scope_stores
         scope = self.buffers[buffer].scope.value
+        lanes = _lanes_of(indices)
 
         def write_one(frame: Frame, index: tuple[int, ...], value: Value) -> None:
             storage = frame.storage[buffer]
@@ -170,51 +179,46 @@ class Memory:
             storage.data[index] = value
             storage.written[index] = True
 
-        def write(frame: Frame, value: Value) -> None:
+        if lanes == 1:
+            return lambda frame, value: write_one(frame, locate(frame), value)
+
+        def write_lanes(frame: Frame, value: Value) -> None:
             where = locate(frame)
-            lanes = _lanes_of(where)
-            if lanes is None:
-                write_one(frame, where, value)
-                return
             for lane in range(lanes):
                 own = value[lane] if np.ndim(value) else value
                 write_one(frame, _lane(where, lane), own)
 
-        return write
-
-    def _each_lane(
-        self,
-        indices: tuple[Expr, ...],
-        locate: Callable[[Frame], tuple[Any, ...]],
-        read_one: Callable[[Frame, tuple[int, ...]], Value],
-    ) -> Eval:
-        if all(i.dtype.lanes == 1 for i in indices):
-            return lambda frame: read_one(frame, locate(frame))
-
-        def read_lanes(frame: Frame) -> Value:
-            where = locate(frame)
-            lanes = _lanes_of(where)
-            return np.array([read_one(frame, _lane(where, k)) for k in range(lanes or 0)])
-
-        return read_lanes
+        return write_lanes
 
     def _address(self, name: str, indices: tuple[Expr, ...]) -> Callable[[Frame], tuple[Any, ...]]:
         parts = [self.evaluator.expr(i) for i in indices]
         shape = self.buffers[name].shape
 
-        def locate(frame: Frame) -> tuple[Any, ...]:
-            index = tuple(part(frame) for part in parts)
-            for axis, (value, extent) in enumerate(zip(index, shape)):
-                for one in value if np.ndim(value) else (value,):
-                    if not 0 <= one < extent:
-                        raise self.fail(
-                            "out of bounds",
-                            f"{_element(name, index)} is outside {name}: "
-                            f"axis {axis} has extent {extent}",
-                        )
+        def locate_one(frame: Frame) -> tuple[Any, ...]:
+            index = tuple([part(frame) for part in parts])
+            for value, extent in zip(index, shape):
+                if not 0 <= value < extent:
+                    raise self._outside(name, index, shape)
             return index
 
-        return locate
+        def locate_lanes(frame: Frame) -> tuple[Any, ...]:
+            index = tuple([part(frame) for part in parts])
+            if not all(np.all((i >= 0) & (i < extent)) for i, extent in zip(index, shape)):
+                raise self._outside(name, index, shape)
+            return index
+
+        return locate_one if _lanes_of(indices) == 1 else locate_lanes
+
+    def _outside(self, name: str, index: tuple[Any, ...], shape: tuple[int, ...]) -> ExecutionError:
+        axis, extent = next(
+            (axis, extent)
+            for axis, (value, extent) in enumerate(zip(index, shape))
+            if not np.all((value >= 0) & (value < extent))
+        )
+        return self.fail(
+            "out of bounds",
+            f"{_element(name, index)} is outside {name}: axis {axis} has extent {extent}",
+        )
 
     def _race(self, team: Team, buffer: str, index: tuple[int, ...], other: int) -> ExecutionError:
         loop = team.loop
@@ -230,10 +234,9 @@ def _element(buffer: str, index: Sequence[Any]) -> str:
     return f"{print_name(buffer)}[{', '.join(map(str, index))}]"
 
 
-def _lanes_of(index: tuple[Any, ...]) -> int | None:
-    """The number of lanes of a vector of addresses; None for a single address."""
-    sizes = {len(i) for i in index if np.ndim(i)}
-    return max(sizes) if sizes else None
+def _lanes_of(indices: tuple[Expr, ...]) -> int:
+    """The number of addresses: those of a vector, or 1."""
+    return max((i.dtype.lanes for i in indices), default=1)
 
 
 def _lane(index: tuple[Any, ...], lane: int) -> tuple[int, ...]:

@@ -61,6 +61,18 @@ def test_ramp():
     np.testing.assert_array_equal(evaluate(Ramp(i, 0, 2), {"i": 5}), [5, 5])
 
 
+@pytest.mark.parametrize(
+    "one", [Ramp(i, 7, 1), Broadcast(i, 1), Lanes("l", 1, i + lane)], ids=lambda e: type(e).__name__
+)
+def test_a_vector_of_one_lane_is_a_scalar(one):
+    """As its type is; so it is an address like any other."""
+    assert one.dtype == INDEX
+    assert np.ndim(evaluate(one, {"i": 5})) == 0
+    A, B = buffer("A", 4), buffer("B", 4)
+    copied = loop("i", 4, store("B", one, Load("A", (one,), FLOAT32)))
+    np.testing.assert_array_equal(run(program(copied, [A, B]), DATA), DATA)
+
+
 @pytest.mark.parametrize("name", ["int8", "uint8", "int32", "uint64"])
 def test_a_ramp_of_data_has_the_type_of_its_base(name):
     dtype = DType.of(name)
