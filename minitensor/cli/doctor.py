@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from minitensor.cli.console import Console
 from minitensor.errors import CompileError
-from minitensor.runtime import Finding, Limits, diagnose, measure_limits
+from minitensor.runtime import Finding, Limits, diagnose, measure_limits, remember_limits
 
 REQUIRED: Final = ("python", "numpy", "cffi")
 """What nothing works without. Without a compiler the interpreter still runs programs."""
@@ -69,7 +69,9 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 def _limits(findings: list[Finding]) -> Limits | None:
     """What the machine can do; None, and a finding that says why, if it cannot be measured."""
     try:
-        return measure_limits()
+        limits = measure_limits()
+        remember_limits(limits)
+        return limits
     except CompileError as failure:
         advice = "native code measures it: see C compiler"
         findings.append(Finding("limits", None, failure.message, advice))

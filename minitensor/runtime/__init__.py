@@ -4,7 +4,7 @@ Read in this order: `machine`, `folder`, `process`, `flags`, `toolchain` (what t
 with), `cache` (compiling once), `texts` (generating once), `module` (native functions and memory),
 `arguments` (the checks of a call), `timing`, `spills` and `explain` (what a schedule became),
 `kernel` (what a user holds), `build` (all of it in a row), `limits` (what the machine can do at
-most), `doctor`.
+most), `known` (remembered), `doctor`.
 """
 
 from minitensor.runtime.arguments import Signature
@@ -14,6 +14,7 @@ from minitensor.runtime.doctor import Finding, diagnose
 from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.folder import cache_folder, scratch_folder
 from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
+from minitensor.runtime.known import known_limits, remember_limits
 from minitensor.runtime.limits import (
     Limits,
     Probe,
@@ -48,6 +49,7 @@ __all__ = [
     "explained",
     "find_toolchain",
     "interpreter_kernel",
+    "known_limits",
     "load",
     "load_function",
     "load_together",
@@ -57,6 +59,7 @@ __all__ = [
     "native_target",
     "pointer_to",
     "probe_toolchain",
+    "remember_limits",
     "remembered",
     "scratch_folder",
     "spread_cores",

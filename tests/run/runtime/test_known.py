@@ -1,0 +1,89 @@
+"""Limits that are kept between processes."""
+
+import pytest
+
+from minitensor.errors import ArgumentError, CompileError
+from minitensor.runtime import Limits, known, known_limits, remember_limits
+
+
+def limits_of(peak, read=10.0, threads=2):
+    return Limits(threads, 256, peak, peak / 2, read, 5.0, 6.0)
+
+
+@pytest.fixture
+def measured(monkeypatch, tmp_path):
+    """What the next measurements give; how many there were is what is missing from it."""
+    found = [limits_of(100.0), limits_of(90.0, read=12.0), limits_of(110.0), limits_of(500.0)]
+    monkeypatch.setattr(known, "measure_limits", lambda threads: found.pop(0))
+    monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(tmp_path / "cache"))
+    known._known.cache_clear()
+    yield found
+    known._known.cache_clear()
+
+
+def another_process():
+    known._known.cache_clear()
+
+
+def test_a_process_measures_once(measured):
+    assert known_limits(2) == known_limits(2) == limits_of(100.0)
+    assert len(measured) == 3
+
+
+def test_of_the_first_processes_the_best_is_kept_and_then_believed(measured):
+    known_limits(2)
+    another_process()
+    second = known_limits(2)
+    assert (second.peak, second.read) == (100.0, 12.0)
+    another_process()
+    third = known_limits(2)
+    assert (third.peak, third.peak_core, third.read) == (110.0, 55.0, 12.0)
+    another_process()
+    assert known_limits(2) == third
+    assert len(measured) == 1
+
+
+def test_what_is_measured_elsewhere_counts(measured):
+    known_limits(2)
+    remember_limits(limits_of(300.0, read=1.0))
+    another_process()
+    found = known_limits(2)
+    assert (found.peak, found.read) == (300.0, 12.0)
+
+
+def test_other_numbers_of_threads_are_other_limits(measured):
+    remember_limits(limits_of(70.0, threads=1))
+    assert known_limits(2).peak == 100.0
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"limits": {"peak": 1}, "tries": 3}', b"\xff"])
+def test_a_damaged_entry_is_no_entry(measured, tmp_path, content):
+    known_limits(2)
+    (entry,) = (tmp_path / "cache").glob("*.limits")
+    for written in (content, known.sealed(entry.name, content)):
+        entry.write_bytes(written)
+        another_process()
+        assert known_limits(2).peak in (90.0, 110.0)
+
+
+def test_the_cache_folder_need_not_be_writable(measured, monkeypatch):
+    def full(folder):
+        raise CompileError("no space")
+
+    monkeypatch.setattr(known, "scratch_folder", full)
+    assert known_limits(2).peak == 100.0
+
+
+def test_without_a_compiler_nothing_is_kept(measured, monkeypatch, tmp_path):
+    def missing():
+        raise CompileError("no compiler")
+
+    monkeypatch.setattr(known, "find_toolchain", missing)
+    remember_limits(limits_of(70.0))
+    assert not list((tmp_path / "cache").glob("*.limits"))
+
+
+def test_bad_numbers_of_threads(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(tmp_path / "cache"))
+    with pytest.raises(ArgumentError, match="a number of threads, at least 1"):
+        known_limits(0)
