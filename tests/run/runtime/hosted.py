@@ -28,7 +28,6 @@ from pathlib import Path
 import numpy as np
 
 STATUS = (
-    "SigQ",
     "SigPnd",
     "SigBlk",
     "SigIgn",
@@ -38,7 +37,7 @@ STATUS = (
     "NoNewPrivs",
     "Seccomp",
 )
-"""Fields of /proc/self/status; SigQ holds only a number of signals that are waiting."""
+"""Fields of /proc/self/status. SigQ is none: it counts the signals of all the user's processes."""
 STICKY = 0x3F
 """The bits of MXCSR that say which exceptions there were since someone last looked."""
 
