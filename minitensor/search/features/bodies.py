@@ -1,0 +1,121 @@
+"""The bodies of blocks, where tile sizes are part of them.
+
+`rfactor` writes the axes of a reduction in terms of loops: A[k] becomes A[k_0*8 + k_1], and the 8
+is a number of one candidate. Such a body is kept here as it was before, in terms of k; what k is in
+terms of the new iters is among the numbers (`Numbers.hidden`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from minitensor.ir import (
+    Block,
+    If,
+    Load,
+    Program,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+    rewrite,
+    sequence,
+    substitute,
+    walk,
+)
+from minitensor.schedule import IndexMap
+from minitensor.search.features.forms import StructureError
+
+
+class Bodies:
+    """For the blocks whose bodies hold numbers of a candidate: the bodies without them."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Stmt] = {}
+
+    def of(self, block: Block) -> Stmt:
+        """The body of a block, without numbers of a candidate."""
+        return self.known.get(block.name, block.body)
+
+    def follow(self, before: Program, after: Program, change: Callable[[Stmt], Stmt]) -> None:
+        """Change these bodies as a step changed them; drop those of blocks that are gone."""
+        for name, body in list(self.known.items()):
+            now = after.blocks.get(name)
+            if now is None:
+                del self.known[name]
+            elif now.body is not before.blocks[name].body:
+                self.known[name] = change(body)
+
+
+def unknown(body: Stmt) -> Stmt:
+    """For a step of which it is not known how it changes such a body."""
+    raise StructureError(
+        "what a step does to the body of a block that rfactor made is not known without replaying"
+    )
+
+
+def rerouted(old: str, new: str, written: bool) -> Callable[[Stmt], Stmt]:
+    """What cache_read and cache_write do: accesses to one buffer go to another."""
+
+    def one(node: object) -> object:
+        match node:
+            case Load(buffer, indices, dtype) if buffer == old:
+                return Load(new, indices, dtype)
+            case Store(buffer, indices, value) if buffer == old and written:
+                return Store(new, indices, value)
+            case Reduce(reducer, buffers, indices, values) if old in buffers and written:
+                names = tuple(new if b == old else b for b in buffers)
+                return Reduce(reducer, names, indices, values)
+        return node
+
+    return lambda body: rewrite(body, one)  # type: ignore[arg-type]
+
+
+def laid_out(buffer: str, index_map: IndexMap) -> Callable[[Stmt], Stmt]:
+    """What transform_layout does."""
+
+    def one(node: object) -> object:
+        match node:
+            case Load(name, indices, dtype) if name == buffer:
+                return Load(name, index_map.apply(indices), dtype)
+            case Store(name, indices, value) if name == buffer:
+                return Store(name, index_map.apply(indices), value)
+            case Reduce(reducer, names, indices, values) if buffer in names:
+                return Reduce(reducer, names, index_map.apply(indices), values)
+        return node
+
+    return lambda body: rewrite(body, one)  # type: ignore[arg-type]
+
+
+def inlined(producer: Block) -> Callable[[Stmt], Stmt]:
+    """What compute_inline does: what a block stores is computed where it is read."""
+    store = producer.body
+    if not isinstance(store, Store):
+        raise StructureError("a block of several statements is inlined into one that rfactor made")
+
+    def one(node: object) -> object:
+        if isinstance(node, Load) and node.buffer == store.buffer:
+            values = {i.name: e for i, e in zip(store.indices, node.indices) if isinstance(i, Var)}
+            return substitute(store.value, values)
+        return node
+
+    return lambda body: rewrite(body, one)  # type: ignore[arg-type]
+
+
+def partial_body(
+    body: Stmt, like: Stmt, buffers: Mapping[str, str], position: int, axis: str
+) -> Stmt:
+    """The body of partial results, the axes of the reduction as they were.
+
+    body      of the reduction
+    like      the body that rfactor made
+    buffers   the new name of each buffer
+    position  where the new axis stands, and `axis` the iter that indexes it
+    """
+    found = next(node for node in walk(body) if isinstance(node, Reduce))
+    where = (*found.indices[:position], Var(axis), *found.indices[position:])
+    names = tuple(buffers[b] for b in found.buffers)
+    inside = like.then if isinstance(like, If) else like
+    if isinstance(inside, Reduce):
+        return Reduce(found.reducer, names, where, found.values)
+    return sequence(*[Store(b, where, value) for b, value in zip(names, found.values)])

@@ -1,0 +1,149 @@
+"""The loops around one statement, for many candidates: how long they are, and what they drive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Protocol, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from minitensor.search.features.forms import Form, Num, Swing, Truth, swing
+from minitensor.search.features.names import POSITIONS
+from minitensor.search.features.statement import Statement
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Number = TypeVar("Number", np.float64, np.int8)
+_MIXED = POSITIONS.index("mixed")
+_SPATIAL, _REDUCE = POSITIONS.index("inner spatial"), POSITIONS.index("inner reduce")
+
+
+class Marks(Protocol):
+    """How the loops around one block are executed, for many candidates.
+
+    Each bool (candidates, loops), the outermost loop first.
+    """
+
+    @property
+    def parallel(self) -> Mask:
+        """On the threads of the CPU."""
+
+    @property
+    def vectorize(self) -> Mask:
+        """In the lanes of vectors."""
+
+    @property
+    def unroll(self) -> Mask:
+        """Written out."""
+
+
+class Nest:
+    """The loops around a statement, outermost first.
+
+    count   the number of candidates
+    last    for each loop the last value of its variable (0 if there is none)
+    length  float64 (loops, candidates)
+    inside  float64 (loops + 1, candidates): how often the statement runs in one iteration of what
+            is outside of a loop; the last row is 1, the first one all executions
+    forms   for each iter of the block, its value as a form of the loops
+    """
+
+    def __init__(
+        self,
+        statement: Statement,
+        extents: Mapping[str, Num],
+        forms: Mapping[str, Form],
+        count: int,
+    ) -> None:
+        self.statement = statement
+        self.count = count
+        self.forms = forms
+        loops = [extents[name] for name in statement.loops]
+        self.last: list[Num] = [_less_one(extent) for extent in loops]
+        self.length = np.empty((len(loops), count))
+        self.inside = np.ones((len(loops) + 1, count))
+        for row, extent in zip(self.length, loops):
+            row[:] = extent
+        for n in reversed(range(len(loops))):
+            np.multiply(self.length[n], self.inside[n + 1], out=self.inside[n])
+        self.several: Mask = self.length > 1
+
+    @property
+    def depth(self) -> int:
+        """The number of loops."""
+        return len(self.length)
+
+    @cached_property
+    def idle(self) -> bool:
+        """Whether one of the loops is empty for one of the candidates."""
+        return bool((self.length < 1).any())
+
+    def swings(self, form: Form) -> dict[int, Swing]:
+        """How a form of the block's iters moves with each loop that it depends on."""
+        whole = form.replaced(self.forms)
+        names = whole.variables()
+        found: dict[int, Swing] = {}
+        for n, name in enumerate(self.statement.loops):
+            if name in names:
+                one = swing(whole, name, self.last[n])
+                if one is not None:
+                    found[n] = one
+        return found
+
+    @cached_property
+    def positions(self) -> npt.NDArray[np.int8]:
+        """For each loop the number of its position, (loops, candidates): see POSITIONS.
+
+        A loop is spatial if it moves along spatial axes only, reduce if along others only, mixed if
+        along both, and none if it has one iteration or repeats what is done.
+        """
+        spatial, reduce = np.zeros_like(self.several), np.zeros_like(self.several)
+        for name, reduces in self.statement.iters:
+            driven = reduce if reduces else spatial
+            for n, one in self.swings(Form({name: 1})).items():
+                driven[n] |= self.moving(n, one.moves)
+        found = np.zeros(spatial.shape, np.int8)
+        found[spatial & reduce] = _MIXED
+        for first, own in ((_SPATIAL, spatial & ~reduce), (_REDUCE, reduce & ~spatial)):
+            inward = np.cumsum(own[::-1], 0)[::-1]
+            outward = np.where(inward == inward[:1], first + 2, first + 1)
+            place = np.where(inward == 1, first, outward)
+            np.copyto(found, place.astype(np.int8), where=own)
+        return found
+
+    def moving(self, loop: int, moves: Truth) -> Mask:
+        """Where a loop moves something, from what its `Swing` says."""
+        several: Mask = self.several[loop]
+        return several if moves is True else several & moves
+
+    def innermost(self, marked: Mask, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """The value of the innermost marked loop, 0 where none is; both are (loops, candidates)."""
+        found = np.zeros(self.count, values.dtype)
+        for row, where in zip(values, marked):
+            np.copyto(found, row, where=where)
+        return found
+
+
+def _less_one(extent: Num) -> Num:
+    return max(0, extent - 1) if isinstance(extent, int) else np.maximum(extent - 1, 0)
+
+
+def marked(
+    statement: Statement, kind: str, given: Mapping[str, Marks] | None, count: int
+) -> Mask | None:
+    """Which loops are executed in a way, bool (loops, candidates); None for none.
+
+    kind   the LoopKind; loops that are of it already count for all candidates
+    given  marks by the name of the block
+    """
+    fixed = [one.value == kind for one in statement.kinds]
+    more = None if given is None else given.get(statement.block)
+    if more is None and not any(fixed):
+        return None
+    found = np.zeros((len(fixed), count), np.bool_)
+    found[fixed] = True
+    if more is not None:
+        found |= np.asarray(getattr(more, kind), np.bool_).T
+    return found

@@ -1,0 +1,155 @@
+"""Regions for many candidates: `arith.region` and `schedule.place` with arrays for numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from minitensor.search.features.forms import (
+    Atom,
+    Form,
+    Num,
+    StructureError,
+    Truth,
+    is_zero,
+    product,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The integers from `low`, a form of the loops that stand still, to `low + spread`."""
+
+    low: Form
+    spread: Num
+
+    @property
+    def extent(self) -> Num:
+        """How many integers that is."""
+        return self.spread + 1
+
+
+def span_of(
+    form: Form, inner: Collection[str], extents: Mapping[str, Num], units: bool = True
+) -> Span:
+    """The span of a form while the loops in `inner` run.
+
+    units  whether loops of one iteration stay in `low`
+
+    Raises StructureError if one of them is divided.
+    """
+    terms: dict[str, Num] = {}
+    constant = form.constant
+    spread: Num = 0
+    for name, coefficient in form.terms.items():
+        if name not in inner:
+            own = coefficient if units else product(coefficient, as_number(extents[name] > 1))
+            if not is_zero(own):
+                terms[name] = own
+            continue
+        reached = product(coefficient, extents[name] - 1)
+        constant = constant + lesser(reached, 0)
+        spread = spread + magnitude(reached)
+    for _, atom in form.atoms:
+        if not atom.variables().isdisjoint(inner):
+            raise StructureError(
+                "what a block needs of a buffer whose index divides a loop that runs inside is "
+                "not known without replaying the schedule"
+            )
+    return Span(Form(terms, constant, form.atoms), spread)
+
+
+def clipped(span: Span, size: Num) -> Span:
+    """The span without what lies outside of the axis, where its low end is a constant."""
+    fixed: Truth = True
+    for coefficient in span.low.terms.values():
+        fixed = False if isinstance(coefficient, int) else fixed & np.equal(coefficient, 0)
+        if fixed is False:
+            return span
+    low, last = span.low.constant, greater(size - 1, 0)
+    start = lesser(greater(low, 0), last)
+    spread = greater(start, lesser(last, low + span.spread)) - start
+    if span.low.atoms:
+        if not (same(start, low) and same(spread, span.spread)):
+            raise StructureError("a region at the border of a buffer begins at a quotient")
+        return span
+    return Span(Form(span.low.terms, chosen(fixed, start, low)), chosen(fixed, spread, span.spread))
+
+
+def union(a: Span, b: Span, size: Num) -> Span:
+    """A span that holds both; the whole axis where they cannot be compared."""
+    alike, shift = _distance(a.low, b.low)
+    whole = size - 1
+    if alike is False:
+        return Span(Form({}), whole)
+    start, end = lesser(0, shift), greater(a.spread, shift + b.spread)
+    joined = Span(a.low.plus(Form({}, start)), end - start)
+    if alike is True:
+        return joined
+    low = joined.low.times(as_number(alike))
+    return Span(low, chosen(alike, joined.spread, whole))
+
+
+def _distance(a: Form, b: Form) -> tuple[Truth, Num]:
+    """Where b - a is a constant, and which."""
+    rest = list(b.atoms)
+    for coefficient, atom in a.atoms:
+        found = [n for n, (c, x) in enumerate(rest) if same(c, coefficient) and alike(atom, x)]
+        if not found:
+            raise StructureError("regions that begin at quotients cannot be compared")
+        del rest[found[0]]
+    if rest:
+        raise StructureError("regions that begin at quotients cannot be compared")
+    constant: Truth = True
+    for coefficient in b.plus(Form(a.terms), -1).terms.values():
+        if isinstance(coefficient, int):
+            return False, 0
+        constant = constant & np.equal(coefficient, 0)
+    if constant is not True and np.all(constant):
+        constant = True
+    return constant, b.constant - a.constant
+
+
+def alike(a: Atom, b: Atom) -> bool:
+    """Whether two atoms are written alike for all candidates."""
+    return a is b or (a.op == b.op and all(map(_alike, a.args, b.args)))
+
+
+def _alike(a: Form, b: Form) -> bool:
+    return (
+        a.terms.keys() == b.terms.keys()
+        and all(same(c, b.terms[name]) for name, c in a.terms.items())
+        and same(a.constant, b.constant)
+        and len(a.atoms) == len(b.atoms)
+        and all(same(c, d) and alike(x, y) for (c, x), (d, y) in zip(a.atoms, b.atoms))
+    )
+
+
+def box_of(
+    forms: Sequence[Form],
+    inner: Collection[str],
+    extents: Mapping[str, Num],
+    sizes: Sequence[Num],
+    units: bool = True,
+) -> list[Span]:
+    """The box of places that forms reach while the loops in `inner` run, clipped to the sizes."""
+    return [clipped(span_of(form, inner, extents, units), size) for form, size in zip(forms, sizes)]
+
+
+def same(a: Num, b: Num) -> bool:
+    """Whether two numbers are equal for all candidates."""
+    return a is b or bool(np.all(np.equal(a, b)))
+
+
+def chosen(where: Truth, a: Num, b: Num) -> Num:
+    """The one where something holds, else the other."""
+    if isinstance(where, bool):
+        return a if where else b
+    return np.where(where, a, b)
+
+
+def as_number(truth: Truth) -> Num:
+    """1 where it holds, else 0."""
+    return int(truth) if isinstance(truth, bool) else truth.astype(np.int64)

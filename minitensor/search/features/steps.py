@@ -1,0 +1,256 @@
+"""What each primitive does to the numbers of many candidates at once.
+
+A step of a trace is looked at once, with the programs before and after it (of one candidate): what
+comes of that is an `Effect`, a function that changes `Numbers` as the step would change them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from minitensor.errors import ArgumentError
+from minitensor.ir import For, Program, paths
+from minitensor.schedule import Ref, Step
+from minitensor.search.features.bodies import Bodies, inlined, laid_out, unknown
+from minitensor.search.features.forms import (
+    Atom,
+    Form,
+    Num,
+    StructureError,
+    product,
+    variable,
+)
+from minitensor.search.features.numbers import Numbers
+
+Effect: TypeAlias = Callable[[Numbers], None]
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A step, seen from outside.
+
+    number  of the step in the trace
+    steps   all of the trace
+    before  the program before it, and `after` the one after it
+    bodies  the bodies that hold numbers; a step leaves them as they are after it
+    """
+
+    number: int
+    steps: Sequence[Step]
+    before: Program
+    after: Program
+    bodies: Bodies
+
+    @property
+    def step(self) -> Step:
+        """The step itself."""
+        return self.steps[self.number]
+
+    @property
+    def result(self) -> Any:
+        """What it returned."""
+        return self.step.result
+
+    def argument(self, name: str) -> Any:
+        """An argument, as the step got it."""
+        return self.resolved(self.step.arguments[name])
+
+    def resolved(self, value: Any) -> Any:
+        """An argument with what earlier steps returned put in."""
+        if isinstance(value, Ref):
+            found = self.steps[value.step].result
+            return found if value.item is None else found[value.item]
+        if isinstance(value, tuple):
+            return tuple(self.resolved(one) for one in value)
+        return value
+
+    def path(self, block: str) -> tuple[For, ...]:
+        """The loops around a block before the step."""
+        return paths(self.before)[block]
+
+    def names_after(self, block: str) -> list[str]:
+        """The names of the loops around a block after the step."""
+        return [loop.var for loop in paths(self.after)[block]]
+
+    def under(self, loop: str) -> list[str]:
+        """The blocks under a loop before the step."""
+        return [b for b, path in paths(self.before).items() if any(x.var == loop for x in path)]
+
+
+def nothing(s: Situation) -> Effect | None:
+    """A step that changes no numbers."""
+    s.bodies.follow(s.before, s.after, unknown)
+    return None
+
+
+def number_of(value: Any, numbers: Numbers) -> Any:
+    """An argument that decisions may have given, for all candidates."""
+    if not isinstance(value, Ref):
+        return value
+    found = numbers.decided.get(value.step)
+    if found is None:
+        raise StructureError(f"step {value.step + 1} gives a number, and is no decision")
+    return found[value.item] if isinstance(found, tuple) and value.item is not None else found
+
+
+def split(s: Situation) -> Effect:
+    """A loop as several; see `schedule.loops`."""
+    if len(s.after.blocks) != len(s.before.blocks):
+        raise StructureError("a loop that is cut in two depends on the numbers")
+    loop, names = s.argument("loop"), s.result
+    given, tail = s.step.arguments["factors"], s.step.arguments["tail"]
+    blocks = s.under(loop)
+    s.bodies.follow(s.before, s.after, unknown)
+
+    def effect(numbers: Numbers) -> None:
+        whole = given if isinstance(given, tuple) else number_of(given, numbers)
+        factors = [number_of(one, numbers) for one in whole]
+        extent = numbers.extents.pop(loop)
+        inner = _product([f for f in factors if f is not None])
+        extents = [_rest(extent, inner) if f is None else f for f in factors]
+        total = _product(extents)
+        if tail != "guard":
+            _require(np.equal(total, extent), s, "the factors do not multiply to the extent")
+        elif all(f is not None for f in factors):
+            _require(np.greater_equal(total, extent), s, "the factors do not cover the loop")
+        terms: dict[str, Num] = {}
+        below: Num = 1
+        for name, one in zip(reversed(names), reversed(extents)):
+            terms[name], below = below, product(below, one)
+        numbers.extents.update(zip(names, extents))
+        numbers.replace(blocks, {loop: Form(terms)})
+
+    return effect
+
+
+def _product(factors: Iterable[Num]) -> Num:
+    found: Num = 1
+    for factor in factors:
+        found = product(found, factor)
+    return found
+
+
+def _rest(extent: Num, inner: Num) -> Num:
+    if not np.all(np.greater(inner, 0)):
+        raise StructureError("a loop of no iterations is split")
+    return -(-extent // inner)
+
+
+def _require(holds: Any, s: Situation, why: str) -> None:
+    if not np.all(holds):
+        candidates = np.flatnonzero(~np.atleast_1d(holds))
+        raise ArgumentError(f"step {s.number + 1} refuses candidate {candidates[0]}: {why}")
+
+
+def fuse(s: Situation) -> Effect:
+    """Several loops as one."""
+    loops, name = s.argument("loops"), s.result
+    blocks = s.under(loops[-1])
+    s.bodies.follow(s.before, s.after, unknown)
+
+    def effect(numbers: Numbers) -> None:
+        values: dict[str, Form] = {}
+        below: Num = 1
+        for loop in reversed(loops):
+            extent = numbers.extents.pop(loop)
+            digit = variable(name)
+            if not (isinstance(below, int) and below == 1):
+                digit = Form({}, 0, ((1, Atom("//", (digit, Form({}, below)))),))
+            if loop != loops[0]:
+                digit = Form({}, 0, ((1, Atom("%", (digit, Form({}, extent)))),))
+            values[loop] = digit
+            below = product(below, extent)
+        numbers.extents[name] = below
+        numbers.replace(blocks, values)
+
+    return effect
+
+
+def add_unit_loop(s: Situation) -> Effect:
+    """A loop of one iteration."""
+    name = s.result
+    s.bodies.follow(s.before, s.after, unknown)
+
+    def effect(numbers: Numbers) -> None:
+        numbers.extents[name] = 1
+
+    return effect
+
+
+def compute_inline(s: Situation) -> None:
+    """A block goes into those that read it."""
+    block = s.before.blocks[s.argument("block")]
+    _require_plain(s, block.name)
+    s.bodies.follow(s.before, s.after, inlined(block))
+
+
+def reverse_compute_inline(s: Situation) -> None:
+    """A block goes into its producer."""
+    _require_plain(s, s.argument("block"))
+    s.bodies.follow(s.before, s.after, unknown)
+
+
+def _require_plain(s: Situation, block: str) -> None:
+    if block in s.bodies.known:
+        raise StructureError("what a block that rfactor made is inlined into holds numbers")
+
+
+def transform_layout(s: Situation) -> Effect:
+    """A buffer is laid out anew."""
+    name = s.argument("buffer")
+    shape = s.after.buffers[name].shape
+    old = s.before.buffers[name].shape
+    s.bodies.follow(s.before, s.after, laid_out(name, s.argument("index_map")))
+
+    def effect(numbers: Numbers) -> None:
+        if numbers.shapes[name] != old:
+            raise StructureError("a buffer whose shape depends on the numbers is laid out anew")
+        numbers.shapes[name] = shape
+
+    return effect
+
+
+def sample_perfect_tile(s: Situation) -> Effect:
+    """Factors are decided: they multiply to the extent."""
+    loop, number = s.argument("loop"), s.number
+
+    def effect(numbers: Numbers) -> None:
+        chosen = numbers.decided[number]
+        assert isinstance(chosen, tuple)
+        total = _product(chosen)
+        _require(np.equal(total, numbers.extents[loop]), s, "the factors do not multiply to it")
+
+    return effect
+
+
+SIMPLE: Final[Mapping[str, Callable[[Situation], Effect | None]]] = {
+    "split": split,
+    "fuse": fuse,
+    "add_unit_loop": add_unit_loop,
+    "compute_inline": compute_inline,
+    "reverse_compute_inline": reverse_compute_inline,
+    "transform_layout": transform_layout,
+    "sample_perfect_tile": sample_perfect_tile,
+    **dict.fromkeys(
+        (
+            "reorder",
+            "parallel",
+            "vectorize",
+            "unroll",
+            "bind",
+            "annotate",
+            "unannotate",
+            "set_scope",
+            "storage_align",
+            "tensorize",
+            "sample_categorical",
+            "sample_compute_location",
+        ),
+        nothing,
+    ),
+}
+"""Steps that move no block and make none."""

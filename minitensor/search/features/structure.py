@@ -1,0 +1,181 @@
+"""Structure once, numbers many: extents and features of schedules that differ in numbers only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from minitensor.codegen import Target
+from minitensor.errors import unexpected
+from minitensor.ir import Program, loop_sites
+from minitensor.schedule import Schedule, Trace
+from minitensor.search.features.bodies import Bodies
+from minitensor.search.features.extract import is_gpu
+from minitensor.search.features.factoring import rfactor
+from minitensor.search.features.forms import Integers, Num, StructureError
+from minitensor.search.features.moving import MOVING
+from minitensor.search.features.names import MARKS, WIDTH
+from minitensor.search.features.nest import Marks
+from minitensor.search.features.numbers import Decided, Numbers, start
+from minitensor.search.features.rows import fill
+from minitensor.search.features.statement import Statement, statement_of
+from minitensor.search.features.steps import SIMPLE, Effect, Situation
+
+Decisions: TypeAlias = Mapping[int, npt.ArrayLike]
+_EFFECTS: Final[Mapping[str, Callable[[Situation], Effect | None]]] = {
+    **SIMPLE,
+    **MOVING,
+    "rfactor": rfactor,
+}
+TILE, CATEGORY = "sample_perfect_tile", "sample_categorical"
+
+
+class Structure:
+    """What all schedules have in common that differ from one in the numbers of decisions only.
+
+    schedule  one of them, its decisions taken
+
+    Raises StructureError if its steps are such that the numbers of another one cannot be told
+    without replaying the trace. Then, and where `extents` or `features` raise it, replay.
+
+    program  the scheduled program, of that one
+    trace    its steps
+    tiles    the numbers of those that decide tiles, in order
+    blocks   the names of its blocks, in the order of the text
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        if not isinstance(schedule, Schedule):
+            raise unexpected("a schedule", "schedule", schedule)
+        self.trace: Trace = schedule.trace
+        self.program: Program = schedule.program
+        self.tiles: tuple[int, ...] = tuple(
+            n for n, step in enumerate(self.trace.steps) if step.primitive == TILE
+        )
+        self.blocks: tuple[str, ...] = tuple(self.program.blocks)
+        self._original = schedule.history[0]
+        self._effects, bodies = self._looked_at(schedule.history)
+        self._statements: list[Statement] = [
+            statement_of(self.program, block, bodies.of(block))
+            for block in self.program.blocks.values()
+        ]
+        self.extents({})
+
+    def loops_of(self, block: str) -> tuple[str, ...]:
+        """The names of the loops around a block, outermost first."""
+        if block not in self.blocks:
+            raise unexpected("one of " + ", ".join(map(repr, self.blocks)), "block", block)
+        return self._statements[self.blocks.index(block)].loops
+
+    def extents(self, decisions: Decisions, count: int | None = None) -> Mapping[str, Integers]:
+        """The extent of every loop, int64 (candidates,), for each of many candidates.
+
+        decisions  what steps decide, by their numbers: for a tile its factors, integers
+                   (candidates, parts), for a choice among integers the one that is chosen,
+                   (candidates, 1); what is left out is as in the schedule that this was made from
+        count      the number of candidates, where no decision says it
+        """
+        numbers = self._numbers(decisions, count)
+        names = loop_sites(self.program)
+        return {
+            name: np.broadcast_to(np.asarray(numbers.extents[name], np.int64), (numbers.count,))
+            for name in names
+        }
+
+    def features(
+        self,
+        decisions: Decisions,
+        marks: Mapping[str, Marks] | None = None,
+        auto_unroll: int | npt.NDArray[np.int64] | None = None,
+        target: str | Target = "c",
+        count: int | None = None,
+    ) -> npt.NDArray[np.float32]:
+        """The features of many candidates, float32 (candidates, blocks, 164).
+
+        decisions    see `extents`
+        marks        which of the loops around each block are parallel, vectorized and unrolled,
+                     besides those that are in the schedule
+        auto_unroll  up to how many copies the compiler may unroll, an int or (candidates,); None
+                     for what the schedule says
+        count        the number of candidates, where neither decisions nor marks say it
+
+        A row is what `extract_features` gives for the program of that candidate with its loops
+        marked so. In memory, candidates are the last axis: the array is a transposed view.
+        """
+        gpu = is_gpu(Target.of(target))
+        counts = {self._marked(block, found) for block, found in (marks or {}).items()}
+        if len(counts) > 1 or (count is not None and counts - {count}):
+            raise unexpected("marks of as many candidates each", "marks", sorted(counts))
+        numbers = self._numbers(decisions, counts.pop() if counts else count)
+        found = np.zeros((len(self.blocks), WIDTH, numbers.count), np.float32)
+        for rows, statement in zip(found, self._statements):
+            values = numbers.values(statement.block)
+            fill(rows, statement, numbers.extents, values, numbers.shapes, marks, auto_unroll, gpu)
+        turned: npt.NDArray[np.float32] = found.transpose(2, 0, 1)
+        return turned
+
+    def _looked_at(self, history: Sequence[Program]) -> tuple[list[Effect], Bodies]:
+        """The effects of all steps, and the bodies that hold numbers at the end."""
+        steps, bodies, effects = self.trace.steps, Bodies(), []
+        for number, step in enumerate(steps):
+            make = _EFFECTS.get(step.primitive)
+            if make is None:
+                raise StructureError(f"what {step.primitive} does to the numbers is not known")
+            situation = Situation(number, steps, history[number], history[number + 1], bodies)
+            effect = make(situation)
+            if effect is not None:
+                effects.append(effect)
+        return effects, bodies
+
+    def _numbers(self, decisions: Decisions, count: int | None) -> Numbers:
+        given = {number: self._decision(number, value) for number, value in decisions.items()}
+        counts = {len(value) for value in given.values()}
+        counts |= set() if count is None else {count}
+        if len(counts) > 1:
+            raise unexpected("decisions of as many candidates each", "decisions", sorted(counts))
+        numbers = start(self._original, max(counts, default=1), self._decided(given))
+        for effect in self._effects:
+            effect(numbers)
+        return numbers
+
+    def _decision(self, number: int, value: npt.ArrayLike) -> Integers:
+        """What was decided at a step, int64 (candidates, parts)."""
+        steps = self.trace.steps
+        step = steps[number] if 0 <= number < len(steps) else None
+        if step is None or step.primitive not in (TILE, CATEGORY):
+            raise unexpected("the number of a step that decides numbers", "step", number)
+        found = np.asarray(value)
+        parts = len(step.result) if step.primitive == TILE else 1
+        if found.dtype.kind not in "iu" or found.ndim != 2 or found.shape[1] != parts:
+            raise unexpected(f"integers (candidates, {parts})", f"decisions[{number}]", value)
+        if step.primitive == CATEGORY:
+            candidates = step.arguments["candidates"]
+            if not np.isin(found, candidates).all():
+                raise unexpected(f"some of {list(candidates)}", f"decisions[{number}]", value)
+        return found.astype(np.int64, copy=False)
+
+    def _marked(self, block: str, marks: Marks) -> int:
+        """The number of candidates of some marks."""
+        loops = len(self.loops_of(block))
+        shapes = {np.shape(getattr(marks, kind)) for kind in MARKS}
+        one = shapes.pop()
+        if shapes or len(one) != 2 or one[1] != loops:
+            raise unexpected(f"bool arrays (candidates, {loops})", f"marks[{block!r}]", marks)
+        return int(one[0])
+
+    def _decided(self, given: Mapping[int, Integers]) -> dict[int, Decided]:
+        """What all decisions gave, by step."""
+        found: dict[int, Decided] = {}
+        for number, step in enumerate(self.trace.steps):
+            parts = given.get(number)
+            if step.primitive == TILE:
+                result: tuple[Num, ...] = tuple(step.result)
+                found[number] = result if parts is None else tuple(np.ascontiguousarray(parts.T))
+            elif step.primitive == CATEGORY and parts is not None:
+                found[number] = np.ascontiguousarray(parts[:, 0])
+            elif step.primitive == CATEGORY and isinstance(step.result, int):
+                found[number] = int(step.result)
+        return found
