@@ -13,7 +13,10 @@ from minitensor.search.features.forms import (
     Num,
     StructureError,
     Truth,
+    greater,
     is_zero,
+    lesser,
+    magnitude,
     product,
 )
 
