@@ -236,7 +236,9 @@ class Emitter(Expressions):
         count = elements_of(buffer)
         size = count * buffer.dtype.bits // 8 * buffer.dtype.lanes
         before = (self.offset, self.on_stack)
-        hooks = self.hooks if buffer.shape or is_observed(stmt) else None
+        hooks = self.hooks
+        if hooks is not None and not buffer.shape and not is_observed(stmt):
+            hooks = None
         number = hooks.number(buffer) if hooks is not None else 0
         address, in_workspace = name, False
         if not buffer.shape:
