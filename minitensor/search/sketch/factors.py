@@ -15,6 +15,12 @@ ROWS: Final = {16: (1, 2, 3, 4, 6), 32: (2, 4, 6, 7, 8, 12, 14)}
 """Rows of a register tile, by the number of registers: with two vectors they fill most of them."""
 VECTORS: Final = (1, 2, 3, 4)
 """Vectors side by side in a tile."""
+WAYS: Final = (1, 2, 4, 8)
+"""Vectors of partial results: as many additions as there are of them can be under way."""
+FEW_ROWS: Final = (1, 2, 3, 4)
+"""Rows of a tile whose window is written out."""
+STRIP: Final = (8, 16, 32, 64, 128)
+"""Rows of a tile that is read down its columns."""
 
 
 def up_to(extent: int, candidates: Iterable[int]) -> list[int]:

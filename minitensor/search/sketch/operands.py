@@ -57,13 +57,18 @@ def uses(load: Load, axis: Iter) -> bool:
     return any(axis.var in free_vars(index) for index in load.indices)
 
 
+def is_last(load: Load, axis: Iter) -> bool:
+    """Whether the axis is used in the last index and in no other."""
+    used = [n for n, index in enumerate(load.indices) if axis.var in free_vars(index)]
+    return used == [len(load.indices) - 1]
+
+
 def is_contiguous(load: Load, axis: Iter) -> bool:
     """Whether neighbours along the axis are side by side."""
-    if not load.indices:
+    if not is_last(load, axis):
         return False
-    *others, last = load.indices
-    rest = linear_of(last).minus(Linear({Var(axis.var): 1}))
-    return not rest.mentions_any([axis.var]) and not any(axis.var in free_vars(i) for i in others)
+    rest = linear_of(load.indices[-1]).minus(Linear({Var(axis.var): 1}))
+    return not rest.mentions_any([axis.var])
 
 
 def place_of(load: Load, axis: Iter) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -67,17 +68,23 @@ class State:
         return 32 if (self.target.vector_bits or 128) >= 512 else 16
 
     def after(
-        self, rule: str, what: str, schedule: Schedule | None = None, stay: bool = False
+        self,
+        rule: str,
+        what: str,
+        schedule: Schedule | None = None,
+        stay: bool = False,
+        also: Collection[str] = (),
     ) -> State:
         """The state after a rule.
 
         what      in a few words
         schedule  what the rule made; None for a rule that does nothing
         stay      whether the block is looked at again
+        also      other blocks that need not be looked at any more
         """
         return replace(
             self,
             schedule=schedule or self.schedule,
-            pending=self.pending if stay else self.pending[1:],
+            pending=tuple(b for b in self.pending if b not in also and (stay or b != self.name)),
             history=(*self.history, Derived(self.name, rule, what)),
         )

@@ -1,5 +1,7 @@
 """Sketches compute what the definition does, whatever is decided."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,6 +49,52 @@ def chained(m, n, k):
     return [A, B, C, E]
 
 
+def rows(reducer, m, n, k=1):
+    """One reduction of each row, and of k more elements of each."""
+    A = mt.placeholder((m, k, n), name="A")
+    x, y = mt.reduce_axis(k, name="x"), mt.reduce_axis(n, name="y")
+    return [A, mt.compute((m,), lambda i: reducer(A[i, x, y], axis=[x, y]), name="B")]
+
+
+def everything(m, n):
+    """One number of all."""
+    A = mt.placeholder((m, n), name="A")
+    i, j = mt.reduce_axis(m, name="i"), mt.reduce_axis(n, name="j")
+    return [A, mt.compute((), lambda: mt.sum(A[i, j], axis=[i, j]), name="S")]
+
+
+def vector_sum(n):
+    """One number of one axis."""
+    A = mt.placeholder((n,), name="A")
+    i = mt.reduce_axis(n, name="i")
+    return [A, mt.compute((), lambda: mt.sum(A[i], axis=i), name="S")]
+
+
+def normalised(b, m, n):
+    """Stages over the same rows, like those of a softmax, without rounding."""
+    A = mt.placeholder((b, m, n), name="A")
+    k, l = mt.reduce_axis(n, name="k"), mt.reduce_axis(n, name="l")
+    top = mt.compute((b, m), lambda h, i: mt.max(A[h, i, k], axis=k), name="top")
+    less = mt.compute((b, m, n), lambda h, i, j: mt.abs(A[h, i, j] - top[h, i]), name="less")
+    whole = mt.compute((b, m), lambda h, i: mt.sum(less[h, i, l], axis=l), name="whole")
+    half = mt.compute((b, m), lambda h, i: mt.minimum(whole[h, i], 3) + top[h, i], name="half")
+    return [A, mt.compute((b, m, n), lambda h, i, j: less[h, i, j] + half[h, i], name="D")]
+
+
+def column_read(m, n, p):
+    """An operand that is read down its columns."""
+    A, B = mt.placeholder((p, n, m), name="A"), mt.placeholder((m, p, n), name="B")
+    return [A, B, mt.compute((m, p, n), lambda i, h, j: A[h, j, i] + B[i, h, j], name="C")]
+
+
+def pool(c, h, w, kernel, stride, padding):
+    return W.max_pool2d(1, c, h + 2, w + 2, kernel, stride, min(padding, kernel // 2))
+
+
+def depthwise(c, h, w, kernel, stride, padding):
+    return W.depthwise_conv2d(1, c, h + 2, w + 2, kernel, stride, padding)
+
+
 def convolution(f, c, h, w, kernel, stride, padding):
     return W.conv2d_bias_relu(1, c, h + 2, w + 2, f, kernel, stride, padding)
 
@@ -55,9 +103,8 @@ def bare_convolution(f, c, h, w, kernel, stride, padding):
     return W.conv2d(1, c, h + 2, w + 2, f, kernel, stride, padding)
 
 
-_IMAGE = st.fixed_dictionaries(
+_POOL = st.fixed_dictionaries(
     {
-        "f": st.integers(1, 18),
         "c": st.integers(1, 3),
         "h": st.integers(1, 5),
         "w": st.integers(1, 9),
@@ -66,6 +113,7 @@ _IMAGE = st.fixed_dictionaries(
         "padding": st.integers(0, 1),
     }
 )
+_IMAGE = st.builds(lambda f, rest: {"f": f, **rest}, st.integers(1, 18), _POOL)
 
 DEFINITIONS = {
     "matmul": (W.matmul, sizes(m=20, n=20, k=6)),
@@ -77,6 +125,14 @@ DEFINITIONS = {
     "chained": (chained, sizes(m=9, n=9, k=5)),
     "convolution": (convolution, _IMAGE),
     "bare convolution": (bare_convolution, _IMAGE),
+    "depthwise": (depthwise, _POOL),
+    "pool": (pool, _POOL),
+    "sums of rows": (partial(rows, mt.sum), sizes(m=20, n=80, k=3)),
+    "maxima of rows": (partial(rows, mt.max), sizes(m=20, n=80)),
+    "everything": (everything, sizes(m=9, n=80)),
+    "vector sum": (vector_sum, sizes(n=300)),
+    "normalised": (normalised, sizes(b=2, m=3, n=80)),
+    "column read": (column_read, sizes(m=20, n=20, p=2)),
 }
 TARGETS = st.builds(
     mt.Target,

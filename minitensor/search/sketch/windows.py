@@ -1,0 +1,100 @@
+"""Reductions over small windows, such as of depthwise convolutions and pools: the window is written
+out, and summed for some rows in registers.
+
+for n, c:                           images
+    the padded image
+    for y.0: for x.0:
+        for ry, rx:                 R, unrolled
+            for y.1:                rows, unrolled
+                for x.1:            lanes
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from minitensor.errors import ScheduleError
+from minitensor.ir import Block, accessed_buffers
+from minitensor.schedule import Schedule
+from minitensor.search.sketch import factors
+from minitensor.search.sketch.operands import is_last, is_sum, operands, pairs, uses, written_place
+from minitensor.search.sketch.padding import is_padding
+from minitensor.search.sketch.predicates import reduce_iters, spatial_iters
+from minitensor.search.sketch.rules import Rule, Verdict
+from minitensor.search.sketch.state import State
+
+LARGEST: Final = 64
+"""The most elements of a window that is written out."""
+
+
+def is_window(block: Block) -> bool:
+    """Whether it reduces over a small window of images, neighbouring pixels side by side."""
+    if not is_sum(block) or pairs(block) or len(spatial_iters(block)) < 2:
+        return False
+    x = spatial_iters(block)[-1]
+    size = math.prod(i.extent for i in reduce_iters(block))
+    last = written_place(block, x) == len(spatial_iters(block)) - 1
+    reads = [load for load in operands(block) if uses(load, x)]
+    return (
+        size <= LARGEST
+        and x.extent > 1
+        and last
+        and bool(reads)
+        and all(is_last(load, x) for load in reads)
+    )
+
+
+def _judge(state: State, cores: int) -> Verdict:
+    fresh = state.name not in state.cached
+    return Verdict.APPLY if fresh and is_window(state.block) else Verdict.SKIP
+
+
+def _apply(state: State, cores: int) -> list[State]:
+    """With the padded image computed for each image of its own, and without touching it."""
+    found = []
+    for padding in (*_paddings(state), None):
+        schedule = state.schedule.copy()
+        try:
+            image = _tile(schedule, state)
+            if padding is not None and image is not None:
+                schedule.vectorize(schedule.compute_at(padding, image)[-1])
+        except ScheduleError:
+            continue
+        what = "rows of it in registers, the window written out"
+        if padding is not None:
+            what += f", {padding} for each image"
+        found.append(state.after("window", what, schedule, also=[padding] if padding else []))
+    return found
+
+
+def _paddings(state: State) -> list[str]:
+    """The block that pads what this one reads, if there is one."""
+    read = accessed_buffers(state.block)[0]
+    return [
+        name
+        for name in state.pending[1:]
+        if is_padding(state.program, state.program.blocks[name])
+        and not read.isdisjoint(accessed_buffers(state.program.blocks[name])[1])
+    ]
+
+
+def _tile(schedule: Schedule, state: State) -> str | None:
+    """Perform the steps; returns the loop over images, if there is one."""
+    block = state.block
+    loops = dict(zip([i.var for i in block.iters], schedule.get_loops(state.name)))
+    *images, y, x = spatial_iters(block)
+    height = schedule.sample_categorical(factors.up_to(y.extent, factors.FEW_ROWS))
+    width = schedule.sample_categorical(factors.widths(state, x.extent))
+    y_0, y_1 = schedule.split(loops[y.var], [None, height])
+    x_0, x_1 = schedule.split(loops[x.var], [None, width])
+    around = [loops[i.var] for i in images]
+    window = [loops[i.var] for i in reduce_iters(block)]
+    schedule.reorder(*around, y_0, x_0, *window, y_1, x_1)
+    schedule.vectorize(x_1)
+    for loop in (*window, y_1):
+        schedule.unroll(loop)
+    return around[-1] if around else None
+
+
+WINDOWS: Final = Rule("window", _judge, _apply)
