@@ -20,6 +20,7 @@ import json
 import math
 import numbers
 import re
+import statistics
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -149,6 +150,11 @@ class Record:
     def fastest(self) -> float:
         """The least of the times, in seconds; infinity for a failure."""
         return min(self.seconds, default=math.inf)
+
+    @property
+    def median(self) -> float:
+        """The median of the times, in seconds; infinity for a failure."""
+        return statistics.median(self.seconds) if self.seconds else math.inf
 
     @property
     def gflops(self) -> float | None:

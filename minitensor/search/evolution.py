@@ -1,0 +1,182 @@
+"""Evolutionary search: which candidates a model thinks are fast.
+
+A population starts from random candidates and the best that were measured. Parents are drawn, in
+proportion to their scores, from the best that any generation has had; children are mutations or
+crossovers of them. The best of all, no two alike, are what is measured next; some of the batch is
+random, so that the model sees what it would not have chosen.
+
+Source: Zheng et al., Ansor, OSDI 2020, section 5.1. Ansor's published code has no crossover; the
+paper has.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+
+from minitensor.errors import unexpected
+from minitensor.search.space import Choices, Mutations, Space, crossed, mutated
+
+Doubles = npt.NDArray[np.float64]
+Score = Callable[[Sequence[Choices]], Doubles]
+"""How fast candidates are thought to be: higher is faster, -inf for what cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """How a search evolves; the defaults are Ansor's where it has the parameter.
+
+    population   candidates in a generation
+    generations  how many follow the first
+    crossover    the part of children that have two parents; the others are mutations
+    measured     the most of the first generation that are among the best measured, as a part
+    epsilon      the part of a batch that is chosen at random
+    forms        new places of blocks that are looked into in a round: each takes a while
+    mutations    what mutations change, and how often
+    """
+
+    population: int = 2048
+    generations: int = 4
+    crossover: float = 0.15
+    measured: float = 0.2
+    epsilon: float = 0.05
+    forms: int = 16
+    mutations: Mutations = field(default_factory=Mutations)
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.type == "int":
+                whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+                if not whole or (one.name == "population" and value < 1):
+                    least = 1 if one.name == "population" else 0
+                    raise unexpected(f"an integer of at least {least}", one.name, value)
+            elif one.type == "float" and not (
+                isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+            ):
+                raise unexpected("a number from 0 to 1", one.name, value)
+
+
+class Population:
+    """Draws and varies candidates of a space, looking into a bounded number of new forms.
+
+    A form is a sketch with blocks at some places: what candidates share that differ in numbers.
+    """
+
+    def __init__(self, space: Space, settings: Evolution, rng: random.Random) -> None:
+        self.space, self.settings, self.rng = space, settings, rng
+        self.known: dict[tuple[int, tuple[str, ...]], None] = {}
+        self.left = 0
+        """How many new forms may be looked into before the next `refill`."""
+
+    def refill(self) -> None:
+        """Allow new forms, and look into as many: at first one of each sketch."""
+        self.left = self.settings.forms
+        first = not self.known
+        for number in range(len(self.space.sketches)):
+            if first:
+                self._learn(self.space.draw(self.rng, number), anyway=True)
+        while self.left > self.settings.forms // 2:
+            self.left -= 1
+            self._learn(self.space.draw(self.rng))
+
+    def draw(self) -> Choices:
+        """A random candidate of a known form."""
+        sketch = self.rng.choice(list(dict.fromkeys(key[0] for key in self.known)))
+        locations = self.rng.choice([key[1] for key in self.known if key[0] == sketch])
+        return self.space.draw(self.rng, sketch, locations)
+
+    def child(self, parents: Callable[[], Choices]) -> Choices:
+        """A mutation of a parent, or a crossover of two."""
+        one = parents()
+        if self.rng.random() < self.settings.crossover:
+            made = crossed(self.space, one, parents(), self.rng)
+        else:
+            made = mutated(self.space, one, self.rng, self.settings.mutations)
+        return made if self._learn(made) else one
+
+    def _learn(self, choices: Choices, anyway: bool = False) -> bool:
+        """Whether the form of a candidate is known, or is now, and gives legal schedules."""
+        key = (choices.sketch, choices.locations)
+        if key in self.known:
+            return True
+        if not anyway and self.left <= 0:
+            return False
+        self.left -= not anyway
+        if self.space.plan(*key) is None:
+            return False
+        self.known[key] = None
+        return True
+
+
+def evolve(
+    population: Population, score: Score, best: Iterable[Choices], count: int
+) -> list[Choices]:
+    """The candidates that score best over all generations, best first: up to `count`.
+
+    score  for many candidates at once
+    best   those that were measured, fastest first
+    """
+    settings, rng = population.settings, population.rng
+    population.refill()
+    size = settings.population
+    seeds = [c for c, _ in zip(best, range(int(size * settings.measured)))]
+    for choices in seeds:
+        population.known.setdefault((choices.sketch, choices.locations))
+    generation = seeds + [population.draw() for _ in range(size - len(seeds))]
+    found: dict[Choices, float] = {}
+    for number in range(settings.generations + 1):
+        scores = score(generation)
+        scores = np.where(np.isnan(scores), -np.inf, scores)
+        found.update(zip(generation, scores.tolist()))
+        found = dict(_top(found, max(size, count)))
+        if number < settings.generations:
+            parents = _proportional(list(found), np.array(list(found.values())), rng)
+            generation = [population.child(parents) for _ in range(size)]
+    return [choices for choices, value in found.items() if value > -np.inf][:count]
+
+
+def _top(found: dict[Choices, float], count: int) -> list[tuple[Choices, float]]:
+    """The best, in an order that depends on nothing but scores and when they were found."""
+    return sorted(found.items(), key=lambda item: -item[1])[:count]
+
+
+def _proportional(
+    generation: Sequence[Choices], scores: Doubles, rng: random.Random
+) -> Callable[[], Choices]:
+    """Draws candidates in proportion to their fitness: what they score above the median.
+
+    (Scores of either loss have no zero: what is measured from the worst would let a single
+    hopeless candidate make all the others look alike.)
+    """
+    finite = np.isfinite(scores)
+    if not finite.any():
+        return lambda: rng.choice(generation)
+    fitness = np.where(finite, np.maximum(scores - np.median(scores[finite]), 0.0), 0.0)
+    fitness += np.where(finite, max(float(fitness.max()), 1e-9) * 1e-3, 0.0)
+    bounds = list(accumulate(fitness.tolist()))
+    total = bounds[-1]
+    return lambda: generation[min(bisect(bounds, rng.random() * total), len(generation) - 1)]
+
+
+def batch_of(
+    ranked: Sequence[Choices],
+    random_ones: Callable[[], Choices],
+    count: int,
+    epsilon: float,
+    rng: random.Random,
+) -> list[Choices]:
+    """What is measured next, ε-greedily: the best, and some at random; all different."""
+    lucky = sum(rng.random() < epsilon for _ in range(count))
+    chosen = dict.fromkeys(ranked[: count - lucky])
+    for _ in range(50 * count):
+        if len(chosen) >= count:
+            break
+        chosen.setdefault(random_ones())
+    return list(chosen)

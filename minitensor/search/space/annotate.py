@@ -1,0 +1,281 @@
+"""Random annotation: which loops of a tiled program become threads, vectors and straight code.
+
+What may be annotated depends on the structure of a program alone (`form_of`); how much of it is, on
+the extents of its loops and two numbers that a search chooses. So the amounts are computed for
+many candidates at once (`amounts_of`), and the steps for those that are to be measured (`apply`).
+
+    parallel    the outermost loops that nests have for themselves are fused until each core gets
+                its share of iterations
+    vectorize   the innermost loop along which a block stores elements side by side; two loops if
+                one is short
+    unroll      the loops around that, from the inside, while few copies come of it
+
+Source: Zheng et al., Ansor, OSDI 2020, section 4.2 and appendix A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from minitensor.arith import linear_of
+from minitensor.errors import ScheduleError
+from minitensor.ir import (
+    Block,
+    For,
+    IterKind,
+    LoopKind,
+    Program,
+    Reduce,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+    blocks_of,
+    free_vars,
+    paths,
+    substitute,
+)
+from minitensor.schedule import Schedule
+
+Integers = npt.NDArray[np.int64]
+
+VECTOR: Final = 64
+"""The most elements of a vector that is made of several loops, or cut from a single one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A block, and what its loops may become.
+
+    vector  the innermost loops that become one vector, outermost first
+    unroll  those that may be unrolled, innermost first
+    """
+
+    block: str
+    vector: tuple[str, ...]
+    unroll: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What may be annotated of a program.
+
+    roots   for each of its nests the outermost loops that may be threads, outermost first
+    leaves  for each block
+    """
+
+    roots: tuple[tuple[str, ...], ...]
+    leaves: tuple[Leaf, ...]
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """How much of a form is annotated: arrays (candidates,) of numbers of loops.
+
+    parallel  for each root, how many of its loops are fused
+    unroll    for each leaf
+    """
+
+    parallel: tuple[Integers, ...]
+    unroll: tuple[Integers, ...]
+
+
+def cut_long_loops(schedule: Schedule) -> None:
+    """Cut what is a single long loop in two: one part for threads, one for a vector."""
+    for nest in _nests(schedule.program):
+        if not isinstance(nest, For) or not isinstance(nest.body, Block):
+            continue
+        if nest.extent > VECTOR and _vector(schedule, nest.body, (nest,)):
+            schedule.split(nest.var, [None, VECTOR])
+
+
+def form_of(schedule: Schedule) -> Form:
+    """What may be annotated of a schedule in which nothing is parallel yet."""
+    program = schedule.program
+    leaves = tuple(
+        _leaf(schedule, block, _own(paths(program)[name])) for name, block in program.blocks.items()
+    )
+    vectors = {loop for leaf in leaves for loop in leaf.vector}
+    roots = tuple(_root(schedule, nest, vectors) for nest in _nests(program))
+    return Form(roots, leaves)
+
+
+def amounts_of(
+    form: Form,
+    extents: Mapping[str, Integers],
+    parallel: Integers,
+    unroll: Integers,
+    cores: int,
+) -> Amounts:
+    """How many loops are fused and unrolled.
+
+    extents   of each loop, an array (candidates,)
+    parallel  (candidates,) iterations that each core gets at least, if there are as many
+    unroll    (candidates,) copies that unrolling may make
+    """
+    fused, written_out = [], []
+    for root in form.roots:
+        count, product = np.zeros_like(parallel), np.ones_like(parallel)
+        for loop in root:
+            wanted = product < parallel * cores
+            count += wanted
+            product = np.where(wanted, product * extents[loop], product)
+        fused.append(np.where(product > 1, count, 0))
+    taken = {
+        loop: place < amount
+        for root, amount in zip(form.roots, fused)
+        for place, loop in enumerate(root)
+    }
+    for leaf in form.leaves:
+        count, copies = np.zeros_like(unroll), np.ones_like(unroll)
+        open_ = np.ones(unroll.shape, np.bool_)
+        for loop in leaf.unroll:
+            copies = copies * extents[loop]
+            open_ &= copies <= unroll
+            if loop in taken:
+                open_ &= ~taken[loop]
+            count += open_
+        written_out.append(count)
+    return Amounts(tuple(fused), tuple(written_out))
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What becomes of the loops around a block: arrays (candidates, loops), outermost first."""
+
+    parallel: npt.NDArray[np.bool_]
+    vectorize: npt.NDArray[np.bool_]
+    unroll: npt.NDArray[np.bool_]
+
+
+def marks_of(
+    form: Form, amounts: Amounts, loops: Mapping[str, Sequence[str]], count: int
+) -> dict[str, Marks]:
+    """What becomes of the loops around each block, for `count` candidates.
+
+    loops  of each block, outermost first
+    """
+    threads: dict[str, npt.NDArray[np.bool_]] = {}
+    for root, parallel in zip(form.roots, amounts.parallel):
+        threads.update((loop, place < parallel) for place, loop in enumerate(root))
+    found = {}
+    for leaf, amount in zip(form.leaves, amounts.unroll):
+        names = loops[leaf.block]
+        marks = Marks(*(np.zeros((count, len(names)), np.bool_) for _ in range(3)))
+        for column, loop in enumerate(names):
+            if loop in threads:
+                marks.parallel[:, column] = threads[loop]
+            if loop in leaf.vector:
+                marks.vectorize[:, column] = True
+            if loop in leaf.unroll:
+                marks.unroll[:, column] = leaf.unroll.index(loop) < amount
+        found[leaf.block] = marks
+    return found
+
+
+def apply(schedule: Schedule, form: Form, amounts: Amounts, number: int = 0) -> None:
+    """Annotate a schedule as candidate `number` of the amounts is."""
+    for leaf in form.leaves:
+        if leaf.vector:
+            schedule.vectorize(schedule.fuse(*leaf.vector) if leaf.vector[1:] else leaf.vector[0])
+    for leaf, unroll in zip(form.leaves, amounts.unroll):
+        for loop in leaf.unroll[: unroll[number]]:
+            schedule.unroll(loop)
+    for root, parallel in zip(form.roots, amounts.parallel):
+        loops = root[: parallel[number]]
+        if loops:
+            schedule.parallel(schedule.fuse(*loops) if loops[1:] else loops[0])
+
+
+def _nests(program: Program) -> Sequence[Stmt]:
+    return program.body.stmts if isinstance(program.body, Seq) else (program.body,)
+
+
+def _own(path: Sequence[For]) -> tuple[For, ...]:
+    """The loops of a path that hold nothing but its block."""
+    return tuple(loop for loop in path if len(blocks_of(loop)) == 1)
+
+
+def _root(schedule: Schedule, nest: Stmt, vectors: set[str]) -> tuple[str, ...]:
+    loops: list[str] = []
+    while isinstance(nest, For) and nest.kind is LoopKind.SERIAL and nest.var not in vectors:
+        if _reduces(schedule.program, nest) or not _accepts(schedule, "parallel", nest.var):
+            break
+        loops.append(nest.var)
+        nest = nest.body
+    return tuple(loops)
+
+
+def _reduces(program: Program, loop: For) -> bool:
+    """Whether the loop is part of a reduction; one of a single iteration could be parallel."""
+    return any(
+        i.kind is not IterKind.SPATIAL and loop.var in free_vars(i.binding)
+        for block in blocks_of(loop)
+        for i in block.iters
+    )
+
+
+def _accepts(schedule: Schedule, primitive: str, loop: str) -> bool:
+    try:
+        getattr(schedule.copy(), primitive)(loop)
+    except ScheduleError:
+        return False
+    return True
+
+
+def _leaf(schedule: Schedule, block: Block, own: tuple[For, ...]) -> Leaf:
+    vector = _vector(schedule, block, own)
+    unroll = []
+    for loop in reversed(own[: len(own) - len(vector)]):
+        if loop.kind is LoopKind.SERIAL:
+            unroll.append(loop.var)
+        elif loop.kind is not LoopKind.VECTORIZE:
+            break
+    return Leaf(block.name, tuple(loop.var for loop in vector), tuple(unroll))
+
+
+def _vector(schedule: Schedule, block: Block, own: tuple[For, ...]) -> tuple[For, ...]:
+    """The loops that become a vector: one, two if both are whole and short, or none."""
+    if not own or own[-1].kind is not LoopKind.SERIAL or _stride(block, own[-1]) != 1:
+        return ()
+    if _reduces(schedule.program, own[-1]) or not _accepts(schedule, "vectorize", own[-1].var):
+        return ()
+    for outer, inner in pairwise(own[-2:]):
+        short = outer.extent > 1 and outer.extent * inner.extent <= VECTOR
+        if short and outer.kind is LoopKind.SERIAL and _side_by_side(schedule, block, outer, inner):
+            return (outer, inner)
+    return own[-1:]
+
+
+def _stride(block: Block, loop: For) -> int:
+    """How far apart the elements are that two iterations store; 0 if it cannot be told."""
+    target = block.body
+    if not isinstance(target, (Store, Reduce)):
+        return 0
+    indices = target.indices
+    bindings = {i.var: i.binding for i in block.iters}
+    reached = [linear_of(substitute(index, bindings)).coefficient(loop.var) for index in indices]
+    return reached[-1] if reached and not any(reached[:-1]) else 0
+
+
+def _side_by_side(schedule: Schedule, block: Block, outer: For, inner: For) -> bool:
+    """Whether a row that the inner loop stores is followed by that of the outer's next iteration:
+    both are whole axes, and the last ones of the buffer. (Nothing is whole inside other loops,
+    though it may be in one candidate.)
+    """
+    target = block.body
+    if any(len(blocks_of(loop)) > 1 for loop in paths(schedule.program)[block.name]):
+        return False
+    assert isinstance(target, (Store, Reduce))
+    bindings = {i.var: i.binding for i in block.iters}
+    buffer = target.buffer if isinstance(target, Store) else target.buffers[0]
+    shape = schedule.program.buffers[buffer].shape
+    last = [substitute(index, bindings) for index in target.indices[-2:]]
+    whole = last == [Var(outer.var), Var(inner.var)] and shape[-1] == inner.extent
+    return whole and _accepts(schedule, "vectorize", outer.var)

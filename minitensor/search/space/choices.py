@@ -1,0 +1,138 @@
+"""What a candidate is to a search: a sketch, and what is chosen where it is open.
+
+Choices are numbers and names, cheap to draw, to change and to compare. `Space` makes schedules of
+them.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+from minitensor.schedule import divisors, draw_factors
+
+Value: TypeAlias = "int | tuple[int, ...]"
+"""Of a knob: factors of a tile, or the position of a candidate."""
+
+GRANULARITY: Final = (0, 1, 4, 16)
+"""Iterations for each core that parallel loops have at least; 0 for no parallel loops. Loops are
+fused until there are as many. (Ansor: up to 16.)"""
+UNROLL: Final = (0, 16, 64, 512)
+"""Copies of a statement that unrolling may make (Ansor's auto_unroll_max_step)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A decision that a sketch leaves open.
+
+    step        its number in the trace
+    block       whose loop is cut; "" if it is nobody's
+    loop        that loop; "" for a choice among candidates
+    extent      of the loop
+    parts       into how many it is cut
+    limit       the largest innermost factor
+    candidates  among which is chosen; () for a tile
+    """
+
+    step: int
+    block: str
+    loop: str = ""
+    extent: int = 1
+    parts: int = 1
+    limit: int = 1
+    candidates: tuple[int | float | str, ...] = ()
+
+    @property
+    def is_tile(self) -> bool:
+        """Whether it chooses the factors of a tile."""
+        return not self.candidates
+
+    @property
+    def is_place(self) -> bool:
+        """Whether it is where a template computes a block: a name, which is left as it is."""
+        return len(self.candidates) == 1 and isinstance(self.candidates[0], str)
+
+    @property
+    def options(self) -> tuple[Value, ...]:
+        """All values, in order."""
+        if self.is_tile:
+            return _factors(self.extent, self.parts, self.limit)
+        return tuple(range(len(self.candidates)))
+
+    def draw(self, rng: random.Random) -> Value:
+        """Any value, all being equally likely."""
+        if self.is_tile:
+            return draw_factors(self.extent, self.parts, self.limit, rng)
+        return rng.randrange(len(self.candidates))
+
+    def changed(self, value: Value, rng: random.Random) -> Value:
+        """A value near another: a divisor is moved from one level of a tile to another, or a
+        neighbour in a list of numbers is taken. The same one if there is no other.
+        """
+        if isinstance(value, tuple):
+            return self._moved(value, rng)
+        if len(self.candidates) < 2:
+            return value
+        near = [v for v in (value - 1, value + 1) if 0 <= v < len(self.candidates)]
+        return rng.choice(near) if rng.random() < 0.7 else rng.randrange(len(self.candidates))
+
+    def _moved(self, factors: tuple[int, ...], rng: random.Random) -> tuple[int, ...]:
+        last = len(factors) - 1
+        sources = [level for level, factor in enumerate(factors) if factor > 1]
+        for _ in range(4):
+            if not sources or last == 0:
+                break
+            source = rng.choice(sources)
+            part = rng.choice(divisors(factors[source])[1:])
+            target = rng.choice([level for level in range(len(factors)) if level != source])
+            if target == last and factors[last] * part > self.limit:
+                continue
+            moved = list(factors)
+            moved[source] //= part
+            moved[target] *= part
+            return tuple(moved)
+        return factors
+
+    def fits(self, value: Value) -> bool:
+        """Whether it is one of the values that `draw` may give."""
+        if isinstance(value, tuple):
+            product = math.prod(value)
+            inner = self.parts == 1 or value[-1] <= self.limit
+            return self.is_tile and len(value) == self.parts and product == self.extent and inner
+        return 0 <= value < len(self.candidates)
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """One candidate.
+
+    sketch     the number of its sketch in the space
+    values     one for each knob of the sketch
+    locations  where each block is computed that may be moved: the name of a loop, or "root"
+    parallel   one of GRANULARITY
+    unroll     one of UNROLL
+    """
+
+    sketch: int
+    values: tuple[Value, ...]
+    locations: tuple[str, ...] = ()
+    parallel: int = 0
+    unroll: int = 0
+
+
+@lru_cache(maxsize=1024)
+def _factors(extent: int, parts: int, limit: int) -> tuple[tuple[int, ...], ...]:
+    """All factors that multiply to an extent, the last at most `limit`, ascending."""
+    if extent == 0:
+        return ((0, *[1] * (parts - 1)),)
+    if parts == 1:
+        return ((extent,),)
+    found = [
+        (first, *rest)
+        for first in divisors(extent)
+        for rest in _factors(extent // first, parts - 1, limit)
+    ]
+    return tuple(factors for factors in found if factors[-1] <= limit)

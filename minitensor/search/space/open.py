@@ -1,0 +1,116 @@
+"""What a sketch leaves open: its knobs, and the blocks that may be moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitensor.errors import ScheduleError
+from minitensor.ir import For, IterKind, Seq, Var, blocks_of, loop_sites
+from minitensor.schedule import Ref, Schedule, Trace, divisors
+from minitensor.search.sketch import Sketch
+from minitensor.search.space.choices import Knob, Value
+
+
+def typical(sketch: Sketch) -> Schedule:
+    """A schedule of the sketch with decisions in the middle: tiles with several iterations at each
+    level, as far as the extents have divisors.
+    """
+    drawn = sketch.apply(seed=0)
+    decisions = {knob.step: _middle(knob) for knob in knobs_of(drawn)}
+    try:
+        return drawn.trace.with_decisions(decisions).apply(sketch.program)
+    except ScheduleError:  # a template whose tiles depend on each other
+        return drawn
+
+
+def knobs_of(schedule: Schedule) -> tuple[Knob, ...]:
+    """The decisions of a schedule, as knobs."""
+    found = []
+    steps, history = schedule.trace.steps, schedule.history
+    for number, step in enumerate(steps):
+        if step.primitive == "sample_categorical":
+            block, loop = _used_by(schedule, number)
+            candidates = tuple(step.arguments["candidates"])
+            found.append(Knob(number, block, loop, candidates=candidates))
+        elif step.primitive == "sample_perfect_tile":
+            loop = resolved(schedule.trace, step.arguments["loop"])
+            extent = loop_sites(history[number])[loop].loop.extent
+            parts, limit = step.arguments["n"], step.arguments["max_innermost_factor"]
+            found.append(
+                Knob(number, _block_at(schedule, number, loop), loop, extent, parts, limit)
+            )
+        elif step.is_decision:  # a place; templates may choose some
+            chosen = step.arguments["decision"]
+            found.append(Knob(number, str(step.arguments["block"]), candidates=(chosen,)))
+    return tuple(found)
+
+
+def _block_at(schedule: Schedule, number: int, loop: str) -> str:
+    """The first block in a loop, before step `number`."""
+    return blocks_of(loop_sites(schedule.history[number])[loop].loop)[0].name
+
+
+def _used_by(schedule: Schedule, number: int) -> tuple[str, str]:
+    """The block and the loop of the first split that uses a decision; "" for none."""
+    for later, step in enumerate(schedule.trace.steps):
+        used = step.arguments.get("factors")
+        if isinstance(used, tuple) and Ref(number) in used:
+            loop = resolved(schedule.trace, step.arguments["loop"])
+            return _block_at(schedule, later, loop), loop
+    return "", ""
+
+
+def movable_of(schedule: Schedule) -> tuple[str, ...]:
+    """The blocks that a sketch left alone and somebody reads; readers come first.
+
+    Such a block stands in a nest of its own in which each loop is one of its axes.
+    """
+    program = schedule.program
+    nests = program.body.stmts if isinstance(program.body, Seq) else (program.body,)
+    found = []
+    for nest in nests:
+        blocks = blocks_of(nest)
+        if len(blocks) != 1 or not schedule.get_consumers(blocks[0].name):
+            continue
+        block, loops = blocks[0], _loops(nest)
+        whole = [i.binding for i in block.iters] == [Var(loop.var) for loop in loops]
+        serial = not any(i.kind is IterKind.ORDERED for i in block.iters)
+        untouched = all(loop.kind.value == "serial" for loop in loops)
+        if whole and serial and untouched:
+            found.append(block.name)
+    return tuple(reversed(found))
+
+
+def _loops(nest: object) -> list[For]:
+    found = []
+    while isinstance(nest, For):
+        found.append(nest)
+        nest = nest.body
+    return found
+
+
+def resolved(trace: Trace, value: Any) -> Any:
+    """An argument of a step, with what an earlier step returned in the place of a reference."""
+    if not isinstance(value, Ref):
+        return value
+    result = trace.steps[value.step].result
+    return result if value.item is None else result[value.item]
+
+
+def _middle(knob: Knob) -> Value:
+    """A value in the middle of the knob's range."""
+    if not knob.is_tile:
+        return len(knob.candidates) // 2
+    factors, rest = [1] * knob.parts, knob.extent
+    while rest > 1:
+        divisor = divisors(rest)[1]  # the smallest prime
+        rest //= divisor
+        fits = [
+            level
+            for level in range(knob.parts)
+            if level < knob.parts - 1 or factors[-1] * divisor <= knob.limit
+        ]
+        factors[min(fits or [0], key=lambda level: (factors[level], -level))] *= divisor
+    if knob.extent == 0:
+        factors[0] = 0
+    return tuple(factors)

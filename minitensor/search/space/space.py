@@ -1,0 +1,271 @@
+"""The space that a search explores: sketches, and everything that is open in them.
+
+A candidate's steps are, in this order: those of its sketch; where blocks that the sketch left alone
+are computed; two numbers that say how much is annotated; the annotation that follows from them
+(`annotate`). All that is chosen is a decision of the trace, so `decode` finds the choices again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from minitensor.codegen import Target
+from minitensor.errors import ScheduleError
+from minitensor.ir import Program, loop_sites
+from minitensor.schedule import Schedule, Trace, compute_locations
+from minitensor.search.features import Structure, StructureError
+from minitensor.search.sketch import Sketch, generate_sketches
+from minitensor.search.space.annotate import (
+    Amounts,
+    Form,
+    Marks,
+    amounts_of,
+    apply,
+    cut_long_loops,
+    form_of,
+    marks_of,
+)
+from minitensor.search.space.choices import GRANULARITY, UNROLL, Choices, Knob, Value
+from minitensor.search.space.open import knobs_of, movable_of, resolved, typical
+
+MOST_LOCATIONS: Final = 8
+"""Places that are considered for a block that may be moved, "root" included: the outermost ones."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What candidates have in common that differ in numbers only.
+
+    schedule   one of them, before annotation
+    form       what may be annotated
+    structure  gives extents and features of many; None if it cannot
+    """
+
+    schedule: Schedule
+    form: Form
+    structure: Structure | None
+
+
+class Space:
+    """All candidates of a program on a target.
+
+    program   the definition
+    target    with nothing left open
+    sketches  the structures; [] stands for the program as it is
+    annotate  whether loops become threads, vectors and straight code by rules; without it sketches
+              say all of that themselves (templates do)
+    """
+
+    def __init__(
+        self, program: Program, target: Target, sketches: Sequence[Sketch], annotate: bool = True
+    ) -> None:
+        self.program, self.target, self.annotate = program, target, annotate
+        self.cores = target.num_cores or 1
+        self.sketches = tuple(sketches) or (Sketch(program, Trace(), ()),)
+        self._typical = tuple(map(typical, self.sketches))
+        self.knobs = tuple(map(knobs_of, self._typical))
+        self.movable = tuple(movable_of(s) if annotate else () for s in self._typical)
+        self._plans: dict[tuple[int, tuple[str, ...]], Plan | None] = {}
+        self._places: dict[tuple[int, tuple[str, ...]], tuple[str, ...]] = {}
+
+    @staticmethod
+    def of(program: Program, target: Target, rules: str = "default") -> Space:
+        """The space that rules derive (see `generate_sketches`)."""
+        return Space(program, target, generate_sketches(program, target, rules=rules))
+
+    @staticmethod
+    def of_template(
+        program: Program, target: Target, template: Callable[[Schedule], object], seed: int = 0
+    ) -> Space:
+        """The space of a user's function. It is called a few times; what differs in more than
+        decisions are sketches of their own.
+        """
+        found: dict[str, Sketch] = {}
+        for number in range(16):
+            schedule = Schedule(program, seed=seed + number)
+            template(schedule)
+            trace = schedule.trace.opened()
+            found.setdefault(trace.to_json(), Sketch(program, trace, ()))
+        return Space(program, target, list(found.values()), annotate=False)
+
+    # ---- drawing
+
+    def draw(
+        self,
+        rng: random.Random,
+        sketch: int | None = None,
+        locations: tuple[str, ...] | None = None,
+    ) -> Choices:
+        """A candidate at random, of a sketch and with blocks at some places if they are given."""
+        number = rng.randrange(len(self.sketches)) if sketch is None else sketch
+        values = tuple(knob.draw(rng) for knob in self.knobs[number])
+        if locations is None:
+            locations = ()
+            for _ in self.movable[number]:
+                locations += (rng.choice(self.places(number, locations)),)
+        if not self.annotate:
+            return Choices(number, values)
+        return Choices(number, values, locations, rng.choice(GRANULARITY[1:]), rng.choice(UNROLL))
+
+    def places(self, sketch: int, locations: tuple[str, ...]) -> tuple[str, ...]:
+        """Where the next block may be computed, once those before it are at `locations`."""
+        key = (sketch, locations)
+        if key not in self._places:
+            block = self.movable[sketch][len(locations)]
+            schedule = self._moved(sketch, locations, None)
+            found = compute_locations(schedule.program, block)
+            self._places[key] = tuple(found[:MOST_LOCATIONS])
+        return self._places[key]
+
+    # ---- what candidates have in common
+
+    def plan(self, sketch: int, locations: tuple[str, ...]) -> Plan | None:
+        """What candidates of a sketch with blocks at some places share; None if they are refused.
+
+        Worked out once for each.
+        """
+        key = (sketch, locations)
+        if key not in self._plans:
+            self._plans[key] = self._planned(sketch, locations)
+        return self._plans[key]
+
+    def _planned(self, sketch: int, locations: tuple[str, ...]) -> Plan | None:
+        try:
+            schedule = self._moved(sketch, locations, None)
+            if self.annotate:
+                cut_long_loops(schedule)
+        except ScheduleError:
+            return None
+        form = form_of(schedule) if self.annotate else Form((), ())
+        try:
+            structure: Structure | None = Structure(schedule)
+        except StructureError:
+            structure = None
+        return Plan(schedule, form, structure)
+
+    def amounts(self, plan: Plan, batch: Sequence[Choices]) -> Amounts:
+        """How much of the plan's form is annotated in each of some candidates that share it."""
+        parallel = np.array([c.parallel for c in batch], np.int64)
+        unroll = np.array([c.unroll for c in batch], np.int64)
+        return amounts_of(plan.form, self.extents(plan, batch), parallel, unroll, self.cores)
+
+    def marks(self, plan: Plan, batch: Sequence[Choices]) -> Mapping[str, Marks]:
+        """What is annotated of the loops around each block, for `Structure.features`."""
+        assert plan.structure is not None
+        loops = {name: plan.structure.loops_of(name) for name in plan.structure.blocks}
+        return marks_of(plan.form, self.amounts(plan, batch), loops, len(batch))
+
+    def extents(self, plan: Plan, batch: Sequence[Choices]) -> Mapping[str, npt.NDArray[np.int64]]:
+        """The extent of each loop before annotation, in each of some candidates of a plan."""
+        if plan.structure is not None:
+            return plan.structure.extents(self.decisions(batch))
+        rows = []
+        for choices in batch:
+            program = self._moved(choices.sketch, choices.locations, choices.values).program
+            rows.append({var: site.loop.extent for var, site in loop_sites(program).items()})
+        return {var: np.array([row[var] for row in rows], np.int64) for var in rows[0]}
+
+    def decisions(self, batch: Sequence[Choices]) -> dict[int, npt.NDArray[np.int64]]:
+        """What candidates of one sketch decide, by the number of the step: (candidates, parts)."""
+        found = {}
+        for place, knob in enumerate(self.knobs[batch[0].sketch]):
+            chosen = [c.values[place] for c in batch]
+            if knob.is_tile:
+                found[knob.step] = np.array(chosen, np.int64)
+            elif all(isinstance(c, int) for c in knob.candidates):
+                numbers = np.array(knob.candidates, np.int64)
+                found[knob.step] = numbers[np.array(chosen, np.int64)][:, None]
+        return found
+
+    # ---- schedules
+
+    def schedule(self, choices: Choices) -> Schedule:
+        """The schedule of a candidate. Raises ScheduleError if a step of it is refused."""
+        schedule = self._moved(choices.sketch, choices.locations, choices.values)
+        if self.annotate:
+            cut_long_loops(schedule)
+            for candidates, chosen in ((GRANULARITY, choices.parallel), (UNROLL, choices.unroll)):
+                position = candidates.index(chosen)
+                schedule.sample_categorical(list(candidates), decision=position)
+            plan = self.plan(choices.sketch, choices.locations)
+            form = plan.form if plan is not None else form_of(schedule)
+            sites = loop_sites(schedule.program)
+            extents = {var: np.array([site.loop.extent]) for var, site in sites.items()}
+            numbers = np.array([choices.parallel]), np.array([choices.unroll])
+            apply(schedule, form, amounts_of(form, extents, *numbers, self.cores))
+        return schedule
+
+    def decode(self, trace: Trace) -> Choices | None:
+        """The choices whose schedule has this trace; None if it is none of this space's."""
+        for number, sketch in enumerate(self.sketches):
+            choices = self._decoded(trace, number, sketch)
+            if choices is not None and self._is_schedule_of(choices, trace):
+                return choices
+        return None
+
+    def _decoded(self, trace: Trace, number: int, sketch: Sketch) -> Choices | None:
+        prefix = Trace(trace.steps[: len(sketch.trace)])
+        if len(prefix) < len(sketch.trace) or _calls(prefix.opened()) != _calls(sketch.trace):
+            return None
+        decided = prefix.decisions
+        found = [_value(knob, decided[knob.step]) for knob in self.knobs[number]]
+        values = tuple(value for value in found if value is not None)
+        if len(values) < len(found):
+            return None
+        rest = [step for step in trace.steps[len(prefix) :] if step.is_decision]
+        if not self.annotate:
+            return Choices(number, values)
+        chosen = [resolved(trace, step.arguments["decision"]) for step in rest]
+        moved = len(self.movable[number])
+        if len(chosen) != moved + 2:
+            return None
+        places = tuple(map(str, chosen[:moved]))
+        parallel, unroll = chosen[moved:]
+        if parallel not in range(len(GRANULARITY)) or unroll not in range(len(UNROLL)):
+            return None
+        return Choices(number, values, places, GRANULARITY[parallel], UNROLL[unroll])
+
+    def _is_schedule_of(self, choices: Choices, trace: Trace) -> bool:
+        try:
+            return _calls(self.schedule(choices).trace) == _calls(trace)
+        except ScheduleError:
+            return False
+
+    # ---- steps
+
+    def _moved(
+        self, sketch: int, locations: tuple[str, ...], values: tuple[Value, ...] | None
+    ) -> Schedule:
+        """The steps of a sketch, with some decisions (typical ones if None), and what is moved."""
+        if values is None:
+            schedule = self._typical[sketch].copy()
+        else:
+            decisions = {k.step: _decision(k, v) for k, v in zip(self.knobs[sketch], values)}
+            trace = self.sketches[sketch].trace.with_decisions(decisions)
+            schedule = trace.apply(self.program)
+        for block, place in zip(self.movable[sketch], locations):
+            schedule.compute_at(block, schedule.sample_compute_location(block, decision=place))
+        return schedule
+
+
+def _decision(knob: Knob, value: Value) -> Any:
+    """What a trace holds for a value: the name, where the knob chooses a place."""
+    return knob.candidates[0] if knob.is_place else value
+
+
+def _value(knob: Knob, decision: Any) -> Value | None:
+    """The knob's value for what a trace holds; None if it has none."""
+    if knob.is_place:
+        return 0 if decision == knob.candidates[0] else None
+    return decision if isinstance(decision, (int, tuple)) and knob.fits(decision) else None
+
+
+def _calls(trace: Trace) -> list[tuple[str, Mapping[str, Any]]]:
+    """The steps without what they returned, which a replay may name otherwise."""
+    return [(step.primitive, step.arguments) for step in trace.steps]

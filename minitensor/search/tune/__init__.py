@@ -1,0 +1,19 @@
+"""The search as a whole. Read in this order: `learner`, `strategies`, `tuner`, `tune`, `result`."""
+
+from minitensor.search.tune.learner import Learner
+from minitensor.search.tune.result import TuneResult
+from minitensor.search.tune.strategies import STRATEGIES, Strategy
+from minitensor.search.tune.tune import tune
+from minitensor.search.tune.tuner import Measure, Progress, Tried, Tuner
+
+__all__ = [
+    "STRATEGIES",
+    "Learner",
+    "Measure",
+    "Progress",
+    "Strategy",
+    "Tried",
+    "TuneResult",
+    "Tuner",
+    "tune",
+]

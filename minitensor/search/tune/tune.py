@@ -1,0 +1,171 @@
+"""`mt.tune`: from a definition to the fastest schedule that a search finds."""
+
+from __future__ import annotations
+
+import numbers
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from minitensor.codegen import Target
+from minitensor.errors import TuningError, unexpected
+from minitensor.ir import Program
+from minitensor.schedule import Schedule
+from minitensor.search.evolution import Evolution
+from minitensor.search.gbt import Booster
+from minitensor.search.log import Log
+from minitensor.search.runner import Runner, Settings, Task, nothing_works
+from minitensor.search.space import Space
+from minitensor.search.tune.learner import Learner
+from minitensor.search.tune.result import TuneResult
+from minitensor.search.tune.strategies import STRATEGIES
+from minitensor.search.tune.tuner import Progress, Tuner
+
+BATCHES = (8, 64)
+"""The least and the most candidates of a round; between them, an eighth of all."""
+
+
+def tune(
+    program: Program,
+    target: str | Target = "c",
+    trials: int = 64,
+    *,
+    log: str | os.PathLike[str] | Log | None = None,
+    resume: bool = True,
+    seed: int = 0,
+    space: Callable[[Schedule], object] | Space | None = None,
+    rules: str = "default",
+    strategy: str = "evolution",
+    inputs: Sequence[Any] | None = None,
+    batch: int | None = None,
+    callbacks: Iterable[Callable[[Progress], object]] = (),
+    evolution: Evolution | None = None,
+    booster: Booster | None = None,
+    loss: str = "squared",
+    settings: Settings | None = None,
+    builder: Executor | None = None,
+    measurer: Executor | None = None,
+) -> TuneResult:
+    """Search for the fastest schedule of a program.
+
+        result = mt.tune(program, trials=64, log="tuning.jsonl")
+        kernel = result.kernel()
+
+    target     "c" or an mt.Target for C; what is left open is filled in from this machine
+    trials     how many candidates are tried, those of the log counted in
+    log        where each is recorded before the next ones are tried; None for nowhere
+    resume     whether what the log knows of this program and target is taken over: nothing is
+               measured twice. With False the log is only written to
+    seed       of everything that is drawn. The same seed and the same records give the same search
+    space      a function of a Schedule with decisions in it (a template), or a Space; None for
+               sketches that rules derive
+    rules      which rules: "default", or "ansor" for the paper's
+    strategy   "evolution", or a baseline (see `strategies`)
+    inputs     one array for each input; small random integers if None
+    batch      candidates of a round; None for an eighth of the trials, from 8 to 64
+    callbacks  each is called with a Progress after every few candidates
+    evolution  parameters of the search, booster and loss of its model, settings of measurement
+    builder    runs the compiler, measurer the candidates; None for our own processes (see Runner)
+
+    Ctrl-C ends the search: what was found until then is returned, marked `interrupted`; without
+    any, it is raised.
+
+    Raises TuningError, with the first failure, its schedule and a command that shows it again, if
+    no candidate works; CompileError without a compiler; ArgumentError for arguments that make no
+    sense.
+
+    Source: Zheng et al., Ansor: Generating High-Performance Tensor Programs for Deep Learning,
+    OSDI 2020.
+    """
+    count, calls = _checked(program, trials, seed, batch, strategy, callbacks)
+    where = log if isinstance(log, Log) or log is None else Log(log)
+    started = time.perf_counter()
+    task = Task.of(program, target, inputs, seed)
+    whole = _space(program, task.target, space, rules, seed)
+    learner = Learner(whole, booster or Booster(seed=seed), loss)
+    plan = STRATEGIES[strategy](whole, learner, evolution or Evolution())
+    with Runner(task, settings, builder=builder, measurer=measurer) as runner:
+        tuner = Tuner(whole, runner, plan, learner, trials, count, where, seed)
+        tuner.callback = lambda progress: [call(progress) for call in calls]
+        interrupted = False
+        try:
+            if resume and where is not None:
+                tuner.resume(list(where.measured(program, task.target).values()))
+            tuner.run()
+        except KeyboardInterrupt:
+            if tuner.best is None:
+                raise
+            interrupted = True
+    best = tuner.best
+    if best is None:
+        raise _no_result(task, tuner)
+    return TuneResult(
+        program=program,
+        schedule=best.trace.apply(program),
+        seconds=best.seconds,
+        tried=tuple(tuner.tried),
+        target=task.target,
+        space=whole,
+        model=learner.model,
+        elapsed=time.perf_counter() - started,
+        measuring=tuner.measuring,
+        interrupted=interrupted,
+    )
+
+
+def _checked(
+    program: object,
+    trials: object,
+    seed: object,
+    batch: object,
+    strategy: object,
+    callbacks: Iterable[Callable[[Progress], object]],
+) -> tuple[int, list[Callable[[Progress], object]]]:
+    """The size of a batch, and the callbacks. Raises ArgumentError."""
+    if not isinstance(program, Program):
+        raise unexpected("a program (see mt.lower)", "program", program)
+    _check_integer("trials", trials, 1)
+    _check_integer("seed", seed, 0)
+    if batch is not None:
+        _check_integer("batch", batch, 1)
+    if strategy not in STRATEGIES:
+        raise unexpected("one of " + ", ".join(map(repr, STRATEGIES)), "strategy", strategy)
+    calls = list(callbacks)
+    for call in calls:
+        if not callable(call):
+            raise unexpected("functions of a Progress", "callbacks", call)
+    assert isinstance(trials, int)
+    least, most = BATCHES
+    size = batch if isinstance(batch, int) else min(most, max(least, trials // 8))
+    return size, calls
+
+
+def _check_integer(name: str, value: object, least: int) -> None:
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or value < least:  # type: ignore[operator]
+        raise unexpected(f"an integer >= {least}", name, value)
+
+
+def _space(program: Program, target: Target, space: object, rules: str, seed: int) -> Space:
+    if space is None:
+        return Space.of(program, target, rules)
+    if isinstance(space, Space):
+        return space
+    if not callable(space):
+        raise unexpected("a function of a Schedule, or a Space", "space", space)
+    return Space.of_template(program, target, space, seed)
+
+
+def _no_result(task: Task, tuner: Tuner) -> TuningError:
+    if tuner.failures:
+        schedules = [schedule for schedule, _ in tuner.failures]
+        return nothing_works(task, schedules, [result for _, result in tuner.failures])
+    if tuner.tried:
+        first = tuner.tried[0]
+        return TuningError(
+            f"all {len(tuner.tried)} candidates in the log failed; the first was {first.status}: "
+            f"{first.error}"
+        )
+    return TuningError(f"no legal candidate of {task.name} was found")

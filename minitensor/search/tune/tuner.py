@@ -1,0 +1,276 @@
+"""The loop of a search: propose, measure, record, learn.
+
+What a round proposes depends on the seed and on what was measured before it, and on nothing else:
+the same records give the same search, bit for bit.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+
+from minitensor.errors import ScheduleError
+from minitensor.ir import structural_hash
+from minitensor.schedule import Schedule, Trace
+from minitensor.search.log import Log
+from minitensor.search.records import OK, Record, new_record, trace_key
+from minitensor.search.runner import Result
+from minitensor.search.space import Choices, Space
+from minitensor.search.tune.learner import Learner
+from minitensor.search.tune.strategies import Strategy
+
+CHUNK: Final = 16
+"""Candidates that are built and measured before they are recorded together."""
+
+
+class Measure(Protocol):
+    """Builds and measures; a Runner does, and a table of recorded costs."""
+
+    def measure(self, candidates: Sequence[Schedule], best: float | None = None) -> list[Result]:
+        """What became of each candidate."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One candidate that was tried.
+
+    number   counted from 1
+    trace    its steps
+    choices  None for a record that this space does not hold
+    status   "ok", or how it failed
+    seconds  per call, the median; infinity for a failure
+    error    what went wrong, in one line
+    known    whether it was recorded before, and not measured again
+    """
+
+    number: int
+    trace: Trace
+    choices: Choices | None
+    status: str
+    seconds: float
+    error: str = ""
+    known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a search stands; callbacks get one after each chunk.
+
+    round        counted from 1
+    trials       candidates that were tried, and of how many
+    failures     by kind
+    best         seconds of the fastest; infinity if there is none
+    correlation  of the model's scores with what was measured in the last round: Spearman's ρ; None
+                 if there is no model yet
+    elapsed      seconds since the search began
+    measuring    of these, building and running candidates
+    latest       what was tried since the last call
+    """
+
+    round: int
+    trials: int
+    wanted: int
+    failures: Counter[str]
+    best: float
+    correlation: float | None
+    elapsed: float
+    measuring: float
+    latest: tuple[Tried, ...]
+
+    @property
+    def eta(self) -> float:
+        """Seconds that are left, if all goes on as before; infinity at the beginning."""
+        left = self.wanted - self.trials
+        return self.elapsed * left / self.trials if self.trials else float("inf")
+
+
+@dataclass
+class Tuner:
+    """One search over a space.
+
+    measure   builds and measures
+    strategy  proposes
+    learner   features and the model
+    trials    how many candidates, those that are recorded already counted in
+    batch     candidates of a round
+    log       where candidates are recorded; None for nowhere
+    seed      of everything that is drawn
+    """
+
+    space: Space
+    measure: Measure
+    strategy: Strategy
+    learner: Learner
+    trials: int
+    batch: int
+    log: Log | None = None
+    seed: int = 0
+    callback: Callable[[Progress], object] = lambda progress: None
+    tried: list[Tried] = field(default_factory=list)
+    rounds: int = 0
+    measuring: float = 0.0
+    correlation: float | None = None
+    failures: list[tuple[Schedule, Result]] = field(default_factory=list)
+    """Those of this run while nothing has worked."""
+    _keys: set[str] = field(default_factory=set)
+    _programs: set[str] = field(default_factory=set)
+    _started: float = 0.0
+
+    @property
+    def best(self) -> Tried | None:
+        """The fastest candidate that worked."""
+        found = [t for t in self.tried if t.status == OK]
+        return min(found, key=lambda t: t.seconds, default=None)
+
+    def resume(self, records: Sequence[Record]) -> None:
+        """Take over what was recorded: nothing of it is measured again."""
+        news: list[Tried] = []
+        for record in records:
+            trace = record.parsed()
+            choices = self.space.decode(trace)
+            news.append(
+                Tried(
+                    len(self.tried) + len(news) + 1,
+                    trace,
+                    choices,
+                    record.status,
+                    record.median,
+                    record.error,
+                    known=True,
+                )
+            )
+            self._keys.add(record.trace_key)
+        self._take(news)
+
+    def run(self) -> None:
+        """Search until enough candidates were tried, or no new ones are found.
+
+        Ctrl-C ends it as it ends any loop; what was tried until then is in `tried` and in the log.
+        """
+        self._started = time.perf_counter()
+        if self.tried:
+            self._report(tuple(self.tried))
+        while len(self.tried) < self.trials and self.round():
+            pass
+
+    def round(self) -> bool:
+        """Propose, measure and learn once; False if there was nothing new to try."""
+        rng = random.Random(f"{self.seed}/{len(self.tried)}")
+        count = min(self.batch, self.trials - len(self.tried))
+        chosen = self._new(self.strategy.propose(self._ranked(), rng, count), count)
+        if not chosen:
+            return False
+        self.rounds += 1
+        guesses = self.learner.score([c for c, _ in chosen]) if self._has_model else None
+        first = len(self.tried)
+        for start in range(0, len(chosen), CHUNK):
+            self._measured(chosen[start : start + CHUNK])
+        if guesses is not None:
+            self.correlation = _spearman(guesses, [-t.seconds for t in self.tried[first:]])
+        if self.strategy.uses_model:
+            self.learner.fit()
+        return True
+
+    @property
+    def _has_model(self) -> bool:
+        return self.strategy.uses_model and self.learner.model is not None
+
+    def _ranked(self) -> list[Choices]:
+        found = [t for t in self.tried if t.status == OK and t.choices is not None]
+        return [t.choices for t in sorted(found, key=lambda t: t.seconds) if t.choices is not None]
+
+    def _new(self, proposed: Sequence[Choices], count: int) -> list[tuple[Choices, Schedule]]:
+        """Up to `count` candidates that are legal, and that nobody tried under another name."""
+        found: list[tuple[Choices, Schedule]] = []
+        for choices in proposed:
+            if len(found) == count:
+                break
+            try:
+                schedule = self.space.schedule(choices)
+            except ScheduleError:
+                continue
+            key, program = trace_key(schedule.trace), structural_hash(schedule.program)
+            if key not in self._keys and program not in self._programs:
+                self._keys.add(key)
+                self._programs.add(program)
+                found.append((choices, schedule))
+        return found
+
+    def _measured(self, chosen: Sequence[tuple[Choices, Schedule]]) -> None:
+        best = self.best.seconds if self.best is not None else None
+        start = time.perf_counter()
+        try:
+            results = self.measure.measure([s for _, s in chosen], best)
+        finally:
+            self.measuring += time.perf_counter() - start
+        news: list[Tried] = []
+        for (choices, schedule), result in zip(chosen, results):
+            status = OK if result.ok else result.status.value
+            number = len(self.tried) + len(news) + 1
+            news.append(
+                Tried(number, schedule.trace, choices, status, result.median, result.message)
+            )
+            if self.log is not None:
+                self.log.append(self._record(schedule, result, status))
+            if not result.ok and best is None:
+                self.failures.append((schedule, result))
+        self._take(news)
+        self._report(tuple(news))
+
+    def _record(self, schedule: Schedule, result: Result, status: str) -> Record:
+        return new_record(
+            self.space.program,
+            self.space.target,
+            schedule.trace,
+            seconds=result.times,
+            status=status,
+            error=result.message,
+            seed=self.seed,
+        )
+
+    def _take(self, news: Sequence[Tried]) -> None:
+        self.tried += news
+        if self.strategy.uses_model:
+            known = [t for t in news if t.choices is not None]
+            speeds = [1 / t.seconds if t.status == OK else 0.0 for t in known]
+            self.learner.learn([t.choices for t in known if t.choices is not None], speeds)
+            if any(t.known for t in news):
+                self.learner.fit()
+
+    def _report(self, latest: tuple[Tried, ...]) -> None:
+        best = self.best
+        self.callback(
+            Progress(
+                self.rounds,
+                len(self.tried),
+                self.trials,
+                Counter(t.status for t in self.tried if t.status != OK),
+                best.seconds if best is not None else float("inf"),
+                self.correlation,
+                time.perf_counter() - self._started,
+                self.measuring,
+                latest,
+            )
+        )
+
+
+def _spearman(a: Sequence[float] | np.ndarray, b: Sequence[float]) -> float | None:
+    """The correlation of ranks; None if one of the two is constant."""
+    x, y = (_ranks(np.asarray(v, np.float64)) for v in (a, b))
+    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """The rank of each value; equal ones share the mean."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return (ends - (counts - 1) / 2)[inverse.reshape(-1)]
