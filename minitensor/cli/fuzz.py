@@ -92,6 +92,10 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         line.end()
         line.say(f"stopped; the same command goes on from {folder}")
         raise
+    except OSError as failure:
+        if failure.filename is None:  # a stream's
+            raise
+        raise CommandError(f"cannot write to the folder {folder}: {failure.strerror}") from failure
     finally:
         campaign.close()
     if arguments.json:

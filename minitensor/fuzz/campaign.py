@@ -37,6 +37,8 @@ SILENCE: Final = 60.0
 MOST_REDUCED: Final = 10
 """How many failures of different kinds are made small; more would take all the time."""
 _STATE: Final = "state.json"
+_UNREADABLE: Final = (OSError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading a state raises that is none."""
 _RECYCLED: Final = 100
 """Batches after which a process is replaced: libraries are never unloaded."""
 
@@ -284,14 +286,19 @@ def _restored(path: Path, seed: int, sanitizer: str) -> State:
             float(kept["seconds"]),
             found,
         )
-        known = kept["version"] == VERSION
-    except (OSError, ValueError, KeyError, TypeError) as failure:
+        given = (kept["version"], kept["minitensor"], state.seed, state.sanitizer)
+    except (
+        OSError,
+        ArithmeticError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as failure:
         raise ArgumentError(
             f"{path} is not the state of a campaign ({failure}); name another folder, or remove it"
         ) from None
-    wanted = (VERSION, __version__, seed, sanitizer)
-    given = (kept["version"], kept["minitensor"], state.seed, state.sanitizer)
-    if not known or wanted != given:
+    if given != (VERSION, __version__, seed, sanitizer):
         raise ArgumentError(
             f"{path} is of another campaign: version {given[1]}, seed {given[2]}, sanitizer "
             f"{given[3]}; name another folder, or remove it"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,7 +42,12 @@ def test_a_campaign_goes_on_where_it_was_stopped(run, tmp_path):
 
 
 def test_a_state_that_is_none_is_refused(tmp_path):
-    for text in ("", "[]", "{}", '{"version": 1}', "\0"):
+    Campaign(tmp_path, 0, 1, "guards")._save()
+    state = json.loads((tmp_path / "state.json").read_text())
+    unnamed = {name: value for name, value in state.items() if name != "minitensor"}
+    endless = {**state, "next": float("inf")}
+    texts = ("", "[]", "{}", '{"version": 1}', "\0", "[" * 100_000)
+    for text in (*texts, json.dumps(unnamed), json.dumps(endless)):
         (tmp_path / "state.json").write_text(text)
         with pytest.raises(ArgumentError, match="is not the state of a campaign"):
             Campaign(tmp_path, 0, 1, "guards")
@@ -68,6 +74,14 @@ def test_a_folder_that_is_a_file(run, tmp_path):
     done = run("fuzz", "--seconds", "1", "--out", tmp_path / "file")
     assert done.status == 1
     assert "cannot use the folder" in done.err
+
+
+def test_a_folder_that_is_taken_away(tmp_path, monkeypatch, run):
+    out = tmp_path / "out"
+    monkeypatch.setattr(Campaign, "_employ", lambda self: shutil.rmtree(out))
+    done = run("fuzz", "--seconds", "1", "--jobs", "1", "--out", out)
+    assert done.status == 1
+    assert f"cannot write to the folder {out}: No such file" in done.err
 
 
 def test_a_pair_is_named_by_seed_and_number():
