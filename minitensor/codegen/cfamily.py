@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from minitensor.arith import extent_range
 from minitensor.codegen.expressions import Expressions
 from minitensor.codegen.guarded import KEEP_SCALAR, NARROWEST, may_be_masked
 from minitensor.codegen.helpers import Helpers, element_type
@@ -89,8 +88,7 @@ class Emitter(Expressions):
         self.outputs = outputs
         self.dialect = dialect
         self.threads = target.num_cores or 1
-        self.masked = (target.vector_bits or 0) >= NARROWEST
-        """Whether the machine has loads with masks."""
+        self.has_masks = (target.vector_bits or 0) >= NARROWEST
         self.hooks = Hooks(len(program.params)) if hooks else None
         if hooks:
             helpers.need("hooks")
@@ -194,22 +192,15 @@ class Emitter(Expressions):
             self.line(self.hooks.end())
 
     def _loop(self, loop: For, parallel: bool = False) -> None:
-        name = self.names.push(loop.var)
-        outside = self.ranges.get(loop.var)
-        self.ranges[loop.var] = extent_range(loop.extent)
         self._tell_threads(loop, parallel)
-        self.line(f"for (int64_t {name} = 0; {name} < {loop.extent}; ++{name}) {{")
-        if parallel and self.hooks is not None:
-            self.line(INDENT + self.hooks.iteration(name))
-        if self.masked and may_be_masked(loop):
-            self.line(INDENT + KEEP_SCALAR)
-        self._block(loop.body)
+        with self.looping(loop.var, loop.extent) as name:
+            self.line(f"for (int64_t {name} = 0; {name} < {loop.extent}; ++{name}) {{")
+            if parallel and self.hooks is not None:
+                self.line(INDENT + self.hooks.iteration(name))
+            if self.has_masks and may_be_masked(loop):
+                self.line(f"{INDENT}{KEEP_SCALAR}  // no vectors here: a masked load may read all")
+            self._block(loop.body)
         self.line("}")
-        self.names.pop(loop.var)
-        if outside is None:
-            del self.ranges[loop.var]
-        else:
-            self.ranges[loop.var] = outside
 
     def _tell_threads(self, loop: For, parallel: bool) -> None:
         if parallel:

@@ -7,9 +7,11 @@ A vector of conditions is held as integers as wide as what it selects from: all 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from minitensor.arith import Interval, extent_range, interval_of, linear_of
+from minitensor.codegen.guarded import KEEP_SCALAR, reads_under_condition
 from minitensor.codegen.helpers import (
     Helpers,
     compute_type,
@@ -36,6 +38,7 @@ from minitensor.codegen.precedence import (
     SYMBOL,
     TERNARY,
     UNARY,
+    power_of_two,
     wrap,
 )
 from minitensor.codegen.storage import computed, is_narrow_float, lane_step, truncation
@@ -76,6 +79,8 @@ class Expressions:
         self.ranges: dict[str, Interval] = {}
         self.checks: list[str] = []
         """What each check made at run time says when it fails."""
+        self.has_masks = False
+        """Whether the machine can leave out lanes of a load (see `guarded`)."""
         self.plain_constants = False
         """Whether a vector of equal constants, as an operand, is written as the one constant."""
 
@@ -197,7 +202,7 @@ class Expressions:
         """Floor division or its remainder; plain C where nothing is negative."""
         dtype = expr.dtype
         divisor = expr.b
-        power = _power_of_two(divisor)
+        power = power_of_two(divisor)
         if power is not None and dtype.kind == "int":
             return self._rounded(dtype, *self._shifted(expr, power), outer)
         positive = isinstance(divisor, Const) and divisor.value > 0
@@ -307,7 +312,7 @@ class Expressions:
                 mine = PRECEDENCE[op]
                 text = f"{self.expr(a, mine)} {op} {self.expr(b, mine + 1)}"
                 return self._rounded_vector(expr.dtype, text, mine, outer)
-            case Binary("//" | "%", _, b) if (power := _power_of_two(b)) is not None:
+            case Binary("//" | "%", _, b) if (power := power_of_two(b)) is not None:
                 text, mine = self._shifted(expr, power)
                 return wrap(text, mine, outer)
             case Binary(op, a, b):
@@ -358,19 +363,23 @@ class Expressions:
 
     def _lanes(self, kind: str, var: str, count: int, a: Expr) -> str:
         """Collect a vector lane by lane."""
-        name = self.names.push(var)
+        with self.looping(var, count) as name:
+            each = f"r[{name}] = {self.expr(a)};"
+        if self.has_masks and reads_under_condition(a):
+            each = f"{{ {KEEP_SCALAR} {each} }}"
+        return f"({{ {kind} r; for (int64_t {name} = 0; {name} < {count}; ++{name}) {each} r; }})"
+
+    @contextmanager
+    def looping(self, var: str, extent: int) -> Iterator[str]:
+        """Have a loop's variable in scope; gives its name in the text."""
         outside = self.ranges.get(var)
-        self.ranges[var] = extent_range(count)
-        value = self.expr(a)
+        self.ranges[var] = extent_range(extent)
+        yield self.names.push(var)
         self.names.pop(var)
         if outside is None:
             del self.ranges[var]
         else:
             self.ranges[var] = outside
-        return (
-            f"({{ {kind} r; for (int64_t {name} = 0; {name} < {count}; ++{name}) "
-            f"r[{name}] = {value}; r; }})"
-        )
 
     def _vector_cast(self, a: Expr, target: DType, lanes: int, kind: str) -> str:
         if a.dtype.scalar == BOOL:
@@ -438,11 +447,3 @@ class Expressions:
         if own == bits:
             return text
         return f"__builtin_convertvector({text}, {kind})"
-
-
-def _power_of_two(divisor: Expr) -> int | None:
-    """The logarithm of a constant, or of a vector of one, that is a power of two."""
-    one = divisor.a if isinstance(divisor, Broadcast) else divisor
-    if isinstance(one, Const) and isinstance(one.value, int) and one.value.bit_count() == 1:
-        return one.value.bit_length() - 1 if one.value > 0 else None
-    return None

@@ -26,7 +26,8 @@ from minitensor.ir import (
 
 NARROWEST: Final = 512
 """Bits of vectors from which on loads can be masked."""
-KEEP_SCALAR: Final = '__asm__ volatile("");  // no vectors here: a masked load may read all of one'
+KEEP_SCALAR: Final = '__asm__ volatile("");'
+"""An instruction that does nothing and has no vector form."""
 
 
 def may_be_masked(loop: For) -> bool:
@@ -35,7 +36,13 @@ def may_be_masked(loop: For) -> bool:
     That is, whether an iteration reads, outside of loops inside it, what a condition may forbid
     (but not what the condition reads itself), and nothing in it is a vector already.
     """
-    return any(_guarded(loop.body)) and not any(_is_vector(node) for node in walk(loop.body))
+    body = loop.body
+    return reads_under_condition(body) and not any(_is_vector(node) for node in walk(body))
+
+
+def reads_under_condition(node: Node) -> bool:
+    """Whether a condition below the node may forbid a read there; loops are not looked into."""
+    return any(True for _ in _guarded(node))
 
 
 def _is_vector(node: Node) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from minitensor.ir import Broadcast, Const, Expr
+
 COMMA, TERNARY, OR, AND, BITS, EQUAL, LESS, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(12)
 PRECEDENCE: Final = {
     "or": OR, "and": AND, "==": EQUAL, "!=": EQUAL, "<": LESS, "<=": LESS,
@@ -17,3 +19,13 @@ MASK_COMPARISON: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">="}
 def wrap(text: str, mine: int, outer: int) -> str:
     """The text of something of precedence `mine` as an operand of something of `outer`."""
     return f"({text})" if mine < outer else text
+
+
+def power_of_two(divisor: Expr) -> int | None:
+    """The logarithm of a constant, or of a vector of one, that is a power of two: by how much a
+    shift divides.
+    """
+    one = divisor.a if isinstance(divisor, Broadcast) else divisor
+    if isinstance(one, Const) and isinstance(one.value, int) and one.value.bit_count() == 1:
+        return one.value.bit_length() - 1 if one.value > 0 else None
+    return None

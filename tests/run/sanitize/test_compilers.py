@@ -27,6 +27,19 @@ def test_a_guarded_read_does_not_go_behind_its_buffer():
     assert check_memory(neighbours(), *arrays, target=mt.Target("c", num_cores=1)) == []
 
 
+def test_nor_does_one_that_is_collected_lane_by_lane():
+    A = mt.placeholder((2,), "int32", name="A")
+
+    def near(i, far):
+        inside = mt.logical_and(i >= 2, i < min(4, 4 - far))
+        return mt.if_then_else(inside, A[i - 2 + far], mt.const(0, "int32"))
+
+    s = mt.Schedule(mt.lower([A, mt.compute((8,), lambda i: near(i, 0) + near(i, 1), name="P")]))
+    s.vectorize("i")
+    target = mt.Target("c", num_cores=1)
+    assert check_memory(s.program, np.array([3, 1], np.int32), target=target) == []
+
+
 def test_what_a_condition_reads_itself_is_no_guarded_read():
     A = mt.placeholder((8,), "float32", name="A")
     B = mt.compute((8,), lambda i: mt.if_then_else(A[i] < 0, 0.0, A[i]), name="B")
