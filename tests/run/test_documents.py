@@ -6,6 +6,7 @@ import re
 import pytest
 
 from minitensor.search import Status
+from minitensor.search.sketch.derive import RULES
 from tests.sent import imported
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
@@ -50,3 +51,19 @@ def test_measurement_lists_every_status():
     text = (DOCS / "measurement.md").read_text()
     rows = re.findall(r"^\| ([a-z ]+) \|", text, re.M)
     assert set(rows) == {s.value for s in Status if s is not Status.OK} | {"status"}
+
+
+def test_sketches(capsys):
+    page = "sketches.md"
+    imported(code_of(page))
+    printed = capsys.readouterr().out
+    quoted = re.findall(r"^    ((?:relu|conv|pad) .*)$", (DOCS / page).read_text(), re.M)
+    assert len(quoted) == 3
+    assert "\n".join(quoted) in printed
+    assert "C  mine  some rows at a time" in printed
+
+
+def test_sketches_lists_every_rule():
+    rules = re.findall(r"^\| ([a-z -]+) \|", (DOCS / "sketches.md").read_text(), re.M)
+    known = {rule.name for rules in RULES.values() for rule in rules["c"]}
+    assert set(rules) - {"rule"} == known

@@ -9,6 +9,7 @@ from minitensor.search.sketch.register_tiles import REGISTER_TILES
 from minitensor.search.sketch.row_chains import CHAINS_OF_ROWS
 from minitensor.search.sketch.row_sums import ROWS_IN_LANES
 from minitensor.search.sketch.rules import CPU, Rule
+from minitensor.search.sketch.transforms import TRANSFORMS
 from minitensor.search.sketch.transposed import TRANSPOSED
 from minitensor.search.sketch.windows import WINDOWS
 
@@ -16,6 +17,7 @@ _INLINE, *_REST = CPU
 
 DEFAULT: Final[tuple[Rule, ...]] = (
     _INLINE,
+    TRANSFORMS,
     CHAINS_OF_ROWS,
     ROWS_IN_LANES,
     TRANSPOSED,

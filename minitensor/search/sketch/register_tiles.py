@@ -13,14 +13,14 @@ for o.0, i.0:                       strips of the other axes, and blocks of rows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from minitensor.errors import ScheduleError
-from minitensor.ir import Iter, Load, Var, accessed_buffers
-from minitensor.schedule import IndexMap, Schedule
+from minitensor.ir import Iter, Load
+from minitensor.schedule import Schedule
 from minitensor.search.sketch import factors
+from minitensor.search.sketch.layouts import in_panels, move_to_the_end
 from minitensor.search.sketch.operands import Pair, pairs, place_of, written_place
 from minitensor.search.sketch.predicates import fusible_consumer, reduce_iters, spatial_iters
 from minitensor.search.sketch.rules import Rule, Verdict
@@ -111,7 +111,7 @@ def tile(schedule: Schedule, state: State, pair: Pair, packing: Packing) -> str 
         elif written_place(block, pair.rows) == last:
             schedule.unroll(follow[last])
     if at != last:
-        _move_to_the_end(schedule, name, at)
+        move_to_the_end(schedule, name, at)
     for load in packing.lanes:
         _pack_lanes(schedule, state, load, pair.lanes)
     for load in packing.rows:
@@ -130,46 +130,22 @@ def _lanes(
     return schedule.split(loop, [None, width])
 
 
-def _move_to_the_end(schedule: Schedule, block: str, at: int) -> None:
-    """Lay out what a block writes so that neighbours in dimension `at` are side by side."""
-    (buffer,) = accessed_buffers(schedule.program.blocks[block])[1]
-    names = [f"i{n}" for n in range(len(schedule.program.buffers[buffer].shape))]
-    order = [*names[:at], *names[at + 1 :], names[at]]
-    schedule.transform_layout(buffer, IndexMap(tuple(names), tuple(Var(n) for n in order)))
-
-
 def _pack_lanes(schedule: Schedule, state: State, load: Load, axis: Iter) -> None:
     """Copy an operand once, into panels as wide as a vector."""
-    copy = schedule.cache_read(state.name, load.buffer, "global")
-    panel, rest, lane = _panels(schedule, copy, schedule.get_loops(copy), load, axis, state.lanes)
+    copy, at = schedule.cache_read(state.name, load.buffer, "global"), place_of(load, axis)
+    assert at is not None
+    panel, rest, lane = in_panels(schedule, copy, schedule.get_loops(copy), at, state.lanes)
     schedule.reorder(panel, *rest, lane)
     schedule.vectorize(lane)
 
 
 def _pack_rows(schedule: Schedule, state: State, load: Load, axis: Iter, loop: str) -> None:
     """Copy a block of rows of an operand where it is needed, into panels of few rows."""
-    copy = schedule.cache_read(state.name, load.buffer, "global")
-    loops = schedule.compute_at(copy, loop)
-    panel, rest, row = _panels(schedule, copy, loops, load, axis, PANEL)
+    copy, at = schedule.cache_read(state.name, load.buffer, "global"), place_of(load, axis)
+    assert at is not None
+    panel, rest, row = in_panels(schedule, copy, schedule.compute_at(copy, loop), at, PANEL)
     schedule.reorder(panel, *rest, row)
     schedule.unroll(row)
-
-
-def _panels(
-    schedule: Schedule, copy: str, loops: Sequence[str], load: Load, axis: Iter, width: int
-) -> tuple[str, list[str], str]:
-    """Lay a copy out in panels, each as wide as given and as long as the other dimensions.
-
-    Returns the loops of the copy: over panels, over the other dimensions, and inside a panel.
-    """
-    at = place_of(load, axis)
-    assert at is not None
-    names = [f"i{n}" for n in range(len(load.indices))]
-    others = [Var(n) for n in names if n != names[at]]
-    outputs = (Var(names[at]) // width, *others, Var(names[at]) % width)
-    schedule.transform_layout(copy, IndexMap(tuple(names), outputs))
-    outer, inner = schedule.split(loops[at], [None, width])
-    return outer, [loop for loop in loops if loop != loops[at]], inner
 
 
 REGISTER_TILES: Final = Rule("register tiles", _judge, _apply)

@@ -95,6 +95,14 @@ def depthwise(c, h, w, kernel, stride, padding):
     return W.depthwise_conv2d(1, c, h + 2, w + 2, kernel, stride, padding)
 
 
+def winograd(c, h, w, f, padding, after):
+    """Tiles of two, whose transforms are exact for small integers."""
+    data, weight, conv = W.conv2d_winograd(1, c, h, w, f, padding, tile=2)
+    if not after:
+        return data, weight, conv
+    return data, weight, mt.compute(conv.shape, lambda n, f, y, x: mt.maximum(conv[n, f, y, x], 1))
+
+
 def convolution(f, c, h, w, kernel, stride, padding):
     return W.conv2d_bias_relu(1, c, h + 2, w + 2, f, kernel, stride, padding)
 
@@ -132,6 +140,19 @@ DEFINITIONS = {
     "everything": (everything, sizes(m=9, n=80)),
     "vector sum": (vector_sum, sizes(n=300)),
     "normalised": (normalised, sizes(b=2, m=3, n=80)),
+    "winograd": (
+        winograd,
+        st.fixed_dictionaries(
+            {
+                "c": st.integers(1, 5),
+                "h": st.integers(3, 7),
+                "w": st.integers(3, 7),
+                "f": st.integers(1, 9),
+                "padding": st.integers(0, 1),
+                "after": st.booleans(),
+            }
+        ),
+    ),
     "column read": (column_read, sizes(m=20, n=20, p=2)),
 }
 TARGETS = st.builds(
