@@ -155,6 +155,6 @@ def __getattr__(name: str) -> _Any:
     """The packages that few programs need are imported when they are first used."""
     if name in ("search", "testing"):
         return importlib.import_module(f"{__name__}.{name}")
-    if name == "load_best":
-        return importlib.import_module(f"{__name__}.search").load_best
+    if name in ("load_best", "tune"):
+        return getattr(importlib.import_module(f"{__name__}.search"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

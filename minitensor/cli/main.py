@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from minitensor.cli import bench, demo, doctor, explain, fuzz, log, show
+from minitensor.cli import bench, demo, doctor, explain, fuzz, log, show, tune
 from minitensor.cli import compile as compiling
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError, UsageError
@@ -24,6 +24,7 @@ examples:
   minitensor show matmul                     the loop nest of a known operator
   minitensor compile matmul --time           build it and time it
   minitensor explain matmul                  what became of its loops, and what was not done
+  minitensor tune matmul --trials 64         search for the fastest schedule
   minitensor bench --quick                   the hand schedules against numpy and others
   minitensor log best tuning.jsonl           the fastest schedules that searches found
   minitensor fuzz --seconds 30               random schedules of random programs, tested
@@ -91,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"minitensor {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (doctor, demo, show, compiling, explain, bench, log, fuzz):
+    for command in (doctor, demo, show, compiling, explain, tune, bench, log, fuzz):
         added: argparse.ArgumentParser = command.add_parser(commands)
         added.formatter_class = argparse.RawDescriptionHelpFormatter
         added.set_defaults(run=command.run, parser=added)

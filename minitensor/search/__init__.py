@@ -1,18 +1,18 @@
 """Layer 4: the search for a schedule.
 
-For now one strategy, and the simplest there is: `random_search` draws the decisions of a template
-at random and keeps the fastest candidate. Read in this order: `trial` (what a search returns),
-`measure` (a candidate is built, checked and timed), `random_search` (the loop around it).
-Templates need not be written by hand: `sketch` derives them by rules.
+`tune` is the search (docs/tuning.md). It chooses from a `space`: schedules whose structure
+`sketch` derives by rules, and what is open in them. `evolution` chooses what to measure next,
+guided by a model that `gbt` learns (docs/cost_model.md) from `features` of programs; `runner`
+builds and measures candidates in processes they may take along (docs/measurement.md).
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
 `records` (one line), `logfile` (appending, whatever is killed), `reading` (whatever is damaged),
 `log` (finding, merging, pruning), `load` (the best of a log, as a schedule).
-`gbt` learns to tell fast programs from slow ones (docs/cost_model.md).
-`runner` builds and measures candidates in processes they may take along (docs/measurement.md).
-Not here yet: annotation of sketches, evolution.
+For templates there is a simpler search too: `random_search` draws their decisions at random and
+keeps the fastest (`trial` is what it returns, `measure` how a candidate is timed).
 """
 
 from minitensor.search import gbt
+from minitensor.search.evolution import Evolution
 from minitensor.search.load import load_best
 from minitensor.search.log import Log, Merged, Rewritten
 from minitensor.search.measure import TOLERANCE, random_inputs
@@ -31,32 +31,52 @@ from minitensor.search.runner import (
     nothing_works,
 )
 from minitensor.search.sketch import Derived, Rule, Sketch, State, Verdict, generate_sketches
+from minitensor.search.sketch.derive import RULES
+from minitensor.search.space import Space
 from minitensor.search.trial import FailureKind, SearchResult, Trial
+from minitensor.search.tune import (
+    STRATEGIES,
+    Progress,
+    Roofline,
+    Tried,
+    TuneResult,
+    check_plots,
+    tune,
+)
 from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [
+    "RULES",
+    "STRATEGIES",
     "TOLERANCE",
     "Candidate",
     "Derived",
+    "Evolution",
     "FailureKind",
     "Failures",
     "Host",
     "Log",
     "Merged",
+    "Progress",
     "Record",
     "Report",
     "Result",
     "Rewritten",
+    "Roofline",
     "Rule",
     "Runner",
     "SearchResult",
     "Settings",
     "Sketch",
+    "Space",
     "State",
     "Status",
     "Task",
     "Trial",
+    "Tried",
+    "TuneResult",
     "Verdict",
+    "check_plots",
     "failures_of",
     "gbt",
     "generate_sketches",
@@ -67,5 +87,6 @@ __all__ = [
     "random_inputs",
     "random_search",
     "trace_key",
+    "tune",
     "workload_key",
 ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 from minitensor.api import build
 from minitensor.codegen import Target
@@ -14,6 +16,9 @@ from minitensor.schedule import Schedule, Trace
 from minitensor.search.gbt import Model
 from minitensor.search.records import OK
 from minitensor.search.space import Choices, Space
+from minitensor.search.tune.explain import explanation
+from minitensor.search.tune.plots import draw
+from minitensor.search.tune.roofline import Roofline
 from minitensor.search.tune.tuner import Tried
 from minitensor.search.workload import multiply_adds
 
@@ -64,6 +69,23 @@ class TuneResult:
     def kernel(self) -> Kernel:
         """The best schedule as a kernel. Raises CompileError as `mt.build`."""
         return build(self.schedule, self.target)
+
+    def explain(self) -> str:
+        """In words: how fast it is and could be, the sketch and its decisions, what the model
+        thinks matters, what was tried, where the time went.
+
+        Measures the machine, if nobody has done so before: a second or two.
+        """
+        return explanation(self, Roofline.of(self.program, self.target))
+
+    def plot(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Draw the learning curve, predicted against measured, what the model asks for, and the
+        roofline into PNG files of a folder (extra `[ui]`), and return their paths.
+
+        What cannot be drawn, as there is no model, is left out.
+        Raises MinitensorError without matplotlib, ArgumentError if the files cannot be written.
+        """
+        return draw(self, folder)
 
     def best(self, count: int = 1) -> list[Tried]:
         """The fastest candidates, fastest first."""

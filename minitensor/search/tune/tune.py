@@ -19,6 +19,7 @@ from minitensor.search.log import Log
 from minitensor.search.runner import Runner, Settings, Task, nothing_works
 from minitensor.search.space import Space
 from minitensor.search.tune.learner import Learner
+from minitensor.search.tune.progress import Display
 from minitensor.search.tune.result import TuneResult
 from minitensor.search.tune.strategies import STRATEGIES
 from minitensor.search.tune.tuner import Progress, Tuner
@@ -41,6 +42,7 @@ def tune(
     inputs: Sequence[Any] | None = None,
     batch: int | None = None,
     callbacks: Iterable[Callable[[Progress], object]] = (),
+    progress: bool | None = None,
     evolution: Evolution | None = None,
     booster: Booster | None = None,
     loss: str = "squared",
@@ -66,6 +68,7 @@ def tune(
     inputs     one array for each input; small random integers if None
     batch      candidates of a round; None for an eighth of the trials, from 8 to 64
     callbacks  each is called with a Progress after every few candidates
+    progress   whether to show on standard error how far it is; None: on a terminal or in a notebook
     evolution  parameters of the search, booster and loss of its model, settings of measurement
     builder    runs the compiler, measurer the candidates; None for our own processes (see Runner)
 
@@ -86,7 +89,9 @@ def tune(
     whole = _space(program, task.target, space, rules, seed)
     learner = Learner(whole, booster or Booster(seed=seed), loss)
     plan = STRATEGIES[strategy](whole, learner, evolution or Evolution())
-    with Runner(task, settings, builder=builder, measurer=measurer) as runner:
+    display = Display.of(progress, program, task.target)
+    calls.append(display.update)
+    with display, Runner(task, settings, builder=builder, measurer=measurer) as runner:
         tuner = Tuner(whole, runner, plan, learner, trials, count, where, seed)
         tuner.callback = lambda progress: [call(progress) for call in calls]
         interrupted = False

@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-import numpy as np
-
 from minitensor.errors import ScheduleError
 from minitensor.ir import structural_hash
 from minitensor.schedule import Schedule, Trace
@@ -23,6 +21,7 @@ from minitensor.search.records import OK, Record, new_record, trace_key
 from minitensor.search.runner import Result
 from minitensor.search.space import Choices, Space
 from minitensor.search.tune.learner import Learner
+from minitensor.search.tune.ranks import spearman
 from minitensor.search.tune.strategies import Strategy
 
 CHUNK: Final = 16
@@ -48,6 +47,7 @@ class Tried:
     seconds  per call, the median; infinity for a failure
     error    what went wrong, in one line
     known    whether it was recorded before, and not measured again
+    guess    the model's score before it was measured; None if there was no model
     """
 
     number: int
@@ -57,6 +57,7 @@ class Tried:
     seconds: float
     error: str = ""
     known: bool = False
+    guess: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +169,16 @@ class Tuner:
         if not chosen:
             return False
         self.rounds += 1
-        guesses = self.learner.score([c for c, _ in chosen]) if self._has_model else None
+        guesses: list[float | None] = [None] * len(chosen)
+        if self._has_model:
+            guesses = self.learner.score([c for c, _ in chosen]).tolist()
         first = len(self.tried)
         for start in range(0, len(chosen), CHUNK):
-            self._measured(chosen[start : start + CHUNK])
-        if guesses is not None:
-            self.correlation = _spearman(guesses, [-t.seconds for t in self.tried[first:]])
+            part = slice(start, start + CHUNK)
+            self._measured(chosen[part], guesses[part])
+        if self._has_model:
+            known = [guess for guess in guesses if guess is not None]
+            self.correlation = spearman(known, [-t.seconds for t in self.tried[first:]])
         if self.strategy.uses_model:
             self.learner.fit()
         return True
@@ -203,7 +208,9 @@ class Tuner:
                 found.append((choices, schedule))
         return found
 
-    def _measured(self, chosen: Sequence[tuple[Choices, Schedule]]) -> None:
+    def _measured(
+        self, chosen: Sequence[tuple[Choices, Schedule]], guesses: Sequence[float | None]
+    ) -> None:
         best = self.best.seconds if self.best is not None else None
         start = time.perf_counter()
         try:
@@ -211,11 +218,19 @@ class Tuner:
         finally:
             self.measuring += time.perf_counter() - start
         news: list[Tried] = []
-        for (choices, schedule), result in zip(chosen, results):
+        for (choices, schedule), guess, result in zip(chosen, guesses, results):
             status = OK if result.ok else result.status.value
             number = len(self.tried) + len(news) + 1
             news.append(
-                Tried(number, schedule.trace, choices, status, result.median, result.message)
+                Tried(
+                    number,
+                    schedule.trace,
+                    choices,
+                    status,
+                    result.median,
+                    result.message,
+                    guess=guess,
+                )
             )
             if self.log is not None:
                 self.log.append(self._record(schedule, result, status))
@@ -259,18 +274,3 @@ class Tuner:
                 latest,
             )
         )
-
-
-def _spearman(a: Sequence[float] | np.ndarray, b: Sequence[float]) -> float | None:
-    """The correlation of ranks; None if one of the two is constant."""
-    x, y = (_ranks(np.asarray(v, np.float64)) for v in (a, b))
-    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return None
-    return float(np.corrcoef(x, y)[0, 1])
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """The rank of each value; equal ones share the mean."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return (ends - (counts - 1) / 2)[inverse.reshape(-1)]

@@ -13,7 +13,7 @@ from minitensor.cli.errors import CommandError, UsageError
 from minitensor.errors import ArgumentError
 
 ROOT = Path(minitensor.__file__).parents[1]
-COMMANDS = ("doctor", "demo", "show", "compile", "bench", "log")
+COMMANDS = ("doctor", "demo", "show", "compile", "tune", "bench", "log")
 
 
 def test_version(run):

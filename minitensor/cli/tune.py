@@ -1,0 +1,251 @@
+"""`minitensor tune`: search for the fastest schedule of an operator or a program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from minitensor.cli import subject as subjects
+from minitensor.cli import target as targets
+from minitensor.cli.console import Console, indented
+from minitensor.cli.errors import CommandError, UsageError, reason
+from minitensor.errors import printable
+from minitensor.ir import Program, print_name
+from minitensor.runtime import find_toolchain
+from minitensor.search import (
+    RULES,
+    STRATEGIES,
+    Log,
+    Progress,
+    Roofline,
+    TuneResult,
+    check_plots,
+    tune,
+    workload_key,
+)
+
+LOG: Final = "tuning.jsonl"
+TRIALS: Final = 64
+INTERRUPTED: Final = 130
+
+_EPILOG: Final = """\
+examples:
+  minitensor tune matmul --size m=512,n=512,k=512
+  minitensor tune my_program.py:program --trials 256 --explain
+  minitensor tune softmax --plot pictures            curves as PNG (extra [ui])
+  minitensor tune matmul --json --quiet > best.json
+  minitensor log best tuning.jsonl                   what was found, later
+
+Every candidate is written to the log before the next ones are tried. The same command goes on from
+there: nothing is measured twice, and more --trials add to those of before. Ctrl-C stops, and keeps
+everything. In Python: mt.tune(program), and mt.load_best("tuning.jsonl", program) without a search.
+docs/tuning.md says what is searched, and how.
+"""
+
+
+def add_parser(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> argparse.ArgumentParser:
+    """The arguments of the command."""
+    text = "search for the fastest schedule of an operator or a program"
+    parser = commands.add_parser("tune", help=text, description=text, epilog=_EPILOG)
+    subjects.add_arguments(parser)
+    targets.add_arguments(parser)
+    parser.add_argument(
+        "--trials",
+        type=int,
+        default=TRIALS,
+        metavar="N",
+        help=f"candidates in all, those in the log counted in ({TRIALS})",
+    )
+    parser.add_argument(
+        "--log", default=LOG, metavar="FILE", help=f"where candidates are kept ({LOG})"
+    )
+    parser.add_argument(
+        "--no-resume", action="store_true", help="start anew; what is in the log stays there"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of what is drawn (0)")
+    parser.add_argument(
+        "--rules",
+        choices=tuple(RULES),
+        default="default",
+        help="which rules derive sketches; ansor: the paper's alone (default: default)",
+    )
+    parser.add_argument(
+        "--strategy",
+        choices=tuple(STRATEGIES),
+        default="evolution",
+        help="how candidates are chosen (default: evolution)",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the best trace to a file")
+    parser.add_argument("--plot", metavar="FOLDER", help="draw the search into PNG files")
+    parser.add_argument("--explain", action="store_true", help="say why, and what was tried")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    return parser
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Search, and print what was found; 130 if Ctrl-C ended it early."""
+    _check(arguments)
+    subject = subjects.resolve(arguments)
+    if len(subject.programs) > 1:
+        raise UsageError(
+            f"a search starts from a definition, and {printable(subject.name)} has steps already; "
+            "give the program instead (and leave out --trace)"
+        )
+    last: list[Progress] = []
+    try:
+        result = _searched(arguments, subject.programs[0], last)
+    except KeyboardInterrupt:
+        _say_what_is_kept(arguments, sum(p.trials for p in last))
+        raise
+    if arguments.output:
+        _write(arguments.output, result.trace.to_json())
+    drawn = result.plot(arguments.plot) if arguments.plot else []
+    if arguments.json:
+        report = _report(result, last, arguments)
+        console.print(json.dumps({**report, "plots": [str(path) for path in drawn]}, indent=1))
+    else:
+        _print(result, arguments, console)
+        for path in drawn:
+            console.print(f"drawn: {printable(str(path))}")
+    if result.interrupted:
+        _say_what_is_kept(arguments, len(result.tried))
+        return INTERRUPTED
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """What can be wrong is better said before the search than after it."""
+    if targets.of(arguments).kind == "interpreter":
+        raise UsageError("the interpreter is as slow with one schedule as with another: use c")
+    for name, least in (("trials", 1), ("seed", 0)):
+        value = getattr(arguments, name)
+        if value < least:
+            raise UsageError(f"--{name} must be at least {least}, but is {value}")
+    find_toolchain()
+    _check_writable(arguments.log)
+    if arguments.output:
+        _check_writable(arguments.output)
+    if arguments.plot:
+        check_plots(arguments.plot)
+
+
+def _check_writable(name: str) -> None:
+    """Raise CommandError for a file that nothing can be written to."""
+    fault = ""
+    try:
+        path = Path(name)
+        if path.is_dir():
+            fault = "it is a folder"
+        elif not path.parent.is_dir():
+            fault = f"there is no folder {printable(str(path.parent))}"
+        elif not os.access(path if path.exists() else path.parent, os.W_OK):
+            fault = "permission denied"
+    except (OSError, ValueError) as failure:
+        fault = reason(failure)
+    if fault:
+        raise CommandError(f"cannot write {printable(name)}: {fault}")
+
+
+def _searched(arguments: argparse.Namespace, program: Program, last: list[Progress]) -> TuneResult:
+    """The search; `last` gets where it stood last."""
+
+    def remember(progress: Progress) -> None:
+        last[:] = [progress]
+
+    return tune(
+        program,
+        targets.of(arguments),
+        arguments.trials,
+        log=Log(arguments.log),
+        resume=not arguments.no_resume,
+        seed=arguments.seed,
+        rules=arguments.rules,
+        strategy=arguments.strategy,
+        callbacks=[remember],
+        progress=False if arguments.quiet else None if arguments.json else True,
+    )
+
+
+def _say_what_is_kept(arguments: argparse.Namespace, count: int) -> None:
+    if not count:
+        print("\nstopped before anything was tried", file=sys.stderr)
+        return
+    again = "the same command, without --no-resume," if arguments.no_resume else "the same command"
+    print(
+        f"\nstopped; {_candidates(count)} kept in {printable(arguments.log)}: {again} goes on from "
+        "there",
+        file=sys.stderr,
+    )
+
+
+def _candidates(count: int) -> str:
+    return f"{count:,} candidate{' is' if count == 1 else 's are'}"
+
+
+def _print(result: TuneResult, arguments: argparse.Namespace, console: Console) -> None:
+    """The explanation, or the figures and the schedule."""
+    log = printable(arguments.log)
+    if arguments.explain:
+        console.print(result.explain())
+    else:
+        roofline = Roofline.of(result.program, result.target)
+        name = console.styled(print_name(result.program.name), "bold")
+        console.print(f"{name}: {roofline.figures(result.seconds)}, {_tried(result)}")
+        text = result.trace.as_python() or "# as it is written: no steps"
+        console.print(indented(console.code(text)))
+    console.print(f"kept in {log}; again, without a search: mt.load_best({log!r}, program)")
+
+
+def _tried(result: TuneResult) -> str:
+    failed = sum(result.failures.values())
+    text = f"the fastest of {len(result.tried):,}"
+    return text + (f", of which {failed:,} failed" if failed else "")
+
+
+def _report(
+    result: TuneResult, last: list[Progress], arguments: argparse.Namespace
+) -> dict[str, Any]:
+    roofline = Roofline.of(result.program, result.target)
+    choices = result.choices
+    return {
+        "name": result.program.name,
+        "workload": workload_key(result.program),
+        "target": asdict(result.target),
+        "rules": arguments.rules,
+        "strategy": arguments.strategy,
+        "seed": arguments.seed,
+        "log": arguments.log,
+        "best_seconds": result.seconds,
+        "flop": roofline.flop or None,
+        "bytes": roofline.bytes,
+        "gflops": result.gflops,
+        "of_peak": roofline.part(result.seconds),
+        "limits": None if roofline.limits is None else asdict(roofline.limits),
+        "trials": len(result.tried),
+        "known": sum(tried.known for tried in result.tried),
+        "failures": dict(result.failures),
+        "correlation": last[-1].correlation if last else None,
+        "curve": [seconds if seconds < float("inf") else None for seconds in result.curve()],
+        "elapsed": result.elapsed,
+        "measuring": result.measuring,
+        "interrupted": result.interrupted,
+        "sketch": None if choices is None else choices.sketch + 1,
+        "sketches": len(result.space.sketches),
+        "python": result.trace.as_python().splitlines(),
+        "trace": json.loads(result.trace.to_json()),
+    }
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as failure:
+        raise CommandError(f"cannot write {printable(path)}: {reason(failure)}") from failure

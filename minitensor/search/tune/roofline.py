@@ -1,0 +1,153 @@
+"""What a program could take at least on this machine: the roofline.
+
+A call does so many operations and moves at least so many bytes (each argument once); the machine
+does and moves so many a second at most, which `known_limits` has measured. Whichever takes longer
+is the roof.
+
+Source: Williams, Waterman, Patterson, Roofline, CACM 2009.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from minitensor.codegen import Target
+from minitensor.errors import ArgumentError, CompileError
+from minitensor.ir import Program
+from minitensor.runtime import Limits, known_limits
+from minitensor.search.workload import multiply_adds
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """A program under its roof.
+
+    flop    operations of a call; 0 if the definition counts none, then bytes are what counts
+    bytes   that a call moves at least
+    limits  of the machine, with the target's threads; None if they cannot be measured
+    """
+
+    flop: int
+    bytes: int
+    limits: Limits | None
+
+    @staticmethod
+    def of(program: Program, target: Target, *, measure: bool = True) -> Roofline:
+        """That of a definition on a target with nothing left open.
+
+        measure  whether the machine may be measured, which takes a second or two when nobody has
+                 done it before
+        """
+        sizes = (b.dtype.bits // 8 * math.prod(b.shape) for b in program.params)
+        limits = None
+        if measure and target.kind == "c":
+            try:
+                limits = known_limits(target.num_cores)
+            except (CompileError, ArgumentError):  # no compiler, or one thread is all it can have
+                limits = None
+        return Roofline(multiply_adds(program), sum(sizes), limits)
+
+    @property
+    def unit(self) -> str:
+        """What rates are in."""
+        return "GFLOP/s" if self.flop else "GB/s"
+
+    @property
+    def peak(self) -> float | None:
+        """The machine's rate at most, in that unit: multiply-adds, or bytes."""
+        if self.limits is None:
+            return None
+        return self.limits.peak if self.flop else self.limits.bandwidth
+
+    @property
+    def intensity(self) -> float:
+        """Operations per byte."""
+        return self.flop / self.bytes if self.bytes else math.inf
+
+    @property
+    def ridge(self) -> float:
+        """The operations per byte from which on arithmetic is the limit. Needs limits."""
+        assert self.limits is not None
+        return self.limits.peak / self.limits.bandwidth
+
+    @property
+    def least(self) -> float:
+        """Seconds that a call takes at least, if its arguments come from memory. Needs limits."""
+        assert self.limits is not None
+        return max(self.flop / self.limits.peak, self.bytes / self.limits.bandwidth) / 1e9
+
+    def rate(self, seconds: float) -> float:
+        """Of a call that takes so long."""
+        return (self.flop or self.bytes) / seconds / 1e9
+
+    def part(self, seconds: float) -> float | None:
+        """Of the peak, as a fraction; None if it is not known, or nothing is counted."""
+        counted = self.flop or self.bytes
+        return self.rate(seconds) / self.peak if self.peak and counted else None
+
+    def figures(self, seconds: float) -> str:
+        """A time in words: milliseconds, the rate, and the part of the peak."""
+        words = [f"{seconds * 1e3:.4g} ms"]
+        if self.flop or self.bytes:
+            words.append(f"{figure(self.rate(seconds))} {self.unit}")
+        part = self.part(seconds)
+        if part is not None:
+            words.append(f"{100 * part:.3g} % of peak")
+        return ", ".join(words)
+
+    def lines(self, seconds: float) -> list[str]:
+        """What a time means, a sentence a line."""
+        found = []
+        if self.flop:
+            found.append(
+                f"{quantity(self.flop)} operations on {quantity(self.bytes)} bytes of arguments: "
+                f"{figure(self.intensity)} operations a byte"
+            )
+        else:
+            found.append(
+                f"{quantity(self.bytes)} bytes of arguments; the definition sums no products, so "
+                "bytes are counted"
+            )
+        limits = self.limits
+        if limits is None:
+            return [*found, "what this machine does at most could not be measured"]
+        threads = f"{limits.threads} thread{'' if limits.threads == 1 else 's'}"
+        found.append(
+            f"this machine does at most {figure(limits.peak)} GFLOP/s with {threads}, and moves "
+            f"{figure(limits.bandwidth)} GB/s from and to memory (both measured)"
+        )
+        if self.flop and self.intensity >= self.ridge:
+            bound = f"arithmetic is the limit (memory below {figure(self.ridge)} operations a byte)"
+        elif self.flop:
+            bound = (
+                f"memory is the limit (up to {figure(self.ridge)} operations a byte), unless the "
+                "arguments stay in caches"
+            )
+        else:
+            bound = "memory is the limit, unless the arguments stay in caches"
+        found.append(f"{bound}: {self.least * 1e3:.4g} ms at least")
+        found.append(
+            f"{figure(self.rate(seconds))} {self.unit} is {100 * (self.part(seconds) or 0):.3g} % "
+            f"of {figure(self.peak or 0)}; {figure(seconds / self.least)} times as long as the "
+            "limit"
+        )
+        if seconds < self.least and self.intensity >= self.ridge:
+            found.append(
+                "faster than what was measured: the machine was busy then; `minitensor doctor "
+                "--measure` measures anew"
+            )
+        return found
+
+
+def figure(value: float) -> str:
+    """A number with three digits that matter, never as a power of ten."""
+    return f"{value:,.0f}" if value >= 999.5 else f"{value:.3g}"
+
+
+def quantity(count: int) -> str:
+    """A large number in words, such as 2.15 billion."""
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if count >= size:
+            return f"{count / size:.3g} {name}"
+    return f"{count:,}"

@@ -1,0 +1,88 @@
+"""Searches without a compiler: costs are made up, everything else is real."""
+
+import functools
+from collections import Counter
+
+import minitensor as mt
+from minitensor.ir import loop_sites
+from minitensor.runtime import Limits
+from minitensor.search.evolution import Evolution
+from minitensor.search.gbt import Booster
+from minitensor.search.runner import Result, Status
+from minitensor.search.space import Space
+from minitensor.search.tune import STRATEGIES, Learner, Progress, Tuner, TuneResult
+
+TARGET = mt.Target("c", num_cores=2, vector_bits=256)
+LIMITS = Limits(2, 256, peak=100.0, peak_core=50.0, read=10.0, copy=8.0, triad=9.0)
+
+
+class MadeUp:
+    """Costs that depend on the loops of a program; every seventh candidate fails in one of two
+    ways.
+    """
+
+    def __init__(self, fails=True):
+        self.fails, self.count = fails, 0
+
+    def measure(self, candidates, best=None):
+        return [self.one(candidate) for candidate in candidates]
+
+    def one(self, candidate):
+        self.count += 1
+        if self.fails and self.count % 7 == 0:
+            kind = Status.BUILD if self.count % 2 else Status.WRONG
+            return Result(kind, message=f"candidate {self.count} \x1b[31mis bad")
+        sites = loop_sites(candidate.program)
+        cost = sum(1 + site.loop.extent % 13 for site in sites.values())
+        return Result(Status.OK, times=(cost * 1e-6,), calls=1)
+
+
+def product(size=48):
+    return mt.lower(mt.workloads.matmul(m=size, n=size, k=size), name="product")
+
+
+@functools.cache
+def found():
+    """A search that is made once: what it finds, and every Progress of it."""
+    return searched(product())
+
+
+def searched(program, trials=40, fails=True, strategy="evolution", records=()):
+    """What a search finds, and every Progress of it."""
+    space = Space.of(program, TARGET)
+    settings = Evolution(population=32, generations=2)
+    learner = Learner(space, Booster(trees=5), "squared")
+    plan = STRATEGIES[strategy](space, learner, settings)
+    told = []
+    tuner = Tuner(space, MadeUp(fails), plan, learner, trials, 8, callback=told.append)
+    tuner.resume(records)
+    tuner.run()
+    best = tuner.best
+    result = TuneResult(
+        program=program,
+        schedule=best.trace.apply(program),
+        seconds=best.seconds,
+        tried=tuple(tuner.tried),
+        target=TARGET,
+        space=space,
+        model=learner.model,
+        elapsed=20.0,
+        measuring=15.0,
+    )
+    return result, told
+
+
+def progress(**changed):
+    """One in the middle of a search."""
+    given = {
+        "round": 3,
+        "trials": 48,
+        "wanted": 64,
+        "failures": Counter({"wrong result": 1, "not built": 2}),
+        "best": 1.25e-3,
+        "correlation": 0.714,
+        "elapsed": 31.4,
+        "measuring": 25.0,
+        "latest": (),
+    }
+    return Progress(**{**given, **changed})

@@ -1,0 +1,149 @@
+"""What is told of a search."""
+
+import dataclasses
+import random
+
+import pytest
+
+import minitensor as mt
+from minitensor.search.space import Space
+from minitensor.search.tune.explain import (
+    decisions,
+    explanation,
+    first_failures,
+    importances,
+    statement_scores,
+)
+from minitensor.search.tune.roofline import Roofline
+from tests.unit.search.tune.made import LIMITS, TARGET, found, product, searched
+
+
+@pytest.fixture
+def result():
+    return found()[0]
+
+
+def told(result):
+    """The sections of an explanation, by their headings."""
+    roofline = Roofline(2 * 48**3, 3 * 4 * 48**2, LIMITS)
+    head, *parts = explanation(result, roofline).split("\n\n")
+    sections = {}
+    for part in parts:
+        heading, *lines = part.splitlines()
+        assert all(line.startswith("  ") for line in lines)
+        sections[heading] = [line[2:] for line in lines]
+    return head, sections
+
+
+def test_every_section_is_there(result):
+    head, sections = told(result)
+    assert head == (
+        f"product: {result.seconds * 1e3:.4g} ms a call, the fastest of {len(result.tried)}"
+    )
+    assert all(sections.values())
+    number = result.choices.sketch + 1
+    assert list(sections) == [
+        "how fast",
+        f"the sketch, number {number} of {len(result.space.sketches)}",
+        "its decisions",
+        "the schedule",
+        "what the model learnt",
+        "what was tried",
+        "where the time went",
+    ]
+    assert sections[f"the sketch, number {number} of {len(result.space.sketches)}"] == (
+        result.space.sketches[result.choices.sketch].explain().splitlines()
+    )
+    assert sections["the schedule"] == result.trace.as_python().splitlines()
+
+
+def test_every_decision_is_told_with_its_value(result):
+    lines = list(decisions(result.space, result.choices))
+    knobs = result.space.knobs[result.choices.sketch]
+    assert len(lines) == len(knobs) + len(result.choices.locations) + 2
+    for knob, value, line in zip(knobs, result.choices.values, lines):
+        assert line.startswith(f"{knob.loop} of {knob.block}")
+        if isinstance(value, tuple):
+            assert line.endswith("  " + " x ".join(map(str, value)))
+        else:
+            assert f"  {knob.candidates[value]} (of " in line
+    assert any(line.startswith("threads") for line in lines)
+
+
+def test_places_of_blocks_are_decisions():
+    program = mt.lower(mt.workloads.softmax(m=8, n=8), name="softmax")
+    space = Space.of(program, TARGET)
+    number = max(range(len(space.sketches)), key=lambda n: len(space.movable[n]))
+    assert space.movable[number]
+    places = ("root",) * len(space.movable[number])
+    choices = space.draw(random.Random(0), number, places)
+    text = "\n".join(decisions(space, choices))
+    for block in space.movable[number]:
+        assert f"{block} " in text
+    assert text.count("computed in a loop nest of its own") == len(places)
+
+
+def test_failures_are_told_with_the_first_message_of_each_kind(result):
+    kinds = first_failures(result)
+    assert {status: count for status, count, _ in kinds} == dict(result.failures)
+    for status, _, message in kinds:
+        first = next(t for t in result.tried if t.status == status)
+        assert message == first.error
+    lines = told(result)[1]["what was tried"]
+    worked = sum(t.status == "ok" for t in result.tried)
+    assert lines[0] == f"{len(result.tried)} candidates, of which {worked} worked"
+    assert any(line.startswith("3 not built; the first: candidate 7 ?[31mis bad") for line in lines)
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_what_the_log_knew_is_told(result):
+    known = dataclasses.replace(
+        result, tried=tuple(dataclasses.replace(t, known=t.number <= 10) for t in result.tried)
+    )
+    assert told(known)[1]["what was tried"][0].endswith("; 10 were in the log already")
+
+
+def test_importances_are_parts_of_a_whole(result):
+    ranked = importances(result.model)
+    assert ranked
+    parts = [part for _, part in ranked]
+    assert sum(parts) == pytest.approx(1.0)
+    assert parts == sorted(parts, reverse=True)
+    lines = told(result)[1]["what the model learnt"]
+    assert lines[1] == f"  {100 * parts[0]:5.1f} %  {ranked[0][0]}"
+    assert len([line for line in lines if " %  " in line]) == min(10, len(ranked))
+
+
+def test_the_scores_of_statements_sum_to_the_schedules(result):
+    scores = statement_scores(result, result.model)
+    assert [name for name, _ in scores] == list(result.schedule.program.blocks)
+    lines = told(result)[1]["what the model learnt"]
+    assert [line.split()[0] for line in lines[-len(scores) :]] == [name for name, _ in scores]
+
+
+def test_without_a_model():
+    result, _ = searched(product(16), trials=8, strategy="random")
+    assert told(result)[1]["what the model learnt"][0].startswith("nothing: ")
+
+
+def test_time(result):
+    assert told(result)[1]["where the time went"][:3] == [
+        "0:20 in all",
+        "15.0 s (75 %) building and running candidates",
+        "5.0 s (25 %) searching and learning",
+    ]
+
+
+def test_an_interrupted_search_says_so(result):
+    head, _ = told(dataclasses.replace(result, interrupted=True))
+    assert head.endswith("; the search was interrupted")
+
+
+def test_a_schedule_from_elsewhere_in_the_log(result):
+    best = min(result.tried, key=lambda t: t.seconds)
+    others = tuple(dataclasses.replace(t, choices=None) if t is best else t for t in result.tried)
+    sections = told(dataclasses.replace(result, tried=others))[1]
+    assert sections["the sketch"] == [
+        "the schedule comes from the log, and is none of those that the rules derive now"
+    ]
+    assert "its decisions" not in sections

@@ -1,0 +1,90 @@
+"""What a program could take at least."""
+
+import pytest
+
+import minitensor as mt
+from minitensor.errors import CompileError
+from minitensor.search.tune import roofline
+from minitensor.search.tune.roofline import Roofline, figure, quantity
+from tests.unit.search.tune.made import LIMITS, TARGET, product
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch):
+    monkeypatch.setattr(roofline, "known_limits", lambda threads: LIMITS)
+
+
+def test_a_product():
+    found = Roofline.of(product(100), TARGET)
+    assert found.flop == 2 * 100**3
+    assert found.bytes == 3 * 4 * 100**2
+    assert found.intensity == pytest.approx(2e6 / 1.2e5)
+    assert found.ridge == 10.0
+    assert found.least == pytest.approx(2e6 / 100e9)
+    assert found.rate(1e-4) == pytest.approx(20.0)
+    assert found.part(1e-4) == pytest.approx(0.2)
+    assert found.figures(1e-4) == "0.1 ms, 20 GFLOP/s, 20 % of peak"
+    text = "\n".join(found.lines(1e-4))
+    assert "2 million operations on 120,000 bytes of arguments: 16.7 operations a byte" in text
+    assert "at most 100 GFLOP/s with 2 threads, and moves 10 GB/s" in text
+    assert "arithmetic is the limit (memory below 10 operations a byte): 0.02 ms at least" in text
+    assert "20 GFLOP/s is 20 % of 100; 5 times as long as the limit" in text
+
+
+def test_dtypes_have_their_sizes():
+    program = mt.lower(mt.workloads.matmul(m=8, n=8, k=8, dtype="float64"), name="product")
+    assert Roofline.of(program, TARGET).bytes == 3 * 8 * 64
+
+
+def test_a_small_product_is_bound_by_memory():
+    found = Roofline.of(product(10), TARGET)
+    assert found.least == pytest.approx(1200 / 10e9)
+    assert "memory is the limit (up to 10 operations a byte)" in "\n".join(found.lines(1e-6))
+
+
+def test_where_no_products_are_summed_bytes_count():
+    program = mt.lower(mt.workloads.softmax(m=10, n=100), name="softmax")
+    found = Roofline.of(program, TARGET)
+    assert (found.flop, found.bytes, found.unit) == (0, 8000, "GB/s")
+    assert found.peak == 10.0
+    assert found.figures(1e-6) == "0.001 ms, 8 GB/s, 80 % of peak"
+    text = "\n".join(found.lines(1e-6))
+    assert "the definition sums no products" in text
+    assert "memory is the limit, unless the arguments stay in caches: 0.0008 ms at least" in text
+
+
+def test_without_limits(monkeypatch):
+    def missing(threads):
+        raise CompileError("no compiler")
+
+    monkeypatch.setattr(roofline, "known_limits", missing)
+    found = Roofline.of(product(100), TARGET)
+    assert found.limits is None and found.peak is None and found.part(1.0) is None
+    assert found.figures(1e-4) == "0.1 ms, 20 GFLOP/s"
+    assert found.lines(1e-4)[-1] == "what this machine does at most could not be measured"
+
+
+def test_the_machine_is_not_measured_unless_it_may_be(monkeypatch):
+    monkeypatch.setattr(roofline, "known_limits", None)
+    assert Roofline.of(product(), TARGET, measure=False).limits is None
+    assert Roofline.of(product(), mt.Target("interpreter")).limits is None
+
+
+def test_faster_than_the_machine_says_what_to_do():
+    found = Roofline.of(product(100), TARGET)
+    assert "`minitensor doctor --measure`" in found.lines(1e-5)[-1]
+    assert "doctor" not in "\n".join(found.lines(1e-4))
+
+
+def test_an_empty_program_has_no_rate():
+    empty = Roofline(0, 0, LIMITS)
+    assert empty.figures(1e-3) == "1 ms"
+
+
+def test_numbers_in_words():
+    assert [figure(v) for v in (0.01234, 5.678, 123.4, 1234.5, 999.7)] == [
+        "0.0123", "5.68", "123", "1,234", "1,000",
+    ]  # fmt: skip
+    assert [quantity(v) for v in (12, 123456, 2 * 1024**3, 3 * 10**12)] == [
+        "12", "123,456", "2.15 billion", "3 trillion",
+    ]  # fmt: skip
