@@ -38,7 +38,7 @@ OPTIONAL = {"hypothesis": {"testing"}, "rich": {"cli", "search"}, "matplotlib": 
 RIVALS = {"torch": "torch_rival", "onnx": "onnx_rival", "onnxruntime": "onnx_rival"}
 RIVALS["tvm"] = "tvm_rival"
 """What `minitensor bench` measures against where it is installed; each in one file."""
-OPTIONAL |= dict.fromkeys(RIVALS, {"cli"})
+OPTIONAL |= {rival: {"cli"} for rival in RIVALS}
 
 
 def room(path: pathlib.Path) -> str:
