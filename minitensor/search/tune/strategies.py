@@ -77,9 +77,12 @@ class EvolutionStrategy(Strategy):
         if not best:
             return self.drawn(rng, 2 * count)
         self.population.rng = rng
-        ranked = evolve(self.population, self.score, best, 2 * count)
-        first = batch_of(ranked, self.population.draw, count, self.settings.epsilon, rng)
-        return list(dict.fromkeys([*first, *ranked]))
+        known = set(best)  # they score high, and take part, but are not to be measured again
+        ranked = evolve(self.population, self.score, best, 4 * count + len(known))
+        news = [choices for choices in ranked if choices not in known]
+        first = batch_of(news, self.population.draw, count, self.settings.epsilon, rng)
+        spare = [self.population.draw() for _ in range(4 * count)]
+        return list(dict.fromkeys([*first, *news, *spare]))
 
     def score(self, batch: Sequence[Choices]) -> Doubles:
         """How fast candidates are thought to be."""
