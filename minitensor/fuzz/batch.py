@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -26,6 +27,11 @@ from minitensor.fuzz.pair import (
 )
 from minitensor.runtime import NativeKernel, find_toolchain, native_target
 from minitensor.sanitize import Sanitizer, load_sanitized, run_sanitized
+
+PATIENCE: Final = 120.0
+"""Seconds for the compiler, five times and more what a user waits: what a campaign finds should not
+depend on what else the machine does.
+"""
 
 Report = Callable[[str, int], None]
 """Told what is about to be done with which pair, so that a crash can be blamed."""
@@ -118,7 +124,7 @@ def _kernels(
         report("compile", wanted[0][0].number)
         items = [(case.pair.schedule.program, t) for (case, _), t in zip(wanted, exact)]
         text = generate_together(items, hooks=sanitizer.hooks)
-        return list(load_sanitized(sanitizer, text, find_toolchain()))
+        return list(load_sanitized(sanitizer, text, find_toolchain(), time_limit=PATIENCE))
     except Exception as failure:
         if len(wanted) == 1:
             case = wanted[0][0]

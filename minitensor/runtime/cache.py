@@ -17,7 +17,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,10 +32,15 @@ from minitensor.runtime.process import first_error, run_compiler
 from minitensor.runtime.toolchain import Toolchain
 from minitensor.version import __version__
 
+logger = logging.getLogger("minitensor")
+
 TIME_LIMIT: Final = 20.0
 """Seconds for one run of the compiler."""
 MAX_SOURCE: Final = 2_000_000
 """Bytes of C text; beyond, a compiler takes minutes."""
+
+_CRASHED: Final = "internal compiler error"
+_CAREFUL: Final = "-fno-tree-vectorize"
 
 _SOURCE: Final = "kernel.c"
 _OBJECT: Final = "kernel.so"
@@ -52,15 +59,19 @@ class Compiled:
 def compile_library(source: str, toolchain: Toolchain, time_limit: float = TIME_LIMIT) -> Compiled:
     """The library that the compiler makes of C text, taken from the cache if it is there.
 
+    A compiler that crashes is asked once more, without its vectorizer, where most of its faults
+    are: the kernel's own vectors stay. One warning is logged, and `command` says so.
+
     Raises CompileError if the compiler fails, takes more than `time_limit` seconds, or the text
     has more than MAX_SOURCE bytes. Nothing is then left in the cache.
     """
     command = toolchain.command(_SOURCE, _OBJECT)
     folder = cache_folder()
     key = _key(source, command, toolchain)
-    if not _is_whole(folder, key):
-        _make(source, command, folder, key, time_limit)
-    return Compiled(folder / f"{key}.so", tuple(command))
+    used = _command_of(folder, key)
+    if used is None:
+        used = _make(source, command, folder, key, time_limit)
+    return Compiled(folder / f"{key}.so", tuple(used))
 
 
 def compile_assembly(
@@ -84,25 +95,49 @@ def _key(source: str, command: list[str], toolchain: Toolchain) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def _is_whole(folder: Path, key: str) -> bool:
-    """Whether the entry is there and its library is the one that was recorded."""
+def _command_of(folder: Path, key: str) -> list[str] | None:
+    """What made an entry; None unless it is there and its library is the one that was recorded."""
     try:
         record = json.loads(read_entry(folder / f"{key}.json"))
         library = read_entry(folder / f"{key}.so")
     except (OSError, ValueError):
-        return False
-    wanted = {"key": key, "sha256": hashlib.sha256(library).hexdigest()}
-    return isinstance(record, dict) and wanted.items() <= record.items()
+        return None
+    match record:
+        case {"key": found, "sha256": digest, "command": [*command]} if found == key:
+            return command if digest == hashlib.sha256(library).hexdigest() else None
+    return None
 
 
-def _make(source: str, command: list[str], folder: Path, key: str, time_limit: float) -> None:
+def _make(source: str, command: list[str], folder: Path, key: str, time_limit: float) -> list[str]:
+    """Make an entry; returns the command that did."""
     with scratch_folder(folder) as scratch:
-        _compile(source, command, scratch / _OBJECT, time_limit)
+        used = _compile_anyhow(source, command, scratch / _OBJECT, time_limit)
         digest = hashlib.sha256((scratch / _OBJECT).read_bytes()).hexdigest()
-        record = {"key": key, "sha256": digest, "command": command, "source": f"{key}.c"}
+        record = {"key": key, "sha256": digest, "command": used, "source": f"{key}.c"}
         (scratch / _RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
         for made in (_SOURCE, _OBJECT, _RECORD):
             os.replace(scratch / made, folder / (key + Path(made).suffix))
+    return used
+
+
+def _compile_anyhow(source: str, command: list[str], output: Path, time_limit: float) -> list[str]:
+    """Compile, if need be without what the compiler crashes in; returns the command that worked."""
+    begun = time.monotonic()
+    try:
+        _compile(source, command, output, time_limit)
+        return command
+    except CompileError as failure:
+        if _CRASHED not in failure.stderr:
+            raise
+        careful = [*command, _CAREFUL]
+        try:
+            left = max(1.0, time_limit - (time.monotonic() - begun))
+            _compile(source, careful, output, left)
+        except CompileError:
+            raise failure from None
+        crash = first_error(failure.stderr)
+    logger.warning("%s crashed (%s); the kernel was compiled with %s", command[0], crash, _CAREFUL)
+    return careful
 
 
 def _compile(source: str, command: list[str], output: Path, time_limit: float) -> None:
@@ -139,7 +174,7 @@ def _advice(source: str) -> str:
 
 def is_whole(compiled: Compiled) -> bool:
     """Whether a library is there still, as it was made."""
-    return _is_whole(compiled.path.parent, compiled.path.stem)
+    return _command_of(compiled.path.parent, compiled.path.stem) is not None
 
 
 def discard(compiled: Compiled) -> None:

@@ -182,6 +182,34 @@ def test_failing_compiler(emit, toolchain, cache):
     assert entries(cache) == []
 
 
+CRASH = 'echo "cc: internal compiler error: Segmentation fault" >&2; exit 4'
+
+
+def test_compiler_that_crashes_is_asked_again_without_its_vectorizer(
+    emit, logging_compiler, cache, caplog
+):
+    started = logging_compiler(
+        extra=f'case "$*" in *-fno-tree-vectorize*) ;; *kernel.c*) {CRASH};; esac'
+    )
+    toolchain = find_toolchain()
+    kernel = load(emit(), toolchain)
+    np.testing.assert_array_equal(kernel(ones(), ones()), ones() * 2)
+    assert "-fno-tree-vectorize" in kernel.command
+    (warning,) = caplog.records
+    assert "crashed (cc: internal compiler error: Segmentation fault)" in warning.getMessage()
+    before = started()
+    assert load(emit(), toolchain).command == kernel.command
+    assert started() == before
+
+
+def test_compiler_that_always_crashes(emit, logging_compiler, cache):
+    logging_compiler(extra=f'case "$*" in *kernel.c*) {CRASH};; esac')
+    with pytest.raises(errors.CompileError, match="status 4: cc: internal compiler error") as e:
+        load(emit(), find_toolchain())
+    assert "-fno-tree-vectorize" not in e.value.command
+    assert entries(cache) == []
+
+
 def test_compiler_that_makes_nothing(emit, logging_compiler, cache):
     logging_compiler(extra="exit 0")
     with pytest.raises(errors.CompileError, match="failed with status 0: no message"):

@@ -4,6 +4,7 @@ import numpy as np
 
 import minitensor as mt
 from minitensor.codegen import generate
+from minitensor.fuzz import assert_equivalent
 from minitensor.sanitize import check_memory
 
 
@@ -38,6 +39,44 @@ def test_nor_does_one_that_is_collected_lane_by_lane():
     s.vectorize("i")
     target = mt.Target("c", num_cores=1)
     assert check_memory(s.program, np.array([3, 1], np.int32), target=target) == []
+
+
+def crashing():
+    """A program whose text gcc 12 crashes on, in its vectorizer."""
+    A = mt.placeholder((32, 17, 1, 1), "int64", name="A")
+    k = mt.reduce_axis(1, name="k")
+    P = mt.compute(
+        (23, 31),
+        lambda i, j: mt.prod((A[k, k, 0, k] * A[i, mt.minimum(j, 16), k, 0]) + 3, axis=k),
+        name="P",
+    )
+    one = mt.reduce_axis(1, name="one")
+
+    def guarded(i, j):
+        inside = mt.logical_and(j >= 0, j < 9)
+        return mt.if_then_else(inside, A[i, j * 2, one, one], mt.const(0, "int64"))
+
+    Q = mt.compute(
+        (32, 17, 1, 1),
+        lambda i, j, _, __: mt.max(mt.maximum(P[j, one], guarded(i, j)), axis=one),
+        name="Q",
+    )
+    m = mt.reduce_axis(12, name="m")
+    both = mt.comm_reducer(
+        lambda x, y: (x[0] + y[0], mt.maximum(x[1], y[1])), (0, -(2**63)), "sum_and_max"
+    )
+    _, S = mt.compute(
+        (7,),
+        lambda i: both((P[i, i] + m.astype("int64"), A[m, m, 0, mt.minimum(m, 0)]), axis=m),
+        name="S",
+    )
+    return mt.lower([A, Q, S])
+
+
+def test_a_compiler_that_crashes_does_not_end_it():
+    s = mt.Schedule(crashing())
+    s.vectorize("j")
+    assert_equivalent(s.history[0], s, ["c"])
 
 
 def test_what_a_condition_reads_itself_is_no_guarded_read():
