@@ -32,7 +32,7 @@ from minitensor.version import __version__
 VERSION: Final = 1
 BATCH: Final = 32
 """Pairs that are compiled as one text."""
-SILENCE: Final = 60.0
+SILENCE: Final = 300.0
 """Seconds without a word after which a process hangs."""
 MOST_REDUCED: Final = 10
 """How many failures of different kinds are made small; more would take all the time."""
