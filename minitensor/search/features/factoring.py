@@ -27,11 +27,16 @@ def rfactor(s: Situation) -> Effect:
     old_loops, new_loops = [x.var for x in s.path(found.name)], s.names_after(found.name)
     depth = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old_loops, new_loops)))
     own = new_loops[depth:]
+    single = len(spatial(partial)) == len(partial.iters)
     s.bodies.known.pop(found.name, None)
     s.bodies.follow(s.before, s.after, unknown)
     s.bodies.known[partial.name] = body
 
     def effect(numbers: Numbers) -> None:
+        if single and found.name in numbers.guarded:
+            raise StructureError("whether an element is stored or combined depends on the numbers")
+        if found.name in numbers.guarded:
+            numbers.guarded.add(partial.name)
         bound, sizes = numbers.bound[found.name], numbers.sizes[found.name]
         extent = numbers.extents[loop]
         as_iter = {name: variable(iter_) for name, iter_ in new.items()}

@@ -22,6 +22,8 @@ from minitensor.ir import Binary, Call, Cast, Const, Expr, Load, Select, Unary, 
 Integers: TypeAlias = npt.NDArray[np.int64]
 Num: TypeAlias = "int | Integers"
 Truth: TypeAlias = "bool | npt.NDArray[np.bool_]"
+DATA: Final = "data"
+"""The operation of an atom that stands for a loaded element."""
 
 
 class StructureError(MinitensorError):
@@ -42,6 +44,11 @@ class Atom:
     def variables(self) -> set[str]:
         """The variables in it."""
         return {name for arg in self.args for name in arg.variables()}
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it depends on what a buffer holds."""
+        return self.op == DATA or any(a.is_data for arg in self.args for _, a in arg.atoms)
 
     def at(self, name: str, points: Num) -> Num:
         """Its value where one variable is at each of some points, and all others at 0."""
@@ -186,14 +193,10 @@ def _sampled(form: Form, name: str, last: Num) -> Swing:
     most = int(ends.max()) if ends.size else 0
     powers = 1 << np.arange(max(1, (most - 1).bit_length() + 1), dtype=np.int64)
     points = np.minimum(powers[:, None], ends)
-    origin = form.at(name, 0)
-    moved = np.broadcast_to(form.at(name, points) - origin, (len(powers), *_shape(origin, ends)))
+    found = form.at(name, points) - form.at(name, 0)
+    moved = np.broadcast_to(found, np.broadcast_shapes(np.shape(found), points.shape))
     up, down = np.maximum(moved.max(0), 0), np.maximum(-moved.min(0), 0)
     return Swing(up, down, moved[0], (up > 0) | (down > 0))
-
-
-def _shape(origin: Num, ends: Integers) -> tuple[int, ...]:
-    return np.broadcast_shapes(np.shape(origin), ends.shape)
 
 
 def _floor_div(a: Num, b: Num) -> Num:
@@ -221,6 +224,7 @@ _OPERATIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "and": lambda a, b: np.logical_and(a, b).astype(np.int64),
     "or": lambda a, b: np.logical_or(a, b).astype(np.int64),
     "not": lambda a: np.equal(a, 0).astype(np.int64),
+    DATA: lambda a: a,
     "select": lambda c, a, b: np.where(np.not_equal(c, 0), a, b),
 }
 
@@ -246,7 +250,7 @@ def _atom(expr: Expr) -> Form:
         case Cast(_, a) | Call("in_bounds", (a, _)):
             return form_of(a)
         case Load(_, indices):
-            return _sum([(1, form_of(index)) for index in indices])
+            return _operation(DATA, _sum([(1, form_of(index)) for index in indices]))
         case Unary("not", a):
             return _operation("not", form_of(a))
         case Binary(op, a, b) if op in _OPERATIONS:

@@ -28,7 +28,7 @@ from minitensor.search.features.forms import (
     lesser,
 )
 from minitensor.search.features.numbers import Numbers, spatial
-from minitensor.search.features.spans import Span, box_of, union
+from minitensor.search.features.spans import Span, box_of, same, union
 from minitensor.search.features.steps import Effect, Situation, nothing
 
 
@@ -151,9 +151,13 @@ def reverse_compute_at(s: Situation) -> Effect | None:
 
     def effect(numbers: Numbers) -> None:
         domain: dict[str, Span] = {}
+        sizes = numbers.sizes[consumer.name]
         for written, index in sources:
-            for form, span in zip(index, written.box(numbers)):
+            own = [form.replaced(numbers.hidden.get(consumer.name, {})) for form in index]
+            for form, span in zip(own, written.box(numbers)):
                 for name in form.terms:
+                    if same(sizes[name], 1):
+                        continue  # its only index is a constant, wherever that lies
                     low = span.low.plus(Form({}, form.constant), -1)
                     domain.setdefault(name, Span(low, span.spread))
         kept = {name: span for name, span in domain.items() if name in axes}

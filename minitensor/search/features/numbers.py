@@ -24,6 +24,7 @@ class Numbers:
     bound    for each block what its iters are bound to, as forms of the loops
     hidden   for some blocks, variables of their bodies (see `Body`) as forms of their iters
     shapes   of each buffer
+    guarded  the blocks of which splits run more than all instances, for some of the candidates
     """
 
     count: int
@@ -33,6 +34,7 @@ class Numbers:
     bound: dict[str, dict[str, Form]]
     hidden: dict[str, dict[str, Form]] = field(default_factory=dict)
     shapes: dict[str, tuple[Num, ...]] = field(default_factory=dict)
+    guarded: set[str] = field(default_factory=set)
 
     def values(self, block: str) -> Mapping[str, Form]:
         """All that the body of a block is written in, as forms of the loops."""

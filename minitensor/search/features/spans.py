@@ -41,7 +41,7 @@ def span_of(
 
     units  whether loops of one iteration stay in `low`
 
-    Raises StructureError if one of them is divided.
+    Raises StructureError if one of them is divided, or the form depends on data.
     """
     terms: dict[str, Num] = {}
     constant = form.constant
@@ -56,10 +56,10 @@ def span_of(
         constant = constant + lesser(reached, 0)
         spread = spread + magnitude(reached)
     for _, atom in form.atoms:
-        if not atom.variables().isdisjoint(inner):
+        if atom.is_data or not atom.variables().isdisjoint(inner):
             raise StructureError(
-                "what a block needs of a buffer whose index divides a loop that runs inside is "
-                "not known without replaying the schedule"
+                "what a block needs of a buffer whose index is not linear in the loops that run "
+                "is not known without replaying the schedule"
             )
     return Span(Form(terms, constant, form.atoms), spread)
 

@@ -25,6 +25,7 @@ from minitensor.search.features.forms import (
     variable,
 )
 from minitensor.search.features.numbers import Numbers
+from minitensor.search.features.spans import same
 
 Effect: TypeAlias = Callable[[Numbers], None]
 
@@ -100,7 +101,7 @@ def number_of(value: Any, numbers: Numbers) -> Any:
 def split(s: Situation) -> Effect:
     """A loop as several; see `schedule.loops`."""
     if len(s.after.blocks) != len(s.before.blocks):
-        raise StructureError("a loop that is cut in two depends on the numbers")
+        raise StructureError("whether a loop is cut in two depends on the numbers")
     loop, names = s.argument("loop"), s.result
     given, tail = s.step.arguments["factors"], s.step.arguments["tail"]
     blocks = s.under(loop)
@@ -113,10 +114,13 @@ def split(s: Situation) -> Effect:
         inner = _product([f for f in factors if f is not None])
         extents = [_rest(extent, inner) if f is None else f for f in factors]
         total = _product(extents)
-        if tail != "guard":
+        if tail == "cut" and not np.all(np.equal(total, extent)):
+            raise StructureError("whether a loop is cut in two depends on the numbers")
+        if tail == "exact":
             _require(np.equal(total, extent), s, "the factors do not multiply to the extent")
-        elif all(f is not None for f in factors):
-            _require(np.greater_equal(total, extent), s, "the factors do not cover the loop")
+        _require(np.greater_equal(total, extent), s, "the factors do not cover the loop")
+        if not np.all(np.equal(total, extent)):
+            _more_than_all(numbers, blocks, loop)
         terms: dict[str, Num] = {}
         below: Num = 1
         for name, one in zip(reversed(names), reversed(extents)):
@@ -132,6 +136,18 @@ def _product(factors: Iterable[Num]) -> Num:
     for factor in factors:
         found = product(found, factor)
     return found
+
+
+def _more_than_all(numbers: Numbers, blocks: Sequence[str], loop: str) -> None:
+    """A loop is split into more iterations than it had: those too many are guarded off.
+
+    What had been simplified for the values that the loop had then does not hold for the others.
+    """
+    numbers.guarded.update(blocks)
+    for block in blocks:
+        for form in numbers.bound[block].values():
+            if any(loop in atom.variables() for _, atom in form.atoms):
+                raise StructureError("a fused loop is split into more iterations than it has")
 
 
 def _rest(extent: Num, inner: Num) -> Num:
@@ -207,7 +223,7 @@ def transform_layout(s: Situation) -> Effect:
     s.bodies.follow(s.before, s.after, laid_out(name, s.argument("index_map")))
 
     def effect(numbers: Numbers) -> None:
-        if numbers.shapes[name] != old:
+        if not all(map(same, numbers.shapes[name], old)):
             raise StructureError("a buffer whose shape depends on the numbers is laid out anew")
         numbers.shapes[name] = shape
 
