@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -161,6 +162,25 @@ TARGETS = st.builds(
     num_cores=st.integers(1, 3),
     vector_bits=st.sampled_from([0, 128, 256, 512]),
 )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", W.WORKLOADS)
+def test_every_sketch_of_an_operator(name):
+    workload = W.WORKLOADS[name]
+    program = mt.lower(workload.function(**workload.small))
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(b.shape).astype(b.dtype) for b in program.inputs]
+    plain = mt.interpret(program, *arrays)
+    target = mt.Target("c", num_cores=2, vector_bits=128)
+    for seed, sketch in enumerate(generate_sketches(program, target)):
+        found = mt.interpret(sketch.apply(seed=seed), *arrays)
+        for ours, expected in zip(_listed(found), _listed(plain), strict=True):
+            np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-4)
+
+
+def _listed(outputs):
+    return outputs if isinstance(outputs, (list, tuple)) else [outputs]
 
 
 @pytest.mark.slow
