@@ -18,7 +18,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from typing import Final
 
 from minitensor.codegen import intrinsics_in
 from minitensor.errors import CompileError
-from minitensor.runtime.folder import cache_folder, read_entry, scratch_folder
+from minitensor.runtime.folder import cache_folder, keep, read_entry, scratch_folder
 from minitensor.runtime.machine import cpu_fingerprint
 from minitensor.runtime.process import first_error, run_compiler
 from minitensor.runtime.toolchain import Toolchain
@@ -116,7 +115,7 @@ def _make(source: str, command: list[str], folder: Path, key: str, time_limit: f
         record = {"key": key, "sha256": digest, "command": used, "source": f"{key}.c"}
         (scratch / _RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
         for made in (_SOURCE, _OBJECT, _RECORD):
-            os.replace(scratch / made, folder / (key + Path(made).suffix))
+            keep(scratch / made, folder / (key + Path(made).suffix))
     return used
 
 

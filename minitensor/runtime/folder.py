@@ -33,6 +33,7 @@ logger = logging.getLogger("minitensor")
 VARIABLE = "MINITENSOR_CACHE_DIR"
 _SCRATCH = "build-"
 _STALE_SECONDS = 3600.0
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _temporary: set[Path] = set()
 
 
@@ -89,14 +90,22 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
         ) from failure
 
 
+def keep(made: Path, path: Path) -> None:
+    """Move a file into the cache folder, whole; only we can write to it, whatever the umask."""
+    os.chmod(made, stat.S_IMODE(os.stat(made).st_mode) & ~_OTHERS | stat.S_IRUSR | stat.S_IWUSR)
+    os.replace(made, path)
+
+
 def read_entry(path: Path) -> bytes:
     """The content of a file of the cache folder; OSError if it is missing, a link, no plain file,
-    or another user's.
+    another user's, or writable by others.
     """
     with open(path, "rb", opener=_open_entry) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
             raise PermissionError(errno.EPERM, "no plain file of ours", str(path))
+        if found.st_mode & _OTHERS:
+            raise PermissionError(errno.EPERM, "others could have written to it", str(path))
         return file.read()
 
 
@@ -151,7 +160,7 @@ def _fault_of(folder: Path) -> str | None:
         return "is not a folder"
     if found.st_uid != os.geteuid():
         return "belongs to another user"
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if found.st_mode & _OTHERS:
         return "is writable by others"
     if loose is not None:
         return f"lies in {loose}, where everyone may put another in its place"

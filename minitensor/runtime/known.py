@@ -11,13 +11,12 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
 from minitensor.errors import CompileError
-from minitensor.runtime.folder import cache_folder, scratch_folder, sealed, unsealed
+from minitensor.runtime.folder import cache_folder, keep, scratch_folder, sealed, unsealed
 from minitensor.runtime.limits import Limits, measure_limits
 from minitensor.runtime.machine import cpu_fingerprint
 from minitensor.runtime.toolchain import find_toolchain
@@ -91,4 +90,4 @@ def _write(path: Path, limits: Limits, tries: int) -> None:
     # where it cannot be kept, the next process measures again
     with contextlib.suppress(CompileError), scratch_folder(path.parent) as scratch:
         (scratch / path.name).write_bytes(sealed(path.name, content))
-        os.replace(scratch / path.name, path)
+        keep(scratch / path.name, path)

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import minitensor.codegen
 from minitensor.codegen import Emitted, Target
 from minitensor.errors import CompileError
 from minitensor.ir import Program
-from minitensor.runtime.folder import cache_folder, scratch_folder, sealed, unsealed
+from minitensor.runtime.folder import cache_folder, keep, scratch_folder, sealed, unsealed
 from minitensor.version import __version__
 
 _GENERATOR = ("ir", "arith", "codegen")
@@ -72,4 +71,4 @@ def _write(path: Path, emitted: Emitted) -> None:
     # where it cannot be kept, the next process generates it again
     with contextlib.suppress(CompileError), scratch_folder(path.parent) as scratch:
         (scratch / path.name).write_bytes(sealed(path.name, content))
-        os.replace(scratch / path.name, path)
+        keep(scratch / path.name, path)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from minitensor.errors import CompileError
 from minitensor.runtime.flags import compiler_named, extra_flags
-from minitensor.runtime.folder import cache_folder, scratch_folder, sealed, unsealed
+from minitensor.runtime.folder import cache_folder, keep, scratch_folder, sealed, unsealed
 from minitensor.runtime.machine import cpu_fingerprint, cpu_name, usable_cores
 from minitensor.runtime.module import load_function
 from minitensor.runtime.process import Finished, first_error, one_line, run_compiler
@@ -239,7 +239,7 @@ def _ask_and_record(words: tuple[str, ...], extra: tuple[str, ...], key: str) ->
         with contextlib.suppress(OSError):  # a full disk costs the next process some time, no more
             content = json.dumps(dataclasses.asdict(found)).encode()
             written.write_bytes(sealed(_record(key).name, content))
-            os.replace(written, _record(key))
+            keep(written, _record(key))
     logger.debug("C compiler: %s", found)
     return found
 

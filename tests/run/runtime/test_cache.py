@@ -98,6 +98,10 @@ def replace_by_link(library, _):
     library.symlink_to(elsewhere)
 
 
+def open_to_others(library, _):
+    library.chmod(0o777)
+
+
 def replace_record_by_link(_, record):
     elsewhere = record.with_suffix(".moved")
     record.rename(elsewhere)
@@ -123,6 +127,7 @@ def remove_record(_, record):
         flip,
         remove,
         replace_by_link,
+        open_to_others,
         replace_record_by_link,
         empty_record,
         record_of_another_kind,

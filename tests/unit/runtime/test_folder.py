@@ -12,7 +12,14 @@ import pytest
 
 from minitensor import errors
 from minitensor.runtime import cache_folder, folder
-from minitensor.runtime.folder import is_temporary, read_entry, scratch_folder, sealed, unsealed
+from minitensor.runtime.folder import (
+    is_temporary,
+    keep,
+    read_entry,
+    scratch_folder,
+    sealed,
+    unsealed,
+)
 
 
 def mode(path):
@@ -39,6 +46,29 @@ def test_created_private_whatever_the_umask(tmp_path, monkeypatch, umask):
         os.umask(before)
     assert folder == tmp_path / "deep" / "cache"
     assert mode(folder) == mode(folder.parent) == 0o700
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o022, 0o077, 0o777])
+def test_what_is_kept_is_private_whatever_the_umask(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        made = tmp_path / "made"
+        made.write_bytes(b"kept")
+    finally:
+        os.umask(before)
+    keep(made, tmp_path / "entry")
+    assert mode(tmp_path / "entry") & 0o722 == 0o600
+    assert read_entry(tmp_path / "entry") == b"kept"
+    assert not made.exists()
+
+
+@pytest.mark.parametrize("bit", [stat.S_IWGRP, stat.S_IWOTH])
+def test_what_others_may_write_to_is_not_read(tmp_path, bit):
+    entry = tmp_path / "entry"
+    entry.write_bytes(b"kept")
+    entry.chmod(0o600 | bit)
+    with pytest.raises(PermissionError, match="others could have written to it"):
+        read_entry(entry)
 
 
 def test_named_folder_may_start_with_a_tilde(home, monkeypatch):
