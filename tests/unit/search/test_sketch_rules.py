@@ -1,0 +1,184 @@
+"""What our rules see in a block, and when they stay away."""
+
+import pytest
+
+import minitensor as mt
+from minitensor.errors import CompileError
+from minitensor.search import Rule, Verdict, generate_sketches
+from minitensor.search.sketch import derive, factors
+from minitensor.search.sketch.operands import pairs
+from minitensor.search.sketch.state import State
+
+W = mt.workloads
+TARGET = mt.Target("c", num_cores=4, vector_bits=256)
+
+
+def block_of(tensors, name):
+    return mt.lower(tensors).blocks[name]
+
+
+def rules_of(tensors, target=TARGET):
+    """The rules that had a part in any sketch."""
+    return {
+        s.rule for sketch in generate_sketches(mt.lower(tensors), target) for s in sketch.history
+    }
+
+
+def product(a, b, shape=(64, 64, 64)):
+    """C[i, j] = sum over k of A * B, with the indices that a and b say, such as "ik" and "kj"."""
+    extents = dict(zip("ijk", shape))
+    A = mt.placeholder([extents[x] for x in a], name="A")
+    B = mt.placeholder([extents[x] for x in b], name="B")
+    k = mt.reduce_axis(extents["k"], name="k")
+
+    def element(i, j):
+        at = {"i": i, "j": j, "k": k}
+        return mt.sum(A[tuple(at[x] for x in a)] * B[tuple(at[x] for x in b)], axis=k)
+
+    return [A, B, mt.compute((extents["i"], extents["j"]), element, name="C")]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "scattered", "lanes_packed", "rows_packed"),
+    [
+        ("ik", "kj", 0, ["B"], ["A"]),
+        ("ki", "kj", 0, ["B"], ["A"]),
+        ("ik", "jk", 1, ["B"], ["A"]),
+    ],
+)
+def test_columns_are_lanes_of_a_product(a, b, scattered, lanes_packed, rows_packed):
+    (pair,) = pairs(block_of(product(a, b), "C"))
+    assert (pair.lanes.var, pair.rows.var, pair.scattered) == ("j", "i", scattered)
+    assert [load.buffer for load in pair.lanes_packed] == lanes_packed
+    assert [load.buffer for load in pair.rows_packed] == rows_packed
+
+
+def test_both_ways_where_each_turns_one_array_around():
+    """Rows are side by side in A but not in C; columns in C but not in B."""
+    found = pairs(block_of(product("ki", "jk"), "C"))
+    assert {(p.lanes.var, p.rows.var): p.scattered for p in found} == {("i", "j"): 0, ("j", "i"): 1}
+
+
+def test_pixels_or_channels_are_lanes_of_a_convolution():
+    found = pairs(block_of(W.conv2d(1, 8, 16, 16, 8, 3, padding=1), "conv"))
+    assert {(p.lanes.var, p.rows.var): p.scattered for p in found} == {("x", "f"): 0, ("f", "x"): 1}
+
+
+def test_a_window_cannot_be_packed():
+    pixels = pairs(block_of(W.conv2d(1, 8, 16, 16, 8, 3, padding=1), "conv"))[0]
+    assert pixels.lanes_packed == ()
+
+
+def test_one_buffer_at_two_places_cannot_be_packed():
+    A = mt.placeholder((16, 16), name="A")
+    k = mt.reduce_axis(16, name="k")
+    C = mt.compute((16, 16), lambda i, j: mt.sum(A[k, i] * A[k, j], axis=k), name="C")
+    (pair,) = pairs(block_of([A, C], "C"))
+    assert (pair.lanes_packed, pair.rows_packed) == ((), ())
+
+
+def test_an_axis_of_one_element_is_no_lane_and_no_row():
+    assert pairs(block_of(W.matmul(1, 64, 64), "C")) == []
+    assert pairs(block_of(W.matmul(64, 1, 64), "C")) == []
+
+
+@pytest.mark.parametrize(
+    ("tensors", "rule"),
+    [
+        (lambda: W.matmul(64, 64, 64), "register tiles"),
+        (lambda: W.softmax(64, 64), "chain of rows"),
+        (lambda: W.row_sum(64, 64), "rows in lanes"),
+        (lambda: W.transpose_add(64, 64), "transposed read"),
+        (lambda: W.max_pool2d(1, 8, 16, 16, 3, 2, 1), "window"),
+        (lambda: W.conv2d(1, 8, 8, 8, 8, 3, padding=1), "inline padding"),
+        (lambda: W.conv2d_winograd(1, 4, 6, 6, 4, padding=1, tile=2), "transforms"),
+    ],
+)
+def test_a_rule_where_it_belongs(tensors, rule):
+    ours = {r.name for r in derive.RULES["default"]["c"]} - {
+        r.name for r in derive.RULES["ansor"]["c"]
+    }
+    assert rule in ours
+    assert rule in rules_of(tensors())
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        lambda: W.argmax(64, 64),
+        lambda: W.cumsum(8, 8),
+        lambda: W.elementwise_chain(64),
+        lambda: W.row_sum(64, 8),
+    ],
+)
+def test_ours_stay_away_from_what_is_not_theirs(tensors):
+    ansor = {r.name for r in derive.RULES["ansor"]["c"]}
+    assert rules_of(tensors()) <= ansor
+
+
+def test_ansors_sketches_are_among_ours():
+    program = mt.lower(W.matmul_bias_relu(64, 64, 64))
+    ours = {s.trace.to_json() for s in generate_sketches(program, TARGET)}
+    assert {s.trace.to_json() for s in generate_sketches(program, TARGET, rules="ansor")} < ours
+
+
+def test_few_results_get_parts_for_the_threads():
+    sketch = generate_sketches(mt.lower(W.full_sum(64, 512)), TARGET)[0]
+    assert sketch.explain() == "B  rows in lanes  partial results of B_rf in lanes"
+    schedule = sketch.apply(seed=0)
+    schedule.parallel(schedule.get_loops("B_rf")[0])
+
+
+def test_at_most_24_and_the_first_choices_among_them():
+    found = generate_sketches(mt.lower(W.layer_norm(64, 64)), TARGET)
+    assert len(found) == 24
+    assert "scale, squares, mean, row_sum computed for each row" in found[0].explain()
+
+
+def test_sizes_follow_the_machine():
+    def candidates(bits):
+        program = mt.lower(W.matmul(512, 512, 512))
+        target = mt.Target("c", num_cores=4, vector_bits=bits)
+        packed = next(s for s in generate_sketches(program, target) if "B packed" in s.explain())
+        found = [s.arguments["candidates"] for s in packed.trace.steps if s.is_decision]
+        lanes = [s.arguments["factors"][-1] for s in packed.trace.steps if s.primitive == "split"]
+        return found, set(lanes) - {None}
+
+    rows, lanes = candidates(512)[0][0], candidates(512)[1]
+    assert max(rows) == 14
+    assert 16 in lanes
+    assert max(candidates(128)[0][0]) == 6
+    assert 4 in candidates(128)[1]
+    assert 4 in candidates(0)[1]
+
+
+def test_the_type_decides_how_many_lanes():
+    program = mt.lower(W.row_sum(64, 64, dtype="float64"))
+    sketch = next(s for s in generate_sketches(program, TARGET) if "in lanes" in s.explain())
+    assert [s.arguments["candidates"] for s in sketch.trace.steps if s.is_decision][1] == (2, 4)
+
+
+def test_without_a_compiler(monkeypatch):
+    def missing(target):
+        raise CompileError("no compiler")
+
+    monkeypatch.setattr(derive, "native_target", missing)
+    seen = []
+    spy = Rule("spy", lambda state, cores: seen.append(state.lanes) or Verdict.SKIP, lambda *_: [])
+    generate_sketches(mt.lower(W.matmul(8, 8, 8)), num_cores=2, before=[spy])
+    assert set(seen) == {4}
+
+
+def test_other_blocks_that_a_rule_took_care_of():
+    program = mt.lower(W.matmul_bias_relu(8, 8, 8))
+    state = State(mt.Schedule(program), ("D", "C"))
+    assert state.after("mine", "both", also=["C"]).pending == ()
+    assert state.after("mine", "this one").pending == ("C",)
+    assert state.after("mine", "again", stay=True).pending == ("D", "C")
+
+
+def test_candidates_reach_over_an_extent_once():
+    assert factors.up_to(5, [1, 2, 4, 8, 16]) == [1, 2, 4, 8]
+    assert factors.up_to(1, [2, 4]) == [2]
+    assert factors.parts(12, 2) == [1, 2, 4, 8, 12]
+    assert factors.parts(1000, 3, smallest=14) == [1, 3, 6, 12, 24, 48]
