@@ -22,7 +22,6 @@ from minitensor.search import (
     STRATEGIES,
     Log,
     Progress,
-    Roofline,
     TuneResult,
     check_plots,
     tune,
@@ -196,7 +195,7 @@ def _print(result: TuneResult, arguments: argparse.Namespace, console: Console) 
     if arguments.explain:
         console.print(result.explain())
     else:
-        roofline = Roofline.of(result.program, result.target)
+        roofline = result.roofline()
         name = console.styled(print_name(result.program.name), "bold")
         console.print(f"{name}: {roofline.figures(result.seconds)}, {_tried(result)}")
         text = result.trace.as_python() or "# as it is written: no steps"
@@ -213,7 +212,7 @@ def _tried(result: TuneResult) -> str:
 def _report(
     result: TuneResult, last: list[Progress], arguments: argparse.Namespace
 ) -> dict[str, Any]:
-    roofline = Roofline.of(result.program, result.target)
+    roofline = result.roofline()
     choices = result.choices
     return {
         "name": result.program.name,

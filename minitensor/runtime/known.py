@@ -34,11 +34,15 @@ def known_limits(threads: int | None = None) -> Limits:
     return _known(threads, cache_folder())
 
 
-def remember_limits(limits: Limits) -> None:
-    """Keep what was measured where it is better than what is known; nothing without a compiler."""
-    with contextlib.suppress(CompileError):
-        _kept(limits, cache_folder())
+def remember_limits(limits: Limits) -> Limits:
+    """Keep what was measured where it is better than what is known; the best of both.
+
+    Without a compiler nothing is known or kept.
+    """
     _known.cache_clear()
+    with contextlib.suppress(CompileError):
+        return _kept(limits, cache_folder())
+    return limits
 
 
 @functools.lru_cache(maxsize=64)

@@ -37,7 +37,6 @@ from minitensor.search.trial import FailureKind, SearchResult, Trial
 from minitensor.search.tune import (
     STRATEGIES,
     Progress,
-    Roofline,
     Tried,
     TuneResult,
     check_plots,
@@ -62,7 +61,6 @@ __all__ = [
     "Report",
     "Result",
     "Rewritten",
-    "Roofline",
     "Rule",
     "Runner",
     "SearchResult",

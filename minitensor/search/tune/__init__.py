@@ -7,7 +7,6 @@ sees: `roofline`, `standing` and `progress` (while it runs), `explain` and `plot
 from minitensor.search.tune.learner import Learner
 from minitensor.search.tune.plots import check as check_plots
 from minitensor.search.tune.result import TuneResult
-from minitensor.search.tune.roofline import Roofline
 from minitensor.search.tune.strategies import STRATEGIES, Strategy
 from minitensor.search.tune.tune import tune
 from minitensor.search.tune.tuner import Measure, Progress, Tried, Tuner
@@ -17,7 +16,6 @@ __all__ = [
     "Learner",
     "Measure",
     "Progress",
-    "Roofline",
     "Strategy",
     "Tried",
     "TuneResult",

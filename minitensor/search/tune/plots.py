@@ -44,7 +44,7 @@ def draw(result: TuneResult, folder: str | os.PathLike[str]) -> list[Path]:
     What cannot be drawn (there is no model) is left out. Raises as `check`.
     """
     place = check(folder)
-    roofline = Roofline.of(result.program, result.target)
+    roofline = result.roofline()
     pictures: dict[str, Callable[[Any, TuneResult, Roofline], bool]] = {
         "curve": _curve,
         "predicted": _predicted,

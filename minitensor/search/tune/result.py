@@ -74,9 +74,14 @@ class TuneResult:
         """In words: how fast it is and could be, the sketch and its decisions, what the model
         thinks matters, what was tried, where the time went.
 
-        Measures the machine, if nobody has done so before: a second or two.
+        Measures the machine if nobody has done so before: a second or two.
         """
-        return explanation(self, Roofline.of(self.program, self.target))
+        return explanation(self, self.roofline())
+
+    def roofline(self) -> Roofline:
+        """What this machine could do at most. It is measured if nobody has done so before."""
+        found = Roofline.of(self.program, self.target)
+        return found if self.interrupted else found.believed(self.seconds)
 
     def plot(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Draw the learning curve, predicted against measured, what the model asks for, and the

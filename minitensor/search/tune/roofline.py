@@ -10,12 +10,12 @@ Source: Williams, Waterman, Patterson, Roofline, CACM 2009.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, CompileError
 from minitensor.ir import Program
-from minitensor.runtime import Limits, known_limits
+from minitensor.runtime import Limits, known_limits, measure_limits, remember_limits
 from minitensor.search.workload import multiply_adds
 
 
@@ -33,20 +33,28 @@ class Roofline:
     limits: Limits | None
 
     @staticmethod
-    def of(program: Program, target: Target, *, measure: bool = True) -> Roofline:
+    def of(program: Program, target: Target) -> Roofline:
         """That of a definition on a target with nothing left open.
 
-        measure  whether the machine may be measured, which takes a second or two when nobody has
-                 done it before
+        The machine is measured if nobody has done so before, which takes a second or two.
         """
         sizes = (b.dtype.bits // 8 * math.prod(b.shape) for b in program.params)
         limits = None
-        if measure and target.kind == "c":
+        if target.kind == "c":
             try:
                 limits = known_limits(target.num_cores)
             except (CompileError, ArgumentError):  # no compiler, or one thread is all it can have
                 limits = None
         return Roofline(multiply_adds(program), sum(sizes), limits)
+
+    def believed(self, seconds: float) -> Roofline:
+        """The same; measured anew, once, if a call cannot be so fast: then the machine was busy
+        when it was measured.
+        """
+        part = self.part(seconds)
+        if self.limits is None or not self.flop or part is None or part <= 1:
+            return self
+        return replace(self, limits=remember_limits(measure_limits(self.limits.threads)))
 
     @property
     def unit(self) -> str:
@@ -93,7 +101,7 @@ class Roofline:
             words.append(f"{figure(self.rate(seconds))} {self.unit}")
         part = self.part(seconds)
         if part is not None:
-            words.append(f"{100 * part:.3g} % of peak")
+            words.append(f"{figure(100 * part)} % of peak")
         return ", ".join(words)
 
     def lines(self, seconds: float) -> list[str]:
@@ -127,16 +135,11 @@ class Roofline:
         else:
             bound = "memory is the limit, unless the arguments stay in caches"
         found.append(f"{bound}: {self.least * 1e3:.4g} ms at least")
+        part = figure(100 * (self.part(seconds) or 0))
         found.append(
-            f"{figure(self.rate(seconds))} {self.unit} is {100 * (self.part(seconds) or 0):.3g} % "
-            f"of {figure(self.peak or 0)}; {figure(seconds / self.least)} times as long as the "
-            "limit"
+            f"{figure(self.rate(seconds))} {self.unit} is {part} % of {figure(self.peak or 0)}; "
+            f"{figure(seconds / self.least)} times as long as the limit"
         )
-        if seconds < self.least and self.intensity >= self.ridge:
-            found.append(
-                "faster than what was measured: the machine was busy then; `minitensor doctor "
-                "--measure` measures anew"
-            )
         return found
 
 

@@ -218,24 +218,27 @@ class Tuner:
         finally:
             self.measuring += time.perf_counter() - start
         news: list[Tried] = []
-        for (choices, schedule), guess, result in zip(chosen, guesses, results):
-            status = OK if result.ok else result.status.value
-            number = len(self.tried) + len(news) + 1
-            news.append(
-                Tried(
-                    number,
-                    schedule.trace,
-                    choices,
-                    status,
-                    result.median,
-                    result.message,
-                    guess=guess,
+        try:
+            for (choices, schedule), guess, result in zip(chosen, guesses, results):
+                status = OK if result.ok else result.status.value
+                if self.log is not None:
+                    self.log.append(self._record(schedule, result, status))
+                news.append(
+                    Tried(
+                        len(self.tried) + len(news) + 1,
+                        schedule.trace,
+                        choices,
+                        status,
+                        result.median,
+                        result.message,
+                        guess=guess,
+                    )
                 )
-            )
-            if self.log is not None:
-                self.log.append(self._record(schedule, result, status))
-            if not result.ok and best is None:
-                self.failures.append((schedule, result))
+                if not result.ok and best is None:
+                    self.failures.append((schedule, result))
+        except BaseException:  # Ctrl-C; what is in the log was tried
+            self.tried += news
+            raise
         self._take(news)
         self._report(tuple(news))
 

@@ -45,7 +45,8 @@ def test_of_the_first_processes_the_best_is_kept_and_then_believed(measured):
 
 def test_what_is_measured_elsewhere_counts(measured):
     known_limits(2)
-    remember_limits(limits_of(300.0, read=1.0))
+    best = remember_limits(limits_of(300.0, read=1.0))
+    assert (best.peak, best.read) == (300.0, 10.0)
     another_process()
     found = known_limits(2)
     assert (found.peak, found.read) == (300.0, 12.0)
@@ -79,7 +80,7 @@ def test_without_a_compiler_nothing_is_kept(measured, monkeypatch, tmp_path):
         raise CompileError("no compiler")
 
     monkeypatch.setattr(known, "find_toolchain", missing)
-    remember_limits(limits_of(70.0))
+    assert remember_limits(limits_of(70.0)) == limits_of(70.0)
     assert not list((tmp_path / "cache").glob("*.limits"))
 
 

@@ -47,14 +47,19 @@ def found():
     return searched(product())
 
 
-def searched(program, trials=40, fails=True, strategy="evolution", records=()):
-    """What a search finds, and every Progress of it."""
+def tuner_of(program, trials=40, fails=True, strategy="evolution", **given):
+    """A search that has not begun."""
     space = Space.of(program, TARGET)
     settings = Evolution(population=32, generations=2)
     learner = Learner(space, Booster(trees=5), "squared")
     plan = STRATEGIES[strategy](space, learner, settings)
+    return Tuner(space, MadeUp(fails), plan, learner, trials, 8, **given)
+
+
+def searched(program, trials=40, fails=True, strategy="evolution", records=()):
+    """What a search finds, and every Progress of it."""
     told = []
-    tuner = Tuner(space, MadeUp(fails), plan, learner, trials, 8, callback=told.append)
+    tuner = tuner_of(program, trials, fails, strategy, callback=told.append)
     tuner.resume(records)
     tuner.run()
     best = tuner.best
@@ -64,8 +69,8 @@ def searched(program, trials=40, fails=True, strategy="evolution", records=()):
         seconds=best.seconds,
         tried=tuple(tuner.tried),
         target=TARGET,
-        space=space,
-        model=learner.model,
+        space=tuner.space,
+        model=tuner.learner.model,
         elapsed=20.0,
         measuring=15.0,
     )

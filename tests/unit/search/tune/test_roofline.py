@@ -1,12 +1,15 @@
 """What a program could take at least."""
 
+import dataclasses
+
 import pytest
 
 import minitensor as mt
 from minitensor.errors import CompileError
 from minitensor.search.tune import roofline
 from minitensor.search.tune.roofline import Roofline, figure, quantity
-from tests.unit.search.tune.made import LIMITS, TARGET, product
+from minitensor.search.tune.standing import Teller
+from tests.unit.search.tune.made import LIMITS, TARGET, found, product, progress
 
 
 @pytest.fixture(autouse=True)
@@ -64,16 +67,52 @@ def test_without_limits(monkeypatch):
     assert found.lines(1e-4)[-1] == "what this machine does at most could not be measured"
 
 
-def test_the_machine_is_not_measured_unless_it_may_be(monkeypatch):
+def test_only_what_runs_here_has_limits(monkeypatch):
     monkeypatch.setattr(roofline, "known_limits", None)
-    assert Roofline.of(product(), TARGET, measure=False).limits is None
     assert Roofline.of(product(), mt.Target("interpreter")).limits is None
 
 
-def test_faster_than_the_machine_says_what_to_do():
+@pytest.fixture
+def measured(monkeypatch):
+    """The peaks that measurements give, one after the other."""
+    peaks = [150.0, 999.0]
+
+    def remember(limits):
+        return dataclasses.replace(LIMITS, peak=max(LIMITS.peak, limits))
+
+    monkeypatch.setattr(roofline, "measure_limits", lambda threads: peaks.pop(0))
+    monkeypatch.setattr(roofline, "remember_limits", remember)
+    return peaks
+
+
+def test_who_is_faster_than_the_machine_has_it_measured_anew(measured):
     found = Roofline.of(product(100), TARGET)
-    assert "`minitensor doctor --measure`" in found.lines(1e-5)[-1]
-    assert "doctor" not in "\n".join(found.lines(1e-4))
+    assert found.part(1e-5) == pytest.approx(2.0)
+    assert found.believed(1e-5).limits.peak == 150.0
+    assert measured == [999.0]
+
+
+def test_a_search_has_it_measured_anew_once(measured):
+    teller = Teller("product", Roofline.of(product(100), TARGET))
+    assert teller.standing(progress(best=1e-3)).best.endswith(" 2 % of peak")
+    assert teller.standing(progress(best=1e-5)).best.endswith(" 133 % of peak")
+    assert teller.standing(progress(best=1e-6)).best.endswith(" 1,333 % of peak")
+    assert measured == [999.0]
+
+
+def test_whoever_was_interrupted_does_not_wait_for_it(measured):
+    result = dataclasses.replace(found()[0], seconds=1e-9, interrupted=True)
+    assert result.roofline().limits is LIMITS
+    assert dataclasses.replace(result, interrupted=False).roofline().limits.peak == 150.0
+
+
+def test_who_is_slower_has_nothing_measured(measured):
+    found = Roofline.of(product(100), TARGET)
+    assert found.believed(1e-4) is found
+    softmax = Roofline(0, 10**6, LIMITS)  # out of a cache
+    assert softmax.believed(1e-5) is softmax
+    assert Roofline(10**6, 10**6, None).believed(1e-9).limits is None
+    assert len(measured) == 2
 
 
 def test_an_empty_program_has_no_rate():

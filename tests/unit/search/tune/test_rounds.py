@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.unit.search.tune.made import product, searched
+from minitensor.search.tune import tuner as module
+from tests.unit.search.tune.made import product, searched, tuner_of
 
 
 @pytest.mark.parametrize("strategy", ["evolution", "no-model"])
@@ -12,3 +13,19 @@ def test_a_round_is_full_while_there_is_something_new(strategy):
     assert [progress.trials for progress in told] == [8, 16, 24, 32, 40, 48]
     choices = [tried.choices for tried in result.tried]
     assert len(set(choices)) == len(choices) == 48
+
+
+def test_what_is_in_the_log_was_tried_though_ctrl_c_came_between(monkeypatch):
+    class Kept(list):
+        def append(self, trace):
+            if len(self) == 5:
+                raise KeyboardInterrupt
+            super().append(trace)
+
+    monkeypatch.setattr(module, "new_record", lambda program, target, trace, **rest: trace)
+    tuner = tuner_of(product(), log=Kept())
+    with pytest.raises(KeyboardInterrupt):
+        tuner.run()
+    assert [t.number for t in tuner.tried] == [1, 2, 3, 4, 5]
+    assert [t.trace for t in tuner.tried] == tuner.log
+    assert tuner.best is not None

@@ -1,0 +1,89 @@
+"""`minitensor tune` as users run it: small searches with a compiler."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor.search import Log
+from minitensor.search.tune import roofline
+from tests.unit.search.tune.made import LIMITS
+
+SIZE = ("--size", "m=64,n=64,k=64")
+STOPS_WITHIN = 3.0
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch, private_cache):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(private_cache))
+    monkeypatch.setattr(roofline, "known_limits", lambda threads: LIMITS)
+    monkeypatch.setattr(roofline, "measure_limits", lambda threads: LIMITS)
+
+
+@pytest.mark.slow
+def test_a_search_and_one_that_goes_on(run, tmp_path):
+    words = ("tune", "matmul", *SIZE, "--json")
+    first = run(*words, "--trials", "8").json()
+    assert first["trials"] == 8 and first["known"] == 0
+    assert first["best_seconds"] > 0 and first["measuring"] > 0
+    again = run(*words, "--trials", "8").json()
+    assert (again["trials"], again["known"], again["measuring"]) == (8, 8, 0)
+    assert again["trace"] == first["trace"]
+    more = run(*words, "--trials", "12", "-o", "best.json").json()
+    assert (more["trials"], more["known"]) == (12, 8)
+    assert more["best_seconds"] <= first["best_seconds"]
+    keys = [record.trace_key for record in Log(tmp_path / "tuning.jsonl")]
+    assert len(keys) == len(set(keys)) == 12  # nothing was measured twice
+
+    program = mt.lower(mt.workloads.matmul(m=64, n=64, k=64), name="matmul")
+    schedule = mt.load_best("tuning.jsonl", program)
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((64, 64), dtype=np.float32) for _ in range(2))
+    assert np.allclose(mt.build(schedule)(a, b), a @ b, rtol=1e-4, atol=1e-4)
+    assert run("compile", "matmul", *SIZE, "--trace", "best.json").status == 0
+    assert run("log", "best", "tuning.jsonl").status == 0
+
+
+@pytest.mark.slow
+def test_a_users_program_and_its_explanation(run, user_file):
+    done = run("tune", f"{user_file}:program", "--trials", "4", "--explain", "--cores", "1")
+    assert done.status == 0
+    assert done.out.startswith("product: ")
+    for heading in ("how fast", "its decisions", "the schedule", "what was tried"):
+        assert f"\n{heading}\n" in done.out
+    assert "product: 4 of 4, round 1; best " in done.err
+    assert "\r" not in done.err and "\x1b" not in done.err
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_within_seconds_and_keeps_everything(tmp_path):
+    log = tmp_path / "tuning.jsonl"
+    words = ["tune", "matmul", *SIZE, "--trials", "5000", "--log", str(log)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "minitensor", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "OMP_NUM_THREADS": "2"},
+    ) as process:
+        while not (log.exists() and log.read_bytes()):
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.05)
+        start = time.monotonic()
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        out, err = process.communicate(timeout=60)
+        took = time.monotonic() - start
+    assert process.returncode == 130
+    records, report = Log(log).read()
+    assert records and report.skipped == 0
+    assert f"stopped; {len(records)} candidates are kept in {log}: the same command" in err
+    assert out.startswith("matmul: ")
+    assert "Traceback" not in err
+    assert took < STOPS_WITHIN
