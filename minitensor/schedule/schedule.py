@@ -22,8 +22,9 @@ from minitensor.schedule import cache, decide, execution, inline, layout, loops
 from minitensor.schedule import compute_at as placing
 from minitensor.schedule import rfactor as factoring
 from minitensor.schedule import tensorize as tensorizing
+from minitensor.schedule.legality import concurrent_loops_stay_independent
 from minitensor.schedule.locate import loops_around, readers, writers
-from minitensor.schedule.primitive import REGISTRY, Primitive
+from minitensor.schedule.primitive import REGISTRY, Primitive, RefusedError
 from minitensor.schedule.trace import Ref, Step, as_python, from_json, to_json
 
 P = ParamSpec("P")
@@ -129,7 +130,7 @@ class Schedule:
     program  the program to schedule (as lowered, or another schedule's result)
     seed     of the decisions that are drawn at random; None for a random one
     check    whether each step's result is verified and held against rule K1; turn it off only to
-             replay a trace that was made with checking
+             replay a trace that was made with checking, or before `confirm`
 
     Loops and blocks are named by strings. Each method is a primitive; it either succeeds, and
     `program` is the rewritten program, or raises a ScheduleError and changes nothing.
@@ -319,6 +320,22 @@ class Schedule:
             except ScheduleError as error:
                 error.step = first + len(results) + 1
                 raise
+        return self
+
+    def confirm(self) -> Schedule:
+        """Check the program as it is now, where steps were applied with check=False: one
+        verification instead of one for each step. What follows is checked again. Returns self.
+
+        Raises VerifyError, or ScheduleError by rule K1 for a loop whose iterations conflict.
+        """
+        verify(self.program)
+        try:
+            concurrent_loops_stay_independent(self._history[0], self.program, True)
+        except RefusedError as refused:
+            text = f"confirm() breaks K1: {refused.detail}"
+            picture = print_program(self.program, refused.marks)
+            raise ScheduleError(text, "K1", picture=lambda: picture) from None
+        self._check = True
         return self
 
     # ---- explaining refusals

@@ -186,7 +186,10 @@ class Space:
     # ---- schedules
 
     def schedule(self, choices: Choices) -> Schedule:
-        """The schedule of a candidate. Raises ScheduleError if a step of it is refused."""
+        """The schedule of a candidate. Raises ScheduleError if a step of it is refused.
+
+        Its program is verified once, at the end: steps of this kind have been seen before.
+        """
         schedule = self._moved(choices.sketch, choices.locations, choices.values)
         if self.annotate:
             cut_long_loops(schedule)
@@ -199,7 +202,7 @@ class Space:
             extents = {var: np.array([site.loop.extent]) for var, site in sites.items()}
             numbers = np.array([choices.parallel]), np.array([choices.unroll])
             apply(schedule, form, amounts_of(form, extents, *numbers, self.cores))
-        return schedule
+        return schedule.confirm()
 
     def decode(self, trace: Trace) -> Choices | None:
         """The choices whose schedule has this trace; None if it is none of this space's."""
@@ -248,7 +251,7 @@ class Space:
         else:
             decisions = {k.step: _decision(k, v) for k, v in zip(self.knobs[sketch], values)}
             trace = self.sketches[sketch].trace.with_decisions(decisions)
-            schedule = trace.apply(self.program)
+            schedule = trace.apply(self.program, check=False)
         for block, place in zip(self.movable[sketch], locations):
             schedule.compute_at(block, schedule.sample_compute_location(block, decision=place))
         return schedule
