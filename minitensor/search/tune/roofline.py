@@ -100,8 +100,10 @@ class Roofline:
         if self.flop or self.bytes:
             words.append(f"{figure(self.rate(seconds))} {self.unit}")
         part = self.part(seconds)
-        if part is not None:
-            words.append(f"{figure(100 * part)} % of peak")
+        if part is not None and part > 1 and self.flop:
+            words.append("more than the peak that was measured (the machine was busy)")
+        elif part is not None:  # out of a cache, bytes may come faster than from memory
+            words.append(f"{figure(100 * part)} % of {'peak' if self.flop else 'bandwidth'}")
         return ", ".join(words)
 
     def lines(self, seconds: float) -> list[str]:

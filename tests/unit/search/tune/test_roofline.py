@@ -50,7 +50,8 @@ def test_where_no_products_are_summed_bytes_count():
     found = Roofline.of(program, TARGET)
     assert (found.flop, found.bytes, found.unit) == (0, 8000, "GB/s")
     assert found.peak == 10.0
-    assert found.figures(1e-6) == "0.001 ms, 8 GB/s, 80 % of peak"
+    assert found.figures(1e-6) == "0.001 ms, 8 GB/s, 80 % of bandwidth"
+    assert found.figures(1e-7) == "0.0001 ms, 80 GB/s, 800 % of bandwidth"
     text = "\n".join(found.lines(1e-6))
     assert "the definition sums no products" in text
     assert "memory is the limit, unless the arguments stay in caches: 0.0008 ms at least" in text
@@ -95,8 +96,9 @@ def test_who_is_faster_than_the_machine_has_it_measured_anew(measured):
 def test_a_search_has_it_measured_anew_once(measured):
     teller = Teller("product", Roofline.of(product(100), TARGET))
     assert teller.standing(progress(best=1e-3)).best.endswith(" 2 % of peak")
-    assert teller.standing(progress(best=1e-5)).best.endswith(" 133 % of peak")
-    assert teller.standing(progress(best=1e-6)).best.endswith(" 1,333 % of peak")
+    assert teller.standing(progress(best=1.5e-5)).best.endswith(" 88.9 % of peak")
+    faster = teller.standing(progress(best=1e-6)).best
+    assert faster.endswith(", more than the peak that was measured (the machine was busy)")
     assert measured == [999.0]
 
 
