@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
-from minitensor.ir import Block, IterKind, Reduce, Store, Var, blocks_of, loop_sites, walk
+from minitensor.ir import (
+    Block,
+    IterKind,
+    Reduce,
+    Store,
+    Var,
+    blocks_of,
+    fresh_name,
+    loop_sites,
+    walk,
+)
 from minitensor.search.features.bodies import partial_body, unknown
-from minitensor.search.features.forms import StructureError, variable
+from minitensor.search.features.forms import Form, StructureError, variable
 from minitensor.search.features.numbers import Numbers, spatial
 from minitensor.search.features.steps import Effect, Situation
 
@@ -16,14 +27,13 @@ def rfactor(s: Situation) -> Effect:
     loop, partial = s.argument("loop"), s.after.blocks[s.result]
     found = _reduction(s, loop)
     axes, known = spatial(found), {i.var for i in found.iters}
-    new = {i.binding.name: i.var for i in partial.iters if isinstance(i.binding, Var)}
-    new = {name: iter_ for name, iter_ in new.items() if iter_ not in known}
-    replaced = [i.var for i in found.iters if i.var not in {k.var for k in partial.iters}]
+    made = {i.binding.name: i.var for i in partial.iters if isinstance(i.binding, Var)}
+    made = {name: iter_ for name, iter_ in made.items() if iter_ not in known}
     rank = len(_stores(found)[0].indices)
     axis = int(s.argument("axis"))
     position = axis + rank + 1 if axis < 0 else axis
     buffers = dict(zip(_buffers(found), _buffers(partial)))
-    body = partial_body(s.bodies.of(found), partial.body, buffers, position, new[loop])
+    body = partial_body(s.bodies.of(found), partial.body, buffers, position, made[loop])
     old_loops, new_loops = [x.var for x in s.path(found.name)], s.names_after(found.name)
     depth = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old_loops, new_loops)))
     own = new_loops[depth:]
@@ -39,12 +49,15 @@ def rfactor(s: Situation) -> Effect:
             numbers.guarded.add(partial.name)
         bound, sizes = numbers.bound[found.name], numbers.sizes[found.name]
         extent = numbers.extents[loop]
+        replaced, loops = _split_axes(bound, [name for name in bound if name not in axes], loop)
+        taken = {*known, *made.values()}
+        new = {x: made.get(x) or fresh_name(x, taken) for x in old_loops if x in loops}
         as_iter = {name: variable(iter_) for name, iter_ in new.items()}
         values = {name: bound[name].replaced(as_iter) for name in replaced}
         before = numbers.hidden.pop(found.name, {})
         hidden = {name: form.replaced(values) for name, form in before.items()}
         numbers.hidden[partial.name] = {**hidden, **values}
-        kept = [i.var for i in found.iters if i.var not in replaced]
+        kept = [name for name in bound if name not in replaced]
         numbers.bound[partial.name] = {
             **{name: bound[name] for name in kept},
             **{iter_: variable(name) for name, iter_ in new.items()},
@@ -61,13 +74,30 @@ def rfactor(s: Situation) -> Effect:
         numbers.extents.update({name: numbers.extents[old] for old, name in zip(copied, own)})
         numbers.extents[own[-1]] = extent
         numbers.bound[found.name] = {one: bound[one].replaced(renamed) for one in axes}
-        numbers.bound[found.name][new[loop]] = variable(own[-1])
-        numbers.sizes[found.name] = {**{one: sizes[one] for one in axes}, new[loop]: extent}
+        numbers.bound[found.name][made[loop]] = variable(own[-1])
+        numbers.sizes[found.name] = {**{one: sizes[one] for one in axes}, made[loop]: extent}
         for old, name in buffers.items():
             shape = numbers.shapes[old]
             numbers.shapes[name] = (*shape[:position], extent, *shape[position:])
 
     return effect
+
+
+def _split_axes(
+    bound: Mapping[str, Form], reduced: Sequence[str], loop: str
+) -> tuple[list[str], set[str]]:
+    """The axes that a loop takes part in, directly or through other axes, and all their loops.
+
+    For some candidates there may be fewer: what a fused loop drives is simpler if it is cut at the
+    border of an axis. The values are the same.
+    """
+    loops, found = {loop}, list[str]()
+    while True:
+        reached = [name for name in reduced if not loops.isdisjoint(bound[name].variables())]
+        loops |= {name for one in reached for name in bound[one].variables()}
+        if len(reached) == len(found):
+            return reached, loops
+        found = reached
 
 
 def _reduction(s: Situation, loop: str) -> Block:

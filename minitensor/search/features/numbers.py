@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from minitensor.ir import Block, IterKind, Program, loop_sites
-from minitensor.search.features.forms import Form, Num, form_of, lesser, variable
+from minitensor.search.features.forms import (
+    Form,
+    Num,
+    StructureError,
+    form_of,
+    lesser,
+    variable,
+)
 from minitensor.search.features.spans import Span, as_number
 
 Decided: TypeAlias = "Num | tuple[Num, ...]"
@@ -58,6 +65,8 @@ class Numbers:
         """Put a block, whose sizes are known, into new loops over a domain (for iters not in it:
         all); see `schedule.place`.
         """
+        if any(form.atoms for form in self.hidden.get(block.name, {}).values()):
+            raise StructureError("which loops drive an axis of partial results is not known")
         sizes = self.sizes[block.name]
         bound = self.bound[block.name] = {}
         for i, loop in zip(block.iters, loops):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def span_of(
 
     units  whether loops of one iteration stay in `low`
 
-    Raises StructureError if one of them is divided, or the form depends on data.
+    Raises StructureError if sums of them are divided, or the form depends on data.
     """
     terms: dict[str, Num] = {}
     constant = form.constant
@@ -55,13 +56,39 @@ def span_of(
         reached = product(coefficient, extents[name] - 1)
         constant = constant + lesser(reached, 0)
         spread = spread + magnitude(reached)
-    for _, atom in form.atoms:
-        if atom.is_data or not atom.variables().isdisjoint(inner):
-            raise StructureError(
-                "what a block needs of a buffer whose index is not linear in the loops that run "
-                "is not known without replaying the schedule"
-            )
-    return Span(Form(terms, constant, form.atoms), spread)
+    still: list[tuple[Num, Atom]] = []
+    for coefficient, atom in form.atoms:
+        if not atom.is_data and atom.variables().isdisjoint(inner):
+            still.append((coefficient, atom))
+            continue
+        reached = product(coefficient, _most(atom, extents))
+        constant = constant + lesser(reached, 0)
+        spread = spread + magnitude(reached)
+    if len(still) < len(form.atoms) - 1:
+        raise StructureError(_NOT_LINEAR)
+    return Span(Form(terms, constant, tuple(still)), spread)
+
+
+_NOT_LINEAR: Final = (
+    "what a block needs of a buffer whose index is not linear in the loops that run is not known "
+    "without replaying the schedule"
+)
+
+
+def _most(atom: Atom, extents: Mapping[str, Num]) -> Num:
+    """The greatest value of a digit of one loop that runs: f // a, f % b, or f // a % b."""
+    if atom.op not in ("//", "%"):
+        raise StructureError(_NOT_LINEAR)
+    number, by = atom.args
+    whole = [(c, _most(part, extents)) for c, part in number.atoms]
+    whole += [(c, extents[name] - 1) for name, c in number.terms.items()]
+    if by.variables() or not same(number.constant, 0) or len(whole) != 1:
+        raise StructureError(_NOT_LINEAR)
+    ((coefficient, reached),) = whole
+    if not same(coefficient, 1):
+        raise StructureError(_NOT_LINEAR)
+    most = by.constant
+    return reached // most if atom.op == "//" else lesser(reached, most - 1)
 
 
 def clipped(span: Span, size: Num) -> Span:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -113,7 +114,8 @@ class Structure:
         found = np.zeros((len(self.blocks), WIDTH, numbers.count), np.float32)
         for rows, statement in zip(found, self._statements):
             values = numbers.values(statement.block)
-            fill(rows, statement, numbers.extents, values, numbers.shapes, marks, auto_unroll, gpu)
+            own = replace(statement, iters=_iters(statement, numbers))
+            fill(rows, own, numbers.extents, values, numbers.shapes, marks, auto_unroll, gpu)
         turned: npt.NDArray[np.float32] = found.transpose(2, 0, 1)
         return turned
 
@@ -179,3 +181,13 @@ class Structure:
             elif step.primitive == CATEGORY and isinstance(step.result, int):
                 found[number] = int(step.result)
         return found
+
+
+def _iters(statement: Statement, numbers: Numbers) -> tuple[tuple[str, bool], ...]:
+    """The iters of a block, and which reduce.
+
+    Partial results may have more than in the schedule that the structure was made of: one for each
+    loop of an axis that was split.
+    """
+    known = dict(statement.iters)
+    return tuple((name, known.get(name, True)) for name in numbers.bound[statement.block])

@@ -1,0 +1,242 @@
+"""Extents and features of many candidates are those of the replayed programs, bit for bit."""
+
+import functools
+import random
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+import minitensor as mt
+from minitensor.errors import ScheduleError
+from minitensor.fuzz import Recorded, draw_program, draw_schedule
+from minitensor.lang.workloads import WORKLOADS
+from minitensor.schedule import Schedule
+from minitensor.search import generate_sketches
+from minitensor.search.features import StructureError
+from tests.property.search.numbered import check, drawn, opened, renumbered
+
+W = mt.workloads
+SKETCHED = {
+    "matmul": lambda n: W.matmul(8 * n, 12, 6),
+    "batch matmul": lambda n: W.batch_matmul(2, 4, 6 * n, 4),
+    "matmul_bias_relu": lambda n: W.matmul_bias_relu(4 * n, 6, 10),
+    "conv2d_bias_relu": lambda n: W.conv2d_bias_relu(1, 4, 6, 4 * n, 4, 3, padding=1),
+    "depthwise_conv2d": lambda n: W.depthwise_conv2d(1, 4, 6 * n, 8, 3, padding=1),
+    "conv1d": lambda n: W.conv1d(1, 4, 8 * n, 6, 3, stride=2, padding=1),
+    "softmax": lambda n: W.softmax(2, 24 * n),
+    "layer_norm": lambda n: W.layer_norm(3, 16 * n),
+    "max_pool2d": lambda n: W.max_pool2d(1, 2, 8 * n, 6, 3, stride=2, padding=1),
+    "matrix_norm": lambda n: W.matrix_norm(2, 6, 4 * n),
+    "full_sum": lambda n: W.full_sum(8 * n, 12),
+    "argmax": lambda n: W.argmax(3, 16 * n),
+    "transpose_add": lambda n: W.transpose_add(4 * n, 6),
+    "stencil2d": lambda n: W.stencil2d(6 * n, 8),
+    "winograd": lambda n: W.conv2d_winograd(1, 2, 4 * n, 4, 2, padding=1, tile=2),
+}
+RULES = {"winograd": ["ansor"]}
+"""Its other sketches compute producers under loops that drive quotients: replayed one by one."""
+
+
+@functools.lru_cache
+def sketches(name, size, rules):
+    return generate_sketches(mt.lower(SKETCHED[name](size)), num_cores=2, rules=rules)
+
+
+@pytest.mark.parametrize("name", SKETCHED)
+def test_sketches(name):
+    rng = random.Random(name)
+    for rules in RULES.get(name, ("ansor", "default")):
+        found = sketches(name, rng.choice((1, 2)), rules)
+        for sketch in rng.sample(found, min(2, len(found))):
+            check(drawn(sketch, 3, rng.randrange(1000)), rng.randrange(1000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["small", "benchmark"])
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_all_sketches_of_all_workloads(name, size):
+    rng = random.Random(name)
+    workload = WORKLOADS[name]
+    program = mt.lower(workload.function(**getattr(workload, size)))
+    for rules in ("ansor", "default"):
+        for sketch in generate_sketches(program, num_cores=4, rules=rules):
+            try:
+                check(drawn(sketch, 5, rng.randrange(1000)))
+            except StructureError:
+                assert (name, rules) == ("conv2d_winograd", "default")
+
+
+def padded_under_a_tile(s, level):
+    """conv2d, its padding computed under a tile."""
+    pad, conv = s.get_blocks()[:2]
+    loops = s.get_loops(conv)
+    parts = [s.split(loop, s.sample_perfect_tile(loop, 2)) for loop in loops[:4]]
+    s.reorder(*(p[0] for p in parts), *(p[1] for p in parts))
+    s.compute_at(pad, parts[level][0])
+
+
+def factors_that_do_not_divide(s, level):
+    """A matrix product in tiles of chosen sizes, the operands cached in them."""
+    i, j, k = s.get_loops("C")
+    sizes = [s.sample_categorical([2, 3, 4, 8]) for _ in range(3)]
+    i0, i1 = s.split(i, [None, sizes[0]])
+    j0, j1 = s.split(j, [None, sizes[1]])
+    k0, k1 = s.split(k, [None, sizes[2]])
+    s.reorder(i0, j0, k0, i1, j1, k1)
+    for buffer in ("A", "B"):
+        s.compute_at(s.cache_read("C", buffer, "local"), (i0, j0, k0)[level])
+
+
+def packed(s, level):
+    """Operands laid out in panels, the copies tiled themselves."""
+    i, j, k = s.get_loops("C")
+    tile = s.sample_perfect_tile(j, 3, max_innermost_factor=64)
+    j0, j1, j2 = s.split(j, tile)
+    s.reorder(j0, j1, i, k, j2)
+    width = (2, 3, 4)[level]
+    copy = s.cache_read("C", "B", "global")
+    s.transform_layout(copy, lambda k, j: (j // width, k, j % width))
+    _, ax1 = s.get_loops(copy)
+    s.split(ax1, [None, s.sample_categorical([2, 4, 8])])
+    s.fuse(s.get_loops(copy)[1], s.get_loops(copy)[2])
+    s.split(i, [s.sample_categorical([1, 2, 5]), None])
+
+
+def threads_of_tiles(s, level):
+    """Outer tiles fused for threads, the result collected in each."""
+    copy = s.cache_write("C", "local")
+    i, j, k = s.get_loops("C")
+    i0, i1 = s.split(i, s.sample_perfect_tile(i, 2))
+    j0, j1 = s.split(j, s.sample_perfect_tile(j, 2))
+    s.reorder(i0, j0, i1, j1, k)
+    s.reverse_compute_at(copy, j0)
+    if level:
+        both = s.fuse(i0, j0)
+        s.compute_at(s.cache_read("C", "A", "local"), both)
+        s.compute_at(s.cache_read("C", "B", "local"), i1)
+        if level == 2:
+            s.split(both, s.sample_perfect_tile(both, 2))
+    k0, _ = s.split(k, s.sample_perfect_tile(k, 2))
+    s.decompose_reduction("C", k0)
+
+
+def partial_sums(s, level):
+    """A reduction over two axes, fused, split and factored out once or twice."""
+    (block,) = s.get_blocks()
+    i, j = s.get_loops(block)
+    both = s.fuse(i, j)
+    parts = s.split(both, s.sample_perfect_tile(both, 3, max_innermost_factor=64))
+    if level:
+        s.reorder(*parts[::-1])
+    partial = s.rfactor(parts[0])
+    if level == 2:
+        s.rfactor(parts[2], axis=-1)
+    last = s.get_loops(partial)[-1]
+    s.split(last, s.sample_perfect_tile(last, 2))
+
+
+def inlined_into_partial_sums(s, level):
+    """A producer computed in partial sums of many."""
+    producer, block = s.get_blocks()
+    i, j = s.get_loops(block)
+    j0, j1 = s.split(j, [s.sample_categorical([2, 3, 4]), None])
+    if level:
+        partial = s.rfactor(s.fuse(i, j0) if level == 2 else j1)
+        s.compute_inline(producer)
+        s.cache_read(partial, "A", "local")
+    else:
+        s.rfactor(j1)
+        s.compute_at(producer, s.get_loops(s.get_blocks()[1])[0])
+
+
+def stencil_under_a_tile(s, level):
+    """Two stages of a stencil, the first under tiles of the second."""
+    first, second = s.get_blocks()
+    y, x = s.get_loops(second)
+    y0, y1 = s.split(y, s.sample_perfect_tile(y, 2))
+    x0, x1 = s.split(x, [None, s.sample_categorical([3, 4])])
+    s.reorder(y0, x0, y1, x1)
+    s.compute_at(first, (y0, x0, y1)[level])
+    loops = s.get_loops(first)[-2:]
+    s.split(loops[0], s.sample_perfect_tile(loops[0], 2)) if not level else s.add_unit_loop(first)
+
+
+def rows_of_squares():
+    A = mt.placeholder((6, 12), name="A")
+    B = mt.compute((6, 12), lambda i, j: A[i, j] * A[i, j], name="B")
+    i, j = mt.reduce_axis(6, name="i"), mt.reduce_axis(12, name="j")
+    return [A, mt.compute((), lambda: mt.sum(B[i, j] + B[i, j], axis=[i, j]), name="S")]
+
+
+def two_stages():
+    A = mt.placeholder((16, 14), name="A")
+    B = mt.compute((15, 14), lambda i, j: A[i, j] + A[i + 1, j], name="B")
+    C = mt.compute((12, 12), lambda i, j: B[i + 1, j] * B[i + 2, j + 1] + B[i, j], name="C")
+    return [A, C]
+
+
+WRITTEN = {
+    padded_under_a_tile: lambda: W.conv2d(1, 4, 8, 12, 6, 3, padding=1),
+    factors_that_do_not_divide: lambda: W.matmul(13, 11, 7),
+    packed: lambda: W.matmul(10, 12, 8),
+    threads_of_tiles: lambda: W.matmul(8, 12, 6),
+    partial_sums: lambda: W.full_sum(6, 12),
+    inlined_into_partial_sums: rows_of_squares,
+    stencil_under_a_tile: two_stages,
+}
+
+
+@pytest.mark.parametrize("level", range(3))
+@pytest.mark.parametrize("write", WRITTEN, ids=lambda f: f.__name__)
+def test_written_by_hand(write, level):
+    program = mt.lower(WRITTEN[write]())
+    schedules = []
+    for seed in range(6):
+        s = Schedule(program, seed=seed)
+        write(s, level)
+        schedules.append(s)
+    check(schedules)
+
+
+@pytest.mark.parametrize("seed", [34, 875, 9498])
+def test_seeds_that_went_wrong(seed):
+    random_schedule(seed, 12)
+
+
+def random_schedule(seed, most):
+    """A random schedule of a random program, its factors made decisions, held against replays.
+
+    Returns why the structure could not be made, if so.
+    """
+    choices, rng = Recorded(seed=seed), random.Random(seed)
+    program = draw_program(choices)
+    schedule = draw_schedule(choices, program, most).schedule
+    try:
+        first = opened(schedule, rng).apply(program)
+    except ScheduleError as refusal:
+        return f"refused: {refusal.rule}"
+    schedules = renumbered(first, 4, rng)
+    try:
+        check(schedules)
+    except StructureError as reason:
+        return reason.message
+    return None
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_random_schedules(seed):
+    event(str(random_schedule(seed, 10)))
+
+
+def test_most_random_schedules_have_a_structure():
+    why = [random_schedule(seed, 8) for seed in range(40)]
+    assert sum(reason is None for reason in why) >= 30, why
+
+
+@pytest.mark.slow
+@given(st.integers(0, 2**32))
+@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+def test_more_random_schedules(seed):
+    event(str(random_schedule(seed, 16)))
