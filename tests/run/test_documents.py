@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import minitensor as mt
 from minitensor.search import Status
 from minitensor.search.sketch.derive import RULES
 from tests.sent import imported
@@ -39,12 +40,35 @@ def test_tensorize(capsys):
     assert quoted in text
 
 
+def test_features(capsys):
+    page = "features.md"
+    imported(code_of(page))
+    *table, extents, distances = capsys.readouterr().out.splitlines()
+    quoted = (DOCS / page).read_text()
+    assert len(table) == 14
+    assert "```\n" + "\n".join(table) + "\n```" in quoted
+    assert f"# {extents}" in quoted
+    assert distances.split() == ["[16896.", "12.", "12.", "12.]"]
+
+
 def test_measurement(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(tmp_path / "cache"))
     imported(code_of("measurement.md"))
     *lines, last = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["ok"] * 3
     assert last == "[]"
+
+
+@pytest.mark.slow
+def test_tuning(capsys, tmp_path, monkeypatch, private_cache):
+    monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(private_cache))
+    monkeypatch.chdir(tmp_path)
+    imported(code_of("tuning.md"))
+    first, _, *explained = capsys.readouterr().out.splitlines()
+    assert float(first.split()[0]) > 0
+    assert "its decisions" in explained and "what was tried" in explained
+    assert explained[-1].split()[0] == "8"
+    assert len(mt.search.Log("tuning.jsonl").read()[0]) == 8
 
 
 def test_measurement_lists_every_status():

@@ -225,14 +225,14 @@ def random_schedule(seed, most):
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_random_schedules(seed):
     event(str(random_schedule(seed, 10)))
 
 
 def test_most_random_schedules_have_a_structure():
-    why = [random_schedule(seed, 8) for seed in range(40)]
-    assert sum(reason is None for reason in why) >= 30, why
+    why = [random_schedule(seed, 8) for seed in range(20)]
+    assert sum(reason is None for reason in why) >= 14, why
 
 
 @pytest.mark.slow
