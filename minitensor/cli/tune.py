@@ -91,13 +91,14 @@ def add_parser(
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     """Search, and print what was found; 130 if Ctrl-C ended it early."""
-    _check(arguments)
+    _check_words(arguments)
     subject = subjects.resolve(arguments)
     if len(subject.programs) > 1:
         raise UsageError(
             f"a search starts from a definition, and {printable(subject.name)} has steps already; "
             "give the program instead (and leave out --trace)"
         )
+    _check_surroundings(arguments)
     last: list[Progress] = []
     try:
         result = _searched(arguments, subject.programs[0], last)
@@ -120,18 +121,21 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    """What can be wrong is better said before the search than after it."""
+def _check_words(arguments: argparse.Namespace) -> None:
     if targets.of(arguments).kind == "interpreter":
         raise UsageError("the interpreter is as slow with one schedule as with another: use c")
     for name, least in (("trials", 1), ("seed", 0)):
         value = getattr(arguments, name)
         if value < least:
             raise UsageError(f"--{name} must be at least {least}, but is {value}")
-    find_toolchain()
+
+
+def _check_surroundings(arguments: argparse.Namespace) -> None:
+    """What can go wrong is better said before the search than after it."""
     _check_writable(arguments.log)
     if arguments.output:
         _check_writable(arguments.output)
+    find_toolchain()
     if arguments.plot:
         check_plots(arguments.plot)
 

@@ -48,7 +48,7 @@ def test_features(capsys):
     assert len(table) == 14
     assert "```\n" + "\n".join(table) + "\n```" in quoted
     assert f"# {extents}" in quoted
-    assert distances.split() == ["[16896.", "12.", "12.", "12.]"]
+    assert distances == "[16896.0, 12.0, 12.0, 12.0]"
 
 
 def test_measurement(capsys, tmp_path, monkeypatch):

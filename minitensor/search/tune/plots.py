@@ -221,7 +221,7 @@ def _roofline(axes: Any, result: TuneResult, roofline: Roofline) -> bool:
     _note(
         axes, f"multiply-adds: {figure(limits.peak)} GFLOP/s", (high, limits.peak), (-4, 5), "right"
     )
-    _note(axes, f"memory: {figure(limits.bandwidth)} GB/s", (low, low * limits.bandwidth), (12, 0))
+    _note(axes, f"memory: {figure(limits.bandwidth)} GB/s", (low, low * limits.bandwidth), (16, -8))
     _note(axes, f"the best: {figure(best)} GFLOP/s", (here, best), (10, -4))
     axes.set(xlabel="operations per byte of the arguments", ylabel="GFLOP/s")
     axes.grid(True, which="both", alpha=0.15)
