@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from minitensor.arith import Simplifier, extent_range
 from minitensor.ir import (
     Block,
     Load,
@@ -13,6 +14,7 @@ from minitensor.ir import (
     Store,
     Var,
     accessed_buffers,
+    free_vars,
     loads,
     loop_sites,
     stored_buffers,
@@ -28,7 +30,7 @@ from minitensor.search.features.forms import (
     lesser,
 )
 from minitensor.search.features.numbers import Numbers, spatial
-from minitensor.search.features.spans import Span, box_of, same, union
+from minitensor.search.features.spans import Span, box_of, union
 from minitensor.search.features.steps import Effect, Situation, nothing
 
 
@@ -140,30 +142,41 @@ def reverse_compute_at(s: Situation) -> Effect | None:
     around = _around(s.before, s.argument("loop"))
     read, own = accessed_buffers(consumer)
     under = s.under(s.argument("loop"))
-    sources: list[tuple[_Written, list[Form]]] = []
+    sources: list[tuple[_Written, list[tuple[str, int] | None]]] = []
     for buffer in sorted(read - own):
         writers = [b for b in s.before.blocks if buffer in accessed_buffers(s.before.blocks[b])[1]]
         if any(b in under for b in writers):
-            index = _reads(s, consumer, buffer)[0].indices
-            sources.append((_Written(s, writers[0], around), [form_of(e) for e in index]))
+            sources.append((_Written(s, writers[0], around), _read_at(s, consumer, buffer)))
     axes, loops = spatial(consumer), s.result
     s.bodies.follow(s.before, s.after, unknown)
 
     def effect(numbers: Numbers) -> None:
         domain: dict[str, Span] = {}
-        sizes = numbers.sizes[consumer.name]
-        for written, index in sources:
-            own = [form.replaced(numbers.hidden.get(consumer.name, {})) for form in index]
-            for form, span in zip(own, written.box(numbers)):
-                for name in form.terms:
-                    if same(sizes[name], 1):
-                        continue  # its only index is a constant, wherever that lies
-                    low = span.low.plus(Form({}, form.constant), -1)
-                    domain.setdefault(name, Span(low, span.spread))
+        for written, places in sources:
+            for place, span in zip(places, written.box(numbers)):
+                if place is not None:
+                    name, offset = place
+                    domain.setdefault(name, Span(span.low.plus(Form({}, -offset)), span.spread))
         kept = {name: span for name, span in domain.items() if name in axes}
         numbers.place(consumer, kept, loops, widen=False)
 
     return effect
+
+
+def _read_at(s: Situation, block: Block, buffer: str) -> list[tuple[str, int] | None]:
+    """For each axis of a buffer the iter at which a block reads it, and how much further on; None
+    for an axis that is read at a constant.
+    """
+    simplifier = Simplifier({i.var: extent_range(i.extent) for i in block.iters})
+    names = {i.var for i in block.iters}
+    found: list[tuple[str, int] | None] = []
+    for index in _reads(s, block, buffer)[0].indices:
+        if not names.issuperset(free_vars(index)):
+            raise StructureError("where partial results are read depends on the numbers")
+        form = simplifier.linear(index)
+        variables = [atom.name for atom in form.terms if isinstance(atom, Var)]
+        found.append((variables[0], form.constant) if variables else None)
+    return found
 
 
 def cache_read(s: Situation) -> Effect:

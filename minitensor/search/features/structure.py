@@ -58,6 +58,8 @@ class Structure:
         )
         self.blocks: tuple[str, ...] = tuple(self.program.blocks)
         self._original = schedule.history[0]
+        if any(site.loop.extent == 0 for site in loop_sites(self._original).values()):
+            raise StructureError("regions of loops that never run are not known")
         self._effects, bodies = self._looked_at(schedule.history)
         self._statements: list[Statement] = [
             statement_of(self.program, block, bodies.of(block))

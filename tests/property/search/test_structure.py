@@ -199,7 +199,7 @@ def test_written_by_hand(write, level):
     check(schedules)
 
 
-@pytest.mark.parametrize("seed", [34, 875, 9498])
+@pytest.mark.parametrize("seed", [34, 875, 9498, 11757, 12444, 14824])
 def test_seeds_that_went_wrong(seed):
     random_schedule(seed, 12)
 
