@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ from minitensor.search.features.statement import Statement
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
-Number = TypeVar("Number", np.float64, np.int8)
 _MIXED = POSITIONS.index("mixed")
 _SPATIAL, _REDUCE = POSITIONS.index("inner spatial"), POSITIONS.index("inner reduce")
 
@@ -107,10 +106,9 @@ class Nest:
         found = np.zeros(spatial.shape, np.int8)
         found[spatial & reduce] = _MIXED
         for first, own in ((_SPATIAL, spatial & ~reduce), (_REDUCE, reduce & ~spatial)):
-            inward = np.cumsum(own[::-1], 0)[::-1]
-            outward = np.where(inward == inward[:1], first + 2, first + 1)
-            place = np.where(inward == 1, first, outward)
-            np.copyto(found, place.astype(np.int8), where=own)
+            found[own] = first + 1
+            found[_first(own)] = first + 2
+            found[::-1][_first(own[::-1])] = first
         return found
 
     def moving(self, loop: int, moves: Truth) -> Mask:
@@ -118,12 +116,24 @@ class Nest:
         several: Mask = self.several[loop]
         return several if moves is True else several & moves
 
-    def innermost(self, marked: Mask, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """The value of the innermost marked loop, 0 where none is; both are (loops, candidates)."""
-        found = np.zeros(self.count, values.dtype)
-        for row, where in zip(values, marked):
-            np.copyto(found, row, where=where)
+    def innermost(self, marked: Mask) -> npt.NDArray[np.intp]:
+        """The number of the innermost marked loop, (candidates,); the last one if none is.
+
+        marked  (loops, candidates)
+        """
+        found = np.full(self.count, self.depth - 1)
+        for n, where in enumerate(marked):
+            np.copyto(found, n, where=where)
         return found
+
+
+def _first(rows: Mask) -> Mask:
+    """For each column only the first row that is set."""
+    found, seen = np.empty_like(rows), np.zeros(rows.shape[1], np.bool_)
+    for row, own in zip(rows, found):
+        np.greater(row, seen, out=own)
+        seen |= row
+    return found
 
 
 def _less_one(extent: Num) -> Num:

@@ -91,10 +91,14 @@ def _fill_marks(rows: Rows, nest: Nest, marks: Mapping[str, Marks] | None) -> No
             rows[at + 3] = 1
             continue
         some = found.any(0)
-        rows[at] = nest.innermost(found, nest.length)
-        rows[at + 1] = np.multiply.reduce(nest.length, 0, where=found) * some
+        product = np.ones(nest.count)
+        for length, where in zip(nest.length, found):
+            np.multiply(product, length, out=product, where=where)
+        place = nest.innermost(found), np.arange(nest.count)
+        rows[at] = nest.length[place] * some
+        rows[at + 1] = product * some
         rows[at + 2] = found.sum(0)
-        position = nest.innermost(found, nest.positions)
+        position = nest.positions[place] * some
         for k in range(len(POSITIONS)):
             rows[at + 3 + k] = position == k
 
