@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,10 @@ from minitensor.search.space import Choices, Plan, Space
 
 Doubles = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
+
+
+SLOW: Final = 64
+"""How many candidates at a time are replayed for their features, where no arrays will do."""
 
 
 class Learner:
@@ -58,12 +63,15 @@ class Learner:
         """
         start = time.perf_counter()
         scores = np.full(len(batch), -np.inf)
-        for plan, places in self._by_plan(batch):
+        slow = SLOW
+        for plan, found in self._by_plan(batch):
             if plan is None:
                 continue
             if self.model is None:
-                scores[places] = 0.0
+                scores[found] = 0.0
                 continue
+            places = found if plan.structure is not None else found[:slow]
+            slow -= len(places) if plan.structure is None else 0
             rows, owners = self._stacked(plan, [batch[p] for p in places])
             scores[places] = self.model.predict(rows, owners, len(places))
         self.seconds += time.perf_counter() - start

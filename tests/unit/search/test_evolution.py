@@ -1,4 +1,4 @@
-"""Evolution with scores that are known: it climbs, repeats itself exactly, and proposes no twins."""
+"""Evolution with scores that are known: it climbs, repeats itself, and proposes no twins."""
 
 import random
 from collections import Counter
