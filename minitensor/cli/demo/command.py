@@ -7,7 +7,7 @@ import inspect
 import io
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,14 +16,14 @@ import numpy as np
 import minitensor as mt
 from minitensor import ladders
 from minitensor.cli.bench.rivals import numpy_rival
+from minitensor.cli.bench.rounds import Pace
 from minitensor.cli.console import Console, indented
-from minitensor.cli.demo import convolution, dense
+from minitensor.cli.demo import dense
 from minitensor.cli.demo.race import Race
-from minitensor.cli.demo.story import Stage, Story
-from minitensor.cli.demo.template import template
+from minitensor.cli.demo.story import Story
+from minitensor.cli.demo.tuned import Tuned, summary, tell
 from minitensor.codegen import Target
 from minitensor.runtime import cpu_name, find_toolchain, native_target, usable_cores
-from minitensor.search import SearchResult, Trial, random_search
 
 BAR: Final = 24
 """Columns of the longest bar in the summary."""
@@ -33,26 +33,33 @@ NOISY: Final = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is done: the size of the matrices, candidates of the search, rounds of a timing."""
+    """How much is done.
+
+    size    of the matrices of the story
+    rounds  of a timing
+    keys    the ladders whose workloads are tuned
+    trials  candidates of each search
+    """
 
     size: int
-    trials: int
     rounds: int
+    keys: tuple[str, ...]
+    trials: int
 
 
-FULL: Final = Effort(size=1024, trials=24, rounds=5)
-QUICK: Final = Effort(size=512, trials=6, rounds=2)
+FULL: Final = Effort(1024, 5, ("dense-1024", "conv-64-56", "softmax"), trials=48)
+QUICK: Final = Effort(512, 2, ("dense-1024",), trials=16)
 
 _EPILOG: Final = """\
 examples:
   minitensor demo                            about a minute
-  minitensor demo --quick                    a smaller matrix and a shorter search
+  minitensor demo --quick                    a smaller matrix, one search and a short one
   OMP_NUM_THREADS=1 minitensor demo          one thread, for numpy too
 
-Two workloads are defined, scheduled by hand step by step, built, checked against numpy and timed in
-turns with it. Then a random search over a template does the same for the first. "1.20 x numpy"
-means 1.2 times as fast as numpy in the same run. A time is that of the fastest call; a kernel that
-takes more than a quarter of a second is called once.
+A workload is defined, scheduled by hand step by step, built, checked against numpy and timed in
+turns with it. Then a search finds the schedules of three workloads (mt.tune), which take turns
+with those by hand, numpy, and torch if it is installed. "1.20 x numpy" means 1.2 times as fast as
+numpy in the same run. A time is that of the fastest call.
 """
 
 
@@ -60,7 +67,7 @@ def add_parser(
     commands: argparse._SubParsersAction[argparse.ArgumentParser],
 ) -> argparse.ArgumentParser:
     """The arguments of the command."""
-    text = "show the whole path: define, schedule step by step, search, build, run"
+    text = "show the whole path: define, schedule step by step, build, run; then let a search do it"
     parser = commands.add_parser("demo", help=text, description=text, epilog=_EPILOG)
     parser.add_argument("--quick", action="store_true", help="a smaller matrix, a shorter search")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the kernels")
@@ -69,17 +76,17 @@ def add_parser(
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Tell both stories and the search, then sum up."""
+    """Tell the story and the searches, then sum up."""
     target = native_target(Target("c", num_cores=arguments.threads))
     effort = QUICK if arguments.quick else FULL
     teller = replace(console, stream=io.StringIO()) if arguments.json else console
     _introduce(target, teller)
-    first, found = _dense(effort, target, teller)
-    second = _convolution(effort, target, teller)
+    story = _dense(effort, target, teller)
+    found = _tuned(effort, target, teller, show=not arguments.json)
     if arguments.json:
-        console.print(json.dumps(_report(target, first, second, found), indent=1))
+        console.print(json.dumps(_report(target, story, found), indent=1))
     else:
-        _sum_up(first, second, console)
+        _sum_up(story, found, console)
     return 0
 
 
@@ -106,8 +113,8 @@ def _threads(target: Target) -> str:
     return "1 thread" if target.num_cores == 1 else f"{target.num_cores} threads"
 
 
-def _dense(effort: Effort, target: Target, console: Console) -> tuple[Story, SearchResult]:
-    """The dense layer: by hand, then by search."""
+def _dense(effort: Effort, target: Target, console: Console) -> Story:
+    """The dense layer, by hand."""
     size = effort.size
     program = dense.define(size, size, size)
     rng = np.random.default_rng(0)
@@ -119,78 +126,23 @@ def _dense(effort: Effort, target: Target, console: Console) -> tuple[Story, Sea
     _show_source(dense.define, f"program = define({size}, {size}, {size})", console)
     s = mt.Schedule(program)
     story.tell(s, ladders.matmul.packed(s, ladders.matmul.Tiles.of(target, size)))
-    return story, _search(story, effort.trials)
-
-
-def _search(story: Story, trials: int) -> SearchResult:
-    """The random search, each trial on a line."""
-    console = story.console
-    console.heading("2  The same layer, the schedule found by a search")
-    console.paragraph(
-        "A template is a schedule with decisions in it. The search draws them at random, builds, "
-        "checks and times each candidate, and keeps the fastest. It learns nothing on the way."
-    )
-    _show_source(template, f"result = random_search(program, template, trials={trials})", console)
-    console.print(console.styled("  trial  rows  columns  block", "dim"))
-    best = float("inf")
-
-    def report(trial: Trial) -> None:
-        nonlocal best
-        is_best = trial.seconds is not None and trial.seconds < best
-        best = min(best, trial.seconds or best)
-        console.print(_trial_line(trial, story.flop, is_best, console))
-
-    found = random_search(
-        story.program,
-        template,
-        trials=trials,
-        target=story.target,
-        inputs=story.race.inputs,
-        callback=report,
-    )
-    if found.interrupted:  # whoever presses Ctrl-C here does not want the rest either
-        raise KeyboardInterrupt
-    console.print()
-    console.paragraph(f"{found}. The best, as Python:")
-    console.print()
-    console.print(indented(console.code(found.trace.as_python())))
-    story.time("found by the search", found.schedule, found.trace.as_python().splitlines())
-    return found
-
-
-def _trial_line(trial: Trial, flop: int, is_best: bool, console: Console) -> str:
-    rows, columns, block = trial.choices
-    choices = f"{rows!s:>4}  {columns!s:>7}  {block!s:>5}"
-    if trial.failure is not None:
-        reason = f"{trial.failure.value}: {trial.reason}"
-        return console.styled(f"  {trial.number:5d}  {choices}  {reason}", "dim")
-    assert trial.seconds is not None
-    figures = f"{trial.seconds * 1e3:7.3g} ms  {flop / trial.seconds / 1e9:5.3g} GFLOP/s"
-    line = f"  {trial.number:5d}  {choices}  {figures}"
-    return console.styled(f"{line}  best so far", "green") if is_best else line
-
-
-def _convolution(effort: Effort, target: Target, console: Console) -> Story:
-    """The convolution, by hand."""
-    c, f, h = 64, 64, 56
-    rng = np.random.default_rng(1)
-    data = rng.standard_normal((1, c, h, h), dtype=np.float32)
-    weight = rng.standard_normal((f, c, 3, 3), dtype=np.float32)
-    bias = rng.standard_normal(f, dtype=np.float32)
-    rival = numpy_rival.convolution(data, weight, bias, pad=1)
-    race = Race((data, weight, bias), rival, effort.rounds)
-    program = convolution.define(c, f, h, h)
-    story = Story(program, race, target, console)
-    console.heading(f"3  A convolution: 3 x 3, bias, relu, {c} to {f} channels, {h} x {h}, float32")
-    console.paragraph(
-        "numpy has no convolution: its rival here copies all windows into a matrix (im2col, by "
-        "stride tricks) and multiplies that with the weights."
-    )
-    _show_source(convolution.define, f"program = define({c}, {f}, {h}, {h})", console)
-    s = mt.Schedule(program)
-    tiles = ladders.convolution.Tiles.of(target, h, h)
-    story.tell(s, ladders.convolution.by_channels(s, tiles))
     return story
+
+
+def _tuned(effort: Effort, target: Target, console: Console, show: bool) -> list[Tuned]:
+    """The searches, one after the other."""
+    console.heading("2  Schedules that a search finds")
+    console.paragraph(
+        "mt.tune gets a definition and nothing else. Rules derive schedules whose numbers are "
+        "open; candidates evolve towards what a model learns from those that were built, checked "
+        f"and timed: {effort.trials} of each workload. (256 and more is usual; with a log a search "
+        "goes on where it was.)"
+    )
+    console.print()
+    call = f"result = mt.tune(program, trials={effort.trials})"
+    console.print(indented(console.code(f"{call}\nkernel = result.kernel()")))
+    pace = Pace(rounds=effort.rounds)
+    return [tell(key, effort.trials, pace, target, console, show) for key in effort.keys]
 
 
 def _show_source(function: Callable[..., Any], call: str, console: Console) -> None:
@@ -200,32 +152,34 @@ def _show_source(function: Callable[..., Any], call: str, console: Console) -> N
     console.print()
 
 
-def _sum_up(first: Story, second: Story, console: Console) -> None:
-    """A table of all stages, and a word if the machine was not quiet."""
+def _sum_up(story: Story, found: Sequence[Tuned], console: Console) -> None:
+    """A table of all stages, one of the searches, and a word if the machine was not quiet."""
     console.heading("Summary")
-    for title, story in (("Dense layer", first), ("Convolution", second)):
-        best = max(stage.gflops for stage in story.stages)
-        rows = [(stage.title, *stage.figures()) for stage in story.stages]
-        console.print(console.styled(title, "bold"))
-        for stage, line in zip(story.stages, console.table(rows, right=(1, 2, 3))):
-            bar = console.styled("#" * round(BAR * stage.gflops / best), "green")
-            console.print(f"  {line}  {bar}".rstrip())
-        rivals = [stage.timed.rival for stage in story.stages]
-        fastest, slowest = (f"{seconds * 1e3:.3g}" for seconds in (min(rivals), max(rivals)))
-        console.print(f"  numpy itself took {fastest} to {slowest} ms")
-        if max(rivals) > NOISY * min(rivals):
-            busy = "  That differs too much: something else runs here; do not rely on the figures."
-            console.print(console.styled(busy, "yellow"))
+    best = max(stage.gflops for stage in story.stages)
+    rows = [(stage.title, *stage.figures()) for stage in story.stages]
+    console.print(console.styled("Dense layer, by hand", "bold"))
+    for stage, line in zip(story.stages, console.table(rows, right=(1, 2, 3))):
+        bar = console.styled("#" * round(BAR * stage.gflops / best), "green")
+        console.print(f"  {line}  {bar}".rstrip())
+    rivals = [stage.timed.rival for stage in story.stages]
+    fastest, slowest = (f"{seconds * 1e3:.3g}" for seconds in (min(rivals), max(rivals)))
+    console.print(f"  numpy itself took {fastest} to {slowest} ms")
+    if max(rivals) > NOISY * min(rivals):
+        busy = "  That differs too much: something else runs here; do not rely on the figures."
+        console.print(console.styled(busy, "yellow"))
+    console.print()
+    heading, *lines = console.table(summary(found), right=range(1, 9))
+    console.print(console.styled(heading, "bold"))
+    for line in lines:
+        console.print(line)
+    console.print()
+    console.paragraph(
+        "2.00 is twice as fast. minitensor tune SUBJECT does the same for any operator or program, "
+        "with progress, a log to go on from, an explanation and plots."
+    )
 
 
-def _report(target: Target, first: Story, second: Story, found: SearchResult) -> dict[str, Any]:
-    def described(story: Story, stages: list[Stage]) -> dict[str, Any]:
-        return {
-            "name": story.program.name,
-            "flop": story.flop,
-            "stages": [stage.described() for stage in stages],
-        }
-
+def _report(target: Target, story: Story, found: Sequence[Tuned]) -> dict[str, Any]:
     return {
         "machine": {
             "cpu": cpu_name(),
@@ -235,11 +189,10 @@ def _report(target: Target, first: Story, second: Story, found: SearchResult) ->
             "compiler": find_toolchain().version,
             "numpy": np.__version__,
         },
-        "workloads": [described(first, first.stages), described(second, second.stages)],
-        "search": {
-            "trials": len(found.trials),
-            "failures": found.failures,
-            "best_ms": found.seconds * 1e3,
-            "python": found.trace.as_python().splitlines(),
+        "story": {
+            "name": story.program.name,
+            "flop": story.flop,
+            "stages": [stage.described() for stage in story.stages],
         },
+        "tuned": [tuned.described() for tuned in found],
     }

@@ -24,6 +24,7 @@ def place(tmp_path, monkeypatch, private_cache):
     monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(private_cache))
     monkeypatch.setattr(roofline, "known_limits", lambda threads: LIMITS)
     monkeypatch.setattr(roofline, "measure_limits", lambda threads: LIMITS)
+    monkeypatch.setattr(roofline, "remember_limits", lambda limits: limits)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 import minitensor as mt
 from minitensor import ladders
 from minitensor.cli.bench.rivals import numpy_rival
-from minitensor.cli.demo import convolution, dense, template
+from minitensor.cli.demo import command, dense
 from minitensor.cli.demo.race import Race
 from minitensor.cli.errors import CommandError
 
@@ -46,38 +46,15 @@ def test_the_dense_layer_is_right_after_every_step(target):
     assert titles == ["Tiles", "Vectors", "Fusion", "Packing", "Reuse", "Threads"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("target", TARGETS, ids=str)
-def test_the_convolution_is_right(target):
-    rng = np.random.default_rng(0)
-    data, weight, bias = integers(rng, 1, 2, 4, 8), integers(rng, 32, 2, 3, 3), integers(rng, 32)
-    s = mt.Schedule(convolution.define(2, 32, 4, 8))
-    for _ in ladders.convolution.by_channels(s, ladders.convolution.Tiles.of(target, 4, 8)):
-        pass
-    expected = numpy_rival.convolution(data, weight, bias, pad=1)()
-    np.testing.assert_array_equal(mt.interpret(s, data, weight, bias), expected)
-
-
-def test_the_schedules_at_their_real_sizes_are_accepted():
+def test_the_schedule_at_its_real_size_is_accepted():
     for target in TARGETS:
         s = mt.Schedule(dense.define(1024, 1024, 1024))
         assert len(list(ladders.matmul.packed(s, ladders.matmul.Tiles.of(target, 1024)))) == 6
-        s = mt.Schedule(convolution.define(64, 64, 56, 56))
-        assert (
-            len(
-                list(
-                    ladders.convolution.by_channels(s, ladders.convolution.Tiles.of(target, 56, 56))
-                )
-            )
-            == 5
-        )
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_the_template_is_accepted_whatever_is_drawn(seed):
-    s = mt.Schedule(dense.define(512, 512, 512), seed=seed)
-    template.template(s)
-    assert len(s.trace.decisions) == 3
+def test_what_is_tuned_is_known():
+    for effort in (command.FULL, command.QUICK):
+        assert set(effort.keys) <= set(ladders.LADDERS)
 
 
 class Wrong:

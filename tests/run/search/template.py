@@ -1,4 +1,4 @@
-"""The schedule of the dense layer with decisions in it: a space to search."""
+"""A template for the dense layer of the demonstration: a schedule with decisions in it."""
 
 from __future__ import annotations
 
