@@ -25,6 +25,7 @@ from minitensor.fuzz.reference import evaluate_by_numpy
 from minitensor.fuzz.script import script_of
 from minitensor.fuzz.shrink import shrink
 from minitensor.fuzz.steps import PRIMITIVES, STEPS, BrokenPromiseError, draw_schedule
+from minitensor.fuzz.written import with_script
 
 __all__ = [
     "DTYPES",
@@ -57,4 +58,5 @@ __all__ = [
     "shrink",
     "small_arrays",
     "small_values",
+    "with_script",
 ]

@@ -43,24 +43,51 @@ class Choices(ABC):
         """Around questions that belong together: a stage, a step."""
         yield
 
-    def repeated(self, low: int, high: int, percent: int) -> Iterator[int]:
-        """Counts from 0 to between `low` and `high` times, going on each time with `percent`."""
-        for n in range(high):
+    def group(self, ask: Callable[[], None]) -> None:
+        """Ask questions in a group: such groups nest, and what is in one may stand in for it."""
+        ask()
+
+    def repeat(self, low: int, high: int, percent: int, ask: Callable[[int], None]) -> None:
+        """Call `ask` with 0, 1, … `low` to `high` times, each time going on with `percent`.
+
+        Each is in a group with all that follow: the group of a later one in its place leaves out
+        those between.
+        """
+
+        def rest(n: int) -> None:
             with self.span():
                 if not self.chance(percent) and n >= low:  # asked always, so that all are alike
                     return
-                yield n
+                ask(n)
+            if n + 1 < high:
+                self.group(lambda: rest(n + 1))
+
+        if high > 0:
+            self.group(lambda: rest(0))
 
 
 class Drawn(Choices):
-    """Answers that a function gives: that of Hypothesis, for one."""
+    """Answers that a function gives: that of Hypothesis, for one.
 
-    def __init__(self, number: Callable[[int, int], int]) -> None:
+    number  gives an integer from a range
+    group   asks what it is called with, as a group
+    """
+
+    def __init__(
+        self,
+        number: Callable[[int, int], int],
+        group: Callable[[Callable[[], None]], None] = lambda ask: ask(),
+    ) -> None:
         self._number = number
+        self._group = group
 
     def number(self, low: int, high: int) -> int:
         """An integer in the range."""
         return self._number(low, high)
+
+    def group(self, ask: Callable[[], None]) -> None:
+        """Ask questions in a group."""
+        self._group(ask)
 
 
 class Recorded(Choices):

@@ -9,7 +9,7 @@ import numpy as np
 from minitensor.codegen import Target, generate, passes
 from minitensor.errors import ArgumentError, ExecutionError, unexpected
 from minitensor.fuzz.reference import evaluate_by_numpy
-from minitensor.fuzz.written import arrays_as_python, written
+from minitensor.fuzz.written import arrays_as_python, with_script
 from minitensor.ir import (
     BFLOAT16,
     Buffer,
@@ -74,21 +74,10 @@ def assert_equivalent(
     try:
         _check(program, scheduled, targets, inputs, without)
     except (AssertionError, ExecutionError) as failure:
-        script = _script(program, scheduled, inputs)
-        if not script:
+        if not isinstance(scheduled, Schedule):
             raise
-        text = f"{failure}\n\nThis script shows it:\n\n{script}"
+        text = with_script(failure, program, scheduled, arrays_as_python(inputs))
         raise AssertionError(text) from failure
-
-
-def _script(program: Program, scheduled: Schedule | Program, inputs: Sequence[np.ndarray]) -> str:
-    """A script that shows a failure; "" if the program is no definition or nothing scheduled it."""
-    if not isinstance(scheduled, Schedule):
-        return ""
-    try:
-        return written(program, scheduled, arrays_as_python(inputs))
-    except ArgumentError:
-        return ""
 
 
 def _check(

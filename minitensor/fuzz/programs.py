@@ -86,7 +86,7 @@ class _Writer:
     def __init__(self, choices: Choices, limits: Limits) -> None:
         self.limits = limits
         self.number, self.chance, self.pick = choices.number, choices.chance, choices.pick
-        self.repeated = choices.repeated
+        self.repeat = choices.repeat
         self.dtype = self.pick(limits.dtypes)
         """Of the inputs, and of most stages."""
         self.kind = self.dtype
@@ -97,21 +97,26 @@ class _Writer:
         """An input of indices, for reads that depend on data."""
 
     def program(self) -> Program:
-        for n in self.repeated(1, 2, 50):
-            shape = self.shape(1, self.limits.rank)
-            self.inputs.append(placeholder(shape, self.dtype, name="AB"[n]))
+        self.repeat(1, 2, 50, self.input)
         self.tensors += self.inputs
         if self.chance(12):
             self.places = placeholder((self.extent(),), "int32", name="places")
             self.inputs.append(self.places)
-        outputs = []
-        for n in self.repeated(1, self.limits.stages, 67):
+        outputs: list[Tensor] = []
+
+        def stage(n: int) -> None:
             made = self.stage(TITLES[n])
             self.tensors += made
-            outputs += [tensor for tensor in made if self.chance(25)]
+            outputs.extend(tensor for tensor in made if self.chance(25))
+
+        self.repeat(1, self.limits.stages, 67, stage)
         if self.tensors[-1] not in outputs:
             outputs.append(self.tensors[-1])
         return lower([*self.inputs, *outputs], name="generated")
+
+    def input(self, n: int) -> None:
+        shape = self.shape(1, self.limits.rank)
+        self.inputs.append(placeholder(shape, self.dtype, name="AB"[n]))
 
     # ---- shapes
 
@@ -122,8 +127,7 @@ class _Writer:
 
     def shape(self, low: int, high: int) -> tuple[int, ...]:
         found: list[int] = []
-        for _ in self.repeated(low, high, 60):
-            found.append(self.extent(self.room(found)))
+        self.repeat(low, high, 60, lambda n: found.append(self.extent(self.room(found))))
         return tuple(found)
 
     def room(self, extents: Sequence[int]) -> int:
@@ -174,9 +178,12 @@ class _Writer:
 
     def reduction(self, name: str, shape: tuple[int, ...]) -> list[Tensor]:
         over: list[ReduceAxis] = []
-        for n in self.repeated(1, 2, 40):
+
+        def axis(n: int) -> None:
             room = self.room([*shape, *(axis.stop for axis in over)])
             over.append(reduce_axis(self.extent(room), name=f"k{n}"))
+
+        self.repeat(1, 2, 40, axis)
         reduce = self.pick(self.reductions())
 
         def expression(*axes: Scalar) -> Any:
@@ -225,9 +232,9 @@ class _Writer:
 
     def value(self, axes: Axes) -> Scalar:
         """An expression of reads of earlier tensors."""
-        result = self.read(axes)
-        for _ in self.repeated(0, 2, 40):
-            result = self.combined(result, self.read(axes))
+        results = [self.read(axes)]
+        self.repeat(0, 2, 40, lambda n: results.append(self.combined(results[-1], self.read(axes))))
+        result = results[-1]
         if self.kind == "bool":
             return logical_not(result) if self.chance(15) else result
         if self.chance(20):

@@ -77,10 +77,13 @@ def draw_schedule(
     and a good part is legal. Raises BrokenPromiseError for what no primitive may do.
     """
     drawn = DrawnSchedule(Schedule(program, seed=choices.number(0, 1000)))
-    for _ in choices.repeated(1, most, 88):
+
+    def attempt(n: int) -> None:
         step = _Step(choices, drawn)
         with suppress(ScheduleError):
             _DRAWERS[choices.pick(primitives or PRIMITIVES)](step)
+
+    choices.repeat(1, most, 88, attempt)
     return drawn
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from minitensor.errors import ArgumentError
 from minitensor.ir import DECLARED, Program
 from minitensor.lang import definition_as_python, intrinsic_as_python
 from minitensor.schedule import Schedule
@@ -41,6 +42,17 @@ def written(program: Program, schedule: Schedule, arrays: str, call: str = "") -
     ]
     text = "\n".join(line for n, line in enumerate(lines) if line or n in (3, 6))
     return text.lstrip("\n") + "\n"
+
+
+def with_script(
+    failure: BaseException, program: Program, schedule: Schedule, arrays: str, call: str = ""
+) -> str:
+    """What a failure says, and the script of `written`, if the program is a definition."""
+    try:
+        script = written(program, schedule, arrays, call)
+    except ArgumentError:
+        return str(failure)
+    return f"{failure}\n\nThis script shows it:\n\n{script}"
 
 
 def arrays_as_python(arrays: Sequence[np.ndarray]) -> str:

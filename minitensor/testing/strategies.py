@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from hypothesis import event
@@ -14,11 +14,13 @@ from minitensor.fuzz import (
     EXTENTS,
     PRIMITIVES,
     STEPS,
+    BrokenPromiseError,
     Drawn,
     Limits,
     draw_program,
     draw_schedule,
     small_arrays,
+    with_script,
 )
 from minitensor.ir import Program
 from minitensor.lang import Scalar, maximum, minimum, select, var
@@ -47,7 +49,7 @@ def programs(
     max_steps  the most steps of one stage, all its axes together: what the interpreter has to do
     """
     limits = Limits(max_stages, max_rank, tuple(dtypes), tuple(extents), max_steps)
-    return draw_program(Drawn(lambda low, high: draw(st.integers(low, high))), limits)
+    return draw_program(_choices(draw), limits)
 
 
 @st.composite
@@ -61,12 +63,17 @@ def schedules(
 
     Arguments are drawn from what the program has at each step, so that most steps are plausible
     and a good part is legal. A refusal must be a ScheduleError that names a rule its primitive
-    declares, and must leave the schedule as it was; for anything else AssertionError is raised.
+    declares, and must leave the schedule as it was; for anything else AssertionError is raised,
+    with a script that shows it.
 
     primitives  the names to draw from, each as often as it stands there
     """
-    choices = Drawn(lambda low, high: draw(st.integers(low, high)))
-    drawn = draw_schedule(choices, program, max_steps, primitives)
+    try:
+        drawn = draw_schedule(_choices(draw), program, max_steps, primitives)
+    except BrokenPromiseError as broken:
+        arrays = "small_arrays(program, 0)"
+        text = with_script(broken, program, broken.schedule, arrays, broken.call)
+        raise AssertionError(text) from broken
     for attempt in drawn.attempts:
         ended = f"refused by {attempt.refused}" if attempt.refused else "accepted"
         event(f"{attempt.primitive} {ended}")
@@ -102,3 +109,18 @@ def index_expressions(
         )
 
     return st.recursive(leaves, grown, max_leaves=2**max_depth)
+
+
+def _choices(draw: DrawFn) -> Drawn:
+    """Answers that Hypothesis gives. It is told of groups by a strategy for each: it leaves out one
+    of a list by putting a later group of the same strategy in place of an earlier one, and knows no
+    other way for what takes more than five questions.
+    """
+    return Drawn(
+        lambda low, high: draw(st.integers(low, high)), lambda ask: draw(_grouped(lambda _: ask()))
+    )
+
+
+@st.composite
+def _grouped(draw: DrawFn, ask: Callable[[DrawFn], None]) -> None:
+    ask(draw)

@@ -4,6 +4,8 @@ The interpreter runs programs of a few hundred statements, with every check on; 
 registry's small sizes, and sizes that are odd, prime, strided, dilated or grouped.
 """
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from minitensor.ir import Program
 from minitensor.lang.workloads import WORKLOADS
 from tests.references import REFERENCES, assert_matches, inputs
 from tests.run.schedules import RECIPES
+from tests.run.together import built_together
 
 pytestmark = pytest.mark.slow  # make quick leaves it out
 
@@ -120,15 +123,20 @@ def scheduled(program: Program, recipe: str) -> mt.Schedule:
 THREADS = [mt.Target("c", num_cores=1), mt.Target("c", num_cores=2)]
 
 
-def check_in_c(what, name: str, options: dict, targets=THREADS) -> None:
-    """Compare with the reference; a program without parallel loops is built for one target only,
-    as its code is the same for any number of threads.
+def targets_of(program: Program, targets=THREADS):
+    """A program without parallel loops is built for one target only, as its code is the same for
+    any number of threads.
     """
-    program = what.program if isinstance(what, mt.Schedule) else what
-    arrays = inputs(program)
+    return targets if "in parallel(" in str(program) else targets[:1]
+
+
+def check(kernels, name: str, options: dict) -> None:
+    """Compare what kernels of an operator compute with the reference."""
+    arrays = inputs(program_of(name, options))
     wanted = expected(name, options, arrays)
-    for target in targets if "in parallel(" in str(program) else targets[:1]:
-        assert_matches(name, mt.build(what, target)(*arrays), wanted)
+    assert kernels
+    for kernel in kernels:
+        assert_matches(name, kernel(*arrays), wanted)
 
 
 # ---- no schedule
@@ -137,12 +145,25 @@ def check_in_c(what, name: str, options: dict, targets=THREADS) -> None:
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_unscheduled_operator_runs_in_c(name):
     options = WORKLOADS[name].small
-    for target in THREADS:
-        check_in_c(program_of(name, options), name, options, [target])
+    program = program_of(name, options)
+    check([mt.build(program, target) for target in THREADS], name, options)
 
 
 # ---- every operator under every recipe
-# Equal kernels are compiled once in a session, so that building one again costs little.
+
+
+@functools.cache
+def kernels_of(name: str):
+    """The operator at its small size under every recipe, for every target, in one text."""
+    program = program_of(name, WORKLOADS[name].small)
+    schedules = {recipe: scheduled(program, recipe) for recipe in RECIPES}
+    return built_together(
+        {
+            (recipe, target): (s, target)
+            for recipe, s in schedules.items()
+            for target in targets_of(s.program)
+        }
+    )
 
 
 @pytest.mark.slow
@@ -159,8 +180,8 @@ def test_recipe_preserves_the_operator_in_the_interpreter(name, recipe):
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_recipe_preserves_the_operator_in_c(name, recipe):
-    options = WORKLOADS[name].small
-    check_in_c(scheduled(program_of(name, options), recipe), name, options)
+    kernels = [kernel for (which, _), kernel in kernels_of(name).items() if which == recipe]
+    check(kernels, name, WORKLOADS[name].small)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -176,29 +197,29 @@ def test_recipe_replays_from_its_trace(recipe):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", ["inline_all", "fuse_operators", "fuse_and_split"])
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_no_index_of_an_operator_is_checked_at_run_time(name, recipe):
+def test_no_index_of_an_operator_is_checked_at_run_time(name):
     """Every index is proven to lie inside its buffer, whatever the schedule makes of it."""
-    program = program_of(name, WORKLOADS[name].small)
-    assert "check_index" not in mt.build(scheduled(program, recipe), THREADS[0]).source
+    kernels = kernels_of(name)
+    assert {which for which, _ in kernels} == set(RECIPES)
+    assert all("check_index" not in kernel.source for kernel in kernels.values())
 
 
 # ---- sizes that nothing divides
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", ["parallelize_and_vectorize", "fuse_operators"])
 @pytest.mark.parametrize("name, options", ODD, ids=[f"{n}-{k}" for k, (n, _) in enumerate(ODD)])
-def test_odd_sizes_run_in_c(name, options, recipe):
-    s = scheduled(program_of(name, options), recipe)
-    check_in_c(s, name, options, THREADS[1:])
+def test_odd_sizes_run_in_c(name, options):
+    program = program_of(name, options)
+    recipes = ("parallelize_and_vectorize", "fuse_operators")
+    kernels = built_together({r: (scheduled(program, r), THREADS[1]) for r in recipes})
+    check(kernels.values(), name, options)
 
 
 # ---- vector widths
 
 
-@pytest.mark.parametrize("bits", [0, 128, 512])
 @pytest.mark.parametrize(
     "name, options",
     [
@@ -213,9 +234,11 @@ def test_odd_sizes_run_in_c(name, options, recipe):
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
-def test_vectors_of_any_width_compute_the_same(name, options, bits):
+def test_vectors_of_any_width_compute_the_same(name, options):
     s = scheduled(program_of(name, options), "vectorize_innermost")
-    check_in_c(s, name, options, [mt.Target("c", num_cores=1, vector_bits=bits)])
+    targets = {bits: mt.Target("c", num_cores=1, vector_bits=bits) for bits in (0, 128, 512)}
+    kernels = built_together({bits: (s, target) for bits, target in targets.items()})
+    check(kernels.values(), name, options)
 
 
 # ---- the recipes themselves

@@ -23,7 +23,6 @@ from minitensor.ir import (
     substitute,
     walk,
 )
-from minitensor.schedule import IndexMap
 from minitensor.search.features.forms import StructureError
 
 
@@ -37,6 +36,13 @@ class Bodies:
         """The body of a block, without numbers of a candidate."""
         return self.known.get(block.name, block.body)
 
+    def checked(self, block: Block) -> Stmt:
+        """The same, if it touches what the body of the block does: inlining may have simplified."""
+        body = self.of(block)
+        if body is not block.body and _touched(body) != _touched(block.body):
+            raise StructureError("what a block reads that rfactor made depends on the numbers")
+        return body
+
     def follow(self, before: Program, after: Program, change: Callable[[Stmt], Stmt]) -> None:
         """Change these bodies as a step changed them; drop those of blocks that are gone."""
         for name, body in list(self.known.items()):
@@ -45,6 +51,16 @@ class Bodies:
                 del self.known[name]
             elif now.body is not before.blocks[name].body:
                 self.known[name] = change(body)
+
+
+def _touched(body: Stmt) -> list[tuple[type, str]]:
+    found: list[tuple[type, str]] = []
+    for node in walk(body):
+        if isinstance(node, (Load, Store)):
+            found.append((type(node), node.buffer))
+        elif isinstance(node, Reduce):
+            found += [(Reduce, buffer) for buffer in node.buffers]
+    return found
 
 
 def unknown(body: Stmt) -> Stmt:
@@ -66,22 +82,6 @@ def rerouted(old: str, new: str, written: bool) -> Callable[[Stmt], Stmt]:
             case Reduce(reducer, buffers, indices, values) if old in buffers and written:
                 names = tuple(new if b == old else b for b in buffers)
                 return Reduce(reducer, names, indices, values)
-        return node
-
-    return lambda body: rewrite(body, one)  # type: ignore[arg-type]
-
-
-def laid_out(buffer: str, index_map: IndexMap) -> Callable[[Stmt], Stmt]:
-    """What transform_layout does."""
-
-    def one(node: object) -> object:
-        match node:
-            case Load(name, indices, dtype) if name == buffer:
-                return Load(name, index_map.apply(indices), dtype)
-            case Store(name, indices, value) if name == buffer:
-                return Store(name, index_map.apply(indices), value)
-            case Reduce(reducer, names, indices, values) if buffer in names:
-                return Reduce(reducer, names, index_map.apply(indices), values)
         return node
 
     return lambda body: rewrite(body, one)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ import numpy as np
 from minitensor.errors import ArgumentError
 from minitensor.ir import For, Program, paths
 from minitensor.schedule import Ref, Step
-from minitensor.search.features.bodies import Bodies, inlined, laid_out, unknown
+from minitensor.search.features.bodies import Bodies, inlined, unknown
 from minitensor.search.features.forms import (
     Atom,
     Form,
@@ -220,7 +220,7 @@ def transform_layout(s: Situation) -> Effect:
     name = s.argument("buffer")
     shape = s.after.buffers[name].shape
     old = s.before.buffers[name].shape
-    s.bodies.follow(s.before, s.after, laid_out(name, s.argument("index_map")))
+    s.bodies.follow(s.before, s.after, unknown)
 
     def effect(numbers: Numbers) -> None:
         if not all(map(same, numbers.shapes[name], old)):

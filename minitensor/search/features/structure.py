@@ -62,7 +62,7 @@ class Structure:
             raise StructureError("regions of loops that never run are not known")
         self._effects, bodies = self._looked_at(schedule.history)
         self._statements: list[Statement] = [
-            statement_of(self.program, block, bodies.of(block))
+            statement_of(self.program, block, bodies.checked(block))
             for block in self.program.blocks.values()
         ]
         self.extents({})

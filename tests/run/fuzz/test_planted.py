@@ -3,9 +3,12 @@
 import contextlib
 
 import pytest
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
 
 from minitensor.fuzz import FailedError, Recorded, check_alone, draw_pair, script_of, shrink
 from minitensor.fuzz.pair import check_meaning
+from minitensor.testing import arrays_for, assert_equivalent, programs, schedules
 from tests.run.fuzz.planted import PASSES, PRIMITIVES
 from tests.sent import imported
 
@@ -90,3 +93,37 @@ def test_a_call_that_raises_stands_in_the_script(tmp_path):
         with pytest.raises(KeyError):
             imported(path.read_text())
     assert "s.reorder(" in path.read_text()
+
+
+def drawn_by_hypothesis(seed_of_search):
+    """The failure that Hypothesis ends with."""
+
+    @seed(seed_of_search)
+    @settings(max_examples=300, deadline=None, database=None, report_multiple_bugs=False)
+    @given(st.data())
+    def prove(data):
+        program = data.draw(programs(max_stages=2, max_steps=64))
+        scheduled = data.draw(schedules(program))
+        assert_equivalent(program, scheduled, ["interpreter"], data.draw(arrays_for(program)))
+
+    with pytest.raises(AssertionError) as failure:
+        prove()
+    return str(failure.value).partition("This script shows it:")[2].strip()
+
+
+def test_hypothesis_ends_with_one_step_and_a_script_that_shows_it():
+    with PRIMITIVES["fuse with its digits swapped"]():
+        script = drawn_by_hypothesis(1)
+        with pytest.raises(AssertionError):
+            imported(script)
+    assert script.count("s.") - script.count("s.program") == 1 and "s.fuse(" in script
+    assert script.count("= mt.compute(") + script.count("= mt.update(") == 1
+    imported(script)  # mended, it passes
+
+
+def test_hypothesis_ends_with_a_script_where_a_primitive_raises():
+    with PRIMITIVES["reorder that raises KeyError"]():
+        script = drawn_by_hypothesis(0)
+        with pytest.raises(KeyError):
+            imported(script)
+    assert script.count("s.") - script.count("s.program") == 1 and "s.reorder(" in script
