@@ -59,6 +59,13 @@ def test_measurement(capsys, tmp_path, monkeypatch):
     assert last == "[]"
 
 
+def test_evolution(capsys):
+    imported(code_of("evolution.md"))
+    first, *found = capsys.readouterr().out.splitlines()
+    assert first.startswith("Choices(sketch=")
+    assert len(found) == 3
+
+
 @pytest.mark.slow
 def test_tuning(capsys, tmp_path, monkeypatch, private_cache):
     monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(private_cache))

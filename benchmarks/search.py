@@ -1,0 +1,332 @@
+"""Searches compared: on a fixed table of measured costs, where noise cannot decide; and live.
+
+    python -m benchmarks.search measure matmul-512 --save FOLDER     a table, on a quiet machine
+    python -m benchmarks.search replay FOLDER/search-*.json          strategies on tables
+    python -m benchmarks.search live matmul-1024 --trials 256        time to quality, here
+
+A table holds every candidate of some sketches of a workload (those with few decisions: register
+tiles, rows in lanes), each measured once. Replaying, a search sees what it would have measured, so
+five seeds of seven searches take minutes, and two that propose the same get the same.
+
+What is compared, after Ansor's ablation (Zheng et al., OSDI 2020, section 7.1 and figure 7):
+"evolution" is the search as it is; "no model" evolves on random scores; "beam" asks the model about
+incomplete programs; "limited" may use only half of the sketches, as a template would; "random",
+"grid" and "annealing" are the usual baselines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import minitensor as mt
+from benchmarks.common import machine
+from minitensor.errors import ScheduleError
+from minitensor.ir import structural_hash
+from minitensor.ladders import LADDERS
+from minitensor.runtime import native_target
+from minitensor.schedule import Schedule
+from minitensor.search import Evolution, Result, Runner, Settings, Space, Status, Task
+from minitensor.search.gbt import Booster
+from minitensor.search.space import GRANULARITY, UNROLL, Choices
+from minitensor.search.tune import STRATEGIES, Learner, Tuner
+
+MOST_OF_A_SKETCH = 1_500
+"""Combinations of a sketch's decisions up to which all of it is measured."""
+MOST_NAMES = 25_000
+"""Of candidates in a table; many are the same program."""
+STEPS = (16, 32, 64, 128, 256)
+"""Trials after which searches are compared."""
+NEAR = 1.05
+"""Of the table's best: near enough to have found it."""
+CONTENDERS = (
+    "evolution",
+    "rank loss",
+    "no model",
+    "beam",
+    "limited",
+    "annealing",
+    "grid",
+    "random",
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Every candidate of a space, and what it costs.
+
+    name      of the workload
+    sketches  which of the space's sketches are in it
+    costs     seconds of a call; infinity for a failure
+    programs  what distinguishes those that are the same program by two names
+    """
+
+    name: str
+    about: str
+    sketches: tuple[int, ...]
+    costs: dict[Choices, float]
+
+    @property
+    def best(self) -> float:
+        return min(self.costs.values())
+
+    def save(self, path: Path) -> None:
+        rows = [[*_plain(c), round(s, 10) if s < np.inf else None] for c, s in self.costs.items()]
+        told = {"name": self.name, "about": self.about, "sketches": self.sketches, "rows": rows}
+        path.write_text(json.dumps(told), encoding="utf-8")
+
+    @staticmethod
+    def load(path: Path) -> Table:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        costs = {}
+        for sketch, values, locations, parallel, unroll, seconds in told["rows"]:
+            decided = tuple(tuple(v) if isinstance(v, list) else v for v in values)
+            key = Choices(sketch, decided, tuple(locations), parallel, unroll)
+            costs[key] = np.inf if seconds is None else seconds
+        return Table(told["name"], told["about"], tuple(told["sketches"]), costs)
+
+
+def _plain(choices: Choices) -> list[Any]:
+    found = asdict(choices)
+    return [found[key] for key in ("sketch", "values", "locations", "parallel", "unroll")]
+
+
+class TableSpace(Space):
+    """The candidates of a table, and no others."""
+
+    def __init__(self, table: Table, only: Sequence[int] | None = None) -> None:
+        program = LADDERS[table.name].define()
+        target = native_target(mt.Target("c"))
+        whole = Space.of(program, target)
+        kept = [whole.sketches[n] for n in table.sketches]
+        super().__init__(program, target, kept)
+        allowed = range(len(kept)) if only is None else only
+        self.costs = {c: s for c, s in table.costs.items() if c.sketch in allowed}
+        self.rows: dict[tuple[int, tuple[str, ...]], list[Choices]] = {}
+        for choices in self.costs:
+            self.rows.setdefault((choices.sketch, choices.locations), []).append(choices)
+        self.last: dict[str, float] = {}
+        self._schedules: dict[Choices, Schedule] = {}
+
+    def draw(
+        self,
+        rng: random.Random,
+        sketch: int | None = None,
+        locations: tuple[str, ...] | None = None,
+    ) -> Choices:
+        keys = [k for k in self.rows if sketch in (None, k[0]) and locations in (None, k[1])]
+        return rng.choice(self.rows[rng.choice(keys or list(self.rows))])
+
+    def schedule(self, choices: Choices) -> Schedule:
+        if choices not in self.costs:
+            raise ScheduleError("not in the table", "T1")
+        if choices not in self._schedules:
+            self._schedules[choices] = super().schedule(choices)
+        schedule = self._schedules[choices]
+        self.last[structural_hash(schedule.program)] = self.costs[choices]
+        return schedule
+
+    def measure(self, candidates: Sequence[Schedule], best: float | None = None) -> list[Result]:
+        found = []
+        for schedule in candidates:
+            seconds = self.last[structural_hash(schedule.program)]
+            ok = seconds < np.inf
+            found.append(Result(Status.OK, (seconds,), 1) if ok else Result(Status.CRASH))
+        return found
+
+
+# ---- the table
+
+
+def measured(name: str, log: Any = sys.stderr) -> Table:
+    """All candidates of the small sketches of a workload, measured."""
+    program, target = LADDERS[name].define(), native_target(mt.Target("c"))
+    whole = Space.of(program, target)
+    sizes = [np.prod([len(k.options) for k in knobs], initial=1) for knobs in whole.knobs]
+    small = [n for n, size in enumerate(sizes) if 1 < size <= MOST_OF_A_SKETCH]
+    counts = [sum(1 for _ in _all(Space(program, target, [whole.sketches[n]]))) for n in small]
+    sketches = tuple(n for n, c in zip(small, itertools.accumulate(counts)) if c <= MOST_NAMES)
+    space = Space(program, target, [whole.sketches[n] for n in sketches])
+    costs: dict[Choices, float] = {}
+    twins: dict[str, list[Choices]] = {}
+    schedules: dict[str, Schedule] = {}
+    for choices in _all(space):
+        try:
+            schedule = space.schedule(choices)
+        except ScheduleError:
+            continue
+        key = structural_hash(schedule.program)
+        twins.setdefault(key, []).append(choices)
+        schedules.setdefault(key, schedule)
+    print(f"{name}: {len(schedules)} programs, {sum(map(len, twins.values()))} names", file=log)
+    keys, started = list(schedules), time.monotonic()
+    settings = Settings(budget=0.05, repeats=3, most_repeats=6)
+    with Runner(Task.of(program, target), settings) as runner:
+        best = None
+        for start in range(0, len(keys), 64):
+            part = keys[start : start + 64]
+            for key, result in zip(part, runner.measure([schedules[k] for k in part], best)):
+                for choices in twins[key]:
+                    costs[choices] = result.median
+            best = min(costs.values())
+            done = start + len(part)
+            rate = done / (time.monotonic() - started)
+            print(f"  {done}, {rate:.1f}/s, best {best * 1e3:.3f} ms", file=log, flush=True)
+    return Table(name, machine(), sketches, costs)
+
+
+def _all(space: Space) -> Iterator[Choices]:
+    for sketch, knobs in enumerate(space.knobs):
+        places: list[tuple[str, ...]] = [()]
+        for _ in space.movable[sketch]:
+            places = [(*p, one) for p in places for one in space.places(sketch, p)[:3]]
+        for values in itertools.product(*(k.options for k in knobs)):
+            for where in places:
+                for parallel, unroll in itertools.product(GRANULARITY[1:], UNROLL):
+                    yield Choices(sketch, values, where, parallel, unroll)
+
+
+# ---- searches
+
+
+def search(table: Table, contender: str, seed: int, trials: int) -> list[float]:
+    """The best cost after each trial of one search."""
+    half = range((len(table.sketches) + 1) // 2) if contender == "limited" else None
+    space = TableSpace(table, half)
+    kind = contender.replace(" ", "-") if contender.replace(" ", "-") in STRATEGIES else "evolution"
+    learner = Learner(space, Booster(seed=seed), "rank" if contender == "rank loss" else "squared")
+    strategy = STRATEGIES[kind](space, learner, Evolution(population=512))
+    tuner = Tuner(space, space, strategy, learner, trials, 16, seed=seed)
+    tuner.run()
+    costs = [t.seconds for t in tuner.tried]
+    return list(np.minimum.accumulate([*costs, *[np.inf] * (trials - len(costs))]))
+
+
+def compare(table: Table, seeds: int, trials: int) -> dict[str, list[list[float]]]:
+    """The curves of all contenders, as parts of the table's best: 1 is the best there is."""
+    found: dict[str, list[list[float]]] = {}
+    for contender in CONTENDERS:
+        curves = [search(table, contender, seed, trials) for seed in range(seeds)]
+        found[contender] = [[table.best / s if s else 0.0 for s in curve] for curve in curves]
+        steps = [n for n in STEPS if n <= trials]
+        medians = [statistics.median(c[n - 1] for c in found[contender]) for n in steps]
+        print(f"  {contender:10}", *(f"{m:6.3f}" for m in medians), flush=True)
+    return found
+
+
+def as_markdown(table: Table, curves: dict[str, list[list[float]]], trials: int) -> str:
+    """A table: the median over seeds after so many trials, and the trials to come near the best."""
+    steps = [n for n in STEPS if n <= trials]
+    lines = [
+        f"### {LADDERS[table.name].name}",
+        "",
+        f"{len(table.costs):,} candidates, best {table.best * 1e3:.4g} ms, median "
+        f"{statistics.median(table.costs.values()) * 1e3:.4g} ms; {table.about}",
+        "",
+        "| search | " + " | ".join(f"after {n}" for n in steps) + f" | trials to {1 / NEAR:.0%} |",
+        "|---" * (len(steps) + 2) + "|",
+    ]
+    for contender, found in curves.items():
+        medians = [f"{statistics.median(c[n - 1] for c in found):.3f}" for n in steps]
+        reached = [next((n for n, v in enumerate(c, 1) if v >= 1 / NEAR), None) for c in found]
+        times = [n for n in reached if n is not None]
+        near = f"{statistics.median(times):.0f}" if len(times) > len(found) // 2 else "-"
+        near += "" if len(times) == len(found) else f" ({len(times)} of {len(found)} seeds)"
+        lines.append(f"| {contender} | " + " | ".join(medians) + f" | {near} |")
+    return "\n".join([*lines, ""])
+
+
+def plot(curves: dict[str, dict[str, list[list[float]]]], path: Path) -> None:
+    """The curves, a picture for each table: medians over seeds, and quartiles as a band."""
+    import matplotlib as mpl  # noqa: PLC0415
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    figure, axes = plt.subplots(1, len(curves), figsize=(5.5 * len(curves), 4.2), squeeze=False)
+    for axis, (name, found) in zip(axes[0], curves.items()):
+        for contender, seeds in found.items():
+            table = np.array(seeds)
+            trials = np.arange(1, table.shape[1] + 1)
+            (line,) = axis.plot(trials, np.median(table, axis=0), label=contender)
+            low, high = np.quantile(table, [0.25, 0.75], axis=0)
+            axis.fill_between(trials, low, high, alpha=0.12, color=line.get_color())
+        axis.set(title=LADDERS[name].name, xlabel="trials", ylim=(0.3, 1.02))
+        axis.set_ylabel("speed, as a part of the best in the table")
+        axis.grid(alpha=0.3)
+    axes[0][0].legend(loc="lower right", fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+# ---- live
+
+
+def live(name: str, trials: int, seed: int, folder: Path | None) -> str:
+    """Tune for real; a line of figures."""
+    ladder = LADDERS[name]
+    log = None if folder is None else folder / f"tuning-{name}.jsonl"
+    points: list[tuple[float, int, float]] = []
+    result = mt.tune(
+        ladder.define(),
+        trials=trials,
+        seed=seed,
+        log=log,
+        callbacks=[lambda p: points.append((p.elapsed, p.trials, p.best))],
+        progress=False,
+    )
+    flop = ladder.flop or 0
+    outside = result.elapsed - result.measuring
+    steps = [p for p in points if p[1] in (32, 64, 128, 256, 512, 1000) or p is points[-1]]
+    curve = ", ".join(f"{n}: {b * 1e3:.3f} ms at {s:.0f} s" for s, n, b in steps)
+    speed = f"{flop / result.seconds / 1e9:.0f} GFLOP/s" if flop else ""
+    return (
+        f"{ladder.name}: {result.seconds * 1e3:.3f} ms {speed} after {len(result.tried)} trials, "
+        f"{result.elapsed:.0f} s ({len(result.tried) / result.elapsed:.1f} trials/s), "
+        f"{outside / result.elapsed:.0%} outside building and running; "
+        f"failed {dict(result.failures)}; {curve}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="compare searches")
+    parser.add_argument("what", choices=("measure", "replay", "live"))
+    parser.add_argument("names", nargs="+", metavar="WORKLOAD|FILE")
+    parser.add_argument("--save", type=Path, metavar="FOLDER")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--trials", type=int, default=256)
+    given = parser.parse_args()
+    if given.what == "measure":
+        for name in given.names:
+            measured(name).save((given.save or Path()) / f"search-{name}.json")
+    elif given.what == "live":
+        print(machine())
+        for name in given.names:
+            print(live(name, given.trials, given.seed, given.save), flush=True)
+    else:
+        curves, texts = {}, []
+        for file in given.names:
+            table = Table.load(Path(file))
+            print(f"{table.name}: after {STEPS} trials")
+            curves[table.name] = compare(table, given.seeds, given.trials)
+            texts.append(as_markdown(table, curves[table.name], given.trials))
+        print("\n".join(texts))
+        if given.save is not None:
+            (given.save / "search.md").write_text("\n".join(texts), encoding="utf-8")
+            plot(curves, given.save / "search.png")
+
+
+if __name__ == "__main__":
+    main()
