@@ -20,6 +20,13 @@ from minitensor.search.features.forms import (
     magnitude,
     product,
 )
+from minitensor.search.features.quotients import (
+    ENDLESS,
+    greatest,
+    is_natural,
+    reduced,
+    require_whole,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +45,11 @@ class Span:
 def span_of(
     form: Form, inner: Collection[str], extents: Mapping[str, Num], units: bool = True
 ) -> Span:
-    """The span of a form while the loops in `inner` run.
+    """The span of a form, its quotients reduced, while the loops in `inner` run.
 
     units  whether loops of one iteration stay in `low`
 
-    Raises StructureError if sums of them are divided, or the form depends on data.
+    Raises StructureError if it is not known: for quotients that not even replaying simplifies.
     """
     terms: dict[str, Num] = {}
     constant = form.constant
@@ -56,39 +63,55 @@ def span_of(
         reached = product(coefficient, extents[name] - 1)
         constant = constant + lesser(reached, 0)
         spread = spread + magnitude(reached)
-    still: list[tuple[Num, Atom]] = []
+    found = Span(Form(terms, constant), spread)
+    moving = 0
     for coefficient, atom in form.atoms:
         if not atom.is_data and atom.variables().isdisjoint(inner):
-            still.append((coefficient, atom))
+            found = Span(found.low.plus(Form({}, 0, ((coefficient, atom),))), found.spread)
             continue
-        reached = product(coefficient, _most(atom, extents))
-        constant = constant + lesser(reached, 0)
-        spread = spread + magnitude(reached)
-    if len(still) < len(form.atoms) - 1:
-        raise StructureError(_NOT_LINEAR)
-    return Span(Form(terms, constant, tuple(still)), spread)
+        moving += 1
+        one = _span_of_atom(atom, inner, extents, units)
+        if moving > 1 or np.any(np.less(coefficient, 0)):
+            raise StructureError(_NOT_LINEAR)
+        low = found.low.plus(one.low, coefficient)
+        found = Span(low, found.spread + product(coefficient, one.spread))
+    return found
 
 
 _NOT_LINEAR: Final = (
-    "what a block needs of a buffer whose index is not linear in the loops that run is not known "
-    "without replaying the schedule"
+    "what a block needs of a buffer whose index divides sums of loops is not known without "
+    "replaying the schedule"
 )
 
 
-def _most(atom: Atom, extents: Mapping[str, Num]) -> Num:
-    """The greatest value of a digit of one loop that runs: f // a, f % b, or f // a % b."""
-    if atom.op not in ("//", "%"):
+def _span_of_atom(
+    atom: Atom, inner: Collection[str], extents: Mapping[str, Num], units: bool
+) -> Span:
+    """The span of a quotient or a remainder in which loops run."""
+    if atom.op not in ("//", "%") or atom.is_data or not is_natural(atom.args[0]):
         raise StructureError(_NOT_LINEAR)
-    number, by = atom.args
-    whole = [(c, _most(part, extents)) for c, part in number.atoms]
-    whole += [(c, extents[name] - 1) for name, c in number.terms.items()]
-    if by.variables() or not same(number.constant, 0) or len(whole) != 1:
+    number, by = atom.args[0], atom.args[1].constant
+    if atom.args[1].variables():
         raise StructureError(_NOT_LINEAR)
-    ((coefficient, reached),) = whole
-    if not same(coefficient, 1):
+    span = span_of(number, inner, extents, units)
+    if span.low.atoms:
         raise StructureError(_NOT_LINEAR)
-    most = by.constant
-    return reached // most if atom.op == "//" else lesser(reached, most - 1)
+    still: Truth = False
+    for coefficient in span.low.terms.values():
+        still = still | np.not_equal(coefficient, 0)
+    start = span.low.constant
+    if atom.op == "//":
+        spread = (chosen(still, by - 1, start) + span.spread) // by
+        base = reduced(Form({}, 0, ((1, Atom("//", (span.low, atom.args[1]))),)), extents)
+        most = greatest(number, extents) // by
+        if np.any(np.less(most, spread)):
+            base = base.times(as_number(np.greater_equal(most, spread)))
+        return Span(base, lesser(most, spread))
+    fits = np.equal(by, ENDLESS)
+    require_whole(number, by, ~fits, extents)
+    whole = ~fits & (still | np.greater_equal(start + span.spread, by))
+    low = Form(span.low.terms, start).times(as_number(~whole)) if np.any(whole) else span.low
+    return Span(low, np.where(whole, by - 1, span.spread) if np.any(whole) else span.spread)
 
 
 def clipped(span: Span, size: Num) -> Span:
@@ -165,7 +188,10 @@ def box_of(
     units: bool = True,
 ) -> list[Span]:
     """The box of places that forms reach while the loops in `inner` run, clipped to the sizes."""
-    return [clipped(span_of(form, inner, extents, units), size) for form, size in zip(forms, sizes)]
+    return [
+        clipped(span_of(reduced(form, extents), inner, extents, units), size)
+        for form, size in zip(forms, sizes)
+    ]
 
 
 def same(a: Num, b: Num) -> bool:
@@ -175,11 +201,11 @@ def same(a: Num, b: Num) -> bool:
 
 def chosen(where: Truth, a: Num, b: Num) -> Num:
     """The one where something holds, else the other."""
-    if isinstance(where, bool):
+    if np.ndim(where) == 0:
         return a if where else b
     return np.where(where, a, b)
 
 
 def as_number(truth: Truth) -> Num:
     """1 where it holds, else 0."""
-    return int(truth) if isinstance(truth, bool) else truth.astype(np.int64)
+    return int(truth) if isinstance(truth, bool) else np.asarray(truth).astype(np.int64)
