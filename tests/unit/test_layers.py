@@ -4,6 +4,7 @@ What runs text or unpickles is looked for by test_security.py.
 """
 
 import ast
+import functools
 import pathlib
 import sys
 
@@ -46,9 +47,21 @@ def room(path: pathlib.Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def imports(path: pathlib.Path):
-    """(module, names, inside a function, only for type checking) for each import of a file."""
+@functools.cache
+def contents(path: pathlib.Path) -> tuple[list, list[int]]:
+    """(module, names, inside a function, only for type checking) for each import of a file, and the
+    lines of asserts that have a message.
+    """
     tree = ast.parse(path.read_text())
+    asserts = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.Assert) and n.msg is not None]
+    return list(found_imports(tree)), asserts
+
+
+def imports(path: pathlib.Path) -> list:
+    return contents(path)[0]
+
+
+def found_imports(tree: ast.Module):
     functions = [
         n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
@@ -61,7 +74,7 @@ def imports(path: pathlib.Path):
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path.name}: relative import"
+            assert node.level == 0, "relative import"
             yield (
                 node.module,
                 [a.name for a in node.names],
@@ -111,8 +124,7 @@ class TestFile:
         """`assert` narrows types only: it has no message, so it is never an answer to a user."""
         if room(path) == "testing":
             return
-        for node in ast.walk(ast.parse(path.read_text())):
-            assert not (isinstance(node, ast.Assert) and node.msg is not None), node.lineno
+        assert contents(path)[1] == []
 
     def test_a_file_is_read_in_one_sitting(self, path):
         assert len(path.read_text().splitlines()) <= 450
