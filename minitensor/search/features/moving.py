@@ -62,8 +62,9 @@ class _Region:
         self.reads: list[tuple[str, list[str], list[Form]]] = []
         for name in readers:
             inner = [loop.var for loop in s.path(name) if loop.var not in outside]
-            for load in _reads(s, s.before.blocks[name], buffer):
-                self.reads.append((name, inner, [form_of(index) for index in load.indices]))
+            reads = _reads(s, s.before.blocks[name], buffer)
+            for indices in dict.fromkeys(load.indices for load in reads):
+                self.reads.append((name, inner, [form_of(index) for index in indices]))
 
     def box(self, numbers: Numbers) -> list[Span]:
         """The box, for all candidates."""
