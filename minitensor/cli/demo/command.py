@@ -47,7 +47,7 @@ class Effort:
     trials: int
 
 
-FULL: Final = Effort(1024, 5, ("dense-1024", "conv-64-56", "softmax"), trials=48)
+FULL: Final = Effort(1024, 5, ("dense-1024", "conv-64-56", "softmax"), trials=32)
 QUICK: Final = Effort(512, 2, ("dense-1024",), trials=16)
 
 _EPILOG: Final = """\
