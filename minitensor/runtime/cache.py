@@ -99,7 +99,7 @@ def _command_of(folder: Path, key: str) -> list[str] | None:
     try:
         record = json.loads(read_entry(folder / f"{key}.json"))
         library = read_entry(folder / f"{key}.so")
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     match record:
         case {"key": found, "sha256": digest, "command": [*command]} if found == key:

@@ -93,6 +93,8 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
 def keep(made: Path, path: Path) -> None:
     """Move a file into the cache folder, whole; only we can write to it, whatever the umask."""
     os.chmod(made, stat.S_IMODE(os.stat(made).st_mode) & ~_OTHERS | stat.S_IRUSR | stat.S_IWUSR)
+    if path.is_dir():
+        raise CompileError(f"{path} is a folder where a file of the cache belongs; remove it")
     os.replace(made, path)
 
 

@@ -116,6 +116,10 @@ def record_of_another_kind(_, record):
     record.write_text("[1, 2]")
 
 
+def endless_record(_, record):
+    record.write_text("[" * 100_000)
+
+
 def remove_record(_, record):
     record.unlink()
 
@@ -131,6 +135,7 @@ def remove_record(_, record):
         replace_record_by_link,
         empty_record,
         record_of_another_kind,
+        endless_record,
         remove_record,
     ],
 )

@@ -62,6 +62,13 @@ def test_what_is_kept_is_private_whatever_the_umask(tmp_path, umask):
     assert not made.exists()
 
 
+def test_a_folder_in_the_place_of_a_file_is_named(tmp_path):
+    (tmp_path / "made").write_bytes(b"kept")
+    (tmp_path / "entry").mkdir()
+    with pytest.raises(errors.CompileError, match="entry is a folder where a file .* remove it"):
+        keep(tmp_path / "made", tmp_path / "entry")
+
+
 @pytest.mark.parametrize("bit", [stat.S_IWGRP, stat.S_IWOTH])
 def test_what_others_may_write_to_is_not_read(tmp_path, bit):
     entry = tmp_path / "entry"
