@@ -16,7 +16,7 @@ from tests.hostile import HOSTILE
 from tests.unit.hostile_schedule import COUNT
 
 ROOT = pathlib.Path(__file__).parents[2]
-PART = 3 * COUNT
+PART = 9 * COUNT
 
 
 def watched(folder, first, count):

@@ -1,5 +1,7 @@
 """Hostile text as every word of a command line: a message and a status, nothing else."""
 
+from collections import Counter
+
 import pytest
 
 from tests.hostile import ENORMOUS, HOSTILE
@@ -35,13 +37,23 @@ GOOD = {"3", "1", "42", "007", "1_000", "٣", "bool"}
 """Words among them that are right somewhere."""
 
 
-@pytest.mark.parametrize("every", [16, pytest.param(1, marks=[pytest.mark.slow])])
+def words_for(place, every):
+    """One of so many texts, at each place other ones: with 3, each is tried at five places."""
+    return [*HOSTILE[list(WORDS).index(place) % every :: every], ENORMOUS[:100_000]]
+
+
+def test_every_text_is_a_word_at_five_places():
+    tried = Counter(text for place in WORDS for text in words_for(place, 3))
+    assert min(tried[text] for text in HOSTILE) >= 5
+
+
+@pytest.mark.parametrize("every", [17, pytest.param(3, marks=[pytest.mark.slow])])
 @pytest.mark.parametrize("place", WORDS)
 def test_words(run, place, every, tmp_path, monkeypatch, user_file):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     before = set(tmp_path.iterdir())
-    for text in [*HOSTILE[::every], ENORMOUS[:100_000]]:
+    for text in words_for(place, every):
         done = run(*WORDS[place](text))
         assert done.status in (0, 1, 2), text
         assert "Traceback" not in done.err
