@@ -65,7 +65,7 @@ def test_what_is_kept_is_private_whatever_the_umask(tmp_path, umask):
 def test_a_folder_in_the_place_of_a_file_is_named(tmp_path):
     (tmp_path / "made").write_bytes(b"kept")
     (tmp_path / "entry").mkdir()
-    with pytest.raises(errors.CompileError, match="entry is a folder where a file .* remove it"):
+    with pytest.raises(errors.CompileError, match=r"entry is a folder where a file .* remove it"):
         keep(tmp_path / "made", tmp_path / "entry")
 
 
