@@ -72,19 +72,12 @@ class Population:
     def __init__(self, space: Space, settings: Evolution, rng: random.Random) -> None:
         self.space, self.settings, self.rng = space, settings, rng
         self.known: dict[tuple[int, tuple[str, ...]], None] = {}
-        self.left = 0
-        """How many new forms may be looked into before the next `refill`."""
-
-    def refill(self) -> None:
-        """Allow new forms, and look into as many: at first one of each sketch."""
-        self.left = self.settings.forms
-        first = not self.known
-        for number in range(len(self.space.sketches)):
-            if first:
-                self._learn(self.space.draw(self.rng, number), anyway=True)
-        while self.left > self.settings.forms // 2:
-            self.left -= 1
-            self._learn(self.space.draw(self.rng))
+        self.left = settings.forms
+        """How many new forms may be looked into yet."""
+        for number in range(len(space.sketches)):
+            self._learn(space.draw(rng, number), anyway=True)
+        for _ in range(settings.forms // 2):
+            self._learn(space.draw(rng))
 
     def draw(self) -> Choices:
         """A random candidate of a known form."""
@@ -95,10 +88,14 @@ class Population:
     def child(self, parents: Callable[[], Choices]) -> Choices:
         """A mutation of a parent, or a crossover of two."""
         one = parents()
-        if self.rng.random() < self.settings.crossover:
-            made = crossed(self.space, one, parents(), self.rng)
-        else:
-            made = mutated(self.space, one, self.rng, self.settings.mutations)
+        if self.rng.random() >= self.settings.crossover:
+            return self.mutant(one)
+        made = crossed(self.space, one, parents(), self.rng)
+        return made if self._learn(made) else one
+
+    def mutant(self, one: Choices) -> Choices:
+        """A mutation; the same candidate where it would be of one new form too many."""
+        made = mutated(self.space, one, self.rng, self.settings.mutations)
         return made if self._learn(made) else one
 
     def _learn(self, choices: Choices, anyway: bool = False) -> bool:
@@ -124,7 +121,6 @@ def evolve(
     best   those that were measured, fastest first
     """
     settings, rng = population.settings, population.rng
-    population.refill()
     size = settings.population
     seeds = [c for c, _ in zip(best, range(int(size * settings.measured)))]
     for choices in seeds:

@@ -7,6 +7,7 @@ are computed; two numbers that say how much is annotated; the annotation that fo
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -206,10 +207,19 @@ class Space:
 
     def decode(self, trace: Trace) -> Choices | None:
         """The choices whose schedule has this trace; None if it is none of this space's."""
+        found = self.recognized(trace)
+        return None if found is None else found[0]
+
+    def recognized(self, trace: Trace) -> tuple[Choices, Schedule] | None:
+        """The choices whose schedule has this trace, and that schedule; None as `decode`."""
         for number, sketch in enumerate(self.sketches):
             choices = self._decoded(trace, number, sketch)
-            if choices is not None and self._is_schedule_of(choices, trace):
-                return choices
+            if choices is None:
+                continue
+            with contextlib.suppress(ScheduleError):
+                schedule = self.schedule(choices)
+                if _calls(schedule.trace) == _calls(trace):
+                    return choices, schedule
         return None
 
     def _decoded(self, trace: Trace, number: int, sketch: Sketch) -> Choices | None:
@@ -233,12 +243,6 @@ class Space:
         if parallel not in range(len(GRANULARITY)) or unroll not in range(len(UNROLL)):
             return None
         return Choices(number, values, places, GRANULARITY[parallel], UNROLL[unroll])
-
-    def _is_schedule_of(self, choices: Choices, trace: Trace) -> bool:
-        try:
-            return _calls(self.schedule(choices).trace) == _calls(trace)
-        except ScheduleError:
-            return False
 
     # ---- steps
 

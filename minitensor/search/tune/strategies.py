@@ -18,7 +18,6 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import count as numbers
 from typing import Final
 
 import numpy as np
@@ -31,7 +30,6 @@ from minitensor.search.space import (
     UNROLL,
     Choices,
     Space,
-    mutated,
 )
 from minitensor.search.tune.learner import Learner
 
@@ -55,12 +53,29 @@ class Strategy(ABC):
 
     def __init__(self, space: Space, learner: Learner, settings: Evolution) -> None:
         self.space, self.learner, self.settings = space, learner, settings
-        self.population = Population(space, settings, random.Random(0))
+
+    def begin(self, rng: random.Random) -> None:
+        """Begin a round. Nothing is left of earlier ones: a round depends on the seed and on what
+        was measured, so that a search that is resumed goes on as it would have.
+        """
+        self.population = Population(self.space, self.settings, rng)
+
+    def mixed(
+        self, ranked: Sequence[Choices], best: Sequence[Choices], rng: random.Random, count: int
+    ) -> list[Choices]:
+        """The best by score that are new, ε-greedily, and more behind them if some are refused.
+
+        What was measured scores high and takes part in a search, but not in what it proposes.
+        """
+        known = set(best)
+        news = [choices for choices in ranked if choices not in known]
+        first = batch_of(news, self.population.draw, count, self.settings.epsilon, rng)
+        spare = [self.population.draw() for _ in range(4 * count)]
+        return list(dict.fromkeys([*first, *news, *spare]))
 
     def drawn(self, rng: random.Random, count: int) -> list[Choices]:
         """Different candidates at random; every sketch gets its turn."""
-        self.population.rng = rng
-        self.population.refill()
+        self.begin(rng)
         found: dict[Choices, None] = {}
         for _ in range(50 * count):
             if len(found) >= count:
@@ -76,13 +91,9 @@ class EvolutionStrategy(Strategy):
         """See Strategy."""
         if not best:
             return self.drawn(rng, 2 * count)
-        self.population.rng = rng
-        known = set(best)  # they score high, and take part, but are not to be measured again
-        ranked = evolve(self.population, self.score, best, 4 * count + len(known))
-        news = [choices for choices in ranked if choices not in known]
-        first = batch_of(news, self.population.draw, count, self.settings.epsilon, rng)
-        spare = [self.population.draw() for _ in range(4 * count)]
-        return list(dict.fromkeys([*first, *news, *spare]))
+        self.begin(rng)
+        ranked = evolve(self.population, self.score, best, 4 * count + len(best))
+        return self.mixed(ranked, best, rng, count)
 
     def score(self, batch: Sequence[Choices]) -> Doubles:
         """How fast candidates are thought to be."""
@@ -118,18 +129,10 @@ class GridStrategy(Strategy):
 
     uses_model = False
 
-    def __init__(self, space: Space, learner: Learner, settings: Evolution) -> None:
-        super().__init__(space, learner, settings)
-        self._at = numbers()
-
     def propose(self, best: Sequence[Choices], rng: random.Random, count: int) -> list[Choices]:
         """See Strategy. `rng` is not used: the grid is the same for every seed."""
-        found: dict[Choices, None] = {}
-        for _ in range(50 * count):
-            if len(found) >= 4 * count:
-                break
-            found.setdefault(self._point(next(self._at)))
-        return list(found)
+        first = len(best)  # those before were tried, and some that failed
+        return list(dict.fromkeys(self._point(first + n) for n in range(16 * count)))
 
     def _point(self, number: int) -> Choices:
         """Point `number`: all sketches in turn, and in each a stride through its candidates."""
@@ -170,7 +173,7 @@ class AnnealingStrategy(Strategy):
     """
 
     WALKERS: Final = 128
-    STEPS: Final = 64
+    STEPS: Final = 32
 
     def propose(self, best: Sequence[Choices], rng: random.Random, count: int) -> list[Choices]:
         """See Strategy."""
@@ -183,18 +186,14 @@ class AnnealingStrategy(Strategy):
         spread = float(np.ptp(scores[np.isfinite(scores)])) or 1.0
         for step in range(self.STEPS):
             heat = spread * (1 - step / self.STEPS) / 4
-            moved = [mutated(self.space, c, rng, self.settings.mutations) for c in walkers]
+            moved = [self.population.mutant(c) for c in walkers]
             after = self.learner.score(moved)
             found.update(zip(moved, after.tolist()))
             for place, (old, new) in enumerate(zip(scores, after)):
                 worse = old - new
                 if worse <= 0 or (heat > 0 and rng.random() < math.exp(-worse / heat)):
                     walkers[place], scores[place] = moved[place], new
-        ranked = sorted(found, key=lambda c: -found[c])
-        first = batch_of(
-            ranked[: 2 * count], self.population.draw, count, self.settings.epsilon, rng
-        )
-        return list(dict.fromkeys([*first, *ranked]))
+        return self.mixed(sorted(found, key=lambda c: -found[c]), best, rng, count)
 
 
 class BeamStrategy(Strategy):
@@ -211,17 +210,14 @@ class BeamStrategy(Strategy):
         """See Strategy."""
         if not best:
             return self.drawn(rng, 2 * count)
-        self.population.rng = rng
-        self.population.refill()
+        self.begin(rng)
         found: dict[Choices, None] = {}
         for sketch in dict.fromkeys(key[0] for key in self.population.known):
             found.update(dict.fromkeys(self._beam(sketch, rng)))
         whole = list(found)
         scores = self.learner.score(whole)
         ranked = [whole[place] for place in np.argsort(-scores, kind="stable")]
-        return batch_of(
-            ranked[: 2 * count], self.population.draw, 2 * count, self.settings.epsilon, rng
-        )
+        return self.mixed(ranked, best, rng, count)
 
     def _beam(self, sketch: int, rng: random.Random) -> list[Choices]:
         knobs = self.space.knobs[sketch]

@@ -135,7 +135,11 @@ class Tuner:
         news: list[Tried] = []
         for record in records:
             trace = record.parsed()
-            choices = self.space.decode(trace)
+            found = self.space.recognized(trace)
+            choices = None
+            if found is not None:
+                choices, schedule = found
+                self._programs.add(structural_hash(schedule.program))
             news.append(
                 Tried(
                     len(self.tried) + len(news) + 1,
@@ -165,7 +169,7 @@ class Tuner:
         """Propose, measure and learn once; False if there was nothing new to try."""
         rng = random.Random(f"{self.seed}/{len(self.tried)}")
         count = min(self.batch, self.trials - len(self.tried))
-        chosen = self._new(self.strategy.propose(self._ranked(), rng, count), count)
+        chosen = self._new(self.strategy.propose(self._ranked(), rng, self.batch), count)
         if not chosen:
             return False
         self.rounds += 1
