@@ -55,8 +55,10 @@ class Subject:
         return multiply_adds(self.programs[0])
 
 
-def add_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """The arguments that say what a command works on."""
+def add_arguments(
+    parser: argparse.ArgumentParser, *, required: bool = True, trace: bool = True
+) -> None:
+    """The arguments that say what a command works on; `trace`: whether steps can be applied."""
     parser.add_argument("subject", nargs=None if required else "?", help=SUBJECT_HELP)
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--small", action="store_true", help="the operator's small size")
@@ -70,7 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> 
         type=_sizes,
         help="other arguments for the operator, such as m=128,n=64 or kernel=3x3,layout=NHWC",
     )
-    parser.add_argument("--trace", metavar="FILE", help="apply a trace (JSON of Trace.to_json)")
+    parser.set_defaults(trace=None)
+    if trace:
+        parser.add_argument("--trace", metavar="FILE", help="apply a trace (JSON of Trace.to_json)")
 
 
 def resolve(arguments: argparse.Namespace) -> Subject:

@@ -40,9 +40,9 @@ examples:
   minitensor tune matmul --json --quiet > best.json
   minitensor log best tuning.jsonl                   what was found, later
 
-Every candidate is written to the log before the next ones are tried. The same command goes on from
-there: nothing is measured twice, and more --trials add to those of before. Ctrl-C stops, and keeps
-everything. In Python: mt.tune(program), and mt.load_best("tuning.jsonl", program) without a search.
+Candidates are written to the log before the next ones are tried. The same command goes on from
+there: nothing is measured twice, and more --trials add to those of before. Ctrl-C stops, and what
+is in the log stays. In Python: mt.tune(program), and mt.load_best("tuning.jsonl", program) without a search.
 docs/tuning.md says what is searched, and how.
 """
 
@@ -53,7 +53,7 @@ def add_parser(
     """The arguments of the command."""
     text = "search for the fastest schedule of an operator or a program"
     parser = commands.add_parser("tune", help=text, description=text, epilog=_EPILOG)
-    subjects.add_arguments(parser)
+    subjects.add_arguments(parser, trace=False)
     targets.add_arguments(parser)
     parser.add_argument(
         "--trials",
@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     if len(subject.programs) > 1:
         raise UsageError(
             f"a search starts from a definition, and {printable(subject.name)} has steps already; "
-            "give the program instead (and leave out --trace)"
+            "give the program instead"
         )
     _check_surroundings(arguments)
     last: list[Progress] = []
