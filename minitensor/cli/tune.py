@@ -42,8 +42,8 @@ examples:
 
 Candidates are written to the log before the next ones are tried. The same command goes on from
 there: nothing is measured twice, and more --trials add to those of before. Ctrl-C stops, and what
-is in the log stays. In Python: mt.tune(program), and mt.load_best("tuning.jsonl", program) without a search.
-docs/tuning.md says what is searched, and how.
+is in the log stays. In Python: mt.tune(program), and mt.load_best("tuning.jsonl", program) without
+a search. docs/tuning.md says what is searched, and how.
 """
 
 
