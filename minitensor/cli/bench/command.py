@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from minitensor.cli.bench import choices, plot
 from minitensor.cli.bench.about import about
+from minitensor.cli.bench.contender import LOG
 from minitensor.cli.bench.launch import Died, events
 from minitensor.cli.bench.report import (
     about_lines,
@@ -30,6 +31,7 @@ from minitensor.cli.bench.rivals.tvm_rival import RECORDS
 from minitensor.cli.bench.work import PROGRAM
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError
+from minitensor.errors import printable
 from minitensor.ladders import LADDERS
 from minitensor.runtime import Limits
 
@@ -71,6 +73,9 @@ def add_parser(
         "--rivals", metavar="NAME,...", help="who else runs (default: whoever is installed)"
     )
     parser.add_argument("--tvm-records", metavar="FOLDER", help="TVM's tuning records")
+    parser.add_argument(
+        "--log", metavar="FILE", help="what `minitensor tune` found takes part too, from its log"
+    )
     parser.add_argument("--rounds", type=int, metavar="N", help="turns of each (default: 7)")
     parser.add_argument("--quick", action="store_true", help="3 rounds of short bursts")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -93,7 +98,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     report = Report(about(pace, rivals))
     job = {
         "rivals": rivals,
-        "options": {RECORDS: arguments.tvm_records},
+        "options": {RECORDS: arguments.tvm_records, LOG: _log(arguments.log)},
         "pace": asdict(pace),
     }
     teller = Teller(console, quiet=arguments.json, total=len(keys) * len(threads))
@@ -108,6 +113,13 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     teller.clear()
     _finish(report, arguments, console)
     return 130 if report.interrupted else 0
+
+
+def _log(path: str | None) -> str | None:
+    """The log for a process that may have another current folder. Raises CommandError."""
+    if path is not None and not Path(path).is_file():
+        raise CommandError(f"there is no log {printable(path)}; `minitensor tune` writes one")
+    return None if path is None else str(Path(path).resolve())
 
 
 def _finish(report: Report, arguments: argparse.Namespace, console: Console) -> None:

@@ -12,10 +12,16 @@ from minitensor.api import build
 from minitensor.cli.bench.work import Work
 from minitensor.codegen import Target
 from minitensor.runtime import Kernel, native_target
+from minitensor.search import load_best
 
 OURS: Final = "ours"
 BOUND: Final = "ours bound"
+TUNED: Final = "tuned"
+TUNED_BOUND: Final = "tuned bound"
 DEFINED: Final = "as defined"
+
+LOG: Final = "log"
+"""The option with the path of a log of searches."""
 
 SPIN_SECONDS: Final = 0.02
 """How long threads of OpenMP wait in a busy loop after a call; measured: 10 ms."""
@@ -49,12 +55,27 @@ class Contender:
 def ours(work: Work, threads: int) -> Iterator[Contender]:
     """Our schedule: all operands as arguments; and, if there are weights, with those bound."""
     target = native_target(Target("c", num_cores=threads))
-    kernel = build(work.schedule(target), target)
-    yield _of_kernel(OURS, kernel, work.inputs, work)
+    return _both(OURS, BOUND, build(work.schedule(target), target), work)
+
+
+def tuned(work: Work, threads: int, log: str) -> Iterator[Contender]:
+    """The best that a log of a search knows for so many threads, in the same two ways.
+
+    Raises TuningError if it knows nothing.
+    """
+    target = native_target(Target("c", num_cores=threads))
+    definition = work.schedule(target).history[0]
+    schedule = load_best(log, definition, target)
+    return _both(TUNED, TUNED_BOUND, build(schedule, target), work)
+
+
+def _both(plain: str, bound: str, kernel: Kernel, work: Work) -> Iterator[Contender]:
+    """All operands as arguments; and, if there are weights, with those bound."""
+    yield _of_kernel(plain, kernel, work.inputs, work)
     if work.constants:
         given = dict(zip(work.names, work.inputs))
         weights = {name: given.pop(name) for name in work.constants}
-        yield _of_kernel(BOUND, kernel.bind(**weights), tuple(given.values()), work)
+        yield _of_kernel(bound, kernel.bind(**weights), tuple(given.values()), work)
 
 
 def as_defined(work: Work, threads: int) -> Iterator[Contender]:
@@ -67,4 +88,4 @@ def as_defined(work: Work, threads: int) -> Iterator[Contender]:
 def _of_kernel(name: str, kernel: Kernel, inputs: tuple[np.ndarray, ...], work: Work) -> Contender:
     output = work.output()
     call = kernel.prepare(*inputs, output)
-    return Contender(name, call, lambda _: output, bound=name == BOUND)
+    return Contender(name, call, lambda _: output, bound=name in (BOUND, TUNED_BOUND))

@@ -16,7 +16,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
-from minitensor.cli.bench.contender import BOUND, OURS
+from minitensor.cli.bench.contender import BOUND, OURS, TUNED, TUNED_BOUND
 from minitensor.cli.bench.report import threads_text
 from minitensor.cli.bench.results import Report, Result, Run
 from minitensor.cli.errors import CommandError
@@ -24,7 +24,12 @@ from minitensor.runtime import Limits
 
 FORMATS: Final = (".png", ".svg", ".pdf")
 
-_OURS: Final = {OURS: ("#c1121f", "o"), BOUND: ("#c1121f", "*")}
+_OURS: Final = {
+    OURS: ("#c1121f", "o"),
+    BOUND: ("#c1121f", "*"),
+    TUNED: ("#f77f00", "o"),
+    TUNED_BOUND: ("#f77f00", "*"),
+}
 _COLOURS: Final = ("#1f77b4", "#2a9d8f", "#8e6bbf", "#e09f3e", "#5c677d", "#6a994e", "#b5838d")
 _MARKERS: Final = ("s", "^", "v", "D", "P", "X", "<")
 _GREY: Final = "#9a9a9a"

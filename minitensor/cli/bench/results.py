@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Final
 
-from minitensor.cli.bench.contender import BOUND, OURS
+from minitensor.cli.bench.contender import BOUND, OURS, TUNED, TUNED_BOUND
 from minitensor.errors import ArgumentError
 from minitensor.runtime import Limits
 
 FORMAT: Final = "minitensor bench"
 VERSION: Final = 1
 
-OWN: Final = (OURS, BOUND)
+OWN: Final = (OURS, BOUND, TUNED, TUNED_BOUND)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from minitensor.cli.bench.contender import DEFINED, OURS, Contender, as_defined, ours
+from minitensor.cli.bench.contender import (
+    DEFINED,
+    LOG,
+    OURS,
+    TUNED,
+    Contender,
+    as_defined,
+    ours,
+    tuned,
+)
 from minitensor.cli.bench.results import Entry, Result, result_to_json
 from minitensor.cli.bench.rivals import RIVALS
 from minitensor.cli.bench.rounds import Pace, interleave
@@ -128,6 +137,8 @@ def entered(
     sources: dict[str, Callable[[], Iterator[Contender]]] = {
         OURS: lambda: ours(work, job["threads"])
     }
+    if job["options"].get(LOG):
+        sources[TUNED] = lambda: tuned(work, job["threads"], job["options"][LOG])
     if work.kind == PROGRAM:
         sources[DEFINED] = lambda: as_defined(work, job["threads"])
     else:

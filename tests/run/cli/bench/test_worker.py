@@ -16,7 +16,8 @@ from minitensor.cli.bench.contender import Contender
 from minitensor.cli.bench.results import Report, result_of_json
 from minitensor.cli.bench.rivals import RIVALS, Rival
 from minitensor.ladders import LADDERS, Ladder
-from minitensor.runtime import limits
+from minitensor.runtime import limits, native_target
+from minitensor.search import Log, new_record
 
 PACE = {"rounds": 2, "burst": 0.0, "warm": 0.0, "least_calls": 1}
 SMALLEST = min((k for k in LADDERS if LADDERS[k].flop), key=lambda k: LADDERS[k].flop)
@@ -59,6 +60,26 @@ def told(a_job):
 
 def results(events):
     return [result_of_json(e["result"]) for e in events if e["event"] == "result"]
+
+
+def test_what_a_search_found_takes_part(tmp_path):
+    program, target = matmul(), native_target(mt.Target("c", num_cores=1))
+    s = mt.Schedule(program)
+    s.unroll(s.get_loops("C")[2])
+    log = Log(tmp_path / "log.jsonl")
+    log.append(new_record(program, target, s.trace, seconds=[1e-6]))
+    options = {"log": str(log.path)}
+    (found,) = results(told(job(options=options)))
+    assert [e.name for e in found.entries] == [
+        "ours",
+        "ours bound",
+        "tuned",
+        "tuned bound",
+        "numpy",
+    ]
+    (other,) = results(told(job(options=options, threads=2)))
+    assert [e.name for e in other.entries] == ["ours", "ours bound", "numpy"]
+    assert "but not for Target(kind='c', num_cores=2" in other.dropped["tuned"]
 
 
 def test_everybody_is_measured_in_every_round():

@@ -179,6 +179,19 @@ def test_bad_usage(run, processes, words, said):
     assert processes.jobs == []
 
 
+def test_a_log_is_found_from_any_folder(run, processes, tmp_path, monkeypatch):
+    (tmp_path / "log.jsonl").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert run("bench", KEY, "--log", "log.jsonl").status == 0
+    assert processes.jobs[0]["options"]["log"] == str(tmp_path / "log.jsonl")
+
+
+def test_a_log_that_is_not_there(run, processes):
+    done = run("bench", KEY, "--log", "nowhere.jsonl")
+    assert done.status == 1 and "there is no log nowhere.jsonl" in done.err
+    assert processes.jobs == []
+
+
 def test_a_rival_that_is_not_installed(run, processes, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
