@@ -99,7 +99,7 @@ class Trace:
         return Schedule(program, seed=seed, check=check).replay(self)
 
     def to_json(self) -> str:
-        """The trace as JSON text."""
+        """The trace as JSON text. Raises ArgumentError beyond what `from_json` reads."""
         return to_json(self.steps)
 
     @staticmethod

@@ -64,7 +64,7 @@ class Step:
 
 
 def to_json(steps: Sequence[Step]) -> str:
-    """The steps as JSON text."""
+    """The steps as JSON text. Raises ArgumentError where `from_json` would not read it."""
     data = [
         {
             "primitive": step.primitive,
@@ -73,7 +73,13 @@ def to_json(steps: Sequence[Step]) -> str:
         }
         for step in steps
     ]
-    return json.dumps({"minitensor_trace": VERSION, "steps": data})
+    text = json.dumps({"minitensor_trace": VERSION, "steps": data})
+    if len(steps) > LONGEST or len(text) > LARGEST_TEXT:
+        raise ArgumentError(
+            f"the trace has {len(steps):,} steps, {len(text):,} characters as JSON; at most "
+            f"{LONGEST:,} steps and {LARGEST_TEXT:,} characters are written, for no more are read"
+        )
+    return text
 
 
 def from_json(text: str) -> tuple[Step, ...]:

@@ -7,6 +7,7 @@ import math
 import pathlib
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -447,6 +448,16 @@ def test_too_long_a_text():
     with pytest.raises(mt.ArgumentError, match="at most 4194304 characters"):
         mt.Trace.from_json(" " * (1 << 22) + GOOD_TEXT)
     assert mt.Trace.from_json(" " * 1000 + GOOD_TEXT) == GOOD.trace
+
+
+def test_what_would_not_be_read_is_not_written():
+    one = GOOD.trace.steps[:1]
+    assert len(mt.Trace.from_json(mt.Trace(one * 1_000).to_json())) == 1_000
+    with pytest.raises(mt.ArgumentError, match=r"1,001 steps.*at most 1,000 steps"):
+        mt.Trace(one * 1_001).to_json()
+    long = [replace(step, result="x" * (1 << 22)) for step in one]
+    with pytest.raises(mt.ArgumentError, match=r"4,194,304 characters are written"):
+        mt.Trace(tuple(long)).to_json()
 
 
 WRONG_VALUES = {
