@@ -101,7 +101,13 @@ def _span_of_atom(
         still = still | np.not_equal(coefficient, 0)
     start = span.low.constant
     if atom.op == "//":
+        common = by
+        for coefficient in span.low.terms.values():
+            common = np.gcd(common, coefficient)
+        small = still & np.less(start + span.spread, common)
+        require_whole(number, by, still & np.logical_not(small), extents)
         spread = (chosen(still, by - 1, start) + span.spread) // by
+        spread = chosen(small, 0, spread)
         base = reduced(Form({}, 0, ((1, Atom("//", (span.low, atom.args[1]))),)), extents)
         most = greatest(number, extents) // by
         if np.any(np.less(most, spread)):

@@ -169,21 +169,40 @@ def fuse(s: Situation) -> Effect:
     s.bodies.follow(s.before, s.after, unknown)
 
     def effect(numbers: Numbers) -> None:
-        values: dict[str, Form] = {}
-        below: Num = 1
-        for loop in reversed(loops):
-            extent = numbers.extents.pop(loop)
-            digit = variable(name)
-            if not (isinstance(below, int) and below == 1):
-                digit = Form({}, 0, ((1, Atom("//", (digit, Form({}, below)))),))
-            if loop != loops[0]:
-                digit = Form({}, 0, ((1, Atom("%", (digit, Form({}, extent)))),))
-            values[loop] = digit
-            below = product(below, extent)
-        numbers.extents[name] = below
-        numbers.replace(blocks, values)
+        extents = [numbers.extents.pop(loop) for loop in loops]
+        numbers.extents[name] = _product(extents)
+        for block in blocks:
+            bound = numbers.bound[block]
+            for iter_, form in bound.items():
+                if not form.variables().isdisjoint(loops):
+                    bound[iter_] = _fused(form, loops, extents, name)
 
     return effect
+
+
+def _fused(form: Form, loops: Sequence[str], extents: Sequence[Num], name: str) -> Form:
+    """A form in which loops are digits of one; those that make up a number again stay together."""
+    inside = [
+        (c, Atom(atom.op, tuple(_fused(arg, loops, extents, name) for arg in atom.args)))
+        for c, atom in form.atoms
+    ]
+    others = {x: c for x, c in form.terms.items() if x not in loops}
+    found = Form(others, form.constant, tuple(inside))
+    steps = [form.terms.get(loop, 0) for loop in loops]
+    last = len(loops)
+    while last:
+        first = last - 1
+        while first and same(steps[first - 1], product(steps[first], extents[first])):
+            first -= 1
+        digit = variable(name)
+        below, length = _product(extents[last:]), _product(extents[first:last])
+        if last < len(loops):
+            digit = Form({}, 0, ((1, Atom("//", (digit, Form({}, below)))),))
+        if first:
+            digit = Form({}, 0, ((1, Atom("%", (digit, Form({}, length)))),))
+        found = found.plus(digit, steps[last - 1])
+        last = first
+    return found
 
 
 def add_unit_loop(s: Situation) -> Effect:
