@@ -43,7 +43,8 @@ Call = Callable[[], object]
 
 
 def measure() -> list[Figure]:
-    return [*_training(), *_prediction(), *_accuracy()]
+    made = accuracy(lambda seed: programs(4, 820, seed, FAILED))
+    return [*_training(), *_prediction(), *made]
 
 
 def _training() -> list[Figure]:
@@ -117,10 +118,14 @@ def _compared(name: str, results: dict[str, list[float]], note: str, bar: float)
     return figures
 
 
-def _accuracy() -> list[Figure]:
+def accuracy(data_of: Callable[[int], Programs]) -> list[Figure]:
+    """How well both rank the half of some programs that they did not learn from.
+
+    data_of  the programs of a split, by its number
+    """
     scores: dict[str, list[tuple[float, float]]] = {}
     for seed in range(SPLITS):
-        data = programs(4, 820, seed, FAILED)
+        data = data_of(seed)
         chosen = np.random.default_rng(seed).random(len(data.labels)) < 0.5
         known, unseen = data.part(chosen), data.part(~chosen)
         models = {

@@ -1,0 +1,69 @@
+"""The cost model's learner beside xgboost on what searches of ours recorded.
+
+    python -m benchmarks.gbt_records tuning-*.jsonl
+
+For each log the records of whichever workloads of `minitensor.ladders` it has, on this machine's
+target. Half of each workload's candidates are learnt from, the other half is ranked; the same
+features, the same halves and the same loss for both (see `benchmarks.gbt`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+import minitensor as mt
+from benchmarks.common import Figure, main
+from benchmarks.gbt import accuracy
+from benchmarks.synthetic import Programs
+from minitensor.ladders import LADDERS
+from minitensor.runtime import native_target
+from minitensor.search import Log, Space
+from minitensor.search.gbt import Booster
+from minitensor.search.records import OK
+from minitensor.search.tune import Learner
+
+LEAST = 50
+"""Records of a workload; with fewer there is nothing to compare."""
+
+
+def recorded(paths: Sequence[str]) -> Programs:
+    """All candidates of the logs with their features; labels are calls a second, 0 for failures."""
+    target = native_target(mt.Target("c"))
+    features, owners, labels, groups = [], [], [], []
+    for number, (name, ladder) in enumerate(LADDERS.items()):
+        program = ladder.define()
+        found = [r for p in paths for r in Log(p).measured(program, target).values()]
+        if len(found) < LEAST:
+            continue
+        space = Space.of(program, target)
+        learner = Learner(space, Booster(), "squared")
+        known = [(space.decode(r.parsed()), r) for r in found]
+        kept = [(c, r) for c, r in known if c is not None]
+        for (_, record), rows in zip(kept, learner.features([c for c, _ in kept])):
+            if rows is None:
+                continue
+            owners.append(np.full(len(rows), len(labels)))
+            features.append(rows)
+            labels.append(1 / record.median if record.status == OK else 0.0)
+            groups.append(number)
+        print(f"{name}: {len(kept)} of {len(found)} records", file=sys.stderr)
+    if not features:
+        sys.exit("no workload has enough records in these logs")
+    return Programs(
+        np.concatenate(features), np.concatenate(owners), np.array(labels), np.array(groups)
+    )
+
+
+def measure() -> list[Figure]:
+    """The figures for the logs that are named on the command line."""
+    data = recorded(PATHS)
+    return accuracy(lambda seed: data)
+
+
+if __name__ == "__main__":
+    PATHS = [a for a in sys.argv[1:] if not a.startswith("-")]
+    sys.argv = [a for a in sys.argv if a not in PATHS]
+    main(measure, __doc__)
