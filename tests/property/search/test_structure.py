@@ -157,6 +157,15 @@ def stencil_under_a_tile(s, level):
     s.split(loops[0], s.sample_perfect_tile(loops[0], 2)) if not level else s.add_unit_loop(first)
 
 
+def digits_of_a_fused_loop(s, level):
+    """A row that many iterations share, computed again in each tile of a fused loop."""
+    copy = s.cache_read("C", "A", "local")
+    i, j, k = s.get_loops("C")
+    both = s.fuse(i, j)
+    f0, f1 = s.split(both, [None, s.sample_categorical([1, 2, 3, 6, 12])])
+    s.compute_at(copy, (f0, f1, k)[level])
+
+
 def rows_of_squares():
     A = mt.placeholder((6, 12), name="A")
     B = mt.compute((6, 12), lambda i, j: A[i, j] * A[i, j], name="B")
@@ -175,6 +184,7 @@ WRITTEN = {
     padded_under_a_tile: lambda: W.conv2d(1, 4, 8, 12, 6, 3, padding=1),
     factors_that_do_not_divide: lambda: W.matmul(13, 11, 7),
     packed: lambda: W.matmul(10, 12, 8),
+    digits_of_a_fused_loop: lambda: W.matmul(5, 12, 6),
     threads_of_tiles: lambda: W.matmul(8, 12, 6),
     partial_sums: lambda: W.full_sum(6, 12),
     inlined_into_partial_sums: rows_of_squares,

@@ -513,6 +513,37 @@ class TestStructure:
         with pytest.raises(StructureError, match="cut in two"):
             Structure(s)
 
+    def test_loops_that_never_run(self):
+        A = mt.placeholder((4, 0), name="A")
+        B = mt.compute((4, 0), lambda i, j: A[i, j] * 2.0, name="B")
+        with pytest.raises(StructureError, match="never run"):
+            Structure(Schedule(mt.lower([A, B])))
+
+    def test_a_region_that_depends_on_data(self):
+        A, where = mt.placeholder((9,), name="A"), mt.placeholder((8,), "int32", name="where")
+        B = mt.compute((9,), lambda i: mt.exp(A[i]), name="B")
+        C = mt.compute((8,), lambda i: B[where[i] % 4], name="C")
+        s = Schedule(mt.lower([A, where, C]))
+        s.compute_at("B", s.get_loops("C")[0])
+        with pytest.raises(StructureError, match="replaying"):
+            Structure(s)
+
+    def test_a_fused_loop_of_too_many_iterations(self):
+        s = Schedule(product())
+        s.split(s.fuse("i", "j"), [None, s.sample_categorical([4, 5])])
+        found = Structure(s.trace.with_decisions({1: 0}).apply(product()))
+        assert found.extents({1: [[4]]})["i_j_0"].tolist() == [8]
+        with pytest.raises(StructureError, match="more iterations than it has"):
+            found.extents({1: [[4], [5]]})
+
+    def test_partial_results_that_are_stored_or_combined(self):
+        s = Schedule(product())
+        k0, k1 = s.split("k", [None, s.sample_categorical([16, 5])])
+        s.rfactor(s.fuse(k0, k1))
+        found = Structure(s.trace.with_decisions({0: 0}).apply(product()))
+        with pytest.raises(StructureError, match="stored or combined"):
+            found.extents({0: [[16], [5]]})
+
     def test_a_cut_that_leaves_nothing(self):
         s = Schedule(product())
         s.split("i", [None, s.sample_categorical([1, 2, 3])], tail="cut")
