@@ -1,5 +1,6 @@
 """Campaigns: processes, what is kept, and what becomes of a crash."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -42,7 +43,8 @@ def test_a_campaign_goes_on_where_it_was_stopped(run, tmp_path):
 
 
 def test_a_state_that_is_none_is_refused(tmp_path):
-    Campaign(tmp_path, 0, 1, "guards")._save()
+    with contextlib.closing(Campaign(tmp_path, 0, 1, "guards")) as fresh:
+        fresh._save()
     state = json.loads((tmp_path / "state.json").read_text())
     unnamed = {name: value for name, value in state.items() if name != "minitensor"}
     endless = {**state, "next": float("inf")}
