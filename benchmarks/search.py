@@ -23,7 +23,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -137,12 +137,18 @@ class TableSpace(Space):
         self.last[structural_hash(schedule.program)] = self.costs[choices]
         return schedule
 
-    def measure(self, candidates: Sequence[Schedule], best: float | None = None) -> list[Result]:
+    def measure(
+        self,
+        candidates: Sequence[Schedule],
+        best: float | None = None,
+        tell: Callable[[int, Result], object] = lambda number, result: None,
+    ) -> list[Result]:
         found = []
-        for schedule in candidates:
+        for number, schedule in enumerate(candidates):
             seconds = self.last[structural_hash(schedule.program)]
             ok = seconds < np.inf
             found.append(Result(Status.OK, (seconds,), 1) if ok else Result(Status.CRASH))
+            tell(number, found[-1])
         return found
 
 

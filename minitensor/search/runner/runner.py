@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -81,23 +81,35 @@ class Runner:
         """Each candidate as machine code, or a Result that says why there is none."""
         return self._build(candidates, self.settings)
 
-    def measure(self, candidates: Sequence[Candidate], best: float | None = None) -> list[Result]:
+    def measure(
+        self,
+        candidates: Sequence[Candidate],
+        best: float | None = None,
+        tell: Callable[[int, Result], object] = lambda number, result: None,
+    ) -> list[Result]:
         """What became of each candidate, in order. All are built before the first is timed.
 
         best  seconds of the best candidate so far: who is clearly slower is not timed exactly
+        tell  is called with the number of each candidate (from 0) and its result once it is known,
+              not always in order
 
         Where an exception ends it (Ctrl-C), its processes end too; the next call starts new ones.
         Raises ArgumentError for what is no candidate, LostError if no process can measure.
         """
         try:
-            built = self.build(candidates)
-            results = self._measured(built, best)
-            again = [n for n, r in enumerate(results) if _is_suspect(r, built[n], built)]
+            built, again, results = self.build(candidates), [], []
+            for number, result in enumerate(self._measured(built, best)):
+                results.append(result)
+                if _is_suspect(result, built[number], built):
+                    again.append(number)
+                else:
+                    tell(number, result)
             if again:
                 alone = replace(self.settings, batch=1)
                 rebuilt = self._build([candidates[n] for n in again], alone)
                 for number, result in zip(again, self._measured(rebuilt, best)):
                     results[number] = result
+                    tell(number, result)
         except BaseException:
             self._stop()
             raise
@@ -128,16 +140,19 @@ class Runner:
     def _build(self, candidates: Sequence[Candidate], settings: Settings) -> list[Built | Result]:
         return build_all(candidates, self.task.target, settings, self._compiling())
 
-    def _measured(self, built: Sequence[Built | Result], best: float | None) -> list[Result]:
+    def _measured(self, built: Sequence[Built | Result], best: float | None) -> Iterator[Result]:
         """What became of each; those that were not built have a Result already."""
-        jobs = [b for b in built if isinstance(b, Built)]
-        results = iter(self._run(jobs, best) if jobs else ())
-        return [b if isinstance(b, Result) else next(results) for b in built]
+        results = self._run([b for b in built if isinstance(b, Built)], best)
+        return (b if isinstance(b, Result) else next(results) for b in built)
 
-    def _run(self, jobs: Sequence[Built], best: float | None) -> list[Result]:
+    def _run(self, jobs: Sequence[Built], best: float | None) -> Iterator[Result]:
+        if not jobs:
+            return iter(())
         if self._measurer is not None:
-            folder = str(self._folder)
-            return self._measurer.submit(measure_there, folder, jobs, self.settings, best).result()
+            there = self._measurer.submit(
+                measure_there, str(self._folder), jobs, self.settings, best
+            )
+            return iter(there.result())
         if self._session is None:
             self._session = Session(self._folder, self.settings)
         return self._session.measure(jobs, best)
@@ -158,15 +173,13 @@ class Session:
         self.task, self.settings = task, settings
         self.server: ServerProcess | None = None
 
-    def measure(self, built: Sequence[Built], best: float | None) -> list[Result]:
-        """What became of each, one at a time."""
-        results = []
+    def measure(self, built: Sequence[Built], best: float | None) -> Iterator[Result]:
+        """What became of each, one at a time: the next is measured when it is asked for."""
         for one in built:
             result = self._one(one, best)
-            results.append(result)
             if result.ok and not result.early:
                 best = result.median if best is None else min(best, result.median)
-        return results
+            yield result
 
     def close(self) -> None:
         """End the server, with everything it started."""
@@ -205,6 +218,6 @@ def measure_there(
     """
     session = Session(Path(task), settings)
     try:
-        return session.measure(built, best)
+        return list(session.measure(built, best))
     finally:
         session.close()

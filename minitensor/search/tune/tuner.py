@@ -31,8 +31,13 @@ CHUNK: Final = 16
 class Measure(Protocol):
     """Builds and measures; a Runner does, and a table of recorded costs."""
 
-    def measure(self, candidates: Sequence[Schedule], best: float | None = None) -> list[Result]:
-        """What became of each candidate."""
+    def measure(
+        self,
+        candidates: Sequence[Schedule],
+        best: float | None = None,
+        tell: Callable[[int, Result], object] = ...,
+    ) -> Sequence[Result]:
+        """What became of each candidate; each is told, with its number, as soon as it is known."""
         ...
 
 
@@ -181,8 +186,8 @@ class Tuner:
             part = slice(start, start + CHUNK)
             self._measured(chosen[part], guesses[part])
         if self._has_model:
-            known = [guess for guess in guesses if guess is not None]
-            self.correlation = spearman(known, [-t.seconds for t in self.tried[first:]])
+            known = [(t.guess, -t.seconds) for t in self.tried[first:] if t.guess is not None]
+            self.correlation = spearman([g for g, _ in known], [s for _, s in known])
         if self.strategy.uses_model:
             self.learner.fit()
         return True
@@ -216,33 +221,29 @@ class Tuner:
         self, chosen: Sequence[tuple[Choices, Schedule]], guesses: Sequence[float | None]
     ) -> None:
         best = self.best.seconds if self.best is not None else None
+        news: list[Tried] = []
+
+        def told(number: int, result: Result) -> None:
+            (choices, schedule), guess = chosen[number], guesses[number]
+            status = OK if result.ok else result.status.value
+            place = len(self.tried) + len(news) + 1
+            tried = Tried(
+                place, schedule.trace, choices, status, result.median, result.message, guess=guess
+            )
+            if self.log is not None:
+                self.log.append(self._record(schedule, result, status))
+            news.append(tried)
+            if not result.ok and best is None:
+                self.failures.append((schedule, result))
+
         start = time.perf_counter()
         try:
-            results = self.measure.measure([s for _, s in chosen], best)
-        finally:
-            self.measuring += time.perf_counter() - start
-        news: list[Tried] = []
-        try:
-            for (choices, schedule), guess, result in zip(chosen, guesses, results):
-                status = OK if result.ok else result.status.value
-                if self.log is not None:
-                    self.log.append(self._record(schedule, result, status))
-                news.append(
-                    Tried(
-                        len(self.tried) + len(news) + 1,
-                        schedule.trace,
-                        choices,
-                        status,
-                        result.median,
-                        result.message,
-                        guess=guess,
-                    )
-                )
-                if not result.ok and best is None:
-                    self.failures.append((schedule, result))
+            self.measure.measure([s for _, s in chosen], best, told)
         except BaseException:  # Ctrl-C; what is in the log was tried
             self.tried += news
             raise
+        finally:
+            self.measuring += time.perf_counter() - start
         self._take(news)
         self._report(tuple(news))
 

@@ -84,7 +84,8 @@ def test_ctrl_c_stops_within_seconds_and_keeps_everything(tmp_path):
     assert process.returncode == 130
     records, report = Log(log).read()
     assert records and report.skipped == 0
-    assert f"stopped; {len(records)} candidates are kept in {log}: the same command" in err
+    kept = "1 candidate is" if len(records) == 1 else f"{len(records)} candidates are"
+    assert f"stopped; {kept} kept in {log}: the same command" in err
     assert out.startswith("matmul: ")
     assert "Traceback" not in err
     assert took < STOPS_WITHIN

@@ -107,11 +107,11 @@ def test_what_an_interrupt_leaves_is_in_the_log(tmp_path):
     tuner = tuner_of(program, 40, fails=False, log=log)
     real, calls = tuner.measure.measure, []
 
-    def measure(candidates, best=None):
+    def measure(candidates, best=None, tell=None):
         calls.append(len(candidates))
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return real(candidates, best)
+        return real(candidates, best, tell)
 
     tuner.measure.measure = measure
     with pytest.raises(KeyboardInterrupt):
@@ -127,3 +127,20 @@ def test_everything_is_a_decision_of_the_trace():
     for tried in tuner.tried:
         again = Trace.from_json(tried.trace.to_json())
         assert tuner.space.decode(again) == tried.choices
+
+
+def test_each_result_is_recorded_as_soon_as_it_is_known(tmp_path):
+    program, log = product(), Log(tmp_path / "log.jsonl")
+    tuner = tuner_of(program, 40, fails=False, log=log)
+    one = tuner.measure.one
+
+    def interrupted(candidate):
+        if tuner.measure.count == 5:
+            raise KeyboardInterrupt
+        return one(candidate)
+
+    tuner.measure.one = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        tuner.run()
+    assert len(tuner.tried) == 5
+    assert [r.trace for r in log] == traces(tuner)
