@@ -4,6 +4,7 @@ import pathlib
 import re
 
 import pytest
+from hypothesis import Phase, settings
 
 import minitensor as mt
 from minitensor.search import Status
@@ -20,7 +21,19 @@ def code_of(page):
     return "\n".join(blocks)
 
 
+@pytest.fixture
+def any_failure():
+    """Hypothesis does not look for a small one, which takes it most of the time."""
+    before = settings.default
+    settings.register_profile("any failure", before, phases=(Phase.explicit, Phase.generate))
+    settings.load_profile("any failure")
+    yield
+    settings.load_profile("minitensor")
+    assert settings.default == before
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("any_failure")
 def test_testing(capsys):
     imported(code_of("testing.md"))
     printed = capsys.readouterr().out
