@@ -3,7 +3,6 @@
 from collections import Counter
 
 import pytest
-from hypothesis import find, settings
 
 from minitensor.fuzz import DTYPES, PRIMITIVES, Recorded, draw_pair
 from minitensor.ir import (
@@ -23,7 +22,6 @@ from minitensor.ir import (
     walk,
 )
 from minitensor.schedule import Ref
-from minitensor.testing import programs
 
 PAIRS = 500
 PRIMES = {2, 3, 5, 7, 13, 17, 23, 31, 37}
@@ -182,18 +180,3 @@ def test_three_in_ten_primitives_are_accepted(pairs):
 def test_many_rules_refuse(pairs):
     rules = {(a.primitive, a.refused) for pair in pairs for a in pair.attempts if a.refused}
     assert len(rules) >= 70
-
-
-@pytest.mark.slow
-def test_hypothesis_makes_a_program_small():
-    """Of two stages with other axes and inputs, what is left is what was looked for."""
-
-    def adds_three(program):
-        iters = [i for block in program.blocks.values() for i in block.iters]
-        return any(i.kind is IterKind.REDUCE and i.extent >= 3 for i in iters)
-
-    drawn = programs(max_stages=2, max_steps=64)
-    least = find(drawn, adds_three, settings=settings(max_examples=200, database=None))
-    (block,) = least.blocks.values()
-    assert [i.extent for i in block.iters] == [3]
-    assert len(least.params) == 2

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 def test_a_campaign_goes_on_where_it_was_stopped(run, tmp_path):
     out = tmp_path / "out"
-    words = ("fuzz", "--seconds", 4, "--seed", 11, "--jobs", 2, "--out", out, "--json")
+    words = ("fuzz", "--seconds", 1, "--seed", 11, "--jobs", 1, "--out", out, "--json")
     first = run(*words)
     assert first.status == 0, first.out
     one = first.json()

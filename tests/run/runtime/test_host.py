@@ -32,10 +32,10 @@ def changes(*words, **variables):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flags", ["", "-O3"])
-def test_a_hundred_kernels_leave_the_process_as_it_was(cache, flags):
-    assert changes(KERNELS, CFLAGS=flags) == {}
-    assert len(list(cache.glob("*.so"))) == KERNELS
+@pytest.mark.parametrize(("flags", "count"), [("", KERNELS), ("-O3", KERNELS // 10)])
+def test_a_hundred_kernels_leave_the_process_as_it_was(cache, flags, count):
+    assert changes(count, CFLAGS=flags) == {}
+    assert len(list(cache.glob("*.so"))) == count
 
 
 CONSTRUCTORS = {
