@@ -6,6 +6,7 @@ Prints "at work" when it begins. The exit status is 7 after Ctrl-C.
 """
 
 import os
+import signal
 import sys
 import time
 
@@ -59,6 +60,7 @@ def main(what):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored if started in the background
     try:
         main(sys.argv[1])
     except KeyboardInterrupt:
