@@ -16,6 +16,7 @@ import os
 import resource
 import signal
 import socket
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -104,9 +105,11 @@ def _run(channel: socket.socket, secret: bytes, job: Job, arena: Arena, parent: 
 
     guarded = [m.array for m in arena.memories]
     with watched(job.guards, [*arena.memories, scratch]) as hits:
+        start = time.perf_counter()
         status = _call(function, guarded, scratch.array)()
-    ran = {"status": status, "hits": hits, "steady": _arithmetic_is_sane(), "alone": _is_alone()}
-    send(channel, secret, ran)
+        took = time.perf_counter() - start
+    ran = {"status": status, "hits": hits, "took": took}
+    send(channel, secret, {**ran, "steady": _arithmetic_is_sane(), "alone": _is_alone()})
     answer = channel.recv(LONGEST)
     if not answer:
         return

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 from minitensor.errors import unexpected
+
+PATIENCE: Final = 2.0
+"""Seconds that the first call of any candidate may take: the machine may be busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class Settings:
     noise          no further repeats once the median is this certain, as a fraction
     budget         no further repeats after this time, but for `repeats`
     slower         a candidate whose first calls take this many times the best is not repeated
+    hopeless       one whose very first call takes so many times the best, and PATIENCE, is stopped
     flush          whether caches are emptied before each call
     """
 
@@ -39,6 +43,7 @@ class Settings:
     noise: float = 0.01
     budget: float = 0.2
     slower: float = 2.0
+    hopeless: float = 50.0
     flush: bool = False
 
     def __post_init__(self) -> None:
@@ -55,9 +60,17 @@ class Settings:
                 field.name,
                 value,
             )
-        _check(self.slower >= 1, "a number of at least 1", "slower", self.slower)
+        for name in ("slower", "hopeless"):
+            value = getattr(self, name)
+            _check(value >= 1, "a number of at least 1", name, value)
         more = self.most_repeats >= self.repeats
         _check(more, f"at least repeats={self.repeats}", "most_repeats", self.most_repeats)
+
+    def first_limit(self, best: float | None) -> float:
+        """Seconds for the first call of a candidate, where the best so far takes `best`."""
+        if best is None:
+            return self.time_limit
+        return min(self.time_limit, PATIENCE + self.hopeless * best)
 
     def as_json(self) -> dict[str, Any]:
         """All of it, for another process."""
