@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minitensor.errors import ScheduleError
-from minitensor.search.features import FEATURE_NAMES, extract_features
+from minitensor.search.features import FEATURE_NAMES, StructureError, extract_features
 from minitensor.search.gbt import Booster, Model
 from minitensor.search.space import Choices, Plan, Space
 
@@ -99,13 +99,24 @@ class Learner:
         """Rows of features, and whose they are, of candidates that share a plan."""
         if plan.structure is None:
             return self._one_by_one(batch)
-        decisions = self.space.decisions(batch)
-        marks = self.space.marks(plan, batch)
-        table = plan.structure.features(decisions, marks)  # (candidates, blocks, columns)
+        try:
+            marks = self.space.marks(plan, batch)
+            table = plan.structure.features(self.space.decisions(batch), marks)
+        except StructureError:  # for some of them
+            if len(batch) == 1:
+                return self._one_by_one(batch)
+            middle = len(batch) // 2
+            (first, whose), (second, others) = (
+                self._stacked(plan, half) for half in (batch[:middle], batch[middle:])
+            )
+            return np.concatenate([first, second]), np.concatenate([whose, others + middle])
         owners = np.repeat(np.arange(len(batch)), table.shape[1])
         return table.reshape(-1, table.shape[2]), owners
 
     def _one_by_one(self, batch: Sequence[Choices]) -> tuple[Floats, npt.NDArray[np.int64]]:
+        """The same from schedules. (Loops that are fused to be parallel are one loop there, and
+        several where marks say so: a few columns differ.)
+        """
         rows, owners = [], []
         for number, choices in enumerate(batch):
             try:

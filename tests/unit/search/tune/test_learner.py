@@ -1,0 +1,47 @@
+"""Features of candidates whose numbers cannot be told by arrays."""
+
+import random
+
+import numpy as np
+import pytest
+
+from minitensor.search.features import StructureError
+from minitensor.search.gbt import Booster
+from minitensor.search.space import Space
+from minitensor.search.tune import Learner
+from tests.unit.search.tune.made import TARGET, product
+
+
+@pytest.fixture
+def space():
+    return Space.of(product(), TARGET, "ansor")
+
+
+def test_those_that_arrays_cannot_tell_are_replayed_and_the_others_are_not(space, monkeypatch):
+    rng = random.Random(0)
+    batch = [space.draw(rng, 2) for _ in range(20)]
+    learner = Learner(space, Booster(trees=5), "squared")
+    expected = learner.features(batch)
+    odd = {tuple(c.values[0]) for c in batch[::7]}
+    structure = space.plan(2, ()).structure
+    real, replayed = structure.features, []
+
+    def features(decisions, marks):
+        if any(tuple(row) in odd for row in np.asarray(decisions[space.knobs[2][0].step])):
+            raise StructureError("made up")
+        return real(decisions, marks)
+
+    schedule = space.schedule
+    monkeypatch.setattr(structure, "features", features)
+    monkeypatch.setattr(space, "schedule", lambda c: (replayed.append(c), schedule(c))[1])
+    found = learner.features(batch)
+    assert len(replayed) == sum(tuple(c.values[0]) in odd for c in batch)
+    for choices, rows, wanted in zip(batch, found, expected):
+        if tuple(choices.values[0]) not in odd:
+            np.testing.assert_array_equal(rows, wanted)
+        else:  # fused loops are one loop there, so a few columns differ
+            assert rows.shape == wanted.shape
+            assert np.isclose(rows, wanted).mean() > 0.85
+    learner.learn(batch, [1.0] * 10 + [2.0] * 10)
+    learner.fit()
+    assert np.isfinite(learner.score(batch)).all()
