@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 
 from minitensor.codegen import Target, generate, passes
-from minitensor.errors import ArgumentError, ExecutionError, unexpected
+from minitensor.errors import ArgumentError, ExecutionError, VerifyError, unexpected
 from minitensor.fuzz.reference import evaluate_by_numpy
 from minitensor.fuzz.written import arrays_as_python, with_script
 from minitensor.ir import (
@@ -53,6 +54,7 @@ def assert_equivalent(
     targets: Sequence[str | Target] = ("interpreter", "c"),
     arrays: Sequence[np.ndarray] | None = None,
     without: Collection[str] = (),
+    then: Sequence[Any] = (),
 ) -> None:
     """Assert that two programs give equal outputs, bit for bit (any NaN equals any other).
 
@@ -62,6 +64,8 @@ def assert_equivalent(
                interpreter after each pass of code generation; or an mt.Target
     arrays     one for each input; random small integers if None
     without    passes of code generation to leave out, by name (see `codegen.passes`)
+    then       a transformation of yours that comes after the schedule: a function from a program
+               to a program, and its other arguments
 
     Compiled code runs between guard pages, in memory that holds NaN (`sanitize.run_guarded`).
 
@@ -71,23 +75,26 @@ def assert_equivalent(
     definition. What the interpreter says of a program without a schedule is an ExecutionError.
     """
     inputs = small_arrays(program, 0) if arrays is None else list(arrays)
+    after = scheduled.program if isinstance(scheduled, Schedule) else scheduled
+    if then:
+        transform, *given = then
+        after = transform(after, *given)
     try:
-        _check(program, scheduled, targets, inputs, without)
-    except (AssertionError, ExecutionError) as failure:
+        _check(program, after, targets, inputs, without)
+    except (AssertionError, ExecutionError, VerifyError) as failure:
         if not isinstance(scheduled, Schedule):
             raise
-        text = with_script(failure, program, scheduled, arrays_as_python(inputs))
+        text = with_script(failure, program, scheduled, arrays_as_python(inputs), then=then)
         raise AssertionError(text) from failure
 
 
 def _check(
     program: Program,
-    scheduled: Schedule | Program,
+    after: Program,
     targets: Sequence[str | Target],
     inputs: Sequence[np.ndarray],
     without: Collection[str],
 ) -> None:
-    after = scheduled.program if isinstance(scheduled, Schedule) else scheduled
     expected = expected_outputs(program, inputs)
     outputs = program.outputs
     names = [buffer.name for buffer in outputs]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,11 +16,18 @@ MOST_NUMBERS: Final = 4096
 """How many elements of arrays are written out."""
 
 
-def written(program: Program, schedule: Schedule, arrays: str, call: str = "") -> str:
+def written(
+    program: Program,
+    schedule: Schedule,
+    arrays: str,
+    call: str = "",
+    then: Sequence[Any] = (),
+) -> str:
     """Python text that makes a schedule of a definition, and runs both.
 
     arrays  the inputs, as Python: a call of `small_arrays`, or lists
     call    a call of a primitive, as Python, that comes last
+    then    a user's transformation after it: a function, and its other arguments
 
     Raises ArgumentError for a program that is no definition.
     """
@@ -30,6 +37,7 @@ def written(program: Program, schedule: Schedule, arrays: str, call: str = "") -
         "import numpy as np" if "np." in arrays else "",
         "import minitensor as mt",
         "from minitensor.fuzz import assert_equivalent, small_arrays",
+        _imported(then[0]) if then else "",
         "",
         *[intrinsic_as_python(intrinsic) + "\n" for intrinsic in needed],
         definition_as_python(program),
@@ -38,18 +46,39 @@ def written(program: Program, schedule: Schedule, arrays: str, call: str = "") -
         schedule.trace.as_python("s"),
         f"s.{call}" if call else "",
         "print(s.program)",
-        f'assert_equivalent(program, s, ["interpreter", "c"], {arrays})',
+        f'assert_equivalent(program, s, ["interpreter", "c"], {arrays}{_applied(then)})',
     ]
-    text = "\n".join(line for n, line in enumerate(lines) if line or n in (3, 6))
+    text = "\n".join(line for n, line in enumerate(lines) if line or n in (4, 7))
     return text.lstrip("\n") + "\n"
 
 
+def _imported(transform: Callable[..., Any]) -> str:
+    """How a script gets a user's function: from its module, or from whoever reads the script."""
+    module, name = transform.__module__, transform.__qualname__
+    if name.isidentifier() and module != "__main__":
+        return f"from {module} import {name}"
+    return f"# put the definition of {transform.__name__} here"
+
+
+def _applied(then: Sequence[Any]) -> str:
+    """The last argument of a comparison with a user's transformation."""
+    if not then:
+        return ""
+    given = "".join(f", {value!r}" for value in then[1:])
+    return f", then=({then[0].__name__},{given[1:] if given else ''})"
+
+
 def with_script(
-    failure: BaseException, program: Program, schedule: Schedule, arrays: str, call: str = ""
+    failure: BaseException,
+    program: Program,
+    schedule: Schedule,
+    arrays: str,
+    call: str = "",
+    then: Sequence[Any] = (),
 ) -> str:
     """What a failure says, and the script of `written`, if the program is a definition."""
     try:
-        script = written(program, schedule, arrays, call)
+        script = written(program, schedule, arrays, call, then)
     except ArgumentError:
         return str(failure)
     return f"{failure}\n\nThis script shows it:\n\n{script}"

@@ -7,9 +7,10 @@ import pytest
 
 import minitensor as mt
 from minitensor.fuzz import small_arrays
-from minitensor.ir import Buffer, DType
+from minitensor.ir import Buffer, Const, DType, rewrite
 from minitensor.testing import assert_equivalent
 from minitensor.testing.intrinsics import WIDEST_GAP, _strides
+from tests.sent import imported
 
 
 def negated(value, dtype="bfloat16"):
@@ -70,3 +71,40 @@ def test_open_strides_are_dense_but_for_gaps():
     assert _strides(buffer, (20, None), (1, 2)) == (20, 1)
     assert _strides(buffer, (1, None), (0, 0)) == (1, 4)
     assert _strides(buffer, (1, None), (0, 3)) == (1, 7)
+
+
+def with_factor(program, factor):
+    """A wrong transformation: other constants."""
+
+    def change(node):
+        return Const(factor, node.dtype) if node == Const(2.0, node.dtype) else node
+
+    return program.replace(
+        body=rewrite(program.body, lambda n: change(n) if isinstance(n, Const) else n)
+    )
+
+
+def test_a_transformation_of_a_users_own_comes_after_the_schedule_in_the_script():
+    A = mt.placeholder((4,), name="A")
+    program = mt.lower([A, mt.compute((4,), lambda i: A[i] * 2.0, name="B")])
+    s = mt.Schedule(program)
+    s.split("i", [2, 2])
+    assert_equivalent(program, s, ["interpreter"], then=(with_factor, 2.0))
+    with pytest.raises(AssertionError) as caught:
+        assert_equivalent(program, s, ["interpreter"], then=(with_factor, 3.0))
+    said, script = str(caught.value).split("This script shows it:\n\n")
+    assert "B[" in said
+    assert "from tests.unit.test_oracle import with_factor\n" in script
+    assert "s.split('i', [2, 2])" in script
+    assert "then=(with_factor, 3.0))" in script
+    with pytest.raises(AssertionError, match=r"B\["):
+        imported(script)
+
+
+def test_a_function_that_no_module_has_is_asked_for():
+    A = mt.placeholder((4,), name="A")
+    program = mt.lower([A, mt.compute((4,), lambda i: A[i] * 2.0, name="B")])
+    with pytest.raises(AssertionError, match="# put the definition of <lambda> here"):
+        assert_equivalent(
+            program, mt.Schedule(program), ["interpreter"], then=(lambda p: with_factor(p, 1.0),)
+        )
