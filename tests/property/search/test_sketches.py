@@ -185,7 +185,7 @@ def _listed(outputs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DEFINITIONS)
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_whatever_is_decided_computes_the_same(name, data):
     function, arguments = DEFINITIONS[name]

@@ -64,7 +64,7 @@ def exact(program):
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(sorted(DEFINITIONS)),
     st.sampled_from(["ansor", "default"]),

@@ -53,13 +53,16 @@ def test_sketches(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("size", ["small", "benchmark"])
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_all_sketches_of_all_workloads(name, size):
+def test_sketches_of_all_workloads(name, size):
+    """All of them at the size of the benchmark, some at the small one."""
     rng = random.Random(name)
     workload = WORKLOADS[name]
     program = mt.lower(workload.function(**getattr(workload, size)))
     for rules in ("ansor", "default"):
-        for sketch in generate_sketches(program, num_cores=4, rules=rules):
-            check(drawn(sketch, 5, rng.randrange(1000)))
+        found = generate_sketches(program, num_cores=4, rules=rules)
+        some = found if size == "benchmark" else rng.sample(found, min(6, len(found)))
+        for sketch in some:
+            check(drawn(sketch, 2, rng.randrange(1000)))
 
 
 def padded_under_a_tile(s, level):
@@ -242,6 +245,7 @@ def test_most_random_schedules_have_a_structure():
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32))
-@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 def test_more_random_schedules(seed):
+    """`python -m tests.exhaustive_structures` tries five times as many."""
     event(str(random_schedule(seed, 16)))
