@@ -28,9 +28,9 @@ T = TypeVar("T")
 
 FACTORS: Final = (1, 2, 3, 4, 5, 7, 8, 16, 64)
 STEPS: Final = 12
-_PRINTED: Final = 4
-"""Of so many attempts the message of one is looked at, if it is a refusal: its picture takes long."""
 """The most primitives that are tried on a program."""
+_PRINTED: Final = 4
+"""Of so many attempts one is printed if it is refused, which takes longer than to refuse it."""
 
 
 @dataclass(frozen=True, slots=True)
