@@ -62,6 +62,11 @@ def test_a_users_program_and_its_explanation(run, user_file):
     assert "\r" not in done.err and "\x1b" not in done.err
 
 
+def interruptible():
+    """What was started in the background ignores Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.mark.slow
 def test_ctrl_c_stops_within_seconds_and_keeps_everything(tmp_path):
     log = tmp_path / "tuning.jsonl"
