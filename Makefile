@@ -2,16 +2,19 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test quick lint types bench clean
+.PHONY: demo test whole quick lint types bench clean
 
 demo: .venv/run
 	$(BIN)/python -m minitensor demo
 
 test: .venv/test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m tests.halves
+
+whole: .venv/test
+	$(BIN)/python -m tests.halves -m ""
 
 quick: .venv/test
-	$(BIN)/python -m pytest -m "not slow" tests/unit tests/run
+	$(BIN)/python -m pytest -m "not slow and not whole" tests/unit tests/run
 
 lint: .venv/dev
 	$(BIN)/ruff check .

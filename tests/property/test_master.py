@@ -47,7 +47,7 @@ def test_native_code_preserves_them_on_one_thread_and_on_two(data):
 
 @pytest.mark.parametrize("left_out", [name for name, _ in PASSES if name not in REQUIRED])
 @given(data=st.data())
-@settings(RELAXED, max_examples=5)
+@settings(RELAXED, max_examples=3)
 def test_every_pass_but_the_required_can_be_left_out(left_out, data):
     program = data.draw(programs())
     schedule = data.draw(schedules(program))

@@ -4,7 +4,6 @@ Byte for byte, whatever the seed of the process's hashes is: nothing may depend 
 set.
 """
 
-import itertools
 import json
 import os
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from minitensor.schedule import Trace
+from tests.parts import some
 from tests.replayed import digests, subject, subjects
 
 DRAWN = 25
@@ -58,28 +58,16 @@ def differences(
     return differing
 
 
-SEEDS = ("0", "1", "12345", "random")
-
-
-def shared_out(names: list[str], process: int) -> set[str]:
-    """The part of the names for a process: each name goes to two of them, and all in turn meet."""
-    pairs = list(itertools.combinations(range(len(SEEDS)), 2))
-    return {name for n, name in enumerate(names) if process in pairs[n % len(pairs)]}
-
-
-def test_every_trace_goes_to_two_processes():
-    names = subjects(DRAWN)
-    parts = [shared_out(names, n) for n in range(len(SEEDS))]
-    assert all(sum(name in part for part in parts) == 2 for name in names)
-    assert all(len(part) >= 20 and any("ladder" in name for name in part) for part in parts)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("hash_seed", SEEDS)
-def test_a_new_process_replays_a_trace_to_the_same_source(here, hash_seed):
+@pytest.mark.parametrize(
+    "hash_seed, first",
+    some([("0", 0), ("random", 1), ("0", 1), ("random", 0), ("1", 0), ("1", 1)], lambda n: n < 2),
+)
+def test_a_new_process_replays_a_trace_to_the_same_source(here, hash_seed, first):
+    """Each trace in one new process at least."""
     traces, expected = here
     assert len(traces) >= DRAWN + 20
-    part = shared_out(list(traces), SEEDS.index(hash_seed))
+    part = list(traces)[first::2]
     found = replayed({name: traces[name] for name in part}, hash_seed)
     assert differences({name: expected[name] for name in part}, found) == []
 
@@ -87,7 +75,7 @@ def test_a_new_process_replays_a_trace_to_the_same_source(here, hash_seed):
 @pytest.mark.slow
 def test_this_process_replays_its_own_traces(here):
     traces, expected = here
-    part = list(traces)[::2]
+    part = list(traces)[::4]
     again = {name: digests(subject(name), traces[name]) for name in part}
     assert differences({name: expected[name] for name in part}, again) == []
 

@@ -5,6 +5,7 @@ registry's small sizes, and sizes that are odd, prime, strided, dilated or group
 """
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import minitensor as mt
 from minitensor.ir import Program
 from minitensor.lang.workloads import WORKLOADS
+from tests.parts import some
 from tests.references import REFERENCES, assert_matches, inputs
 from tests.run.schedules import RECIPES
 from tests.run.together import built_together
@@ -152,11 +154,15 @@ def test_unscheduled_operator_runs_in_c(name):
 # ---- every operator under every recipe
 
 
+PARTS = 3
+"""Of the recipes: `make test` has one for each operator in C, and all in the interpreter."""
+
+
 @functools.cache
-def kernels_of(name: str):
-    """The operator at its small size under every recipe, for every target, in one text."""
+def kernels_of(name: str, part: int):
+    """The operator at its small size under a part of the recipes, for every target, in one text."""
     program = program_of(name, WORKLOADS[name].small)
-    schedules = {recipe: scheduled(program, recipe) for recipe in RECIPES}
+    schedules = {recipe: scheduled(program, recipe) for recipe in list(RECIPES)[part::PARTS]}
     return built_together(
         {
             (recipe, target): (s, target)
@@ -176,12 +182,21 @@ def test_recipe_preserves_the_operator_in_the_interpreter(name, recipe):
     assert_matches(name, mt.interpret(s, *arrays), expected(name, options, arrays))
 
 
+parts_of_the_recipes = pytest.mark.parametrize(
+    "name, part",
+    some(
+        itertools.product(WORKLOADS, range(PARTS)),
+        lambda number: number // PARTS % PARTS == number % PARTS,
+    ),
+)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_recipe_preserves_the_operator_in_c(name, recipe):
-    kernels = [kernel for (which, _), kernel in kernels_of(name).items() if which == recipe]
-    check(kernels, name, WORKLOADS[name].small)
+@parts_of_the_recipes
+def test_recipes_preserve_the_operator_in_c(name, part):
+    kernels = kernels_of(name, part)
+    assert {recipe for recipe, _ in kernels} == set(list(RECIPES)[part::PARTS])
+    check(kernels.values(), name, WORKLOADS[name].small)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -197,12 +212,11 @@ def test_recipe_replays_from_its_trace(recipe):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_no_index_of_an_operator_is_checked_at_run_time(name):
+@parts_of_the_recipes
+def test_no_index_of_an_operator_is_checked_at_run_time(name, part):
     """Every index is proven to lie inside its buffer, whatever the schedule makes of it."""
-    kernels = kernels_of(name)
-    assert {which for which, _ in kernels} == set(RECIPES)
-    assert all("check_index" not in kernel.source for kernel in kernels.values())
+    for kernel in kernels_of(name, part).values():
+        assert "check_index" not in kernel.source
 
 
 # ---- sizes that nothing divides

@@ -146,22 +146,31 @@ def lines_of(s):
     return str(s.program).splitlines()
 
 
-@pytest.fixture
-def compiler_now_and_then(text, monkeypatch):
-    """For `explain`, which without one says all but what is in the assembly."""
-    if text not in SOME:
-        monkeypatch.delenv("CC", raising=False)
-        monkeypatch.setenv("PATH", "")
-
-
-@pytest.mark.usefixtures("compiler_now_and_then")
 def test_printed_programs_keep_their_lines(named, unnamed):
     s = named
     assert len(lines_of(s)) == len(lines_of(unnamed))
-    for shown in (str(s.program), repr(s), s.diff(), mt.explain(s, TARGET)):
+    for shown in (str(s.program), repr(s), s.diff()):
         assert shown.replace("\n", "").isprintable()
     page = s._repr_html_()
     assert page.count("<") == 2 and page.startswith("<pre ") and page.endswith("</pre>")
+
+
+def explained(text):
+    return mt.explain(scheduled(lambda number: text), TARGET).replace("\n", "")
+
+
+@pytest.mark.parametrize("text", SOME, ids=title)
+def test_explanations_are_printable(text):
+    assert explained(text).isprintable()
+
+
+@pytest.mark.slow
+def test_explanations_without_a_compiler_are_printable(monkeypatch):
+    """Which have all but what is in the assembly."""
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", "")
+    for text in HOSTILE[1::3]:
+        assert explained(text).isprintable(), text
 
 
 def test_the_script_of_a_trace_makes_its_calls_and_nothing_else(named):

@@ -12,6 +12,7 @@ from minitensor.errors import CompileError
 from minitensor.runtime import find_toolchain, native_target
 from minitensor.sanitize import Sanitizer, check_address, load_sanitized, toolchain_for
 from minitensor.sanitize.child import run_apart
+from tests.parts import some
 from tests.run.sanitize.texts import inputs_of, text
 
 pytestmark = pytest.mark.slow
@@ -133,7 +134,7 @@ def test_what_is_defined_in_our_kernels_is_no_fault(fine):
     assert faults(text(COPY + fine)) == []
 
 
-@pytest.mark.parametrize("n", [1, 5, 63, 1000])
+@pytest.mark.parametrize("n", some([1, 5, 63, 1000], lambda n: n in (0, 2)))
 def test_arrays_of_any_size_end_where_they_end(n):
     copy = f"for (int j = 0; j < {n}; ++j) C[j] = A[j];"
     assert faults(text(copy, A="uint8", C="uint8", n=n)) == []

@@ -1,0 +1,44 @@
+"""All tests in two processes at once, as a machine of two cores can: what `make test` runs.
+
+    python -m tests.halves [arguments for pytest]
+
+What only computes runs beside what builds, starts processes and measures, of which one thing at a
+time is done. The output of the second half is shown as it comes, that of the first at the end. The
+exit status is 0 if both succeed; without them, `python -m pytest` runs the same tests.
+"""
+
+import subprocess
+import sys
+import tempfile
+
+COMPUTING = ("tests/unit", "tests/property")
+RUNNING = ("tests/run", "tests/gpu", "tutorials")
+"""All folders with tests between them (see tests/unit/test_halves.py)."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run both; end both if interrupted."""
+    pytest = [sys.executable, "-m", "pytest", *arguments]
+    with tempfile.TemporaryFile() as kept:
+        print(f"both at once: {' '.join(COMPUTING)}, and {' '.join(RUNNING)}:", flush=True)
+        first = subprocess.Popen([*pytest, *COMPUTING], stdout=kept, stderr=subprocess.STDOUT)
+        try:
+            second = subprocess.call([*pytest, *RUNNING])
+            first.wait()
+        except BaseException:
+            first.kill()
+            first.wait()
+            raise
+        finally:
+            kept.seek(0)
+            print(f"\n{' '.join(COMPUTING)}:", flush=True)
+            sys.stdout.buffer.write(kept.read())
+            sys.stdout.flush()
+    return int(first.returncode != 0 or second != 0)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,29 @@
+"""`make test` runs all tests, in two processes."""
+
+import pathlib
+
+from tests import halves
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def test_every_folder_with_tests_is_in_one_half():
+    folders = {*halves.COMPUTING, *halves.RUNNING}
+    assert len(folders) == len(halves.COMPUTING) + len(halves.RUNNING)
+    assert all((ROOT / folder).is_dir() for folder in folders)
+    files = [*(ROOT / "tests").rglob("test_*.py"), *(ROOT / "tutorials").rglob("[0-9][0-9]*.py")]
+    inside = [f for f in files if any((ROOT / folder) in f.parents for folder in folders)]
+    assert len(files) > 100
+    assert inside == files
+
+
+def test_it_succeeds_if_both_do(monkeypatch, capfd):
+    monkeypatch.chdir(ROOT)
+    assert halves.main(["--version"]) == 0
+    assert capfd.readouterr().out.count("\npytest ") == 2
+    monkeypatch.setattr(halves, "COMPUTING", ("tests/no-such-folder",))
+    assert halves.main(["--collect-only", "tests/unit/test_halves.py"]) == 1
+    assert "no-such-folder" in capfd.readouterr().out
+    monkeypatch.setattr(halves, "COMPUTING", ("tests/unit/test_halves.py",))
+    monkeypatch.setattr(halves, "RUNNING", ("tests/no-such-folder",))
+    assert halves.main(["--collect-only"]) == 1
