@@ -96,6 +96,7 @@ def wait_for_work(process, what, folder):
         wait_for(lambda: set(processes_with("cc1", "cmdline")) & set(family(process.pid)))
     else:
         wait_for(lambda: len(processes_with(str(folder))) > AT_WORK[what])
+    wait_for(lambda: len(family(process.pid)) >= 3)
 
 
 @pytest.mark.parametrize("what", [*AT_WORK, "compiles"])

@@ -102,6 +102,7 @@ def test_files_that_cannot_be_written_are_told_before_the_search(run, search, tm
 
 
 def test_plots_that_cannot_be_drawn_are_told_before_the_search(run, search, tmp_path):
+    pytest.importorskip("matplotlib")
     (tmp_path / "file").write_text("")
     done = run(*PRODUCT, "--plot", tmp_path / "file")
     assert done.status == 1
