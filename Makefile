@@ -14,7 +14,7 @@ whole: .venv/test
 	$(BIN)/python -m tests.halves -m ""
 
 quick: .venv/test
-	$(BIN)/python -m pytest -m "not slow and not whole" tests/unit tests/run
+	$(BIN)/python -m tests.halves --quick
 
 lint: .venv/dev
 	$(BIN)/ruff check .

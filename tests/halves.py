@@ -1,6 +1,8 @@
 """All tests in two processes at once, as a machine of two cores can: what `make test` runs.
 
-    python -m tests.halves [arguments for pytest]
+    python -m tests.halves [--quick] [arguments for pytest]
+
+    --quick  what `make quick` runs: no property tests, and none that takes long
 
 What only computes runs beside what builds, starts processes and measures, of which one thing at a
 time is done. The output of the second half is shown as it comes, that of the first at the end. The
@@ -14,16 +16,21 @@ import tempfile
 COMPUTING = ("tests/unit", "tests/property")
 RUNNING = ("tests/run", "tests/gpu", "tutorials")
 """All folders with tests between them (see tests/unit/test_halves.py)."""
+QUICK = ("-m", "not slow and not whole")
 
 
 def main(arguments: list[str]) -> int:
     """Run both; end both if interrupted."""
+    computing, running = COMPUTING, RUNNING
+    if arguments[:1] == ["--quick"]:
+        computing, running = computing[:1], running[:1]
+        arguments = [*QUICK, *arguments[1:]]
     pytest = [sys.executable, "-m", "pytest", *arguments]
     with tempfile.TemporaryFile() as kept:
-        print(f"both at once: {' '.join(COMPUTING)}, and {' '.join(RUNNING)}:", flush=True)
-        first = subprocess.Popen([*pytest, *COMPUTING], stdout=kept, stderr=subprocess.STDOUT)
+        print(f"both at once: {' '.join(computing)}, and {' '.join(running)}:", flush=True)
+        first = subprocess.Popen([*pytest, *computing], stdout=kept, stderr=subprocess.STDOUT)
         try:
-            second = subprocess.call([*pytest, *RUNNING])
+            second = subprocess.call([*pytest, *running])
             first.wait()
         except BaseException:
             first.kill()
@@ -31,7 +38,7 @@ def main(arguments: list[str]) -> int:
             raise
         finally:
             kept.seek(0)
-            print(f"\n{' '.join(COMPUTING)}:", flush=True)
+            print(f"\n{' '.join(computing)}:", flush=True)
             sys.stdout.buffer.write(kept.read())
             sys.stdout.flush()
     return int(first.returncode != 0 or second != 0)

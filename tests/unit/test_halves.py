@@ -2,6 +2,8 @@
 
 import pathlib
 
+import pytest
+
 from tests import halves
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -17,9 +19,10 @@ def test_every_folder_with_tests_is_in_one_half():
     assert inside == files
 
 
+@pytest.mark.slow
 def test_it_succeeds_if_both_do(monkeypatch, capfd):
     monkeypatch.chdir(ROOT)
-    assert halves.main(["--version"]) == 0
+    assert halves.main(["--quick", "--version"]) == 0
     assert capfd.readouterr().out.count("\npytest ") == 2
     monkeypatch.setattr(halves, "COMPUTING", ("tests/no-such-folder",))
     assert halves.main(["--collect-only", "tests/unit/test_halves.py"]) == 1

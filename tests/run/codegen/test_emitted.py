@@ -292,6 +292,7 @@ def knows_float16(compiler):
     return run.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["gcc", "clang", "clang-14", "clang-16", "clang-18"])
 def test_compilers_have_nothing_to_say(compiler, tmp_path):
     if shutil.which(compiler) is None:

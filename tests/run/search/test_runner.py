@@ -179,6 +179,7 @@ def test_inputs_are_those_given_and_results_may_be_off_by_rounding(program):
     assert [r.status for r in results] == [Status.OK] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8", "float64"])
 def test_other_types(dtype):
     a = mt.placeholder((8, 5), dtype, name="A")
