@@ -282,7 +282,10 @@ def plot(curves: dict[str, dict[str, list[list[float]]]], path: Path) -> None:
 def live(name: str, trials: int, seed: int, folder: Path | None) -> str:
     """Tune for real; a line of figures."""
     ladder = LADDERS[name]
-    log = None if folder is None else folder / f"tuning-{name}.jsonl"
+    log = None
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        log = folder / f"tuning-{name}.jsonl"
     points: list[tuple[float, int, float]] = []
     result = mt.tune(
         ladder.define(),

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from minitensor.codegen.extrema import with_instructions
 from minitensor.codegen.hooks import DECLARATIONS
 from minitensor.codegen.notes import called_for_each
 from minitensor.errors import LoweringError
@@ -214,7 +215,8 @@ def _vector_extremum(helpers: Helpers, op: str, element: str, lanes: str) -> str
     value = f"select_{kind}(a {sign} b, a, b)"
     if dtype.is_float:  # b where one of them is NaN, but for a NaN in a
         value = f"select_{kind}(a != a, a, {value})"
-    return f"static inline {kind} {op}_{kind}({kind} a, {kind} b) {{\n    return {value};\n}}"
+    lines = with_instructions(f"    return {value};", op, element, int(lanes))
+    return "\n".join([f"static inline {kind} {op}_{kind}({kind} a, {kind} b) {{", *lines, "}"])
 
 
 def _extremum(helpers: Helpers, op: str, kind: str) -> str:

@@ -23,12 +23,16 @@ _EXP: Final = """
 """exp(y) = 2^n p, where n is also in the low bits of t."""
 
 MATH32: Final = f"""
-def exp(x: float32):
+def ldexp(x: float32, n: float32):
     # 2^n as 2^h 2^(n-h), so that subnormal results are rounded once and infinity is reached
+    h = bits(n * 0.5 + 12582912.0) << 23
+    rest = (bits(n + 12582912.0) << 23) - h
+    return number(bits(x) + rest) * number(h + 1065353216)
+
+def exp(x: float32):
     above = -104.0 if x < -104.0 else x
     y = 89.0 if above > 89.0 else above{_EXP}
-    h = bits(y * 0.7213475 + 12582912.0) << 23
-    return number(bits(p) + ((bits(t) << 23) - h)) * number(h + 1065353216)
+    return ldexp(p, n)
 
 def log(x: float32):
     # log(x) = k log(2) + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)]; subnormals are scaled first

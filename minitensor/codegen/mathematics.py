@@ -3,12 +3,14 @@
 float32, and the narrower floats computed in it, have all of them. What is not defined here is the
 library's: what is exact, and one instruction on most machines (sqrt, floor, ceil, round, abs), and
 power on float64, whose logarithm needs more bits than a float64 has.
+`ldexp`, which exp ends in, is one instruction where vectors are AVX-512's: with the same result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Final
 
 from minitensor.codegen.functions import (
     Function,
@@ -21,7 +23,15 @@ from minitensor.codegen.functions import (
 from minitensor.codegen.helpers import compute_type, vector_name
 from minitensor.codegen.math32 import MATH32
 from minitensor.codegen.math64 import MATH64
-from minitensor.ir import DType
+from minitensor.ir import FLOAT32, DType
+
+_INSTRUCTIONS: Final = {
+    ("ldexp", FLOAT32.with_lanes(16)): (
+        "__AVX512F__",
+        "__builtin_ia32_scalefps512_mask({0}, {1}, {0}, -1, 4)",
+    ),
+}
+"""What a compiler knows as an instruction where it defines a macro: that, and the text."""
 
 
 def define(name: str, dtype: DType, writer: Callable[[], Writer]) -> str | None:
@@ -46,8 +56,22 @@ def define(name: str, dtype: DType, writer: Callable[[], Writer]) -> str | None:
             helpers.texts[half] = write_function(function, half, part.lanes, writer())
         helpers.texts[own] = write_in_halves(function, own, half, dtype.lanes, writer())
     else:
-        helpers.texts[own] = write_function(function, own, dtype.lanes, writer())
+        text = write_function(function, own, dtype.lanes, writer())
+        helpers.texts[own] = _with_instruction(text, function, own, dtype)
     return own
+
+
+def _with_instruction(text: str, function: Function, own: str, dtype: DType) -> str:
+    """The text of a function on vectors, and before it the instruction that may do the same."""
+    if (function.name, dtype) not in _INSTRUCTIONS:
+        return text
+    macro, instruction = _INSTRUCTIONS[function.name, dtype]
+    kind, names = vector_name(dtype, dtype.lanes), [p.name for p in function.params]
+    params = ", ".join(f"{kind} {name}" for name in names)
+    shorter = (
+        f"static inline {kind} {own}({params}) {{\n    return {instruction.format(*names)};\n}}"
+    )
+    return f"#ifdef {macro}\n{shorter}\n#else\n{text}\n#endif"
 
 
 def _kind(dtype: DType) -> str:

@@ -49,6 +49,7 @@ FUNCTIONS: Final[dict[str, int]] = {
     "ceil": 1,
     "round": 1,
     "power": 2,
+    "ldexp": 2,  # x * 2^n, rounded once, for a normal float32 x and a small whole n
     "reinterpret": 1,  # a number of another type with the same bits (32 or 64 of them)
     "in_bounds": 2,  # in_bounds(index, extent): the index itself, or an execution error
 }

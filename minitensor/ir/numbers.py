@@ -150,6 +150,13 @@ def _sigmoid(x: Value) -> Value:
     return _as_type_of(x, np.where(wide < 0, small, 1.0) / (1 + small))
 
 
+def _ldexp(x: Value, n: Value) -> Value:
+    """x * 2^n, rounded once; NaN where n is."""
+    whole = np.nan_to_num(np.asarray(n, np.float64)).clip(-2000, 2000).astype(np.int64)
+    scaled = np.ldexp(np.asarray(x, np.float64), whole)
+    return _as_type_of(x, np.where(np.isnan(n), np.nan, scaled))
+
+
 FUNCTION: Final[dict[str, Callable[..., Value]]] = {
     "exp": np.exp,
     "log": np.log,
@@ -163,5 +170,6 @@ FUNCTION: Final[dict[str, Callable[..., Value]]] = {
     "ceil": np.ceil,
     "round": np.rint,
     "power": _power,
+    "ldexp": _ldexp,
 }
 """The functions of `expr.FUNCTIONS` on values, `in_bounds` excepted (it needs the place)."""

@@ -93,6 +93,11 @@ class Log:
         with held(self.path, sync=self.fsync) as file:
             file.append(line)
 
+    def touch(self) -> None:
+        """Find out, before much work is done, whether records can be appended. Raises as that."""
+        with held(self.path, sync=self.fsync):
+            pass
+
     def __iter__(self) -> Iterator[Record]:
         """The records in the order of the file, one at a time in memory; none without a file.
 

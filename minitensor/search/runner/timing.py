@@ -17,6 +17,10 @@ from minitensor.search.runner.settings import Settings
 FIRST_CALLS: Final = 3
 FIRST_SECONDS: Final = 0.0005
 """The first calls: as many as make both."""
+FAR: Final = 2.0
+"""So many times what is clearly slower needs no third call."""
+NEAR: Final = 1.1
+"""What takes at least so many times the best is not timed more exactly than that says."""
 _MEDIAN: Final = 1.2533
 """The standard error of a median of normal numbers is this many times that of their mean."""
 _MEAN_DISTANCE: Final = 1.2533
@@ -40,8 +44,9 @@ def time_call(call: Callable[[], object], settings: Settings, best: float | None
           take `settings.slower` times that is not repeated
     """
     before = flusher() if settings.flush else _nothing
-    fastest = _first(call, before)
-    if best is not None and fastest > settings.slower * best:
+    slow = math.inf if best is None else settings.slower * best
+    fastest = _first(call, before, FAR * slow)
+    if fastest > slow:
         return Times([fastest], 1, True)
     calls = 1 if settings.flush else max(1, math.ceil(settings.repeat / max(fastest, 1e-9)))
     seconds: list[float] = []
@@ -50,7 +55,9 @@ def time_call(call: Callable[[], object], settings: Settings, best: float | None
         before()
         seconds.append(_timed(call, calls) / calls)
         if len(seconds) >= settings.repeats and (
-            time.perf_counter() > end or uncertainty(seconds) < settings.noise
+            time.perf_counter() > end
+            or uncertainty(seconds) < settings.noise
+            or _is_behind(seconds, best)
         ):
             break
     return Times(seconds, calls, False)
@@ -67,6 +74,15 @@ def uncertainty(seconds: list[float]) -> float:
     return _MEDIAN * spread / (middle * math.sqrt(len(seconds)))
 
 
+def _is_behind(seconds: list[float], best: float | None) -> bool:
+    """Whether repeats tell that a candidate is slower than the best, however often it is repeated:
+    three standard errors behind what is near it.
+    """
+    if best is None:
+        return False
+    return statistics.median(seconds) * (1 - 3 * uncertainty(seconds)) > NEAR * best
+
+
 def flusher() -> Callable[[], None]:
     """A function that fills the caches that all cores share with something else."""
     memory = np.zeros(2 * _cache_size() // 8, np.int64)
@@ -77,8 +93,11 @@ def flusher() -> Callable[[], None]:
     return flush
 
 
-def _first(call: Callable[[], object], before: Callable[[], None]) -> float:
-    """The fastest of the first calls. The very first brings memory and code near."""
+def _first(call: Callable[[], object], before: Callable[[], None], far: float) -> float:
+    """The fastest of the first calls. The very first brings memory and code near.
+
+    far  seconds; if the second call takes more there is no third
+    """
     fastest, spent, count = math.inf, 0.0, 0
     while count < FIRST_CALLS or spent < FIRST_SECONDS:
         before()
@@ -86,6 +105,8 @@ def _first(call: Callable[[], object], before: Callable[[], None]) -> float:
         fastest, spent, count = min(fastest, took), spent + took, count + 1
         if count == 1:
             fastest = math.inf
+        elif fastest > far:
+            break
     return fastest
 
 

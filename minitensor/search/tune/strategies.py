@@ -74,9 +74,12 @@ class Strategy(ABC):
         return list(dict.fromkeys([*first, *news, *spare]))
 
     def drawn(self, rng: random.Random, count: int) -> list[Choices]:
-        """Different candidates at random; every sketch gets its turn."""
+        """Different candidates at random: first one of each sketch, those of our own before
+        Ansor's, so that it is soon known what is slow.
+        """
         self.begin(rng)
-        found: dict[Choices, None] = {}
+        sketches = range(len(self.space.sketches))
+        found = dict.fromkeys(self.space.draw(rng, number) for number in sketches)
         for _ in range(50 * count):
             if len(found) >= count:
                 break

@@ -84,6 +84,8 @@ def tune(
     """
     count, calls = _checked(program, trials, seed, batch, strategy, callbacks)
     where = log if isinstance(log, Log) or log is None else Log(log)
+    if where is not None:
+        where.touch()
     started = time.perf_counter()
     task = Task.of(program, target, inputs, seed)
     whole = _space(program, task.target, space, rules, seed)

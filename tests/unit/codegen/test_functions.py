@@ -24,9 +24,11 @@ from minitensor.ir import (
     substitute,
     verify,
 )
+from minitensor.ir.numbers import FUNCTION
 from tests.accuracy import BOUNDS, EXTENDED, borders, exact, powers, special, strided, ulps
 
-CASES = [(name, str(dtype)) for name, dtype in definitions()]
+CASES = [(name, str(dtype)) for name, dtype in definitions() if name != "ldexp"]
+"""What users may write; ldexp is a part of exp."""
 
 
 def parsed(line, params="x: float32"):
@@ -127,6 +129,19 @@ def test_the_interpreter_finds_a_definition_within_its_bound(name, dtype):
     distance = ulps(got, exact(name, *arrays))
     place = int(np.argmax(distance))
     assert distance[place] <= BOUNDS[dtype][name], [a[place] for a in arrays]
+
+
+def test_ldexp_rounds_once():
+    """As the instruction does that takes its place: in subnormal numbers, and to infinity."""
+    n = np.repeat(np.arange(-155, 130), 64).astype(np.float32)
+    x = np.random.default_rng(0).uniform(0.7, 1.5, n.size).astype(np.float32)
+    with np.errstate(over="ignore"):
+        exact = np.ldexp(x.astype(np.float64), n.astype(np.int64)).astype(np.float32)
+        got = computed(definitions()["ldexp", DType.of("float32")], x, n)
+        interpreted = FUNCTION["ldexp"](x, n)
+    np.testing.assert_array_equal(got, exact)
+    np.testing.assert_array_equal(interpreted, exact)
+    assert np.isnan(FUNCTION["ldexp"](np.float32("nan"), np.float32("nan")))
 
 
 def test_every_function_of_the_contract_has_a_bound():

@@ -73,6 +73,18 @@ def test_clearly_slower_than_the_best(clock):
     assert not time_call(clock, Settings(slower=3), best=0.0004).early
 
 
+def test_far_slower_than_the_best(clock):
+    assert time_call(clock, Settings(), best=0.0002).early
+    assert clock.calls == 2
+
+
+def test_what_is_behind_is_not_timed_more_exactly(clock):
+    clock.take = lambda n: 0.00101 if n % 2 else 0.00099
+    exact = Settings(repeat=1e-4, noise=1e-9, budget=100)
+    assert len(time_call(clock, exact, best=0.0008).seconds) == exact.repeats
+    assert len(time_call(clock, exact, best=0.00095).seconds) == exact.most_repeats
+
+
 def test_flushing_goes_before_each_call(clock, monkeypatch):
     order = []
     monkeypatch.setattr(timing_module, "flusher", lambda: lambda: order.append("flush"))
