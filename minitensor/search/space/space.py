@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -204,6 +204,18 @@ class Space:
             numbers = np.array([choices.parallel]), np.array([choices.unroll])
             apply(schedule, form, amounts_of(form, extents, *numbers, self.cores))
         return schedule.confirm()
+
+    def identity(self, choices: Choices) -> Hashable:
+        """Candidates with the same identity are the same program, though not the other way round.
+
+        Different numbers may annotate the same loops: this is told without a schedule.
+        """
+        plan = self.plan(choices.sketch, choices.locations) if self.annotate else None
+        if plan is None or plan.structure is None:
+            return choices
+        amounts = self.amounts(plan, [choices])
+        counts = tuple(int(a[0]) for a in (*amounts.parallel, *amounts.unroll))
+        return choices.sketch, choices.values, choices.locations, counts
 
     def decode(self, trace: Trace) -> Choices | None:
         """The choices whose schedule has this trace; None if it is none of this space's."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -127,6 +127,7 @@ class Tuner:
     """Those of this run while nothing has worked."""
     _keys: set[str] = field(default_factory=set)
     _programs: set[str] = field(default_factory=set)
+    _identities: set[Hashable] = field(default_factory=set)
     _started: float = 0.0
 
     @property
@@ -206,6 +207,10 @@ class Tuner:
         for choices in proposed:
             if len(found) == count:
                 break
+            identity = self.space.identity(choices)
+            if identity in self._identities:
+                continue
+            self._identities.add(identity)
             try:
                 schedule = self.space.schedule(choices)
             except ScheduleError:

@@ -1,6 +1,8 @@
 """Candidates of all kinds compute what their definitions say, and are found again in traces."""
 
+import contextlib
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,9 +10,11 @@ from hypothesis import strategies as st
 
 import minitensor as mt
 from minitensor.fuzz import assert_equivalent
+from minitensor.ir import structural_hash
 from minitensor.lang import workloads
 from minitensor.schedule import Trace
 from minitensor.search.space import Mutations, Space, crossed, mutated, repaired
+from minitensor.search.space.choices import GRANULARITY, UNROLL
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
 
@@ -146,3 +150,17 @@ def test_places_that_do_not_exist_are_drawn_anew():
     mended = repaired(space, broken, rng)
     assert "nowhere" not in mended.locations
     space.schedule(mended)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(sorted(DEFINITIONS)), st.integers(0, 2**32))
+def test_what_has_one_identity_is_one_program(name, seed):
+    space, rng = space_of(name, "default"), random.Random(seed)
+    choices = space.draw(rng)
+    programs = {}
+    for parallel in GRANULARITY[1:]:
+        for unroll in UNROLL:
+            one = replace(choices, parallel=parallel, unroll=unroll)
+            with contextlib.suppress(mt.ScheduleError):
+                found = structural_hash(space.schedule(one).program)
+                assert programs.setdefault(space.identity(one), found) == found
