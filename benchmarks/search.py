@@ -128,6 +128,9 @@ class TableSpace(Space):
         keys = [k for k in self.rows if sketch in (None, k[0]) and locations in (None, k[1])]
         return rng.choice(self.rows[rng.choice(keys or list(self.rows))])
 
+    def identity(self, choices: Choices) -> Choices:
+        return choices
+
     def schedule(self, choices: Choices) -> Schedule:
         if choices not in self.costs:
             raise ScheduleError("not in the table", "T1")
@@ -208,7 +211,7 @@ def _all(space: Space) -> Iterator[Choices]:
 
 def search(table: Table, contender: str, seed: int, trials: int) -> list[float]:
     """The best cost after each trial of one search."""
-    half = range((len(table.sketches) + 1) // 2) if contender == "limited" else None
+    half = range(0, len(table.sketches), 2) if contender == "limited" else None
     space = TableSpace(table, half)
     kind = contender.replace(" ", "-") if contender.replace(" ", "-") in STRATEGIES else "evolution"
     learner = Learner(space, Booster(seed=seed), "rank" if contender == "rank loss" else "squared")

@@ -27,12 +27,13 @@ TOLERANCE = 1e-4
 PACE = Pace(rounds=9)
 
 
-def tune(operator: Operator, folder: Path, trials: int, seed: int) -> str:
+def tune(operator: Operator, folder: Path, trials: int, threads: int, seed: int) -> str:
     """Our search; a line of figures."""
     program = operator.program()
     points: list[tuple[float, int, float]] = []
     result = mt.tune(
         program,
+        mt.Target("c", num_cores=threads),
         trials=trials,
         seed=seed,
         log=folder / f"{operator.key}.jsonl",
@@ -41,7 +42,8 @@ def tune(operator: Operator, folder: Path, trials: int, seed: int) -> str:
     )
     curve = [[round(t, 3), n, s] for t, n, s in points if np.isfinite(s)]
     told = {"seconds": result.elapsed, "trials": len(result.tried), "curve": curve}
-    (folder / f"{operator.key}.took.json").write_text(json.dumps(told), "utf-8")
+    if not any(t.known for t in result.tried):
+        (folder / f"{operator.key}.took.json").write_text(json.dumps(told), "utf-8")
     return (
         f"{operator.key}: {result.seconds * 1e3:.4g} ms after {len(result.tried)} trials, "
         f"{result.elapsed:.0f} s; failed {dict(result.failures)}"
@@ -194,7 +196,7 @@ def main() -> None:
     chosen = [OPERATORS[key] for key in given.keys or OPERATORS]
     print(machine())
     work: dict[str, Callable[[Operator], str]] = {
-        "tune": lambda o: tune(o, given.save, given.trials, given.seed),
+        "tune": lambda o: tune(o, given.save, given.trials, given.threads, given.seed),
         "tune-tvm": lambda o: tune_tvm(o, given.save, given.trials, given.threads),
     }
     if given.what in work:

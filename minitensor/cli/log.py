@@ -92,7 +92,7 @@ class _Group:
         self.records += 1
         self.failed += not record.seconds
         self.last = max(self.last, record.date)
-        if record.seconds and (self.best is None or record.fastest < self.best.fastest):
+        if record.seconds and (self.best is None or record.median < self.best.median):
             self.best = record
 
 

@@ -221,10 +221,11 @@ def _vector_extremum(helpers: Helpers, op: str, element: str, lanes: str) -> str
 
 def _extremum(helpers: Helpers, op: str, kind: str) -> str:
     sign = "<" if op == "min" else ">"
-    test = f"a {sign} b || a != a" if kind in ("float", "double") else f"a {sign} b"
-    return (
-        f"static inline {kind} {op}_{kind}({kind} a, {kind} b) {{\n    return {test} ? a : b;\n}}"
-    )
+    head = f"static inline {kind} {op}_{kind}({kind} a, {kind} b) {{\n"
+    if kind not in ("float", "double"):
+        return f"{head}    return a {sign} b ? a : b;\n}}"
+    # two questions, not one with "or": for a thousand of those in a row GCC takes minutes
+    return f"{head}    {kind} y = a {sign} b ? a : b;\n    return a != a ? a : y;\n}}"
 
 
 def _scalar_division(helpers: Helpers, op: str, kind: str) -> str:

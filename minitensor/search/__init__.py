@@ -13,6 +13,8 @@ keeps the fastest (`trial` is what it returns, `measure` how a candidate is time
 
 from minitensor.search import gbt
 from minitensor.search.evolution import Evolution
+from minitensor.search.features import FEATURE_NAMES, extract_features
+from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.load import load_best
 from minitensor.search.log import Log, Merged, Rewritten
 from minitensor.search.measure import TOLERANCE, random_inputs
@@ -45,6 +47,7 @@ from minitensor.search.tune import (
 from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [
+    "FEATURE_NAMES",
     "RULES",
     "STRATEGIES",
     "TOLERANCE",
@@ -53,6 +56,7 @@ __all__ = [
     "Evolution",
     "FailureKind",
     "Failures",
+    "GradientBoostedTrees",
     "Host",
     "Log",
     "Merged",
@@ -75,6 +79,7 @@ __all__ = [
     "TuneResult",
     "Verdict",
     "check_plots",
+    "extract_features",
     "failures_of",
     "gbt",
     "generate_sketches",

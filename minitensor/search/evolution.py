@@ -50,6 +50,8 @@ class Evolution:
     mutations: Mutations = field(default_factory=Mutations)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.mutations, Mutations):
+            raise unexpected("Mutations(...)", "mutations", self.mutations)
         for one in fields(self):
             value = getattr(self, one.name)
             if one.type == "int":

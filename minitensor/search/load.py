@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 
 from minitensor.codegen import Target
-from minitensor.errors import ArgumentError, MinitensorError, TuningError, printable
+from minitensor.errors import ArgumentError, MinitensorError, TuningError, printable, unexpected
 from minitensor.ir import Program
 from minitensor.runtime import native_target
 from minitensor.schedule import Schedule
@@ -35,12 +35,14 @@ def load_best(
     machine must be asked and has no compiler.
     """
     source = log if isinstance(log, Log) else Log(log)
+    if not isinstance(program, Program):
+        raise unexpected("a program (see mt.lower)", "program", program)
     exact = native_target(Target.of(target))
     refused: list[str] = []
     schedule = None
     for record in source.ranked(program, exact):
         try:
-            schedule = _applied(record, program)
+            schedule = applied(record, program)
             break
         except MinitensorError as problem:
             refused.append(problem.message)
@@ -57,7 +59,8 @@ def load_best(
     return schedule
 
 
-def _applied(record: Record, program: Program) -> Schedule:
+def applied(record: Record, program: Program) -> Schedule:
+    """The schedule of a record. Raises MinitensorError where a step is refused, or left open."""
     trace = record.parsed()
     if None in trace.decisions.values():
         raise ArgumentError("the trace leaves decisions open")

@@ -67,7 +67,7 @@ class _Brief(NamedTuple):
     def of(number: int, record: Record) -> _Brief:
         """Of the record that is the entry of that number."""
         group = (record.workload, record.target)
-        return _Brief(number, group, record.fastest, record.status != OK)
+        return _Brief(number, group, record.median, record.status != OK)
 
 
 class Log:
@@ -140,12 +140,12 @@ class Log:
         Raises as `read`; CompileError if this machine must be asked and has no compiler.
         """
         found = [r for r in self._of(workload, target) if r.status == OK]
-        return sorted(found, key=lambda record: record.fastest)
+        return sorted(found, key=lambda record: record.median)
 
     def best(self, workload: str | Program, target: str | Target = "c") -> Record | None:
         """The fastest candidate that worked; None if there is none. Raises as `ranked`."""
         found = (r for r in self._of(workload, target) if r.status == OK)
-        return min(found, key=lambda record: record.fastest, default=None)
+        return min(found, key=lambda record: record.median, default=None)
 
     def measured(self, workload: str | Program, target: str | Target = "c") -> dict[str, Record]:
         """Every candidate that was tried, by the key of its trace; its fastest record if several.
@@ -156,7 +156,7 @@ class Log:
         found: dict[str, Record] = {}
         for record in self._of(workload, target):
             key = record.trace_key
-            if key not in found or record.fastest < found[key].fastest:
+            if key not in found or record.median < found[key].median:
                 found[key] = record
         return found
 

@@ -94,12 +94,12 @@ class Measurer:
         return kernel.time(*self.arrays, repeat=REPEATS, min_repeat_ms=REPEAT_MS).min
 
 
-def random_inputs(program: Program, seed: int) -> list[np.ndarray]:
-    """One array for each input of a program, of integers from -4 to 4 (from 0 if unsigned)."""
+def random_inputs(program: Program, seed: int, least: int = -_LARGEST_INPUT) -> list[np.ndarray]:
+    """One array for each input of a program, of integers from `least` to 4 (from 0 if unsigned)."""
     rng = np.random.default_rng(seed)
     arrays = []
     for buffer in program.inputs:
-        low = 0 if buffer.dtype.kind in ("uint", "bool") else -_LARGEST_INPUT
+        low = max(least, 0) if buffer.dtype.kind in ("uint", "bool") else least
         high = 1 if buffer.dtype.kind == "bool" else _LARGEST_INPUT
         values = rng.integers(low, high + 1, buffer.shape)
         is_bfloat16 = buffer.dtype == BFLOAT16

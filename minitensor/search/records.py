@@ -159,7 +159,7 @@ class Record:
     @property
     def gflops(self) -> float | None:
         """Billions of operations a second; None if operations are not counted or it failed."""
-        return self.flop / self.fastest / 1e9 if self.flop and self.seconds else None
+        return self.flop / self.median / 1e9 if self.flop and self.seconds else None
 
     @property
     def trace_key(self) -> str:

@@ -6,12 +6,23 @@
 A program is several statements, each a row of features; the score of a program is the sum of its
 statements'. Read in this order: `labels` (what was measured), `loss` (which way scores should
 move), `bins` (features as small numbers), `grow` (one tree), `booster` (one tree after the other),
-`tree`, `model` (what was learnt), `files`, `arguments`.
+`tree`, `model` (what was learnt), `files`, `arguments`, `boosted` (the same, with the interface
+that libraries of trees have).
 """
 
-from minitensor.search.gbt.booster import Booster
+from minitensor.search.gbt.boosted import GradientBoostedTrees
+from minitensor.search.gbt.booster import LOSSES, Booster
 from minitensor.search.gbt.labels import failed, ranked
 from minitensor.search.gbt.model import Model
 from minitensor.search.gbt.tree import Place, Tree
 
-__all__ = ["Booster", "Model", "Place", "Tree", "failed", "ranked"]
+__all__ = [
+    "LOSSES",
+    "Booster",
+    "GradientBoostedTrees",
+    "Model",
+    "Place",
+    "Tree",
+    "failed",
+    "ranked",
+]

@@ -97,16 +97,31 @@ class Booster:
         if loss not in LOSSES:
             raise unexpected(f"one of {', '.join(LOSSES)}", "loss", loss)
         throughput = throughputs(found, kinds)
-        goal: Loss
         if loss == "squared":
             weight = weight * np.maximum(throughput, LEAST_WEIGHT)
-            statements = np.bincount(owners, minlength=len(found))
-            goal = Squared(throughput, weight, statements)
+        return self.towards(table, owners, throughput, kinds, weight, loss)
+
+    def towards(
+        self,
+        table: npt.NDArray[Any],
+        owners: Integers,
+        targets: Doubles,
+        groups: Integers,
+        weights: Doubles,
+        loss: str,
+    ) -> Model:
+        """`fit` with targets that are not throughputs: finite numbers (programs,) of about 1.
+
+        The arguments have been checked (see `arguments`), and groups are numbers from 0.
+        """
+        goal: Loss
+        if loss == "squared":
+            statements = np.bincount(owners, minlength=len(targets))
+            goal = Squared(targets, weights, statements)
         else:
-            goal = Rank(throughput, weight, kinds, self.partners, self.seed)
-        return self._boost(
-            binned(finite(table), self.bins), table.shape[1], owners, len(found), goal
-        )
+            goal = Rank(targets, weights, groups, self.partners, self.seed)
+        data = binned(finite(table), self.bins)
+        return self._boost(data, table.shape[1], owners, len(targets), goal)
 
     def _boost(self, data: Binned, columns: int, owners: Integers, count: int, goal: Loss) -> Model:
         start = goal.start()

@@ -20,15 +20,17 @@ from minitensor.search.runner.check import Arena
 from minitensor.search.runner.child import Job, run_child
 from minitensor.search.runner.family import end_children, kill_group
 from minitensor.search.runner.results import Result, Status
+from minitensor.search.runner.settings import MOST_REPEATS
 
 _TICK: Final = 0.05
-COLD, COLDER = 0.02, 3.0
+COLD, COLDER = 0.1, 3.0
 """A first call may take so many seconds more, and so many times as long, as later ones."""
+MOST_CALLS: Final = 8
+"""That many calls must be possible in the time of a candidate; else the first is its time."""
 _CAN_PEEK: Final = hasattr(os, "waitid")
 """Whether it can be seen that a child has ended before it is waited for; not on older macOS."""
 _GRACE: Final = 0.5
 """Seconds for a child to end after its channel has."""
-_MOST_TIMES: Final = 1_000
 _TRUSTED_CLOCKS: Final = 1.02
 """What a child says its repeats took, at most, as a multiple of what the server saw pass."""
 _NEARLY: Final = 0.75
@@ -138,6 +140,9 @@ class Attempt:
         if best is not None and took > COLD + self.job.settings.slower * COLDER * best:
             only = {"times": [took], "calls": 1, "early": True}
             return self._believed(only, time.perf_counter() - start)
+        if took > self.job.settings.time_limit / MOST_CALLS:
+            only = {"times": [took], "calls": 1, "early": False}
+            return self._believed(only, time.perf_counter() - start)
         self.arena.reset()
         self._give(self.job.settings.time_limit)
         secret, start = new_secret(), time.perf_counter()
@@ -209,7 +214,7 @@ class Attempt:
         times, calls, early = told.get("times"), told.get("calls"), told.get("early")
         if not (
             isinstance(times, list)
-            and 0 < len(times) <= _MOST_TIMES
+            and 0 < len(times) <= MOST_REPEATS
             and all(isinstance(t, float) and math.isfinite(t) for t in times)
             and isinstance(calls, int)
             and calls > 0

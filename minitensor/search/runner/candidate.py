@@ -49,7 +49,8 @@ def build_all(
 ) -> list[Built | Result]:
     """All candidates as machine code; a Result for those that cannot be built.
 
-    A text that does not compile is cut in halves, until only who is to blame is left.
+    A text that does not compile is cut in halves, until only who is to blame is left; one that
+    takes too long, into its candidates.
     Raises ArgumentError for what is no candidate.
     """
     found: dict[int, Built | Result] = {}
@@ -94,7 +95,11 @@ def build_all(
             for number, one in zip(numbers, emitted):
                 found[number] = Built(one, told["library"], tuple(told["command"]))
         elif len(numbers) > 1 and not isinstance(candidates[numbers[0]], Emitted):
-            halves(numbers)
+            if told.get("seconds", 0.0) >= settings.compile_limit:  # halves would take as long
+                for number in numbers:
+                    generated([number])
+            else:
+                halves(numbers)
         else:
             found.update(dict.fromkeys(numbers, _not_compiled(told)))
     return [found[number] for number in range(len(candidates))]

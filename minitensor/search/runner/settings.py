@@ -12,6 +12,9 @@ from minitensor.errors import unexpected
 PATIENCE: Final = 2.0
 """Seconds that the first call of any candidate may take: the machine may be busy."""
 
+MOST_REPEATS: Final = 1_000
+"""Times that a record may hold."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -33,7 +36,7 @@ class Settings:
     """
 
     time_limit: float = 10.0
-    compile_limit: float = 60.0
+    compile_limit: float = 20.0
     memory: int = 1 << 30
     file_size: int = 1 << 20
     batch: int = 8
@@ -65,6 +68,8 @@ class Settings:
             _check(value >= 1, "a number of at least 1", name, value)
         more = self.most_repeats >= self.repeats
         _check(more, f"at least repeats={self.repeats}", "most_repeats", self.most_repeats)
+        few = self.most_repeats <= MOST_REPEATS
+        _check(few, f"at most {MOST_REPEATS}", "most_repeats", self.most_repeats)
 
     def first_limit(self, best: float | None) -> float:
         """Seconds for the first call of a candidate, where the best so far takes `best`."""

@@ -18,7 +18,9 @@ FIRST_CALLS: Final = 3
 FIRST_SECONDS: Final = 0.0005
 """The first calls: as many as make both."""
 FAR: Final = 2.0
-"""So many times what is clearly slower needs no third call."""
+"""So many times what is clearly slower needs no third call,"""
+LONG: Final = 0.005
+"""if a call takes so many seconds."""
 NEAR: Final = 1.1
 """What takes at least so many times the best is not timed more exactly than that says."""
 _MEDIAN: Final = 1.2533
@@ -45,11 +47,12 @@ def time_call(call: Callable[[], object], settings: Settings, best: float | None
     """
     before = flusher() if settings.flush else _nothing
     slow = math.inf if best is None else settings.slower * best
-    fastest = _first(call, before, FAR * slow)
+    warm = _first(call, before, max(FAR * slow, LONG))
+    fastest = min(warm)
     if fastest > slow:
         return Times([fastest], 1, True)
     calls = 1 if settings.flush else max(1, math.ceil(settings.repeat / max(fastest, 1e-9)))
-    seconds: list[float] = []
+    seconds = warm[-settings.most_repeats :] if calls == 1 and not settings.flush else []
     end = time.perf_counter() + settings.budget
     while len(seconds) < settings.most_repeats:
         before()
@@ -93,21 +96,18 @@ def flusher() -> Callable[[], None]:
     return flush
 
 
-def _first(call: Callable[[], object], before: Callable[[], None], far: float) -> float:
-    """The fastest of the first calls. The very first brings memory and code near.
+def _first(call: Callable[[], object], before: Callable[[], None], far: float) -> list[float]:
+    """Seconds of the first calls, but for the very first: that brings memory and code near.
 
     far  seconds; if the second call takes more there is no third
     """
-    fastest, spent, count = math.inf, 0.0, 0
-    while count < FIRST_CALLS or spent < FIRST_SECONDS:
+    seconds: list[float] = []
+    while len(seconds) < FIRST_CALLS or sum(seconds) < FIRST_SECONDS:
         before()
-        took = _timed(call, 1)
-        fastest, spent, count = min(fastest, took), spent + took, count + 1
-        if count == 1:
-            fastest = math.inf
-        elif fastest > far:
+        seconds.append(_timed(call, 1))
+        if len(seconds) == 2 and seconds[1] > far:
             break
-    return fastest
+    return seconds[1:]
 
 
 def _timed(call: Callable[[], object], calls: int) -> float:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Final
+from typing import Any, Final
 
 from minitensor.codegen import Target, unsupported
 from minitensor.errors import CompileError, unexpected
 from minitensor.ir import Program
 from minitensor.runtime import native_target, usable_cores
-from minitensor.schedule import Schedule, Trace
+from minitensor.schedule import Schedule, Step, Trace
 from minitensor.search.sketch.default import DEFAULT
 from minitensor.search.sketch.rules import CPU, Rule, Verdict
 from minitensor.search.sketch.state import Derived, State
@@ -39,9 +39,23 @@ class Sketch:
     trace: Trace
     history: tuple[Derived, ...]
 
-    def apply(self, seed: int | None = None) -> Schedule:
-        """A schedule with decisions drawn at random."""
-        return self.trace.apply(self.program, seed=seed)
+    def apply(self, program: Program | None = None, *, seed: int | None = None) -> Schedule:
+        """A schedule of the program (its own if None) with decisions drawn at random."""
+        return self.trace.apply(self.program if program is None else program, seed=seed)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of its trace."""
+        return self.trace.steps
+
+    @property
+    def decisions(self) -> Mapping[int, Any]:
+        """What is decided in its trace, by the number of the step: None where it is open."""
+        return self.trace.decisions
+
+    def to_json(self) -> str:
+        """Its trace as JSON."""
+        return self.trace.to_json()
 
     def explain(self) -> str:
         """How it was derived: one line for each block, from the output to the inputs."""
@@ -131,6 +145,10 @@ def _rules(rules: str | Sequence[Rule], target: Target) -> Sequence[Rule]:
         if target.kind not in RULES[rules]:
             raise unsupported(target)
         return RULES[rules][target.kind]
+    given: tuple[object, ...] = tuple(rules) if isinstance(rules, Iterable) else (rules,)
+    for rule in given:
+        if not (callable(getattr(rule, "judge", None)) and callable(getattr(rule, "apply", None))):
+            raise unexpected("the name of a set of rules, or a list of Rules", "rules", rules)
     return rules
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from minitensor.schedule import divisors, draw_factors
+from minitensor.schedule import Ref, divisors, draw_factors
 
 Value: TypeAlias = "int | tuple[int, ...]"
 """Of a knob: factors of a tile, or the position of a candidate."""
@@ -35,6 +35,7 @@ class Knob:
     parts       into how many it is cut
     limit       the largest innermost factor
     candidates  among which is chosen; () for a tile
+    is_place    whether it is where a template computes a block: one candidate, left as it is
     """
 
     step: int
@@ -43,17 +44,13 @@ class Knob:
     extent: int = 1
     parts: int = 1
     limit: int = 1
-    candidates: tuple[int | float | str, ...] = ()
+    candidates: tuple[int | float | str | Ref, ...] = ()
+    is_place: bool = False
 
     @property
     def is_tile(self) -> bool:
         """Whether it chooses the factors of a tile."""
         return not self.candidates
-
-    @property
-    def is_place(self) -> bool:
-        """Whether it is where a template computes a block: a name, which is left as it is."""
-        return len(self.candidates) == 1 and isinstance(self.candidates[0], str)
 
     @property
     def options(self) -> tuple[Value, ...]:
@@ -98,11 +95,12 @@ class Knob:
 
     def fits(self, value: Value) -> bool:
         """Whether it is one of the values that `draw` may give."""
-        if isinstance(value, tuple):
-            product = math.prod(value)
-            inner = self.parts == 1 or value[-1] <= self.limit
-            return self.is_tile and len(value) == self.parts and product == self.extent and inner
-        return 0 <= value < len(self.candidates)
+        if not isinstance(value, tuple):
+            return type(value) is int and 0 <= value < len(self.candidates)
+        if not self.is_tile or len(value) != self.parts or any(type(f) is not int for f in value):
+            return False
+        inner = self.parts == 1 or value[-1] <= self.limit
+        return min(value) >= 0 and math.prod(value) == self.extent and inner
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ def typical(sketch: Sketch) -> Schedule:
     level, as far as the extents have divisors.
     """
     drawn = sketch.trace.apply(sketch.program, seed=0, check=False)
-    decisions = {knob.step: _middle(knob) for knob in knobs_of(drawn)}
+    decisions = {knob.step: decision(knob, _middle(knob)) for knob in knobs_of(drawn)}
     try:
         return drawn.trace.with_decisions(decisions).apply(sketch.program)
     except ScheduleError:  # a template whose tiles depend on each other
@@ -41,7 +41,8 @@ def knobs_of(schedule: Schedule) -> tuple[Knob, ...]:
             )
         elif step.is_decision:  # a place; templates may choose some
             chosen = step.arguments["decision"]
-            found.append(Knob(number, str(step.arguments["block"]), candidates=(chosen,)))
+            block = str(step.arguments["block"])
+            found.append(Knob(number, block, candidates=(chosen,), is_place=True))
     return tuple(found)
 
 
@@ -95,6 +96,11 @@ def resolved(trace: Trace, value: Any) -> Any:
         return value
     result = trace.steps[value.step].result
     return result if value.item is None else result[value.item]
+
+
+def decision(knob: Knob, value: Value) -> Any:
+    """What a trace holds for a value: the name, where the knob chooses a place."""
+    return knob.candidates[0] if knob.is_place else value
 
 
 def _middle(knob: Knob) -> Value:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minitensor.codegen import Target
-from minitensor.errors import ScheduleError
+from minitensor.errors import ArgumentError, MinitensorError, ScheduleError
 from minitensor.ir import Program, loop_sites
 from minitensor.schedule import Schedule, Trace, compute_locations
 from minitensor.search.features import Structure, StructureError
@@ -33,8 +33,10 @@ from minitensor.search.space.annotate import (
     marks_of,
 )
 from minitensor.search.space.choices import GRANULARITY, UNROLL, Choices, Knob, Value
-from minitensor.search.space.open import knobs_of, movable_of, resolved, typical
+from minitensor.search.space.open import decision, knobs_of, movable_of, resolved, typical
 
+TEMPLATE_CALLS: Final = 32
+"""How often a template is called to see which steps and places it may choose."""
 MOST_LOCATIONS: Final = 8
 """Places that are considered for a block that may be moved, "root" included: the outermost ones."""
 
@@ -85,14 +87,29 @@ class Space:
         program: Program, target: Target, template: Callable[[Schedule], object], seed: int = 0
     ) -> Space:
         """The space of a user's function. It is called a few times; what differs in more than
-        decisions are sketches of their own.
+        numbers are sketches of their own: other steps, or blocks at other places.
+
+        Raises ScheduleError if the function is refused each time.
         """
         found: dict[str, Sketch] = {}
-        for number in range(16):
+        refused: ScheduleError | None = None
+        for number in range(TEMPLATE_CALLS):
             schedule = Schedule(program, seed=seed + number)
-            template(schedule)
-            trace = schedule.trace.opened()
-            found.setdefault(trace.to_json(), Sketch(program, trace, ()))
+            try:
+                template(schedule)
+            except ScheduleError as failure:  # what was drawn may not go together
+                refused = refused or failure
+                continue
+            trace = schedule.trace
+            places = {
+                number: step.result
+                for number, step in enumerate(trace.steps)
+                if step.primitive == "sample_compute_location"
+            }
+            fixed = trace.opened().with_decisions(places)
+            found.setdefault(repr(_calls(fixed)), Sketch(program, fixed, ()))
+        if refused is not None and not found:
+            raise refused
         return Space(program, target, list(found.values()), annotate=False)
 
     # ---- drawing
@@ -213,7 +230,10 @@ class Space:
         plan = self.plan(choices.sketch, choices.locations) if self.annotate else None
         if plan is None or plan.structure is None:
             return choices
-        amounts = self.amounts(plan, [choices])
+        try:
+            amounts = self.amounts(plan, [choices])
+        except (StructureError, ArgumentError):  # of this one
+            return choices
         counts = tuple(int(a[0]) for a in (*amounts.parallel, *amounts.unroll))
         return choices.sketch, choices.values, choices.locations, counts
 
@@ -228,7 +248,7 @@ class Space:
             choices = self._decoded(trace, number, sketch)
             if choices is None:
                 continue
-            with contextlib.suppress(ScheduleError):
+            with contextlib.suppress(MinitensorError):
                 schedule = self.schedule(choices)
                 if _calls(schedule.trace) == _calls(trace):
                     return choices, schedule
@@ -236,23 +256,27 @@ class Space:
 
     def _decoded(self, trace: Trace, number: int, sketch: Sketch) -> Choices | None:
         prefix = Trace(trace.steps[: len(sketch.trace)])
-        if len(prefix) < len(sketch.trace) or _calls(prefix.opened()) != _calls(sketch.trace):
+        same = _calls(prefix.opened()) == _calls(sketch.trace.opened())
+        if len(prefix) < len(sketch.trace) or not same:
             return None
         decided = prefix.decisions
-        found = [_value(knob, decided[knob.step]) for knob in self.knobs[number]]
+        found = [_value(knob, decided.get(knob.step)) for knob in self.knobs[number]]
         values = tuple(value for value in found if value is not None)
         if len(values) < len(found):
             return None
         rest = [step for step in trace.steps[len(prefix) :] if step.is_decision]
         if not self.annotate:
             return Choices(number, values)
-        chosen = [resolved(trace, step.arguments["decision"]) for step in rest]
         moved = len(self.movable[number])
-        if len(chosen) != moved + 2:
+        if len(rest) != moved + 2:
+            return None
+        try:
+            chosen = [resolved(trace, step.arguments["decision"]) for step in rest]
+        except (LookupError, TypeError):  # it refers to what no step has returned
             return None
         places = tuple(map(str, chosen[:moved]))
         parallel, unroll = chosen[moved:]
-        if parallel not in range(len(GRANULARITY)) or unroll not in range(len(UNROLL)):
+        if not (_is_position(parallel, GRANULARITY) and _is_position(unroll, UNROLL)):
             return None
         return Choices(number, values, places, GRANULARITY[parallel], UNROLL[unroll])
 
@@ -265,7 +289,7 @@ class Space:
         if values is None:
             schedule = self._typical[sketch].copy()
         else:
-            decisions = {k.step: _decision(k, v) for k, v in zip(self.knobs[sketch], values)}
+            decisions = {k.step: decision(k, v) for k, v in zip(self.knobs[sketch], values)}
             trace = self.sketches[sketch].trace.with_decisions(decisions)
             schedule = trace.apply(self.program, check=False)
         for block, place in zip(self.movable[sketch], locations):
@@ -273,16 +297,15 @@ class Space:
         return schedule
 
 
-def _decision(knob: Knob, value: Value) -> Any:
-    """What a trace holds for a value: the name, where the knob chooses a place."""
-    return knob.candidates[0] if knob.is_place else value
-
-
-def _value(knob: Knob, decision: Any) -> Value | None:
+def _value(knob: Knob, decided: Any) -> Value | None:
     """The knob's value for what a trace holds; None if it has none."""
     if knob.is_place:
-        return 0 if decision == knob.candidates[0] else None
-    return decision if isinstance(decision, (int, tuple)) and knob.fits(decision) else None
+        return 0 if decided == knob.candidates[0] else None
+    return decided if isinstance(decided, (int, tuple)) and knob.fits(decided) else None
+
+
+def _is_position(value: object, among: Sequence[object]) -> bool:
+    return type(value) is int and 0 <= value < len(among)
 
 
 def _calls(trace: Trace) -> list[tuple[str, Mapping[str, Any]]]:

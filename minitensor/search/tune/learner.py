@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from minitensor.errors import ScheduleError
+from minitensor.errors import ArgumentError, MinitensorError
 from minitensor.search.features import FEATURE_NAMES, StructureError, extract_features
 from minitensor.search.gbt import Booster, Model
 from minitensor.search.space import Choices, Plan, Space
@@ -102,7 +102,7 @@ class Learner:
         try:
             marks = self.space.marks(plan, batch)
             table = plan.structure.features(self.space.decisions(batch), marks)
-        except StructureError:  # for some of them
+        except (StructureError, ArgumentError):  # for some of them; or their tiles depend on others
             if len(batch) == 1:
                 return self._one_by_one(batch)
             middle = len(batch) // 2
@@ -121,7 +121,7 @@ class Learner:
         for number, choices in enumerate(batch):
             try:
                 found = extract_features(self.space.schedule(choices), self.space.target)
-            except ScheduleError:
+            except MinitensorError:
                 continue
             rows.append(found)
             owners += [number] * len(found)

@@ -137,6 +137,8 @@ class Roofline:
         else:
             bound = "memory is the limit, unless the arguments stay in caches"
         found.append(f"{bound}: {self.least * 1e3:.4g} ms at least")
+        if not self.least:
+            return found
         part = figure(100 * (self.part(seconds) or 0))
         found.append(
             f"{figure(self.rate(seconds))} {self.unit} is {part} % of {figure(self.peak or 0)}; "

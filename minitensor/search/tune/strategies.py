@@ -74,12 +74,22 @@ class Strategy(ABC):
         return list(dict.fromkeys([*first, *news, *spare]))
 
     def drawn(self, rng: random.Random, count: int) -> list[Choices]:
-        """Different candidates at random: first one of each sketch, those of our own before
-        Ansor's, so that it is soon known what is slow.
-        """
+        """Different candidates at random; every sketch gets its turn."""
         self.begin(rng)
-        sketches = range(len(self.space.sketches))
-        found = dict.fromkeys(self.space.draw(rng, number) for number in sketches)
+        return self.more({}, count)
+
+    def first(self, rng: random.Random, count: int) -> list[Choices]:
+        """What a search begins with: one candidate of each sketch, in any order, and more."""
+        self.begin(rng)
+        forms: dict[int, tuple[str, ...]] = {}
+        for sketch, places in self.population.known:
+            forms.setdefault(sketch, places)
+        order = rng.sample(list(forms), len(forms))
+        found = dict.fromkeys(self.space.draw(rng, sketch, forms[sketch]) for sketch in order)
+        return self.more(found, count)
+
+    def more(self, found: dict[Choices, None], count: int) -> list[Choices]:
+        """Candidates drawn at random behind others, until there are `count`."""
         for _ in range(50 * count):
             if len(found) >= count:
                 break
@@ -93,7 +103,7 @@ class EvolutionStrategy(Strategy):
     def propose(self, best: Sequence[Choices], rng: random.Random, count: int) -> list[Choices]:
         """See Strategy."""
         if not best:
-            return self.drawn(rng, 2 * count)
+            return self.first(rng, 2 * count)
         self.begin(rng)
         ranked = evolve(self.population, self.score, best, 4 * count + len(best))
         return self.mixed(ranked, best, rng, count)
@@ -134,8 +144,9 @@ class GridStrategy(Strategy):
 
     def propose(self, best: Sequence[Choices], rng: random.Random, count: int) -> list[Choices]:
         """See Strategy. `rng` is not used: the grid is the same for every seed."""
-        first = len(best)  # those before were tried, and some that failed
-        return list(dict.fromkeys(self._point(first + n) for n in range(16 * count)))
+        points = (self._point(n) for n in range(4 * len(best) + 16 * count))
+        known = set(best)  # and some before them failed, or were other names of a program
+        return [p for p in dict.fromkeys(points) if p not in known]
 
     def _point(self, number: int) -> Choices:
         """Point `number`: all sketches in turn, and in each a stride through its candidates."""
@@ -181,7 +192,7 @@ class AnnealingStrategy(Strategy):
     def propose(self, best: Sequence[Choices], rng: random.Random, count: int) -> list[Choices]:
         """See Strategy."""
         if not best:
-            return self.drawn(rng, 2 * count)
+            return self.first(rng, 2 * count)
         walkers = [*best[: self.WALKERS // 4]]
         walkers += self.drawn(rng, self.WALKERS - len(walkers))
         scores = self.learner.score(walkers)
@@ -212,7 +223,7 @@ class BeamStrategy(Strategy):
     def propose(self, best: Sequence[Choices], rng: random.Random, count: int) -> list[Choices]:
         """See Strategy."""
         if not best:
-            return self.drawn(rng, 2 * count)
+            return self.first(rng, 2 * count)
         self.begin(rng)
         found: dict[Choices, None] = {}
         for sketch in dict.fromkeys(key[0] for key in self.population.known):

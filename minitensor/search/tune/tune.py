@@ -10,11 +10,11 @@ from concurrent.futures import Executor
 from typing import Any
 
 from minitensor.codegen import Target
-from minitensor.errors import TuningError, unexpected
-from minitensor.ir import Program
+from minitensor.errors import ArgumentError, TuningError, unexpected
+from minitensor.ir import Program, print_name
 from minitensor.schedule import Schedule
 from minitensor.search.evolution import Evolution
-from minitensor.search.gbt import Booster
+from minitensor.search.gbt import LOSSES, Booster
 from minitensor.search.log import Log
 from minitensor.search.runner import Runner, Settings, Task, nothing_works
 from minitensor.search.space import Space
@@ -23,6 +23,7 @@ from minitensor.search.tune.progress import Display
 from minitensor.search.tune.result import TuneResult
 from minitensor.search.tune.strategies import STRATEGIES
 from minitensor.search.tune.tuner import Progress, Tuner
+from minitensor.search.workload import workload_key
 
 BATCHES = (8, 64)
 """The least and the most candidates of a round; between them, an eighth of all."""
@@ -82,7 +83,13 @@ def tune(
     Source: Zheng et al., Ansor: Generating High-Performance Tensor Programs for Deep Learning,
     OSDI 2020.
     """
-    count, calls = _checked(program, trials, seed, batch, strategy, callbacks)
+    trials, seed = _integer("trials", trials, 1), _integer("seed", seed, 0)
+    count = min(BATCHES[1], max(BATCHES[0], trials // 8))
+    if batch is not None:
+        count = _integer("batch", batch, 1)
+    calls = _checked(program, strategy, loss, callbacks)
+    _check_parts(evolution=evolution, booster=booster, settings=settings)
+    _check_executors(builder=builder, measurer=measurer)
     where = log if isinstance(log, Log) or log is None else Log(log)
     if where is not None:
         where.touch()
@@ -124,41 +131,54 @@ def tune(
 
 def _checked(
     program: object,
-    trials: object,
-    seed: object,
-    batch: object,
     strategy: object,
+    loss: object,
     callbacks: Iterable[Callable[[Progress], object]],
-) -> tuple[int, list[Callable[[Progress], object]]]:
-    """The size of a batch, and the callbacks. Raises ArgumentError."""
+) -> list[Callable[[Progress], object]]:
+    """The callbacks. Raises ArgumentError."""
     if not isinstance(program, Program):
         raise unexpected("a program (see mt.lower)", "program", program)
-    _check_integer("trials", trials, 1)
-    _check_integer("seed", seed, 0)
-    if batch is not None:
-        _check_integer("batch", batch, 1)
-    if strategy not in STRATEGIES:
-        raise unexpected("one of " + ", ".join(map(repr, STRATEGIES)), "strategy", strategy)
+    for name, value, known in (("strategy", strategy, STRATEGIES), ("loss", loss, LOSSES)):
+        if not isinstance(value, str) or value not in known:
+            raise unexpected("one of " + ", ".join(map(repr, known)), name, value)
+    if not isinstance(callbacks, Iterable):
+        raise unexpected("a list of functions of a Progress", "callbacks", callbacks)
     calls = list(callbacks)
     for call in calls:
         if not callable(call):
             raise unexpected("functions of a Progress", "callbacks", call)
-    assert isinstance(trials, int)
-    least, most = BATCHES
-    size = batch if isinstance(batch, int) else min(most, max(least, trials // 8))
-    return size, calls
+    return calls
 
 
-def _check_integer(name: str, value: object, least: int) -> None:
+def _integer(name: str, value: object, least: int) -> int:
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < least:  # type: ignore[operator]
         raise unexpected(f"an integer >= {least}", name, value)
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def _check_parts(**given: object) -> None:
+    wanted = {"evolution": Evolution, "booster": Booster, "settings": Settings}
+    for name, value in given.items():
+        if value is not None and not isinstance(value, wanted[name]):
+            raise unexpected(f"{wanted[name].__name__}(...), or None", name, value)
+
+
+def _check_executors(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None and not callable(getattr(value, "submit", None)):
+            raise unexpected("an executor of concurrent.futures, or None", name, value)
 
 
 def _space(program: Program, target: Target, space: object, rules: str, seed: int) -> Space:
     if space is None:
         return Space.of(program, target, rules)
     if isinstance(space, Space):
+        same = workload_key(space.program) == workload_key(program)
+        if not same or space.target != target:
+            expected = f"a Space of {print_name(program.name)} on {target}"
+            found = f"one of {print_name(space.program.name)} on {space.target}"
+            raise ArgumentError(f"expected {expected}, but got {found}")
         return space
     if not callable(space):
         raise unexpected("a function of a Schedule, or a Space", "space", space)

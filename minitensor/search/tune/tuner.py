@@ -6,6 +6,7 @@ the same records give the same search, bit for bit.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections import Counter
@@ -13,10 +14,12 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from minitensor.errors import ScheduleError
+from minitensor.errors import MinitensorError
 from minitensor.ir import structural_hash
 from minitensor.schedule import Schedule, Trace
+from minitensor.search.load import applied
 from minitensor.search.log import Log
+from minitensor.search.reading import counted
 from minitensor.search.records import OK, Record, new_record, trace_key
 from minitensor.search.runner import Result
 from minitensor.search.space import Choices, Space
@@ -24,8 +27,10 @@ from minitensor.search.tune.learner import Learner
 from minitensor.search.tune.ranks import spearman
 from minitensor.search.tune.strategies import Strategy
 
+logger = logging.getLogger("minitensor")
+
 CHUNK: Final = 16
-"""Candidates that are built and measured before they are recorded together."""
+"""Candidates that are built together, before the first of them is measured."""
 
 
 class Measure(Protocol):
@@ -137,15 +142,26 @@ class Tuner:
         return min(found, key=lambda t: t.seconds, default=None)
 
     def resume(self, records: Sequence[Record]) -> None:
-        """Take over what was recorded: nothing of it is measured again."""
+        """Take over what was recorded: nothing of it is measured again.
+
+        What cannot be applied any more (an older version may have allowed it) is left out, with one
+        logged warning.
+        """
         news: list[Tried] = []
+        refused: list[str] = []
         for record in records:
-            trace = record.parsed()
-            found = self.space.recognized(trace)
             choices = None
-            if found is not None:
-                choices, schedule = found
-                self._programs.add(structural_hash(schedule.program))
+            try:
+                trace = record.parsed()
+                found = self.space.recognized(trace)
+                if found is not None:
+                    choices, schedule = found
+                    self._programs.add(structural_hash(schedule.program))
+                elif record.status == OK:  # of another space; it may turn out to be the best
+                    applied(record, self.space.program)
+            except MinitensorError as failure:
+                refused.append(failure.message)
+                continue
             news.append(
                 Tried(
                     len(self.tried) + len(news) + 1,
@@ -158,6 +174,12 @@ class Tuner:
                 )
             )
             self._keys.add(record.trace_key)
+        if refused:
+            logger.warning(
+                "%s cannot be applied, and left out; the first: %s",
+                counted(len(refused), "record"),
+                refused[0],
+            )
         self._take(news)
 
     def run(self) -> None:
@@ -213,7 +235,7 @@ class Tuner:
             self._identities.add(identity)
             try:
                 schedule = self.space.schedule(choices)
-            except ScheduleError:
+            except MinitensorError:  # refused
                 continue
             key, program = trace_key(schedule.trace), structural_hash(schedule.program)
             if key not in self._keys and program not in self._programs:

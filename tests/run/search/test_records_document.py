@@ -22,7 +22,7 @@ def test_the_code_runs(tmp_path, monkeypatch, capsys):
         module = imported(code()[0])
         assert len(list(Log("tuning.jsonl"))) == 1, resumed
     assert module.schedule.program == module.s.program
-    assert capsys.readouterr().out.startswith("0.00011 4.7")
+    assert capsys.readouterr().out.startswith("0.000115 4.5")
 
 
 def test_a_line_of_a_tool_of_your_own():

@@ -2,9 +2,11 @@
 
 import time
 
+import numpy as np
 import pytest
 
-from minitensor.search.runner import Runner, Settings, Status
+import minitensor as mt
+from minitensor.search.runner import Runner, Settings, Status, Task
 from tests.run.search.bad_kernels import COUNT, kernel, task
 
 SOURCE = f"""
@@ -37,3 +39,31 @@ def test_a_first_call_that_takes_long_is_the_only_one():
     assert hopeless.status is Status.TIMEOUT and "within 2.1 s" in hopeless.message
     assert took < 8
     assert not calm.early and len(calm.times) >= 3
+
+
+@pytest.mark.slow
+def test_where_even_the_best_takes_long_one_call_is_its_time():
+    work = task()
+    with Runner(work, Settings(time_limit=2.0)) as runner:
+        (slow,) = runner.measure([kernel("slow", work, SOURCE)])
+    assert slow.status is Status.OK
+    assert not slow.early and len(slow.times) == 1 and 0.4 <= slow.median < 1.5
+
+
+def test_what_is_not_written_is_seen_where_the_result_is_nan():
+    A = mt.placeholder((64,), name="A")
+    program = mt.lower([A, mt.compute((64,), lambda i: mt.sqrt(A[i]), name="B")])
+    nothing = "int nothing(const float *A, float *B, void *workspace) { return 0; }"
+    work = Task.of(program, inputs=[-np.ones(64, np.float32)])
+    with Runner(work) as runner:
+        (found,) = runner.measure([kernel("nothing", work, nothing)])
+    assert found.status is Status.INCOMPLETE
+    assert "64 of 64 elements" in found.message
+
+
+def test_inputs_are_drawn_where_the_result_is_a_number():
+    A = mt.placeholder((64,), name="A")
+    program = mt.lower([A, mt.compute((64,), lambda i: mt.log(A[i]), name="B")])
+    work = Task.of(program)
+    assert np.isfinite(work.arrays["B"]).all()
+    assert len(np.unique(work.arrays["A"])) > 2

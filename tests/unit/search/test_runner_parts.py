@@ -75,6 +75,9 @@ def test_clearly_slower_than_the_best(clock):
 
 def test_far_slower_than_the_best(clock):
     assert time_call(clock, Settings(), best=0.0002).early
+    assert clock.calls == timing_module.FIRST_CALLS  # they are short
+    clock.take, clock.calls = lambda n: 0.01, 0
+    assert time_call(clock, Settings(), best=0.002).early
     assert clock.calls == 2
 
 
@@ -92,6 +95,12 @@ def test_flushing_goes_before_each_call(clock, monkeypatch):
     times = time_call(lambda: (order.append("call"), clock()), settings, None)
     assert times.calls == 1
     assert order == ["flush", "call"] * (timing_module.FIRST_CALLS + 2)
+
+
+def test_first_calls_that_last_are_repeats(clock):
+    clock.take = lambda n: 0.02
+    times = time_call(clock, Settings(repeats=5), None)
+    assert (len(times.seconds), times.calls, clock.calls) == (5, 1, 6)
 
 
 def test_noise():

@@ -1,14 +1,24 @@
 """The loop of a search: it repeats itself exactly, goes on where it stopped, and tries no twins."""
 
+import contextlib
+import json
+import random
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 import minitensor as mt
 from minitensor.ir import structural_hash
 from minitensor.schedule import Trace
-from minitensor.search import Log
+from minitensor.search import Evolution, Log
+from minitensor.search.features import Structure, StructureError
+from minitensor.search.gbt import Booster
 from minitensor.search.records import OK, Host, Record, canonical_trace
-from minitensor.search.tune import STRATEGIES
+from minitensor.search.space import Space
+from minitensor.search.tune import STRATEGIES, Learner, Tuner
 from minitensor.search.workload import workload_key
+from tests.made_records import canonical
 from tests.unit.search.tune.made import TARGET, MadeUp, product, tuner_of
 
 
@@ -82,6 +92,84 @@ def test_records_of_another_space_count_and_do_no_harm():
     tuner.run()
     assert len(tuner.tried) == 10
     assert tuner.best is tuner.tried[0]
+
+
+def test_records_that_cannot_be_applied_are_left_out(caplog):
+    program = product()
+    first = tuner_of(program, 10, fails=False)
+    first.run()
+    good = [as_record(program, t) for t in first.tried]
+    unroll = mt.Schedule(program)
+    unroll.unroll(unroll.get_loops("C")[0])
+    gone = canonical_trace(unroll.trace).replace('"i"', '"gone"')
+    opened = mt.Schedule(program)
+    opened.sample_categorical([1, 2])
+    bad = [gone, canonical_trace(opened.trace.opened()), canonical({"minitensor_trace": 99})]
+    assert gone != canonical_trace(unroll.trace)
+    fastest = [replace(good[0], trace=text, seconds=(1e-12,)) for text in bad]
+    tuner = tuner_of(program, 20, fails=False)
+    tuner.resume([fastest[0], *good, *fastest[1:]])
+    tuner.run()
+    assert sum(t.known for t in tuner.tried) == len(good)
+    assert len(tuner.tried) == 20
+    assert tuner.best.seconds > 1e-9
+    assert tuner.best.trace.apply(program).program
+    (warning,) = caplog.messages
+    assert "3 records cannot be applied" in warning
+
+
+@pytest.mark.parametrize(
+    "wrong", [[], ["a", "b"], [1.0, 48.0], [48], [-1, -48], [True, 48], 99, "i"]
+)
+def test_decisions_that_are_none_are_not_decoded(wrong):
+    space = tuner_of(product(), 1).space
+    rng = random.Random(0)
+    for number in range(len(space.sketches)):
+        trace = space.schedule(space.draw(rng, number)).trace
+        told = json.loads(trace.to_json())
+        for step in told["steps"]:
+            if step["primitive"].startswith("sample"):
+                changed = json.dumps(told).replace(
+                    json.dumps(step), json.dumps(changed_to(step, wrong))
+                )
+                with contextlib.suppress(mt.MinitensorError):
+                    assert space.decode(Trace.from_json(changed)) is None
+
+
+def changed_to(step, decision):
+    return {**step, "arguments": {**step["arguments"], "decision": decision}}
+
+
+def test_a_candidate_whose_extents_no_array_tells_does_not_end_the_search(monkeypatch):
+    program = product()
+    tuner = tuner_of(program, 24, fails=False)
+    real = Structure.extents
+
+    def extents(self, decisions):
+        if any(np.any(np.asarray(values) % 3 == 0) for values in decisions.values()):
+            raise StructureError("not these")
+        return real(self, decisions)
+
+    monkeypatch.setattr(Structure, "extents", extents)
+    tuner.run()
+    assert len(tuner.tried) == 24
+
+
+def test_tiles_that_depend_on_each_other():
+    """A template may cut what it has cut: not all pairs of tiles go together."""
+    program = product()
+
+    def template(s):
+        i = s.get_loops("C")[0]
+        _, inner = s.split(i, s.sample_perfect_tile(i, n=2))
+        s.split(inner, s.sample_perfect_tile(inner, n=2))
+
+    space = Space.of_template(program, TARGET, template)
+    learner = Learner(space, Booster(trees=5), "squared")
+    strategy = STRATEGIES["evolution"](space, learner, Evolution(population=16, generations=1))
+    tuner = Tuner(space, Steady(), strategy, learner, 24, 8)
+    tuner.run()
+    assert tuner.best is not None
 
 
 def test_seeds_differ():
