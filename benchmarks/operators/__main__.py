@@ -172,7 +172,7 @@ def plot(rows: Sequence[dict[str, Any]], path: Path) -> None:
         axis.set_xscale("log")
         axis.set_yscale("log")
         axis.set_title(row["key"], fontsize=9)
-        axis.tick_params(labelsize=7)
+        axis.tick_params(labelsize=7, which="both")
     for axis in axes[-1]:
         axis.set_xlabel("seconds of tuning", fontsize=8)
     for line in axes:
