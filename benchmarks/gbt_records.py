@@ -33,11 +33,13 @@ def recorded(paths: Sequence[str]) -> Programs:
     """All candidates of the logs with their features; labels are calls a second, 0 for failures."""
     target = native_target(mt.Target("c"))
     features, owners, labels, groups = [], [], [], []
-    for number, (name, ladder) in enumerate(LADDERS.items()):
+    number = -1
+    for name, ladder in LADDERS.items():
         program = ladder.define()
         found = [r for p in paths for r in Log(p).measured(program, target).values()]
         if len(found) < LEAST:
             continue
+        number += 1
         space = Space.of(program, target)
         learner = Learner(space, Booster(), "squared")
         known = [(space.decode(r.parsed()), r) for r in found]

@@ -2,6 +2,7 @@
 
     python -m benchmarks.search measure matmul-512 --save FOLDER     a table, on a quiet machine
     python -m benchmarks.search replay FOLDER/search-*.json          strategies on tables
+    python -m benchmarks.search grow matmul-512 --save FOLDER        strategies; measures what's new
     python -m benchmarks.search live matmul-1024 --trials 256        time to quality, here
 
 A table holds every candidate of some sketches of a workload (those with few decisions: register
@@ -50,6 +51,8 @@ STEPS = (16, 32, 64, 128, 256)
 """Trials after which searches are compared."""
 NEAR = 1.05
 """Of the table's best: near enough to have found it."""
+GROWN = ("evolution", "no model", "beam", "limited", "random")
+"""Searches that are compared on a table that grows: each measurement takes a while."""
 CONTENDERS = (
     "evolution",
     "rank loss",
@@ -236,13 +239,20 @@ def compare(table: Table, seeds: int, trials: int) -> dict[str, list[list[float]
 
 def as_markdown(table: Table, curves: dict[str, list[list[float]]], trials: int) -> str:
     """A table: the median over seeds after so many trials, and the trials to come near the best."""
-    steps = [n for n in STEPS if n <= trials]
     lines = [
         f"### {LADDERS[table.name].name}",
         "",
         f"{len(table.costs):,} candidates, best {table.best * 1e3:.4g} ms, median "
         f"{statistics.median(table.costs.values()) * 1e3:.4g} ms; {table.about}",
         "",
+        _curves_as_markdown(curves, trials),
+    ]
+    return "\n".join(lines)
+
+
+def _curves_as_markdown(curves: dict[str, list[list[float]]], trials: int) -> str:
+    steps = [n for n in STEPS if n <= trials]
+    lines = [
         "| search | " + " | ".join(f"after {n}" for n in steps) + f" | trials to {1 / NEAR:.0%} |",
         "|---" * (len(steps) + 2) + "|",
     ]
@@ -279,6 +289,80 @@ def plot(curves: dict[str, dict[str, list[list[float]]]], path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
+# ---- on a table that grows
+
+
+class Shared:
+    """Measures what was not measured before: all searches see the same cost of a program.
+
+    path  of the table, a line for each program: its hash, and seconds (null for a failure)
+    """
+
+    def __init__(self, runner: Runner, path: Path) -> None:
+        self.runner, self.path = runner, path
+        self.known: dict[str, Result] = {}
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                key, seconds = json.loads(line)
+                self.known[key] = _result(seconds)
+
+    def measure(
+        self,
+        candidates: Sequence[Schedule],
+        best: float | None = None,
+        tell: Callable[[int, Result], object] = lambda number, result: None,
+    ) -> list[Result]:
+        """As `Runner.measure`."""
+        keys = [structural_hash(c.program) for c in candidates]
+        news = {k: c for k, c in zip(keys, candidates) if k not in self.known}
+        with self.path.open("a", encoding="utf-8") as file:
+            for key, result in zip(news, self.runner.measure(list(news.values()), best)):
+                seconds = result.median if result.ok else None
+                self.known[key] = _result(seconds)
+                print(json.dumps([key, seconds]), file=file)
+        for number, key in enumerate(keys):
+            tell(number, self.known[key])
+        return [self.known[key] for key in keys]
+
+
+def _result(seconds: float | None) -> Result:
+    return Result(Status.CRASH) if seconds is None else Result(Status.OK, (seconds,), 1)
+
+
+def grow(name: str, rules: str, seeds: int, trials: int, folder: Path) -> str:
+    """All of GROWN on the whole space of some rules, over seeds; a table and its curves."""
+    program, target = LADDERS[name].define(), native_target(mt.Target("c"))
+    whole = Space.of(program, target, rules)
+    half = Space(program, target, whole.sketches[::2])
+    curves: dict[str, list[list[float]]] = {contender: [] for contender in GROWN}
+    settings = Settings(budget=0.05, repeats=3, most_repeats=6)
+    with Runner(Task.of(program, target), settings) as runner:
+        shared = Shared(runner, folder / f"costs-{name}-{rules}.jsonl")
+        for seed in range(seeds):
+            for contender in GROWN:
+                space = half if contender == "limited" else whole
+                kind = contender.replace(" ", "-")
+                learner = Learner(space, Booster(seed=seed), "squared")
+                plan = STRATEGIES[kind if kind in STRATEGIES else "evolution"]
+                strategy = plan(space, learner, Evolution())
+                tuner = Tuner(space, shared, strategy, learner, trials, 16, seed=seed)
+                tuner.run()
+                costs = [t.seconds for t in tuner.tried]
+                costs += [np.inf] * (trials - len(costs))
+                curves[contender].append(list(np.minimum.accumulate(costs)))
+                last = curves[contender][-1][-1]
+                print(f"  seed {seed}, {contender:10} {last * 1e3:.4g} ms", flush=True)
+    costs = {k: r.median for k, r in shared.known.items() if r.ok}
+    best = min(costs.values())
+    parts = {c: [[best / s for s in one] for one in found] for c, found in curves.items()}
+    told = {"name": name, "rules": rules, "about": machine(), "best": best, "curves": parts}
+    (folder / f"grown-{name}-{rules}.json").write_text(json.dumps(told), encoding="utf-8")
+    plot({name: parts}, folder / f"grown-{name}-{rules}.png")
+    head = f"### {LADDERS[name].name}, rules={rules!r}, {seeds} seeds\n\n"
+    about = f"{len(costs):,} programs measured, best {best * 1e3:.4g} ms; {machine()}\n\n"
+    return head + about + _curves_as_markdown(parts, trials)
+
+
 # ---- live
 
 
@@ -313,16 +397,23 @@ def live(name: str, trials: int, seed: int, folder: Path | None) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="compare searches")
-    parser.add_argument("what", choices=("measure", "replay", "live"))
+    parser.add_argument("what", choices=("measure", "replay", "grow", "live"))
     parser.add_argument("names", nargs="+", metavar="WORKLOAD|FILE")
     parser.add_argument("--save", type=Path, metavar="FOLDER")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--trials", type=int, default=256)
+    parser.add_argument("--rules", default="ansor", help="of the space of `grow`")
     given = parser.parse_args()
     if given.what == "measure":
         for name in given.names:
             measured(name).save((given.save or Path()) / f"search-{name}.json")
+    elif given.what == "grow":
+        folder = given.save or Path()
+        for name in given.names:
+            text = grow(name, given.rules, given.seeds, given.trials, folder)
+            (folder / f"grown-{name}-{given.rules}.md").write_text(text, encoding="utf-8")
+            print(text)
     elif given.what == "live":
         print(machine())
         for name in given.names:

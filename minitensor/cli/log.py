@@ -190,7 +190,7 @@ def _described(group: _Group) -> dict[str, Any]:
         "target": dataclasses.asdict(group.target),
         "records": group.records,
         "failed": group.failed,
-        "best_seconds": group.best.fastest if group.best else None,
+        "best_seconds": group.best.median if group.best else None,
         "gflops": group.best.gflops if group.best else None,
         "last": group.last,
     }
@@ -235,7 +235,7 @@ def _as_json(record: Record) -> dict[str, Any]:
     return {
         **dataclasses.asdict(record),
         "trace": json.loads(record.trace),
-        "best_seconds": record.fastest if record.seconds else None,
+        "best_seconds": record.median if record.seconds else None,
         "gflops": record.gflops,
         "python": python.splitlines() if isinstance(python, str) else None,
     }
@@ -316,9 +316,9 @@ def _target(target: Target) -> str:
 
 
 def _time(record: Record | None) -> str:
-    if record is None or math.isinf(record.fastest):
+    if record is None or math.isinf(record.median):
         return "-"
-    return f"{record.fastest * 1e3:.4g} ms"
+    return f"{record.median * 1e3:.4g} ms"
 
 
 def _gflops(record: Record | None) -> str:

@@ -34,7 +34,7 @@ def test_show(run, path):
     assert heading.split() == ["workload", "target", "records", "failed", "best", "GFLOP/s", "last"]
     assert first.split()[0] == "product"
     assert "c, 2 cores, 256 bits" in first
-    assert first.split()[-7:-2] == ["2", "1", "0.001", "ms", "1.024"]
+    assert first.split()[-7:-2] == ["2", "1", "0.0015", "ms", "0.6827"]
     assert "0123456789ab" in second
     assert second.split()[-7:] == ["2", "0", "125", "ms", "-", "2025-03-01", "12:00"]
 
@@ -49,7 +49,7 @@ def test_show_records(run, path):
 def test_show_as_json(run, path):
     groups = run("log", "show", path, "--json").json()
     assert [g["records"] for g in groups] == [2, 2]
-    assert groups[0]["best_seconds"] == 1e-6
+    assert groups[0]["best_seconds"] == 1.5e-6
     assert groups[0]["target"] == {"kind": "c", "num_cores": 2, "vector_bits": 256}
     assert groups[1]["gflops"] is None
     records = run("log", "show", path, "--json", "--records", "--workload", "product").json()
@@ -62,7 +62,7 @@ def test_best(run, path):
     assert (done.status, done.err) == (0, "")
     first, second = done.out.split("\n\n")
     assert first.startswith("product  ")
-    assert "0.001 ms, 1.024 GFLOP/s (best of 2), on " in first
+    assert "0.0015 ms, 0.6827 GFLOP/s (best of 2), on " in first
     assert first.splitlines()[-1] == "    i_0, i_1 = s.split('i', [None, 4])"
     assert "125 ms (best of 2), on a CPU, 2025-03-01T12:00:00.000Z" in second
     assert second.splitlines()[-1] == "    # no steps"
