@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from minitensor.codegen.extrema import with_instructions
 from minitensor.codegen.hooks import DECLARATIONS
+from minitensor.codegen.instructions import with_instruction
 from minitensor.codegen.notes import called_for_each
 from minitensor.errors import LoweringError
 from minitensor.ir import INDEX, DType, const, constant_value
@@ -209,14 +209,15 @@ def _select(helpers: Helpers, element: str, lanes: str) -> str:
 
 
 def _vector_extremum(helpers: Helpers, op: str, element: str, lanes: str) -> str:
-    kind, dtype, _ = _vector(helpers, element, lanes)
+    kind, dtype, count = _vector(helpers, element, lanes)
     helpers.need(f"select_{kind}")
     sign = "<" if op == "min" else ">"
     value = f"select_{kind}(a {sign} b, a, b)"
     if dtype.is_float:  # b where one of them is NaN, but for a NaN in a
         value = f"select_{kind}(a != a, a, {value})"
-    lines = with_instructions(f"    return {value};", op, element, int(lanes))
-    return "\n".join([f"static inline {kind} {op}_{kind}({kind} a, {kind} b) {{", *lines, "}"])
+    head = f"static inline {kind} {op}_{kind}({kind} a, {kind} b) {{"
+    text = f"{head}\n    return {value};\n}}"
+    return with_instruction(text, op, dtype.with_lanes(count), ("a", "b"))
 
 
 def _extremum(helpers: Helpers, op: str, kind: str) -> str:

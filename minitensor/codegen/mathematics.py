@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Final
 
 from minitensor.codegen.functions import (
     Function,
@@ -21,17 +20,10 @@ from minitensor.codegen.functions import (
     write_in_halves,
 )
 from minitensor.codegen.helpers import compute_type, vector_name
+from minitensor.codegen.instructions import with_instruction
 from minitensor.codegen.math32 import MATH32
 from minitensor.codegen.math64 import MATH64
-from minitensor.ir import FLOAT32, DType
-
-_INSTRUCTIONS: Final = {
-    ("ldexp", FLOAT32.with_lanes(16)): (
-        "__AVX512F__",
-        "__builtin_ia32_scalefps512_mask({0}, {1}, {0}, -1, 4)",
-    ),
-}
-"""What a compiler knows as an instruction where it defines a macro: that, and the text."""
+from minitensor.ir import DType
 
 
 def define(name: str, dtype: DType, writer: Callable[[], Writer]) -> str | None:
@@ -57,21 +49,9 @@ def define(name: str, dtype: DType, writer: Callable[[], Writer]) -> str | None:
         helpers.texts[own] = write_in_halves(function, own, half, dtype.lanes, writer())
     else:
         text = write_function(function, own, dtype.lanes, writer())
-        helpers.texts[own] = _with_instruction(text, function, own, dtype)
+        params = tuple(p.name for p in function.params)
+        helpers.texts[own] = with_instruction(text, name, dtype, params)
     return own
-
-
-def _with_instruction(text: str, function: Function, own: str, dtype: DType) -> str:
-    """The text of a function on vectors, and before it the instruction that may do the same."""
-    if (function.name, dtype) not in _INSTRUCTIONS:
-        return text
-    macro, instruction = _INSTRUCTIONS[function.name, dtype]
-    kind, names = vector_name(dtype, dtype.lanes), [p.name for p in function.params]
-    params = ", ".join(f"{kind} {name}" for name in names)
-    shorter = (
-        f"static inline {kind} {own}({params}) {{\n    return {instruction.format(*names)};\n}}"
-    )
-    return f"#ifdef {macro}\n{shorter}\n#else\n{text}\n#endif"
 
 
 def _kind(dtype: DType) -> str:

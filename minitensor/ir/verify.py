@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import NoReturn, get_args
 
 from minitensor.errors import VerifyError, shown
-from minitensor.ir.dtype import BOOL, INDEX, DType
+from minitensor.ir.dtype import BOOL, FLOAT32, INDEX, DType
 from minitensor.ir.expr import (
     COMPARISONS,
     FUNCTIONS,
@@ -316,7 +316,11 @@ class _Verifier:
             return
         if any(found != dtype for found in args):
             self.fail("V4", f"the arguments of {print_expr(call)} are not {dtype}")
-        fits = {"in_bounds": dtype.scalar == INDEX, "abs": dtype.kind != "bool"}
+        fits = {
+            "in_bounds": dtype.scalar == INDEX,
+            "abs": dtype.kind != "bool",
+            "ldexp": dtype.scalar == FLOAT32,
+        }
         if not fits.get(function, dtype.is_float):
             self.fail("V4", f"{function} of {dtype}")
 

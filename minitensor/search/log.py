@@ -94,7 +94,7 @@ class Log:
             file.append(line)
 
     def touch(self) -> None:
-        """Find out, before much work is done, whether records can be appended. Raises as that."""
+        """Find out before much work is done whether records can be appended; raises as `append`."""
         with held(self.path, sync=self.fsync):
             pass
 
@@ -131,7 +131,7 @@ class Log:
     # ---- looking things up
 
     def ranked(self, workload: str | Program, target: str | Target = "c") -> list[Record]:
-        """The candidates that worked, fastest first.
+        """The candidates that worked, fastest first: by the median of their repeats.
 
         workload  a program, or the key of one
         target    what is left open is filled in from this machine; records for other numbers of

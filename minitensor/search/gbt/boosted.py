@@ -19,6 +19,7 @@ from minitensor.errors import ArgumentError, unexpected
 from minitensor.search.gbt import arguments
 from minitensor.search.gbt.booster import LOSSES, Booster
 from minitensor.search.gbt.model import Model
+from minitensor.search.gbt.tree import DEEPEST, MOST_NODES
 
 Doubles = npt.NDArray[np.float64]
 Samples: TypeAlias = npt.ArrayLike | Sequence[npt.ArrayLike]
@@ -54,6 +55,8 @@ class GradientBoostedTrees:
     def __post_init__(self) -> None:
         if self.objective not in LOSSES:
             raise unexpected(f"one of {', '.join(LOSSES)}", "objective", self.objective)
+        arguments.integer("max_depth", self.max_depth, 1, DEEPEST)
+        arguments.integer("n_trees", self.n_trees, 0, MOST_NODES >> (self.max_depth + 1))
         self._booster = Booster(
             trees=self.n_trees,
             depth=self.max_depth,
@@ -89,25 +92,26 @@ class GradientBoostedTrees:
             raise unexpected(f"a label for each of {count} samples", "y", found.shape)
         weights = arguments.weights(weight, count)
         groups = arguments.groups(group, count)
-        scaled, self._least, self._range = _scaled(found)
-        self.model = self._booster.towards(
-            table, owners, scaled, groups, weights, loss=self.objective
-        )
+        scaled, least, span = _scaled(found)
+        model = self._booster.towards(table, owners, scaled, groups, weights, self.objective)
+        self.model, self._least, self._range = model, least, span
         return self
 
     def predict(self, X: Samples) -> Doubles:
         """A finite number (samples,) for each sample. X as in `fit`. Raises ArgumentError."""
-        if self.model is None:
-            raise ArgumentError("there is nothing learnt yet; call fit(X, y) first")
+        model = self._learnt()
         table, owners, count = _joined(X)
-        scores = self.model.predict(table, owners, count)
+        scores = model.predict(table, owners, count)
         return scores if self.objective == "rank" else self._least + self._range * scores
 
     def importance(self, kind: str = "gain") -> Doubles:
         """How much each column (columns,) matters; see `Model.importance`."""
+        return self._learnt().importance(kind)
+
+    def _learnt(self) -> Model:
         if self.model is None:
             raise ArgumentError("there is nothing learnt yet; call fit(X, y) first")
-        return self.model.importance(kind)
+        return self.model
 
 
 def _joined(X: Samples) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], int]:

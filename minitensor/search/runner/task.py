@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from minitensor.api import build
 from minitensor.codegen import Target
 from minitensor.errors import unexpected
-from minitensor.ir import Buffer, DType, Program, Scope, numpy_dtype, print_name
-from minitensor.runtime import Kernel, native_target
-from minitensor.search.measure import random_inputs
+from minitensor.ir import Buffer, DType, Program, Scope, numpy_dtype
+from minitensor.runtime import native_target
+from minitensor.search.measure import reference
 from minitensor.search.workload import multiply_adds
 
 _FASTEST_CLOCK: Final = 8e9
@@ -69,15 +68,7 @@ class Task:
         exact = native_target(Target.of(target))
         if exact.kind != "c":
             raise unexpected('"c" or an mt.Target for it', "target", target)
-        given = random_inputs(program, seed) if inputs is None else _listed(inputs)
-        if len(given) != len(program.inputs):
-            names = ", ".join(print_name(b.name) for b in program.inputs)
-            raise unexpected(f"{len(program.inputs)} arrays ({names})", "inputs", inputs)
-        kernel = build(program, exact)
-        results = _results(kernel, given)
-        if inputs is None and _has_nan(results):  # roots and logarithms: NaN hides what is wrong
-            given = random_inputs(program, seed, least=1)
-            results = _results(kernel, given)
+        given, results = reference(program, exact, inputs, seed)
         buffers = (*program.inputs, *program.outputs)
         arrays = {b.name: np.asarray(a).copy() for b, a in zip(buffers, (*given, *results))}
         outputs = frozenset(b.name for b in program.outputs)
@@ -119,22 +110,6 @@ class Task:
         }
         outputs, target = frozenset(told["outputs"]), Target(*told["target"])
         return Task(told["name"], params, arrays, outputs, target, told["floor"])
-
-
-def _listed(inputs: object) -> list[Any]:
-    try:
-        return list(inputs)  # type: ignore[call-overload, no-any-return]
-    except TypeError:
-        raise unexpected("a sequence of arrays", "inputs", inputs) from None
-
-
-def _results(kernel: Kernel, given: Sequence[Any]) -> Sequence[Any]:
-    result = kernel(*given)
-    return result if isinstance(result, tuple) else (result,)
-
-
-def _has_nan(arrays: Iterable[Any]) -> bool:
-    return any(np.asarray(a).dtype.kind == "f" and np.isnan(a).any() for a in arrays)
 
 
 def _floor(program: Program, target: Target) -> float:

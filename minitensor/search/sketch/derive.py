@@ -145,11 +145,11 @@ def _rules(rules: str | Sequence[Rule], target: Target) -> Sequence[Rule]:
         if target.kind not in RULES[rules]:
             raise unsupported(target)
         return RULES[rules][target.kind]
-    given: tuple[object, ...] = tuple(rules) if isinstance(rules, Iterable) else (rules,)
+    given: tuple[Any, ...] = tuple(rules) if isinstance(rules, Iterable) else (rules,)
     for rule in given:
         if not (callable(getattr(rule, "judge", None)) and callable(getattr(rule, "apply", None))):
             raise unexpected("the name of a set of rules, or a list of Rules", "rules", rules)
-    return rules
+    return given
 
 
 def _applied(state: State, rules: Sequence[Rule], cores: int) -> list[State]:

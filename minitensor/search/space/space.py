@@ -71,6 +71,7 @@ class Space:
         self.program, self.target, self.annotate = program, target, annotate
         self.cores = target.num_cores or 1
         self.sketches = tuple(sketches) or (Sketch(program, Trace(), ()),)
+        self._opened = tuple(_calls(sketch.trace.opened()) for sketch in self.sketches)
         self._typical = tuple(map(typical, self.sketches))
         self.knobs = tuple(map(knobs_of, self._typical))
         self.movable = tuple(movable_of(s) if annotate else () for s in self._typical)
@@ -102,8 +103,8 @@ class Space:
                 continue
             trace = schedule.trace
             places = {
-                number: step.result
-                for number, step in enumerate(trace.steps)
+                place: step.result
+                for place, step in enumerate(trace.steps)
                 if step.primitive == "sample_compute_location"
             }
             fixed = trace.opened().with_decisions(places)
@@ -256,8 +257,7 @@ class Space:
 
     def _decoded(self, trace: Trace, number: int, sketch: Sketch) -> Choices | None:
         prefix = Trace(trace.steps[: len(sketch.trace)])
-        same = _calls(prefix.opened()) == _calls(sketch.trace.opened())
-        if len(prefix) < len(sketch.trace) or not same:
+        if len(prefix) < len(sketch.trace) or _calls(prefix.opened()) != self._opened[number]:
             return None
         decided = prefix.decisions
         found = [_value(knob, decided.get(knob.step)) for knob in self.knobs[number]]

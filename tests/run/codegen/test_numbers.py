@@ -84,7 +84,7 @@ def listed(result):
 
 
 def compare(dtype, named, arrays):
-    """In scalars and in vectors of two widths."""
+    """In scalars and in vectors of three widths."""
     A, B = (mt.placeholder((N,), dtype, name=n) for n in "AB")
     outputs = [mt.compute((N,), lambda i, f=f: f(A[i], B[i]), name=n) for n, f in named.items()]
     program = mt.lower([A, B, *outputs], name="numbers")
@@ -93,7 +93,7 @@ def compare(dtype, named, arrays):
     for block in s.get_blocks():
         s.vectorize(s.get_loops(block)[0])
     wanted = {0: (program, mt.Target("c", num_cores=1, vector_bits=0))}
-    wanted |= {bits: (s, mt.Target("c", num_cores=1, vector_bits=bits)) for bits in (128, 512)}
+    wanted |= {bits: (s, mt.Target("c", num_cores=1, vector_bits=bits)) for bits in (128, 256, 512)}
     for bits, kernel in built_together(wanted).items():
         for output, x, y in zip(outputs, listed(kernel(*arrays)), listed(expected)):
             assert_same(output.dtype, x, y, f"{output.name} of {dtype}, {bits} bits")

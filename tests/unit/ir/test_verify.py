@@ -245,6 +245,10 @@ four = Broadcast(f, 4)
         (stored(Call("exp", (f, f), FLOAT32)), "V4: exp does not take 2 arguments"),
         (stored(Call("power", (f,), FLOAT32)), "V4: power does not take 1 arguments"),
         (stored(Call("exp", (n,), FLOAT32)), "V4: the arguments of exp(B[i]) are not float32"),
+        (
+            stored(Call("ldexp", (Const(1.0, DType.of("float64")),) * 2, DType.of("float64"))),
+            "V4: ldexp of float64",
+        ),
         (stored(Call("reinterpret", (f, f), FLOAT32)), "V4: reinterpret does not take 2 arguments"),
         (stored(Call("reinterpret", (f,), INT64), "B"), "V4: reinterpret of float32 as int64"),
         (stored(Call("reinterpret", (p,), BOOL), "P"), "V4: reinterpret of bool as bool"),

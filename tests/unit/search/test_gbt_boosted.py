@@ -102,7 +102,8 @@ def test_the_same_seed_gives_the_same_bits(data):
     ("arguments", "text"),
     [
         ({"objective": "cubed"}, "squared, rank"),
-        ({"n_trees": -1}, "trees"),
+        ({"n_trees": -1}, "n_trees"),
+        ({"max_depth": 0}, "max_depth"),
         ({"seed": 0.5}, "seed"),
     ],
 )
