@@ -76,8 +76,7 @@ def contenders(operator: Operator, folder: Path, threads: int) -> Iterator[Conte
         yield Contender("torch", call, lambda x: x.numpy(), spin=SPIN_SECONDS)
     there = folder / f"tvm-{operator.key}"
     if (there / tvm_peer.RECORDS).exists() and importlib.util.find_spec("tvm") is not None:
-        run, result = tvm_peer.contender(program, there, inputs, threads)
-        yield Contender("tvm", run, lambda _: result(), spin=0.25)
+        yield tvm_peer.contender(program, there, inputs, threads)
 
 
 def compare(operator: Operator, folder: Path, threads: int) -> dict[str, Any]:

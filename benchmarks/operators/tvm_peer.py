@@ -6,7 +6,6 @@ tuner's process. Imported only where it is asked for.
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import operator
@@ -18,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from minitensor.cli.bench.contender import Contender
+from minitensor.cli.bench.rivals.tvm_rival import best_of, this_machine
 from minitensor.ir import (
     Binary,
     Block,
@@ -115,14 +116,6 @@ def _expr(expr: Expr, variables: Mapping[str, Any], tensors: Mapping[str, Any]) 
     raise NotImplementedError(type(expr).__name__)
 
 
-def target(threads: int) -> Any:
-    """This machine."""
-    import tvm  # noqa: PLC0415 - optional
-
-    cpu = tvm.target.codegen.llvm_get_system_cpu()
-    return tvm.target.Target({"kind": "llvm", "mcpu": cpu, "num-cores": threads})
-
-
 def _build(module: Any, target: Any, parameters: Any) -> Any:
     """MetaSchedule's own builder without the import of all tensor intrinsics, which takes 17 s."""
     from tvm.driver import build  # noqa: PLC0415 - optional
@@ -145,7 +138,7 @@ def tune(program: Program, folder: Path, trials: int, threads: int, seed: int = 
     start = time.perf_counter()
     ms.tune_tir(
         as_te(program),
-        target(threads),
+        this_machine(threads),
         work_dir=str(folder),
         max_trials_global=trials,
         num_trials_per_iter=min(64, trials),
@@ -171,18 +164,8 @@ def best_times(folder: Path) -> list[float]:
 
 def contender(
     program: Program, folder: Path, inputs: Sequence[np.ndarray], threads: int
-) -> tuple[Callable[[], object], Callable[[], np.ndarray]]:
-    """Calls the best of a folder's records; the second function gives the result."""
+) -> Contender:
+    """The best of a folder's records."""
     os.environ["TVM_NUM_THREADS"] = str(threads)
-    import tvm  # noqa: PLC0415 - optional
-    from tvm import s_tir  # noqa: PLC0415 - optional
-
-    ms = s_tir.meta_schedule
-    module = ms.tir_integration._normalize_mod(as_te(program))
-    database = ms.database.JSONDatabase(work_dir=str(folder))
-    best = database.query_schedule(module, target(threads), "main").mod
-    keep = s_tir.transform.RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)
-    function = tvm.compile(keep(best), target=target(threads))["main"]
-    arrays = [tvm.runtime.tensor(array) for array in inputs]
-    out = tvm.runtime.tensor(np.zeros(program.outputs[0].shape, np.float32))
-    return functools.partial(function, *arrays, out), out.numpy
+    shape = program.outputs[0].shape
+    return best_of("tvm", as_te(program), str(folder), inputs, shape, threads)

@@ -7,7 +7,7 @@ one in each folder below. A record is found by the structure of the program it w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -33,30 +33,57 @@ def contenders(
 ) -> Iterator[Contender]:
     """The program of the best record. Raises CommandError if there is no record of it."""
     import tvm  # noqa: PLC0415 - optional
-    from tvm import s_tir, te  # noqa: PLC0415 - optional
+    from tvm import te  # noqa: PLC0415 - optional
 
-    if options.get(RECORDS) is None:
-        return
-    module = s_tir.meta_schedule.tir_integration._normalize_mod(program(tvm, te, work))
-    database = _database_of(s_tir.meta_schedule, options[RECORDS], module)
+    if options.get(RECORDS) is not None:
+        definition = program(tvm, te, work)
+        yield best_of(name, definition, options[RECORDS], work.inputs, work.expected.shape, threads)
+
+
+def best_of(
+    name: str,
+    definition: Any,
+    folder: str,
+    inputs: Sequence[np.ndarray],
+    shape: Sequence[int],
+    threads: int,
+) -> Contender:
+    """The best record of a PrimFunc in the databases below a folder, as a contender.
+
+    shape  of the result, which is float32
+
+    Raises CommandError if there is no record.
+    """
+    import tvm  # noqa: PLC0415 - optional
+    from tvm import s_tir  # noqa: PLC0415 - optional
+
+    module = s_tir.meta_schedule.tir_integration._normalize_mod(definition)
+    database = _database_of(s_tir.meta_schedule, folder, module)
     if database is None:
         raise CommandError("there are no tuning records of this program")
-    described = {"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu()}
-    target = tvm.target.Target({**described, "num-cores": threads})
+    target = this_machine(threads)
     best = database.query_schedule(module, target, "main").mod
     # tuning marks where a weight might be laid out anew; it stays an argument as it is
     keep = s_tir.transform.RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)
     function = tvm.compile(keep(best), target=target)["main"]
-    arrays = [tvm.runtime.tensor(array) for array in work.inputs]
-    out = tvm.runtime.tensor(np.zeros(work.expected.shape, np.float32))
+    arrays = [tvm.runtime.tensor(array) for array in inputs]
+    out = tvm.runtime.tensor(np.zeros(shape, np.float32))
     tried = len(database.get_all_tuning_records())
-    yield Contender(
+    return Contender(
         name,
         lambda: function(*arrays, out),
         lambda _: out.numpy(),
         spin=SPIN_SECONDS,
         note=f"best of {tried} records",
     )
+
+
+def this_machine(threads: int) -> Any:
+    """A target of TVM's."""
+    import tvm  # noqa: PLC0415 - optional
+
+    described = {"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu()}
+    return tvm.target.Target({**described, "num-cores": threads})
 
 
 def _database_of(meta_schedule: Any, folder: str, module: Any) -> Any:
