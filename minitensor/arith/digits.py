@@ -14,27 +14,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from minitensor import ir
 from minitensor.arith.interval import Ranges, interval_of
 from minitensor.arith.linear import Linear, linear_of
-from minitensor.ir import Binary, Const, Expr, Var, free_vars
 
 
 class Digit(NamedTuple):
     """(number // divisor) % base; the leading digit has base None."""
 
-    number: Expr
+    number: ir.Expr
     divisor: int
     base: int | None
 
 
-def as_digit(atom: Expr) -> Digit | None:
+def as_digit(atom: ir.Expr) -> Digit | None:
     """An atom as a digit of some number: x // c, x % c or x // c % d."""
     match atom:
-        case Binary("//", a, Const(c)) if c > 0:
+        case ir.Binary("//", a, ir.Const(c)) if c > 0:
             return Digit(a, int(c), None)
-        case Binary("%", Binary("//", a, Const(c)), Const(d)) if c > 0 and d > 0:
+        case ir.Binary("%", ir.Binary("//", a, ir.Const(c)), ir.Const(d)) if c > 0 and d > 0:
             return Digit(a, int(c), int(d))
-        case Binary("%", a, Const(d)) if d > 0:
+        case ir.Binary("%", a, ir.Const(d)) if d > 0:
             return Digit(a, 1, int(d))
     return None
 
@@ -49,18 +49,18 @@ def separates(
 
     False means "don't know".
     """
-    if interval_of(Var(name), ranges).hi <= interval_of(Var(name), ranges).lo:
+    if interval_of(ir.Var(name), ranges).hi <= interval_of(ir.Var(name), ranges).lo:
         return True
     digits: list[Digit] = []
-    others: list[tuple[Expr, int, Linear, Linear]] = []
+    others: list[tuple[ir.Expr, int, Linear, Linear]] = []
     for left, right in zip(a, b):
         for atom, coefficient in left.terms.items():
             if right.terms.get(atom) != coefficient:
                 continue
-            if name not in free_vars(atom):
+            if name not in ir.free_vars(atom):
                 others.append((atom, coefficient, left, right))
             elif _pinned(atom, coefficient, left, right, free, ranges):
-                if atom == Var(name):
+                if atom == ir.Var(name):
                     return True
                 digits.append(as_digit(atom) or Digit(atom, 1, None))
     if not digits:
@@ -68,22 +68,22 @@ def separates(
     digits += [
         as_digit(atom) or Digit(atom, 1, None)
         for atom, coefficient, left, right in others
-        if not free.isdisjoint(free_vars(atom))
+        if not free.isdisjoint(ir.free_vars(atom))
         and _pinned(atom, coefficient, left, right, free, ranges)
     ]
-    for number in {digit.number for digit in digits if name in free_vars(digit.number)}:
+    for number in {digit.number for digit in digits if name in ir.free_vars(digit.number)}:
         form = linear_of(number)
         found = [_as_digit_of(number, form, digit, ranges) for digit in digits]
-        moving = form.part(lambda atom, _: not free.isdisjoint(free_vars(atom)))
+        moving = form.part(lambda atom, _: not free.isdisjoint(ir.free_vars(atom)))
         if _complete([digit for digit in found if digit], moving, ranges) and (
-            number == Var(name)
+            number == ir.Var(name)
             or (len(form.terms) > 1 and separates(name, [form], [form], free, ranges))
         ):
             return True
     return False
 
 
-def _as_digit_of(number: Expr, form: Linear, digit: Digit, ranges: Ranges) -> Digit | None:
+def _as_digit_of(number: ir.Expr, form: Linear, digit: Digit, ranges: Ranges) -> Digit | None:
     """The digit as one of `number`: x // c is number // (k*c) if number is k*x and less than k."""
     if digit.number == number:
         return digit
@@ -100,7 +100,12 @@ def _as_digit_of(number: Expr, form: Linear, digit: Digit, ranges: Ranges) -> Di
 
 
 def _pinned(
-    atom: Expr, coefficient: int, left: Linear, right: Linear, free: frozenset[str], ranges: Ranges
+    atom: ir.Expr,
+    coefficient: int,
+    left: Linear,
+    right: Linear,
+    free: frozenset[str],
+    ranges: Ranges,
 ) -> bool:
     """Whether equality of the two indices implies equality of the atom's two values.
 
@@ -111,12 +116,12 @@ def _pinned(
     if not values.is_bounded:
         return False
     period = abs(coefficient) * max(1, int(values.hi - values.lo) + 1)
-    fixed: dict[Expr, int] = {}
+    fixed: dict[ir.Expr, int] = {}
     shift = right.constant - left.constant
     low, high = float(shift), float(shift)
     for sign, form in ((1, right), (-1, left)):
         for other, c in form.terms.items():
-            if free.isdisjoint(free_vars(other)):
+            if free.isdisjoint(ir.free_vars(other)):
                 fixed[other] = fixed.get(other, 0) + sign * c
             elif c % period != 0 and other != atom:
                 part = interval_of(other, ranges).times(sign * c)

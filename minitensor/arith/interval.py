@@ -6,18 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from minitensor.ir import (
-    INDEX,
-    Binary,
-    Call,
-    Cast,
-    Const,
-    DType,
-    Expr,
-    Select,
-    Unary,
-    Var,
-)
+from minitensor import ir
 
 Bound: TypeAlias = float
 """An int, or ±math.inf (Python compares ints with infinities exactly)."""
@@ -86,7 +75,7 @@ class Remembered(dict[str, Interval]):
 
     def __init__(self, ranges: Ranges) -> None:
         super().__init__(ranges)
-        self.intervals: dict[int, tuple[Expr, Interval]] = {}
+        self.intervals: dict[int, tuple[ir.Expr, Interval]] = {}
         """By id, with the expression itself, which must not be collected meanwhile."""
 
 
@@ -103,7 +92,7 @@ def _product(a: Bound, b: Bound) -> Bound:
     return 0 if a == 0 or b == 0 else a * b
 
 
-def dtype_interval(dtype: DType) -> Interval:
+def dtype_interval(dtype: ir.DType) -> Interval:
     """Every value of an integer or bool type; everything for the others and for `index`."""
     if dtype.kind == "bool":
         return TRUTH
@@ -112,28 +101,28 @@ def dtype_interval(dtype: DType) -> Interval:
     return EVERYTHING
 
 
-def interval_of(expr: Expr, ranges: Ranges) -> Interval:
+def interval_of(expr: ir.Expr, ranges: Ranges) -> Interval:
     """An interval that holds every value of an expression, of type index unless it is opaque.
 
     Exact when each variable occurs once and only +, -, * by constants and // by constants are used;
     an overestimate otherwise.
     """
     match expr:
-        case Var(name):
+        case ir.Var(name):
             return ranges.get(name, EVERYTHING)
-        case Const(value):
+        case ir.Const(value):
             return Interval(int(value), int(value)) if value == value else EVERYTHING
-        case Cast(_, a) if expr.dtype == INDEX:
-            return interval_of(a, ranges) if isinstance(a, Const) else dtype_interval(a.dtype)
-        case Call("in_bounds", (_, Const(extent))):
+        case ir.Cast(_, a) if expr.dtype == ir.INDEX:
+            return interval_of(a, ranges) if isinstance(a, ir.Const) else dtype_interval(a.dtype)
+        case ir.Call("in_bounds", (_, ir.Const(extent))):
             return Interval(0, int(extent) - 1)
-        case _ if expr.dtype != INDEX:
+        case _ if expr.dtype != ir.INDEX:
             return dtype_interval(expr.dtype)
-        case Unary("-", a):
+        case ir.Unary("-", a):
             return interval_of(a, ranges).times(-1)
-        case Select(_, a, b):
+        case ir.Select(_, a, b):
             return interval_of(a, ranges).union(interval_of(b, ranges))
-        case Binary(op, a, b):
+        case ir.Binary(op, a, b):
             if not isinstance(ranges, Remembered):
                 return binary_interval(op, interval_of(a, ranges), interval_of(b, ranges))
             known = ranges.intervals.get(id(expr))

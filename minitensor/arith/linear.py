@@ -12,25 +12,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from minitensor import ir
 from minitensor.arith.interval import Interval, Ranges, interval_of
-from minitensor.ir import (
-    Binary,
-    Const,
-    Expr,
-    Unary,
-    Var,
-    free_vars,
-    print_expr,
-)
 
-Term: TypeAlias = tuple[Expr, int]
+Term: TypeAlias = tuple[ir.Expr, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
     """constant + Σ coefficient * atom; no coefficient is 0. Treat `terms` as immutable."""
 
-    terms: Mapping[Expr, int]
+    terms: Mapping[ir.Expr, int]
     constant: int = 0
 
     def plus(self, other: Linear, factor: int = 1) -> Linear:
@@ -72,13 +64,13 @@ class Linear:
         """The greatest integer that divides every coefficient and the constant (0 for zero)."""
         return math.gcd(self.constant, *self.terms.values())
 
-    def part(self, keep: Callable[[Expr, int], bool]) -> Linear:
+    def part(self, keep: Callable[[ir.Expr, int], bool]) -> Linear:
         """The terms that satisfy `keep`, without the constant."""
         return Linear({a: c for a, c in self.terms.items() if keep(a, c)})
 
     def coefficient(self, name: str) -> int:
         """The coefficient of a variable."""
-        return self.terms.get(Var(name), 0)
+        return self.terms.get(ir.Var(name), 0)
 
     def interval(self, ranges: Ranges) -> Interval:
         """An interval that holds every value."""
@@ -90,42 +82,42 @@ class Linear:
     def mentions_any(self, names: Iterable[str]) -> bool:
         """Whether one of the variables occurs, in a term or inside an atom."""
         wanted = set(names)
-        return any(not wanted.isdisjoint(free_vars(atom)) for atom in self.terms)
+        return any(not wanted.isdisjoint(ir.free_vars(atom)) for atom in self.terms)
 
-    def expr(self) -> Expr:
+    def expr(self) -> ir.Expr:
         """As an expression: larger coefficients first, then by name, positive terms leading."""
         ordered = (
             sorted(self.terms.items(), key=_order) if len(self.terms) > 1 else self.terms.items()
         )
         positive = [(a, c) for a, c in ordered if c > 0]
         negative = [(a, c) for a, c in ordered if c < 0]
-        result: Expr | None = None
+        result: ir.Expr | None = None
         for atom, coefficient in positive:
             term = scaled(atom, coefficient)
-            result = term if result is None else Binary("+", result, term)
+            result = term if result is None else ir.Binary("+", result, term)
         if result is None and (self.constant or not negative):
-            result = Const(self.constant)
+            result = ir.Const(self.constant)
         elif result is not None and self.constant and not negative:
-            result = Binary("+", result, Const(self.constant))
+            result = ir.Binary("+", result, ir.Const(self.constant))
         for atom, coefficient in negative:
             if result is None:
-                result = Unary("-", atom) if coefficient == -1 else scaled(atom, coefficient)
+                result = ir.Unary("-", atom) if coefficient == -1 else scaled(atom, coefficient)
             else:
-                result = Binary("-", result, scaled(atom, -coefficient))
+                result = ir.Binary("-", result, scaled(atom, -coefficient))
         assert result is not None
         if positive and negative and self.constant:
-            result = Binary("+", result, Const(self.constant))
+            result = ir.Binary("+", result, ir.Const(self.constant))
         return result
 
 
 def _order(term: Term) -> tuple[int, str]:
     atom, coefficient = term
-    return -abs(coefficient), atom.name if isinstance(atom, Var) else print_expr(atom)
+    return -abs(coefficient), atom.name if isinstance(atom, ir.Var) else ir.print_expr(atom)
 
 
-def scaled(atom: Expr, coefficient: int) -> Expr:
+def scaled(atom: ir.Expr, coefficient: int) -> ir.Expr:
     """atom * coefficient, or the atom itself for 1."""
-    return atom if coefficient == 1 else Binary("*", atom, Const(coefficient))
+    return atom if coefficient == 1 else ir.Binary("*", atom, ir.Const(coefficient))
 
 
 def constant_form(value: int) -> Linear:
@@ -133,18 +125,18 @@ def constant_form(value: int) -> Linear:
     return Linear({}, value)
 
 
-def linear_of(expr: Expr) -> Linear:
+def linear_of(expr: ir.Expr) -> Linear:
     """The linear form of an index expression. Total: what is not a sum becomes an atom."""
     match expr:
-        case Const(value):
+        case ir.Const(value):
             return Linear({}, int(value))
-        case Binary("+", a, b):
+        case ir.Binary("+", a, b):
             return linear_of(a).plus(linear_of(b))
-        case Binary("-", a, b):
+        case ir.Binary("-", a, b):
             return linear_of(a).minus(linear_of(b))
-        case Unary("-", a):
+        case ir.Unary("-", a):
             return linear_of(a).times(-1)
-        case Binary("*", a, b):
+        case ir.Binary("*", a, b):
             left, right = linear_of(a), linear_of(b)
             if right.is_constant:
                 return left.times(right.constant)

@@ -5,40 +5,40 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from minitensor import ir
 from minitensor.arith.linear import Linear, constant_form
 from minitensor.arith.rules import CONSTANT_NAMES, Bindings
-from minitensor.ir import Binary, Const, Expr, Select, Unary, Var, const
 
 
-def dividends(pattern: Expr, form: Linear, divisor: int, bound: Bindings) -> Iterator[Bindings]:
+def dividends(pattern: ir.Expr, form: Linear, divisor: int, bound: Bindings) -> Iterator[Bindings]:
     """The ways to match the dividend of a division pattern."""
     match pattern:
-        case Var(name):
+        case ir.Var(name):
             yield {**bound, name: form}
-        case Binary("+", Binary("*", Var(high), Var(factor)), Var(low)):
+        case ir.Binary("+", ir.Binary("*", ir.Var(high), ir.Var(factor)), ir.Var(low)):
             known = bound.get(factor)
             for g in [known.constant] if known is not None else _factors(form, divisor):
                 split = _split(form, g)
                 if split is not None:
                     yield {**bound, high: split[0], low: split[1], factor: constant_form(g)}
-        case Binary("//" | "%" as op, Var(x), Var(d)):
+        case ir.Binary("//" | "%" as op, ir.Var(x), ir.Var(d)):
             match list(form.terms.items()):
-                case [(Binary(own, a, Const(value)), 1)] if own == op and not form.constant:
+                case [(ir.Binary(own, a, ir.Const(value)), 1)] if own == op and not form.constant:
                     yield {**bound, x: _known_linear(a), d: constant_form(int(value))}
 
 
-def _known_linear(expr: Expr) -> Linear:
+def _known_linear(expr: ir.Expr) -> Linear:
     """The linear form of an expression that is simplified already."""
     match expr:
-        case Binary("+", a, b):
+        case ir.Binary("+", a, b):
             return _known_linear(a).plus(_known_linear(b))
-        case Binary("-", a, b):
+        case ir.Binary("-", a, b):
             return _known_linear(a).minus(_known_linear(b))
-        case Binary("*", a, Const(value)):
+        case ir.Binary("*", a, ir.Const(value)):
             return _known_linear(a).times(int(value))
-        case Unary("-", a):
+        case ir.Unary("-", a):
             return _known_linear(a).times(-1)
-        case Const(value):
+        case ir.Const(value):
             return constant_form(int(value))
         case _:
             return Linear({expr: 1})
@@ -63,51 +63,51 @@ def _split(form: Linear, g: int) -> tuple[Linear, Linear] | None:
     return quotient, low.shifted(form.constant % g)
 
 
-def binds(pattern: Expr, form: Linear, bindings: Bindings) -> bool:
+def binds(pattern: ir.Expr, form: Linear, bindings: Bindings) -> bool:
     """Whether an operand of a min or max pattern matches a linear form; fills `bindings`."""
     match pattern:
-        case Var(name):
+        case ir.Var(name):
             if name in CONSTANT_NAMES and not form.is_constant:
                 return False
             if name in bindings:
                 return bindings[name] == form
             bindings[name] = form
             return True
-        case Binary(op, a, b):
+        case ir.Binary(op, a, b):
             match list(form.terms.items()):
-                case [(Binary(own, x, y), 1)] if own == op and not form.constant:
+                case [(ir.Binary(own, x, y), 1)] if own == op and not form.constant:
                     return binds(a, _known_linear(x), bindings) and binds(
                         b, _known_linear(y), bindings
                     )
     return False
 
 
-def matches(pattern: Expr, expr: Expr, bindings: dict[str, Expr]) -> bool:
+def matches(pattern: ir.Expr, expr: ir.Expr, bindings: dict[str, ir.Expr]) -> bool:
     """Whether an expression has the shape of a pattern; fills `bindings`."""
     match pattern:
-        case Var(name):
+        case ir.Var(name):
             if name in bindings:
                 return bindings[name] == expr
             bindings[name] = expr
             return True
-        case Const(value, dtype):
+        case ir.Const(value, dtype):
             return (
-                isinstance(expr, Const)
-                and expr == const(value, expr.dtype)
+                isinstance(expr, ir.Const)
+                and expr == ir.const(value, expr.dtype)
                 and (dtype.kind == "bool") == (expr.dtype.kind == "bool")
             )
-        case Unary(op, a):
-            return isinstance(expr, Unary) and expr.op == op and matches(a, expr.a, bindings)
-        case Binary(op, a, b):
+        case ir.Unary(op, a):
+            return isinstance(expr, ir.Unary) and expr.op == op and matches(a, expr.a, bindings)
+        case ir.Binary(op, a, b):
             return (
-                isinstance(expr, Binary)
+                isinstance(expr, ir.Binary)
                 and expr.op == op
                 and matches(a, expr.a, bindings)
                 and matches(b, expr.b, bindings)
             )
-        case Select(condition, a, b):
+        case ir.Select(condition, a, b):
             return (
-                isinstance(expr, Select)
+                isinstance(expr, ir.Select)
                 and matches(condition, expr.condition, bindings)
                 and matches(a, expr.a, bindings)
                 and matches(b, expr.b, bindings)
@@ -115,14 +115,16 @@ def matches(pattern: Expr, expr: Expr, bindings: dict[str, Expr]) -> bool:
     return False
 
 
-def replaced(replacement: Expr, bindings: dict[str, Expr], subject: Expr, lazy: bool) -> Expr:
+def replaced(
+    replacement: ir.Expr, bindings: dict[str, ir.Expr], subject: ir.Expr, lazy: bool
+) -> ir.Expr:
     """The right-hand side of a rule; its numbers take the type of the expression it replaces."""
     match replacement:
-        case Var(name):
+        case ir.Var(name):
             return bindings[name]
-        case Const(value, dtype):
-            return replacement if dtype.kind == "bool" else const(value, subject.dtype)
-        case Select(condition, a, b):
+        case ir.Const(value, dtype):
+            return replacement if dtype.kind == "bool" else ir.const(value, subject.dtype)
+        case ir.Select(condition, a, b):
             c, x, y = (replaced(e, bindings, subject, lazy) for e in (condition, a, b))
-            return Select(c, x, y, lazy)
+            return ir.Select(c, x, y, lazy)
     raise ValueError(f"cannot build {replacement}")

@@ -15,23 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from minitensor import ir
 from minitensor.arith.interval import Ranges, extent_range
 from minitensor.arith.linear import Linear, constant_form
 from minitensor.arith.prove import is_nonnegative
 from minitensor.arith.simplify import Simplifier, simplified_linear
-from minitensor.ir import (
-    Block,
-    Expr,
-    For,
-    Intrinsic,
-    Load,
-    Program,
-    Var,
-    loads,
-    map_children,
-    print_expr,
-    print_name,
-)
 
 Reason: TypeAlias = Literal[
     "nest", "guard", "init", "statement", "dtype", "extent", "index", "alias", "stride", "vector"
@@ -50,7 +38,7 @@ class MismatchError(Exception):
     """
 
     def __init__(
-        self, reason: Reason, detail: str, block: str | None = None, part: Expr | None = None
+        self, reason: Reason, detail: str, block: str | None = None, part: ir.Expr | None = None
     ) -> None:
         super().__init__(detail)
         self.reason, self.detail, self.block, self.part = reason, detail, block, part
@@ -63,7 +51,7 @@ class Operand:
     which it runs (None for one of which only the first element is touched).
     """
 
-    first: Load
+    first: ir.Load
     axes: tuple[int | None, ...]
 
 
@@ -84,11 +72,11 @@ class Accesses:
     to_loop  which of them each axis of the meaning is, as far as that is known
     """
 
-    program: Program
-    block: Block
-    outer: Sequence[For]
-    nest: Sequence[For]
-    intrinsic: Intrinsic
+    program: ir.Program
+    block: ir.Block
+    outer: Sequence[ir.For]
+    nest: Sequence[ir.For]
+    intrinsic: ir.Intrinsic
     to_loop: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -99,11 +87,11 @@ class Accesses:
         self.domain: Ranges = {i.var: extent_range(i.extent) for i in self.block.iters}
         self.meant = Simplifier({n: extent_range(e) for n, e in self.intrinsic.axes.items()})
 
-    def fail(self, reason: Reason, detail: str, part: Expr | None = None) -> MismatchError:
+    def fail(self, reason: Reason, detail: str, part: ir.Expr | None = None) -> MismatchError:
         """The error for something in the block; the caller raises it."""
         return MismatchError(reason, detail, self.block.name, part)
 
-    def operand(self, mine: Load, meant: Load) -> Operand:
+    def operand(self, mine: ir.Load, meant: ir.Load) -> Operand:
         """The operand that `meant` is, if `mine` moves as it does."""
         place = self.place(mine)
         wanted = self.forms(meant)
@@ -114,8 +102,8 @@ class Accesses:
                 raise self.fail(
                     "index",
                     f"{self.differs(mine, meant)}: axis {axis} differs, "
-                    f"{print_expr(mine_form.expr())} where the intrinsic has "
-                    f"{print_expr(form.expr())}",
+                    f"{ir.print_expr(mine_form.expr())} where the intrinsic has "
+                    f"{ir.print_expr(form.expr())}",
                     mine,
                 )
         if len(moving) != len(named):
@@ -128,31 +116,31 @@ class Accesses:
         axes: list[int | None] = [None] * len(wanted)
         for (axis, _), (own, _) in zip(moving, named):
             axes[own] = axis
-        first = Load(mine.buffer, tuple(form.expr() for form in place.fixed), mine.dtype)
+        first = ir.Load(mine.buffer, tuple(form.expr() for form in place.fixed), mine.dtype)
         return Operand(first, tuple(axes))
 
-    def forms(self, meant: Load) -> list[Linear]:
+    def forms(self, meant: ir.Load) -> list[Linear]:
         """The indices of an operand in the meaning, in the loops that are its axes."""
         found = []
         for index in meant.indices:
             total = constant_form(0)
             for axis, step in self.meant.linear(index).terms.items():
-                assert isinstance(axis, Var)
-                loop = Var(self.to_loop.get(axis.name, axis.name))
+                assert isinstance(axis, ir.Var)
+                loop = ir.Var(self.to_loop.get(axis.name, axis.name))
                 total = total.plus(Linear({loop: step}))
             found.append(total)
         return found
 
-    def place(self, mine: Load) -> Place:
+    def place(self, mine: ir.Load) -> Place:
         """The indices of an access, taken apart; refused if that cannot be done exactly."""
         moving, fixed = [], []
         shape = self.program.buffers[mine.buffer].shape
         for axis, (index, extent) in enumerate(zip(mine.indices, shape)):
-            where = f"{print_expr(self.in_loops(mine))}: axis {axis}"
-            if loads(index):
+            where = f"{ir.print_expr(self.in_loops(mine))}: axis {axis}"
+            if ir.loads(index):
                 raise self.fail("index", f"{where} depends on data", mine)
             form = self.simplifier.linear(index)
-            part = form.part(lambda atom, _: isinstance(atom, Var) and atom.name in self.inner)
+            part = form.part(lambda atom, _: isinstance(atom, ir.Var) and atom.name in self.inner)
             rest = form.minus(part)
             if rest.mentions_any(self.inner):
                 raise self.fail("index", f"{where} is no sum of multiples of these loops", mine)
@@ -166,25 +154,25 @@ class Accesses:
             fixed.append(rest)
         return Place(tuple(moving), tuple(fixed))
 
-    def in_loops(self, expr: Expr) -> Expr:
+    def in_loops(self, expr: ir.Expr) -> ir.Expr:
         """An expression of the block in terms of the loops, for a message."""
 
         def one(node: Any) -> Any:
-            if isinstance(node, Load) and not any(map(loads, node.indices)):
+            if isinstance(node, ir.Load) and not any(map(ir.loads, node.indices)):
                 indices = tuple(self.simplifier.linear(i).expr() for i in node.indices)
-                return Load(node.buffer, indices, node.dtype)
-            return map_children(node, one)
+                return ir.Load(node.buffer, indices, node.dtype)
+            return ir.map_children(node, one)
 
-        found: Expr = one(expr)
+        found: ir.Expr = one(expr)
         return found
 
-    def differs(self, mine: Load, meant: Load) -> str:
+    def differs(self, mine: ir.Load, meant: ir.Load) -> str:
         """An access beside what the intrinsic has in its place."""
         verb = "written" if meant.buffer == self.intrinsic.output else "read"
         a, b = ("", "") if mine.dtype == meant.dtype else (f"{mine.dtype} ", f"{meant.dtype} ")
-        place = print_expr(self.in_loops(mine))
-        text = f"{a}{place} is {verb} where the intrinsic has {b}{print_expr(meant)}"
+        place = ir.print_expr(self.in_loops(mine))
+        text = f"{a}{place} is {verb} where the intrinsic has {b}{ir.print_expr(meant)}"
         if mine.dtype == meant.dtype and self.to_loop:
-            pairs = [f"{print_name(x)} is {print_name(y)}" for x, y in self.to_loop.items()]
+            pairs = [f"{ir.print_name(x)} is {ir.print_name(y)}" for x, y in self.to_loop.items()]
             text += f" ({', '.join(pairs)})"
         return text

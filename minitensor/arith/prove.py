@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from minitensor import ir
 from minitensor.arith.interval import Ranges
 from minitensor.arith.linear import Linear, linear_of
 from minitensor.arith.simplify import NO_RANGES, Simplifier, simplify
-from minitensor.ir import FALSE, INDEX, TRUE, Binary, Const, Expr, conjuncts
 
 
-def prove(condition: Expr, ranges: Ranges = NO_RANGES, facts: Sequence[Linear] = ()) -> bool | None:
+def prove(
+    condition: ir.Expr, ranges: Ranges = NO_RANGES, facts: Sequence[Linear] = ()
+) -> bool | None:
     """True if the condition always holds, False if it never does, None if neither is known.
 
     ranges  what values the variables may take
     facts   linear forms known to be >= 0 (see `facts_of`); each is tried alone
     """
     simple = simplify(condition, ranges)
-    if simple == TRUE:
+    if simple == ir.TRUE:
         return True
-    if simple == FALSE:
+    if simple == ir.FALSE:
         return False
-    verdicts = [_prove_one(part, ranges, facts) for part in conjuncts(simple)]
+    verdicts = [_prove_one(part, ranges, facts) for part in ir.conjuncts(simple)]
     if all(verdict is True for verdict in verdicts):
         return True
     if any(verdict is False for verdict in verdicts):
@@ -29,7 +31,7 @@ def prove(condition: Expr, ranges: Ranges = NO_RANGES, facts: Sequence[Linear] =
     return None
 
 
-def _prove_one(condition: Expr, ranges: Ranges, facts: Sequence[Linear]) -> bool | None:
+def _prove_one(condition: ir.Expr, ranges: Ranges, facts: Sequence[Linear]) -> bool | None:
     forms = at_least_zero(condition, ranges)
     if forms is None:
         return None
@@ -40,10 +42,10 @@ def _prove_one(condition: Expr, ranges: Ranges, facts: Sequence[Linear]) -> bool
     return None
 
 
-def at_least_zero(condition: Expr, ranges: Ranges = NO_RANGES) -> tuple[Linear, ...] | None:
+def at_least_zero(condition: ir.Expr, ranges: Ranges = NO_RANGES) -> tuple[Linear, ...] | None:
     """The forms that are all >= 0 exactly where a comparison of indices holds; None for others."""
     match condition:
-        case Binary("<" | "<=" | "==" as op, a, b) if a.dtype == INDEX:
+        case ir.Binary("<" | "<=" | "==" as op, a, b) if a.dtype == ir.INDEX:
             simplifier = Simplifier(ranges)
             difference = simplifier.linear(b).minus(simplifier.linear(a))
             if op == "<":
@@ -70,7 +72,7 @@ def _undivided(form: Linear) -> Linear | None:
     x // d >= n is x >= n*d, and x // d <= n is x < (n + 1)*d.
     """
     match list(form.terms.items()):
-        case [(Binary("//", x, Const(d)), c)] if d > 0:
+        case [(ir.Binary("//", x, ir.Const(d)), c)] if d > 0:
             if c > 0:
                 return linear_of(x).shifted(-int(d) * -(form.constant // c))
             return linear_of(x).times(-1).shifted(int(d) * (form.constant // -c + 1) - 1)
@@ -87,10 +89,10 @@ def _follows(form: Linear, fact: Linear, ranges: Ranges) -> bool:
     return any(form.times(m).minus(fact).interval(ranges).lo > -m for m in factors)
 
 
-def facts_of(conditions: Iterable[Expr], ranges: Ranges = NO_RANGES) -> tuple[Linear, ...]:
+def facts_of(conditions: Iterable[ir.Expr], ranges: Ranges = NO_RANGES) -> tuple[Linear, ...]:
     """What comparisons that hold say, as forms that are >= 0."""
     found: list[Linear] = []
     for condition in conditions:
-        for part in conjuncts(condition):
+        for part in ir.conjuncts(condition):
             found.extend(at_least_zero(part, ranges) or ())
     return tuple(found)

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from minitensor import ir
 from minitensor.arith.interval import Ranges, interval_of
 from minitensor.arith.linear import Linear, constant_form, linear_of
 from minitensor.arith.simplify import Simplifier
-from minitensor.ir import Binary, Const, Expr, Var, free_vars, loads
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,15 @@ def span_of(form: Linear, inner: frozenset[str], ranges: Ranges) -> Span | None:
     return Span(low, spread)
 
 
-def _atom_span(atom: Expr, inner: frozenset[str], ranges: Ranges) -> Span | None:
-    if inner.isdisjoint(free_vars(atom)) and (isinstance(atom, Var) or not loads(atom)):
+def _atom_span(atom: ir.Expr, inner: frozenset[str], ranges: Ranges) -> Span | None:
+    if inner.isdisjoint(ir.free_vars(atom)) and (isinstance(atom, ir.Var) or not ir.loads(atom)):
         return Span(Linear({atom: 1}), 0)
     span: Span | None = None
-    if isinstance(atom, Binary) and isinstance(atom.b, Const) and not isinstance(atom.a, Const):
+    if (
+        isinstance(atom, ir.Binary)
+        and isinstance(atom.b, ir.Const)
+        and not isinstance(atom.a, ir.Const)
+    ):
         divisor = int(atom.b.value)
         if atom.op in ("//", "%") and divisor > 0:
             operand = span_of(linear_of(atom.a), inner, ranges)
@@ -130,7 +134,7 @@ def swept(box: Box, ranges: Ranges) -> tuple[range, ...] | None:
     for span in box:
         start, end = span.low.constant, span.low.constant + span.extent
         for atom, step in sorted(span.low.terms.items(), key=lambda term: abs(term[1])):
-            if not isinstance(atom, Var) or atom.name in seen or atom.name not in ranges:
+            if not isinstance(atom, ir.Var) or atom.name in seen or atom.name not in ranges:
                 return None
             seen.add(atom.name)
             values = ranges[atom.name]

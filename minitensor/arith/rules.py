@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from minitensor import ir
 from minitensor.arith.interval import Interval, Ranges
 from minitensor.arith.linear import Linear, constant_form
-from minitensor.ir import FALSE, TRUE, Binary, BinaryOp, Const, Expr, Select, Unary, Var
 
 CONSTANT_NAMES: Final = frozenset("cdgmk")
 
@@ -35,8 +35,8 @@ class Rule:
     """One line of a table, parsed. `lo(x)` and `hi(x)` appear in `replacement` as Vars so named."""
 
     reading: str
-    pattern: Expr
-    replacement: Expr
+    pattern: ir.Expr
+    replacement: ir.Expr
     condition: Condition | None
 
     def holds(self, bindings: Mapping[str, Linear], ranges: Ranges) -> bool:
@@ -65,7 +65,7 @@ def _tree(text: str) -> ast.expr:
     return ast.parse(text.strip(), mode="eval").body
 
 
-_OPERATORS: Final[dict[type, BinaryOp]] = {
+_OPERATORS: Final[dict[type, ir.BinaryOp]] = {
     ast.Add: "+",
     ast.Sub: "-",
     ast.Mult: "*",
@@ -79,30 +79,30 @@ _OPERATORS: Final[dict[type, BinaryOp]] = {
 }
 
 
-def _expr(tree: ast.expr) -> Expr:
+def _expr(tree: ast.expr) -> ir.Expr:
     match tree:
         case ast.Name(name):
-            return Var(name)
+            return ir.Var(name)
         case ast.Constant(bool() as value):
-            return TRUE if value else FALSE
+            return ir.TRUE if value else ir.FALSE
         case ast.Constant(int() | float() as number):
-            return Const(number)
+            return ir.Const(number)
         case ast.UnaryOp(ast.Not(), operand):
-            return Unary("not", _expr(operand))
+            return ir.Unary("not", _expr(operand))
         case ast.UnaryOp(_, operand):
-            return Unary("-", _expr(operand))
+            return ir.Unary("-", _expr(operand))
         case ast.BinOp(a, op, b) if type(op) in _OPERATORS:
-            return Binary(_OPERATORS[type(op)], _expr(a), _expr(b))
+            return ir.Binary(_OPERATORS[type(op)], _expr(a), _expr(b))
         case ast.BoolOp(logic, [a, b]):
-            return Binary(_OPERATORS[type(logic)], _expr(a), _expr(b))
+            return ir.Binary(_OPERATORS[type(logic)], _expr(a), _expr(b))
         case ast.Compare(a, [order], [b]):
-            return Binary(_OPERATORS[type(order)], _expr(a), _expr(b))
+            return ir.Binary(_OPERATORS[type(order)], _expr(a), _expr(b))
         case ast.Call(ast.Name("min" | "max" as op), [a, b]):
-            return Binary("min" if op == "min" else "max", _expr(a), _expr(b))
+            return ir.Binary("min" if op == "min" else "max", _expr(a), _expr(b))
         case ast.Call(ast.Name("select"), [condition, a, b]):
-            return Select(_expr(condition), _expr(a), _expr(b))
+            return ir.Select(_expr(condition), _expr(a), _expr(b))
         case ast.Call(ast.Name("lo" | "hi" as end), [ast.Name(name)]):
-            return Var(f"{end}({name})")
+            return ir.Var(f"{end}({name})")
     raise ValueError(f"not a rule: {ast.unparse(tree)}")
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeGuard
 
+from minitensor import ir
 from minitensor.arith.interval import Ranges, Remembered, extent_range
 from minitensor.arith.linear import Linear, constant_form, linear_of
 from minitensor.arith.match import binds, dividends, matches, replaced
@@ -27,38 +28,16 @@ from minitensor.arith.rules import (
     Rule,
     interval_end,
 )
-from minitensor.ir import (
-    COMPARISONS,
-    FALSE,
-    INDEX,
-    LOGICAL,
-    TRUE,
-    Binary,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Select,
-    Unary,
-    Var,
-    const,
-    floor_div,
-    floor_mod,
-    make_room,
-    map_children,
-    simplify_indices_by,
-    walk,
-)
 
 NO_RANGES: Final[Ranges] = {}
 GROWTH: Final = 2
 
 
-def simplify(expr: Expr, ranges: Ranges = NO_RANGES) -> Expr:
+def simplify(expr: ir.Expr, ranges: Ranges = NO_RANGES) -> ir.Expr:
     """An expression equal to `expr` wherever the variables are within `ranges`."""
-    if isinstance(expr, (Var, Const)) and not ranges:
+    if isinstance(expr, (ir.Var, ir.Const)) and not ranges:
         return expr
-    make_room(expr)
+    ir.make_room(expr)
     result = Simplifier(ranges).expr(expr)
     if result == expr:
         return expr
@@ -67,22 +46,22 @@ def simplify(expr: Expr, ranges: Ranges = NO_RANGES) -> Expr:
     return result
 
 
-def _for_the_printer(extents: Mapping[str, int]) -> Callable[[Expr], Expr]:
+def _for_the_printer(extents: Mapping[str, int]) -> Callable[[ir.Expr], ir.Expr]:
     ranges = {name: extent_range(extent) for name, extent in extents.items()}
     return Simplifier(ranges, keep_units=True).expr
 
 
-simplify_indices_by(_for_the_printer)
+ir.simplify_indices_by(_for_the_printer)
 
 
-def simplified_linear(expr: Expr, ranges: Ranges = NO_RANGES) -> Linear:
+def simplified_linear(expr: ir.Expr, ranges: Ranges = NO_RANGES) -> Linear:
     """The linear form of an index expression whose atoms are simplified."""
     return Simplifier(ranges).linear(expr)
 
 
-def size(expr: Expr) -> int:
+def size(expr: ir.Expr) -> int:
     """The number of nodes."""
-    return sum(1 for _ in walk(expr))
+    return sum(1 for _ in ir.walk(expr))
 
 
 class Simplifier:
@@ -104,75 +83,75 @@ class Simplifier:
         self.values: Mapping[str, Linear] = values if values is not None else {}
         self.again = Simplifier(self.ranges, keep_units=keep_units) if self.values else self
         """For what is simplified already: the values are put in once."""
-        self.quotients: dict[Expr, Linear] = {}
+        self.quotients: dict[ir.Expr, Linear] = {}
         """For `recombine`: by x % c, what x // c is."""
 
-    def expr(self, expr: Expr) -> Expr:
+    def expr(self, expr: ir.Expr) -> ir.Expr:
         """The expression, simplified."""
-        if expr.dtype == INDEX:
+        if expr.dtype == ir.INDEX:
             return self.linear(expr).expr()
         match expr:
-            case Var() | Const():
+            case ir.Var() | ir.Const():
                 return expr
-            case Binary(op, a, b) if op in COMPARISONS and a.dtype == INDEX:
+            case ir.Binary(op, a, b) if op in ir.COMPARISONS and a.dtype == ir.INDEX:
                 return self.comparison(op, self.linear(b).minus(self.linear(a)))
-            case Binary(op) if op in LOGICAL:
-                return self.by_rules(LOGIC, map_children(expr, self.expr))
-            case Unary("not", a):
+            case ir.Binary(op) if op in ir.LOGICAL:
+                return self.by_rules(LOGIC, ir.map_children(expr, self.expr))
+            case ir.Unary("not", a):
                 return self.negation(self.expr(a))
-            case Select():
-                return self.by_rules(LOGIC, map_children(expr, self.expr))
-            case Cast():
-                return self.cast(map_children(expr, self.expr))
-            case Binary() | Unary():
-                return self.data(map_children(expr, self.expr))
+            case ir.Select():
+                return self.by_rules(LOGIC, ir.map_children(expr, self.expr))
+            case ir.Cast():
+                return self.cast(ir.map_children(expr, self.expr))
+            case ir.Binary() | ir.Unary():
+                return self.data(ir.map_children(expr, self.expr))
             case _:
-                return map_children(expr, self.expr)
+                return ir.map_children(expr, self.expr)
 
     # ---- index expressions
 
-    def linear(self, expr: Expr) -> Linear:
+    def linear(self, expr: ir.Expr) -> Linear:
         """The linear form of an index expression, its atoms simplified."""
         match expr:
-            case Const(value):
+            case ir.Const(value):
                 return constant_form(int(value))
-            case Var(name) if name in self.values:
+            case ir.Var(name) if name in self.values:
                 return self.values[name]
-            case Var(name):
+            case ir.Var(name):
                 known = self.ranges.get(name)
                 if known is not None and known.is_point and not self.keep_units:
                     return constant_form(int(known.lo))
                 return Linear({expr: 1})
-            case Binary("+" | "-"):
+            case ir.Binary("+" | "-"):
                 return self.recombine(self.total(expr))
-            case Unary("-", a):
+            case ir.Unary("-", a):
                 return self.linear(a).times(-1)
-            case Binary("*", a, b):
+            case ir.Binary("*", a, b):
                 return self.product(self.linear(a), self.linear(b))
-            case Binary("//", a, b):
+            case ir.Binary("//", a, b):
                 return self.quotient(self.linear(a), self.linear(b))
-            case Binary("%", a, b):
+            case ir.Binary("%", a, b):
                 return self.remainder(self.linear(a), self.linear(b))
-            case Binary("min" | "max" as op, a, b):
+            case ir.Binary("min" | "max" as op, a, b):
                 return self.extremum(op, self.linear(a), self.linear(b))
-            case Select(condition, a, b, lazy):
+            case ir.Select(condition, a, b, lazy):
                 return self.selection(self.expr(condition), self.expr(a), self.expr(b), lazy)
-            case Cast(_, a):
+            case ir.Cast(_, a):
                 inner = self.expr(a)
-                if isinstance(inner, Const) and inner.dtype.kind in ("int", "uint", "bool"):
+                if isinstance(inner, ir.Const) and inner.dtype.kind in ("int", "uint", "bool"):
                     return constant_form(int(inner.value))
-                return _atom(Cast(INDEX, inner))
-            case Call(function, args, dtype):
-                return _atom(Call(function, tuple(self.expr(a) for a in args), dtype))
+                return _atom(ir.Cast(ir.INDEX, inner))
+            case ir.Call(function, args, dtype):
+                return _atom(ir.Call(function, tuple(self.expr(a) for a in args), dtype))
             case _:
-                return _atom(map_children(expr, self.expr))
+                return _atom(ir.map_children(expr, self.expr))
 
-    def total(self, expr: Expr) -> Linear:
+    def total(self, expr: ir.Expr) -> Linear:
         """The linear form of a sum, its digits not put together yet."""
         match expr:
-            case Binary("+", a, b):
+            case ir.Binary("+", a, b):
                 return self.total(a).plus(self.total(b))
-            case Binary("-", a, b):
+            case ir.Binary("-", a, b):
                 return self.total(a).minus(self.total(b))
             case _:
                 return self.linear(expr)
@@ -183,60 +162,60 @@ class Simplifier:
             return a.times(b.constant)
         if a.is_constant:
             return b.times(a.constant)
-        return _atom(Binary("*", a.expr(), b.expr()))
+        return _atom(ir.Binary("*", a.expr(), b.expr()))
 
     def quotient(self, a: Linear, b: Linear) -> Linear:
         """a // b."""
         if not b.is_constant:
-            return _atom(Binary("//", a.expr(), b.expr()))
+            return _atom(ir.Binary("//", a.expr(), b.expr()))
         if a.is_constant:
-            return constant_form(floor_div(a.constant, b.constant))
+            return constant_form(ir.floor_div(a.constant, b.constant))
         for rule in QUOTIENT:
             found = self.division(rule, a, b.constant)
             if found is not None:
                 return found
-        return _atom(Binary("//", a.expr(), Const(b.constant)))
+        return _atom(ir.Binary("//", a.expr(), ir.Const(b.constant)))
 
     def remainder(self, a: Linear, b: Linear) -> Linear:
         """a % b."""
         if not b.is_constant:
-            return _atom(Binary("%", a.expr(), b.expr()))
+            return _atom(ir.Binary("%", a.expr(), b.expr()))
         if a.is_constant:
-            return constant_form(floor_mod(a.constant, b.constant))
+            return constant_form(ir.floor_mod(a.constant, b.constant))
         for rule in REMAINDER:
             found = self.division(rule, a, b.constant)
             if found is not None:
                 return found
-        return _atom(Binary("%", a.expr(), Const(b.constant)))
+        return _atom(ir.Binary("%", a.expr(), ir.Const(b.constant)))
 
     def division(self, rule: Rule, a: Linear, divisor: int) -> Linear | None:
         """`a` divided by the constant, as the rule says, if its pattern and condition hold."""
         pattern = rule.pattern
-        assert isinstance(pattern, Binary)
+        assert isinstance(pattern, ir.Binary)
         bound: Bindings = {}
         match pattern.b:
-            case Const(value):
+            case ir.Const(value):
                 if value != divisor:
                     return None
-            case Var(name):
+            case ir.Var(name):
                 bound[name] = constant_form(divisor)
         for bindings in dividends(pattern.a, a, divisor, bound):
             if rule.holds(bindings, self.ranges):
                 return self.build(rule.replacement, bindings)
         return None
 
-    def build(self, replacement: Expr, bindings: Bindings) -> Linear:
+    def build(self, replacement: ir.Expr, bindings: Bindings) -> Linear:
         """The right-hand side of a rule, simplified."""
         match replacement:
-            case Var(name) if name.startswith(("lo(", "hi(")):
+            case ir.Var(name) if name.startswith(("lo(", "hi(")):
                 return constant_form(interval_end(bindings[name[3:-1]], name[:2], self.ranges))
-            case Var(name):
+            case ir.Var(name):
                 return bindings[name]
-            case Const(value):
+            case ir.Const(value):
                 return constant_form(int(value))
-            case Unary(_, a):
+            case ir.Unary(_, a):
                 return self.build(a, bindings).times(-1)
-            case Binary(op, a, b):
+            case ir.Binary(op, a, b):
                 left, right = self.build(a, bindings), self.build(b, bindings)
                 match op:
                     case "+":
@@ -264,7 +243,9 @@ class Simplifier:
                 break
         return form
 
-    def with_digit_above(self, form: Linear, digit: Binary, digits: Sequence[Binary]) -> Linear:
+    def with_digit_above(
+        self, form: Linear, digit: ir.Binary, digits: Sequence[ir.Binary]
+    ) -> Linear:
         """The sum; if it has x // c, or of `digits` x // c % d, at the right place for its digit
         x % c, with the number that both make instead.
         """
@@ -288,7 +269,7 @@ class Simplifier:
             a, b = b, a
         for rule in EXTREMUM:
             pattern = rule.pattern
-            assert isinstance(pattern, Binary)
+            assert isinstance(pattern, ir.Binary)
             if pattern.op != op:
                 continue
             bindings: Bindings = {}
@@ -296,25 +277,25 @@ class Simplifier:
                 continue
             if rule.holds(bindings, self.ranges):
                 return self.build(rule.replacement, bindings)
-        return _atom(Binary(op, a.expr(), b.expr()))
+        return _atom(ir.Binary(op, a.expr(), b.expr()))
 
-    def selection(self, condition: Expr, a: Expr, b: Expr, lazy: bool) -> Linear:
+    def selection(self, condition: ir.Expr, a: ir.Expr, b: ir.Expr, lazy: bool) -> Linear:
         """select(condition, a, b) on index expressions."""
-        found = self.by_rules(LOGIC, Select(condition, a, b, lazy))
-        return _atom(found) if isinstance(found, Select) else self.again.linear(found)
+        found = self.by_rules(LOGIC, ir.Select(condition, a, b, lazy))
+        return _atom(found) if isinstance(found, ir.Select) else self.again.linear(found)
 
     # ---- conditions
 
-    def comparison(self, op: str, difference: Linear) -> Expr:
+    def comparison(self, op: str, difference: Linear) -> ir.Expr:
         """`0 op difference`, that is `a op b` with difference = b - a."""
         if op in ("==", "!="):
             return self.equality(op, difference)
         at_least_zero = difference.shifted(-1) if op == "<" else difference
         return self.inequality(at_least_zero)
 
-    def equality(self, op: str, difference: Linear) -> Expr:
+    def equality(self, op: str, difference: Linear) -> ir.Expr:
         """`difference == 0` or its negation."""
-        same, other = (TRUE, FALSE) if op == "==" else (FALSE, TRUE)
+        same, other = (ir.TRUE, ir.FALSE) if op == "==" else (ir.FALSE, ir.TRUE)
         interval = difference.interval(self.ranges)
         if interval == (0, 0):
             return same
@@ -324,20 +305,20 @@ class Simplifier:
         if difference.constant % factor:
             return other
         left, right = _two_sides(difference.divided(factor))
-        return Binary("==" if op == "==" else "!=", left, right)
+        return ir.Binary("==" if op == "==" else "!=", left, right)
 
-    def inequality(self, form: Linear) -> Expr:
+    def inequality(self, form: Linear) -> ir.Expr:
         """`0 <= form`."""
         interval = form.interval(self.ranges)
         if interval.lo >= 0:
-            return TRUE
+            return ir.TRUE
         if interval.hi < 0:
-            return FALSE
+            return ir.FALSE
         factor = Linear(form.terms).divisor
         form = Linear({a: c // factor for a, c in form.terms.items()}, form.constant // factor)
         if len(form.terms) == 1:
             ((atom, coefficient),) = form.terms.items()
-            if isinstance(atom, Binary) and atom.op == "//" and isinstance(atom.b, Const):
+            if isinstance(atom, ir.Binary) and atom.op == "//" and isinstance(atom.b, ir.Const):
                 rule = COMPARISON[0 if coefficient > 0 else 1]
                 bindings = {
                     "x": self.again.linear(atom.a),
@@ -345,19 +326,19 @@ class Simplifier:
                     "k": constant_form(form.constant),
                 }
                 if rule.holds(bindings, self.ranges):
-                    assert isinstance(rule.replacement, Binary)
+                    assert isinstance(rule.replacement, ir.Binary)
                     return self.inequality(self.build(rule.replacement.b, bindings))
         left, right = _two_sides(form)
-        if isinstance(right, Const):
-            return Binary("<", left, Const(int(right.value) + 1))
-        if form.constant == -1 and not isinstance(left, Const):
-            return Binary("<", *_two_sides(form.shifted(1)))
-        return Binary("<=", left, right)
+        if isinstance(right, ir.Const):
+            return ir.Binary("<", left, ir.Const(int(right.value) + 1))
+        if form.constant == -1 and not isinstance(left, ir.Const):
+            return ir.Binary("<", *_two_sides(form.shifted(1)))
+        return ir.Binary("<=", left, right)
 
-    def negation(self, condition: Expr) -> Expr:
+    def negation(self, condition: ir.Expr) -> ir.Expr:
         """`not condition` of a simplified one, pushed into comparisons of index expressions."""
         match condition:
-            case Binary(op, a, b) if a.dtype == INDEX and op in COMPARISONS:
+            case ir.Binary(op, a, b) if a.dtype == ir.INDEX and op in ir.COMPARISONS:
                 difference = self.again.linear(b).minus(self.again.linear(a))
                 match op:
                     case "<":
@@ -369,42 +350,42 @@ class Simplifier:
                     case _:
                         return self.comparison("==", difference)
             case _:
-                return self.by_rules(LOGIC, Unary("not", condition))
+                return self.by_rules(LOGIC, ir.Unary("not", condition))
 
     # ---- everything else
 
-    def by_rules(self, table: tuple[Rule, ...], expr: Expr) -> Expr:
+    def by_rules(self, table: tuple[Rule, ...], expr: ir.Expr) -> ir.Expr:
         """The expression rewritten by the first rule whose pattern it is, or itself."""
         for rule in table:
-            bindings: dict[str, Expr] = {}
+            bindings: dict[str, ir.Expr] = {}
             if matches(rule.pattern, expr, bindings):
-                lazy = isinstance(expr, Select) and expr.lazy
+                lazy = isinstance(expr, ir.Select) and expr.lazy
                 return self.again.expr(replaced(rule.replacement, bindings, expr, lazy))
         return expr
 
-    def data(self, expr: Expr) -> Expr:
+    def data(self, expr: ir.Expr) -> ir.Expr:
         """Arithmetic on data: constants of integer types folded as they wrap, then the tables."""
         if expr.dtype.lanes > 1:
             return expr
         if expr.dtype.kind in ("int", "uint"):
             match expr:
-                case Binary(op, Const(x), Const(y), dtype=dtype):
+                case ir.Binary(op, ir.Const(x), ir.Const(y), dtype=dtype):
                     folded = _FOLD[op](int(x), int(y))
-                    return const(folded, dtype)
-                case Unary("-", Const(x), dtype=dtype):
-                    return const(-int(x), dtype)
+                    return ir.const(folded, dtype)
+                case ir.Unary("-", ir.Const(x), dtype=dtype):
+                    return ir.const(-int(x), dtype)
             return self.by_rules(INTEGER, expr)
-        if expr.dtype.is_float and not (isinstance(expr, Binary) and expr.op in COMPARISONS):
+        if expr.dtype.is_float and not (isinstance(expr, ir.Binary) and expr.op in ir.COMPARISONS):
             return self.by_rules(FLOAT, expr)
         return expr
 
-    def cast(self, expr: Cast) -> Expr:
+    def cast(self, expr: ir.Cast) -> ir.Expr:
         """A conversion: of an integer constant folded, to its own type dropped."""
         if expr.a.dtype == expr.dtype:
             return expr.a
         match expr.a:
-            case Const(value, dtype) if not dtype.is_float and not expr.dtype.is_float:
-                return const(value, expr.dtype)
+            case ir.Const(value, dtype) if not dtype.is_float and not expr.dtype.is_float:
+                return ir.const(value, expr.dtype)
         return expr
 
 
@@ -412,31 +393,31 @@ _FOLD: Final[dict[str, Callable[[int, int], int]]] = {
     "+": lambda x, y: x + y,
     "-": lambda x, y: x - y,
     "*": lambda x, y: x * y,
-    "//": floor_div,
-    "%": floor_mod,
+    "//": ir.floor_div,
+    "%": ir.floor_mod,
     "min": min,
     "max": max,
 }
 
 
-def _is_digit(atom: Expr) -> TypeGuard[Binary]:
+def _is_digit(atom: ir.Expr) -> TypeGuard[ir.Binary]:
     """Whether an atom is x % c with a constant c > 0."""
     match atom:
-        case Binary("%", _, Const(c)):
+        case ir.Binary("%", _, ir.Const(c)):
             return c > 0
     return False
 
 
-def _modulus(digit: Binary) -> int:
-    assert isinstance(digit.b, Const)
+def _modulus(digit: ir.Binary) -> int:
+    assert isinstance(digit.b, ir.Const)
     return int(digit.b.value)
 
 
-def _atom(expr: Expr) -> Linear:
+def _atom(expr: ir.Expr) -> Linear:
     return Linear({expr: 1})
 
 
-def _two_sides(form: Linear) -> tuple[Expr, Expr]:
+def _two_sides(form: Linear) -> tuple[ir.Expr, ir.Expr]:
     """`left` and `right` with 0 <= form as left <= right; no term on either side is negative."""
     left = form.part(lambda _, c: c < 0).times(-1)
     right = form.part(lambda _, c: c > 0)

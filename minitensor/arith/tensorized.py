@@ -19,39 +19,8 @@ from collections.abc import Mapping, Sequence
 from itertools import islice, permutations
 from typing import Any, Final
 
+from minitensor import ir
 from minitensor.arith.operands import Accesses, MismatchError, Operand, Reason
-from minitensor.ir import (
-    TRUE,
-    Binary,
-    Block,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    For,
-    If,
-    Intrinsic,
-    IterKind,
-    Load,
-    LoopKind,
-    Program,
-    Reduce,
-    Reducer,
-    Select,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    children,
-    homes,
-    loads,
-    loop_sites,
-    print_expr,
-    print_name,
-    print_stmt,
-    strides_of,
-    substitute,
-)
 
 COMMUTATIVE: Final = frozenset(("+", "*", "min", "max", "and", "or", "==", "!="))
 MOST_ORDERS: Final = 24
@@ -59,7 +28,7 @@ MOST_ORDERS: Final = 24
 
 
 def match_intrinsic(
-    program: Program, loop: str, intrinsic: Intrinsic, kind: LoopKind
+    program: ir.Program, loop: str, intrinsic: ir.Intrinsic, kind: ir.LoopKind
 ) -> tuple[Operand, ...]:
     """The operands of the intrinsic that does what the loops from `loop` inward do.
 
@@ -67,24 +36,24 @@ def match_intrinsic(
 
     Raises MismatchError if they do something else.
     """
-    site = loop_sites(program)[loop]
+    site = ir.loop_sites(program)[loop]
     nest, block = _perfect_nest(site.loop, kind)
     for outer in site.outer:
-        if outer.kind is LoopKind.VECTORIZE:
-            raise MismatchError("vector", f"{print_name(outer.var)} is", block.name)
+        if outer.kind is ir.LoopKind.VECTORIZE:
+            raise MismatchError("vector", f"{ir.print_name(outer.var)} is", block.name)
     return _Matcher(program, block, site.outer, nest, intrinsic).operands()
 
 
-def _perfect_nest(loop: For, kind: LoopKind) -> tuple[tuple[For, ...], Block]:
-    loops: list[For] = []
-    stmt: Stmt = loop
-    while isinstance(stmt, For):
+def _perfect_nest(loop: ir.For, kind: ir.LoopKind) -> tuple[tuple[ir.For, ...], ir.Block]:
+    loops: list[ir.For] = []
+    stmt: ir.Stmt = loop
+    while isinstance(stmt, ir.For):
         if stmt.kind is not kind:
-            raise MismatchError("nest", f"{print_name(stmt.var)} is {stmt.kind.value}")
+            raise MismatchError("nest", f"{ir.print_name(stmt.var)} is {stmt.kind.value}")
         loops.append(stmt)
         stmt = stmt.body
-    if not isinstance(stmt, Block):
-        raise MismatchError("nest", f"{print_name(loops[-1].var)} holds several statements")
+    if not isinstance(stmt, ir.Block):
+        raise MismatchError("nest", f"{ir.print_name(loops[-1].var)} holds several statements")
     return tuple(loops), stmt
 
 
@@ -95,46 +64,50 @@ class _Matcher(Accesses):
         """The operands in the order of the intrinsic's parameters."""
         block, meaning = self.block, self.intrinsic.statement
         found = block.body
-        if block.predicate != TRUE or isinstance(found, If):
-            condition = found.condition if isinstance(found, If) else block.predicate
-            raise self.fail("guard", f"it runs if {print_expr(condition)}")
+        if block.predicate != ir.TRUE or isinstance(found, ir.If):
+            condition = found.condition if isinstance(found, ir.If) else block.predicate
+            raise self.fail("guard", f"it runs if {ir.print_expr(condition)}")
         if block.init is not None:
             raise self.fail("init", "it has its own init")
-        if isinstance(found, Reduce) and isinstance(meaning, Reduce) and len(found.buffers) == 1:
+        if (
+            isinstance(found, ir.Reduce)
+            and isinstance(meaning, ir.Reduce)
+            and len(found.buffers) == 1
+        ):
             self.same_reducer(found.reducer, meaning.reducer)
             buffer, value, meant = found.buffers[0], found.values[0], meaning.values[0]
-        elif isinstance(found, Store) and isinstance(meaning, Store):
+        elif isinstance(found, ir.Store) and isinstance(meaning, ir.Store):
             buffer, value, meant = found.buffer, found.value, meaning.value
         else:
             bindings = {i.var: i.binding for i in block.iters}
-            text = print_stmt(substitute(found, bindings)).replace("\n", "; ")
-            raise self.fail("statement", f"it does {text}, the intrinsic {print_stmt(meaning)}")
-        mine = Load(buffer, found.indices, self.program.buffers[buffer].dtype)
-        target = Load(self.intrinsic.output, meaning.indices, meant.dtype)
+            text = ir.print_stmt(ir.substitute(found, bindings)).replace("\n", "; ")
+            raise self.fail("statement", f"it does {text}, the intrinsic {ir.print_stmt(meaning)}")
+        mine = ir.Load(buffer, found.indices, self.program.buffers[buffer].dtype)
+        target = ir.Load(self.intrinsic.output, meaning.indices, meant.dtype)
         if mine.dtype != target.dtype:
             raise self.fail("dtype", self.differs(mine, target))
         bound = self.bound(self.orders(mine, target), mine, target, value, meant)
         self.check_together(bound)
         return tuple(bound[operand.name] for operand in self.intrinsic.operands)
 
-    def same_reducer(self, mine: Reducer, meant: Reducer) -> None:
+    def same_reducer(self, mine: ir.Reducer, meant: ir.Reducer) -> None:
         """Refuse another reducer; what it is called does not matter."""
-        names: dict[str, Expr] = {
+        names: dict[str, ir.Expr] = {
             v.name: w for v, w in zip(mine.lhs + mine.rhs, meant.lhs + meant.rhs)
         }
         if mine.lhs[0].dtype != meant.lhs[0].dtype:
             a, b = mine.lhs[0].dtype, meant.lhs[0].dtype
             raise self.fail("dtype", f"it reduces {a}, the intrinsic {b}")
-        if tuple(substitute(e, names) for e in mine.results) != meant.results:
+        if tuple(ir.substitute(e, names) for e in mine.results) != meant.results:
             raise self.fail(
                 "statement",
-                f"the reducer differs: it is {print_name(mine.name)}, that of the intrinsic "
-                f"{print_name(meant.name)}",
+                f"the reducer differs: it is {ir.print_name(mine.name)}, that of the intrinsic "
+                f"{ir.print_name(meant.name)}",
             )
 
     # ---- which loop is which axis
 
-    def orders(self, mine: Load, target: Load) -> list[dict[str, str]]:
+    def orders(self, mine: ir.Load, target: ir.Load) -> list[dict[str, str]]:
         """The ways in which the loops can be the axes of the meaning: loops by axis.
 
         mine    what the block writes
@@ -145,7 +118,7 @@ class _Matcher(Accesses):
         if len(extents) != len(axes):
             raise self.fail(
                 "extent",
-                f"from {print_name(self.nest[0].var)} inwards {_count(extents, 'loop')} of more "
+                f"from {ir.print_name(self.nest[0].var)} inwards {_count(extents, 'loop')} of more "
                 f"than one iteration, the intrinsic has {_count(axes, 'axis')}",
             )
         wanted = [name for form in self.forms(target) for name in _names(form.terms)]
@@ -153,11 +126,11 @@ class _Matcher(Accesses):
         found: dict[str, str] = {}
         for axis, form in zip(wanted, moving):
             match list(form.terms.items()):
-                case [(Var(name), 1)] if name not in found.values():
+                case [(ir.Var(name), 1)] if name not in found.values():
                     found[axis] = name
         if not len(found) == len(wanted) == len(moving):
             raise self.fail("index", self.differs(mine, target))
-        reduced = [i.var for i in self.intrinsic.block.iters if i.kind is not IterKind.SPATIAL]
+        reduced = [i.var for i in self.intrinsic.block.iters if i.kind is not ir.IterKind.SPATIAL]
         reduced = [name for name in reduced if name in axes]
         rest = [name for name in extents if name not in found.values()]
         tried = [
@@ -169,13 +142,18 @@ class _Matcher(Accesses):
             axis, loop = next((a, x) for a, x in tried[0].items() if extents[x] != axes[a])
             raise self.fail(
                 "extent",
-                f"extent of {print_name(axis)} differs: loop {print_name(loop)} runs "
+                f"extent of {ir.print_name(axis)} differs: loop {ir.print_name(loop)} runs "
                 f"{extents[loop]}, the intrinsic wants {axes[axis]}",
             )
         return fitting
 
     def bound(
-        self, orders: Sequence[dict[str, str]], mine: Load, target: Load, value: Expr, meant: Expr
+        self,
+        orders: Sequence[dict[str, str]],
+        mine: ir.Load,
+        target: ir.Load,
+        value: ir.Expr,
+        meant: ir.Expr,
     ) -> Mapping[str, Operand]:
         """The operands by name, in the first order of the loops in which everything agrees."""
         furthest: MismatchError | None = None
@@ -191,19 +169,21 @@ class _Matcher(Accesses):
 
     # ---- expressions
 
-    def expr(self, mine: Expr, meant: Expr, known: Mapping[str, Operand]) -> dict[str, Operand]:
+    def expr(
+        self, mine: ir.Expr, meant: ir.Expr, known: Mapping[str, Operand]
+    ) -> dict[str, Operand]:
         """The operands known, and those that the loads in `mine` are if the rest is `meant`."""
-        if isinstance(meant, Load):
+        if isinstance(meant, ir.Load):
             return self.load(mine, meant, known)
         if _operation(mine) != _operation(meant):
             raise self.apart("statement", mine, meant, known)
         if mine.dtype != meant.dtype:
             raise self.apart("dtype", mine, meant, known)
-        parts, others = children(mine), children(meant)
+        parts, others = ir.children(mine), ir.children(meant)
         try:
             return self.exprs(parts, others, known)
         except MismatchError as straight:
-            if not (isinstance(mine, Binary) and mine.op in COMMUTATIVE):
+            if not (isinstance(mine, ir.Binary) and mine.op in COMMUTATIVE):
                 raise
             try:
                 return self.exprs(parts[::-1], others, known)
@@ -218,8 +198,10 @@ class _Matcher(Accesses):
             found = self.expr(a, b, found)
         return found
 
-    def load(self, mine: Expr, meant: Load, known: Mapping[str, Operand]) -> dict[str, Operand]:
-        if not isinstance(mine, Load):
+    def load(
+        self, mine: ir.Expr, meant: ir.Load, known: Mapping[str, Operand]
+    ) -> dict[str, Operand]:
+        if not isinstance(mine, ir.Load):
             raise self.apart("statement", mine, meant, known)
         if mine.dtype != meant.dtype:
             problem = self.fail("dtype", self.differs(mine, meant), mine)
@@ -235,13 +217,13 @@ class _Matcher(Accesses):
         return {**known, meant.buffer: operand}
 
     def apart(
-        self, reason: Reason, mine: Expr, meant: Expr, known: Mapping[str, Operand]
+        self, reason: Reason, mine: ir.Expr, meant: ir.Expr, known: Mapping[str, Operand]
     ) -> MismatchError:
         """Two expressions that differ, after some operands have been found."""
-        own = print_expr(self.in_loops(mine))
-        text = f"it computes {own} where the intrinsic has {print_expr(meant)}"
-        if isinstance(meant, Load) and meant.buffer in known:
-            text += f", which is at {print_expr(known[meant.buffer].first)} already"
+        own = ir.print_expr(self.in_loops(mine))
+        text = f"it computes {own} where the intrinsic has {ir.print_expr(meant)}"
+        if isinstance(meant, ir.Load) and meant.buffer in known:
+            text += f", which is at {ir.print_expr(known[meant.buffer].first)} already"
         if reason == "dtype":
             text += f": {mine.dtype} and {meant.dtype}"
         problem = self.fail(reason, text, mine)
@@ -253,48 +235,48 @@ class _Matcher(Accesses):
     def check_together(self, bound: Mapping[str, Operand]) -> None:
         """What is written is not read, others use it, and strides are what the body relies on."""
         target = bound[self.intrinsic.output].first.buffer
-        if any(load.buffer == target for load in loads(self.block.body)):
-            raise self.fail("alias", f"it reads {print_name(target)} too")
-        living = homes(self.program)
+        if any(load.buffer == target for load in ir.loads(self.block.body)):
+            raise self.fail("alias", f"it reads {ir.print_name(target)} too")
+        living = ir.homes(self.program)
         for operand, relied in zip(self.intrinsic.operands, self.intrinsic.strides):
             found = bound[operand.name]
             buffer = self.program.buffers[found.first.buffer]
             if living.get(buffer.name) in self.inner:
-                raise self.fail("nest", f"no other block uses {print_name(buffer.name)}")
-            strides = strides_of(buffer)
+                raise self.fail("nest", f"no other block uses {ir.print_name(buffer.name)}")
+            strides = ir.strides_of(buffer)
             for axis, stride in zip(found.axes, relied):
                 if axis is not None and stride not in (None, strides[axis]):
                     raise self.fail(
                         "stride",
-                        f"{print_name(operand.name)} must have stride {stride} where axis {axis} "
-                        f"of {print_name(buffer.name)}, of shape {list(buffer.shape)}, has "
+                        f"{ir.print_name(operand.name)} must have stride {stride} where axis "
+                        f"{axis} of {ir.print_name(buffer.name)}, of shape {list(buffer.shape)}, has "
                         f"{strides[axis]}",
                     )
 
 
-def _names(terms: Mapping[Expr, int]) -> list[str]:
-    return [atom.name for atom in terms if isinstance(atom, Var)]
+def _names(terms: Mapping[ir.Expr, int]) -> list[str]:
+    return [atom.name for atom in terms if isinstance(atom, ir.Var)]
 
 
 def _count(names: Mapping[str, int], noun: str) -> str:
     """How many there are, and which."""
     plural = {"loop": "loops", "axis": "axes"}[noun]
-    listed = ", ".join(f"{print_name(name)} of {n}" for name, n in names.items())
+    listed = ", ".join(f"{ir.print_name(name)} of {n}" for name, n in names.items())
     return f"{len(names)} {noun if len(names) == 1 else plural} ({listed})"
 
 
-def _operation(expr: Expr) -> object:
+def _operation(expr: ir.Expr) -> object:
     """What a node does to its children."""
     match expr:
-        case Unary(op) | Binary(op):
+        case ir.Unary(op) | ir.Binary(op):
             return op
-        case Select(lazy=lazy):
-            return Select, lazy
-        case Call(function):
-            return Call, function
-        case Const(value):
-            return Const, repr(value)
-        case Cast():
-            return Cast
+        case ir.Select(lazy=lazy):
+            return ir.Select, lazy
+        case ir.Call(function):
+            return ir.Call, function
+        case ir.Const(value):
+            return ir.Const, repr(value)
+        case ir.Cast():
+            return ir.Cast
         case _:
             return expr

@@ -11,31 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from minitensor import ir
 from minitensor.codegen.c import Part, emit_c
 from minitensor.codegen.notes import LOOP_KINDS, Heard, Note, Place, listening, missed
 from minitensor.codegen.pipeline import lowered
 from minitensor.codegen.pressure import Pressure, pressures
 from minitensor.codegen.target import Emitted, Target, unsupported
-from minitensor.ir import (
-    Alloc,
-    Binary,
-    Call,
-    For,
-    If,
-    Node,
-    Program,
-    Reduce,
-    Seq,
-    Stmt,
-    children,
-    loads,
-    loop_sites,
-    mentions,
-    paths,
-    print_expr,
-    print_name,
-    walk,
-)
 
 NO_GUARD: Final = "decompose_reduction moves an init out; a split by a divisor needs no guard"
 
@@ -52,7 +33,7 @@ class Account:
     pressures  the vector registers that each loop holds across its iterations
     """
 
-    program: Program
+    program: ir.Program
     emitted: Emitted
     notes: tuple[Note, ...]
     outcomes: dict[str, tuple[str, ...]]
@@ -64,7 +45,7 @@ class Account:
         """Arithmetic operations of one call, as far as guards leave every iteration in."""
         return sum(
             math.prod(loop.extent for loop in loops) * _operations(self.program.blocks[name].body)
-            for name, loops in paths(self.program).items()
+            for name, loops in ir.paths(self.program).items()
         )
 
     @property
@@ -73,18 +54,18 @@ class Account:
         return sum(buffer.nbytes for buffer in self.program.params)
 
 
-def _operations(body: Stmt) -> int:
+def _operations(body: ir.Stmt) -> int:
     """What is computed with elements in one instance of a block; indices cost nothing."""
     count = 0
-    for node in walk(body):
-        if isinstance(node, Reduce):
+    for node in ir.walk(body):
+        if isinstance(node, ir.Reduce):
             count += len(node.values)
-        elif isinstance(node, (Binary, Call)):
+        elif isinstance(node, (ir.Binary, ir.Call)):
             count += node.dtype.kind not in ("index", "bool")
     return count
 
 
-def account_of(program: Program, target: Target, registers: int | None = None) -> Account:
+def account_of(program: ir.Program, target: Target, registers: int | None = None) -> Account:
     """The account of a program for a target with nothing left open.
 
     registers  how many vector registers there are; None for what is usual with vectors so wide
@@ -102,7 +83,7 @@ def account_of(program: Program, target: Target, registers: int | None = None) -
     return Account(program, emitted, _notes(program, heard), outcomes, _places(heard), found)
 
 
-def _notes(program: Program, heard: Heard) -> tuple[Note, ...]:
+def _notes(program: ir.Program, heard: Heard) -> tuple[Note, ...]:
     """What a user can read: about what the program names, and about results that matter.
 
     A nest that initialises a reduction has copies of its loops, of which the same is true; a buffer
@@ -117,13 +98,13 @@ def _notes(program: Program, heard: Heard) -> tuple[Note, ...]:
     )
     for note in [*heard.notes, *map(_array_note, arrays)]:
         name = heard.origin(note.where)
-        if note.kind in LOOP_KINDS and name not in loop_sites(program):
+        if note.kind in LOOP_KINDS and name not in ir.loop_sites(program):
             continue
         if note.kind == "promotion" and (name in kept or name not in results):
             continue
         # the loops inside are treated last: theirs is the reason that remains
         key = (name, note.kind if note.kind == "promotion" else note.text)
-        last[key] = Note(note.kind, print_name(name), note.text, note.advice)
+        last[key] = Note(note.kind, ir.print_name(name), note.text, note.advice)
     return tuple(last.values())
 
 
@@ -132,9 +113,9 @@ def _array_note(tile: str) -> Note:
     return Note("registers", tile, text, "vectorize a multiple of the vector, unroll the others")
 
 
-def _reduced(body: Stmt) -> Iterator[str]:
-    for node in walk(body):
-        if isinstance(node, Reduce):
+def _reduced(body: ir.Stmt) -> Iterator[str]:
+    for node in ir.walk(body):
+        if isinstance(node, ir.Reduce):
             yield from node.buffers
 
 
@@ -142,7 +123,7 @@ def _places(heard: Heard) -> tuple[Place, ...]:
     """Each place by the user's name; an array that the text has several times counts once."""
     largest: dict[tuple[str, str], Place] = {}
     for place in heard.places:
-        name = print_name(heard.origin(place.buffer))
+        name = ir.print_name(heard.origin(place.buffer))
         if place.buffer in heard.origins:
             name = f"tile of {name}"
         known = largest.get((name, place.place))
@@ -151,20 +132,20 @@ def _places(heard: Heard) -> tuple[Place, ...]:
     return tuple(largest.values())
 
 
-def _tell_guards(program: Program) -> None:
+def _tell_guards(program: ir.Program) -> None:
     """Say which conditions are still tested in every iteration of the loop around them.
 
     The two versions of a parallel loop's body are told apart once an iteration, which is nothing.
     """
 
-    def visit(stmt: Node, loop: For | None) -> None:
-        if isinstance(stmt, For):
-            loop = None if stmt.kind.is_concurrent and isinstance(stmt.body, If) else stmt
-        elif isinstance(stmt, If) and loop is not None and mentions(stmt.condition, loop.var):
-            text = f"{print_expr(stmt.condition)} is tested in every iteration"
-            missed("guard", loop.var, text, "" if loads(stmt.condition) else NO_GUARD)
-        for child in children(stmt):
-            if isinstance(child, (For, If, Seq, Alloc)):
+    def visit(stmt: ir.Node, loop: ir.For | None) -> None:
+        if isinstance(stmt, ir.For):
+            loop = None if stmt.kind.is_concurrent and isinstance(stmt.body, ir.If) else stmt
+        elif isinstance(stmt, ir.If) and loop is not None and ir.mentions(stmt.condition, loop.var):
+            text = f"{ir.print_expr(stmt.condition)} is tested in every iteration"
+            missed("guard", loop.var, text, "" if ir.loads(stmt.condition) else NO_GUARD)
+        for child in ir.children(stmt):
+            if isinstance(child, (ir.For, ir.If, ir.Seq, ir.Alloc)):
                 visit(child, loop)
 
     visit(program.body, None)

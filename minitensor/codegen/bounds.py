@@ -10,124 +10,100 @@ harder. Affine programs come out unchanged.
 
 from __future__ import annotations
 
-from minitensor.arith import (
-    Linear,
-    Ranges,
-    at_least_zero,
-    extent_range,
-    is_nonnegative,
-    simplified_linear,
-    simplify,
-)
-from minitensor.ir import (
-    Block,
-    Call,
-    Const,
-    Expr,
-    For,
-    If,
-    Load,
-    Program,
-    Reduce,
-    Select,
-    Seq,
-    Stmt,
-    Store,
-    Unary,
-    conjuncts,
-    map_children,
-)
+from minitensor import arith, ir
 
 INDEX_CHECK = "in_bounds"
 
 
-def check_bounds(program: Program) -> Program:
+def check_bounds(program: ir.Program) -> ir.Program:
     """The program with every access either proven or checked."""
     return program.replace(body=_statement(program.body, program))
 
 
-def _statement(stmt: Stmt, program: Program) -> Stmt:
-    if isinstance(stmt, (For, Seq)):
-        return map_children(stmt, lambda child: _statement(child, program))
-    if isinstance(stmt, Block):
-        guard = _Guard(program, {i.var: extent_range(i.extent) for i in stmt.iters})
+def _statement(stmt: ir.Stmt, program: ir.Program) -> ir.Stmt:
+    if isinstance(stmt, (ir.For, ir.Seq)):
+        return ir.map_children(stmt, lambda child: _statement(child, program))
+    if isinstance(stmt, ir.Block):
+        guard = _Guard(program, {i.var: arith.extent_range(i.extent) for i in stmt.iters})
         body = guard.statement(stmt.body, ())
         init = guard.statement(stmt.init, ()) if stmt.init is not None else None
-        return Block(stmt.name, stmt.iters, body, init, stmt.predicate, stmt.annotations)
+        return ir.Block(stmt.name, stmt.iters, body, init, stmt.predicate, stmt.annotations)
     return stmt
 
 
 class _Guard:
     """Rewrites the statements of one block; `facts` are forms known to be >= 0 where they stand."""
 
-    def __init__(self, program: Program, ranges: Ranges) -> None:
+    def __init__(self, program: ir.Program, ranges: arith.Ranges) -> None:
         self.program = program
         self.ranges = ranges
 
-    def statement(self, stmt: Stmt, facts: tuple[Linear, ...]) -> Stmt:
+    def statement(self, stmt: ir.Stmt, facts: tuple[arith.Linear, ...]) -> ir.Stmt:
         match stmt:
-            case Store(buffer, indices, value):
+            case ir.Store(buffer, indices, value):
                 where = self.indices(buffer, indices, facts)
-                return Store(buffer, where, self.expr(value, facts))
-            case Reduce(reducer, buffers, indices, values):
+                return ir.Store(buffer, where, self.expr(value, facts))
+            case ir.Reduce(reducer, buffers, indices, values):
                 where = self.indices(buffers[0], indices, facts)
                 terms = tuple(self.expr(v, facts) for v in values)
-                return Reduce(reducer, buffers, where, terms)
-            case If(condition, then, otherwise):
-                yes, no = self.facts(condition), self.facts(Unary("not", condition))
-                return If(
+                return ir.Reduce(reducer, buffers, where, terms)
+            case ir.If(condition, then, otherwise):
+                yes, no = self.facts(condition), self.facts(ir.Unary("not", condition))
+                return ir.If(
                     self.expr(condition, facts),
                     self.statement(then, facts + yes),
                     None if otherwise is None else self.statement(otherwise, facts + no),
                 )
             case _:
-                return map_children(stmt, lambda child: self.statement(child, facts))
+                return ir.map_children(stmt, lambda child: self.statement(child, facts))
 
-    def expr(self, expr: Expr, facts: tuple[Linear, ...]) -> Expr:
-        if isinstance(expr, Select) and expr.lazy:
-            yes, no = self.facts(expr.condition), self.facts(Unary("not", expr.condition))
-            return Select(
+    def expr(self, expr: ir.Expr, facts: tuple[arith.Linear, ...]) -> ir.Expr:
+        if isinstance(expr, ir.Select) and expr.lazy:
+            yes, no = self.facts(expr.condition), self.facts(ir.Unary("not", expr.condition))
+            return ir.Select(
                 self.expr(expr.condition, facts),
                 self.expr(expr.a, facts + yes),
                 self.expr(expr.b, facts + no),
                 lazy=True,
             )
-        if isinstance(expr, Load):
-            return Load(expr.buffer, self.indices(expr.buffer, expr.indices, facts), expr.dtype)
-        return map_children(expr, lambda child: self.expr(child, facts))
+        if isinstance(expr, ir.Load):
+            return ir.Load(expr.buffer, self.indices(expr.buffer, expr.indices, facts), expr.dtype)
+        return ir.map_children(expr, lambda child: self.expr(child, facts))
 
-    def facts(self, condition: Expr) -> tuple[Linear, ...]:
+    def facts(self, condition: ir.Expr) -> tuple[arith.Linear, ...]:
         """What a condition says, as forms that are >= 0 where it holds."""
-        simple = simplify(condition, self.ranges)
-        if isinstance(simple, Unary) and simple.op == "not":
+        simple = arith.simplify(condition, self.ranges)
+        if isinstance(simple, ir.Unary) and simple.op == "not":
             return _facts_of_negation(simple.a, self.ranges)
         return tuple(
-            form for part in conjuncts(simple) for form in at_least_zero(part, self.ranges) or ()
+            form
+            for part in ir.conjuncts(simple)
+            for form in arith.at_least_zero(part, self.ranges) or ()
         )
 
     def indices(
-        self, buffer: str, indices: tuple[Expr, ...], facts: tuple[Linear, ...]
-    ) -> tuple[Expr, ...]:
+        self, buffer: str, indices: tuple[ir.Expr, ...], facts: tuple[arith.Linear, ...]
+    ) -> tuple[ir.Expr, ...]:
         shape = self.program.buffers[buffer].shape
         return tuple(self.index(self.expr(i, facts), n, facts) for i, n in zip(indices, shape))
 
-    def index(self, index: Expr, extent: int, facts: tuple[Linear, ...]) -> Expr:
-        form = simplified_linear(index, self.ranges)
-        inside = is_nonnegative(form, self.ranges, facts) and is_nonnegative(
+    def index(self, index: ir.Expr, extent: int, facts: tuple[arith.Linear, ...]) -> ir.Expr:
+        form = arith.simplified_linear(index, self.ranges)
+        inside = arith.is_nonnegative(form, self.ranges, facts) and arith.is_nonnegative(
             form.times(-1).shifted(extent - 1), self.ranges, facts
         )
-        return index if inside else Call(INDEX_CHECK, (index, Const(extent)), index.dtype)
+        return index if inside else ir.Call(INDEX_CHECK, (index, ir.Const(extent)), index.dtype)
 
 
-def _facts_of_negation(condition: Expr, ranges: Ranges) -> tuple[Linear, ...]:
+def _facts_of_negation(condition: ir.Expr, ranges: arith.Ranges) -> tuple[arith.Linear, ...]:
     """What `not (a or b)` says: neither a nor b."""
     op, a, b = (getattr(condition, name, None) for name in ("op", "a", "b"))
     if op != "or":
         return ()
-    found: tuple[Linear, ...] = ()
+    found: tuple[arith.Linear, ...] = ()
     for part in (a, b):
-        negated = simplify(Unary("not", part), ranges)  # type: ignore[arg-type]
-        found += at_least_zero(negated, ranges) or ()
-        if isinstance(negated, Unary):
+        negated = arith.simplify(ir.Unary("not", part), ranges)  # type: ignore[arg-type]
+        found += arith.at_least_zero(negated, ranges) or ()
+        if isinstance(negated, ir.Unary):
             found += _facts_of_negation(negated.a, ranges)
     return found

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+from minitensor import ir
 from minitensor.codegen.expressions import Expressions
 from minitensor.codegen.guarded import KEEP_SCALAR, NARROWEST, may_be_masked
 from minitensor.codegen.helpers import Helpers, element_type
@@ -27,22 +28,6 @@ from minitensor.codegen.notes import became, missed, stored
 from minitensor.codegen.storage import elements_of, is_narrow_float
 from minitensor.codegen.target import Target
 from minitensor.errors import LoweringError
-from minitensor.ir import (
-    Alloc,
-    Binary,
-    For,
-    If,
-    Load,
-    LoopKind,
-    Program,
-    Scope,
-    Seq,
-    Stmt,
-    Store,
-    Tensorized,
-    loads,
-    walk,
-)
 
 INDENT: Final = "    "
 STACK_LIMIT: Final = 1 << 16
@@ -77,7 +62,7 @@ class Emitter(Expressions):
 
     def __init__(
         self,
-        program: Program,
+        program: ir.Program,
         outputs: frozenset[str],
         dialect: Dialect,
         target: Target,
@@ -128,10 +113,10 @@ class Emitter(Expressions):
 
     # ---- statements
 
-    def statement(self, stmt: Stmt, alone: bool = False) -> None:
+    def statement(self, stmt: ir.Stmt, alone: bool = False) -> None:
         """Emit a statement; `alone`: nothing else stands in the braces around it."""
         match stmt:
-            case Seq(stmts):
+            case ir.Seq(stmts):
                 for is_parallel, group in groupby(stmts, self._forks):
                     children = list(group)
                     if is_parallel and len(children) > 1:
@@ -139,49 +124,49 @@ class Emitter(Expressions):
                         continue
                     for child in children:
                         self.statement(child)
-            case For() if self._forks(stmt):
+            case ir.For() if self._forks(stmt):
                 self._parallel(stmt, self.dialect.parallel(self.threads))
-            case For():
+            case ir.For():
                 self._loop(stmt)
-            case If(condition, then, otherwise):
+            case ir.If(condition, then, otherwise):
                 self.line(f"if ({self.expr(condition)}) {{")
                 self._block(then)
                 if otherwise is not None:
                     self.line("} else {")
                     self._block(otherwise)
                 self.line("}")
-            case Store():
+            case ir.Store():
                 self._store(stmt)
-            case Alloc():
+            case ir.Alloc():
                 self._allocation(stmt, alone)
-            case Tensorized():
+            case ir.Tensorized():
                 self._intrinsic(stmt)
             case _:
                 raise LoweringError(f"{type(stmt).__name__} cannot be emitted for this target")
 
-    def _block(self, stmt: Stmt) -> None:
+    def _block(self, stmt: ir.Stmt) -> None:
         """Emit a statement one level deeper."""
         self.depth += 1
         self.statement(stmt, alone=True)
         self.depth -= 1
 
-    def _forks(self, stmt: Stmt) -> bool:
+    def _forks(self, stmt: ir.Stmt) -> bool:
         """Whether the statement is a loop that threads share."""
-        parallel = isinstance(stmt, For) and stmt.kind is LoopKind.PARALLEL
+        parallel = isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL
         return parallel and self.threads > 1 and not self.in_parallel
 
-    def _team(self, loops: list[Stmt]) -> None:
+    def _team(self, loops: list[ir.Stmt]) -> None:
         """Parallel loops that follow each other: threads are started once, and wait in between."""
         self.lines.extend(self.dialect.team(self.threads))
         self.line("{")
         self.depth += 1
         for loop in loops:
-            assert isinstance(loop, For)
+            assert isinstance(loop, ir.For)
             self._parallel(loop, self.dialect.share)
         self.depth -= 1
         self.line("}")
 
-    def _parallel(self, loop: For, pragma: list[str]) -> None:
+    def _parallel(self, loop: ir.For, pragma: list[str]) -> None:
         if self.hooks is not None:
             self.line(self.hooks.loop(loop))
         self.lines.extend(pragma)
@@ -191,7 +176,7 @@ class Emitter(Expressions):
         if self.hooks is not None:
             self.line(self.hooks.end())
 
-    def _loop(self, loop: For, parallel: bool = False) -> None:
+    def _loop(self, loop: ir.For, parallel: bool = False) -> None:
         self._tell_threads(loop, parallel)
         with self.looping(loop.var, loop.extent) as name:
             self.line(f"for (int64_t {name} = 0; {name} < {loop.extent}; ++{name}) {{")
@@ -202,13 +187,13 @@ class Emitter(Expressions):
             self._block(loop.body)
         self.line("}")
 
-    def _tell_threads(self, loop: For, parallel: bool) -> None:
+    def _tell_threads(self, loop: ir.For, parallel: bool) -> None:
         if parallel:
             became(loop.var, f"on {min(self.threads, loop.extent)} threads")
             if loop.extent < self.threads:
                 text = f"{loop.extent} iterations keep {loop.extent} of {self.threads} threads busy"
                 missed("parallel", loop.var, text, "fuse it with the loop inside it")
-        elif loop.kind is LoopKind.PARALLEL:
+        elif loop.kind is ir.LoopKind.PARALLEL:
             inside = (
                 "it stands inside a parallel loop" if self.in_parallel else "the target has one"
             )
@@ -216,7 +201,7 @@ class Emitter(Expressions):
         elif loop.kind.is_bound:
             missed("parallel", loop.var, f"runs on one thread: {loop.kind.value} is of a GPU")
 
-    def _allocation(self, stmt: Alloc, alone: bool) -> None:
+    def _allocation(self, stmt: ir.Alloc, alone: bool) -> None:
         buffer = stmt.buffer
         self.buffers[buffer.name] = buffer
         if not alone:
@@ -256,7 +241,7 @@ class Emitter(Expressions):
             self.depth -= 1
             self.line("}")
 
-    def _intrinsic(self, stmt: Tensorized) -> None:
+    def _intrinsic(self, stmt: ir.Tensorized) -> None:
         """The call of an intrinsic instead of its loops."""
         intrinsic = declared(stmt.intrinsic)
         name = function_name(intrinsic)
@@ -268,8 +253,8 @@ class Emitter(Expressions):
             arguments.extend(map(str, strides))
         self.line(f"{name}({', '.join(arguments)});")
 
-    def _fits_stack(self, scope: Scope, size: int) -> bool:
-        largest = SMALL_ARRAY if scope is Scope.GLOBAL else STACK_LIMIT
+    def _fits_stack(self, scope: ir.Scope, size: int) -> bool:
+        largest = SMALL_ARRAY if scope is ir.Scope.GLOBAL else STACK_LIMIT
         return size <= largest and self.on_stack + size <= STACK_TOTAL
 
     def _reserve(self, buffer: str, size: int) -> str:
@@ -286,7 +271,7 @@ class Emitter(Expressions):
             address += f" + (size_t){self.dialect.thread_number} * {size}"
         return address
 
-    def _store(self, stmt: Store) -> None:
+    def _store(self, stmt: ir.Store) -> None:
         buffer = self.buffers[stmt.buffer]
         value = stmt.value
         target = self.element(stmt.buffer, stmt.indices)
@@ -302,21 +287,21 @@ class Emitter(Expressions):
             where = target if step == 1 else f"{target}, {step}"
             self.line(f"{name}(&{where}, {self.stored(value)});")
             return
-        if isinstance(value, Binary) and value.op in "+-*" and not is_narrow_float(value.dtype):
-            same = Load(stmt.buffer, stmt.indices, value.a.dtype)
+        if isinstance(value, ir.Binary) and value.op in "+-*" and not is_narrow_float(value.dtype):
+            same = ir.Load(stmt.buffer, stmt.indices, value.a.dtype)
             if value.a == same and value.dtype.kind != "bool":
                 self.line(f"{target} {value.op}= {self.expr(value.b)};")
                 return
         self.line(f"{target} = {self.stored(value)};")
 
 
-def _starts_with_store(stmt: Stmt, buffer: str) -> bool:
+def _starts_with_store(stmt: ir.Stmt, buffer: str) -> bool:
     """Whether the first statement that touches the variable gives it a value, for all the rest."""
-    while isinstance(stmt, Alloc):
+    while isinstance(stmt, ir.Alloc):
         stmt = stmt.body
-    for child in stmt.stmts if isinstance(stmt, Seq) else (stmt,):
-        if isinstance(child, Store) and child.buffer == buffer:
-            return all(load.buffer != buffer for load in loads(child))
-        if any(isinstance(n, (Load, Store)) and n.buffer == buffer for n in walk(child)):
+    for child in stmt.stmts if isinstance(stmt, ir.Seq) else (stmt,):
+        if isinstance(child, ir.Store) and child.buffer == buffer:
+            return all(load.buffer != buffer for load in ir.loads(child))
+        if any(isinstance(n, (ir.Load, ir.Store)) and n.buffer == buffer for n in ir.walk(child)):
             return False
     return False

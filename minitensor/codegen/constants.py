@@ -17,20 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from minitensor.ir import (
-    NOTHING,
-    Buffer,
-    Load,
-    Program,
-    Reduce,
-    Scope,
-    Seq,
-    Stmt,
-    Store,
-    sequence,
-    stored_buffers,
-    walk,
-)
+from minitensor import ir
 
 SUFFIX = "_constants"
 
@@ -43,16 +30,16 @@ class Split(NamedTuple):
     kept   the temporaries that pass from one to the other
     """
 
-    early: Program | None
-    late: Program
-    kept: tuple[Buffer, ...]
+    early: ir.Program | None
+    late: ir.Program
+    kept: tuple[ir.Buffer, ...]
 
 
-def split_constants(program: Program, constants: Collection[str]) -> Split:
+def split_constants(program: ir.Program, constants: Collection[str]) -> Split:
     """What a program computes from the parameters named `constants` alone, and the rest."""
-    parts = program.body.stmts if isinstance(program.body, Seq) else (program.body,)
+    parts = program.body.stmts if isinstance(program.body, ir.Seq) else (program.body,)
     reads = [_touched(part) for part in parts]
-    writes = [stored_buffers(part) for part in parts]
+    writes = [ir.stored_buffers(part) for part in parts]
     fixed = _constant_buffers(program, set(constants), reads, writes)
     early = [part for part, w in zip(parts, writes) if w and w <= fixed]
     late = [part for part, w in zip(parts, writes) if not (w and w <= fixed)]
@@ -66,13 +53,13 @@ def split_constants(program: Program, constants: Collection[str]) -> Split:
 
 
 def _constant_buffers(
-    program: Program, constants: set[str], reads: list[set[str]], writes: list[set[str]]
+    program: ir.Program, constants: set[str], reads: list[set[str]], writes: list[set[str]]
 ) -> set[str]:
     """The temporaries that can be computed before, all the statements that write them included."""
     fixed = {
         b.name
         for b in program.temporaries
-        if b.scope is Scope.GLOBAL and not b.alignment and any(b.name in w for w in writes)
+        if b.scope is ir.Scope.GLOBAL and not b.alignment and any(b.name in w for w in writes)
     }
     while True:
         bad = {
@@ -86,20 +73,22 @@ def _constant_buffers(
         fixed -= bad
 
 
-def _touched(stmt: Stmt) -> set[str]:
+def _touched(stmt: ir.Stmt) -> set[str]:
     """The buffers that a statement reads or writes."""
     found: set[str] = set()
-    for node in walk(stmt):
-        if isinstance(node, (Load, Store)):
+    for node in ir.walk(stmt):
+        if isinstance(node, (ir.Load, ir.Store)):
             found.add(node.buffer)
-        elif isinstance(node, Reduce):
+        elif isinstance(node, ir.Reduce):
             found.update(node.buffers)
     return found
 
 
-def _program(program: Program, parts: list[Stmt], kept: tuple[Buffer, ...], suffix: str) -> Program:
+def _program(
+    program: ir.Program, parts: list[ir.Stmt], kept: tuple[ir.Buffer, ...], suffix: str
+) -> ir.Program:
     """A program of some of the parts, with what is kept among its parameters."""
-    body = sequence(*parts) if parts else NOTHING
+    body = ir.sequence(*parts) if parts else ir.NOTHING
     touched = _touched(body)
     outputs = {b.name for b in program.outputs}
     params = [b for b in program.params if b.name in touched or (b.name in outputs and not suffix)]

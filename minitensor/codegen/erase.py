@@ -11,52 +11,12 @@ the operands for the call beside it (`Tensorized`).
 
 from __future__ import annotations
 
-from minitensor.arith import (
-    MismatchError,
-    carries,
-    init_nest,
-    match_intrinsic,
-    mixes,
-    repeats,
-)
+from minitensor import arith, ir
 from minitensor.codegen.intrinsics import declared
 from minitensor.errors import LoweringError
-from minitensor.ir import (
-    NOTE,
-    TRUE,
-    Alloc,
-    Block,
-    Buffer,
-    Expr,
-    For,
-    If,
-    IterKind,
-    Load,
-    LoopKind,
-    Program,
-    Reduce,
-    Reducer,
-    Scope,
-    Seq,
-    Stmt,
-    Store,
-    Tensorized,
-    Var,
-    apply_reducer,
-    conjunction,
-    equal,
-    fresh_name,
-    homes,
-    loops_of,
-    paths,
-    print_name,
-    sequence,
-    substitute,
-    walk,
-)
 
 
-def erase_blocks(program: Program) -> Program:
+def erase_blocks(program: ir.Program) -> ir.Program:
     """The program without blocks and temporaries."""
     eraser = _Eraser(program)
     body = eraser.statement(program.body)
@@ -64,16 +24,16 @@ def erase_blocks(program: Program) -> Program:
 
 
 class _Eraser:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self.program = program
         self.dtypes = {name: b.dtype for name, b in program.buffers.items()}
         self.names = {b.name for b in program.buffers.values()}
-        self.names |= {loop.var for loop in loops_of(program.body)}
-        self.living: dict[str | None, list[Buffer]] = {}
-        where = homes(program)
+        self.names |= {loop.var for loop in ir.loops_of(program.body)}
+        self.living: dict[str | None, list[ir.Buffer]] = {}
+        where = ir.homes(program)
         for buffer in program.temporaries:
             self.living.setdefault(where[buffer.name], []).append(buffer)
-        self.inits: dict[str, list[Stmt]] = {}
+        self.inits: dict[str, list[ir.Stmt]] = {}
         """Nests that initialise a reduction, by the loop they stand in front of."""
         self.in_intrinsic = False
         """Whether the walk stands in loops that an intrinsic does."""
@@ -81,104 +41,107 @@ class _Eraser:
         """The blocks whose init has been moved there."""
         for name, block in program.blocks.items():
             if block.init is not None:
-                self.move_init(block, paths(program)[name])
+                self.move_init(block, ir.paths(program)[name])
 
-    def move_init(self, block: Block, loops: tuple[For, ...]) -> None:
+    def move_init(self, block: ir.Block, loops: tuple[ir.For, ...]) -> None:
         """Plan the init of a reduction in front of its outermost reduction loop, if right."""
-        depth = next((n for n, loop in enumerate(loops) if carries(block, loop.var)), None)
-        if depth is None or any(mixes(block, loop.var) for loop in loops[depth:]):
+        depth = next((n for n, loop in enumerate(loops) if arith.carries(block, loop.var)), None)
+        if depth is None or any(arith.mixes(block, loop.var) for loop in loops[depth:]):
             return
-        if repeats(block, loops, depth) is not None:
+        if arith.repeats(block, loops, depth) is not None:
             return
-        own, init = init_nest(block, loops, depth, block.name, self.fresh)
-        nest: Stmt = self.block(Block(init.name, init.iters, init.body, None, init.predicate))
+        own, init = arith.init_nest(block, loops, depth, block.name, self.fresh)
+        nest: ir.Stmt = self.block(ir.Block(init.name, init.iters, init.body, None, init.predicate))
         for loop in reversed(own):
-            nest = For(loop.var, loop.extent, nest, loop.kind, loop.annotations)
+            nest = ir.For(loop.var, loop.extent, nest, loop.kind, loop.annotations)
         self.inits.setdefault(loops[depth].var, []).append(nest)
         self.started.add(block.name)
 
     def fresh(self, label: str) -> str:
-        return fresh_name(label, self.names)
+        return ir.fresh_name(label, self.names)
 
-    def allocated(self, home: str | None, body: Stmt) -> Stmt:
+    def allocated(self, home: str | None, body: ir.Stmt) -> ir.Stmt:
         for buffer in reversed(self.living.get(home, [])):
-            body = Alloc(buffer, body)
+            body = ir.Alloc(buffer, body)
         return body
 
-    def statement(self, stmt: Stmt) -> Stmt:
-        if isinstance(stmt, For):
-            if stmt.kind is LoopKind.TENSORIZE and not self.in_intrinsic:
+    def statement(self, stmt: ir.Stmt) -> ir.Stmt:
+        if isinstance(stmt, ir.For):
+            if stmt.kind is ir.LoopKind.TENSORIZE and not self.in_intrinsic:
                 return self.tensorized(stmt)
             body = self.allocated(stmt.var, self.statement(stmt.body))
-            loop = For(stmt.var, stmt.extent, body, stmt.kind, stmt.annotations)
-            return sequence(*self.inits.get(stmt.var, ()), loop)
-        if isinstance(stmt, Seq):
-            return sequence(*[self.statement(child) for child in stmt.stmts])
-        assert isinstance(stmt, Block)
+            loop = ir.For(stmt.var, stmt.extent, body, stmt.kind, stmt.annotations)
+            return ir.sequence(*self.inits.get(stmt.var, ()), loop)
+        if isinstance(stmt, ir.Seq):
+            return ir.sequence(*[self.statement(child) for child in stmt.stmts])
+        assert isinstance(stmt, ir.Block)
         return self.block(stmt)
 
-    def tensorized(self, loop: For) -> Stmt:
+    def tensorized(self, loop: ir.For) -> ir.Stmt:
         """A nest, and with what operands its intrinsic is to be called for it."""
-        key = str(dict(loop.annotations).get(NOTE))
+        key = str(dict(loop.annotations).get(ir.NOTE))
         try:
-            found = match_intrinsic(self.program, loop.var, declared(key), LoopKind.TENSORIZE)
-        except MismatchError as problem:
+            found = arith.match_intrinsic(
+                self.program, loop.var, declared(key), ir.LoopKind.TENSORIZE
+            )
+        except arith.MismatchError as problem:
             raise LoweringError(
-                f"{print_name(key)} does not do the loop {print_name(loop.var)}: {problem.detail}"
+                f"{ir.print_name(key)} does not do the loop {ir.print_name(loop.var)}: "
+                f"{problem.detail}"
             ) from None
         self.in_intrinsic = True
         body = self.statement(loop)
         self.in_intrinsic = False
-        return Tensorized(key, tuple(o.first for o in found), tuple(o.axes for o in found), body)
+        return ir.Tensorized(key, tuple(o.first for o in found), tuple(o.axes for o in found), body)
 
-    def block(self, block: Block) -> Stmt:
+    def block(self, block: ir.Block) -> ir.Stmt:
         bindings = {i.var: i.binding for i in block.iters}
-        body = self.plain(substitute(block.body, bindings))
+        body = self.plain(ir.substitute(block.body, bindings))
         if block.init is not None and block.name not in self.started:
-            carried = [i for i in block.iters if i.kind is not IterKind.SPATIAL]
-            first = conjunction(equal(i.binding, 0) for i in carried)
-            init = self.plain(substitute(block.init, bindings))
-            body = sequence(init if first == TRUE else If(first, init), body)
-        return body if block.predicate == TRUE else If(block.predicate, body)
+            carried = [i for i in block.iters if i.kind is not ir.IterKind.SPATIAL]
+            first = ir.conjunction(ir.equal(i.binding, 0) for i in carried)
+            init = self.plain(ir.substitute(block.init, bindings))
+            body = ir.sequence(init if first == ir.TRUE else ir.If(first, init), body)
+        return body if block.predicate == ir.TRUE else ir.If(block.predicate, body)
 
-    def plain(self, stmt: Stmt) -> Stmt:
+    def plain(self, stmt: ir.Stmt) -> ir.Stmt:
         """A statement of a block with its reductions written out."""
         match stmt:
-            case Reduce():
+            case ir.Reduce():
                 return self.reduction(stmt)
-            case If(condition, then, otherwise):
+            case ir.If(condition, then, otherwise):
                 other = None if otherwise is None else self.plain(otherwise)
-                return If(condition, self.plain(then), other)
-            case Seq(stmts):
-                return sequence(*[self.plain(child) for child in stmts])
+                return ir.If(condition, self.plain(then), other)
+            case ir.Seq(stmts):
+                return ir.sequence(*[self.plain(child) for child in stmts])
             case _:
                 return stmt
 
-    def reduction(self, stmt: Reduce) -> Stmt:
-        old = tuple(Load(b, stmt.indices, self.dtypes[b]) for b in stmt.buffers)
+    def reduction(self, stmt: ir.Reduce) -> ir.Stmt:
+        old = tuple(ir.Load(b, stmt.indices, self.dtypes[b]) for b in stmt.buffers)
         if _is_simple(stmt.reducer):
-            (result,) = apply_reducer(stmt.reducer, old, stmt.values)
-            return Store(stmt.buffers[0], stmt.indices, result)
-        given: list[tuple[Buffer, Expr]] = []
-        held: dict[str, Expr] = {}
+            (result,) = ir.apply_reducer(stmt.reducer, old, stmt.values)
+            return ir.Store(stmt.buffers[0], stmt.indices, result)
+        given: list[tuple[ir.Buffer, ir.Expr]] = []
+        held: dict[str, ir.Expr] = {}
         for var, value in zip(stmt.reducer.lhs + stmt.reducer.rhs, old + stmt.values):
             name = self.fresh(f"{stmt.buffers[0]}_{var.name}")
-            given.append((Buffer(name, (), var.dtype, Scope.REGISTER), value))
-            held[var.name] = Load(name, (), var.dtype)
+            given.append((ir.Buffer(name, (), var.dtype, ir.Scope.REGISTER), value))
+            held[var.name] = ir.Load(name, (), var.dtype)
         results = [
-            Store(buffer, stmt.indices, substitute(result, held))
+            ir.Store(buffer, stmt.indices, ir.substitute(result, held))
             for buffer, result in zip(stmt.buffers, stmt.reducer.results)
         ]
-        stores = [Store(buffer.name, (), value) for buffer, value in given]
-        body = sequence(*stores, *results)
+        stores = [ir.Store(buffer.name, (), value) for buffer, value in given]
+        body = ir.sequence(*stores, *results)
         for buffer, _ in reversed(given):
-            body = Alloc(buffer, body)
+            body = ir.Alloc(buffer, body)
         return body
 
 
-def _is_simple(reducer: Reducer) -> bool:
+def _is_simple(reducer: ir.Reducer) -> bool:
     """Whether each operand occurs once, so that nothing is computed twice without a temporary."""
     if len(reducer.results) != 1:
         return False
-    used = [n.name for n in walk(reducer.results[0]) if isinstance(n, Var)]
+    used = [n.name for n in ir.walk(reducer.results[0]) if isinstance(n, ir.Var)]
     return len(used) == len(set(used))

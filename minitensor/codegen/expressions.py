@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from minitensor.arith import Interval, extent_range, interval_of, linear_of
+from minitensor import arith, ir
 from minitensor.codegen.guarded import KEEP_SCALAR, reads_under_condition
 from minitensor.codegen.helpers import (
     Helpers,
@@ -43,40 +43,18 @@ from minitensor.codegen.precedence import (
 )
 from minitensor.codegen.storage import computed, is_narrow_float, lane_step, truncation
 from minitensor.errors import LoweringError
-from minitensor.ir import (
-    BOOL,
-    COMPARISONS,
-    INDEX,
-    Binary,
-    Broadcast,
-    Buffer,
-    Call,
-    Cast,
-    Const,
-    DType,
-    Expr,
-    Lanes,
-    Load,
-    Program,
-    Ramp,
-    Select,
-    Unary,
-    Var,
-    print_expr,
-    strides_of,
-)
 
 
 class Expressions:
     """Writes expressions; knows the buffers and the ranges of variables in scope."""
 
-    def __init__(self, program: Program, helpers: Helpers) -> None:
+    def __init__(self, program: ir.Program, helpers: Helpers) -> None:
         self.program = program
-        self.parameters: Mapping[str, Buffer] = {b.name: b for b in program.params}
+        self.parameters: Mapping[str, ir.Buffer] = {b.name: b for b in program.params}
         self.helpers = helpers
         self.names = Names()
-        self.buffers: dict[str, Buffer] = dict(self.parameters)
-        self.ranges: dict[str, Interval] = {}
+        self.buffers: dict[str, ir.Buffer] = dict(self.parameters)
+        self.ranges: dict[str, arith.Interval] = {}
         self.checks: list[str] = []
         """What each check made at run time says when it fails."""
         self.has_masks = False
@@ -84,24 +62,24 @@ class Expressions:
         self.plain_constants = False
         """Whether a vector of equal constants, as an operand, is written as the one constant."""
 
-    def stored(self, value: Expr) -> str:
+    def stored(self, value: ir.Expr) -> str:
         """A value as memory holds it."""
         dtype, lanes = value.dtype.scalar, value.dtype.lanes
         if lanes > 1:
-            if dtype == BOOL:
-                vector = self.helpers.vector(DType.of("int8"), lanes)
-                wanted = self.helpers.vector(BOOL, lanes)
+            if dtype == ir.BOOL:
+                vector = self.helpers.vector(ir.DType.of("int8"), lanes)
+                wanted = self.helpers.vector(ir.BOOL, lanes)
                 return f"({wanted})({self.mask(value, 8)} & ({vector}){{0}} + 1)"
             if is_narrow_float(dtype):
                 return self._helper(f"narrow_{vector_name(dtype, lanes)}", value)
             return self.expr(value)
-        if dtype == DType.of("bfloat16"):
+        if dtype == ir.DType.of("bfloat16"):
             return self._helper("to_bfloat16", value)
-        if dtype == DType.of("float16"):
+        if dtype == ir.DType.of("float16"):
             return f"(_Float16){self.expr(value, UNARY)}"
         return self.expr(value)
 
-    def storage_type(self, dtype: DType) -> str:
+    def storage_type(self, dtype: ir.DType) -> str:
         """The type of an element in memory."""
         if dtype.lanes > 1:
             return self.helpers.vector(dtype.scalar, dtype.lanes)
@@ -109,7 +87,7 @@ class Expressions:
 
     # ---- addresses
 
-    def element(self, name: str, indices: tuple[Expr, ...]) -> str:
+    def element(self, name: str, indices: tuple[ir.Expr, ...]) -> str:
         """An element as an lvalue; for a vector access, the first of them."""
         buffer = self.buffers[name]
         text = self.names.buffer(name)
@@ -118,57 +96,57 @@ class Expressions:
         flat = self.flat_index(buffer, indices)
         return f"{text}[{flat}]"
 
-    def step(self, buffer: Buffer, indices: tuple[Expr, ...]) -> int:
+    def step(self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...]) -> int:
         """The distance in elements between neighbouring lanes of a vector access."""
         distance = lane_step(buffer, indices)
         if distance != 1:
             gathered(buffer.name, distance)
         return distance
 
-    def flat_index(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+    def flat_index(self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...]) -> str:
         """The position of an element, counted in elements."""
-        total = linear_of(Const(0))
-        for index, stride in zip(indices, strides_of(buffer)):
-            scalar = index.base if isinstance(index, Ramp) else index
-            total = total.plus(linear_of(scalar), stride)
+        total = arith.linear_of(ir.Const(0))
+        for index, stride in zip(indices, ir.strides_of(buffer)):
+            scalar = index.base if isinstance(index, ir.Ramp) else index
+            total = total.plus(arith.linear_of(scalar), stride)
         return self.expr(total.expr())
 
     # ---- expressions
 
-    def expr(self, expr: Expr, outer: int = COMMA) -> str:
+    def expr(self, expr: ir.Expr, outer: int = COMMA) -> str:
         """An expression as an operand of something of precedence `outer`."""
         if expr.dtype.lanes > 1:
             return self._vector_expr(expr, outer)
         match expr:
-            case Var(name):
+            case ir.Var(name):
                 return self.names.variable(name)
-            case Const():
+            case ir.Const():
                 return self._constant(expr, outer)
-            case Binary():
+            case ir.Binary():
                 return self._binary(expr, outer)
-            case Unary("not", a):
+            case ir.Unary("not", a):
                 return f"!{self.expr(a, UNARY)}"
-            case Unary(_, a):
+            case ir.Unary(_, a):
                 return self._rounded(expr.dtype, f"-{self.expr(a, UNARY)}", UNARY, outer)
-            case Select(condition, a, b):
+            case ir.Select(condition, a, b):
                 text = f"{self.expr(condition, OR)} ? {self.expr(a, OR)} : {self.expr(b, TERNARY)}"
                 return wrap(text, TERNARY, outer)
-            case Cast():
+            case ir.Cast():
                 return self._cast(expr, outer)
-            case Load():
+            case ir.Load():
                 return self._load(expr)
-            case Call():
+            case ir.Call():
                 return self._call(expr)
-        raise LoweringError(f"{print_expr(expr)} cannot be emitted")
+        raise LoweringError(f"{ir.print_expr(expr)} cannot be emitted")
 
-    def _constant(self, const: Const, outer: int) -> str:
+    def _constant(self, const: ir.Const, outer: int) -> str:
         dtype, value = const.dtype, const.value
         if dtype.kind == "bool":
             return "1" if value else "0"
         text = self.helpers.number(value, dtype)
         return f"({text})" if text.startswith("-") and outer > SUM else text
 
-    def _binary(self, expr: Binary, outer: int) -> str:
+    def _binary(self, expr: ir.Binary, outer: int) -> str:
         op, a, b = expr.op, expr.a, expr.b
         if op in ("//", "%"):
             return self._division(expr, outer)
@@ -178,18 +156,20 @@ class Expressions:
             return f"{op}_{kind}({self.expr(a)}, {self.expr(b)})"
         mine = PRECEDENCE[op]
         symbol = SYMBOL.get(op, op)
-        if op == "+" and isinstance(b, Const) and b.value < 0 and b.dtype.kind != "uint":
-            symbol, b = "-", Const(-b.value, b.dtype)
+        if op == "+" and isinstance(b, ir.Const) and b.value < 0 and b.dtype.kind != "uint":
+            symbol, b = "-", ir.Const(-b.value, b.dtype)
         if op == "or":  # compilers ask for parentheses around && inside ||
-            left, right = (OR if isinstance(e, Binary) and e.op == "or" else EQUAL for e in (a, b))
+            left, right = (
+                OR if isinstance(e, ir.Binary) and e.op == "or" else EQUAL for e in (a, b)
+            )
         else:
             left, right = mine, mine + 1
         text = f"{self.expr(a, left)} {symbol} {self.expr(b, right)}"
-        if op in COMPARISONS or op in SYMBOL:
+        if op in ir.COMPARISONS or op in SYMBOL:
             return wrap(text, mine, outer)
         return self._rounded(expr.dtype, text, mine, outer)
 
-    def _rounded(self, dtype: DType, text: str, mine: int, outer: int) -> str:
+    def _rounded(self, dtype: ir.DType, text: str, mine: int, outer: int) -> str:
         """The result of an operation brought back to its type, where C computed in a wider one."""
         if is_narrow_float(dtype):
             self.helpers.need(f"rounded_{dtype}")
@@ -198,16 +178,16 @@ class Expressions:
             return wrap(f"({element_type(dtype)})({text})", UNARY, outer)
         return wrap(text, mine, outer)
 
-    def _division(self, expr: Binary, outer: int) -> str:
+    def _division(self, expr: ir.Binary, outer: int) -> str:
         """Floor division or its remainder; plain C where nothing is negative."""
         dtype = expr.dtype
         divisor = expr.b
         power = power_of_two(divisor)
         if power is not None and dtype.kind == "int":
             return self._rounded(dtype, *self._shifted(expr, power), outer)
-        positive = isinstance(divisor, Const) and divisor.value > 0
-        unsigned = dtype.kind == "uint" or interval_of(expr.a, self.ranges).lo >= 0
-        if positive and unsigned and (dtype == INDEX or dtype.kind == "uint"):
+        positive = isinstance(divisor, ir.Const) and divisor.value > 0
+        unsigned = dtype.kind == "uint" or arith.interval_of(expr.a, self.ranges).lo >= 0
+        if positive and unsigned and (dtype == ir.INDEX or dtype.kind == "uint"):
             symbol = "/" if expr.op == "//" else "%"
             text = f"{self.expr(expr.a, PRODUCT)} {symbol} {self.expr(divisor, UNARY)}"
             return self._rounded(dtype, text, PRODUCT, outer)
@@ -216,16 +196,16 @@ class Expressions:
         text = f"{name}({self.expr(expr.a)}, {self.expr(divisor)})"
         return self._rounded(dtype, text, ATOM, outer)
 
-    def _shifted(self, expr: Binary, power: int) -> tuple[str, int]:
+    def _shifted(self, expr: ir.Binary, power: int) -> tuple[str, int]:
         """Floor division by 2^power, or its remainder, on the bits; with the precedence."""
         operand = self.expr(expr.a, PRODUCT)  # compilers ask for parentheses around a sum
         if expr.op == "//":
             return f"{operand} >> {power}", SHIFT
         return f"{operand} & {self.helpers.number((1 << power) - 1, expr.dtype.scalar)}", BITS
 
-    def _cast(self, expr: Cast, outer: int) -> str:
+    def _cast(self, expr: ir.Cast, outer: int) -> str:
         source, target = expr.a.dtype, expr.dtype
-        if target == BOOL:
+        if target == ir.BOOL:
             return wrap(f"{self.expr(expr.a, EQUAL)} != 0", EQUAL, outer)
         if target == "float16" and source == "float64":  # in one step, not through float
             return wrap(f"(float)(_Float16){self.expr(expr.a, UNARY)}", UNARY, outer)
@@ -242,16 +222,16 @@ class Expressions:
             return wrap(f"({compute_type(target)}){whole}", UNARY, outer)
         return wrap(f"({compute_type(target)}){self.expr(expr.a, UNARY)}", UNARY, outer)
 
-    def _load(self, load: Load) -> str:
+    def _load(self, load: ir.Load) -> str:
         text = self.element(load.buffer, load.indices)
-        if load.dtype == DType.of("bfloat16"):
+        if load.dtype == ir.DType.of("bfloat16"):
             self.helpers.need("from_bfloat16")
             return f"from_bfloat16({text})"
-        if load.dtype == DType.of("float16"):
+        if load.dtype == ir.DType.of("float16"):
             return f"(float){text}"
         return text
 
-    def _call(self, call: Call) -> str:
+    def _call(self, call: ir.Call) -> str:
         if call.function == "in_bounds":
             return self._index_check(call)
         dtype = call.dtype
@@ -262,7 +242,7 @@ class Expressions:
         text = f"{name}({', '.join(self.expr(a) for a in call.args)})"
         return self._rounded(dtype, text, ATOM, COMMA)
 
-    def _defined(self, function: str, dtype: DType) -> str | None:
+    def _defined(self, function: str, dtype: ir.DType) -> str | None:
         """The name of a function that is defined in the IR's terms; asks for its text."""
 
         def writer() -> Expressions:
@@ -272,80 +252,80 @@ class Expressions:
 
         return define(function, computed(dtype.scalar).with_lanes(dtype.lanes), writer)
 
-    def _index_check(self, call: Call) -> str:
+    def _index_check(self, call: ir.Call) -> str:
         index, extent = call.args
-        assert isinstance(extent, Const)
-        self.checks.append(f"the index {print_expr(index)} is outside [0, {extent.value})")
+        assert isinstance(extent, ir.Const)
+        self.checks.append(f"the index {ir.print_expr(index)} is outside [0, {extent.value})")
         self.helpers.need("check_index")
         number = len(self.checks)
         return f"check_index({self.expr(index)}, {extent.value}, &status, {number})"
 
-    def _helper(self, name: str, *args: Expr) -> str:
+    def _helper(self, name: str, *args: ir.Expr) -> str:
         """A call of a helper function."""
         self.helpers.need(name)
         return f"{name}({', '.join(self.expr(a) for a in args)})"
 
     # ---- vectors
 
-    def _vector_expr(self, expr: Expr, outer: int) -> str:
+    def _vector_expr(self, expr: ir.Expr, outer: int) -> str:
         """A vector, of the type in which its elements are computed."""
         dtype, lanes = expr.dtype.scalar, expr.dtype.lanes
-        if dtype == BOOL:
-            raise LoweringError(f"{print_expr(expr)} is a condition, not a value")
+        if dtype == ir.BOOL:
+            raise LoweringError(f"{ir.print_expr(expr)} is a condition, not a value")
         kind = self.helpers.vector(computed(dtype), lanes)
         match expr:
-            case Var(name):
+            case ir.Var(name):
                 return self.names.variable(name)
-            case Broadcast(Const() as a) if self.plain_constants and outer > AND:
+            case ir.Broadcast(ir.Const() as a) if self.plain_constants and outer > AND:
                 return self._constant(a, outer)
-            case Broadcast(a):
+            case ir.Broadcast(a):
                 self.helpers.need(f"splat_{kind}")
                 return f"splat_{kind}({self.expr(a)})"
-            case Ramp(base, stride):
+            case ir.Ramp(base, stride):
                 self.helpers.need(f"ramp_{kind}")
                 return f"ramp_{kind}({self.expr(base)}, {stride})"
-            case Load():
+            case ir.Load():
                 return self._vector_load(expr)
-            case Lanes(var, count, a):
+            case ir.Lanes(var, count, a):
                 return self._lanes(kind, var, count, a)
-            case Binary(op, a, b) if op in "+-*/":
+            case ir.Binary(op, a, b) if op in "+-*/":
                 mine = PRECEDENCE[op]
                 text = f"{self.expr(a, mine)} {op} {self.expr(b, mine + 1)}"
                 return self._rounded_vector(expr.dtype, text, mine, outer)
-            case Binary("//" | "%", _, b) if (power := power_of_two(b)) is not None:
+            case ir.Binary("//" | "%", _, b) if (power := power_of_two(b)) is not None:
                 text, mine = self._shifted(expr, power)
                 return wrap(text, mine, outer)
-            case Binary(op, a, b):
+            case ir.Binary(op, a, b):
                 name = {"//": "floordiv", "%": "floormod"}.get(op, op)
                 text = self._helper(f"{name}_{kind}", a, b)
                 return self._rounded_vector(expr.dtype, text, ATOM, outer)
-            case Unary(_, a):
+            case ir.Unary(_, a):
                 return wrap(f"-{self.expr(a, UNARY)}", UNARY, outer)
-            case Select(condition, a, b) if condition.dtype.lanes == 1:
+            case ir.Select(condition, a, b) if condition.dtype.lanes == 1:
                 text = f"{self.expr(condition, OR)} ? {self.expr(a, OR)} : {self.expr(b, TERNARY)}"
                 return wrap(text, TERNARY, outer)
-            case Select(condition, a, b):
+            case ir.Select(condition, a, b):
                 self.helpers.need(f"select_{kind}")
                 test = self.mask(condition, computed(dtype).bits)
                 return f"select_{kind}({test}, {self.expr(a)}, {self.expr(b)})"
-            case Cast(_, a):
+            case ir.Cast(_, a):
                 return self._vector_cast(a, dtype, lanes, kind)
-            case Call("reinterpret", (a,)):
+            case ir.Call("reinterpret", (a,)):
                 return wrap(f"({kind}){self.expr(a, UNARY)}", UNARY, outer)
-            case Call(function, args):
+            case ir.Call(function, args):
                 self._defined(function, expr.dtype)
                 text = self._helper(f"{function}_{kind}", *args)
                 return self._rounded_vector(expr.dtype, text, ATOM, outer)
-        raise LoweringError(f"{print_expr(expr)} cannot be emitted")
+        raise LoweringError(f"{ir.print_expr(expr)} cannot be emitted")
 
-    def _rounded_vector(self, dtype: DType, text: str, mine: int, outer: int) -> str:
+    def _rounded_vector(self, dtype: ir.DType, text: str, mine: int, outer: int) -> str:
         if is_narrow_float(dtype):
             name = f"rounded_{vector_name(dtype.scalar, dtype.lanes)}"
             self.helpers.need(name)
             return f"{name}({text})"
         return wrap(text, mine, outer)
 
-    def _vector_load(self, load: Load) -> str:
+    def _vector_load(self, load: ir.Load) -> str:
         dtype, lanes = load.dtype.scalar, load.dtype.lanes
         target = self.element(load.buffer, load.indices)
         kind = self.helpers.vector(dtype, lanes)
@@ -361,7 +341,7 @@ class Expressions:
             return f"{name}({target})"
         return target
 
-    def _lanes(self, kind: str, var: str, count: int, a: Expr) -> str:
+    def _lanes(self, kind: str, var: str, count: int, a: ir.Expr) -> str:
         """Collect a vector lane by lane."""
         with self.looping(var, count) as name:
             each = f"r[{name}] = {self.expr(a)};"
@@ -373,7 +353,7 @@ class Expressions:
     def looping(self, var: str, extent: int) -> Iterator[str]:
         """Have a loop's variable in scope; gives its name in the text."""
         outside = self.ranges.get(var)
-        self.ranges[var] = extent_range(extent)
+        self.ranges[var] = arith.extent_range(extent)
         yield self.names.push(var)
         self.names.pop(var)
         if outside is None:
@@ -381,8 +361,8 @@ class Expressions:
         else:
             self.ranges[var] = outside
 
-    def _vector_cast(self, a: Expr, target: DType, lanes: int, kind: str) -> str:
-        if a.dtype.scalar == BOOL:
+    def _vector_cast(self, a: ir.Expr, target: ir.DType, lanes: int, kind: str) -> str:
+        if a.dtype.scalar == ir.BOOL:
             twin = int_twin(computed(target))
             ones = self.helpers.vector(twin, lanes)
             text = f"({self.mask(a, twin.bits)} & ({ones}){{0}} + 1)"
@@ -407,43 +387,43 @@ class Expressions:
             return self._rounded_vector(target.with_lanes(lanes), text, ATOM, COMMA)
         return text
 
-    def mask(self, expr: Expr, bits: int) -> str:
+    def mask(self, expr: ir.Expr, bits: int) -> str:
         """A condition for each lane, as integers of `bits` bits: all ones or all zeros."""
         lanes = expr.dtype.lanes
-        kind = self.helpers.vector(DType.of(f"int{bits}"), lanes)
+        kind = self.helpers.vector(ir.DType.of(f"int{bits}"), lanes)
         match expr:
-            case Binary("and" | "or" as op, a, b):
+            case ir.Binary("and" | "or" as op, a, b):
                 symbol = "&" if op == "and" else "|"
                 return f"({self.mask(a, bits)} {symbol} {self.mask(b, bits)})"
-            case Unary("not", a):
+            case ir.Unary("not", a):
                 return f"(~{self.mask(a, bits)})"
-            case Broadcast(a):
+            case ir.Broadcast(a):
                 self.helpers.need(f"splat_{kind}")
                 return f"splat_{kind}(-({self.expr(a)}))"
-            case Select(condition, a, b) if condition.dtype.lanes == 1:
+            case ir.Select(condition, a, b) if condition.dtype.lanes == 1:
                 yes, no = self.mask(a, bits), self.mask(b, bits)
                 return f"({self.expr(condition, OR)} ? {yes} : {no})"
-            case Select(condition, a, b):
+            case ir.Select(condition, a, b):
                 test = self.mask(condition, bits)
                 return f"(({test} & {self.mask(a, bits)}) | (~{test} & {self.mask(b, bits)}))"
-            case Binary(op, a, b) if op in COMPARISONS and a.dtype.scalar != BOOL:
+            case ir.Binary(op, a, b) if op in ir.COMPARISONS and a.dtype.scalar != ir.BOOL:
                 own = computed(a.dtype.scalar).bits
                 text = f"({self.expr(a, LESS)} {op} {self.expr(b, LESS)})"
-            case Binary(op, a, b):
+            case ir.Binary(op, a, b):
                 own = 8
                 text = f"({self.mask(a, 8)} {MASK_COMPARISON[op]} {self.mask(b, 8)})"
-            case Load():
+            case ir.Load():
                 own = 8
                 text = f"({self._vector_load(expr)} != 0)"
-            case Lanes(var, count, a):
+            case ir.Lanes(var, count, a):
                 own = 8
-                byte = self.helpers.vector(DType.of("int8"), lanes)
+                byte = self.helpers.vector(ir.DType.of("int8"), lanes)
                 text = f"({self._lanes(byte, var, count, a)} != 0)"
-            case Cast(_, a) | Call(_, (a,)):
+            case ir.Cast(_, a) | ir.Call(_, (a,)):
                 own = computed(a.dtype.scalar).bits
                 text = f"({self.expr(a, EQUAL)} != 0)"
             case _:
-                raise LoweringError(f"{print_expr(expr)} cannot be emitted")
+                raise LoweringError(f"{ir.print_expr(expr)} cannot be emitted")
         if own == bits:
             return text
         return f"__builtin_convertvector({text}, {kind})"

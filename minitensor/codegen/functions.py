@@ -23,26 +23,10 @@ import ast
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from minitensor import ir
 from minitensor.codegen.helpers import Helpers, compute_type
 from minitensor.codegen.names import Names
 from minitensor.errors import LoweringError
-from minitensor.ir import (
-    FUNCTIONS,
-    USER_DTYPES,
-    Binary,
-    BinaryOp,
-    Broadcast,
-    Call,
-    Cast,
-    Const,
-    DType,
-    Expr,
-    Select,
-    Unary,
-    Var,
-    const,
-    rewrite,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,31 +34,31 @@ class Function:
     """A function of scalars, or of vectors: named values, each of those before it, and a result."""
 
     name: str
-    params: tuple[Var, ...]
-    values: tuple[tuple[str, Expr], ...]
-    result: Expr
+    params: tuple[ir.Var, ...]
+    values: tuple[tuple[str, ir.Expr], ...]
+    result: ir.Expr
 
     def widened(self, lanes: int) -> Function:
         """The function on vectors."""
 
         def one(node: Any) -> Any:
             match node:
-                case Var(name, dtype):
-                    return Var(name, dtype.with_lanes(lanes))
-                case Const():
-                    return Broadcast(node, lanes)
-                case Cast(dtype, a):
-                    return Cast(dtype.with_lanes(lanes), a)
-                case Call(function, args, dtype):
-                    return Call(function, args, dtype.with_lanes(lanes))
+                case ir.Var(name, dtype):
+                    return ir.Var(name, dtype.with_lanes(lanes))
+                case ir.Const():
+                    return ir.Broadcast(node, lanes)
+                case ir.Cast(dtype, a):
+                    return ir.Cast(dtype.with_lanes(lanes), a)
+                case ir.Call(function, args, dtype):
+                    return ir.Call(function, args, dtype.with_lanes(lanes))
             return node
 
-        def wide(expr: Expr) -> Expr:
-            return rewrite(expr, one)
+        def wide(expr: ir.Expr) -> ir.Expr:
+            return ir.rewrite(expr, one)
 
         return Function(
             self.name,
-            tuple(Var(p.name, p.dtype.with_lanes(lanes)) for p in self.params),
+            tuple(ir.Var(p.name, p.dtype.with_lanes(lanes)) for p in self.params),
             tuple((name, wide(value)) for name, value in self.values),
             wide(self.result),
         )
@@ -83,9 +67,9 @@ class Function:
 # ---- from the text of a definition
 
 
-def parse_functions(text: str) -> dict[tuple[str, DType], Function]:
+def parse_functions(text: str) -> dict[tuple[str, ir.DType], Function]:
     """The functions that a text defines, by name and the type of their first parameter."""
-    found: dict[tuple[str, DType], Function] = {}
+    found: dict[tuple[str, ir.DType], Function] = {}
     for tree in ast.parse(text).body:
         assert isinstance(tree, ast.FunctionDef)
         function = _Parser().function(tree)
@@ -93,7 +77,7 @@ def parse_functions(text: str) -> dict[tuple[str, DType], Function]:
     return found
 
 
-_ARITHMETIC: Final[dict[type[ast.operator], BinaryOp]] = {
+_ARITHMETIC: Final[dict[type[ast.operator], ir.BinaryOp]] = {
     ast.Add: "+",
     ast.Sub: "-",
     ast.Mult: "*",
@@ -101,7 +85,7 @@ _ARITHMETIC: Final[dict[type[ast.operator], BinaryOp]] = {
     ast.FloorDiv: "//",
     ast.Mod: "%",
 }
-_COMPARISONS: Final[dict[type[ast.cmpop], tuple[BinaryOp, bool]]] = {
+_COMPARISONS: Final[dict[type[ast.cmpop], tuple[ir.BinaryOp, bool]]] = {
     ast.Lt: ("<", False),
     ast.LtE: ("<=", False),
     ast.Gt: ("<", True),
@@ -115,14 +99,14 @@ _NUMBERS: Final = {"inf": float("inf"), "nan": float("nan")}
 
 class _Parser:
     def __init__(self) -> None:
-        self.types: dict[str, DType] = {}
+        self.types: dict[str, ir.DType] = {}
 
     def function(self, tree: ast.FunctionDef) -> Function:
         for argument in tree.args.args:
             assert isinstance(argument.annotation, ast.Name)
-            self.types[argument.arg] = USER_DTYPES[argument.annotation.id]
-        params = tuple(Var(name, dtype) for name, dtype in self.types.items())
-        values: list[tuple[str, Expr]] = []
+            self.types[argument.arg] = ir.USER_DTYPES[argument.annotation.id]
+        params = tuple(ir.Var(name, dtype) for name, dtype in self.types.items())
+        values: list[tuple[str, ir.Expr]] = []
         for line in tree.body:
             match line:
                 case ast.Assign([ast.Name(name)], value):
@@ -132,47 +116,49 @@ class _Parser:
                     return Function(tree.name, params, tuple(values), self.expr(value))
         raise LoweringError(f"{tree.name} returns nothing")
 
-    def expr(self, tree: ast.expr, like: DType | None = None) -> Expr:
+    def expr(self, tree: ast.expr, like: ir.DType | None = None) -> ir.Expr:
         """An expression; a number gets the type `like`."""
         match tree:
             case ast.Constant(int() | float() as value) if like is not None:
-                return const(value, like)
+                return ir.const(value, like)
             case ast.Name(name) if name in _NUMBERS and like is not None:
-                return const(_NUMBERS[name], like)
+                return ir.const(_NUMBERS[name], like)
             case ast.Name(name) if name in self.types:
-                return Var(name, self.types[name])
+                return ir.Var(name, self.types[name])
             case ast.UnaryOp(ast.USub(), operand) if _is_number(operand):
                 found = self.expr(operand, like)
-                assert isinstance(found, Const)
-                return const(-found.value, found.dtype)
+                assert isinstance(found, ir.Const)
+                return ir.const(-found.value, found.dtype)
             case ast.UnaryOp(ast.USub(), operand):
-                return Unary("-", self.expr(operand, like))
+                return ir.Unary("-", self.expr(operand, like))
             case ast.UnaryOp(ast.Not(), operand):
-                return Unary("not", self.expr(operand))
+                return ir.Unary("not", self.expr(operand))
             case ast.BinOp(left, ast.LShift() | ast.RShift() as op, ast.Constant(int(places))):
                 shifted = self.expr(left, like)
-                power = const(1 << places, shifted.dtype)
-                return Binary("*" if isinstance(op, ast.LShift) else "//", shifted, power)
+                power = ir.const(1 << places, shifted.dtype)
+                return ir.Binary("*" if isinstance(op, ast.LShift) else "//", shifted, power)
             case ast.BinOp(left, op, right):
                 a, b = self.pair(left, right, like)
-                return Binary(_ARITHMETIC[type(op)], a, b)
+                return ir.Binary(_ARITHMETIC[type(op)], a, b)
             case ast.Compare(left, [op], [right]):
                 name, swapped = _COMPARISONS[type(op)]
                 a, b = self.pair(left, right, None)
-                return Binary(name, b, a) if swapped else Binary(name, a, b)
+                return ir.Binary(name, b, a) if swapped else ir.Binary(name, a, b)
             case ast.BoolOp(op, operands):
                 first, *others = [self.expr(o) for o in operands]
                 for other in others:
-                    first = Binary("and" if isinstance(op, ast.And) else "or", first, other)
+                    first = ir.Binary("and" if isinstance(op, ast.And) else "or", first, other)
                 return first
             case ast.IfExp(test, yes, no):
                 a, b = self.pair(yes, no, like)
-                return Select(self.expr(test), a, b)
+                return ir.Select(self.expr(test), a, b)
             case ast.Call(ast.Name(name), args):
                 return self.call(name, args, like)
         raise LoweringError(f"{ast.unparse(tree)} cannot stand in a definition")
 
-    def pair(self, left: ast.expr, right: ast.expr, like: DType | None) -> tuple[Expr, Expr]:
+    def pair(
+        self, left: ast.expr, right: ast.expr, like: ir.DType | None
+    ) -> tuple[ir.Expr, ir.Expr]:
         """Two operands of one type; a number takes that of the other."""
         if _is_number(left):
             b = self.expr(right, like)
@@ -180,22 +166,22 @@ class _Parser:
         a = self.expr(left, like)
         return a, self.expr(right, a.dtype)
 
-    def call(self, name: str, args: list[ast.expr], like: DType | None) -> Expr:
+    def call(self, name: str, args: list[ast.expr], like: ir.DType | None) -> ir.Expr:
         if name == "horner":
             x = self.expr(args[0])
             total = self.expr(args[-1], x.dtype)
             for coefficient in reversed(args[1:-1]):
-                total = Binary("+", Binary("*", total, x), self.expr(coefficient, x.dtype))
+                total = ir.Binary("+", ir.Binary("*", total, x), self.expr(coefficient, x.dtype))
             return total
         first = self.expr(args[0], like)
         if name in ("bits", "number"):
             kind = "int" if name == "bits" else "float"
-            return Call("reinterpret", (first,), USER_DTYPES[f"{kind}{first.dtype.bits}"])
-        if name in USER_DTYPES:
-            return Cast(USER_DTYPES[name], first)
-        if name not in FUNCTIONS:
+            return ir.Call("reinterpret", (first,), ir.USER_DTYPES[f"{kind}{first.dtype.bits}"])
+        if name in ir.USER_DTYPES:
+            return ir.Cast(ir.USER_DTYPES[name], first)
+        if name not in ir.FUNCTIONS:
             raise LoweringError(f"{name} is not a function")
-        return Call(name, (first, *(self.expr(a, first.dtype) for a in args[1:])), first.dtype)
+        return ir.Call(name, (first, *(self.expr(a, first.dtype) for a in args[1:])), first.dtype)
 
 
 def _is_number(tree: ast.expr) -> bool:
@@ -213,7 +199,7 @@ class Writer(Protocol):
     names: Names
     helpers: Helpers
 
-    def expr(self, expr: Expr) -> str:
+    def expr(self, expr: ir.Expr) -> str:
         """An expression as text."""
 
 
@@ -221,7 +207,7 @@ def write_function(function: Function, name: str, lanes: int, writer: Writer) ->
     """The definition of a function, called `name`, on vectors (scalars if `lanes` is 1)."""
     wide = function if lanes == 1 else function.widened(lanes)
 
-    def kind(dtype: DType) -> str:
+    def kind(dtype: ir.DType) -> str:
         return compute_type(dtype) if lanes == 1 else writer.helpers.vector(dtype.scalar, lanes)
 
     params = ", ".join(f"{kind(p.dtype)} {writer.names.push(p.name)}" for p in wide.params)

@@ -10,19 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from minitensor.ir import (
-    Binary,
-    Broadcast,
-    Expr,
-    For,
-    If,
-    Load,
-    Node,
-    Ramp,
-    Select,
-    children,
-    walk,
-)
+from minitensor import ir
 
 NARROWEST: Final = 512
 """Bits of vectors from which on loads can be masked."""
@@ -30,38 +18,38 @@ KEEP_SCALAR: Final = '__asm__ volatile("");'
 """An instruction that does nothing and has no vector form."""
 
 
-def may_be_masked(loop: For) -> bool:
+def may_be_masked(loop: ir.For) -> bool:
     """Whether a compiler could make vectors of a loop, with masks on what it reads.
 
     That is, whether an iteration reads, outside of loops inside it, what a condition may forbid
     (but not what the condition reads itself), and nothing in it is a vector already.
     """
     body = loop.body
-    return reads_under_condition(body) and not any(_is_vector(node) for node in walk(body))
+    return reads_under_condition(body) and not any(_is_vector(node) for node in ir.walk(body))
 
 
-def reads_under_condition(node: Node) -> bool:
+def reads_under_condition(node: ir.Node) -> bool:
     """Whether a condition below the node may forbid a read there; loops are not looked into."""
     return any(True for _ in _guarded(node))
 
 
-def _is_vector(node: Node) -> bool:
-    return isinstance(node, (Load, Ramp, Broadcast)) and node.dtype.lanes > 1
+def _is_vector(node: ir.Node) -> bool:
+    return isinstance(node, (ir.Load, ir.Ramp, ir.Broadcast)) and node.dtype.lanes > 1
 
 
-def _guarded(node: Node) -> Iterator[Expr]:
+def _guarded(node: ir.Node) -> Iterator[ir.Expr]:
     """The reads below a node that a condition there may forbid."""
     match node:
-        case For():
+        case ir.For():
             return
-        case If(condition, then, otherwise):
-            parts: tuple[Node, ...] = (then,) if otherwise is None else (then, otherwise)
-        case Select(condition, a, b, lazy=True):
+        case ir.If(condition, then, otherwise):
+            parts: tuple[ir.Node, ...] = (then,) if otherwise is None else (then, otherwise)
+        case ir.Select(condition, a, b, lazy=True):
             parts = (a, b)
-        case Binary("and" | "or", condition, b):
+        case ir.Binary("and" | "or", condition, b):
             parts = (b,)
         case _:
-            for child in children(node):
+            for child in ir.children(node):
                 yield from _guarded(child)
             return
     yield from _guarded(condition)
@@ -69,11 +57,11 @@ def _guarded(node: Node) -> Iterator[Expr]:
     yield from (load for part in parts for load in _reads(part) if load not in made)
 
 
-def _reads(node: Node) -> Iterator[Expr]:
+def _reads(node: ir.Node) -> Iterator[ir.Expr]:
     """The reads below a node, but for those in loops."""
-    if isinstance(node, For):
+    if isinstance(node, ir.For):
         return
-    if isinstance(node, Load):
+    if isinstance(node, ir.Load):
         yield node
-    for child in children(node):
+    for child in ir.children(node):
         yield from _reads(child)

@@ -13,11 +13,11 @@ from typing import Final
 
 import numpy as np
 
+from minitensor import ir
 from minitensor.codegen.hooks import DECLARATIONS
 from minitensor.codegen.instructions import with_instruction
 from minitensor.codegen.notes import called_for_each
 from minitensor.errors import LoweringError
-from minitensor.ir import INDEX, DType, const, constant_value
 
 _ELEMENT: Final = {
     "float64": "double",
@@ -38,24 +38,24 @@ _LIBRARY: Final = {
 }
 
 
-def element_type(dtype: DType) -> str:
+def element_type(dtype: ir.DType) -> str:
     """The C type of an element in memory."""
     return _ELEMENT.get(dtype.scalar) or f"{dtype.scalar}_t"
 
 
-def compute_type(dtype: DType) -> str:
+def compute_type(dtype: ir.DType) -> str:
     """The C type in which an element is computed: float for narrow floats."""
     if dtype.is_float:
         return "double" if dtype.bits == 64 else "float"
     return element_type(dtype)
 
 
-def int_twin(dtype: DType) -> DType:
+def int_twin(dtype: ir.DType) -> ir.DType:
     """The signed integer type of the same width, in which a mask for such elements is held."""
-    return DType.of(f"int{dtype.bits}")
+    return ir.DType.of(f"int{dtype.bits}")
 
 
-def vector_name(dtype: DType, lanes: int) -> str:
+def vector_name(dtype: ir.DType, lanes: int) -> str:
     """The name of a vector type, such as float32x16."""
     return f"{dtype.scalar}x{lanes}"
 
@@ -73,13 +73,13 @@ class Helpers:
             text = self.definition(name)
             self.texts[name] = text
 
-    def vector(self, dtype: DType, lanes: int) -> str:
+    def vector(self, dtype: ir.DType, lanes: int) -> str:
         """Ask for a vector type; its name."""
-        name = vector_name(DType.of("int64") if dtype == INDEX else dtype, lanes)
+        name = vector_name(ir.DType.of("int64") if dtype == ir.INDEX else dtype, lanes)
         self.need(name)
         return name
 
-    def function(self, name: str, dtype: DType) -> str:
+    def function(self, name: str, dtype: ir.DType) -> str:
         """The C function that computes one of `expr.FUNCTIONS` on scalars of a type."""
         if name == "abs" and dtype.is_integer:
             helper = f"abs_{compute_type(dtype)}"
@@ -92,11 +92,11 @@ class Helpers:
         self.need("math")
         return _LIBRARY[name] + _SUFFIX[dtype.scalar]
 
-    def number(self, value: float, dtype: DType) -> str:
+    def number(self, value: float, dtype: ir.DType) -> str:
         """A number as a literal."""
         if dtype.is_float:
             return _float_literal(float(value), dtype)
-        number = const(value, dtype).value
+        number = ir.const(value, dtype).value
         assert isinstance(number, int)
         if dtype.kind == "uint":
             return f"{number}{'ull' if dtype.bits == 64 else 'u'}" if number > 127 else f"{number}"
@@ -115,19 +115,19 @@ class Helpers:
         raise LoweringError(f"{name} has no definition for this target")
 
 
-def _float_literal(value: float, dtype: DType) -> str:
+def _float_literal(value: float, dtype: ir.DType) -> str:
     suffix = "" if dtype.bits == 64 else "f"
     if value != value:
         return f'__builtin_nan{suffix}("")'
     with np.errstate(over="ignore"):
-        held = constant_value(value, dtype)
+        held = ir.constant_value(value, dtype)
     if math.isinf(held):
         return f"{'-' if held < 0 else ''}__builtin_inf{suffix}()"
     return f"{float(held)!r}" if dtype.bits == 64 else f"{np.float32(held)!s}f"
 
 
 def _vector_type(helpers: Helpers, element: str, lanes: str) -> str:
-    dtype = DType.of(element)
+    dtype = ir.DType.of(element)
     kind, count = element_type(dtype), int(lanes)
     size, align = dtype.bits // 8 * count, dtype.bits // 8
     name = vector_name(dtype, count)
@@ -138,8 +138,8 @@ def _vector_type(helpers: Helpers, element: str, lanes: str) -> str:
     )
 
 
-def _vector(helpers: Helpers, element: str, lanes: str) -> tuple[str, DType, int]:
-    dtype = DType.of(element)
+def _vector(helpers: Helpers, element: str, lanes: str) -> tuple[str, ir.DType, int]:
+    dtype = ir.DType.of(element)
     return helpers.vector(dtype, int(lanes)), dtype, int(lanes)
 
 
@@ -330,18 +330,18 @@ def _round_float16(helpers: Helpers) -> str:
 
 def _widen(helpers: Helpers, element: str, lanes: str) -> str:
     kind, _, count = _vector(helpers, element, lanes)
-    wide = helpers.vector(DType.of("float32"), count)
+    wide = helpers.vector(ir.DType.of("float32"), count)
     if element == "float16":
         body = f"return __builtin_convertvector(x, {wide});"
     else:
-        bits = helpers.vector(DType.of("uint32"), count)
+        bits = helpers.vector(ir.DType.of("uint32"), count)
         body = f"return ({wide})(__builtin_convertvector(x, {bits}) << 16);"
     return f"static inline {wide} widen_{kind}({kind} x) {{\n    {body}\n}}"
 
 
 def _narrow(helpers: Helpers, element: str, lanes: str) -> str:
     kind, _, count = _vector(helpers, element, lanes)
-    wide = helpers.vector(DType.of("float32"), count)
+    wide = helpers.vector(ir.DType.of("float32"), count)
     if element == "float16":
         body = f"    return __builtin_convertvector(x, {kind});\n"
     else:
@@ -355,7 +355,7 @@ def _narrow(helpers: Helpers, element: str, lanes: str) -> str:
 
 def _round_vector(helpers: Helpers, element: str, lanes: str) -> str:
     kind, _, count = _vector(helpers, element, lanes)
-    wide = helpers.vector(DType.of("float32"), count)
+    wide = helpers.vector(ir.DType.of("float32"), count)
     helpers.need(f"narrow_{kind}")
     helpers.need(f"widen_{kind}")
     return (
@@ -365,7 +365,7 @@ def _round_vector(helpers: Helpers, element: str, lanes: str) -> str:
 
 
 def _truncated(helpers: Helpers, element: str) -> str:
-    kind, f = compute_type(DType.of(element)), "" if element == "float64" else "f"
+    kind, f = compute_type(ir.DType.of(element)), "" if element == "float64" else "f"
     return (
         f"static inline int64_t truncated_{element}({kind} x) {{\n"
         f"    return x >= -0x1p63{f} && x < 0x1p63{f} ? (int64_t)x : 0;\n}}"
@@ -373,7 +373,7 @@ def _truncated(helpers: Helpers, element: str) -> str:
 
 
 def _truncated_to_uint64(helpers: Helpers, element: str) -> str:
-    kind, f = compute_type(DType.of(element)), "" if element == "float64" else "f"
+    kind, f = compute_type(ir.DType.of(element)), "" if element == "float64" else "f"
     helpers.need(f"truncated_{element}")
     return (
         f"static inline uint64_t truncated_{element}_to_uint64({kind} x) {{\n"
@@ -385,7 +385,7 @@ def _truncated_to_uint64(helpers: Helpers, element: str) -> str:
 def _truncated_vector(helpers: Helpers, element: str, lanes: str) -> str:
     kind, dtype, count = _vector(helpers, element, lanes)
     mask = helpers.vector(int_twin(dtype), count)
-    wide = helpers.vector(DType.of("int64"), count)
+    wide = helpers.vector(ir.DType.of("int64"), count)
     f = "" if element == "float64" else "f"
     return (
         f"static inline {wide} truncated_{kind}({kind} x) {{\n"
@@ -396,7 +396,7 @@ def _truncated_vector(helpers: Helpers, element: str, lanes: str) -> str:
 
 def _truncated_vector_to_uint64(helpers: Helpers, element: str, lanes: str) -> str:
     kind, _, count = _vector(helpers, element, lanes)
-    wide = helpers.vector(DType.of("uint64"), count)
+    wide = helpers.vector(ir.DType.of("uint64"), count)
     helpers.need(f"truncated_{element}_to_uint64")
     return (
         f"static inline {wide} truncated_{kind}_to_uint64({kind} x) {{\n"

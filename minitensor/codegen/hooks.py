@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from minitensor.ir import Alloc, Buffer, For, LoopKind, Tensorized, walk
+from minitensor import ir
 
 GAP: Final = 64
 """Bytes that nobody uses behind each temporary in the workspace."""
@@ -39,10 +39,10 @@ class Hooks:
 
     def __init__(self, parameters: int) -> None:
         self.loops: list[str] = []
-        self.memory: list[Buffer] = []
+        self.memory: list[ir.Buffer] = []
         self._parameters = parameters
 
-    def loop(self, loop: For) -> str:
+    def loop(self, loop: ir.For) -> str:
         """The call in front of a parallel loop."""
         self.loops.append(loop.var)
         return f"checked_loop({len(self.loops) - 1});"
@@ -55,7 +55,7 @@ class Hooks:
         """The call behind it."""
         return "checked_end();"
 
-    def number(self, buffer: Buffer) -> int:
+    def number(self, buffer: ir.Buffer) -> int:
         """A number for memory that is allocated."""
         self.memory.append(buffer)
         return self._parameters + len(self.memory) - 1
@@ -69,15 +69,15 @@ class Hooks:
         return f"checked_gone({number}, {address}, {size});"
 
 
-def is_observed(stmt: Alloc) -> bool:
+def is_observed(stmt: ir.Alloc) -> bool:
     """Whether a variable needs a call: iterations share it, or its address is taken.
 
     Any other stays in a register.
     """
     name = stmt.buffer.name
-    for node in walk(stmt.body):
-        if isinstance(node, For) and node.kind is LoopKind.PARALLEL:
+    for node in ir.walk(stmt.body):
+        if isinstance(node, ir.For) and node.kind is ir.LoopKind.PARALLEL:
             return True
-        if isinstance(node, Tensorized) and any(o.buffer == name for o in node.operands):
+        if isinstance(node, ir.Tensorized) and any(o.buffer == name for o in node.operands):
             return True
     return False

@@ -11,37 +11,27 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from minitensor import ir
 from minitensor.codegen.helpers import element_type
 from minitensor.codegen.target import Emitted, Target
 from minitensor.errors import LoweringError
-from minitensor.ir import (
-    DECLARED,
-    SEPARATOR,
-    Body,
-    Buffer,
-    DType,
-    Intrinsic,
-    Tensorized,
-    print_name,
-    strides_of,
-)
 
 PREFIX = "intrinsic_"
 
 
-def declared(key: str) -> Intrinsic:
+def declared(key: str) -> ir.Intrinsic:
     """The intrinsic with that key. Raises LoweringError if this process has not declared it."""
-    found = DECLARED.get(key)
+    found = ir.DECLARED.get(key)
     if found is None:
         raise LoweringError(
-            f"this process has not declared the intrinsic {print_name(key)} (see mt.intrinsic)"
+            f"this process has not declared the intrinsic {ir.print_name(key)} (see mt.intrinsic)"
         )
     return found
 
 
-def function_name(intrinsic: Intrinsic) -> str:
+def function_name(intrinsic: ir.Intrinsic) -> str:
     """The name of the C function; no name of a program begins so (see `names.safe`)."""
-    name, _, digest = intrinsic.key.partition(SEPARATOR)
+    name, _, digest = intrinsic.key.partition(ir.SEPARATOR)
     return f"{PREFIX}{name}_{digest[:8]}"
 
 
@@ -50,7 +40,7 @@ def intrinsics_in(source: str) -> list[str]:
     return re.findall(rf"^static inline void {PREFIX}(\w+)_[0-9a-f]{{8}}\($", source, re.MULTILINE)
 
 
-def parameters(intrinsic: Intrinsic) -> list[str]:
+def parameters(intrinsic: ir.Intrinsic) -> list[str]:
     """The parameters of the C function: for each operand a pointer to its first element, and the
     strides of its axes in elements.
     """
@@ -62,7 +52,7 @@ def parameters(intrinsic: Intrinsic) -> list[str]:
     return found
 
 
-def definition(intrinsic: Intrinsic) -> str:
+def definition(intrinsic: ir.Intrinsic) -> str:
     """The C function, with every alternative of the body; the preprocessor takes one."""
     lines = []
     for header in intrinsic.includes:
@@ -81,7 +71,7 @@ def definition(intrinsic: Intrinsic) -> str:
 
 
 def emit_alone(
-    intrinsic: Intrinsic, body: Body, sizes: Mapping[str, int], target: Target
+    intrinsic: ir.Intrinsic, body: ir.Body, sizes: Mapping[str, int], target: Target
 ) -> Emitted:
     """A kernel that calls one body of an intrinsic once, for testing it.
 
@@ -91,7 +81,7 @@ def emit_alone(
     first element, and its strides; and `ran`, which becomes 1 if the body's condition holds here.
     The arrays are numbered, so that operands may have any name.
     """
-    alone = replace(intrinsic, bodies=(body, Body(None, "")) if body.condition else (body,))
+    alone = replace(intrinsic, bodies=(body, ir.Body(None, "")) if body.condition else (body,))
     arrays, arguments, count = [], [], 0
     for number, operand in enumerate(intrinsic.operands):
         const = "" if operand.name == intrinsic.output else "const "
@@ -121,18 +111,18 @@ int alone_kernel(
 }}
 """
     flat = [
-        Buffer(f"array_{number}", (sizes[b.name],), b.dtype)
+        ir.Buffer(f"array_{number}", (sizes[b.name],), b.dtype)
         for number, b in enumerate(intrinsic.operands)
     ]
-    where = Buffer("where", (count,), DType.of("int64"))
-    ran = Buffer("ran", (1,), DType.of("int32"))
+    where = ir.Buffer("where", (count,), ir.DType.of("int64"))
+    ran = ir.Buffer("ran", (1,), ir.DType.of("int32"))
     names = [b.name for b in intrinsic.operands]
     outputs = frozenset((f"array_{names.index(intrinsic.output)}", "ran"))
     params = (*flat, where, ran)
     return Emitted(source, "alone_kernel", params, outputs, (), 0, target, intrinsic.name)
 
 
-def relied_on(stmt: Tensorized, buffer: str) -> int | None:
+def relied_on(stmt: ir.Tensorized, buffer: str) -> int | None:
     """The first axis of a buffer whose stride the intrinsic relies on; None if there is none.
 
     That stride comes from the extents of the axes behind it.
@@ -144,17 +134,17 @@ def relied_on(stmt: Tensorized, buffer: str) -> int | None:
     return min(found, default=None)
 
 
-def operand_strides(stmt: Tensorized, position: int, buffer: Buffer) -> list[int]:
+def operand_strides(stmt: ir.Tensorized, position: int, buffer: ir.Buffer) -> list[int]:
     """The strides of one operand in its buffer, as it is laid out in the end."""
     wanted = declared(stmt.intrinsic).strides[position]
-    there = strides_of(buffer)
+    there = ir.strides_of(buffer)
     found = []
     for axis, relied in zip(stmt.axes[position], wanted):
         stride = (relied or 0) if axis is None else there[axis]
         if relied not in (None, stride):
             raise LoweringError(
-                f"{print_name(stmt.intrinsic)} relies on stride {relied}, but "
-                f"{print_name(buffer.name)} has {stride}"
+                f"{ir.print_name(stmt.intrinsic)} relies on stride {relied}, but "
+                f"{ir.print_name(buffer.name)} has {stride}"
             )
         found.append(stride)
     return found

@@ -21,31 +21,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from minitensor.arith import Interval, Linear, Simplifier, at_least_zero, extent_range
+from minitensor import arith, ir
 from minitensor.codegen.notes import became, missed
 from minitensor.codegen.tidy import tidied
-from minitensor.ir import (
-    FALSE,
-    NOTHING,
-    Alloc,
-    Expr,
-    For,
-    If,
-    LoopKind,
-    Program,
-    Select,
-    Seq,
-    Stmt,
-    Store,
-    Var,
-    conjuncts,
-    less,
-    map_stmts,
-    sequence,
-    stmts_of,
-    substitute,
-    walk,
-)
 
 LARGEST: Final = 400
 """How many statements a cut loop may hold."""
@@ -54,7 +32,7 @@ MOST: Final = 512
 a bound sixteen guarded loops, one in the other, would become 65,536."""
 
 
-def partition_loops(program: Program) -> Program:
+def partition_loops(program: ir.Program) -> ir.Program:
     """The program with its loops cut at the places where guards begin or cease to hold."""
     return program.replace(body=_Cutter().statement(program.body, {}))
 
@@ -67,13 +45,13 @@ class _Cutter:
 
     room: int = MOST
 
-    def statement(self, stmt: Stmt, ranges: dict[str, Interval]) -> Stmt:
-        if not isinstance(stmt, For):
-            return map_stmts(stmt, lambda child: self.statement(child, ranges))
+    def statement(self, stmt: ir.Stmt, ranges: dict[str, arith.Interval]) -> ir.Stmt:
+        if not isinstance(stmt, ir.For):
+            return ir.map_stmts(stmt, lambda child: self.statement(child, ranges))
         span = _hot_part(stmt, ranges)
         if span is None or not self.has_room(stmt, *span):
-            inner = {**ranges, stmt.var: extent_range(stmt.extent)}
-            return map_stmts(stmt, lambda child: self.statement(child, inner))
+            inner = {**ranges, stmt.var: arith.extent_range(stmt.extent)}
+            return ir.map_stmts(stmt, lambda child: self.statement(child, inner))
         start, end = span
         held = f"guards hold for {start} … {end - 1} of {stmt.extent}"
         if _is_forked(stmt):
@@ -83,14 +61,14 @@ class _Cutter:
         hot = self.piece(stmt, start, end, ranges)
         before = self.piece(stmt, 0, start, ranges)
         after = self.piece(stmt, end, stmt.extent, ranges)
-        return sequence(before, hot, after)
+        return ir.sequence(before, hot, after)
 
-    def has_room(self, loop: For, start: int, end: int) -> bool:
+    def has_room(self, loop: ir.For, start: int, end: int) -> bool:
         """Whether a loop may be cut around the iterations start … end-1; if so, the room is taken.
 
         A loop that is not cut for its size is told of.
         """
-        size = sum(1 for _ in stmts_of(loop))
+        size = sum(1 for _ in ir.stmts_of(loop))
         more = size * ((start > 0) + (end < loop.extent))
         text = "not cut where its guards hold: "
         if size > LARGEST:
@@ -103,52 +81,56 @@ class _Cutter:
         missed("guard", loop.var, text, "unroll less inside it")
         return False
 
-    def piece(self, loop: For, lo: int, hi: int, ranges: dict[str, Interval]) -> Stmt:
+    def piece(self, loop: ir.For, lo: int, hi: int, ranges: dict[str, arith.Interval]) -> ir.Stmt:
         """The iterations lo … hi-1 as a loop of their own, simplified and cut further inside."""
         if lo == hi:
-            return NOTHING
-        body = substitute(loop.body, {loop.var: Var(loop.var) + lo}) if lo else loop.body
-        piece = tidied(For(loop.var, hi - lo, body, loop.kind, loop.annotations), ranges)
-        if isinstance(piece, For) and piece.var == loop.var:
-            inner = {**ranges, piece.var: extent_range(piece.extent)}
-            return map_stmts(piece, lambda child: self.statement(child, inner))
+            return ir.NOTHING
+        body = ir.substitute(loop.body, {loop.var: ir.Var(loop.var) + lo}) if lo else loop.body
+        piece = tidied(ir.For(loop.var, hi - lo, body, loop.kind, loop.annotations), ranges)
+        if isinstance(piece, ir.For) and piece.var == loop.var:
+            inner = {**ranges, piece.var: arith.extent_range(piece.extent)}
+            return ir.map_stmts(piece, lambda child: self.statement(child, inner))
         return self.statement(piece, ranges)
 
-    def versions(self, loop: For, start: int, end: int, ranges: dict[str, Interval]) -> Stmt:
+    def versions(
+        self, loop: ir.For, start: int, end: int, ranges: dict[str, arith.Interval]
+    ) -> ir.Stmt:
         """The loop with one body for the hot part and one for the rest."""
-        var = Var(loop.var)
-        hot = self.body(loop, Interval(start, end - 1), ranges)
+        var = ir.Var(loop.var)
+        hot = self.body(loop, arith.Interval(start, end - 1), ranges)
         if start == 0:
-            cold = self.body(loop, Interval(end, loop.extent - 1), ranges)
-            body: Stmt = If(less(var, end), hot, cold)
+            cold = self.body(loop, arith.Interval(end, loop.extent - 1), ranges)
+            body: ir.Stmt = ir.If(ir.less(var, end), hot, cold)
         elif end == loop.extent:
-            cold = self.body(loop, Interval(0, start - 1), ranges)
-            body = If(less(start - 1, var), hot, cold)
+            cold = self.body(loop, arith.Interval(0, start - 1), ranges)
+            body = ir.If(ir.less(start - 1, var), hot, cold)
         else:
-            cold = self.body(loop, Interval(0, loop.extent - 1), ranges)
-            body = If(less(start - 1, var), If(less(var, end), hot, cold), cold)
-        return For(loop.var, loop.extent, body, loop.kind, loop.annotations)
+            cold = self.body(loop, arith.Interval(0, loop.extent - 1), ranges)
+            body = ir.If(ir.less(start - 1, var), ir.If(ir.less(var, end), hot, cold), cold)
+        return ir.For(loop.var, loop.extent, body, loop.kind, loop.annotations)
 
-    def body(self, loop: For, values: Interval, ranges: dict[str, Interval]) -> Stmt:
+    def body(
+        self, loop: ir.For, values: arith.Interval, ranges: dict[str, arith.Interval]
+    ) -> ir.Stmt:
         inner = {**ranges, loop.var: values}
         return self.statement(tidied(loop.body, inner), inner)
 
 
-def _is_forked(loop: For) -> bool:
+def _is_forked(loop: ir.For) -> bool:
     """Whether several threads run the loop."""
-    return loop.kind.is_concurrent and loop.kind is not LoopKind.VECTORIZE
+    return loop.kind.is_concurrent and loop.kind is not ir.LoopKind.VECTORIZE
 
 
-def _hot_part(loop: For, ranges: dict[str, Interval]) -> tuple[int, int] | None:
+def _hot_part(loop: ir.For, ranges: dict[str, arith.Interval]) -> tuple[int, int] | None:
     """The iterations in which every guard that depends on the loop holds; None if there are none,
     or if that is all of them or none can be decided.
     """
-    inner = {**ranges, loop.var: extent_range(loop.extent)}
+    inner = {**ranges, loop.var: arith.extent_range(loop.extent)}
     start, end = 0, loop.extent
-    lanes = frozenset([loop.var]) if loop.kind is LoopKind.VECTORIZE else frozenset()
+    lanes = frozenset([loop.var]) if loop.kind is ir.LoopKind.VECTORIZE else frozenset()
     for form, around in _guards(loop.body, inner, lanes):
         coefficient = form.coefficient(loop.var)
-        rest = form.part(lambda atom, _: atom != Var(loop.var)).shifted(form.constant)
+        rest = form.part(lambda atom, _: atom != ir.Var(loop.var)).shifted(form.constant)
         if coefficient == 0 or rest.mentions_any([loop.var]):
             continue
         worst = rest.interval(around).lo
@@ -164,38 +146,38 @@ def _hot_part(loop: For, ranges: dict[str, Interval]) -> tuple[int, int] | None:
 
 
 def _guards(
-    stmt: Stmt, ranges: dict[str, Interval], lanes: frozenset[str]
-) -> Iterator[tuple[Linear, dict[str, Interval]]]:
+    stmt: ir.Stmt, ranges: dict[str, arith.Interval], lanes: frozenset[str]
+) -> Iterator[tuple[arith.Linear, dict[str, arith.Interval]]]:
     """The conditions below, as forms that must be >= 0, with the ranges around them: those of Ifs,
     and those of values that differ between lanes (`lanes`: the variables that tell them apart).
     """
     match stmt:
-        case For(var, extent, body, kind):
-            wide = lanes | {var} if kind is LoopKind.VECTORIZE else lanes
-            yield from _guards(body, {**ranges, var: extent_range(extent)}, wide)
-        case If(condition, then, otherwise):
+        case ir.For(var, extent, body, kind):
+            wide = lanes | {var} if kind is ir.LoopKind.VECTORIZE else lanes
+            yield from _guards(body, {**ranges, var: arith.extent_range(extent)}, wide)
+        case ir.If(condition, then, otherwise):
             yield from _forms(condition, ranges)
             yield from _guards(then, ranges, lanes)
             if otherwise is not None:
                 yield from _guards(otherwise, ranges, lanes)
-        case Store(value=value) if lanes:
-            for node in walk(value):
-                if isinstance(node, Select) and node.lazy:
+        case ir.Store(value=value) if lanes:
+            for node in ir.walk(value):
+                if isinstance(node, ir.Select) and node.lazy:
                     for form, around in _forms(node.condition, ranges):
                         if form.mentions_any(lanes):
                             yield form, around
-        case Seq(stmts):
+        case ir.Seq(stmts):
             for child in stmts:
                 yield from _guards(child, ranges, lanes)
-        case Alloc(body=body):
+        case ir.Alloc(body=body):
             yield from _guards(body, ranges, lanes)
 
 
 def _forms(
-    condition: Expr, ranges: dict[str, Interval]
-) -> Iterator[tuple[Linear, dict[str, Interval]]]:
+    condition: ir.Expr, ranges: dict[str, arith.Interval]
+) -> Iterator[tuple[arith.Linear, dict[str, arith.Interval]]]:
     """What must be >= 0 for the condition to hold, as far as that can be said."""
-    for part in conjuncts(Simplifier(ranges).expr(condition)):
-        if part != FALSE:
-            for form in at_least_zero(part, ranges) or ():
+    for part in ir.conjuncts(arith.Simplifier(ranges).expr(condition)):
+        if part != ir.FALSE:
+            for form in arith.at_least_zero(part, ranges) or ():
                 yield form, ranges

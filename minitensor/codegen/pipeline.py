@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, TypeAlias
 
+from minitensor import ir
 from minitensor.codegen.bounds import check_bounds
 from minitensor.codegen.c import Part, emit_c
 from minitensor.codegen.erase import erase_blocks
@@ -22,9 +23,8 @@ from minitensor.codegen.tidy import tidy
 from minitensor.codegen.unroll import unroll_loops
 from minitensor.codegen.vectors import vectorize_loops
 from minitensor.errors import unexpected
-from minitensor.ir import Program, make_room, verify
 
-Pass: TypeAlias = Callable[[Program, Target], Program]
+Pass: TypeAlias = Callable[[ir.Program, Target], ir.Program]
 
 PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("check_bounds", lambda program, target: check_bounds(program)),
@@ -51,18 +51,18 @@ REQUIRED: Final = ("check_bounds", "erase_blocks")
 
 
 def lowered(
-    program: Program, target: Target, check: bool = False, without: Collection[str] = ()
-) -> Program:
+    program: ir.Program, target: Target, check: bool = False, without: Collection[str] = ()
+) -> ir.Program:
     """The program after all passes, those called `without` left out.
 
     Raises ArgumentError for a name that is no pass, or a pass of REQUIRED, and for a program that
     is too large.
     """
-    make_room(program.body, around=len(program.temporaries))
+    ir.make_room(program.body, around=len(program.temporaries))
     for _, run in passes(without):
         program = run(program, target)
         if check:
-            verify(program)
+            ir.verify(program)
     return program
 
 
@@ -76,7 +76,7 @@ def passes(without: Collection[str] = ()) -> tuple[tuple[str, Pass], ...]:
 
 
 def generate(
-    program: Program,
+    program: ir.Program,
     target: Target,
     header: str = "",
     check: bool = False,
@@ -103,7 +103,7 @@ def _cut(header: str) -> str:
 
 
 def generate_together(
-    wanted: Sequence[tuple[Program, Target]], without: Collection[str] = (), hooks: bool = False
+    wanted: Sequence[tuple[ir.Program, Target]], without: Collection[str] = (), hooks: bool = False
 ) -> tuple[Emitted, ...]:
     """One text with a kernel for each program: what takes the compiler longest is to start.
 
@@ -115,7 +115,7 @@ def generate_together(
     return emit_c(parts, hooks=hooks)
 
 
-def _part(program: Program, target: Target, check: bool, without: Collection[str]) -> Part:
+def _part(program: ir.Program, target: Target, check: bool, without: Collection[str]) -> Part:
     if target.kind != "c":
         raise unsupported(target)
     return Part(lowered(program, target, check, without), program, target)

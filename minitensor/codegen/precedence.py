@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from minitensor.ir import Broadcast, Const, Expr
+from minitensor import ir
 
 COMMA, TERNARY, OR, AND, BITS, EQUAL, LESS, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(12)
 PRECEDENCE: Final = {
@@ -21,11 +21,11 @@ def wrap(text: str, mine: int, outer: int) -> str:
     return f"({text})" if mine < outer else text
 
 
-def power_of_two(divisor: Expr) -> int | None:
+def power_of_two(divisor: ir.Expr) -> int | None:
     """The logarithm of a constant, or of a vector of one, that is a power of two: by how much a
     shift divides.
     """
-    one = divisor.a if isinstance(divisor, Broadcast) else divisor
-    if isinstance(one, Const) and isinstance(one.value, int) and one.value.bit_count() == 1:
+    one = divisor.a if isinstance(divisor, ir.Broadcast) else divisor
+    if isinstance(one, ir.Const) and isinstance(one.value, int) and one.value.bit_count() == 1:
         return one.value.bit_length() - 1 if one.value > 0 else None
     return None

@@ -12,27 +12,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from minitensor import ir
 from minitensor.codegen.notes import Heard, missed
 from minitensor.codegen.target import Target
-from minitensor.ir import (
-    Alloc,
-    Block,
-    Broadcast,
-    Buffer,
-    For,
-    Load,
-    LoopKind,
-    Program,
-    Scope,
-    Store,
-    free_vars,
-    loop_sites,
-    loops_of,
-    paths,
-    print_name,
-    stmts_of,
-    walk,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +47,7 @@ def usual_registers(vector_bits: int) -> int:
 
 
 def pressures(
-    program: Program, after: Program, target: Target, registers: int | None, heard: Heard
+    program: ir.Program, after: ir.Program, target: Target, registers: int | None, heard: Heard
 ) -> tuple[Pressure, ...]:
     """The loops that hold tiles in registers; those that hold too many are told.
 
@@ -76,11 +58,11 @@ def pressures(
     available = registers or usual_registers(bits)
     variables = {
         s.buffer.name: s.buffer
-        for s in stmts_of(after.body)
-        if isinstance(s, Alloc) and s.buffer.scope is Scope.REGISTER and not s.buffer.shape
+        for s in ir.stmts_of(after.body)
+        if isinstance(s, ir.Alloc) and s.buffer.scope is ir.Scope.REGISTER and not s.buffer.shape
     }
     found: dict[str, Pressure] = {}
-    for loop in loops_of(after.body):
+    for loop in ir.loops_of(after.body):
         pressure = _pressure(loop, variables, bits, available, heard)
         if pressure is None:
             continue
@@ -94,29 +76,29 @@ def pressures(
 
 
 def _pressure(
-    loop: For, variables: Mapping[str, Buffer], bits: int, available: int, heard: Heard
+    loop: ir.For, variables: Mapping[str, ir.Buffer], bits: int, available: int, heard: Heard
 ) -> Pressure | None:
     """What a loop holds across its iterations in variables from outside of it; None if nothing."""
-    own = {s.buffer.name for s in stmts_of(loop.body) if isinstance(s, Alloc)}
+    own = {s.buffer.name for s in ir.stmts_of(loop.body) if isinstance(s, ir.Alloc)}
     tiles: Counter[str] = Counter()
-    updated = {s.buffer for s in stmts_of(loop.body) if isinstance(s, Store)}
+    updated = {s.buffer for s in ir.stmts_of(loop.body) if isinstance(s, ir.Store)}
     for name in sorted(updated & set(variables) - own):
         dtype = variables[name].dtype
         if dtype.lanes > 1 or dtype.is_float:
-            tiles[print_name(heard.origin(name))] += _registers(dtype.bits * dtype.lanes, bits)
+            tiles[ir.print_name(heard.origin(name))] += _registers(dtype.bits * dtype.lanes, bits)
     if not tiles:
         return None
     return Pressure(loop.var, dict(tiles), _operands(loop, variables, bits), available)
 
 
-def _operands(loop: For, variables: Mapping[str, Buffer], bits: int) -> int:
+def _operands(loop: ir.For, variables: Mapping[str, ir.Buffer], bits: int) -> int:
     """The registers for what several statements of the innermost loop read, and for a broadcast."""
-    read: Counter[Load] = Counter()
+    read: Counter[ir.Load] = Counter()
     spread = 0
-    for node in walk(loop.body):
-        if isinstance(node, Load) and node.dtype.lanes > 1 and node.buffer not in variables:
+    for node in ir.walk(loop.body):
+        if isinstance(node, ir.Load) and node.dtype.lanes > 1 and node.buffer not in variables:
             read[node] += 1
-        elif isinstance(node, Broadcast):
+        elif isinstance(node, ir.Broadcast):
             spread = 1
     shared = [_registers(n.dtype.bits * n.dtype.lanes, bits) for n in read if read[n] > 1]
     return sum(shared) + spread
@@ -126,56 +108,56 @@ def _registers(size: int, bits: int) -> int:
     return -(-size // bits)
 
 
-def _tell(program: Program, pressure: Pressure, bits: int) -> None:
+def _tell(program: ir.Program, pressure: Pressure, bits: int) -> None:
     name = max(pressure.tiles, key=lambda tile: pressure.tiles[tile])
     tiles = " and ".join(f"{n} of {b}" for b, n in pressure.tiles.items())
     text = (
-        f"the tile does not fit in registers: {print_name(pressure.loop)} holds {tiles} and "
+        f"the tile does not fit in registers: {ir.print_name(pressure.loop)} holds {tiles} and "
         f"{pressure.operands} of operands, and the machine has {pressure.available}"
     )
     missed("registers", name, text, _smaller(program, name, pressure, bits))
 
 
-def _smaller(program: Program, name: str, pressure: Pressure, bits: int) -> str:
+def _smaller(program: ir.Program, name: str, pressure: Pressure, bits: int) -> str:
     """A split of one loop of the tile after which it fits, if there is one."""
     loops = tile_loops(program, name)
     most = pressure.available - (pressure.needed - pressure.tiles[name])
     best: tuple[int, str] | None = None
     for loop in loops:
         # a vectorized loop is shortened by whole vectors
-        step = _lanes(program, name, bits) if loop.kind is LoopKind.VECTORIZE else 1
+        step = _lanes(program, name, bits) if loop.kind is ir.LoopKind.VECTORIZE else 1
         others = -(-pressure.tiles[name] * step // loop.extent)
         extent = most // max(1, others) * step
         while extent > step and loop.extent % extent:
             extent -= step
         if 0 < extent < loop.extent and (best is None or others * extent // step > best[0]):
-            best = (others * extent // step, f"split {print_name(loop.var)} by {extent}")
+            best = (others * extent // step, f"split {ir.print_name(loop.var)} by {extent}")
     return f"smaller tile: {best[1]}" if best else "make the tile smaller"
 
 
-def _lanes(program: Program, name: str, bits: int) -> int:
-    buffer = next(b for b in program.buffers.values() if print_name(b.name) == name)
+def _lanes(program: ir.Program, name: str, bits: int) -> int:
+    buffer = next(b for b in program.buffers.values() if ir.print_name(b.name) == name)
     return max(1, bits // buffer.dtype.bits)
 
 
-def tile_loops(program: Program, buffer: str) -> list[For]:
+def tile_loops(program: ir.Program, buffer: str) -> list[ir.For]:
     """The unrolled and vectorized loops that index a buffer where it is updated."""
-    found: dict[str, For] = {}
+    found: dict[str, ir.For] = {}
     for block in program.blocks.values():
         used = _loops_that_index(block, buffer)
-        for loop in paths(program)[block.name]:
-            if loop.var in used and loop.kind in (LoopKind.UNROLL, LoopKind.VECTORIZE):
+        for loop in ir.paths(program)[block.name]:
+            if loop.var in used and loop.kind in (ir.LoopKind.UNROLL, ir.LoopKind.VECTORIZE):
                 found.setdefault(loop.var, loop)
-    return [site.loop for name, site in loop_sites(program).items() if name in found]
+    return [site.loop for name, site in ir.loop_sites(program).items() if name in found]
 
 
-def _loops_that_index(block: Block, buffer: str) -> set[str]:
+def _loops_that_index(block: ir.Block, buffer: str) -> set[str]:
     indices = [
         index
-        for node in walk(block.body)
+        for node in ir.walk(block.body)
         if hasattr(node, "indices")
-        and buffer in [print_name(b) for b in getattr(node, "buffers", ())]
+        and buffer in [ir.print_name(b) for b in getattr(node, "buffers", ())]
         for index in node.indices
     ]
-    iters = {name for index in indices for name in free_vars(index)}
-    return {name for i in block.iters if i.var in iters for name in free_vars(i.binding)}
+    iters = {name for index in indices for name in ir.free_vars(index)}
+    return {name for i in block.iters if i.var in iters for name in ir.free_vars(i.binding)}

@@ -23,48 +23,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from minitensor.arith import Interval, Simplifier, extent_range, separates
+from minitensor import arith, ir
 from minitensor.codegen.notes import became, missed, someone_listens, stands_for
-from minitensor.ir import (
-    Alloc,
-    Barrier,
-    Buffer,
-    Expr,
-    For,
-    Load,
-    LoopKind,
-    Program,
-    Scope,
-    Seq,
-    Stmt,
-    Store,
-    Var,
-    free_vars,
-    fresh_name,
-    loads,
-    loops_of,
-    map_stmts,
-    mentions,
-    print_name,
-    rewrite,
-    sequence,
-    stmts_of,
-    substitute,
-    walk,
-)
 
 REGISTERS: Final = 32
 """How many vectors a tile may hold: the most registers that a machine has for them."""
 SUFFIX: Final = "_tile"
-WRITTEN_OUT: Final = (LoopKind.UNROLL, LoopKind.VECTORIZE)
+WRITTEN_OUT: Final = (ir.LoopKind.UNROLL, ir.LoopKind.VECTORIZE)
 SMALLER: Final = "split the loops of the tile by less"
 DECOMPOSE: Final = "decompose_reduction moves an init out; split by a divisor leaves no guard"
 
 
-def promote_accumulators(program: Program, vector_bits: int) -> Program:
+def promote_accumulators(program: ir.Program, vector_bits: int) -> ir.Program:
     """The program with the tiles that its loops update in local arrays."""
-    names = set(program.buffers) | {loop.var for loop in loops_of(program.body)}
-    names |= {s.buffer.name for s in stmts_of(program.body) if isinstance(s, Alloc)}
+    names = set(program.buffers) | {loop.var for loop in ir.loops_of(program.body)}
+    names |= {s.buffer.name for s in ir.stmts_of(program.body) if isinstance(s, ir.Alloc)}
     params = {b.name: b for b in program.params}
     promoter = _Promoter(names, max(128, vector_bits) * REGISTERS // 8)
     return program.replace(body=promoter.statement(program.body, {}, params))
@@ -79,14 +52,14 @@ class _Tile:
     is_read  whether the loop reads what it finds
     """
 
-    buffer: Buffer
-    loops: tuple[For, ...]
-    indices: tuple[Expr, ...]
+    buffer: ir.Buffer
+    loops: tuple[ir.For, ...]
+    indices: tuple[ir.Expr, ...]
     is_read: bool
 
-    def nest(self, stmt: Stmt) -> Stmt:
+    def nest(self, stmt: ir.Stmt) -> ir.Stmt:
         for loop in reversed(self.loops):
-            stmt = For(loop.var, loop.extent, stmt, loop.kind)
+            stmt = ir.For(loop.var, loop.extent, stmt, loop.kind)
         return stmt
 
 
@@ -100,37 +73,39 @@ class _Promoter:
         """Temporaries that will be in registers as they are."""
 
     def statement(
-        self, stmt: Stmt, ranges: Mapping[str, Interval], buffers: Mapping[str, Buffer]
-    ) -> Stmt:
+        self, stmt: ir.Stmt, ranges: Mapping[str, arith.Interval], buffers: Mapping[str, ir.Buffer]
+    ) -> ir.Stmt:
         match stmt:
-            case Alloc(buffer, body):
+            case ir.Alloc(buffer, body):
                 if self.fits(buffer) and _is_written_out(buffer.name, body):
                     self.settled.add(buffer.name)
-                return Alloc(buffer, self.statement(body, ranges, {**buffers, buffer.name: buffer}))
-            case Seq(stmts):
-                return sequence(*self.sequence(stmts, ranges, buffers))
-            case For():
+                return ir.Alloc(
+                    buffer, self.statement(body, ranges, {**buffers, buffer.name: buffer})
+                )
+            case ir.Seq(stmts):
+                return ir.sequence(*self.sequence(stmts, ranges, buffers))
+            case ir.For():
                 tiles = self.tiles(stmt, ranges, buffers)
                 if tiles:
                     return self.promoted(stmt, tiles, [], ranges, buffers)
-                inner = {**ranges, stmt.var: extent_range(stmt.extent)}
-                return map_stmts(stmt, lambda child: self.statement(child, inner, buffers))
-        return map_stmts(stmt, lambda child: self.statement(child, ranges, buffers))
+                inner = {**ranges, stmt.var: arith.extent_range(stmt.extent)}
+                return ir.map_stmts(stmt, lambda child: self.statement(child, inner, buffers))
+        return ir.map_stmts(stmt, lambda child: self.statement(child, ranges, buffers))
 
     def sequence(
         self,
-        stmts: tuple[Stmt, ...],
-        ranges: Mapping[str, Interval],
-        buffers: Mapping[str, Buffer],
-    ) -> list[Stmt]:
+        stmts: tuple[ir.Stmt, ...],
+        ranges: Mapping[str, arith.Interval],
+        buffers: Mapping[str, ir.Buffer],
+    ) -> list[ir.Stmt]:
         """The statements of a Seq; an init goes into the tile of the loop behind it."""
-        done: list[Stmt] = []
+        done: list[ir.Stmt] = []
         for stmt in stmts:
-            tiles = self.tiles(stmt, ranges, buffers) if isinstance(stmt, For) else []
+            tiles = self.tiles(stmt, ranges, buffers) if isinstance(stmt, ir.For) else []
             if not tiles:
                 done.append(self.statement(stmt, ranges, buffers))
                 continue
-            assert isinstance(stmt, For)
+            assert isinstance(stmt, ir.For)
             fills = _fills_before(done, tiles)
             done = [other for other in done if all(other is not fill for fill in fills)]
             done.append(self.promoted(stmt, tiles, fills, ranges, buffers))
@@ -138,55 +113,55 @@ class _Promoter:
 
     def promoted(
         self,
-        loop: For,
+        loop: ir.For,
         tiles: list[_Tile],
-        fills: list[Stmt],
-        ranges: Mapping[str, Interval],
-        buffers: Mapping[str, Buffer],
-    ) -> Stmt:
+        fills: list[ir.Stmt],
+        ranges: Mapping[str, arith.Interval],
+        buffers: Mapping[str, ir.Buffer],
+    ) -> ir.Stmt:
         """The loop on local tiles, loaded or filled before it and stored after.
 
         fills  nests that fill tiles, taken from where they stood
         """
-        body: Stmt = loop
-        local: list[Buffer] = []
-        head: list[Stmt] = []
-        tail: list[Stmt] = []
+        body: ir.Stmt = loop
+        local: list[ir.Buffer] = []
+        head: list[ir.Stmt] = []
+        tail: list[ir.Stmt] = []
         for tile in tiles:
             old = tile.buffer
-            self.names.add(name := fresh_name(old.name + SUFFIX, self.names))
+            self.names.add(name := ir.fresh_name(old.name + SUFFIX, self.names))
             self.settled.add(name)
             stands_for(name, old.name)
             size = " x ".join(str(n.extent) for n in tile.loops)
             what = f"a tile of {size}" if size else "an element"
-            became(loop.var, f"keeps {what} of {print_name(old.name)}")
-            new = Buffer(name, tuple(n.extent for n in tile.loops), old.dtype, Scope.LOCAL)
+            became(loop.var, f"keeps {what} of {ir.print_name(old.name)}")
+            new = ir.Buffer(name, tuple(n.extent for n in tile.loops), old.dtype, ir.Scope.LOCAL)
             local.append(new)
-            where = tuple(Var(n.var) for n in tile.loops)
+            where = tuple(ir.Var(n.var) for n in tile.loops)
             value = next((v for v in (_filled(fill, tile) for fill in fills) if v), None)
             if value is None and tile.is_read:
-                value = Load(old.name, tile.indices, old.dtype)
+                value = ir.Load(old.name, tile.indices, old.dtype)
             if value is not None:
-                head.append(tile.nest(Store(name, where, value)))
-            result = Load(name, where, old.dtype)
-            tail.append(tile.nest(Store(old.name, tile.indices, result)))
+                head.append(tile.nest(ir.Store(name, where, value)))
+            result = ir.Load(name, where, old.dtype)
+            tail.append(tile.nest(ir.Store(old.name, tile.indices, result)))
             body = _moved(body, old.name, name, where)
         known = {**buffers, **{buffer.name: buffer for buffer in local}}
-        inner = {**ranges, loop.var: extent_range(loop.extent)}
-        body = map_stmts(body, lambda child: self.statement(child, inner, known))
-        whole: Stmt = sequence(*head, body, *tail)
+        inner = {**ranges, loop.var: arith.extent_range(loop.extent)}
+        body = ir.map_stmts(body, lambda child: self.statement(child, inner, known))
+        whole: ir.Stmt = ir.sequence(*head, body, *tail)
         for buffer in reversed(local):
-            whole = Alloc(buffer, whole)
+            whole = ir.Alloc(buffer, whole)
         return whole
 
     def tiles(
-        self, loop: For, ranges: Mapping[str, Interval], buffers: Mapping[str, Buffer]
+        self, loop: ir.For, ranges: Mapping[str, arith.Interval], buffers: Mapping[str, ir.Buffer]
     ) -> list[_Tile]:
         """The buffers that the loop updates at places that do not depend on it."""
-        if loop.kind not in (LoopKind.SERIAL, LoopKind.UNROLL):
+        if loop.kind not in (ir.LoopKind.SERIAL, ir.LoopKind.UNROLL):
             return []
-        inside = {s.buffer.name for s in stmts_of(loop) if isinstance(s, Alloc)}
-        written = {s.buffer for s in stmts_of(loop) if isinstance(s, Store)} - inside
+        inside = {s.buffer.name for s in ir.stmts_of(loop) if isinstance(s, ir.Alloc)}
+        written = {s.buffer for s in ir.stmts_of(loop) if isinstance(s, ir.Store)} - inside
         found: list[_Tile] = []
         room = self.largest
         for name in sorted(written):
@@ -197,7 +172,7 @@ class _Promoter:
             if tile is None:
                 continue
             size = math.prod(n.extent for n in tile.loops) * buffer.dtype.bits // 8
-            if not any(n.kind is LoopKind.VECTORIZE for n in tile.loops):
+            if not any(n.kind is ir.LoopKind.VECTORIZE for n in tile.loops):
                 size *= self.largest // REGISTERS * 8 // buffer.dtype.bits  # a register for each
             if size <= room:
                 room -= size
@@ -207,163 +182,167 @@ class _Promoter:
                 _not_kept(buffer, text, SMALLER)
         return found
 
-    def fits(self, buffer: Buffer) -> bool:
+    def fits(self, buffer: ir.Buffer) -> bool:
         """Whether the registers hold all of the buffer."""
         return buffer.nbytes <= self.largest
 
 
-def _is_written_out(buffer: str, body: Stmt) -> bool:
+def _is_written_out(buffer: str, body: ir.Stmt) -> bool:
     """Whether each index of each access of the buffer is a number once loops are written out."""
-    written = {loop.var for loop in loops_of(body) if loop.kind in WRITTEN_OUT}
+    written = {loop.var for loop in ir.loops_of(body) if loop.kind in WRITTEN_OUT}
     return all(
-        written.issuperset(free_vars(index))
-        for node in walk(body)
-        if isinstance(node, (Load, Store)) and node.buffer == buffer
+        written.issuperset(ir.free_vars(index))
+        for node in ir.walk(body)
+        if isinstance(node, (ir.Load, ir.Store)) and node.buffer == buffer
         for index in node.indices
     )
 
 
-def _tile(loop: For, buffer: Buffer, ranges: Mapping[str, Interval]) -> _Tile | None:
+def _tile(loop: ir.For, buffer: ir.Buffer, ranges: Mapping[str, arith.Interval]) -> _Tile | None:
     """The tile of the buffer that the loop updates, if all its accesses are to the same elements,
     which tell the iterations of the loops over the tile apart, and under no condition.
     """
     accesses = [
-        n for n in walk(loop.body) if isinstance(n, (Load, Store)) and n.buffer == buffer.name
+        n
+        for n in ir.walk(loop.body)
+        if isinstance(n, (ir.Load, ir.Store)) and n.buffer == buffer.name
     ]
     indices = accesses[0].indices
-    used = {name for index in indices for name in free_vars(index)}
+    used = {name for index in indices for name in ir.free_vars(index)}
     if any(a.indices != indices for a in accesses):
-        if not any(mentions(index, loop.var) for a in accesses for index in a.indices):
-            _not_kept(buffer, f"{print_name(loop.var)} accesses it at more than one place")
+        if not any(ir.mentions(index, loop.var) for a in accesses for index in a.indices):
+            _not_kept(buffer, f"{ir.print_name(loop.var)} accesses it at more than one place")
         return None
-    if any(loads(index) for index in indices):
+    if any(ir.loads(index) for index in indices):
         _not_kept(buffer, "the place that is updated depends on data")
         return None
     if loop.var in used:
         if someone_listens() and not _is_driven_by(loop, indices, ranges):
-            _not_kept(buffer, f"the place that is updated depends on {print_name(loop.var)}")
+            _not_kept(buffer, f"the place that is updated depends on {ir.print_name(loop.var)}")
         return None
     path = _path(loop.body, buffer.name)
     if path is None:
         return None
-    inner = {n.var: extent_range(n.extent) for n in path}
+    inner = {n.var: arith.extent_range(n.extent) for n in path}
     over = tuple(n for n in path if n.var in used)
     loose = [n.var for n in over if n.kind not in WRITTEN_OUT]
     if loose:
-        which = f"{', '.join(map(print_name, loose))}, inside {print_name(loop.var)},"
+        which = f"{', '.join(map(ir.print_name, loose))}, inside {ir.print_name(loop.var)},"
         text = f"{which} {'is' if len(loose) == 1 else 'are'} neither unrolled nor vectorized"
         _not_kept(
-            buffer, text, f"unroll or vectorize it, or reorder {print_name(loop.var)} into it"
+            buffer, text, f"unroll or vectorize it, or reorder {ir.print_name(loop.var)} into it"
         )
         return None
-    every = {**ranges, loop.var: extent_range(loop.extent), **inner}
-    forms = [Simplifier(every).linear(index) for index in indices]
+    every = {**ranges, loop.var: arith.extent_range(loop.extent), **inner}
+    forms = [arith.Simplifier(every).linear(index) for index in indices]
     free = frozenset(n.var for n in over)
-    if not all(separates(n.var, forms, forms, free, every) for n in over):
+    if not all(arith.separates(n.var, forms, forms, free, every) for n in over):
         _not_kept(buffer, "iterations of the loops over it may update the same element")
         return None
-    return _Tile(buffer, over, indices, any(isinstance(a, Load) for a in accesses))
+    return _Tile(buffer, over, indices, any(isinstance(a, ir.Load) for a in accesses))
 
 
-def _not_kept(buffer: Buffer | str, why: str, advice: str = "") -> None:
+def _not_kept(buffer: ir.Buffer | str, why: str, advice: str = "") -> None:
     name = buffer if isinstance(buffer, str) else buffer.name
     missed("promotion", name, f"is loaded and stored at each update: {why}", advice)
 
 
-def _is_driven_by(loop: For, indices: tuple[Expr, ...], ranges: Mapping[str, Interval]) -> bool:
+def _is_driven_by(
+    loop: ir.For, indices: tuple[ir.Expr, ...], ranges: Mapping[str, arith.Interval]
+) -> bool:
     """Whether iterations of the loop have elements of their own, as those of a spatial loop do."""
-    inner = {n.var: extent_range(n.extent) for n in loops_of(loop)}
+    inner = {n.var: arith.extent_range(n.extent) for n in ir.loops_of(loop)}
     every = {**ranges, **inner}
-    forms = [Simplifier(every).linear(index) for index in indices]
-    return separates(loop.var, forms, forms, frozenset(inner), every)
+    forms = [arith.Simplifier(every).linear(index) for index in indices]
+    return arith.separates(loop.var, forms, forms, frozenset(inner), every)
 
 
-def _path(stmt: Stmt, buffer: str) -> tuple[For, ...] | None:
+def _path(stmt: ir.Stmt, buffer: str) -> tuple[ir.For, ...] | None:
     """The loops around all the accesses of a buffer below a statement; None if a condition, a
     concurrent loop other than a vectorized one, or a fork in the text stands between them.
     """
     match stmt:
-        case For(kind=kind, body=body):
-            if kind.is_concurrent and kind is not LoopKind.VECTORIZE:
+        case ir.For(kind=kind, body=body):
+            if kind.is_concurrent and kind is not ir.LoopKind.VECTORIZE:
                 _not_kept(buffer, f"the {kind.value} loop {stmt.var} is around its update")
                 return None
             rest = _path(body, buffer)
             return None if rest is None else (stmt, *rest)
-        case Alloc(body=body):
+        case ir.Alloc(body=body):
             return _path(body, buffer)
-        case Seq(stmts):
+        case ir.Seq(stmts):
             touching = [s for s in stmts if _touches(s, buffer)]
             if len(touching) == 1:
                 return _path(touching[0], buffer)
-            if all(isinstance(s, Store) for s in touching):
+            if all(isinstance(s, ir.Store) for s in touching):
                 return ()
             _not_kept(buffer, "several statements of the loop access it", DECOMPOSE)
             return None
-        case Store():
+        case ir.Store():
             return ()
     _not_kept(buffer, "its update stands under a condition", DECOMPOSE)
     return None
 
 
-def _touches(stmt: Stmt, buffer: str) -> bool:
-    return isinstance(stmt, Barrier) or any(
-        isinstance(n, (Load, Store)) and n.buffer == buffer for n in walk(stmt)
+def _touches(stmt: ir.Stmt, buffer: str) -> bool:
+    return isinstance(stmt, ir.Barrier) or any(
+        isinstance(n, (ir.Load, ir.Store)) and n.buffer == buffer for n in ir.walk(stmt)
     )
 
 
-def _fills_before(stmts: list[Stmt], tiles: list[_Tile]) -> list[Stmt]:
+def _fills_before(stmts: list[ir.Stmt], tiles: list[_Tile]) -> list[ir.Stmt]:
     """The last of some statements that fill tiles, and may as well do it after the others."""
-    found: list[Stmt] = []
+    found: list[ir.Stmt] = []
     passed: set[str] = set()
     for stmt in reversed(stmts):
         filled = [tile for tile in tiles if _filled(stmt, tile) is not None]
-        used = {n.buffer for n in walk(stmt) if isinstance(n, (Load, Store))}
+        used = {n.buffer for n in ir.walk(stmt) if isinstance(n, (ir.Load, ir.Store))}
         if filled and used.isdisjoint(passed):
             found.append(stmt)
-            passed |= {load.buffer for load in loads(stmt)}
+            passed |= {load.buffer for load in ir.loads(stmt)}
         else:
             passed |= used
-        if not filled and not isinstance(stmt, Store):
+        if not filled and not isinstance(stmt, ir.Store):
             break
     return found
 
 
-def _filled(stmt: Stmt, tile: _Tile) -> Expr | None:
+def _filled(stmt: ir.Stmt, tile: _Tile) -> ir.Expr | None:
     """The value that a nest stores in every element of the tile, in the tile's loops; None if it
     does something else.
     """
-    loops: list[For] = []
-    while isinstance(stmt, For):
+    loops: list[ir.For] = []
+    while isinstance(stmt, ir.For):
         loops.append(stmt)
         stmt = stmt.body
-    if not isinstance(stmt, Store) or stmt.buffer != tile.buffer.name:
+    if not isinstance(stmt, ir.Store) or stmt.buffer != tile.buffer.name:
         return None
-    if any(load.buffer == stmt.buffer for load in loads(stmt)):
+    if any(load.buffer == stmt.buffer for load in ir.loads(stmt)):
         return None
     if sorted(n.extent for n in loops) != sorted(n.extent for n in tile.loops):
         return None
-    renamed: dict[str, Expr] = {}
+    renamed: dict[str, ir.Expr] = {}
     for mine, theirs in zip(loops, tile.loops):
         if mine.extent != theirs.extent:
             return None
-        renamed[mine.var] = Var(theirs.var)
-    ranges = {n.var: extent_range(n.extent) for n in tile.loops}
-    simplifier = Simplifier(ranges)
+        renamed[mine.var] = ir.Var(theirs.var)
+    ranges = {n.var: arith.extent_range(n.extent) for n in tile.loops}
+    simplifier = arith.Simplifier(ranges)
     same = [
-        simplifier.expr(substitute(i, renamed)) == simplifier.expr(j)
+        simplifier.expr(ir.substitute(i, renamed)) == simplifier.expr(j)
         for i, j in zip(stmt.indices, tile.indices)
     ]
-    return substitute(stmt.value, renamed) if all(same) else None
+    return ir.substitute(stmt.value, renamed) if all(same) else None
 
 
-def _moved(stmt: Stmt, old: str, new: str, where: tuple[Expr, ...]) -> Stmt:
+def _moved(stmt: ir.Stmt, old: str, new: str, where: tuple[ir.Expr, ...]) -> ir.Stmt:
     """The statement with its accesses of a buffer going to the local tile."""
 
     def one(node: Any) -> Any:
-        if isinstance(node, Load) and node.buffer == old:
-            return Load(new, where, node.dtype)
-        if isinstance(node, Store) and node.buffer == old:
-            return Store(new, where, node.value)
+        if isinstance(node, ir.Load) and node.buffer == old:
+            return ir.Load(new, where, node.dtype)
+        if isinstance(node, ir.Store) and node.buffer == old:
+            return ir.Store(new, where, node.value)
         return node
 
-    return rewrite(stmt, one)
+    return ir.rewrite(stmt, one)

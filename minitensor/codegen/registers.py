@@ -12,28 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
+from minitensor import ir
 from minitensor.codegen.notes import missed, stands_for, stored
-from minitensor.ir import (
-    Alloc,
-    Buffer,
-    Const,
-    Expr,
-    If,
-    Load,
-    Node,
-    Program,
-    Ramp,
-    Scope,
-    Stmt,
-    Store,
-    Tensorized,
-    fresh_name,
-    loops_of,
-    map_stmts,
-    rewrite,
-    stmts_of,
-    walk,
-)
 
 MOST: Final = 64
 """The most variables that one array may become."""
@@ -42,15 +22,15 @@ IN_SCOPE: Final = 256
 
 Part: TypeAlias = tuple[tuple[int, ...], int]
 """Constant indices of the first element, and how many elements follow each other from there."""
-Variables: TypeAlias = dict[Part, Buffer]
+Variables: TypeAlias = dict[Part, ir.Buffer]
 """What an array becomes."""
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", bound=ir.Node)
 
 
-def name_registers(program: Program) -> Program:
+def name_registers(program: ir.Program) -> ir.Program:
     """The program with its small arrays as variables, where all indices are constants."""
-    names = set(program.buffers) | {loop.var for loop in loops_of(program.body)}
-    names |= {s.buffer.name for s in stmts_of(program.body) if isinstance(s, Alloc)}
+    names = set(program.buffers) | {loop.var for loop in ir.loops_of(program.body)}
+    names |= {s.buffer.name for s in ir.stmts_of(program.body) if isinstance(s, ir.Alloc)}
     return program.replace(body=_Namer(names).statement(program.body, {}))
 
 
@@ -61,64 +41,66 @@ class _Namer:
         self.names = names
         self.in_scope = 0
 
-    def statement(self, stmt: Stmt, known: Mapping[str, Variables]) -> Stmt:
+    def statement(self, stmt: ir.Stmt, known: Mapping[str, Variables]) -> ir.Stmt:
         """The statement where `known` arrays have become variables."""
         match stmt:
-            case Alloc(buffer, body) if buffer.shape:
+            case ir.Alloc(buffer, body) if buffer.shape:
                 return self.allocation(buffer, body, known)
-            case Alloc(buffer, body):
-                return Alloc(buffer, self.statement(body, known))
-            case Store():
+            case ir.Alloc(buffer, body):
+                return ir.Alloc(buffer, self.statement(body, known))
+            case ir.Store():
                 return self.renamed(stmt, known)
-            case If(condition, then, otherwise):
+            case ir.If(condition, then, otherwise):
                 no = None if otherwise is None else self.statement(otherwise, known)
-                return If(self.renamed(condition, known), self.statement(then, known), no)
-            case Tensorized(intrinsic, operands, axes, body):
+                return ir.If(self.renamed(condition, known), self.statement(then, known), no)
+            case ir.Tensorized(intrinsic, operands, axes, body):
                 first = tuple(self.renamed(operand, known) for operand in operands)
-                return Tensorized(intrinsic, first, axes, self.statement(body, known))
+                return ir.Tensorized(intrinsic, first, axes, self.statement(body, known))
             case _:
-                return map_stmts(stmt, lambda child: self.statement(child, known))
+                return ir.map_stmts(stmt, lambda child: self.statement(child, known))
 
-    def allocation(self, buffer: Buffer, body: Stmt, known: Mapping[str, Variables]) -> Stmt:
+    def allocation(
+        self, buffer: ir.Buffer, body: ir.Stmt, known: Mapping[str, Variables]
+    ) -> ir.Stmt:
         parts = _parts(buffer, body)
         if parts is None or self.in_scope + len(parts) > IN_SCOPE:
             _tell_array(buffer)
             others = {name: variables for name, variables in known.items() if name != buffer.name}
-            return Alloc(buffer, self.statement(body, others))
+            return ir.Alloc(buffer, self.statement(body, others))
         variables: Variables = {}
         for start, lanes in sorted(parts):
-            name = fresh_name("_".join([buffer.name, *map(str, start)]), self.names)
+            name = ir.fresh_name("_".join([buffer.name, *map(str, start)]), self.names)
             dtype = buffer.dtype.with_lanes(lanes) if lanes > 1 else buffer.dtype
             stands_for(name, buffer.name)
-            variables[start, lanes] = Buffer(name, (), dtype, Scope.REGISTER)
+            variables[start, lanes] = ir.Buffer(name, (), dtype, ir.Scope.REGISTER)
         size = sum(b.dtype.bits * b.dtype.lanes for b in variables.values()) // 8
         stored(buffer.name, "registers", size)
         self.in_scope += len(parts)
         whole = self.statement(body, {**known, buffer.name: variables})
         self.in_scope -= len(parts)
         for variable in reversed(variables.values()):
-            whole = Alloc(variable, whole)
+            whole = ir.Alloc(variable, whole)
         return whole
 
     def renamed(self, node: N, known: Mapping[str, Variables]) -> N:
         """A statement or an expression with variables for the elements of arrays."""
 
         def one(node: Any) -> Any:
-            if not isinstance(node, (Load, Store)) or node.buffer not in known:
+            if not isinstance(node, (ir.Load, ir.Store)) or node.buffer not in known:
                 return node
             part = _part(node.indices)
             assert part is not None
             new = known[node.buffer][part]
-            if isinstance(node, Load):
-                return Load(new.name, (), new.dtype)
-            return Store(new.name, (), node.value)
+            if isinstance(node, ir.Load):
+                return ir.Load(new.name, (), new.dtype)
+            return ir.Store(new.name, (), node.value)
 
-        return rewrite(node, one) if known else node
+        return ir.rewrite(node, one) if known else node
 
 
-def _tell_array(buffer: Buffer) -> None:
+def _tell_array(buffer: ir.Buffer) -> None:
     """Say that an array meant for registers stays one."""
-    if buffer.scope is Scope.REGISTER:
+    if buffer.scope is ir.Scope.REGISTER:
         text = (
             f"is an array in memory: it is not indexed by constants, has more than {MOST} parts, "
             f"or would make more than {IN_SCOPE} variables with others"
@@ -126,13 +108,13 @@ def _tell_array(buffer: Buffer) -> None:
         missed("registers", buffer.name, text, "unroll the loops that index it, or make it smaller")
 
 
-def _parts(buffer: Buffer, body: Stmt) -> set[Part] | None:
+def _parts(buffer: ir.Buffer, body: ir.Stmt) -> set[Part] | None:
     """What the accesses of the buffer touch; None if that depends on anything, or overlaps."""
-    if buffer.scope is Scope.SHARED or buffer.dtype.lanes > 1:
+    if buffer.scope is ir.Scope.SHARED or buffer.dtype.lanes > 1:
         return None
     parts: set[Part] = set()
-    for node in walk(body):
-        if isinstance(node, (Load, Store)) and node.buffer == buffer.name:
+    for node in ir.walk(body):
+        if isinstance(node, (ir.Load, ir.Store)) and node.buffer == buffer.name:
             part = _part(node.indices)
             if part is None:
                 return None
@@ -146,15 +128,15 @@ def _parts(buffer: Buffer, body: Stmt) -> set[Part] | None:
     return parts if 0 < len(parts) <= MOST else None
 
 
-def _part(indices: tuple[Expr, ...]) -> Part | None:
+def _part(indices: tuple[ir.Expr, ...]) -> Part | None:
     last, lanes = indices[-1], 1
-    if isinstance(last, Ramp):
+    if isinstance(last, ir.Ramp):
         if last.stride != 1:
             return None
         lanes, last = last.lanes, last.base
     start: list[int] = []
     for index in (*indices[:-1], last):
-        if not isinstance(index, Const):
+        if not isinstance(index, ir.Const):
             return None
         start.append(int(index.value))
     return tuple(start), lanes

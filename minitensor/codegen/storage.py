@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from minitensor.ir import INDEX, Buffer, DType, Expr, Ramp, strides_of
+from minitensor import ir
 
 
-def is_narrow_float(dtype: DType) -> bool:
+def is_narrow_float(dtype: ir.DType) -> bool:
     """Whether elements are floats that are computed in a wider type."""
     return dtype.is_float and dtype.bits < 32
 
 
-def computed(dtype: DType) -> DType:
+def computed(dtype: ir.DType) -> ir.DType:
     """The type in which elements are computed: narrow floats in float32, indices in int64."""
     if dtype.is_float and dtype.bits < 32:
-        return DType.of("float32")
-    return DType.of("int64") if dtype == INDEX else dtype
+        return ir.DType.of("float32")
+    return ir.DType.of("int64") if dtype == ir.INDEX else dtype
 
 
-def lane_step(buffer: Buffer, indices: tuple[Expr, ...]) -> int:
+def lane_step(buffer: ir.Buffer, indices: tuple[ir.Expr, ...]) -> int:
     """The distance in elements between neighbouring lanes of a vector access."""
-    strides = zip(indices, strides_of(buffer))
-    return sum(index.stride * stride for index, stride in strides if isinstance(index, Ramp))
+    strides = zip(indices, ir.strides_of(buffer))
+    return sum(index.stride * stride for index, stride in strides if isinstance(index, ir.Ramp))
 
 
-def elements_of(buffer: Buffer) -> int:
+def elements_of(buffer: ir.Buffer) -> int:
     """How many elements the buffer takes in memory, at least one."""
     if not buffer.shape:
         return 1
-    return max(1, strides_of(buffer)[0] * buffer.shape[0])
+    return max(1, ir.strides_of(buffer)[0] * buffer.shape[0])
 
 
-def truncation(source: str, target: DType) -> str:
+def truncation(source: str, target: ir.DType) -> str:
     """The helper that converts a float, or a vector of them, to 64-bit integers (see ir.cast)."""
     return f"truncated_{source}" + ("_to_uint64" if target == "uint64" else "")

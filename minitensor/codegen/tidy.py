@@ -10,151 +10,119 @@ Run after each pass that substitutes.
 
 from __future__ import annotations
 
-from minitensor.arith import (
-    Interval,
-    Linear,
-    Ranges,
-    Simplifier,
-    at_least_zero,
-    extent_range,
-    prove,
-)
+from minitensor import arith, ir
 from minitensor.codegen.notes import became, missed
-from minitensor.ir import (
-    COMPARISONS,
-    FALSE,
-    INDEX,
-    NOTHING,
-    TRUE,
-    Alloc,
-    Binary,
-    Const,
-    Expr,
-    For,
-    If,
-    Load,
-    LoopKind,
-    Program,
-    Select,
-    Seq,
-    Stmt,
-    Store,
-    Tensorized,
-    conjunction,
-    conjuncts,
-    map_children,
-    sequence,
-    substitute,
-)
 
 
-def tidy(program: Program) -> Program:
+def tidy(program: ir.Program) -> ir.Program:
     """The program, simplified."""
     return program.replace(body=tidied(program.body, {}))
 
 
-def tidied(stmt: Stmt, ranges: Ranges, facts: tuple[Linear, ...] = ()) -> Stmt:
+def tidied(stmt: ir.Stmt, ranges: arith.Ranges, facts: tuple[arith.Linear, ...] = ()) -> ir.Stmt:
     """A statement, simplified for loop variables in `ranges` where `facts` are all >= 0."""
     return _Tidy(dict(ranges), facts).statement(stmt)
 
 
 class _Tidy:
-    def __init__(self, ranges: dict[str, Interval], facts: tuple[Linear, ...]) -> None:
+    def __init__(self, ranges: dict[str, arith.Interval], facts: tuple[arith.Linear, ...]) -> None:
         self.ranges = ranges
         self.facts = facts
-        self.simplifier = Simplifier(ranges)
+        self.simplifier = arith.Simplifier(ranges)
 
-    def inside(self, loop: For) -> _Tidy:
-        return _Tidy({**self.ranges, loop.var: extent_range(loop.extent)}, self.facts)
+    def inside(self, loop: ir.For) -> _Tidy:
+        return _Tidy({**self.ranges, loop.var: arith.extent_range(loop.extent)}, self.facts)
 
-    def given(self, condition: Expr) -> _Tidy:
+    def given(self, condition: ir.Expr) -> _Tidy:
         known = tuple(
-            form for part in conjuncts(condition) for form in at_least_zero(part, self.ranges) or ()
+            form
+            for part in ir.conjuncts(condition)
+            for form in arith.at_least_zero(part, self.ranges) or ()
         )
         return _Tidy(self.ranges, self.facts + known)
 
-    def statement(self, stmt: Stmt) -> Stmt:
+    def statement(self, stmt: ir.Stmt) -> ir.Stmt:
         match stmt:
-            case For():
+            case ir.For():
                 return self.loop(stmt)
-            case Seq(stmts):
-                return sequence(*[self.statement(child) for child in stmts])
-            case Store(buffer, indices, value):
+            case ir.Seq(stmts):
+                return ir.sequence(*[self.statement(child) for child in stmts])
+            case ir.Store(buffer, indices, value):
                 where = tuple(self.expr(i) for i in indices)
-                return Store(buffer, where, self.expr(value))
-            case If():
+                return ir.Store(buffer, where, self.expr(value))
+            case ir.If():
                 return self.condition(stmt)
-            case Tensorized(intrinsic, operands, axes, body):
+            case ir.Tensorized(intrinsic, operands, axes, body):
                 first = tuple(self.operand(operand) for operand in operands)
-                return Tensorized(intrinsic, first, axes, self.statement(body))
-            case Alloc(buffer, body):
+                return ir.Tensorized(intrinsic, first, axes, self.statement(body))
+            case ir.Alloc(buffer, body):
                 inner = self.statement(body)
-                return inner if inner == NOTHING else Alloc(buffer, inner)
+                return inner if inner == ir.NOTHING else ir.Alloc(buffer, inner)
             case _:
                 return stmt
 
-    def operand(self, load: Load) -> Load:
+    def operand(self, load: ir.Load) -> ir.Load:
         """The first element of an operand; it stays an access, whatever it may hold."""
-        return Load(load.buffer, tuple(self.expr(i) for i in load.indices), load.dtype)
+        return ir.Load(load.buffer, tuple(self.expr(i) for i in load.indices), load.dtype)
 
-    def loop(self, loop: For) -> Stmt:
+    def loop(self, loop: ir.For) -> ir.Stmt:
         if loop.extent == 0:
-            return NOTHING
+            return ir.NOTHING
         if loop.extent == 1:
             _tell_single(loop)
-            return self.statement(substitute(loop.body, {loop.var: Const(0)}))
+            return self.statement(ir.substitute(loop.body, {loop.var: ir.Const(0)}))
         body = self.inside(loop).statement(loop.body)
-        if body == NOTHING:
-            return NOTHING
-        return For(loop.var, loop.extent, body, loop.kind, loop.annotations)
+        if body == ir.NOTHING:
+            return ir.NOTHING
+        return ir.For(loop.var, loop.extent, body, loop.kind, loop.annotations)
 
-    def condition(self, stmt: If) -> Stmt:
+    def condition(self, stmt: ir.If) -> ir.Stmt:
         condition = self.decided(stmt.condition)
-        if condition == TRUE:
+        if condition == ir.TRUE:
             return self.statement(stmt.then)
-        if condition == FALSE:
-            return NOTHING if stmt.otherwise is None else self.statement(stmt.otherwise)
+        if condition == ir.FALSE:
+            return ir.NOTHING if stmt.otherwise is None else self.statement(stmt.otherwise)
         then = self.given(condition).statement(stmt.then)
-        otherwise = NOTHING if stmt.otherwise is None else self.statement(stmt.otherwise)
-        if then == NOTHING and otherwise == NOTHING:
-            return NOTHING
-        return If(condition, then, None if otherwise == NOTHING else otherwise)
+        otherwise = ir.NOTHING if stmt.otherwise is None else self.statement(stmt.otherwise)
+        if then == ir.NOTHING and otherwise == ir.NOTHING:
+            return ir.NOTHING
+        return ir.If(condition, then, None if otherwise == ir.NOTHING else otherwise)
 
-    def decided(self, condition: Expr) -> Expr:
+    def decided(self, condition: ir.Expr) -> ir.Expr:
         """A condition without the parts that always hold; FALSE if one never does."""
-        left: list[Expr] = []
-        for part in conjuncts(self.simplifier.expr(condition)):
-            verdict = prove(part, self.ranges, self.facts)
+        left: list[ir.Expr] = []
+        for part in ir.conjuncts(self.simplifier.expr(condition)):
+            verdict = arith.prove(part, self.ranges, self.facts)
             if verdict is False:
-                return FALSE
+                return ir.FALSE
             if verdict is None:
                 left.append(part)
-        return conjunction(left)
+        return ir.conjunction(left)
 
-    def expr(self, expr: Expr) -> Expr:
+    def expr(self, expr: ir.Expr) -> ir.Expr:
         """An expression, simplified; conditions inside it that are decided are taken."""
         return self.simplifier.expr(self.taken(expr) if self.facts else expr)
 
-    def taken(self, expr: Expr) -> Expr:
-        if isinstance(expr, Select):
+    def taken(self, expr: ir.Expr) -> ir.Expr:
+        if isinstance(expr, ir.Select):
             condition = self.decided(expr.condition)
-            if condition in (TRUE, FALSE):
-                return self.taken(expr.a if condition == TRUE else expr.b)
-        if isinstance(expr, Binary) and expr.op in COMPARISONS and expr.a.dtype == INDEX:
-            verdict = prove(expr, self.ranges, self.facts)
-            return expr if verdict is None else (TRUE if verdict else FALSE)
-        return map_children(expr, self.taken)
+            if condition in (ir.TRUE, ir.FALSE):
+                return self.taken(expr.a if condition == ir.TRUE else expr.b)
+        if isinstance(expr, ir.Binary) and expr.op in ir.COMPARISONS and expr.a.dtype == ir.INDEX:
+            verdict = arith.prove(expr, self.ranges, self.facts)
+            return expr if verdict is None else (ir.TRUE if verdict else ir.FALSE)
+        return ir.map_children(expr, self.taken)
 
 
-def _tell_single(loop: For) -> None:
-    if loop.kind is LoopKind.SERIAL:
+def _tell_single(loop: ir.For) -> None:
+    if loop.kind is ir.LoopKind.SERIAL:
         return
     became(loop.var, "1 iteration: no loop")
-    if loop.kind is LoopKind.VECTORIZE:
+    if loop.kind is ir.LoopKind.VECTORIZE:
         missed(
             "vector", loop.var, "a single iteration is done in scalars", "vectorize a longer loop"
         )
-    elif loop.kind is LoopKind.PARALLEL:
+    elif loop.kind is ir.LoopKind.PARALLEL:
         missed(
             "parallel", loop.var, "has one iteration, so one thread", "make a longer loop parallel"
         )

@@ -14,20 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from minitensor import ir
 from minitensor.codegen.notes import became, missed
-from minitensor.ir import (
-    Const,
-    For,
-    Lanes,
-    LoopKind,
-    Program,
-    Stmt,
-    map_stmts,
-    measured,
-    sequence,
-    stmts_of,
-    substitute,
-)
 
 MOST_STATEMENTS: Final = 1024
 """How many statements all unrolled loops of a program together may add."""
@@ -35,7 +23,7 @@ MOST_OPERATIONS: Final = 200_000
 """How many operations, loads and numbers these may hold."""
 
 
-def unroll_loops(program: Program) -> Program:
+def unroll_loops(program: ir.Program) -> ir.Program:
     """The program with its unrolled loops written out, innermost first."""
     return program.replace(body=_Unroller().statement(program.body))
 
@@ -47,20 +35,22 @@ class _Unroller:
     statements: int = MOST_STATEMENTS
     operations: int = MOST_OPERATIONS
 
-    def statement(self, stmt: Stmt) -> Stmt:
-        if not isinstance(stmt, For):
-            return map_stmts(stmt, self.statement)
+    def statement(self, stmt: ir.Stmt) -> ir.Stmt:
+        if not isinstance(stmt, ir.For):
+            return ir.map_stmts(stmt, self.statement)
         body = self.statement(stmt.body)
-        if stmt.kind is not LoopKind.UNROLL:
-            return For(stmt.var, stmt.extent, body, stmt.kind, stmt.annotations)
+        if stmt.kind is not ir.LoopKind.UNROLL:
+            return ir.For(stmt.var, stmt.extent, body, stmt.kind, stmt.annotations)
         if not self.has_room(stmt.var, stmt.extent, body):
-            return For(stmt.var, stmt.extent, body, LoopKind.SERIAL, stmt.annotations)
+            return ir.For(stmt.var, stmt.extent, body, ir.LoopKind.SERIAL, stmt.annotations)
         became(stmt.var, "written out")
-        return sequence(*[substitute(body, {stmt.var: Const(n)}) for n in range(stmt.extent)])
+        return ir.sequence(
+            *[ir.substitute(body, {stmt.var: ir.Const(n)}) for n in range(stmt.extent)]
+        )
 
-    def has_room(self, loop: str, extent: int, body: Stmt) -> bool:
+    def has_room(self, loop: str, extent: int, body: ir.Stmt) -> bool:
         """Whether `extent` copies of a body may be written; if so, the room is taken."""
-        more = max(0, extent - 1) * sum(1 for _ in stmts_of(body))
+        more = max(0, extent - 1) * sum(1 for _ in ir.stmts_of(body))
         operations = max(0, extent - 1) * _operations(body)
         if more > self.statements:
             text = f"{more} statements more, and of {MOST_STATEMENTS} {self.statements} are left"
@@ -76,8 +66,8 @@ class _Unroller:
         return False
 
 
-def _operations(stmt: Stmt) -> int:
+def _operations(stmt: ir.Stmt) -> int:
     """The nodes of a statement, those that are collected lane by lane counted for each lane."""
-    return measured(
-        stmt, lambda n, below: 1 + sum(below) * (n.lanes if isinstance(n, Lanes) else 1)
+    return ir.measured(
+        stmt, lambda n, below: 1 + sum(below) * (n.lanes if isinstance(n, ir.Lanes) else 1)
     )

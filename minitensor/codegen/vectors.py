@@ -17,40 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from minitensor import ir
 from minitensor.arith import Interval, Simplifier, extent_range
 from minitensor.codegen.notes import became, missed, someone_listens
-from minitensor.ir import (
-    INDEX,
-    Alloc,
-    Binary,
-    Broadcast,
-    Buffer,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    For,
-    If,
-    Lanes,
-    Load,
-    LoopKind,
-    Program,
-    Ramp,
-    Select,
-    Seq,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    fresh_name,
-    loops_of,
-    map_stmts,
-    mentions,
-    print_name,
-    sequence,
-    substitute,
-    walk,
-)
 
 NARROWEST: Final = 128
 """The width in bits below which what remains of a loop is done in scalars."""
@@ -60,28 +29,30 @@ LANE: Final = "lane"
 LAZY: Final = "select, where both of its sides are safe to compute, does not"
 
 
-def vectorize_loops(program: Program, vector_bits: int) -> Program:
+def vectorize_loops(program: ir.Program, vector_bits: int) -> ir.Program:
     """The program with its vectorized loops in vectors of at most `vector_bits` bits."""
-    names = frozenset(loop.var for loop in loops_of(program.body))
+    names = frozenset(loop.var for loop in ir.loops_of(program.body))
     return program.replace(body=_statement(program.body, {}, vector_bits, names))
 
 
 def _statement(
-    stmt: Stmt, ranges: Mapping[str, Interval], bits: int, names: frozenset[str]
-) -> Stmt:
-    if isinstance(stmt, For):
-        if stmt.kind is LoopKind.VECTORIZE:
+    stmt: ir.Stmt, ranges: Mapping[str, Interval], bits: int, names: frozenset[str]
+) -> ir.Stmt:
+    if isinstance(stmt, ir.For):
+        if stmt.kind is ir.LoopKind.VECTORIZE:
             return _pieces(stmt, ranges, bits, names)
         ranges = {**ranges, stmt.var: extent_range(stmt.extent)}
-    return map_stmts(stmt, lambda child: _statement(child, ranges, bits, names))
+    return ir.map_stmts(stmt, lambda child: _statement(child, ranges, bits, names))
 
 
-def _pieces(loop: For, ranges: Mapping[str, Interval], bits: int, names: frozenset[str]) -> Stmt:
+def _pieces(
+    loop: ir.For, ranges: Mapping[str, Interval], bits: int, names: frozenset[str]
+) -> ir.Stmt:
     """The loop as whole vectors, then narrower ones, then single iterations.
 
     names  of all loops of the program
     """
-    lane = fresh_name(f"{loop.var}_{LANE}", set(), names)
+    lane = ir.fresh_name(f"{loop.var}_{LANE}", set(), names)
     width = _widest_element(loop.body)
     done, result = 0, []
     told: list[tuple[int, int]] = []
@@ -99,10 +70,10 @@ def _pieces(loop: For, ranges: Mapping[str, Interval], bits: int, names: frozens
         result.append(_scalars(loop, done, loop.extent - done))
     if someone_listens():
         _tell_pieces(loop, told, bits // width, loop.extent - done)
-    return sequence(*result)
+    return ir.sequence(*result)
 
 
-def _tell_pieces(loop: For, vectors: list[tuple[int, int]], most: int, scalars: int) -> None:
+def _tell_pieces(loop: ir.For, vectors: list[tuple[int, int]], most: int, scalars: int) -> None:
     """Say what the loop became: (count, lanes) of its vectors, and how many iterations are left.
 
     most  the lanes of a full vector
@@ -129,37 +100,37 @@ def _tell_pieces(loop: For, vectors: list[tuple[int, int]], most: int, scalars: 
         missed("vector", loop.var, f"{text}: {rest}", advice)
 
 
-def _widest_element(stmt: Stmt) -> int:
+def _widest_element(stmt: ir.Stmt) -> int:
     """The width in bits of the widest element that is loaded or stored."""
     widths = [8]
-    for node in walk(stmt):
-        if isinstance(node, Store):
+    for node in ir.walk(stmt):
+        if isinstance(node, ir.Store):
             widths.append(node.value.dtype.bits)
-        elif isinstance(node, Load):
+        elif isinstance(node, ir.Load):
             widths.append(node.dtype.bits)
     return max(widths)
 
 
-def _scalars(loop: For, start: int, count: int) -> Stmt:
-    body = substitute(loop.body, {loop.var: Var(loop.var) + start}) if start else loop.body
-    return For(loop.var, count, body)
+def _scalars(loop: ir.For, start: int, count: int) -> ir.Stmt:
+    body = ir.substitute(loop.body, {loop.var: ir.Var(loop.var) + start}) if start else loop.body
+    return ir.For(loop.var, count, body)
 
 
 def _vectors(
-    loop: For, lane: str, start: int, count: int, lanes: int, ranges: Mapping[str, Interval]
-) -> Stmt:
+    loop: ir.For, lane: str, start: int, count: int, lanes: int, ranges: Mapping[str, Interval]
+) -> ir.Stmt:
     """`count` vectors of `lanes` iterations each, from iteration `start` on.
 
     lane  a name for the number of a lane
     """
-    body = substitute(loop.body, {loop.var: Var(lane)})
+    body = ir.substitute(loop.body, {loop.var: ir.Var(lane)})
     if count == 1:
-        return _Widener(loop.var, lane, Const(start), lanes, ranges).statement(body)
-    base = Var(loop.var) * lanes + start if start else Var(loop.var) * lanes
+        return _Widener(loop.var, lane, ir.Const(start), lanes, ranges).statement(body)
+    base = ir.Var(loop.var) * lanes + start if start else ir.Var(loop.var) * lanes
     inner = {**ranges, loop.var: extent_range(count)}
     widener = _Widener(loop.var, lane, base, lanes, inner)
-    kind = LoopKind.UNROLL if count <= FEW else LoopKind.SERIAL
-    return For(loop.var, count, widener.statement(body), kind)
+    kind = ir.LoopKind.UNROLL if count <= FEW else ir.LoopKind.SERIAL
+    return ir.For(loop.var, count, widener.statement(body), kind)
 
 
 class _CannotWidenError(Exception):
@@ -173,7 +144,7 @@ class _Widener:
     """
 
     def __init__(
-        self, loop: str, var: str, base: Expr, lanes: int, ranges: Mapping[str, Interval]
+        self, loop: str, var: str, base: ir.Expr, lanes: int, ranges: Mapping[str, Interval]
     ) -> None:
         self.loop, self.var, self.base, self.lanes = loop, var, base, lanes
         self.ranges = {**ranges, var: Interval(0, (1 << 40))}
@@ -182,9 +153,9 @@ class _Widener:
 
     # ---- statements
 
-    def statement(self, stmt: Stmt) -> Stmt:
-        if isinstance(stmt, Seq):
-            return sequence(*[self.statement(child) for child in stmt.stmts])
+    def statement(self, stmt: ir.Stmt) -> ir.Stmt:
+        if isinstance(stmt, ir.Seq):
+            return ir.sequence(*[self.statement(child) for child in stmt.stmts])
         try:
             return self.widened(stmt)
         except _CannotWidenError as why:
@@ -197,37 +168,38 @@ class _Widener:
         """Tell about the loop what is done lane by lane."""
         missed("lanes", self.loop, text, advice)
 
-    def lane_by_lane(self, stmt: Stmt) -> Stmt:
+    def lane_by_lane(self, stmt: ir.Stmt) -> ir.Stmt:
         """The statement in a scalar loop over the lanes."""
-        body = substitute(stmt, {self.var: _sum(self.base, Var(self.var))})
-        return For(self.var, self.lanes, body)
+        body = ir.substitute(stmt, {self.var: _sum(self.base, ir.Var(self.var))})
+        return ir.For(self.var, self.lanes, body)
 
-    def widened(self, stmt: Stmt) -> Stmt:
+    def widened(self, stmt: ir.Stmt) -> ir.Stmt:
         match stmt:
-            case Store(buffer, indices, value):
+            case ir.Store(buffer, indices, value):
                 return self.store(buffer, indices, value)
-            case For(var, extent, body, kind, annotations):
+            case ir.For(var, extent, body, kind, annotations):
                 self.ranges[var] = extent_range(extent)
-                return For(var, extent, self.statement(body), kind, annotations)
-            case If(condition, then, otherwise):
+                return ir.For(var, extent, self.statement(body), kind, annotations)
+            case ir.If(condition, then, otherwise):
                 test = self.expr(condition)
                 if test.dtype.lanes > 1:
                     raise _CannotWidenError("its condition differs from lane to lane")
                 no = None if otherwise is None else self.statement(otherwise)
-                return If(test, self.statement(then), no)
-            case Alloc(buffer, body):
+                return ir.If(test, self.statement(then), no)
+            case ir.Alloc(buffer, body):
                 return self.allocation(buffer, body)
             case _:
-                return map_stmts(stmt, self.statement)
+                return ir.map_stmts(stmt, self.statement)
 
-    def allocation(self, buffer: Buffer, body: Stmt) -> Stmt:
+    def allocation(self, buffer: ir.Buffer, body: ir.Stmt) -> ir.Stmt:
         """A buffer of each iteration's own: one element for every lane, side by side."""
-        for node in walk(body):
+        for node in ir.walk(body):
             match node:
-                case Load(name, indices) | Store(name, indices) if name == buffer.name:
-                    if any(mentions(index, self.var) for index in indices):
+                case ir.Load(name, indices) | ir.Store(name, indices) if name == buffer.name:
+                    if any(ir.mentions(index, self.var) for index in indices):
                         raise _CannotWidenError(
-                            f"{print_name(name)}, private to an iteration, is indexed by the loop"
+                            f"{ir.print_name(name)}, private to an iteration, is indexed by the "
+                            "loop"
                         )
         new = buffer.name not in self.wide
         self.wide.add(buffer.name)
@@ -236,124 +208,126 @@ class _Widener:
         finally:
             if new:
                 self.wide.discard(buffer.name)
-        wide = Buffer(buffer.name, buffer.shape, buffer.dtype.with_lanes(self.lanes), buffer.scope)
-        return Alloc(wide, inner)
+        wide = ir.Buffer(
+            buffer.name, buffer.shape, buffer.dtype.with_lanes(self.lanes), buffer.scope
+        )
+        return ir.Alloc(wide, inner)
 
-    def store(self, buffer: str, indices: tuple[Expr, ...], value: Expr) -> Stmt:
+    def store(self, buffer: str, indices: tuple[ir.Expr, ...], value: ir.Expr) -> ir.Stmt:
         stored = self.vector(self.expr(value))
         if buffer in self.wide:
-            return Store(buffer, indices, stored)
+            return ir.Store(buffer, indices, stored)
         where = tuple(self.index(i) for i in indices)
         if not where or not _is_regular(where):
             raise _CannotWidenError(f"the lanes are stored {_places(where)}")
-        return Store(buffer, where, stored)
+        return ir.Store(buffer, where, stored)
 
     # ---- expressions
 
-    def vector(self, expr: Expr) -> Expr:
+    def vector(self, expr: ir.Expr) -> ir.Expr:
         """An expression with a value for every lane."""
-        return expr if expr.dtype.lanes > 1 else Broadcast(expr, self.lanes)
+        return expr if expr.dtype.lanes > 1 else ir.Broadcast(expr, self.lanes)
 
-    def expr(self, expr: Expr) -> Expr:
+    def expr(self, expr: ir.Expr) -> ir.Expr:
         """The expression for all lanes: a scalar if it is the same in each."""
-        if expr.dtype == INDEX:
+        if expr.dtype == ir.INDEX:
             return self.index(expr)
         match expr:
-            case Const() | Var():
+            case ir.Const() | ir.Var():
                 return expr
-            case Load():
+            case ir.Load():
                 return self.load(expr)
-            case Unary(op, a):
-                return Unary(op, self.expr(a))
-            case Binary(op, a, b):
+            case ir.Unary(op, a):
+                return ir.Unary(op, self.expr(a))
+            case ir.Binary(op, a, b):
                 x, y = self.alike(self.expr(a), self.expr(b))
-                return Binary(op, x, y)
-            case Select():
+                return ir.Binary(op, x, y)
+            case ir.Select():
                 return self.select(expr)
-            case Cast(dtype, a):
+            case ir.Cast(dtype, a):
                 inner = self.expr(a)
-                return Cast(dtype.with_lanes(inner.dtype.lanes), inner)
-            case Call(function, args, dtype):
+                return ir.Cast(dtype.with_lanes(inner.dtype.lanes), inner)
+            case ir.Call(function, args, dtype):
                 values = self.alike(*[self.expr(a) for a in args])
-                return Call(function, values, dtype.with_lanes(values[0].dtype.lanes))
+                return ir.Call(function, values, dtype.with_lanes(values[0].dtype.lanes))
         raise _CannotWidenError(f"{type(expr).__name__} has no vector form")
 
-    def alike(self, *exprs: Expr) -> tuple[Expr, ...]:
+    def alike(self, *exprs: ir.Expr) -> tuple[ir.Expr, ...]:
         """The expressions, all scalar or all vectors."""
         if all(e.dtype.lanes == 1 for e in exprs):
             return exprs
         return tuple(self.vector(e) for e in exprs)
 
-    def index(self, expr: Expr) -> Expr:
+    def index(self, expr: ir.Expr) -> ir.Expr:
         """An index: a scalar, a ramp, or collected lane by lane."""
-        if not mentions(expr, self.var):
+        if not ir.mentions(expr, self.var):
             return self.lanes_of(expr) if self.reads_wide(expr) else expr
         form = Simplifier(self.ranges).linear(expr)
         stride = form.coefficient(self.var)
-        rest = form.part(lambda atom, _: atom != Var(self.var)).shifted(form.constant)
+        rest = form.part(lambda atom, _: atom != ir.Var(self.var)).shifted(form.constant)
         if rest.mentions_any([self.var]) or self.reads_wide(expr):
             return self.lanes_of(expr)
         start = rest.plus(Simplifier(self.ranges).linear(self.base), stride)
-        return Ramp(start.expr(), stride, self.lanes) if stride else start.expr()
+        return ir.Ramp(start.expr(), stride, self.lanes) if stride else start.expr()
 
-    def reads_wide(self, expr: Expr) -> bool:
+    def reads_wide(self, expr: ir.Expr) -> bool:
         """Whether the expression reads a buffer that holds vectors (which `Lanes` cannot)."""
-        if any(isinstance(n, Load) and n.buffer in self.wide for n in walk(expr)):
+        if any(isinstance(n, ir.Load) and n.buffer in self.wide for n in ir.walk(expr)):
             raise _CannotWidenError("a place depends on a value that each lane computes")
         return False
 
-    def lanes_of(self, expr: Expr) -> Expr:
+    def lanes_of(self, expr: ir.Expr) -> ir.Expr:
         """The expression evaluated for one lane after the other."""
         self.reads_wide(expr)
-        here = _sum(self.base, Var(self.var))
-        return Lanes(self.var, self.lanes, substitute(expr, {self.var: here}))
+        here = _sum(self.base, ir.Var(self.var))
+        return ir.Lanes(self.var, self.lanes, ir.substitute(expr, {self.var: here}))
 
-    def load(self, load: Load) -> Expr:
+    def load(self, load: ir.Load) -> ir.Expr:
         if load.buffer in self.wide:
-            return Load(load.buffer, load.indices, load.dtype.with_lanes(self.lanes))
+            return ir.Load(load.buffer, load.indices, load.dtype.with_lanes(self.lanes))
         where = tuple(self.index(i) for i in load.indices)
         if all(i.dtype.lanes == 1 for i in where):
             return load
         if not _is_regular(where):
-            name = print_name(load.buffer)
+            name = ir.print_name(load.buffer)
             self.tell(f"{name} goes lane by lane: the lanes are read {_places(where)}")
             return self.lanes_of(load)
-        return Load(load.buffer, where, load.dtype.with_lanes(self.lanes))
+        return ir.Load(load.buffer, where, load.dtype.with_lanes(self.lanes))
 
-    def select(self, expr: Select) -> Expr:
+    def select(self, expr: ir.Select) -> ir.Expr:
         condition = self.expr(expr.condition)
-        lazy = expr.lazy and any(isinstance(n, (Load, Call)) for n in walk(expr))
+        lazy = expr.lazy and any(isinstance(n, (ir.Load, ir.Call)) for n in ir.walk(expr))
         if condition.dtype.lanes > 1 and lazy:
             text = "an if_then_else whose condition differs from lane to lane goes lane by lane"
             self.tell(text, LAZY)
             return self.lanes_of(expr)
         a, b = self.alike(self.expr(expr.a), self.expr(expr.b))
         if condition.dtype.lanes > 1:
-            return Select(condition, self.vector(a), self.vector(b))
-        return Select(condition, a, b, expr.lazy)
+            return ir.Select(condition, self.vector(a), self.vector(b))
+        return ir.Select(condition, a, b, expr.lazy)
 
 
-def _is_regular(indices: tuple[Expr, ...]) -> bool:
+def _is_regular(indices: tuple[ir.Expr, ...]) -> bool:
     """Whether the lanes address elements at a constant distance from each other."""
-    return all(isinstance(i, Ramp) or i.dtype.lanes == 1 for i in indices) and any(
-        isinstance(i, Ramp) for i in indices
+    return all(isinstance(i, ir.Ramp) or i.dtype.lanes == 1 for i in indices) and any(
+        isinstance(i, ir.Ramp) for i in indices
     )
 
 
-def _places(indices: tuple[Expr, ...]) -> str:
+def _places(indices: tuple[ir.Expr, ...]) -> str:
     """Where the lanes are, if they are not at a constant distance from each other."""
-    odd = [index for index in indices if isinstance(index, Lanes)]
+    odd = [index for index in indices if isinstance(index, ir.Lanes)]
     if not odd:
         return "at one place"
-    data = any(isinstance(node, Load) for index in odd for node in walk(index))
+    data = any(isinstance(node, ir.Load) for index in odd for node in ir.walk(index))
     return "at places that depend on data" if data else "at no constant distance"
 
 
-def _named(stmt: Stmt) -> str:
+def _named(stmt: ir.Stmt) -> str:
     """A statement as a note calls it: by the buffers it stores to."""
-    names = {n.buffer: None for n in walk(stmt) if isinstance(n, Store)}
-    return f"the update of {', '.join(map(print_name, names))}" if names else "a statement"
+    names = {n.buffer: None for n in ir.walk(stmt) if isinstance(n, ir.Store)}
+    return f"the update of {', '.join(map(ir.print_name, names))}" if names else "a statement"
 
 
-def _sum(a: Expr, b: Expr) -> Expr:
-    return b if a == Const(0) else a + b
+def _sum(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    return b if a == ir.Const(0) else a + b

@@ -7,17 +7,13 @@ Read `choices` first: every generator asks it for numbers. Then `programs`, `ste
 Needs numpy only. The strategies of `minitensor.testing` ask the same generators with Hypothesis.
 """
 
+# fmt: off
 from minitensor.fuzz.batch import Counts, check_alone
 from minitensor.fuzz.campaign import Campaign, Found, State
 from minitensor.fuzz.choices import Choices, Drawn, Recorded
 from minitensor.fuzz.meanings import matching_intrinsic
 from minitensor.fuzz.oracle import (
-    assert_equivalent,
-    compare,
-    expected_outputs,
-    numbers_of,
-    small_arrays,
-    small_values,
+    assert_equivalent, compare, expected_outputs, numbers_of, small_arrays, small_values,
 )
 from minitensor.fuzz.pair import FailedError, Failure, Pair, draw_pair
 from minitensor.fuzz.programs import DTYPES, EXTENTS, Limits, draw_program
@@ -28,35 +24,9 @@ from minitensor.fuzz.steps import PRIMITIVES, STEPS, BrokenPromiseError, draw_sc
 from minitensor.fuzz.written import with_script
 
 __all__ = [
-    "DTYPES",
-    "EXTENTS",
-    "PRIMITIVES",
-    "STEPS",
-    "BrokenPromiseError",
-    "Campaign",
-    "Choices",
-    "Counts",
-    "Drawn",
-    "FailedError",
-    "Failure",
-    "Found",
-    "Limits",
-    "Pair",
-    "Recorded",
-    "State",
-    "assert_equivalent",
-    "check_alone",
-    "compare",
-    "draw_pair",
-    "draw_program",
-    "draw_schedule",
-    "evaluate_by_numpy",
-    "expected_outputs",
-    "matching_intrinsic",
-    "numbers_of",
-    "script_of",
-    "shrink",
-    "small_arrays",
-    "small_values",
-    "with_script",
+    "DTYPES", "EXTENTS", "PRIMITIVES", "STEPS", "BrokenPromiseError", "Campaign", "Choices",
+    "Counts", "Drawn", "FailedError", "Failure", "Found", "Limits", "Pair", "Recorded", "State",
+    "assert_equivalent", "check_alone", "compare", "draw_pair", "draw_program", "draw_schedule",
+    "evaluate_by_numpy", "expected_outputs", "matching_intrinsic", "numbers_of", "script_of",
+    "shrink", "small_arrays", "small_values", "with_script",
 ]

@@ -9,36 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from minitensor import ir
 from minitensor.arith import Linear, Simplifier, extent_range
-from minitensor.ir import (
-    DECLARED,
-    Binary,
-    Block,
-    Body,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    For,
-    Intrinsic,
-    Iter,
-    IterKind,
-    Load,
-    Program,
-    Reduce,
-    Scope,
-    Select,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    apply_reducer,
-    free_vars,
-    loads,
-    map_children,
-    paths,
-    strides_of,
-)
 from minitensor.lang import compute, intrinsic, placeholder
 
 _TYPES = {
@@ -48,7 +20,7 @@ _TYPES = {
 }
 
 
-def example_intrinsic() -> Intrinsic:
+def example_intrinsic() -> ir.Intrinsic:
     """y[i] = x[i] * 2, for 4 elements: one that a generated program rarely means."""
     x = placeholder((4,), name="x")
     y = compute((4,), lambda i: x[i] * 2, name="y")
@@ -58,17 +30,17 @@ def example_intrinsic() -> Intrinsic:
 
 
 def matching_intrinsic(
-    program: Program, block: str, loops: Sequence[str], fixed: bool = False
-) -> Intrinsic | None:
+    program: ir.Program, block: str, loops: Sequence[str], fixed: bool = False
+) -> ir.Intrinsic | None:
     """An intrinsic that means what these loops, the innermost around a block, do; None if that
     cannot be said, or not in plain C.
 
     fixed  whether it relies on the strides that it finds
     """
     found = program.blocks.get(block)
-    if found is None or found.init is not None or not isinstance(found.body, (Store, Reduce)):
+    if found is None or found.init is not None or not isinstance(found.body, (ir.Store, ir.Reduce)):
         return None
-    path = [loop for loop in paths(program)[block] if loop.var in loops]
+    path = [loop for loop in ir.paths(program)[block] if loop.var in loops]
     try:
         return _Meaning(program, found, path, fixed).intrinsic()
     except _NotSayableError:
@@ -80,76 +52,78 @@ class _NotSayableError(Exception):
 
 
 class _Meaning:
-    def __init__(self, program: Program, block: Block, path: Sequence[For], fixed: bool) -> None:
+    def __init__(
+        self, program: ir.Program, block: ir.Block, path: Sequence[ir.For], fixed: bool
+    ) -> None:
         self.program = program
         self.block = block
         self.fixed = fixed
         self.loops = [loop for loop in path if loop.extent != 1]
         self.axes = {loop.var: f"a{n}" for n, loop in enumerate(self.loops)}
         self.extents = {f"a{n}": loop.extent for n, loop in enumerate(self.loops)}
-        ranges = {loop.var: extent_range(loop.extent) for loop in paths(program)[block.name]}
+        ranges = {loop.var: extent_range(loop.extent) for loop in ir.paths(program)[block.name]}
         bindings = {i.var: Simplifier(ranges).linear(i.binding) for i in block.iters}
         self.simplifier = Simplifier(ranges, bindings)
-        self.known: dict[object, Load] = {}
-        self.operands: list[Buffer] = []
+        self.known: dict[object, ir.Load] = {}
+        self.operands: list[ir.Buffer] = []
         self.strides: list[tuple[int | None, ...]] = []
 
-    def intrinsic(self) -> Intrinsic:
+    def intrinsic(self) -> ir.Intrinsic:
         """The intrinsic, declared."""
         body = self.block.body
-        assert isinstance(body, (Store, Reduce))
+        assert isinstance(body, (ir.Store, ir.Reduce))
         if any(extent == 0 for extent in self.extents.values()) or not self.loops:
             raise _NotSayableError
-        name = body.buffers[0] if isinstance(body, Reduce) else body.buffer
+        name = body.buffers[0] if isinstance(body, ir.Reduce) else body.buffer
         held = self.program.buffers[name].dtype
-        if isinstance(body, Reduce) and len(body.buffers) > 1:
+        if isinstance(body, ir.Reduce) and len(body.buffers) > 1:
             raise _NotSayableError
-        target = self.load(Load(name, body.indices, held))
-        spatial = [index.name for index in target.indices if isinstance(index, Var)]
+        target = self.load(ir.Load(name, body.indices, held))
+        spatial = [index.name for index in target.indices if isinstance(index, ir.Var)]
         if len(spatial) != len(target.indices) or len(set(spatial)) != len(spatial):
             raise _NotSayableError
-        (value,) = body.values if isinstance(body, Reduce) else (body.value,)
-        if any(load.buffer == name for load in loads(value)):
+        (value,) = body.values if isinstance(body, ir.Reduce) else (body.value,)
+        if any(load.buffer == name for load in ir.loads(value)):
             raise _NotSayableError
         value = self.moved(value)
         reduced = [axis for axis in self.extents if axis not in spatial]
-        statement: Stmt
-        if isinstance(body, Reduce):
-            statement = Reduce(body.reducer, (target.buffer,), target.indices, (value,))
-            (result,) = apply_reducer(body.reducer, (target,), (value,))
-            init = Store(target.buffer, target.indices, body.reducer.identity[0])
+        statement: ir.Stmt
+        if isinstance(body, ir.Reduce):
+            statement = ir.Reduce(body.reducer, (target.buffer,), target.indices, (value,))
+            (result,) = ir.apply_reducer(body.reducer, (target,), (value,))
+            init = ir.Store(target.buffer, target.indices, body.reducer.identity[0])
         elif reduced:
             raise _NotSayableError
         else:
-            statement, result, init = Store(target.buffer, target.indices, value), value, None
+            statement, result, init = ir.Store(target.buffer, target.indices, value), value, None
         iters = (
-            *(Iter(a, self.extents[a], IterKind.SPATIAL, Var(a)) for a in spatial),
-            *(Iter(a, self.extents[a], IterKind.REDUCE, Var(a)) for a in reduced),
+            *(ir.Iter(a, self.extents[a], ir.IterKind.SPATIAL, ir.Var(a)) for a in spatial),
+            *(ir.Iter(a, self.extents[a], ir.IterKind.REDUCE, ir.Var(a)) for a in reduced),
         )
-        nest: Stmt = Block(target.buffer, iters, statement, init if reduced else None)
+        nest: ir.Stmt = ir.Block(target.buffer, iters, statement, init if reduced else None)
         text = f"{self.c(target)} = {self.c(result)};"
         for axis in reversed([i.var for i in iters]):
-            nest = For(axis, self.extents[axis], nest)
+            nest = ir.For(axis, self.extents[axis], nest)
             text = f"for (int {axis} = 0; {axis} < {self.extents[axis]}; ++{axis}) {text}"
-        made = Intrinsic(
+        made = ir.Intrinsic(
             "drawn",
-            Program("drawn", tuple(self.operands), (), nest),
-            (Body(None, text),),
+            ir.Program("drawn", tuple(self.operands), (), nest),
+            (ir.Body(None, text),),
             tuple(self.strides),
         )
-        return DECLARED.setdefault(made.key, made)
+        return ir.DECLARED.setdefault(made.key, made)
 
-    def moved(self, expr: Expr) -> Expr:
+    def moved(self, expr: ir.Expr) -> ir.Expr:
         """An expression of the block, with its loads from operands."""
-        if isinstance(expr, Var):
+        if isinstance(expr, ir.Var):
             raise _NotSayableError
-        if isinstance(expr, Load):
+        if isinstance(expr, ir.Load):
             return self.load(expr)
-        return map_children(expr, self.moved)
+        return ir.map_children(expr, self.moved)
 
-    def load(self, load: Load) -> Load:
+    def load(self, load: ir.Load) -> ir.Load:
         """An access of the block as one of an operand."""
-        if any(loads(index) for index in load.indices):
+        if any(ir.loads(index) for index in load.indices):
             raise _NotSayableError
         forms = [self.simplifier.linear(index) for index in load.indices]
         key = (load.buffer, tuple(form.expr() for form in forms))
@@ -157,64 +131,66 @@ class _Meaning:
             return self.known[key]
         name = f"x{len(self.operands)}"
         indices, shape, strides = [], [], []
-        there = strides_of(self.program.buffers[load.buffer])
+        there = ir.strides_of(self.program.buffers[load.buffer])
         for axis, form in enumerate(forms):
             part, last = Linear({}), 0
             for atom, step in form.terms.items():
-                if isinstance(atom, Var) and atom.name in self.axes:
+                if isinstance(atom, ir.Var) and atom.name in self.axes:
                     own = self.axes[atom.name]
-                    part = part.plus(Linear({Var(own): step}))
+                    part = part.plus(Linear({ir.Var(own): step}))
                     last += step * (self.extents[own] - 1)
                     if step < 0:
                         raise _NotSayableError
-                elif not isinstance(atom, Var) and not set(self.axes).isdisjoint(free_vars(atom)):
+                elif not isinstance(atom, ir.Var) and not set(self.axes).isdisjoint(
+                    ir.free_vars(atom)
+                ):
                     raise _NotSayableError
             if part.terms:
                 indices.append(part.expr())
                 shape.append(last + 1)
                 strides.append(there[axis] if self.fixed else None)
-        self.operands.append(Buffer(name, tuple(shape), load.dtype, Scope.GLOBAL))
+        self.operands.append(ir.Buffer(name, tuple(shape), load.dtype, ir.Scope.GLOBAL))
         self.strides.append(tuple(strides))
-        self.known[key] = Load(name, tuple(indices), load.dtype)
+        self.known[key] = ir.Load(name, tuple(indices), load.dtype)
         return self.known[key]
 
     # ---- plain C
 
-    def c(self, expr: Expr) -> str:
+    def c(self, expr: ir.Expr) -> str:
         """An expression, each operation brought back to its type."""
         kind = _TYPES.get(expr.dtype, "int" if expr.dtype.kind == "bool" else None)
         if kind is None:
             raise _NotSayableError
         match expr:
-            case Const(value, dtype) if dtype.is_integer and abs(int(value)) < 1 << 31:
+            case ir.Const(value, dtype) if dtype.is_integer and abs(int(value)) < 1 << 31:
                 return f"(({kind}){int(value)}ll)"
-            case Const(value) if abs(value) < 1 << 20:
+            case ir.Const(value) if abs(value) < 1 << 20:
                 return f"(({kind}){float(value)!r})"
-            case Load(buffer, indices):
+            case ir.Load(buffer, indices):
                 terms = [f"({_c_index(i)}) * {buffer}_stride{n}" for n, i in enumerate(indices)]
                 return f"{buffer}[{' + '.join(terms) or 0}]"
-            case Unary("-", a):
+            case ir.Unary("-", a):
                 return f"(({kind})-{self.c(a)})"
-            case Cast(_, a) if expr.dtype.is_float or a.dtype.is_integer:
+            case ir.Cast(_, a) if expr.dtype.is_float or a.dtype.is_integer:
                 return f"(({kind}){self.c(a)})"
-            case Select(condition, a, b):
+            case ir.Select(condition, a, b):
                 return f"({self.c(condition)} ? {self.c(a)} : {self.c(b)})"
-            case Binary("+" | "-" | "*" as op, a, b):
+            case ir.Binary("+" | "-" | "*" as op, a, b):
                 return f"(({kind})({self.c(a)} {op} {self.c(b)}))"
-            case Binary("<" | "<=" | "==" | "!=" as op, a, b):
+            case ir.Binary("<" | "<=" | "==" | "!=" as op, a, b):
                 return f"({self.c(a)} {op} {self.c(b)})"
-            case Binary("min" | "max" as op, a, b):
+            case ir.Binary("min" | "max" as op, a, b):
                 x, y, sign = self.c(a), self.c(b), "<" if op == "min" else ">"
                 return f"({x} != {x} ? {x} : {y} != {y} ? {y} : {x} {sign} {y} ? {x} : {y})"
         raise _NotSayableError
 
 
-def _c_index(index: Expr) -> str:
+def _c_index(index: ir.Expr) -> str:
     match index:
-        case Var(name):
+        case ir.Var(name):
             return name
-        case Const(value):
+        case ir.Const(value):
             return str(value)
-        case Binary("+" | "*" as op, a, b):
+        case ir.Binary("+" | "*" as op, a, b):
             return f"({_c_index(a)} {op} {_c_index(b)})"
     raise _NotSayableError

@@ -7,21 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from minitensor import ir
 from minitensor.codegen import Target, generate, passes
 from minitensor.errors import ArgumentError, ExecutionError, VerifyError, unexpected
 from minitensor.fuzz.reference import evaluate_by_numpy
 from minitensor.fuzz.written import arrays_as_python, with_script
-from minitensor.ir import (
-    BFLOAT16,
-    Buffer,
-    DType,
-    Program,
-    from_bfloat16,
-    interpret,
-    numpy_dtype,
-    to_bfloat16,
-    verify,
-)
 from minitensor.runtime import find_toolchain, load, native_target
 from minitensor.sanitize import run_guarded
 from minitensor.schedule import Schedule
@@ -29,28 +19,28 @@ from minitensor.schedule import Schedule
 LARGEST_VALUE = 4
 
 
-def small_arrays(program: Program, seed: int) -> list[np.ndarray]:
+def small_arrays(program: ir.Program, seed: int) -> list[np.ndarray]:
     """One array for each input, of integers in [-4, 4] (unsigned: [0, 4])."""
     rng = np.random.default_rng(seed)
     return [small_values(rng, b.dtype, b.shape) for b in program.inputs]
 
 
-def small_values(rng: np.random.Generator, dtype: DType, shape: Sequence[int]) -> np.ndarray:
+def small_values(rng: np.random.Generator, dtype: ir.DType, shape: Sequence[int]) -> np.ndarray:
     """An array of integers in [-4, 4] (unsigned: [0, 4]; bool: [0, 1]), as a call takes it."""
     low = 0 if dtype.kind in ("uint", "bool") else -LARGEST_VALUE
     high = 1 if dtype.kind == "bool" else LARGEST_VALUE
     values = np.asarray(rng.integers(low, high + 1, tuple(shape)))
-    return to_bfloat16(values) if dtype == BFLOAT16 else values.astype(numpy_dtype(dtype))
+    return ir.to_bfloat16(values) if dtype == ir.BFLOAT16 else values.astype(ir.numpy_dtype(dtype))
 
 
-def numbers_of(array: np.ndarray, dtype: DType) -> np.ndarray:
+def numbers_of(array: np.ndarray, dtype: ir.DType) -> np.ndarray:
     """An array of a call as numbers: the values of bfloat16, not its bits."""
-    return from_bfloat16(array) if dtype == BFLOAT16 else array
+    return ir.from_bfloat16(array) if dtype == ir.BFLOAT16 else array
 
 
 def assert_equivalent(
-    program: Program,
-    scheduled: Schedule | Program,
+    program: ir.Program,
+    scheduled: Schedule | ir.Program,
     targets: Sequence[str | Target] = ("interpreter", "c"),
     arrays: Sequence[np.ndarray] | None = None,
     without: Collection[str] = (),
@@ -89,8 +79,8 @@ def assert_equivalent(
 
 
 def _check(
-    program: Program,
-    after: Program,
+    program: ir.Program,
+    after: ir.Program,
     targets: Sequence[str | Target],
     inputs: Sequence[np.ndarray],
     without: Collection[str],
@@ -98,11 +88,11 @@ def _check(
     expected = expected_outputs(program, inputs)
     outputs = program.outputs
     names = [buffer.name for buffer in outputs]
-    verify(after)
+    ir.verify(after)
     for target in targets:
         match target:
             case "interpreter" | Target(kind="interpreter"):
-                got, _ = interpret(after, inputs, names)
+                got, _ = ir.interpret(after, inputs, names)
                 compare(outputs, expected, got, "in the interpreter", after)
             case "passes":
                 _check_passes(after, inputs, outputs, expected, without)
@@ -116,19 +106,19 @@ def _check(
                 raise unexpected('"interpreter", "passes", "c" or an mt.Target', "target", target)
 
 
-def expected_outputs(program: Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+def expected_outputs(program: ir.Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The outputs of a program by numpy, or by the interpreter if it is more than a definition."""
     try:
         return evaluate_by_numpy(program, arrays)
     except ArgumentError:
-        return interpret(program, arrays)[0]
+        return ir.interpret(program, arrays)[0]
 
 
 def _check_native(
-    program: Program,
+    program: ir.Program,
     target: Target,
     inputs: Sequence[np.ndarray],
-    outputs: Sequence[Buffer],
+    outputs: Sequence[ir.Buffer],
     expected: Sequence[np.ndarray],
     without: Collection[str],
 ) -> None:
@@ -144,9 +134,9 @@ def _check_native(
 
 
 def _check_passes(
-    program: Program,
+    program: ir.Program,
     inputs: Sequence[np.ndarray],
-    outputs: Sequence[Buffer],
+    outputs: Sequence[ir.Buffer],
     expected: Sequence[np.ndarray],
     without: Collection[str],
 ) -> None:
@@ -157,17 +147,17 @@ def _check_passes(
         exact = Target("c", num_cores=1, vector_bits=bits)
         for name, run in passes(without):
             current = run(current, exact)
-            verify(current)
-            got, _ = interpret(current, inputs, names)
+            ir.verify(current)
+            got, _ = ir.interpret(current, inputs, names)
             compare(outputs, expected, got, f"after the pass {name}, {bits} bits", current)
 
 
 def compare(
-    outputs: Sequence[Buffer],
+    outputs: Sequence[ir.Buffer],
     expected: Sequence[np.ndarray],
     got: Sequence[np.ndarray],
     where: str,
-    program: Program,
+    program: ir.Program,
 ) -> None:
     """Raise AssertionError for the first element that differs; `where` says where it was run."""
     for buffer, a, b in zip(outputs, expected, got):

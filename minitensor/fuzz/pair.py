@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from minitensor import ir
 from minitensor.codegen import Target
 from minitensor.errors import MinitensorError
 from minitensor.fuzz.choices import Recorded
@@ -20,7 +21,6 @@ from minitensor.fuzz.oracle import compare, small_arrays
 from minitensor.fuzz.programs import Limits, draw_program
 from minitensor.fuzz.reference import evaluate_by_numpy
 from minitensor.fuzz.steps import Attempt, BrokenPromiseError, draw_schedule
-from minitensor.ir import LoopKind, Program, interpret, loops_of, paths, verify
 from minitensor.schedule import Schedule
 
 LIMITS: Final = Limits(steps=1024)
@@ -51,7 +51,7 @@ class Failure:
 class FailedError(Exception):
     """A pair that failed, with what is known of it."""
 
-    def __init__(self, failure: Failure, program: Program | None = None) -> None:
+    def __init__(self, failure: Failure, program: ir.Program | None = None) -> None:
         super().__init__(f"{failure.kind}: {failure.message}")
         self.failure = failure
         self.program = program
@@ -64,7 +64,7 @@ class FailedError(Exception):
 class Pair:
     """A program, and a schedule of it."""
 
-    program: Program
+    program: ir.Program
     schedule: Schedule
     values: int
     attempts: tuple[Attempt, ...]
@@ -77,7 +77,7 @@ class Pair:
     @property
     def work(self) -> int:
         """How often blocks of the scheduled program run."""
-        nests = paths(self.schedule.program).values()
+        nests = ir.paths(self.schedule.program).values()
         return sum(math.prod(loop.extent for loop in nest) for nest in nests)
 
 
@@ -114,9 +114,9 @@ def check_meaning(pair: Pair) -> list[np.ndarray]:
     scheduled = pair.schedule.program
     names = [b.name for b in pair.program.outputs]
     try:
-        verify(scheduled)
+        ir.verify(scheduled)
         if pair.work <= MOST_INTERPRETED:
-            got, _ = interpret(scheduled, arrays, names)
+            got, _ = ir.interpret(scheduled, arrays, names)
             compare(pair.program.outputs, expected, got, "in the interpreter", scheduled)
     except Exception as failure:
         failed = FailedError(Failure("interpreter", _line(failure)), pair.program)
@@ -129,7 +129,9 @@ def targets(pair: Pair) -> list[Target]:
     """What the pair is compiled for: one thread, and two if that makes a difference."""
     if pair.work > MOST_RUN:
         return []
-    parallel = any(loop.kind is LoopKind.PARALLEL for loop in loops_of(pair.schedule.program.body))
+    parallel = any(
+        loop.kind is ir.LoopKind.PARALLEL for loop in ir.loops_of(pair.schedule.program.body)
+    )
     return [Target("c", num_cores=n) for n in ((1, 2) if parallel else (1,))]
 
 

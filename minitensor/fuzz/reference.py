@@ -12,35 +12,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from minitensor import ir
 from minitensor.errors import ArgumentError, ExecutionError
-from minitensor.ir import (
-    BFLOAT16,
-    Binary,
-    Block,
-    Call,
-    Cast,
-    Const,
-    DType,
-    Expr,
-    For,
-    IterKind,
-    Load,
-    Program,
-    Reduce,
-    Select,
-    Seq,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    numpy_dtype,
-)
 
 Array = np.ndarray
 Values = Mapping[str, Array]
 
 
-def evaluate_by_numpy(program: Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+def evaluate_by_numpy(program: ir.Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The outputs of a definition, in call order.
 
     arrays  one for each input, in call order
@@ -49,24 +28,24 @@ def evaluate_by_numpy(program: Program, arrays: Sequence[np.ndarray]) -> list[np
     not); ExecutionError for a read outside a buffer.
     """
     held = [*program.params, *program.temporaries]
-    if any(b.dtype == BFLOAT16 for b in held):
+    if any(b.dtype == ir.BFLOAT16 for b in held):
         raise ArgumentError("numpy has no bfloat16")
-    memory = {b.name: np.zeros(b.shape, numpy_dtype(b.dtype)) for b in held}
+    memory = {b.name: np.zeros(b.shape, ir.numpy_dtype(b.dtype)) for b in held}
     memory |= {b.name: np.asarray(array) for b, array in zip(program.inputs, arrays)}
     with np.errstate(all="ignore"):
-        for stmt in program.body.stmts if isinstance(program.body, Seq) else (program.body,):
+        for stmt in program.body.stmts if isinstance(program.body, ir.Seq) else (program.body,):
             _Stage(memory, _block_of(stmt)).run()
     return [memory[b.name] for b in program.outputs]
 
 
-def _block_of(stmt: Stmt) -> Block:
+def _block_of(stmt: ir.Stmt) -> ir.Block:
     """The block of a nest as `lower` makes it."""
     loops: list[tuple[str, int]] = []
-    while isinstance(stmt, For):
+    while isinstance(stmt, ir.For):
         loops.append((stmt.var, stmt.extent))
         stmt = stmt.body
-    own = isinstance(stmt, Block) and [(i.binding, i.extent) for i in stmt.iters]
-    if not isinstance(stmt, Block) or own != [(Var(var), extent) for var, extent in loops]:
+    own = isinstance(stmt, ir.Block) and [(i.binding, i.extent) for i in stmt.iters]
+    if not isinstance(stmt, ir.Block) or own != [(ir.Var(var), extent) for var, extent in loops]:
         raise ArgumentError("numpy computes definitions, and this program has been scheduled")
     return stmt
 
@@ -77,11 +56,11 @@ class _Stage:
     In a grid the spatial axes come first, in the order of the iters.
     """
 
-    def __init__(self, memory: dict[str, Array], block: Block) -> None:
+    def __init__(self, memory: dict[str, Array], block: ir.Block) -> None:
         self.memory = memory
         self.block = block
-        self.free = [i for i in block.iters if i.kind is IterKind.SPATIAL]
-        self.steps = [i for i in block.iters if i.kind is not IterKind.SPATIAL]
+        self.free = [i for i in block.iters if i.kind is ir.IterKind.SPATIAL]
+        self.steps = [i for i in block.iters if i.kind is not ir.IterKind.SPATIAL]
         self.shape = tuple(i.extent for i in self.free)
         self.grid = dict(zip([i.var for i in self.free], np.indices(self.shape, np.int64)))
 
@@ -99,17 +78,17 @@ class _Stage:
         fixed = {i.var: np.full(self.shape, n) for i, n in zip(self.steps, position)}
         return {**self.grid, **fixed}
 
-    def statement(self, stmt: Stmt, values: Values) -> None:
+    def statement(self, stmt: ir.Stmt, values: Values) -> None:
         match stmt:
-            case Seq(stmts):
+            case ir.Seq(stmts):
                 for part in stmts:
                     self.statement(part, values)
-            case Store(buffer, indices, value):
+            case ir.Store(buffer, indices, value):
                 self.store(buffer, indices, self.value(value, values), values)
-            case Reduce(reducer, buffers, indices, new):
+            case ir.Reduce(reducer, buffers, indices, new):
                 names = [v.name for v in reducer.lhs + reducer.rhs]
                 held = self.memory
-                old = [Load(b, indices, v.dtype) for b, v in zip(buffers, reducer.lhs)]
+                old = [ir.Load(b, indices, v.dtype) for b, v in zip(buffers, reducer.lhs)]
                 both = [self.value(e, values) for e in (*old, *new)]
                 inner = dict(zip(names, both))
                 for buffer, result in zip(buffers, [self.value(r, inner) for r in reducer.results]):
@@ -117,11 +96,11 @@ class _Stage:
             case _:
                 raise ArgumentError("numpy computes definitions, and this statement is none")
 
-    def store(self, buffer: str, indices: Sequence[Expr], value: Array, values: Values) -> None:
+    def store(self, buffer: str, indices: Sequence[ir.Expr], value: Array, values: Values) -> None:
         where = tuple(self.value(index, values) for index in indices)
         self.memory[buffer][where] = value
 
-    def value(self, expr: Expr, values: Values) -> Array:
+    def value(self, expr: ir.Expr, values: Values) -> Array:
         return _Values(self.memory, values, self.shape).of(expr, np.ones(self.shape, bool))
 
 
@@ -131,29 +110,29 @@ class _Values:
     def __init__(self, memory: Mapping[str, Array], vars: Values, shape: tuple[int, ...]) -> None:
         self.memory, self.vars, self.shape = memory, vars, shape
 
-    def of(self, expr: Expr, wanted: Array) -> Array:
+    def of(self, expr: ir.Expr, wanted: Array) -> Array:
         """The value of an expression, of the type that the expression has."""
         match expr:
-            case Var(name):
+            case ir.Var(name):
                 return self.vars[name]
-            case Const(value, dtype):
-                return np.full(self.shape, value, numpy_dtype(dtype))
-            case Unary(op, a):
+            case ir.Const(value, dtype):
+                return np.full(self.shape, value, ir.numpy_dtype(dtype))
+            case ir.Unary(op, a):
                 inner = self.of(a, wanted)
                 return ~inner if op == "not" else -inner
-            case Binary(op, a, b):
+            case ir.Binary(op, a, b):
                 return _BINARY[op](self.of(a, wanted), self.of(b, wanted))
-            case Select(condition, a, b, lazy):
+            case ir.Select(condition, a, b, lazy):
                 test = self.of(condition, wanted)
                 yes, no = (wanted & test, wanted & ~test) if lazy else (wanted, wanted)
                 return np.where(test, self.of(a, yes), self.of(b, no))
-            case Cast(dtype, a):
+            case ir.Cast(dtype, a):
                 return _cast(self.of(a, wanted), dtype)
-            case Load(buffer, indices):
+            case ir.Load(buffer, indices):
                 return self.load(buffer, [self.of(index, wanted) for index in indices], wanted)
-            case Call(function, args) if function in _FUNCTION:
+            case ir.Call(function, args) if function in _FUNCTION:
                 result = _FUNCTION[function](*[self.of(a, wanted) for a in args])
-                return np.asarray(result).astype(numpy_dtype(expr.dtype))
+                return np.asarray(result).astype(ir.numpy_dtype(expr.dtype))
         raise ArgumentError(f"numpy computes definitions, and this expression is none: {expr!r}")
 
     def load(self, buffer: str, indices: list[Array], wanted: Array) -> Array:
@@ -173,9 +152,9 @@ class _Values:
         return np.broadcast_to(array[tuple(places)], self.shape)
 
 
-def _cast(values: Array, dtype: DType) -> Array:
+def _cast(values: Array, dtype: ir.DType) -> Array:
     """Converted as `ir.Cast` says: truncated, wrapped, 0 for what no 64-bit integer holds."""
-    target = numpy_dtype(dtype)
+    target = ir.numpy_dtype(dtype)
     if dtype.kind == "bool":
         truth: Array = values != 0
         return truth
@@ -185,7 +164,7 @@ def _cast(values: Array, dtype: DType) -> Array:
     if dtype == "uint64":
         high = (wide >= 2.0**63) & (wide < 2.0**64)
         upper = np.where(high, wide - 2.0**63, 0).astype(np.uint64) + np.uint64(1 << 63)
-        return np.where(high, upper, _cast(values, DType.of("int64")).view(np.uint64))
+        return np.where(high, upper, _cast(values, ir.DType.of("int64")).view(np.uint64))
     fits = (wide >= -(2.0**63)) & (wide < 2.0**63)
     return np.trunc(np.where(fits, wide, 0)).astype(np.int64).astype(target)
 

@@ -7,21 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, TypeVar
 
+from minitensor import ir
 from minitensor.errors import ScheduleError
 from minitensor.fuzz.choices import Choices
 from minitensor.fuzz.meanings import example_intrinsic, matching_intrinsic
-from minitensor.ir import (
-    Block,
-    Expr,
-    For,
-    Intrinsic,
-    IterKind,
-    Program,
-    Var,
-    accessed_buffers,
-    free_vars,
-    loops_of,
-)
 from minitensor.schedule import REGISTRY, IndexMap, Schedule
 
 T = TypeVar("T")
@@ -69,7 +58,7 @@ class BrokenPromiseError(AssertionError):
 
 def draw_schedule(
     choices: Choices,
-    program: Program,
+    program: ir.Program,
     most: int = STEPS,
     primitives: Sequence[str] | None = None,
 ) -> DrawnSchedule:
@@ -156,7 +145,9 @@ class _Step:
         """A block, mostly one that writes a buffer that is no parameter."""
         program = self.schedule.program
         own = {b.name for b in program.temporaries}
-        found = [name for name, block in program.blocks.items() if own & accessed_buffers(block)[1]]
+        found = [
+            name for name, block in program.blocks.items() if own & ir.accessed_buffers(block)[1]
+        ]
         return self.pick(found) if found and not self.chance(20) else self.block()
 
     def near(self, neighbours: Callable[[str], tuple[str, ...]], block: str) -> str:
@@ -169,7 +160,7 @@ class _Step:
 
 def _text(value: Any) -> str:
     """An argument as Python."""
-    return repr(value.key) if isinstance(value, Intrinsic) else repr(value)
+    return repr(value.key) if isinstance(value, ir.Intrinsic) else repr(value)
 
 
 def _split(step: _Step) -> None:
@@ -204,7 +195,7 @@ def _reverse_compute_inline(step: _Step) -> None:
     """Mostly a block that reads what is no parameter."""
     program = step.schedule.program
     own = {b.name for b in program.temporaries}
-    found = [name for name, block in program.blocks.items() if own & accessed_buffers(block)[0]]
+    found = [name for name, block in program.blocks.items() if own & ir.accessed_buffers(block)[0]]
     step.do(
         "reverse_compute_inline",
         step.pick(found) if found and not step.chance(20) else step.block(),
@@ -228,7 +219,7 @@ def _reverse_compute_at(step: _Step) -> None:
 def _cache_read(step: _Step) -> None:
     block = step.block()
     program = step.schedule.program
-    read = sorted(accessed_buffers(program.blocks[block])[0]) if block in program.blocks else []
+    read = sorted(ir.accessed_buffers(program.blocks[block])[0]) if block in program.blocks else []
     buffer = step.pick(read) if read and not step.chance(10) else step.buffer()
     step.do("cache_read", block, buffer, step.pick(["global", "local", "shared", "register"]))
 
@@ -251,8 +242,8 @@ def _transform_layout(step: _Step) -> None:
     rank = len(step.schedule.program.buffers[buffer].shape)
     c = step.pick([2, 3, 4, 8])
     names = ("i", "j", "k", "l")[:rank]
-    indices = [Var(name) for name in names]
-    maps: list[tuple[Expr, ...]] = [tuple(indices[::-1]), (*indices[1:], *indices[:1])]
+    indices = [ir.Var(name) for name in names]
+    maps: list[tuple[ir.Expr, ...]] = [tuple(indices[::-1]), (*indices[1:], *indices[:1])]
     if rank:
         first, *middle = indices
         maps.append((first // c, *middle, first % c))
@@ -280,8 +271,8 @@ def _rfactor(step: _Step) -> None:
             name
             for block in step.schedule.get_blocks()
             for i in program.blocks[block].iters
-            if i.kind is IterKind.REDUCE
-            for name in sorted(free_vars(i.binding))
+            if i.kind is ir.IterKind.REDUCE
+            for name in sorted(ir.free_vars(i.binding))
         ]
         loop = step.pick(driving or [loop])
     step.do("rfactor", loop, axis=step.number(-2, 2))
@@ -317,7 +308,7 @@ def _annotate(step: _Step) -> None:
 def _unannotate(step: _Step) -> None:
     """Mostly something that has the annotation."""
     program = step.schedule.program
-    nodes: dict[str, For | Block] = {loop.var: loop for loop in loops_of(program.body)}
+    nodes: dict[str, ir.For | ir.Block] = {loop.var: loop for loop in ir.loops_of(program.body)}
     nodes |= program.blocks
     noted = [name for name, node in nodes.items() if "note" in dict(node.annotations)]
     name = step.pick(noted) if noted and not step.chance(20) else step.loop()

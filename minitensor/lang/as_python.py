@@ -12,41 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from minitensor import ir
 from minitensor.errors import ArgumentError
-from minitensor.ir import (
-    INDEX,
-    Binary,
-    Block,
-    Buffer,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    For,
-    Intrinsic,
-    Iter,
-    IterKind,
-    Load,
-    Program,
-    Reduce,
-    Select,
-    Seq,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    fresh_name,
-    loads,
-    print_expr,
-    print_name,
-)
 
 _NAMED: Final = ("sum", "prod", "max", "min", "all", "any")
 _WIDTH: Final = 100
 _RESERVED: Final = ("mt", "program", "s", "intrinsic")
 
 
-def definition_as_python(program: Program, result: str = "program") -> str:
+def definition_as_python(program: ir.Program, result: str = "program") -> str:
     """Python text that defines a program with `mt.placeholder`, `mt.compute` and so on.
 
     result  the variable that it is assigned to
@@ -62,7 +36,7 @@ def definition_as_python(program: Program, result: str = "program") -> str:
     return "\n".join(lines)
 
 
-def intrinsic_as_python(intrinsic: Intrinsic, result: str = "intrinsic") -> str:
+def intrinsic_as_python(intrinsic: ir.Intrinsic, result: str = "intrinsic") -> str:
     """Python text that declares an intrinsic, as `definition_as_python` for its meaning."""
     writer = _Writer(intrinsic.meaning)
     lines = writer.tensors()
@@ -85,23 +59,23 @@ def intrinsic_as_python(intrinsic: Intrinsic, result: str = "intrinsic") -> str:
 class _Nest:
     """One nest of a definition."""
 
-    block: Block
+    block: ir.Block
 
     @property
     def writes(self) -> tuple[str, ...]:
         body = self.block.body
-        if isinstance(body, Reduce):
+        if isinstance(body, ir.Reduce):
             return body.buffers
-        stores = body.stmts if isinstance(body, Seq) else (body,)
-        return tuple(s.buffer for s in stores if isinstance(s, Store))
+        stores = body.stmts if isinstance(body, ir.Seq) else (body,)
+        return tuple(s.buffer for s in stores if isinstance(s, ir.Store))
 
 
 class _Writer:
     """The lines that make the tensors of a program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self.program = program
-        self.buffers: Mapping[str, Buffer] = program.buffers
+        self.buffers: Mapping[str, ir.Buffer] = program.buffers
         taken = set(_RESERVED)
         self.variable = {name: _variable(name, taken) for name in self.buffers}
         self.taken = taken
@@ -116,7 +90,7 @@ class _Writer:
             for b in self.program.inputs
         ]
         body = self.program.body
-        nests = [_nest(stmt) for stmt in (body.stmts if isinstance(body, Seq) else (body,))]
+        nests = [_nest(stmt) for stmt in (body.stmts if isinstance(body, ir.Seq) else (body,))]
         inits = {}
         for nest, later in itertools.pairwise(nests):
             if nest.writes == later.writes and len(nest.writes) == 1:
@@ -127,35 +101,35 @@ class _Writer:
                 lines += self.stage(nest, inits.get(nest.block.name))
         return lines
 
-    def stage(self, nest: _Nest, before: Block | None) -> list[str]:
+    def stage(self, nest: _Nest, before: ir.Block | None) -> list[str]:
         block = nest.block
         names: set[str] = set()
         self.loop = {i.var: _variable(i.var, names) for i in block.iters}
         for old, new in self.loop.items():
             if new in self.taken:  # a tensor has this name in Python
-                self.loop[old] = fresh_name(new, {*self.taken, *names})
+                self.loop[old] = ir.fresh_name(new, {*self.taken, *names})
         match block.body:
-            case Reduce():
+            case ir.Reduce():
                 return self.reduction(block, block.body)
-            case Store() if self.is_update(block, block.body) or before is not None:
+            case ir.Store() if self.is_update(block, block.body) or before is not None:
                 return self.update(block, block.body, before)
-            case Store():
+            case ir.Store():
                 return [self.compute(block, block.body)]
-            case Seq(stmts):
-                return [self.compute(block, s) for s in stmts if isinstance(s, Store)]
+            case ir.Seq(stmts):
+                return [self.compute(block, s) for s in stmts if isinstance(s, ir.Store)]
         raise _scheduled(self.program)
 
-    def is_update(self, block: Block, body: Store) -> bool:
-        ordered = any(i.kind is IterKind.ORDERED for i in block.iters)
-        own = any(load.buffer == body.buffer for load in loads(body.value))
+    def is_update(self, block: ir.Block, body: ir.Store) -> bool:
+        ordered = any(i.kind is ir.IterKind.ORDERED for i in block.iters)
+        own = any(load.buffer == body.buffer for load in ir.loads(body.value))
         return ordered or own or block.init is not None
 
-    def compute(self, block: Block, store: Store) -> str:
-        axes = [i for i in block.iters if Var(i.var) in store.indices]
+    def compute(self, block: ir.Block, store: ir.Store) -> str:
+        axes = [i for i in block.iters if ir.Var(i.var) in store.indices]
         function = self.function([i.var for i in axes], self.value(store.value))
         return self.made("compute", store.buffer, axes, function)
 
-    def made(self, how: str, buffer: str, axes: Sequence[Iter], rest: str) -> str:
+    def made(self, how: str, buffer: str, axes: Sequence[ir.Iter], rest: str) -> str:
         shape = tuple(i.extent for i in axes)
         return f"{self.variable[buffer]} = mt.{how}({shape}, {rest}, name={buffer!r})"
 
@@ -163,9 +137,9 @@ class _Writer:
         names = [*([first] if first else []), *(self.loop[axis] for axis in axes)]
         return f"lambda {', '.join(names)}: {value}" if names else f"lambda: {value}"
 
-    def reduction(self, block: Block, body: Reduce) -> list[str]:
-        free = [i for i in block.iters if i.kind is IterKind.SPATIAL]
-        over = [i for i in block.iters if i.kind is IterKind.REDUCE]
+    def reduction(self, block: ir.Block, body: ir.Reduce) -> list[str]:
+        free = [i for i in block.iters if i.kind is ir.IterKind.SPATIAL]
+        over = [i for i in block.iters if i.kind is ir.IterKind.REDUCE]
         lines = [self.reduce_axis(i) for i in over]
         axis = ", ".join(self.loop[i.var] for i in over)
         axis = f"[{axis}]" if len(over) > 1 else axis
@@ -190,7 +164,7 @@ class _Writer:
             )
         return lines
 
-    def reducer(self, body: Reduce) -> str:
+    def reducer(self, body: ir.Reduce) -> str:
         reducer = body.reducer
         several = len(reducer.lhs) > 1
         self.loop |= {v.name: f"x[{n}]" if several else "x" for n, v in enumerate(reducer.lhs)}
@@ -202,11 +176,11 @@ class _Writer:
             result, start = f"({', '.join(results)})", f"({', '.join(identity)})"
         return f"mt.comm_reducer(lambda x, y: {result}, {start}, {reducer.name!r})"
 
-    def reduce_axis(self, axis: Iter) -> str:
+    def reduce_axis(self, axis: ir.Iter) -> str:
         return f"{self.loop[axis.var]} = mt.reduce_axis({axis.extent}, name={axis.var!r})"
 
-    def update(self, block: Block, body: Store, before: Block | None) -> list[str]:
-        own = [i for index in body.indices for i in block.iters if Var(i.var) == index]
+    def update(self, block: ir.Block, body: ir.Store, before: ir.Block | None) -> list[str]:
+        own = [i for index in body.indices for i in block.iters if ir.Var(i.var) == index]
         over = [i for i in block.iters if i not in own]
         lines = [self.reduce_axis(i) for i in over]
         options = ""
@@ -217,7 +191,7 @@ class _Writer:
         if before is not None:
             renamed = dict(zip([i.var for i in before.iters], [self.loop[n] for n in names]))
             init, self.loop = before.body, {**self.loop, **renamed}
-        if isinstance(init, Store):
+        if isinstance(init, ir.Store):
             options += f", init={self.function(names, self.value(init.value))}"
         options += f", dtype={str(self.buffers[body.buffer].dtype)!r}"
         variable = self.variable[body.buffer]
@@ -227,65 +201,65 @@ class _Writer:
 
     # ---- expressions
 
-    def value(self, expr: Expr) -> str:
+    def value(self, expr: ir.Expr) -> str:
         """An expression where nothing else tells the type of a constant."""
-        if isinstance(expr, Const) and expr.dtype != INDEX:
+        if isinstance(expr, ir.Const) and expr.dtype != ir.INDEX:
             return f"mt.const({_number(expr.value)}, {str(expr.dtype)!r})"
-        if isinstance(expr, Const):
+        if isinstance(expr, ir.Const):
             return f"mt.const({expr.value}, 'int64')"
         return _bare(self.expr(expr))
 
-    def expr(self, expr: Expr) -> str:
+    def expr(self, expr: ir.Expr) -> str:
         match expr:
-            case Var(name):
+            case ir.Var(name):
                 return self.loop[name]
-            case Const(value, dtype):
-                return _number(value) if dtype == INDEX else self.value(expr)
-            case Unary("-", a):
+            case ir.Const(value, dtype):
+                return _number(value) if dtype == ir.INDEX else self.value(expr)
+            case ir.Unary("-", a):
                 return f"(-{self.expr(a)})"
-            case Unary(_, a):
+            case ir.Unary(_, a):
                 return f"mt.logical_not({self.value(a)})"
-            case Binary("min" | "max" as op, a, b):
+            case ir.Binary("min" | "max" as op, a, b):
                 both = (_bare(self.operand(a, b)), _bare(self.operand(b, a)))
                 return f"mt.{op}imum({', '.join(both)})"
-            case Binary("and" | "or" as op, a, b):
+            case ir.Binary("and" | "or" as op, a, b):
                 return f"mt.logical_{op}({self.value(a)}, {self.value(b)})"
-            case Binary(op, a, b):
+            case ir.Binary(op, a, b):
                 return f"({self.operand(a, b)} {op} {self.operand(b, a)})"
-            case Select(condition, a, b, lazy):
+            case ir.Select(condition, a, b, lazy):
                 name = "if_then_else" if lazy else "select"
                 sides = f"{self.side(a)}, {self.side(b)}"
                 return f"mt.{name}({self.value(condition)}, {sides})"
-            case Cast(dtype, a) if dtype == INDEX:
+            case ir.Cast(dtype, a) if dtype == ir.INDEX:
                 return self.expr(a)
-            case Cast(dtype, a):
+            case ir.Cast(dtype, a):
                 return f"{_atom(self.side(a))}.astype({str(dtype)!r})"
-            case Load(buffer, indices):
+            case ir.Load(buffer, indices):
                 inside = ", ".join(self.index(index) for index in indices)
                 return f"{self.variable[buffer]}[{inside or '()'}]"
-            case Call(function, args):
+            case ir.Call(function, args):
                 return f"mt.{function}({', '.join(self.value(a) for a in args)})"
-        raise ArgumentError(f"{print_expr(expr)} is not of the language of definitions")
+        raise ArgumentError(f"{ir.print_expr(expr)} is not of the language of definitions")
 
-    def index(self, index: Expr) -> str:
-        if isinstance(index, Const):
+    def index(self, index: ir.Expr) -> str:
+        if isinstance(index, ir.Const):
             return _number(index.value)
         return _bare(self.expr(index))
 
-    def side(self, expr: Expr) -> str:
+    def side(self, expr: ir.Expr) -> str:
         """A side of a selection: an index constant is an index there."""
-        if isinstance(expr, Const) and expr.dtype == INDEX:
+        if isinstance(expr, ir.Const) and expr.dtype == ir.INDEX:
             return f"mt.var('i') * 0 + {_number(expr.value)}"
         return self.value(expr)
 
-    def operand(self, expr: Expr, other: Expr) -> str:
+    def operand(self, expr: ir.Expr, other: ir.Expr) -> str:
         """A side of an operation, whose other side tells the type of a constant."""
-        if isinstance(expr, Const) and not isinstance(other, Const) and _is_plain(expr):
+        if isinstance(expr, ir.Const) and not isinstance(other, ir.Const) and _is_plain(expr):
             return _number(expr.value)
         return self.expr(expr)
 
 
-def _is_plain(const: Const) -> bool:
+def _is_plain(const: ir.Const) -> bool:
     """Whether Python's number becomes this constant beside an operand of its type."""
     return const.dtype.kind in ("index", "int", "uint") or const.dtype in ("float32", "float64")
 
@@ -323,20 +297,20 @@ def _variable(name: str, taken: set[str]) -> str:
     plain = name if name.isidentifier() and name.isascii() else "t"
     if keyword.iskeyword(plain):
         plain += "_"
-    return fresh_name(plain, taken)
+    return ir.fresh_name(plain, taken)
 
 
-def _nest(stmt: Stmt) -> _Nest:
+def _nest(stmt: ir.Stmt) -> _Nest:
     bound = []
-    while isinstance(stmt, For):
-        bound.append((Var(stmt.var), stmt.extent))
+    while isinstance(stmt, ir.For):
+        bound.append((ir.Var(stmt.var), stmt.extent))
         stmt = stmt.body
-    if isinstance(stmt, Block) and [(i.binding, i.extent) for i in stmt.iters] == bound:
+    if isinstance(stmt, ir.Block) and [(i.binding, i.extent) for i in stmt.iters] == bound:
         return _Nest(stmt)
     raise ArgumentError("only a definition, before any schedule, can be written as one")
 
 
-def _scheduled(program: Program) -> ArgumentError:
+def _scheduled(program: ir.Program) -> ArgumentError:
     return ArgumentError(
-        f"{print_name(program.name)} is not a definition as mt.lower makes it: write its trace"
+        f"{ir.print_name(program.name)} is not a definition as mt.lower makes it: write its trace"
     )

@@ -22,26 +22,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from minitensor import ir
 from minitensor.arith import Simplifier, extent_range
 from minitensor.errors import ArgumentError, shown, unexpected
-from minitensor.ir import (
-    DECLARED,
-    Block,
-    Body,
-    Buffer,
-    Intrinsic,
-    IterKind,
-    Load,
-    Program,
-    Reduce,
-    Store,
-    Var,
-    children,
-    loads,
-    print_expr,
-    print_name,
-    stored_buffers,
-)
 from minitensor.lang.lower import lower
 from minitensor.lang.tensor import Tensor
 
@@ -76,7 +59,7 @@ def intrinsic(
     *,
     strides: Mapping[str, Sequence[int | None]] | None = None,
     includes: Sequence[str] = (),
-) -> Intrinsic:
+) -> ir.Intrinsic:
     """Declare an intrinsic, to be used with `Schedule.tensorize`.
 
     name      an identifier of C, at most 48 characters
@@ -99,7 +82,7 @@ def intrinsic(
         raise unexpected("an identifier of at most 48 characters", "name", name)
     meaning = lower(tensors, name)
     _check_meaning(meaning)
-    made = Intrinsic(
+    made = ir.Intrinsic(
         name,
         meaning,
         _bodies(c),
@@ -110,23 +93,23 @@ def intrinsic(
     if unknown:
         names = ", ".join(b.name for b in meaning.params)
         raise unexpected(f"operands ({names})", "strides", unknown[0])
-    return DECLARED.setdefault(made.key, made)
+    return ir.DECLARED.setdefault(made.key, made)
 
 
-def _check_meaning(meaning: Program) -> None:
+def _check_meaning(meaning: ir.Program) -> None:
     """Refuse a meaning that is more than one statement over axes."""
     blocks = list(meaning.blocks.values())
     if len(blocks) != 1:
-        names = ", ".join(print_name(b.name) for b in blocks)
+        names = ", ".join(ir.print_name(b.name) for b in blocks)
         raise ArgumentError(f"expected one tensor to be computed, but got {len(blocks)}: {names}")
     (block,) = blocks
     body = block.body
-    if not isinstance(body, (Store, Reduce)) or len(stored_buffers(body)) != 1:
-        raise ArgumentError(f"{print_name(block.name)} is more than one value for each element")
-    written = stored_buffers(body)
-    ordered = any(i.kind is IterKind.ORDERED for i in block.iters)
-    if ordered or any(load.buffer in written for load in loads(body)):
-        raise ArgumentError(f"{print_name(block.name)} is an ordered update, not a reduction")
+    if not isinstance(body, (ir.Store, ir.Reduce)) or len(ir.stored_buffers(body)) != 1:
+        raise ArgumentError(f"{ir.print_name(block.name)} is more than one value for each element")
+    written = ir.stored_buffers(body)
+    ordered = any(i.kind is ir.IterKind.ORDERED for i in block.iters)
+    if ordered or any(load.buffer in written for load in ir.loads(body)):
+        raise ArgumentError(f"{ir.print_name(block.name)} is an ordered update, not a reduction")
     for operand in meaning.params:
         if not _NAME.fullmatch(operand.name) or operand.name in KEYWORDS:
             expected = "tensors named by identifiers of C, at most 48 characters long"
@@ -144,37 +127,37 @@ def _check_meaning(meaning: Program) -> None:
     _check_accesses(meaning, block)
 
 
-def _stride_names(operand: Buffer) -> list[str]:
+def _stride_names(operand: ir.Buffer) -> list[str]:
     return [f"{operand.name}_stride{n}" for n in range(len(operand.shape))]
 
 
-def _check_accesses(meaning: Program, block: Block) -> None:
+def _check_accesses(meaning: ir.Program, block: ir.Block) -> None:
     """Each operand is used, from its first element on, at sums of multiples of the axes."""
     simplifier = Simplifier({i.var: extent_range(i.extent) for i in block.iters})
-    used = stored_buffers(block.body)
-    for load in loads(block.body):
+    used = ir.stored_buffers(block.body)
+    for load in ir.loads(block.body):
         used.add(load.buffer)
         for index in load.indices:
             form = simplifier.linear(index)
-            plain = all(isinstance(a, Var) and step > 0 for a, step in form.terms.items())
+            plain = all(isinstance(a, ir.Var) and step > 0 for a, step in form.terms.items())
             if not plain or form.constant:
                 raise ArgumentError(
-                    f"{print_expr(load)}: expected sums of positive multiples of the axes as "
-                    f"indices, but got {print_expr(index)}"
+                    f"{ir.print_expr(load)}: expected sums of positive multiples of the axes as "
+                    f"indices, but got {ir.print_expr(index)}"
                 )
     for operand in meaning.params:
         if operand.name not in used:
-            raise ArgumentError(f"{print_name(operand.name)} is no operand: it is not read")
-    values = block.body.values if isinstance(block.body, Reduce) else (block.body.value,)  # type: ignore[union-attr]
+            raise ArgumentError(f"{ir.print_name(operand.name)} is no operand: it is not read")
+    values = block.body.values if isinstance(block.body, ir.Reduce) else (block.body.value,)  # type: ignore[union-attr]
     stack: list[Any] = list(values)
     while stack:
         node = stack.pop()
-        if isinstance(node, Var):
-            raise ArgumentError(f"the value depends on the index {print_name(node.name)} itself")
-        stack.extend(() if isinstance(node, Load) else children(node))
+        if isinstance(node, ir.Var):
+            raise ArgumentError(f"the value depends on the index {ir.print_name(node.name)} itself")
+        stack.extend(() if isinstance(node, ir.Load) else ir.children(node))
 
 
-def _bodies(c: object) -> tuple[Body, ...]:
+def _bodies(c: object) -> tuple[ir.Body, ...]:
     """The alternatives, checked."""
     expected = "a C body, or pairs (condition, body) and a last body without a condition"
     given = [c] if isinstance(c, str) else c
@@ -196,7 +179,7 @@ def _bodies(c: object) -> tuple[Body, ...]:
             raise unexpected("a preprocessor condition of one line", "condition", condition)
         if len(text) > LONGEST or "\0" in text or not _encodes(text + (condition or "")):
             raise unexpected(f"text of at most {LONGEST} characters", "c", text)
-        found.append(Body(condition, text.strip("\n")))
+        found.append(ir.Body(condition, text.strip("\n")))
     return tuple(found)
 
 
@@ -209,7 +192,7 @@ def _encodes(text: str) -> bool:
 
 
 def _strides(
-    operand: Buffer, strides: Mapping[str, Sequence[int | None]] | None
+    operand: ir.Buffer, strides: Mapping[str, Sequence[int | None]] | None
 ) -> tuple[int | None, ...]:
     """What is asked of one operand, for each of its axes."""
     rank = len(operand.shape)

@@ -12,36 +12,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from minitensor.arith import EVERYTHING, Ranges, extent_range, interval_of, simplify
+from minitensor import arith, ir
 from minitensor.errors import ArgumentError, LoweringError, unexpected
-from minitensor.ir import (
-    FALSE,
-    INDEX,
-    TRUE,
-    Binary,
-    Block,
-    Buffer,
-    Cast,
-    Expr,
-    For,
-    Iter,
-    IterKind,
-    Load,
-    Program,
-    Reduce,
-    Select,
-    Stmt,
-    Store,
-    Var,
-    children,
-    fresh_name,
-    loads,
-    make_room,
-    print_name,
-    rewrite,
-    sequence,
-    verify,
-)
 from minitensor.lang.scalar import describe
 from minitensor.lang.tensor import Axis, Stage, Tensor, checked_name
 
@@ -49,7 +21,7 @@ INDEX_LIMIT: Final = 1 << 62
 """Index arithmetic must stay below this, so that 64-bit integers hold it."""
 
 
-def lower(tensors: Sequence[Tensor], name: str = "main") -> Program:
+def lower(tensors: Sequence[Tensor], name: str = "main") -> ir.Program:
     """The program that computes every non-placeholder in `tensors` from the placeholders in it.
 
     tensors  inputs and outputs in call order; other tensors that are needed become temporaries
@@ -62,7 +34,7 @@ def lower(tensors: Sequence[Tensor], name: str = "main") -> Program:
     program_name = checked_name(name, "main")
     stages = _stages_in_order(given)
     names = _Names(given, stages)
-    body: list[Stmt] = []
+    body: list[ir.Stmt] = []
     for tensor in stages:
         stage = tensor.stage
         assert stage is not None
@@ -70,15 +42,17 @@ def lower(tensors: Sequence[Tensor], name: str = "main") -> Program:
         body.extend(_Nest(tensor, stage, names).build())
     outputs = {id(t) for t in given}
     computed = [t for first in stages for t in first.siblings]
-    program = Program(
+    program = ir.Program(
         program_name,
-        tuple(Buffer(names.buffer[id(t)], t.shape, t.dtype) for t in given),
+        tuple(ir.Buffer(names.buffer[id(t)], t.shape, t.dtype) for t in given),
         tuple(
-            Buffer(names.buffer[id(t)], t.shape, t.dtype) for t in computed if id(t) not in outputs
+            ir.Buffer(names.buffer[id(t)], t.shape, t.dtype)
+            for t in computed
+            if id(t) not in outputs
         ),
-        sequence(*body),
+        ir.sequence(*body),
     )
-    verify(program)
+    ir.verify(program)
     return program
 
 
@@ -98,7 +72,7 @@ def _checked_tensors(tensors: object) -> tuple[Tensor, ...]:
     given = tuple(tensors)
     for tensor in given:
         if sum(other is tensor for other in given) > 1:
-            raise LoweringError(f"{print_name(tensor.name)} is listed twice among the tensors")
+            raise LoweringError(f"{ir.print_name(tensor.name)} is listed twice among the tensors")
     if not given:
         raise LoweringError("nothing to compute: the list of tensors is empty")
     if all(tensor.stage is None for tensor in given):
@@ -122,7 +96,7 @@ def _stages_in_order(given: tuple[Tensor, ...]) -> list[Tensor]:
                 done.add(id(tensor))
                 if id(tensor) not in listed:
                     raise LoweringError(
-                        f"the placeholder {print_name(tensor.name)} is needed, "
+                        f"the placeholder {ir.print_name(tensor.name)} is needed, "
                         "but is not among the tensors given to lower"
                     )
                 continue
@@ -132,7 +106,7 @@ def _stages_in_order(given: tuple[Tensor, ...]) -> list[Tensor]:
                 done.update(id(t) for t in tensor.siblings)
                 continue
             if id(tensor) in being_computed:
-                raise LoweringError(f"{print_name(tensor.name)} is computed from itself")
+                raise LoweringError(f"{ir.print_name(tensor.name)} is computed from itself")
             being_computed.add(id(tensor))
             stack.append((tensor, True))
             inputs = [t for t in _read_tensors(tensor.stage) if t is not tensor]
@@ -143,7 +117,7 @@ def _stages_in_order(given: tuple[Tensor, ...]) -> list[Tensor]:
 def _read_tensors(stage: Stage) -> list[Tensor]:
     found: dict[int, Tensor] = {}
     for value in stage.values + ((stage.init,) if stage.init is not None else ()):
-        for load in loads(value):
+        for load in ir.loads(value):
             tensor = load.buffer.tensor  # type: ignore[attr-defined]
             found[id(tensor)] = tensor
     return list(found.values())
@@ -159,10 +133,10 @@ class _Names:
         every = [*given, *(t for first in stages for t in first.siblings)]
         for tensor in every:
             if id(tensor) not in self.buffer:
-                self.buffer[id(tensor)] = fresh_name(tensor.name, self.taken)
+                self.buffer[id(tensor)] = ir.fresh_name(tensor.name, self.taken)
 
     def loop(self, label: str) -> str:
-        return fresh_name(label, self.loops, also=self.taken)
+        return ir.fresh_name(label, self.loops, also=self.taken)
 
 
 class _Nest:
@@ -175,59 +149,65 @@ class _Nest:
         self.block = self.buffers[0]
         labels: set[str] = set()
         self.iters: dict[str, str] = {
-            axis.var: fresh_name(axis.var.label, labels) for axis in stage.axes + stage.reduced
+            axis.var: ir.fresh_name(axis.var.label, labels) for axis in stage.axes + stage.reduced
         }
 
-    def build(self) -> list[Stmt]:
+    def build(self) -> list[ir.Stmt]:
         stage = self.stage
-        target = tuple(Var(self.iters[axis.var]) for axis in stage.axes)
+        target = tuple(ir.Var(self.iters[axis.var]) for axis in stage.axes)
         values = tuple(self.rename(v) for v in stage.values)
         domain = stage.axes + stage.reduced
         empty = any(axis.extent == 0 for axis in stage.reduced)
         if stage.reducer is not None:
             reducer = stage.reducer
-            init = sequence(*[Store(b, target, e) for b, e in zip(self.buffers, reducer.identity)])
+            init = ir.sequence(
+                *[ir.Store(b, target, e) for b, e in zip(self.buffers, reducer.identity)]
+            )
             if empty:
                 return [self.nest(self.block, stage.axes, init, None)]
             return [
-                self.nest(self.block, domain, Reduce(reducer, self.buffers, target, values), init)
+                self.nest(
+                    self.block, domain, ir.Reduce(reducer, self.buffers, target, values), init
+                )
             ]
-        body = Store(self.block, target, values[0])
+        body = ir.Store(self.block, target, values[0])
         if stage.init is None:
             return [self.nest(self.block, domain, body, None)]
-        init = Store(self.block, target, self.rename(stage.init))
+        init = ir.Store(self.block, target, self.rename(stage.init))
         if empty:
             return [self.nest(self.block, stage.axes, init, None)]
-        if any(axis.kind is IterKind.ORDERED for axis in stage.axes):
+        if any(axis.kind is ir.IterKind.ORDERED for axis in stage.axes):
             free = tuple(Axis(a.var, a.extent) for a in stage.axes)
-            name = fresh_name(f"{self.block}_init", self.names.taken)
+            name = ir.fresh_name(f"{self.block}_init", self.names.taken)
             return [self.nest(name, free, init, None), self.nest(self.block, domain, body, None)]
         return [self.nest(self.block, domain, body, init)]
 
-    def nest(self, name: str, domain: tuple[Axis, ...], body: Stmt, init: Stmt | None) -> Stmt:
+    def nest(
+        self, name: str, domain: tuple[Axis, ...], body: ir.Stmt, init: ir.Stmt | None
+    ) -> ir.Stmt:
         loops = [self.names.loop(axis.var.label) for axis in domain]
         iters = tuple(
-            Iter(self.iters[axis.var], axis.extent, axis.kind, Var(loop))
+            ir.Iter(self.iters[axis.var], axis.extent, axis.kind, ir.Var(loop))
             for axis, loop in zip(domain, loops)
         )
-        stmt: Stmt = Block(name, iters, body, init)
+        stmt: ir.Stmt = ir.Block(name, iters, body, init)
         for axis, loop in zip(reversed(domain), reversed(loops)):
-            stmt = For(loop, axis.extent, stmt)
+            stmt = ir.For(loop, axis.extent, stmt)
         return stmt
 
-    def rename(self, expr: Expr) -> Expr:
+    def rename(self, expr: ir.Expr) -> ir.Expr:
         """The user's expression with the names of the program."""
 
         def one(node: object) -> object:
             match node:
-                case Var(name) if name in self.iters:
-                    return Var(self.iters[name], node.dtype)
-                case Load(buffer, indices, dtype):
+                case ir.Var(name) if name in self.iters:
+                    return ir.Var(self.iters[name], node.dtype)
+                case ir.Load(buffer, indices, dtype):
                     tensor = buffer.tensor  # type: ignore[attr-defined]
-                    return Load(self.names.buffer[id(tensor)], indices, dtype)
+                    return ir.Load(self.names.buffer[id(tensor)], indices, dtype)
             return node
 
-        return simplify(rewrite(expr, one))  # type: ignore[arg-type]
+        return arith.simplify(ir.rewrite(expr, one))  # type: ignore[arg-type]
 
 
 # ---- bounds
@@ -239,74 +219,74 @@ def _check_bounds(tensor: Tensor, stage: Stage) -> None:
     if any(axis.extent == 0 for axis in stage.axes):
         return
     empty = any(axis.extent == 0 for axis in stage.reduced)
-    ranges: Ranges = {axis.var: extent_range(axis.extent) for axis in domain}
+    ranges: arith.Ranges = {axis.var: arith.extent_range(axis.extent) for axis in domain}
     values = () if empty else stage.values
     for value in values + ((stage.init,) if stage.init is not None else ()):
-        make_room(value)
+        ir.make_room(value)
         _check_expr(tensor, value, ranges, certain=True)
 
 
-def _check_expr(tensor: Tensor, expr: Expr, ranges: Ranges, certain: bool) -> None:
+def _check_expr(tensor: Tensor, expr: ir.Expr, ranges: arith.Ranges, certain: bool) -> None:
     """`certain`: whether the expression is evaluated for every point of the domain."""
-    if isinstance(expr, Select) and expr.lazy:
+    if isinstance(expr, ir.Select) and expr.lazy:
         _check_expr(tensor, expr.condition, ranges, certain)
-        condition = simplify(expr.condition, ranges)
-        if condition != FALSE:
-            _check_expr(tensor, expr.a, ranges, certain and condition == TRUE)
-        if condition != TRUE:
-            _check_expr(tensor, expr.b, ranges, certain and condition == FALSE)
+        condition = arith.simplify(expr.condition, ranges)
+        if condition != ir.FALSE:
+            _check_expr(tensor, expr.a, ranges, certain and condition == ir.TRUE)
+        if condition != ir.TRUE:
+            _check_expr(tensor, expr.b, ranges, certain and condition == ir.FALSE)
         return
-    if isinstance(expr, Load):
+    if isinstance(expr, ir.Load):
         for axis, index in enumerate(expr.indices):
             _check_index(tensor, expr, axis, index, ranges, certain)
-    if expr.dtype == INDEX:
-        interval = interval_of(expr, ranges)
-        known = EVERYTHING if _depends_on_data(expr) else interval
+    if expr.dtype == ir.INDEX:
+        interval = arith.interval_of(expr, ranges)
+        known = arith.EVERYTHING if _depends_on_data(expr) else interval
         if known.is_bounded and not known.within(-INDEX_LIMIT, INDEX_LIMIT):
             raise LoweringError(
-                f"{print_name(tensor.name)}: the index expression {describe(expr)} reaches "
+                f"{ir.print_name(tensor.name)}: the index expression {describe(expr)} reaches "
                 f"{int(max(-interval.lo, interval.hi))}, which 64-bit integers cannot hold"
             )
-    for child in children(expr):
+    for child in ir.children(expr):
         _check_expr(tensor, child, ranges, certain)  # type: ignore[arg-type]
 
 
 def _check_index(
     tensor: Tensor,
-    load: Load,
+    load: ir.Load,
     axis: int,
-    index: Expr,
-    ranges: Ranges,
+    index: ir.Expr,
+    ranges: arith.Ranges,
     certain: bool,
 ) -> None:
     read: Tensor = load.buffer.tensor  # type: ignore[attr-defined]
     extent = read.shape[axis]
-    interval = interval_of(simplify(index, ranges), ranges)
+    interval = arith.interval_of(arith.simplify(index, ranges), ranges)
     if certain and not interval.within(0, extent - 1) and _is_exact(index):
         low, high = (int(b) if not math.isinf(b) else b for b in interval)
         raise LoweringError(
-            f"{print_name(tensor.name)}: {describe(load)} is out of bounds: index {axis} goes from "
-            f"{low} to {high}, but axis {axis} of {print_name(read.name)} has extent {extent}. "
+            f"{ir.print_name(tensor.name)}: {describe(load)} is out of bounds: index {axis} goes "
+            f"from {low} to {high}, but axis {axis} of {ir.print_name(read.name)} has extent {extent}. "
             "Pad with mt.if_then_else, or make the domain smaller"
         )
 
 
-def _is_exact(index: Expr) -> bool:
+def _is_exact(index: ir.Expr) -> bool:
     """Whether the interval of the index is exact: every variable in it occurs once, no data."""
     seen: list[str] = []
-    stack: list[Expr] = [index]
+    stack: list[ir.Expr] = [index]
     while stack:
         node = stack.pop()
-        if isinstance(node, (Load, Select, Cast)):
+        if isinstance(node, (ir.Load, ir.Select, ir.Cast)):
             return False
         match node:
-            case Binary("%") | Binary("//", _, Var() | Binary()):
+            case ir.Binary("%") | ir.Binary("//", _, ir.Var() | ir.Binary()):
                 return False
-        if isinstance(node, Var):
+        if isinstance(node, ir.Var):
             seen.append(node.name)
-        stack.extend(children(node))  # type: ignore[arg-type]
+        stack.extend(ir.children(node))  # type: ignore[arg-type]
     return len(seen) == len(set(seen))
 
 
-def _depends_on_data(expr: Expr) -> bool:
-    return any(isinstance(c, Cast) for c in [expr, *children(expr)])
+def _depends_on_data(expr: ir.Expr) -> bool:
+    return any(isinstance(c, ir.Cast) for c in [expr, *ir.children(expr)])

@@ -14,47 +14,31 @@ from typing import Any, Final
 
 import numpy as np
 
+from minitensor import ir
 from minitensor.errors import ArgumentError, unexpected
-from minitensor.ir import (
-    BOOL,
-    INT64,
-    Binary,
-    BinaryOp,
-    Const,
-    DType,
-    Expr,
-    Reducer,
-    Select,
-    Unary,
-    Var,
-    const,
-    evaluate,
-    free_vars,
-    loads,
-)
 from minitensor.lang.scalar import Scalar, as_float, converted, is_number, is_whole, operand
 from minitensor.lang.tensor import Reduction, as_bool, checked_axes, make_reduction, source
 
 
-def _simple(name: str, op: BinaryOp, dtype: DType, identity: float) -> Reducer:
-    x, y = Var("x", dtype), Var("y", dtype)
-    return Reducer(name, (x,), (y,), (Binary(op, x, y),), (const(identity, dtype),))
+def _simple(name: str, op: ir.BinaryOp, dtype: ir.DType, identity: float) -> ir.Reducer:
+    x, y = ir.Var("x", dtype), ir.Var("y", dtype)
+    return ir.Reducer(name, (x,), (y,), (ir.Binary(op, x, y),), (ir.const(identity, dtype),))
 
 
-def lowest(dtype: DType) -> float:
+def lowest(dtype: ir.DType) -> float:
     """The identity of max: -inf, or the least integer."""
     return -math.inf if dtype.is_float else dtype.min_value
 
 
-def highest(dtype: DType) -> float:
+def highest(dtype: ir.DType) -> float:
     """The identity of min: inf, or the greatest integer."""
     return math.inf if dtype.is_float else dtype.max_value
 
 
-def _number(expr: object) -> Expr:
+def _number(expr: object) -> ir.Expr:
     """A source for arithmetic: bool counts as int64, as in numpy."""
     node = source(expr)
-    return converted(node, INT64) if node.dtype == BOOL else node
+    return converted(node, ir.INT64) if node.dtype == ir.BOOL else node
 
 
 def sum_(expr: Any, axis: Any) -> Reduction:
@@ -83,12 +67,12 @@ def min_(expr: Any, axis: Any) -> Reduction:
 
 def all_(expr: Any, axis: Any) -> Reduction:
     """Whether all are true (numbers: not 0)."""
-    return make_reduction(_simple("all", "and", BOOL, True), [as_bool(source(expr))], axis)
+    return make_reduction(_simple("all", "and", ir.BOOL, True), [as_bool(source(expr))], axis)
 
 
 def any_(expr: Any, axis: Any) -> Reduction:
     """Whether one is true (numbers: not 0)."""
-    return make_reduction(_simple("any", "or", BOOL, False), [as_bool(source(expr))], axis)
+    return make_reduction(_simple("any", "or", ir.BOOL, False), [as_bool(source(expr))], axis)
 
 
 def argmax(expr: Any, axis: Any) -> Reduction:
@@ -110,28 +94,28 @@ def argmin(expr: Any, axis: Any) -> Reduction:
 def _arg_extremum(name: str, worse: str, expr: object, axis: object) -> Reduction:
     node = _number(expr)
     dtype = node.dtype
-    position: Expr = Const(0)
+    position: ir.Expr = ir.Const(0)
     for a in checked_axes(axis, "axis"):
-        position = position * a.extent + Var(a.var)
-    old = (Var("i", INT64), Var("x", dtype))
-    new = (Var("j", INT64), Var("y", dtype))
+        position = position * a.extent + ir.Var(a.var)
+    old = (ir.Var("i", ir.INT64), ir.Var("x", dtype))
+    new = (ir.Var("j", ir.INT64), ir.Var("y", dtype))
     (i, x), (j, y) = old, new
-    better = Binary("<", y, x) if worse == "<" else Binary("<", x, y)
-    level = Binary("==", x, y)
+    better = ir.Binary("<", y, x) if worse == "<" else ir.Binary("<", x, y)
+    level = ir.Binary("==", x, y)
     if dtype.is_float:
-        x_nan, y_nan = Binary("!=", x, x), Binary("!=", y, y)
-        better = Binary("or", better, Binary("and", x_nan, Unary("not", y_nan)))
-        level = Binary("or", level, Binary("and", x_nan, y_nan))
-    keep = Binary("or", better, Binary("and", level, Binary("<", i, j)))
+        x_nan, y_nan = ir.Binary("!=", x, x), ir.Binary("!=", y, y)
+        better = ir.Binary("or", better, ir.Binary("and", x_nan, ir.Unary("not", y_nan)))
+        level = ir.Binary("or", level, ir.Binary("and", x_nan, y_nan))
+    keep = ir.Binary("or", better, ir.Binary("and", level, ir.Binary("<", i, j)))
     worst = lowest(dtype) if worse == "<" else highest(dtype)
-    reducer = Reducer(
+    reducer = ir.Reducer(
         name,
         old,
         new,
-        (Select(keep, i, j), Select(keep, x, y)),
-        (const(INT64.max_value, INT64), const(worst, dtype)),
+        (ir.Select(keep, i, j), ir.Select(keep, x, y)),
+        (ir.const(ir.INT64.max_value, ir.INT64), ir.const(worst, dtype)),
     )
-    return make_reduction(reducer, [converted(position, INT64), node], axis, only=0)
+    return make_reduction(reducer, [converted(position, ir.INT64), node], axis, only=0)
 
 
 # ---- reducers of the user's own
@@ -171,11 +155,11 @@ def comm_reducer(
 
 
 def _trace(
-    combine: Callable[..., Any], identity: Any, name: str, dtypes: list[DType], several: bool
-) -> Reducer:
+    combine: Callable[..., Any], identity: Any, name: str, dtypes: list[ir.DType], several: bool
+) -> ir.Reducer:
     """The reducer for operands of these types."""
-    old = tuple(Var(f"x{n}" if several else "x", d) for n, d in enumerate(dtypes))
-    new = tuple(Var(f"y{n}" if several else "y", d) for n, d in enumerate(dtypes))
+    old = tuple(ir.Var(f"x{n}" if several else "x", d) for n, d in enumerate(dtypes))
+    new = tuple(ir.Var(f"y{n}" if several else "y", d) for n, d in enumerate(dtypes))
     x, y = [tuple(Scalar(v) for v in side) for side in (old, new)]
     try:
         inspect.signature(combine).bind(x, y)
@@ -205,7 +189,7 @@ def _trace(
             raise ArgumentError(
                 f"combine of {name} gives {node.dtype} for {dtype}; convert with .astype"
             )
-        if loads(node) or not known.issuperset(free_vars(node)):
+        if ir.loads(node) or not known.issuperset(ir.free_vars(node)):
             raise ArgumentError(f"combine of {name} uses something other than its two arguments")
         nodes.append(node)
     for value, dtype in zip(starts, dtypes):
@@ -214,14 +198,15 @@ def _trace(
         if dtype.is_integer and not _fits(value, dtype):
             raise unexpected(f"a number that {dtype} holds", "identity", value)
     identities = tuple(
-        const(as_float(s, "identity") if d.is_float else int(s), d) for s, d in zip(starts, dtypes)
+        ir.const(as_float(s, "identity") if d.is_float else int(s), d)
+        for s, d in zip(starts, dtypes)
     )
-    reducer = Reducer(name, old, new, tuple(nodes), identities)
+    reducer = ir.Reducer(name, old, new, tuple(nodes), identities)
     _check_laws(reducer)
     return reducer
 
 
-def _fits(value: Any, dtype: DType) -> bool:
+def _fits(value: Any, dtype: ir.DType) -> bool:
     """Whether a number is an integer that the type holds."""
     if not is_whole(value):
         return False
@@ -235,17 +220,17 @@ def _as_tuple(value: Any, count: int, name: str, several: bool) -> Sequence[Any]
     return values
 
 
-def _check_laws(reducer: Reducer) -> None:
+def _check_laws(reducer: ir.Reducer) -> None:
     """Refuse a reducer whose laws fail on small numbers."""
     names = [v.name for v in reducer.lhs + reducer.rhs]
     dtypes = [v.dtype for v in reducer.lhs]
 
     def combined(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
         values = dict(zip(names, (*a, *b)))
-        return tuple(evaluate(result, values) for result in reducer.results)
+        return tuple(ir.evaluate(result, values) for result in reducer.results)
 
-    def held(value: float, dtype: DType) -> Any:
-        return evaluate(const(value, dtype), {})
+    def held(value: float, dtype: ir.DType) -> Any:
+        return ir.evaluate(ir.const(value, dtype), {})
 
     neutral = tuple(held(c.value, c.dtype) for c in reducer.identity)
     samples = [tuple(held(v, d) for d in dtypes) for v in _SAMPLES]

@@ -14,23 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
+from minitensor import ir
 from minitensor.errors import ArgumentError, unexpected
-from minitensor.ir import (
-    BOOL,
-    INDEX,
-    INT64,
-    Cast,
-    Const,
-    DType,
-    Expr,
-    IterKind,
-    Load,
-    Reducer,
-    Var,
-    free_vars,
-    make_room,
-    print_name,
-)
 from minitensor.lang.scalar import Label, Scalar, converted, describe, is_number, operand
 
 LARGEST: Final = 1 << 40
@@ -54,7 +39,7 @@ class Axis:
 
     var: Label
     extent: int
-    kind: IterKind = IterKind.SPATIAL
+    kind: ir.IterKind = ir.IterKind.SPATIAL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,9 +53,9 @@ class Stage:
 
     axes: tuple[Axis, ...]
     reduced: tuple[Axis, ...]
-    values: tuple[Expr, ...]
-    reducer: Reducer | None = None
-    init: Expr | None = None
+    values: tuple[ir.Expr, ...]
+    reducer: ir.Reducer | None = None
+    init: ir.Expr | None = None
 
 
 class Tensor:
@@ -79,7 +64,7 @@ class Tensor:
     name, shape, dtype are what the user gave; `stage` is None for a placeholder.
     """
 
-    def __init__(self, name: str, shape: tuple[int, ...], dtype: DType) -> None:
+    def __init__(self, name: str, shape: tuple[int, ...], dtype: ir.DType) -> None:
         self.name = name
         self.shape = shape
         self.dtype = dtype
@@ -96,27 +81,27 @@ class Tensor:
         return len(self.shape)
 
     def __repr__(self) -> str:
-        return f"Tensor({print_name(self.name)}: {self.dtype}{list(self.shape)})"
+        return f"Tensor({ir.print_name(self.name)}: {self.dtype}{list(self.shape)})"
 
     def __getitem__(self, indices: Any) -> Scalar:
         given = indices if isinstance(indices, tuple) else (indices,)
         if len(given) != len(self.shape):
             raise ArgumentError(
-                f"{print_name(self.name)} has {len(self.shape)} axes {self.shape}, "
-                f"but is indexed with {len(given)}: {print_name(self.name)}"
+                f"{ir.print_name(self.name)} has {len(self.shape)} axes {self.shape}, "
+                f"but is indexed with {len(given)}: {ir.print_name(self.name)}"
                 f"[{', '.join(map(repr, given))}]"
             )
         nodes = tuple(self._index(axis, value) for axis, value in enumerate(given))
-        return Scalar(Load(self.reference, nodes, self.dtype))
+        return Scalar(ir.Load(self.reference, nodes, self.dtype))
 
-    def _index(self, axis: int, value: object) -> Expr:
-        what = f"index {axis} of {print_name(self.name)}"
+    def _index(self, axis: int, value: object) -> ir.Expr:
+        what = f"index {axis} of {ir.print_name(self.name)}"
         if isinstance(value, Reduction):
             raise value.misplaced()
         if isinstance(value, Tensor):
             raise ArgumentError(
                 f"expected a number or a symbolic value as {what}, but got the tensor "
-                f"{print_name(value.name)}; index it: {print_name(value.name)}[...]"
+                f"{ir.print_name(value.name)}; index it: {ir.print_name(value.name)}[...]"
             )
         if not isinstance(value, Scalar) and not isinstance(value, numbers.Integral):
             raise unexpected("an integer or a symbolic integer", what.replace(" ", "_"), value)
@@ -125,16 +110,16 @@ class Tensor:
             raise ArgumentError(
                 f"expected an integer as {what}, but got {describe(node)} of type {node.dtype}"
             )
-        if isinstance(node, Const) and not 0 <= node.value < self.shape[axis]:
+        if isinstance(node, ir.Const) and not 0 <= node.value < self.shape[axis]:
             raise ArgumentError(
                 f"{what} is {node.value}, but the axis has extent {self.shape[axis]}"
                 " (indices count from 0 and do not wrap around)"
             )
-        return node if node.dtype == INDEX else Cast(INDEX, node)
+        return node if node.dtype == ir.INDEX else ir.Cast(ir.INDEX, node)
 
     def misplaced(self) -> ArgumentError:
         """The error for a tensor where one of its elements is meant."""
-        name = print_name(self.name)
+        name = ir.print_name(self.name)
         return ArgumentError(
             f"expected a symbolic value, but got the tensor {name}; index it: {name}[...]"
         )
@@ -164,8 +149,8 @@ class ReduceAxis(Scalar):
 
     def __init__(self, start: int, stop: int, name: str) -> None:
         self.start, self.stop = start, stop
-        self.axis = Axis(Label.fresh(name), stop - start, IterKind.REDUCE)
-        super().__init__(Var(self.axis.var) + start if start else Var(self.axis.var))
+        self.axis = Axis(Label.fresh(name), stop - start, ir.IterKind.REDUCE)
+        super().__init__(ir.Var(self.axis.var) + start if start else ir.Var(self.axis.var))
 
 
 class Reduction:
@@ -173,8 +158,8 @@ class Reduction:
 
     def __init__(
         self,
-        reducer: Reducer,
-        values: tuple[Expr, ...],
+        reducer: ir.Reducer,
+        values: tuple[ir.Expr, ...],
         axes: tuple[Axis, ...],
         only: int | None = None,
     ) -> None:
@@ -258,7 +243,7 @@ def parameters_of(function: object, count: int, skip: int = 0) -> list[str]:
 
 def placeholder(shape: Any, dtype: str = "float32", name: str | None = None) -> Tensor:
     """An input of the given shape (a tuple of ints; `()` for a scalar) and dtype."""
-    return Tensor(checked_name(name, "placeholder"), checked_shape(shape), DType.of(dtype))
+    return Tensor(checked_name(name, "placeholder"), checked_shape(shape), ir.DType.of(dtype))
 
 
 def reduce_axis(dom: Any, name: str | None = None) -> ReduceAxis:
@@ -289,13 +274,13 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str | None = None) -
     extents = checked_shape(shape)
     labels = parameters_of(fcompute, len(extents))
     own = tuple(Axis(Label.fresh(label), n) for label, n in zip(labels, extents))
-    result = fcompute(*[Scalar(Var(axis.var)) for axis in own])
+    result = fcompute(*[Scalar(ir.Var(axis.var)) for axis in own])
     title = checked_name(name, "compute")
     if isinstance(result, Reduction):
         return _reduction(title, extents, own, result)
     if isinstance(result, (tuple, list)):
         raise ArgumentError(
-            f"expected one expression for each element of {print_name(title)}, but got "
+            f"expected one expression for each element of {ir.print_name(title)}, but got "
             f"{len(result)}; use one mt.compute for each"
         )
     value = value_of(result, title)
@@ -305,22 +290,22 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str | None = None) -
     return tensor
 
 
-def value_of(result: object, title: str) -> Expr:
+def value_of(result: object, title: str) -> ir.Expr:
     """What a user's function returned, as an expression."""
     """What a user's function returned, as an expression."""
     if not isinstance(result, Scalar) and not is_number(result):
         hint = ""
         if isinstance(result, Tensor):
-            hint = f"; index it: {print_name(result.name)}[...]"
+            hint = f"; index it: {ir.print_name(result.name)}[...]"
         raise ArgumentError(
-            f"the function of {print_name(title)} returned {type(result).__name__}, "
+            f"the function of {ir.print_name(title)} returned {type(result).__name__}, "
             f"which is not a symbolic value or a number{hint}"
         )
     return operand(result)
 
 
-def _stored_dtype(value: Expr) -> DType:
-    return INT64 if value.dtype == INDEX else value.dtype
+def _stored_dtype(value: ir.Expr) -> ir.DType:
+    return ir.INT64 if value.dtype == ir.INDEX else value.dtype
 
 
 def _reduction(
@@ -342,18 +327,18 @@ def _reduction(
 
 
 def check_axes(
-    title: str, values: tuple[Expr, ...], own: tuple[Axis, ...], reduced: tuple[Axis, ...]
+    title: str, values: tuple[ir.Expr, ...], own: tuple[Axis, ...], reduced: tuple[Axis, ...]
 ) -> None:
     """Every variable of the expressions is an index of this tensor or one of the reduced axes."""
     known = {axis.var for axis in own + reduced}
     for value in values:
-        make_room(value)
-        for name in free_vars(value):
+        ir.make_room(value)
+        for name in ir.free_vars(value):
             if name not in known:
                 raise ArgumentError(
-                    f"{getattr(name, 'label', name)} is neither an index of {print_name(title)} "
+                    f"{getattr(name, 'label', name)} is neither an index of {ir.print_name(title)} "
                     "nor a reduction axis given to its reduction: "
-                    f"{print_name(title)} = {describe(value)}"
+                    f"{ir.print_name(title)} = {describe(value)}"
                 )
 
 
@@ -374,7 +359,7 @@ def checked_axes(axis: object, name: str) -> tuple[Axis, ...]:
 
 
 def make_reduction(
-    reducer: Reducer, values: Sequence[Expr], axis: object, only: int | None = None
+    reducer: ir.Reducer, values: Sequence[ir.Expr], axis: object, only: int | None = None
 ) -> Reduction:
     """The reduction of the values over one axis or several."""
     axes = checked_axes(axis, "axis")
@@ -383,16 +368,16 @@ def make_reduction(
     return Reduction(reducer, tuple(values), axes, only)
 
 
-def source(expr: object, name: str = "expr") -> Expr:
+def source(expr: object, name: str = "expr") -> ir.Expr:
     """What is to be reduced, as a node; an index becomes int64."""
     if isinstance(expr, (Reduction, Tensor)):
         raise expr.misplaced()
     if not (isinstance(expr, Scalar) or is_number(expr)):
         raise unexpected("a symbolic value", name, expr)
     node = operand(expr)
-    return converted(node, INT64) if node.dtype == INDEX else node
+    return converted(node, ir.INT64) if node.dtype == ir.INDEX else node
 
 
-def as_bool(node: Expr) -> Expr:
+def as_bool(node: ir.Expr) -> ir.Expr:
     """A node as a condition."""
-    return converted(node, BOOL)
+    return converted(node, ir.BOOL)

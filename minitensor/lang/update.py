@@ -5,23 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from minitensor.arith import simplify
+from minitensor import arith, ir
 from minitensor.errors import ArgumentError
-from minitensor.ir import (
-    FALSE,
-    TRUE,
-    Const,
-    DType,
-    Expr,
-    IterKind,
-    Load,
-    Select,
-    Var,
-    children,
-    loads,
-    print_name,
-    substitute,
-)
 from minitensor.lang.scalar import Label, Scalar, converted
 from minitensor.lang.tensor import (
     Axis,
@@ -67,41 +52,41 @@ def update(
     extents = checked_shape(shape)
     labels = parameters_of(fupdate, len(extents), skip=1)
     title = checked_name(name, "update")
-    tensor = Tensor(title, extents, DType.of(dtype))
+    tensor = Tensor(title, extents, ir.DType.of(dtype))
     own = tuple(Axis(Label.fresh(label), n) for label, n in zip(labels, extents))
     given = checked_axes(axis, "axis")
-    value = value_of(fupdate(tensor, *[Scalar(Var(a.var)) for a in own]), title)
+    value = value_of(fupdate(tensor, *[Scalar(ir.Var(a.var)) for a in own]), title)
     first = None
     if init is not None:
         if callable(init):
             parameters_of(init, len(own))
-        start = init(*[Scalar(Var(a.var)) for a in own]) if callable(init) else init
+        start = init(*[Scalar(ir.Var(a.var)) for a in own]) if callable(init) else init
         first = converted(value_of(start, title), tensor.dtype)
         check_axes(title, (first,), own, ())
-        if any(load.buffer is tensor.reference for load in loads(first)):
-            raise ArgumentError(f"the init of {print_name(title)} reads the tensor itself")
+        if any(load.buffer is tensor.reference for load in ir.loads(first)):
+            raise ArgumentError(f"the init of {ir.print_name(title)} reads the tensor itself")
     check_axes(title, (value,), own, given)
-    steps = [load for load in loads(value) if load.buffer is tensor.reference]
+    steps = [load for load in ir.loads(value) if load.buffer is tensor.reference]
     if first is None and all(extents):
         _check_first_visit(tensor, value, (*own, *given))
-    ordered = tuple(Axis(a.var, a.extent, IterKind.ORDERED) for a in given)
+    ordered = tuple(Axis(a.var, a.extent, ir.IterKind.ORDERED) for a in given)
     kept = []
     for position, a in enumerate(own):
-        free = all(load.indices[position] == Var(a.var) for load in steps)
-        kept.append(a if free else Axis(a.var, a.extent, IterKind.ORDERED))
+        free = all(load.indices[position] == ir.Var(a.var) for load in steps)
+        kept.append(a if free else Axis(a.var, a.extent, ir.IterKind.ORDERED))
     tensor.stage = Stage(tuple(kept), ordered, (converted(value, tensor.dtype),), init=first)
     return tensor
 
 
-def _check_first_visit(tensor: Tensor, value: Expr, axes: tuple[Axis, ...]) -> None:
+def _check_first_visit(tensor: Tensor, value: ir.Expr, axes: tuple[Axis, ...]) -> None:
     """Refuse an update without init that reads itself when nothing has been written yet."""
-    title = print_name(tensor.name)
+    title = ir.print_name(tensor.name)
     empty = [a for a in axes if a.extent == 0]
     if empty:
         raise ArgumentError(
             f"{title} is never written: one of its axes is empty; give what it holds then as init="
         )
-    at_first = substitute(value, {a.var: Const(0) for a in axes})
+    at_first = ir.substitute(value, {a.var: ir.Const(0) for a in axes})
     for load in _certain_loads(at_first):
         if load.buffer is tensor.reference:
             raise ArgumentError(
@@ -110,15 +95,15 @@ def _check_first_visit(tensor: Tensor, value: Expr, axes: tuple[Axis, ...]) -> N
             )
 
 
-def _certain_loads(expr: Expr) -> Iterator[Load]:
+def _certain_loads(expr: ir.Expr) -> Iterator[ir.Load]:
     """The loads of an expression that are made whatever the data are."""
-    if isinstance(expr, Load):
+    if isinstance(expr, ir.Load):
         yield expr
-    if isinstance(expr, Select) and expr.lazy:
+    if isinstance(expr, ir.Select) and expr.lazy:
         yield from _certain_loads(expr.condition)
-        condition = simplify(expr.condition)
-        if condition in (TRUE, FALSE):
-            yield from _certain_loads(expr.a if condition == TRUE else expr.b)
+        condition = arith.simplify(expr.condition)
+        if condition in (ir.TRUE, ir.FALSE):
+            yield from _certain_loads(expr.a if condition == ir.TRUE else expr.b)
         return
-    for child in children(expr):
+    for child in ir.children(expr):
         yield from _certain_loads(child)  # type: ignore[arg-type]

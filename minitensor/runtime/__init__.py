@@ -7,6 +7,7 @@ with), `cache` (compiling once), `texts` (generating once), `module` (native fun
 most), `known` (remembered), `doctor`.
 """
 
+# fmt: off
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.build import interpreter_kernel, load, load_together, native_target
 from minitensor.runtime.cache import TIME_LIMIT, compile_library
@@ -16,11 +17,7 @@ from minitensor.runtime.folder import cache_folder, scratch_folder
 from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
 from minitensor.runtime.known import known_limits, remember_limits
 from minitensor.runtime.limits import (
-    Limits,
-    Probe,
-    compute_probe,
-    measure_limits,
-    memory_probes,
+    Limits, Probe, compute_probe, measure_limits, memory_probes,
 )
 from minitensor.runtime.machine import cpu_name, spread_cores, usable_cores
 from minitensor.runtime.module import aligned_empty, load_function, pointer_to
@@ -29,39 +26,10 @@ from minitensor.runtime.timing import Timing, measure
 from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolchain
 
 __all__ = [
-    "TIME_LIMIT",
-    "Explanation",
-    "Finding",
-    "InterpreterKernel",
-    "Kernel",
-    "Limits",
-    "NativeKernel",
-    "Probe",
-    "Signature",
-    "Timing",
-    "Toolchain",
-    "aligned_empty",
-    "cache_folder",
-    "compile_library",
-    "compute_probe",
-    "cpu_name",
-    "diagnose",
-    "explained",
-    "find_toolchain",
-    "interpreter_kernel",
-    "known_limits",
-    "load",
-    "load_function",
-    "load_together",
-    "measure",
-    "measure_limits",
-    "memory_probes",
-    "native_target",
-    "pointer_to",
-    "probe_toolchain",
-    "remember_limits",
-    "remembered",
-    "scratch_folder",
-    "spread_cores",
-    "usable_cores",
+    "TIME_LIMIT", "Explanation", "Finding", "InterpreterKernel", "Kernel", "Limits", "NativeKernel",
+    "Probe", "Signature", "Timing", "Toolchain", "aligned_empty", "cache_folder", "compile_library",
+    "compute_probe", "cpu_name", "diagnose", "explained", "find_toolchain", "interpreter_kernel",
+    "known_limits", "load", "load_function", "load_together", "measure", "measure_limits",
+    "memory_probes", "native_target", "pointer_to", "probe_toolchain", "remember_limits",
+    "remembered", "scratch_folder", "spread_cores", "usable_cores",
 ]

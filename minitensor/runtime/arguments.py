@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from minitensor import ir
 from minitensor.errors import ArgumentError, ExecutionError, kind_of, printable, shown
-from minitensor.ir import BFLOAT16, Buffer, numpy_dtype, print_name
 from minitensor.runtime.module import aligned_empty
 
 _C_CONTIGUOUS: Final = 0x1
@@ -35,7 +35,7 @@ class Slot:
     """
 
     kernel: str
-    buffer: Buffer
+    buffer: ir.Buffer
     dtype: np.dtype[Any]
     is_output: bool
     flags: int
@@ -43,7 +43,7 @@ class Slot:
     @property
     def name(self) -> str:
         """The parameter's name as messages show it."""
-        return print_name(self.buffer.name)
+        return ir.print_name(self.buffer.name)
 
     def accept(self, value: object) -> np.ndarray:
         """The memory of `value` as a plain array of the right dtype and shape.
@@ -52,7 +52,7 @@ class Slot:
         """
         array = self._borrow(value)
         name, shape = self.name, self.buffer.shape
-        if self.buffer.dtype == BFLOAT16 and _is_bfloat16(array.dtype):
+        if self.buffer.dtype == ir.BFLOAT16 and _is_bfloat16(array.dtype):
             array = array.view(np.uint16)
         if array.dtype != self.dtype:
             raise self._dtype_refused(array)
@@ -118,7 +118,7 @@ class Slot:
         same_size = array.dtype.kind == self.dtype.kind and array.itemsize == self.dtype.itemsize
         if same_size and not array.dtype.isnative:
             expected, remade = f"of dtype {dtype} in the machine's byte order", f'"{self.dtype}"'
-        elif dtype == BFLOAT16:
+        elif dtype == ir.BFLOAT16:
             expected = "of dtype bfloat16 (ml_dtypes), or of dtype uint16 with its bits"
             remade = "ml_dtypes.bfloat16"
         else:
@@ -190,8 +190,8 @@ def _shape_advice(name: str, array: np.ndarray, shape: tuple[int, ...]) -> str:
 class Signature:
     """The parameters of a kernel, and the check of a call's arguments against them."""
 
-    def __init__(self, kernel: str, params: Sequence[Buffer], outputs: Collection[str]) -> None:
-        self.kernel = print_name(kernel)
+    def __init__(self, kernel: str, params: Sequence[ir.Buffer], outputs: Collection[str]) -> None:
+        self.kernel = ir.print_name(kernel)
         self.slots = tuple(_slot(self.kernel, buffer, buffer.name in outputs) for buffer in params)
         self.outputs = tuple(n for n, slot in enumerate(self.slots) if slot.is_output)
         self.empty = tuple(n for n, slot in enumerate(self.slots) if 0 in slot.buffer.shape)
@@ -255,7 +255,7 @@ class Signature:
         name, value = next(iter(named.items()))
         return ArgumentError(
             f"{self.kernel}: expected its arrays by position ({names}), but got "
-            f"{print_name(name)}={shown(value)} by keyword"
+            f"{ir.print_name(name)}={shown(value)} by keyword"
         )
 
     def _allocated(self, slot: Slot) -> np.ndarray:
@@ -275,6 +275,6 @@ class Signature:
         )
 
 
-def _slot(kernel: str, buffer: Buffer, is_output: bool) -> Slot:
+def _slot(kernel: str, buffer: ir.Buffer, is_output: bool) -> Slot:
     flags = _C_CONTIGUOUS | _ALIGNED | (_WRITEABLE if is_output else 0)
-    return Slot(kernel, buffer, numpy_dtype(buffer.dtype), is_output, flags)
+    return Slot(kernel, buffer, ir.numpy_dtype(buffer.dtype), is_output, flags)

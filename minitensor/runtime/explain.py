@@ -10,20 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from minitensor import ir
 from minitensor.codegen import Account, Note, Target, account_of, safe
 from minitensor.errors import CompileError
-from minitensor.ir import (
-    Block,
-    Buffer,
-    For,
-    LoopKind,
-    Program,
-    Seq,
-    Stmt,
-    loop_sites,
-    print_name,
-    print_type,
-)
 from minitensor.runtime.cache import compile_assembly
 from minitensor.runtime.spills import Spills, find_spills, understood
 from minitensor.runtime.toolchain import Toolchain
@@ -64,12 +53,12 @@ class Explanation:
             text += ", around the call of a function, which may use every vector register"
             advice = "compute the function in a loop of its own"
         for pressure in self.account.pressures:
-            if print_name(pressure.loop) == spills.loop and pressure.needed > pressure.available:
+            if ir.print_name(pressure.loop) == spills.loop and pressure.needed > pressure.available:
                 tiles = " and ".join(pressure.tiles)
                 text += f": the tile of {tiles} needs {pressure.needed} registers, "
                 text += f"and the machine has {pressure.available}"
                 advice = next((n.advice for n in self.account.notes if n.kind == "registers"), "")
-        return Note("spills", spills.loop or print_name(self.account.program.name), text, advice)
+        return Note("spills", spills.loop or ir.print_name(self.account.program.name), text, advice)
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -79,23 +68,23 @@ class Explanation:
         account = self.account
         target = account.emitted.target
         return {
-            "name": print_name(account.program.name),
+            "name": ir.print_name(account.program.name),
             "target": asdict(target),
             "loops": [
                 {
-                    "name": print_name(name),
+                    "name": ir.print_name(name),
                     "kind": site.loop.kind.value,
                     "extent": site.loop.extent,
                     "became": list(account.outcomes.get(name, ())),
                 }
-                for name, site in loop_sites(account.program).items()
+                for name, site in ir.loop_sites(account.program).items()
             ],
             "places": [asdict(place) for place in account.places],
             "workspace": account.emitted.workspace,
             "notes": [asdict(note) for note in self.notes],
             "registers": [
                 {
-                    "loop": print_name(p.loop),
+                    "loop": ir.print_name(p.loop),
                     "tiles": dict(p.tiles),
                     "operands": p.operands,
                     "available": p.available,
@@ -109,7 +98,7 @@ class Explanation:
         }
 
 
-def explained(program: Program, target: Target, toolchain: Toolchain | None) -> Explanation:
+def explained(program: ir.Program, target: Target, toolchain: Toolchain | None) -> Explanation:
     """The explanation of a program for a target with nothing left open.
 
     toolchain  the compiler whose assembly is looked at, and whose machine has the registers; None
@@ -140,7 +129,7 @@ def measured_spills(account: Account, toolchain: Toolchain) -> tuple[Spills, ...
             toolchain.words,
         )
     source = account.emitted.source
-    names = {safe(name): print_name(name) for name in loop_sites(account.program)}
+    names = {safe(name): ir.print_name(name) for name in ir.loop_sites(account.program)}
     found = find_spills(compile_assembly(source, toolchain, origins=True), source)
     return tuple(replace(s, loop=names.get(s.loop, s.loop)) for s in found)
 
@@ -153,7 +142,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     target = account.emitted.target
     threads = f"{target.num_cores} thread{'' if target.num_cores == 1 else 's'}"
     vectors = f"vectors of {target.vector_bits} bits" if target.vector_bits else "no vectors"
-    yield f"{print_name(account.program.name)} for {target.kind!r}: {threads}, {vectors}"
+    yield f"{ir.print_name(account.program.name)} for {target.kind!r}: {threads}, {vectors}"
     yield ""
     yield "loops"
     yield from _aligned(list(_tree(account.program.body, account.outcomes, 1)))
@@ -181,20 +170,20 @@ def _aligned(rows: list[tuple[str, str]]) -> Iterator[str]:
 
 
 def _tree(
-    stmt: Stmt, outcomes: Mapping[str, tuple[str, ...]], depth: int
+    stmt: ir.Stmt, outcomes: Mapping[str, tuple[str, ...]], depth: int
 ) -> Iterator[tuple[str, str]]:
     """The loops and blocks, each with what it became."""
     margin = _GAP * depth
-    if isinstance(stmt, For):
-        how = "range" if stmt.kind is LoopKind.SERIAL else stmt.kind.value
-        head = f"{margin}for {print_name(stmt.var)} in {how}({stmt.extent}):"
+    if isinstance(stmt, ir.For):
+        how = "range" if stmt.kind is ir.LoopKind.SERIAL else stmt.kind.value
+        head = f"{margin}for {ir.print_name(stmt.var)} in {how}({stmt.extent}):"
         yield head, ", ".join(outcomes.get(stmt.var, ()))
         yield from _tree(stmt.body, outcomes, depth + 1)
-    elif isinstance(stmt, Seq):
+    elif isinstance(stmt, ir.Seq):
         for child in stmt.stmts:
             yield from _tree(child, outcomes, depth)
-    elif isinstance(stmt, Block):
-        yield f"{margin}{print_name(stmt.name)}", ""
+    elif isinstance(stmt, ir.Block):
+        yield f"{margin}{ir.print_name(stmt.name)}", ""
 
 
 def _buffers(account: Account) -> Iterator[tuple[str, str]]:
@@ -202,15 +191,15 @@ def _buffers(account: Account) -> Iterator[tuple[str, str]]:
     for buffer in account.program.params:
         kind = "output" if buffer.name in outputs else "input"
         yield _typed(buffer), f"{_bytes(buffer.nbytes)}, {kind}"
-    typed = {print_name(b.name): _typed(b) for b in account.program.temporaries}
+    typed = {ir.print_name(b.name): _typed(b) for b in account.program.temporaries}
     for place in account.places:
         copies = f", {place.copies} copies" if place.copies > 1 else ""
         size = f"{_bytes(place.size)} {_IN[place.place]}{copies}"
         yield typed.get(place.buffer, place.buffer), size
 
 
-def _typed(buffer: Buffer) -> str:
-    return f"{print_name(buffer.name)}: {print_type(buffer)}"
+def _typed(buffer: ir.Buffer) -> str:
+    return f"{ir.print_name(buffer.name)}: {ir.print_type(buffer)}"
 
 
 def _bytes(size: int) -> str:
@@ -230,7 +219,7 @@ def _registers(explanation: Explanation) -> Iterator[str]:
     for pressure in explanation.account.pressures:
         tiles = ", ".join(f"{count} for {name}" for name, count in pressure.tiles.items())
         yield (
-            f"{print_name(pressure.loop)} needs {pressure.needed} of {pressure.available}: "
+            f"{ir.print_name(pressure.loop)} needs {pressure.needed} of {pressure.available}: "
             f"{tiles}, {pressure.operands} for operands"
         )
     if explanation.spills is None:

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from minitensor import ir
 from minitensor.codegen import Emitted, Note, Target, split_constants
 from minitensor.errors import ArgumentError, CompileError, ExecutionError
-from minitensor.ir import Buffer, Program, interpret, print_name
 from minitensor.runtime import forked
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.cache import compile_assembly
@@ -29,7 +29,7 @@ _NOWHERE = pointer_to(_SCRATCH)
 """What an array without elements is passed as, for its own address may be anything."""
 
 
-Build: TypeAlias = "Callable[[Program], Kernel]"
+Build: TypeAlias = "Callable[[ir.Program], Kernel]"
 """Builds a program for the target of a kernel."""
 
 
@@ -47,7 +47,7 @@ class Kernel(ABC):
     def __init__(
         self,
         name: str,
-        params: Sequence[Buffer],
+        params: Sequence[ir.Buffer],
         outputs: Collection[str],
         target: Target,
         source: str,
@@ -61,7 +61,7 @@ class Kernel(ABC):
         self.command = list(command)
         self._checks = tuple(checks)
         self._signature = Signature(name, params, outputs)
-        self._origin: tuple[Program, Build] | None = None
+        self._origin: tuple[ir.Program, Build] | None = None
 
     def __call__(self, /, *arrays: object, **named: object) -> Any:
         """Run on one array for each input, in call order, and return new outputs.
@@ -77,7 +77,7 @@ class Kernel(ABC):
             raise self._failure(status)
         return results[0] if len(results) == 1 else results
 
-    def built_from(self, program: Program, build: Build) -> Kernel:
+    def built_from(self, program: ir.Program, build: Build) -> Kernel:
         """Remember what it was built from, and how programs are built for its target: for `bind`.
 
         Returns the kernel.
@@ -94,13 +94,13 @@ class Kernel(ABC):
         Raises ArgumentError for a name that is no input, or an array that does not fit.
         """
         slots = {slot.buffer.name: slot for slot in self._signature.slots}
-        inputs = [print_name(n) for n, slot in slots.items() if not slot.is_output]
+        inputs = [ir.print_name(n) for n, slot in slots.items() if not slot.is_output]
         for name in constants:
             if name not in slots or slots[name].is_output:
                 kind = "an output" if name in slots else "no parameter"
                 raise ArgumentError(
-                    f"{print_name(self.name)}: expected names of inputs ({', '.join(inputs)}), "
-                    f"but got {print_name(name)}, which is {kind}"
+                    f"{ir.print_name(self.name)}: expected names of inputs ({', '.join(inputs)}), "
+                    f"but got {ir.print_name(name)}, which is {kind}"
                 )
         given = {name: slots[name].accept(array) for name, array in constants.items()}
         return self._bind(given, [n for n in slots if n not in given])
@@ -108,7 +108,9 @@ class Kernel(ABC):
     def _bind(self, given: Mapping[str, np.ndarray], params: Sequence[str]) -> Kernel:
         """A kernel with these inputs given, that takes the parameters named."""
         if self._origin is None:
-            raise ArgumentError(f"{print_name(self.name)}: only a kernel of mt.build can be bound")
+            raise ArgumentError(
+                f"{ir.print_name(self.name)}: only a kernel of mt.build can be bound"
+            )
         program, build = self._origin
         return _bound(program, program, build, given, params)
 
@@ -156,7 +158,7 @@ class Kernel(ABC):
 
     def explain(self) -> str:
         """What the schedule became, as text: loops, buffers, registers, spills, notes."""
-        return f"{print_name(self.name)} runs in the interpreter, as it is:\n\n{self.source}"
+        return f"{ir.print_name(self.name)} runs in the interpreter, as it is:\n\n{self.source}"
 
     @abstractmethod
     def _run(self, arrays: list[np.ndarray]) -> int:
@@ -168,14 +170,17 @@ class Kernel(ABC):
 
     def _failure(self, status: int) -> ExecutionError:
         return ExecutionError(
-            f"{print_name(self.name)}: {self._checks[status - 1]}", "out of bounds"
+            f"{ir.print_name(self.name)}: {self._checks[status - 1]}", "out of bounds"
         )
 
     def __repr__(self) -> str:
         params = ", ".join(
-            f"{print_name(b.name)}: {b.dtype}[{', '.join(map(str, b.shape))}]" for b in self.params
+            f"{ir.print_name(b.name)}: {b.dtype}[{', '.join(map(str, b.shape))}]"
+            for b in self.params
         )
-        return f"<{type(self).__name__} {print_name(self.name)}({params}) for {self.target.kind!r}>"
+        return (
+            f"<{type(self).__name__} {ir.print_name(self.name)}({params}) for {self.target.kind!r}>"
+        )
 
 
 class NativeKernel(Kernel):
@@ -232,7 +237,7 @@ class NativeKernel(Kernel):
         """What `explain` puts into words, as data."""
         if self._origin is None:
             raise ArgumentError(
-                f"{print_name(self.name)}: only a kernel of mt.build can be explained"
+                f"{ir.print_name(self.name)}: only a kernel of mt.build can be explained"
             )
         return explained(self._origin[0], self.target, self._toolchain)
 
@@ -277,15 +282,15 @@ class NativeKernel(Kernel):
             return pointer_to(aligned_empty((self._workspace_bytes,), np.dtype(np.uint8)))
         except (MemoryError, ValueError):
             raise ExecutionError(
-                f"{print_name(self.name)}: no memory for its temporaries, which need "
+                f"{ir.print_name(self.name)}: no memory for its temporaries, which need "
                 f"{self._workspace_bytes:,} bytes; compute_at or compute_inline makes them smaller",
                 "memory",
             ) from None
 
 
 def _bound(
-    program: Program,
-    rest: Program,
+    program: ir.Program,
+    rest: ir.Program,
     build: Build,
     given: Mapping[str, np.ndarray],
     params: Sequence[str],
@@ -312,8 +317,8 @@ class BoundKernel(Kernel):
 
     def __init__(
         self,
-        program: Program,
-        late: Program,
+        program: ir.Program,
+        late: ir.Program,
         build: Build,
         held: Mapping[str, np.ndarray],
         params: Sequence[str],
@@ -375,7 +380,7 @@ def _own_copy(array: np.ndarray) -> np.ndarray:
 class InterpreterKernel(Kernel):
     """A kernel that the reference interpreter runs: slow, with every check on, on any machine."""
 
-    def __init__(self, program: Program, target: Target) -> None:
+    def __init__(self, program: ir.Program, target: Target) -> None:
         outputs = [buffer.name for buffer in program.outputs]
         super().__init__(program.name, program.params, outputs, target, str(program))
         self._program = program
@@ -383,14 +388,14 @@ class InterpreterKernel(Kernel):
     def assembly(self) -> str:
         """Raises CompileError: there is none."""
         raise CompileError(
-            f"{print_name(self.name)}: the interpreter makes no machine code; "
+            f"{ir.print_name(self.name)}: the interpreter makes no machine code; "
             'build with target="c" to see some'
         )
 
     def _run(self, arrays: list[np.ndarray]) -> int:
         slots = self._signature.slots
         inputs = [array for slot, array in zip(slots, arrays) if not slot.is_output]
-        results, _ = interpret(self._program, inputs)
+        results, _ = ir.interpret(self._program, inputs)
         for n, result in zip(self._signature.outputs, results):
             arrays[n][...] = result
         return 0

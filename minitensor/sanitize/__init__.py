@@ -12,6 +12,7 @@ Each returns a list of faults, empty where there are none. For many kernels at o
 `run`.
 """
 
+# fmt: off
 from minitensor.sanitize.address import read_report
 from minitensor.sanitize.between import bits_of_nothing
 from minitensor.sanitize.builds import Sanitizer, environment, load_sanitized, toolchain_for
@@ -25,26 +26,8 @@ from minitensor.sanitize.run import run_sanitized
 from minitensor.sanitize.watch import Hit, guards_library, outside, watched
 
 __all__ = [
-    "Fault",
-    "GuardedMemory",
-    "Hit",
-    "Outcome",
-    "Race",
-    "Sanitizer",
-    "bits_of",
-    "bits_of_nothing",
-    "check_address",
-    "check_memory",
-    "check_races",
-    "environment",
-    "guarded_empty",
-    "guards_library",
-    "load_sanitized",
-    "outside",
-    "read_report",
-    "run_guarded",
-    "run_sanitized",
-    "several_cores",
-    "toolchain_for",
-    "watched",
+    "Fault", "GuardedMemory", "Hit", "Outcome", "Race", "Sanitizer", "bits_of", "bits_of_nothing",
+    "check_address", "check_memory", "check_races", "environment", "guarded_empty",
+    "guards_library", "load_sanitized", "outside", "read_report", "run_guarded", "run_sanitized",
+    "several_cores", "toolchain_for", "watched",
 ]

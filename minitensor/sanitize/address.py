@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from minitensor import ir
 from minitensor.codegen import Emitted
 from minitensor.errors import ExecutionError
-from minitensor.ir import BFLOAT16, Buffer, numpy_dtype, print_name, print_type
 from minitensor.runtime import NativeKernel, find_toolchain, load_function, pointer_to
 from minitensor.sanitize.builds import Sanitizer, runtime_library
 from minitensor.sanitize.fault import Fault, element_at, element_name
@@ -41,9 +41,9 @@ def run_with_address_sanitizer(kernel: NativeKernel, inputs: Sequence[object]) -
     given = iter(inputs_of(emitted, inputs))
     arrays: list[np.ndarray] = []
     for buffer in kernel.params:
-        array = _exact(buffer.shape, numpy_dtype(buffer.dtype))
+        array = _exact(buffer.shape, ir.numpy_dtype(buffer.dtype))
         if buffer.name in emitted.outputs:
-            bits_of(array)[...] = pattern(array.dtype, 0, buffer.dtype == BFLOAT16)
+            bits_of(array)[...] = pattern(array.dtype, 0, buffer.dtype == ir.BFLOAT16)
         else:
             array[...] = next(given)
         arrays.append(array)
@@ -107,7 +107,7 @@ _MEMORY: Final = re.compile(r"^checked memory (\d+) is \[(0x\w+),(0x\w+)\)$", re
 
 def read_report(text: str, emitted: Emitted) -> Fault | None:
     """What a process that ran a kernel says on stderr as a fault; None if it is no such report."""
-    kernel = print_name(emitted.name or emitted.entry)
+    kernel = ir.print_name(emitted.name or emitted.entry)
     undefined = _UNDEFINED.search(text)
     if undefined is not None:
         line = int(undefined[1])
@@ -139,7 +139,7 @@ def _where(text: str, emitted: Emitted, address: int | None) -> tuple[str, tuple
     if variable is not None:
         return variable[1], (), f"outside the local array {variable[1]}"
     known = (*emitted.params, *emitted.memory)
-    nearest: tuple[int, Buffer, int, int] | None = None
+    nearest: tuple[int, ir.Buffer, int, int] | None = None
     for number, start, end in _MEMORY.findall(text):
         if address is None or int(number) >= len(known):
             continue
@@ -150,9 +150,9 @@ def _where(text: str, emitted: Emitted, address: int | None) -> tuple[str, tuple
     if nearest is None or address is None or nearest[0] > 1 << 20:
         return "", (), "outside every buffer"
     far, buffer, low, high = nearest
-    name = print_name(buffer.name)
+    name = ir.print_name(buffer.name)
     if far == 0:
         index = element_at(buffer, address - low)
         return buffer.name, index, f"at {element_name(buffer, index)}, which is not in use"
     side = f"{far} bytes before it" if address < low else f"{address - high} bytes after its end"
-    return buffer.name, (), f"outside {name}: {print_type(buffer)}, {side}"
+    return buffer.name, (), f"outside {name}: {ir.print_type(buffer)}, {side}"

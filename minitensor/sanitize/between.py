@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from minitensor.ir import BFLOAT16, Buffer, numpy_dtype, print_name
+from minitensor import ir
 from minitensor.runtime import NativeKernel
 from minitensor.sanitize.fault import Fault, element_name
 from minitensor.sanitize.memory import GuardedMemory, Side, bits_of, pattern
@@ -36,7 +36,7 @@ class GuardedRun:
         self._originals: dict[str, np.ndarray] = {}
         given = iter(inputs_of(kernel.emitted, inputs))
         for buffer in kernel.params:
-            memory = GuardedMemory(buffer.shape, numpy_dtype(buffer.dtype), _SIDES[which])
+            memory = GuardedMemory(buffer.shape, ir.numpy_dtype(buffer.dtype), _SIDES[which])
             if buffer.name in kernel.emitted.outputs:
                 bits_of(memory.array)[...] = bits_of_nothing(buffer, which)
             else:
@@ -69,12 +69,12 @@ class GuardedRun:
         text = outside(self.kernel.name, buffer, self._memories[hit.memory], hit)
         return Fault("out of bounds", text, "" if buffer is None else buffer.name)
 
-    def _changed(self, buffer: Buffer) -> list[Fault]:
+    def _changed(self, buffer: ir.Buffer) -> list[Fault]:
         before, after = np.asarray(self._originals[buffer.name]), self.arrays[buffer.name]
         index = first_of(bits_of(before) != bits_of(after))
         if index is None:
             return []
-        did = f"{print_name(self.kernel.name)} changes the input {element_name(buffer, index)}"
+        did = f"{ir.print_name(self.kernel.name)} changes the input {element_name(buffer, index)}"
         text = f"{did} from {before[index]} to {after[index]}"
         return [Fault("input changed", text, buffer.name, index)]
 
@@ -86,9 +86,9 @@ def _scratch_memory(size: int, which: int) -> GuardedMemory:
     return memory
 
 
-def bits_of_nothing(buffer: Buffer, which: int) -> int:
+def bits_of_nothing(buffer: ir.Buffer, which: int) -> int:
     """The bits of an element of an output before anything is written to it."""
-    return pattern(numpy_dtype(buffer.dtype), which, buffer.dtype == BFLOAT16)
+    return pattern(ir.numpy_dtype(buffer.dtype), which, buffer.dtype == ir.BFLOAT16)
 
 
 def address_of(array: np.ndarray) -> int:

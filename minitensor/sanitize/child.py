@@ -23,9 +23,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from minitensor import ir
 from minitensor.codegen import Emitted, Target, generate
 from minitensor.errors import MinitensorError, unexpected
-from minitensor.ir import Buffer, DType, Scope, print_name
 from minitensor.runtime import (
     cache_folder,
     compile_library,
@@ -164,7 +164,7 @@ def _read(path: Path) -> str:
 def _faults(
     emitted: Emitted, ended: int | None, answer: str, errors: str, time_limit: float
 ) -> list[Fault]:
-    name = print_name(emitted.name or emitted.entry)
+    name = ir.print_name(emitted.name or emitted.entry)
     if ended is None:
         return [Fault("crash", f"{name} did not end within {time_limit:g} s and was stopped")]
     if answer:
@@ -230,9 +230,11 @@ def _from_json(told: dict[str, Any]) -> Emitted:
     )
 
 
-def _buffer_as_json(buffer: Buffer) -> dict[str, Any]:
+def _buffer_as_json(buffer: ir.Buffer) -> dict[str, Any]:
     return {"name": buffer.name, "shape": buffer.shape, "dtype": str(buffer.dtype)}
 
 
-def _buffer_from_json(told: dict[str, Any]) -> Buffer:
-    return Buffer(told["name"], tuple(told["shape"]), DType.of(told["dtype"]), Scope.GLOBAL)
+def _buffer_from_json(told: dict[str, Any]) -> ir.Buffer:
+    return ir.Buffer(
+        told["name"], tuple(told["shape"]), ir.DType.of(told["dtype"]), ir.Scope.GLOBAL
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minitensor.ir import Buffer, numpy_dtype, print_name, strides_of
+from minitensor import ir
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class Race(Fault):
     writes: tuple[bool, bool] = (True, True)
 
 
-def element_at(buffer: Buffer, offset: int) -> tuple[int, ...]:
+def element_at(buffer: ir.Buffer, offset: int) -> tuple[int, ...]:
     """The indices of the element that holds a byte of a buffer; () where that is between two."""
-    rest = offset // (numpy_dtype(buffer.dtype).itemsize * buffer.dtype.lanes)
+    rest = offset // (ir.numpy_dtype(buffer.dtype).itemsize * buffer.dtype.lanes)
     index = []
-    for extent, stride in zip(buffer.shape, strides_of(buffer)):
+    for extent, stride in zip(buffer.shape, ir.strides_of(buffer)):
         index.append(rest // stride)
         rest %= stride
         if not 0 <= index[-1] < extent:
@@ -54,7 +54,7 @@ def element_at(buffer: Buffer, offset: int) -> tuple[int, ...]:
     return tuple(index)
 
 
-def element_name(buffer: Buffer, index: tuple[int, ...]) -> str:
+def element_name(buffer: ir.Buffer, index: tuple[int, ...]) -> str:
     """The element as messages show it."""
-    name = print_name(buffer.name)
+    name = ir.print_name(buffer.name)
     return f"{name}[{', '.join(map(str, index))}]" if index else name

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minitensor.ir import BFLOAT16, Buffer, print_name
+from minitensor import ir
 from minitensor.runtime import NativeKernel
 from minitensor.sanitize.between import GuardedRun, bits_of_nothing, first_of
 from minitensor.sanitize.fault import Fault, element_name
@@ -36,7 +36,7 @@ def run_guarded(kernel: NativeKernel, inputs: Sequence[object]) -> Outcome:
     (first, faults), (second, more) = [run.run() for run in runs]
     faults += [fault for fault in more if fault not in faults]
     if first != second:
-        text = f"{print_name(kernel.name)} returns {first}, and then {second}"
+        text = f"{ir.print_name(kernel.name)} returns {first}, and then {second}"
         faults.append(Fault("unsteady", text))
     if first == second == 0:
         for buffer in kernel.params:
@@ -46,12 +46,12 @@ def run_guarded(kernel: NativeKernel, inputs: Sequence[object]) -> Outcome:
     return Outcome(first, runs[0].outputs, tuple(faults))
 
 
-def _compare(kernel: str, buffer: Buffer, a: np.ndarray, b: np.ndarray) -> list[Fault]:
+def _compare(kernel: str, buffer: ir.Buffer, a: np.ndarray, b: np.ndarray) -> list[Fault]:
     """What two runs say about an output."""
     a_bits, b_bits = bits_of(a), bits_of(b)
     unwritten = (a_bits == bits_of_nothing(buffer, 0)) & (b_bits == bits_of_nothing(buffer, 1))
     index = first_of(unwritten)
-    name = print_name(kernel)
+    name = ir.print_name(kernel)
     faults = []
     if index is not None:
         text = f"{name} does not write {element_name(buffer, index)}"
@@ -68,8 +68,8 @@ def _compare(kernel: str, buffer: Buffer, a: np.ndarray, b: np.ndarray) -> list[
     return faults
 
 
-def _is_nan(buffer: Buffer, array: np.ndarray) -> np.ndarray:
-    if buffer.dtype == BFLOAT16:
+def _is_nan(buffer: ir.Buffer, array: np.ndarray) -> np.ndarray:
+    if buffer.dtype == ir.BFLOAT16:
         nan: np.ndarray = (array & 0x7FFF) > 0x7F80
         return nan
     return np.isnan(array) if array.dtype.kind == "f" else np.zeros(array.shape, bool)

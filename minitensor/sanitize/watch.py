@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from minitensor import ir
 from minitensor.errors import ExecutionError
-from minitensor.ir import Buffer, print_name, print_type
 from minitensor.runtime import find_toolchain, load_function, pointer_to
 from minitensor.sanitize.builds import Sanitizer, runtime_library
 from minitensor.sanitize.memory import GuardedMemory
@@ -64,12 +64,14 @@ def watched(library: Path, memories: Sequence[GuardedMemory]) -> Iterator[list[H
             hits.extend(Hit(*hit) for hit in found[:count].tolist())
 
 
-def outside(kernel: str, buffer: Buffer | None, memory: GuardedMemory, hit: Hit) -> str:
+def outside(kernel: str, buffer: ir.Buffer | None, memory: GuardedMemory, hit: Hit) -> str:
     """What a kernel did, in words; `buffer` is None for its scratch memory."""
-    did = f"{print_name(kernel)} {_ACCESS.get(hit.access, 'touches')}"
+    did = f"{ir.print_name(kernel)} {_ACCESS.get(hit.access, 'touches')}"
     if buffer is None:
         return f"{did} memory outside its scratch memory"
     start: int = memory.array.__array_interface__["data"][0]
     beyond = hit.address - start - memory.array.nbytes
     far, where = (beyond, "after its end") if beyond >= 0 else (start - hit.address, "before it")
-    return f"{did} outside {print_name(buffer.name)}: {print_type(buffer)}, {far} bytes {where}"
+    return (
+        f"{did} outside {ir.print_name(buffer.name)}: {ir.print_type(buffer)}, {far} bytes {where}"
+    )

@@ -6,6 +6,7 @@ Read in this order: `primitive` (what one is), `locate` and `splice` (finding an
 `cache`, `rfactor`, `layout`, `tensorize`, `decide`, then `trace` and `schedule`.
 """
 
+# fmt: off
 from minitensor.schedule.decide import ROOT, compute_locations, divisors, draw_factors
 from minitensor.schedule.layout import IndexMap
 from minitensor.schedule.primitive import REGISTRY, Primitive, Rewritten, primitive, refuse
@@ -13,18 +14,6 @@ from minitensor.schedule.schedule import Schedule, Trace
 from minitensor.schedule.trace import Ref, Step
 
 __all__ = [
-    "REGISTRY",
-    "ROOT",
-    "IndexMap",
-    "Primitive",
-    "Ref",
-    "Rewritten",
-    "Schedule",
-    "Step",
-    "Trace",
-    "compute_locations",
-    "divisors",
-    "draw_factors",
-    "primitive",
-    "refuse",
+    "REGISTRY", "ROOT", "IndexMap", "Primitive", "Ref", "Rewritten", "Schedule", "Step", "Trace",
+    "compute_locations", "divisors", "draw_factors", "primitive", "refuse",
 ]

@@ -12,8 +12,8 @@ import numbers
 from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
+from minitensor import ir
 from minitensor.errors import shown
-from minitensor.ir import Program, Scope, loop_sites
 from minitensor.schedule.primitive import Argument, refuse
 
 LARGEST_INT: Final = 1 << 40
@@ -24,10 +24,10 @@ def unexpected(expected: str, name: str, value: object) -> str:
     return f"expected {expected}, but got {name}={shown(value)} ({type(value).__name__})"
 
 
-def _named(kind: str, known: Callable[[Program], Collection[str]]) -> Argument:
+def _named(kind: str, known: Callable[[ir.Program], Collection[str]]) -> Argument:
     """A handle: the name of one of the program's loops, blocks or buffers."""
 
-    def convert(program: Program, name: str, value: Any) -> str:
+    def convert(program: ir.Program, name: str, value: Any) -> str:
         if not isinstance(value, str):
             refuse("A2", unexpected(f"the name of a {kind}", name, value))
         names = known(program)
@@ -44,7 +44,7 @@ def _named(kind: str, known: Callable[[Program], Collection[str]]) -> Argument:
     return Argument(convert)
 
 
-LoopName: TypeAlias = Annotated[str, _named("loop", loop_sites)]
+LoopName: TypeAlias = Annotated[str, _named("loop", ir.loop_sites)]
 """The name of a loop."""
 BlockName: TypeAlias = Annotated[str, _named("block", lambda program: program.blocks)]
 """The name of a block."""
@@ -52,10 +52,10 @@ BufferName: TypeAlias = Annotated[str, _named("buffer", lambda program: program.
 """The name of a buffer: a parameter or a temporary."""
 
 
-def _loop_or_root(program: Program, name: str, value: Any) -> str:
+def _loop_or_root(program: ir.Program, name: str, value: Any) -> str:
     if value == "root":
         return "root"
-    convert = _named("loop", loop_sites).convert
+    convert = _named("loop", ir.loop_sites).convert
     return str(convert(program, name, value))
 
 
@@ -63,8 +63,8 @@ Location: TypeAlias = Annotated[str, Argument(_loop_or_root)]
 """The name of a loop, or "root" for no loop."""
 
 
-def _loop_or_block(program: Program, name: str, value: Any) -> str:
-    known = {**loop_sites(program), **program.blocks}
+def _loop_or_block(program: ir.Program, name: str, value: Any) -> str:
+    known = {**ir.loop_sites(program), **program.blocks}
     convert = _named("loop or block", lambda _: known).convert
     return str(convert(program, name, value))
 
@@ -105,7 +105,7 @@ MOST_FACTORS: Final = 128
 FACTORS: Final = "factors that are integers >= 1 (0 only for a loop of extent 0)"
 
 
-def _factors(program: Program, name: str, value: Any) -> tuple[int | None, ...]:
+def _factors(program: ir.Program, name: str, value: Any) -> tuple[int | None, ...]:
     if not is_list(value) or not value:
         refuse("A2", unexpected("a list of factors, such as [None, 8]", name, value))
     if len(value) > MOST_FACTORS:
@@ -125,7 +125,7 @@ Factors: TypeAlias = Annotated[Sequence[int | None], Argument(_factors)]
 def choice(*options: str) -> Argument:
     """One of a few strings."""
 
-    def convert(program: Program, name: str, value: Any) -> str:
+    def convert(program: ir.Program, name: str, value: Any) -> str:
         if not isinstance(value, str) or value not in options:
             quoted = ", ".join(f'"{option}"' for option in options)
             refuse("A2", unexpected(f"one of {quoted}", name, value), choices=options)
@@ -147,11 +147,11 @@ THREADS: Final = (
 )
 ThreadName: TypeAlias = Annotated[str, choice(*THREADS)]
 """A GPU index that a loop can be bound to."""
-ScopeName: TypeAlias = Annotated[str, choice(*[scope.value for scope in Scope])]
+ScopeName: TypeAlias = Annotated[str, choice(*[scope.value for scope in ir.Scope])]
 """Where a buffer lives; see `Scope`."""
 
 
-def _annotation_key(program: Program, name: str, value: Any) -> str:
+def _annotation_key(program: ir.Program, name: str, value: Any) -> str:
     if not isinstance(value, str) or not value or len(value) > 200:
         refuse("A2", unexpected("a non-empty string of at most 200 characters", name, value))
     return str(value)

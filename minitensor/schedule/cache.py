@@ -5,25 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from minitensor.ir import (
-    Block,
-    Buffer,
-    For,
-    Iter,
-    IterKind,
-    Load,
-    Marks,
-    Program,
-    Reduce,
-    Scope,
-    Store,
-    Var,
-    accessed_buffers,
-    blocks_of,
-    print_name,
-    rewrite,
-    stored_buffers,
-)
+from minitensor import ir
 from minitensor.schedule.arguments import Axis, BlockName, BufferName, ScopeName, Stride
 from minitensor.schedule.legality import (
     accesses,
@@ -48,8 +30,8 @@ from minitensor.schedule.splice import Fresh, with_block
 
 
 def _copy_block(
-    name: str, source: str, target: str, buffer: Buffer, writing: Sequence[Block]
-) -> Block:
+    name: str, source: str, target: str, buffer: ir.Buffer, writing: Sequence[ir.Block]
+) -> ir.Block:
     """The block target[...] = source[...] over all that is ever written of a buffer, its iters
     still unbound.
 
@@ -61,30 +43,30 @@ def _copy_block(
         assert mine is not None
         extents = mine if writer is writing[0] else tuple(map(max, extents, mine))
     iters = tuple(
-        Iter(f"ax{n}", min(extent, whole), IterKind.SPATIAL, Var(""))
+        ir.Iter(f"ax{n}", min(extent, whole), ir.IterKind.SPATIAL, ir.Var(""))
         for n, (extent, whole) in enumerate(zip(extents, buffer.shape))
     )
-    index = tuple(Var(i.var) for i in iters)
-    return Block(name, iters, Store(target, index, Load(source, index, buffer.dtype)))
+    index = tuple(ir.Var(i.var) for i in iters)
+    return ir.Block(name, iters, ir.Store(target, index, ir.Load(source, index, buffer.dtype)))
 
 
 def _rerouted(stmt: Any, old: str, new: str, loads: bool, stores: bool) -> Any:
     """The statement with accesses to one buffer going to another."""
 
     def one(node: Any) -> Any:
-        if isinstance(node, Load) and node.buffer == old and loads:
-            return Load(new, node.indices, node.dtype)
-        if isinstance(node, Store) and node.buffer == old and stores:
-            return Store(new, node.indices, node.value)
-        if isinstance(node, Reduce) and old in node.buffers and stores:
+        if isinstance(node, ir.Load) and node.buffer == old and loads:
+            return ir.Load(new, node.indices, node.dtype)
+        if isinstance(node, ir.Store) and node.buffer == old and stores:
+            return ir.Store(new, node.indices, node.value)
+        if isinstance(node, ir.Reduce) and old in node.buffers and stores:
             names = tuple(new if b == old else b for b in node.buffers)
-            return Reduce(node.reducer, names, node.indices, node.values)
+            return ir.Reduce(node.reducer, names, node.indices, node.values)
         return node
 
-    return rewrite(stmt, one)
+    return ir.rewrite(stmt, one)
 
 
-def _with_access(block: Block, old: str, new: str, *, loads: bool, stores: bool) -> Block:
+def _with_access(block: ir.Block, old: str, new: str, *, loads: bool, stores: bool) -> ir.Block:
     init = block.init
     return with_block(
         block,
@@ -102,7 +84,7 @@ def _with_access(block: Block, old: str, new: str, *, loads: bool, stores: bool)
     }
 )
 def cache_read(
-    program: Program, block: BlockName, buffer: BufferName, scope: ScopeName
+    program: ir.Program, block: BlockName, buffer: BufferName, scope: ScopeName
 ) -> Rewritten[str]:
     """Copy what a block reads of a buffer into a new buffer first, and let it read that.
 
@@ -120,19 +102,19 @@ def cache_read(
     Returns    the name of the block that copies; its buffer has the same name.
     """
     found = program.blocks[block]
-    read, written = accessed_buffers(found)
+    read, written = ir.accessed_buffers(found)
     if buffer not in read:
         refuse(
-            "R1", marks=Marks(blocks={block: "does not read it"}), choices=sorted(read - written)
+            "R1", marks=ir.Marks(blocks={block: "does not read it"}), choices=sorted(read - written)
         )
     if buffer in written:
-        refuse("R2", marks=Marks(blocks={block: "writes it"}))
+        refuse("R2", marks=ir.Marks(blocks={block: "writes it"}))
     sources = writers(program, buffer)
     for writer in sources:
         if plain_store(writer) is None:
-            refuse("R3", marks=Marks(blocks={writer.name: f"writes {print_name(buffer)}"}))
+            refuse("R3", marks=ir.Marks(blocks={writer.name: f"writes {ir.print_name(buffer)}"}))
     where = loops_around(program, block)
-    shared: tuple[For, ...] = ()
+    shared: tuple[ir.For, ...] = ()
     for writer in sources:
         both = common_loops(loops_around(program, writer.name), where)
         shared = both if len(both) > len(shared) else shared
@@ -147,10 +129,10 @@ def cache_read(
     placed = place(copy, domain, shared, fresh, guards, widen=True)
     spot = spot_before(program, shared, {block})
     if unavailable(program, placed, spot, strict=True) is not None:
-        refuse("R4", marks=Marks(blocks={block: "reads more than was computed"}))
+        refuse("R4", marks=ir.Marks(blocks={block: "reads more than was computed"}))
     changed = _with_access(found, buffer, name, loads=True, stores=False)
     new = spot.insert(program, placed.stmt, {id(found): changed})
-    cached = Buffer(name, old.shape, old.dtype, Scope(scope))
+    cached = ir.Buffer(name, old.shape, old.dtype, ir.Scope(scope))
     return new.replace(temporaries=(*program.temporaries, cached)), name
 
 
@@ -162,7 +144,7 @@ def cache_read(
         "R4": "the nest writes a box of the buffer",
     }
 )
-def cache_write(program: Program, block: BlockName, scope: ScopeName) -> Rewritten[str]:
+def cache_write(program: ir.Program, block: BlockName, scope: ScopeName) -> Rewritten[str]:
     """Let a block write a new buffer, and copy that to the old one afterwards.
 
     cache_write("C", "local")
@@ -178,24 +160,24 @@ def cache_write(program: Program, block: BlockName, scope: ScopeName) -> Rewritt
     Returns    the name of the block that copies; the new buffer has the same name.
     """
     found = program.blocks[block]
-    written = stored_buffers(found.body)
+    written = ir.stored_buffers(found.body)
     buffer = min(written)
     others = [b.name for b in writers(program, buffer) if b.name != block]
     if len(written) != 1 or others:
-        marks = Marks(blocks=dict.fromkeys([block, *others], "writes it"))
+        marks = ir.Marks(blocks=dict.fromkeys([block, *others], "writes it"))
         refuse("R1", f"it writes {', '.join(sorted(written))}", marks=marks)
     if plain_store(found) is None:
-        refuse("R2", marks=Marks(blocks={block: "stores elsewhere"}))
+        refuse("R2", marks=ir.Marks(blocks={block: "stores elsewhere"}))
     loops = loops_around(program, block)
     outer = loops[: result_depth(program, found)]
     nest = loops[len(outer)] if len(outer) < len(loops) else found
-    for other in blocks_of(nest):
-        if other.name != block and buffer in accessed_buffers(other)[0]:
-            refuse("R3", marks=Marks(blocks={other.name: f"reads {print_name(buffer)}"}))
+    for other in ir.blocks_of(nest):
+        if other.name != block and buffer in ir.accessed_buffers(other)[0]:
+            refuse("R3", marks=ir.Marks(blocks={other.name: f"reads {ir.print_name(buffer)}"}))
     domain = exact_domain(found, loops, {loop.var for loop in outer})
     box = None if domain is None else write_box(found, domain)
     if box is None:
-        refuse("R4", marks=Marks(blocks={block: "not known to write a box"}))
+        refuse("R4", marks=ir.Marks(blocks={block: "not known to write a box"}))
     old = program.buffers[buffer]
     fresh = Fresh(program)
     name = fresh.block(f"{buffer}_{scope}")
@@ -205,12 +187,12 @@ def cache_write(program: Program, block: BlockName, scope: ScopeName) -> Rewritt
     changed = _with_access(found, buffer, name, loads=True, stores=True)
     spot = spot_after(program, outer, {block})
     new = spot.insert(program, placed.stmt, {id(found): changed})
-    cached = Buffer(name, old.shape, old.dtype, Scope(scope))
+    cached = ir.Buffer(name, old.shape, old.dtype, ir.Scope(scope))
     return new.replace(temporaries=(*program.temporaries, cached)), name
 
 
 @primitive(rules={"R1": "the buffer is a temporary"})
-def set_scope(program: Program, buffer: BufferName, scope: ScopeName) -> Rewritten[None]:
+def set_scope(program: ir.Program, buffer: BufferName, scope: ScopeName) -> Rewritten[None]:
     """Say where a temporary lives: "global", "local", "register" or "shared".
 
     set_scope("B", "local")
@@ -220,17 +202,17 @@ def set_scope(program: Program, buffer: BufferName, scope: ScopeName) -> Rewritt
     """
     _require_temporary(program, buffer, "R1")
     old = program.buffers[buffer]
-    new = Buffer(buffer, old.shape, old.dtype, Scope(scope), old.alignment)
+    new = ir.Buffer(buffer, old.shape, old.dtype, ir.Scope(scope), old.alignment)
     return _with_buffer(program, new), None
 
 
-def _require_temporary(program: Program, buffer: str, rule: str) -> None:
+def _require_temporary(program: ir.Program, buffer: str, rule: str) -> None:
     names = [b.name for b in program.temporaries]
     if buffer not in names:
-        refuse(rule, f"{print_name(buffer)} is a parameter", choices=names)
+        refuse(rule, f"{ir.print_name(buffer)} is a parameter", choices=names)
 
 
-def _with_buffer(program: Program, new: Buffer) -> Program:
+def _with_buffer(program: ir.Program, new: ir.Buffer) -> ir.Program:
     """The program with one temporary declared anew."""
     kept = tuple(new if b.name == new.name else b for b in program.temporaries)
     return program.replace(temporaries=kept)
@@ -244,7 +226,7 @@ def _with_buffer(program: Program, new: Buffer) -> Program:
     }
 )
 def storage_align(
-    program: Program, buffer: BufferName, axis: Axis, factor: Stride, offset: Stride = 0
+    program: ir.Program, buffer: BufferName, axis: Axis, factor: Stride, offset: Stride = 0
 ) -> Rewritten[None]:
     """Pad a temporary so that the stride of an axis is `offset` more than a multiple of `factor`.
 
@@ -260,10 +242,10 @@ def storage_align(
     old = program.buffers[buffer]
     place_of = axis + len(old.shape) if axis < 0 else axis
     if not 0 <= place_of < len(old.shape) - 1:
-        refuse("R2", f"{print_name(buffer)} has {len(old.shape)} axes, axis={axis}")
+        refuse("R2", f"{ir.print_name(buffer)} has {len(old.shape)} axes, axis={axis}")
     if not 0 <= offset < factor:
         refuse("R3", f"factor={factor}, offset={offset}")
     rest = tuple(a for a in old.alignment if a[0] != place_of)
     alignment = tuple(sorted((*rest, (place_of, factor, offset))))
-    new = Buffer(buffer, old.shape, old.dtype, old.scope, alignment)
+    new = ir.Buffer(buffer, old.shape, old.dtype, old.scope, alignment)
     return _with_buffer(program, new), None

@@ -5,23 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
-from minitensor.arith import Box, Simplifier, Span, extent_range, separates, swept
-from minitensor.ir import (
-    Block,
-    For,
-    IterKind,
-    Load,
-    LoopKind,
-    Marks,
-    Program,
-    Var,
-    accessed_buffers,
-    blocks_of,
-    loads,
-    loop_sites,
-    print_name,
-    stored_buffers,
-)
+from minitensor import arith, ir
 from minitensor.schedule.arguments import BlockName, Location
 from minitensor.schedule.legality import (
     accesses,
@@ -58,7 +42,7 @@ from minitensor.schedule.splice import Fresh
         "R7": "the loop is not vectorized, nor inside a vectorized loop",
     }
 )
-def compute_at(program: Program, block: BlockName, loop: Location) -> Rewritten[tuple[str, ...]]:
+def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritten[tuple[str, ...]]:
     """Move a producer under a consumer's loop, shrunk to the region one iteration reads.
 
     compute_at("P", "y_0")
@@ -80,28 +64,28 @@ def compute_at(program: Program, block: BlockName, loop: Location) -> Rewritten[
     if loop == "root":
         return program, ()
     producer = program.blocks[block]
-    buffers = sorted(stored_buffers(producer.body))
-    target = loop_sites(program)[loop]
+    buffers = sorted(ir.stored_buffers(producer.body))
+    target = ir.loop_sites(program)[loop]
     _check_producer(program, producer, buffers, loop)
     reading = {b.name for name in buffers for b in readers(program, name)} - {block}
     around = (*target.outer, target.loop)
     names = {outer.var for outer in around}
     store = plain_store(producer)
     if store is None:
-        refuse("R6", marks=Marks(blocks={block: "stores elsewhere"}))
+        refuse("R6", marks=ir.Marks(blocks={block: "stores elsewhere"}))
     found = [
         access
         for name in sorted(reading)
         for access in accesses(program, name)
         if access.buffer in buffers and not access.writes
     ]
-    domain: dict[str, Span] = {}
+    domain: dict[str, arith.Span] = {}
     for buffer in sorted({access.buffer for access in found}):
         box = region(program, [a for a in found if a.buffer == buffer], buffer, names)
         for var, span in zip(store, box):
             domain[var] = span if var not in domain else _wider(domain[var], span)
     for i in producer.iters:
-        if i.kind is not IterKind.SPATIAL:
+        if i.kind is not ir.IterKind.SPATIAL:
             domain.pop(i.var, None)
     spot = spot_before(program, around, reading)
     guards = shared_guards(
@@ -110,12 +94,12 @@ def compute_at(program: Program, block: BlockName, loop: Location) -> Rewritten[
     placed = place(producer, domain, around, Fresh(program), guards, widen=True)
     missing = unavailable(program, placed, spot, strict=not _runs_whole(program, producer))
     if missing is not None:
-        late = {b.name: f"computes {print_name(missing)}" for b in writers(program, missing)}
-        refuse("R5", f"{print_name(missing)} is not complete there", marks=Marks(blocks=late))
+        late = {b.name: f"computes {ir.print_name(missing)}" for b in writers(program, missing)}
+        refuse("R5", f"{ir.print_name(missing)} is not complete there", marks=ir.Marks(blocks=late))
     return spot.insert(program, placed.stmt, {id(producer): None}), placed.names
 
 
-def _runs_whole(program: Program, block: Block) -> bool:
+def _runs_whole(program: ir.Program, block: ir.Block) -> bool:
     """Whether the block is known to run all of its domain: else, put elsewhere, it may run more
     instances than it did, and read what was not needed before.
     """
@@ -126,58 +110,62 @@ def _runs_whole(program: Program, block: Block) -> bool:
     )
 
 
-def _wider(a: Span, b: Span) -> Span:
+def _wider(a: arith.Span, b: arith.Span) -> arith.Span:
     """A span that holds both; unbounded (so: the whole axis) if they cannot be compared."""
     distance = b.low.minus(a.low)
     if not distance.is_constant:
-        return Span(a.low, 1 << 60)
+        return arith.Span(a.low, 1 << 60)
     start, end = min(0, distance.constant), max(a.spread, distance.constant + b.spread)
-    return Span(a.low.shifted(start), end - start)
+    return arith.Span(a.low.shifted(start), end - start)
 
 
-def _check_producer(program: Program, producer: Block, buffers: list[str], loop: str) -> None:
+def _check_producer(program: ir.Program, producer: ir.Block, buffers: list[str], loop: str) -> None:
     """Rules R1 to R4 and R7 of compute_at."""
-    target = loop_sites(program)[loop]
+    target = ir.loop_sites(program)[loop]
     block = producer.name
     for buffer in buffers:
         others = [b.name for b in writers(program, buffer) if b.name != block]
         if others:
-            marks = Marks(blocks=dict.fromkeys([block, *others], f"writes {print_name(buffer)}"))
-            refuse("R1", f"{print_name(others[0])} writes it too", marks=marks)
+            marks = ir.Marks(
+                blocks=dict.fromkeys([block, *others], f"writes {ir.print_name(buffer)}")
+            )
+            refuse("R1", f"{ir.print_name(others[0])} writes it too", marks=marks)
     if target.loop in loops_around(program, block):
-        marks = Marks(loops={loop: "target"}, blocks={block: "inside it"})
+        marks = ir.Marks(loops={loop: "target"}, blocks={block: "inside it"})
         refuse("R2", marks=marks, choices=partial(_legal_loops, program, producer, buffers))
     for buffer in buffers:
         if any(buffer == param.name for param in program.params):
-            refuse("R3", f"{print_name(buffer)} is one", marks=Marks(blocks={block: "an output"}))
-    inside = {b.name for b in blocks_of(target.loop)}
+            refuse(
+                "R3", f"{ir.print_name(buffer)} is one", marks=ir.Marks(blocks={block: "an output"})
+            )
+    inside = {b.name for b in ir.blocks_of(target.loop)}
     reading = [b for name in buffers for b in readers(program, name) if b.name != block]
     outside = [b for b in reading if b.name not in inside]
     if outside or not reading:
         parts = [
-            (b.name, load, f"also reads {print_name(load.buffer)}")
+            (b.name, load, f"also reads {ir.print_name(load.buffer)}")
             for b in outside
             for load in _loads_of(b, buffers)[:1]
         ]
-        marks = Marks(loops={loop: "target"}, parts=parts)
-        detail = f"{print_name(outside[0].name)} is not" if outside else "nothing reads them"
+        marks = ir.Marks(loops={loop: "target"}, parts=parts)
+        detail = f"{ir.print_name(outside[0].name)} is not" if outside else "nothing reads them"
         refuse("R4", detail, marks=marks, choices=partial(_legal_loops, program, producer, buffers))
     _require_not_vectorized(program, loop)
 
 
-def _loads_of(block: Block, buffers: Collection[str]) -> list[Load]:
-    every = loads(block.body) + (loads(block.init) if block.init is not None else [])
+def _loads_of(block: ir.Block, buffers: Collection[str]) -> list[ir.Load]:
+    every = ir.loads(block.body) + (ir.loads(block.init) if block.init is not None else [])
     return [load for load in every if load.buffer in buffers]
 
 
-def _require_not_vectorized(program: Program, loop: str) -> None:
-    target = loop_sites(program)[loop]
+def _require_not_vectorized(program: ir.Program, loop: str) -> None:
+    target = ir.loop_sites(program)[loop]
     for outer in (*target.outer, target.loop):
-        if outer.kind is LoopKind.VECTORIZE:
-            refuse("R7", marks=Marks(loops={outer.var: "is vectorized"}))
+        if outer.kind is ir.LoopKind.VECTORIZE:
+            refuse("R7", marks=ir.Marks(loops={outer.var: "is vectorized"}))
 
 
-def _legal_loops(program: Program, producer: Block, buffers: list[str]) -> list[str]:
+def _legal_loops(program: ir.Program, producer: ir.Block, buffers: list[str]) -> list[str]:
     """The loops around readers of the buffers at which compute_at accepts the producer."""
     reading = {b.name for name in buffers for b in readers(program, name)} - {producer.name}
     around = [loop.var for name in sorted(reading)[:1] for loop in loops_around(program, name)]
@@ -200,7 +188,7 @@ def _legal_loops(program: Program, producer: Block, buffers: list[str]) -> list[
     }
 )
 def reverse_compute_at(
-    program: Program, block: BlockName, loop: Location
+    program: ir.Program, block: BlockName, loop: Location
 ) -> Rewritten[tuple[str, ...]]:
     """Move a consumer under its producer's loop: each iteration consumes what it has computed.
 
@@ -220,27 +208,27 @@ def reverse_compute_at(
     if loop == "root":
         return program, ()
     consumer = program.blocks[block]
-    target = loop_sites(program)[loop]
+    target = ir.loop_sites(program)[loop]
     around = (*target.outer, target.loop)
     if target.loop in loops_around(program, block):
-        refuse("R1", marks=Marks(loops={loop: "target"}, blocks={block: "inside it"}))
-    inside = {b.name for b in blocks_of(target.loop)}
-    read, own = accessed_buffers(consumer)
+        refuse("R1", marks=ir.Marks(loops={loop: "target"}, blocks={block: "inside it"}))
+    inside = {b.name for b in ir.blocks_of(target.loop)}
+    read, own = ir.accessed_buffers(consumer)
     computed = [
         name for name in sorted(read - own) if any(w.name in inside for w in writers(program, name))
     ]
     if not computed:
-        marks = Marks(loops={loop: "target"}, blocks={block: "reads nothing computed there"})
+        marks = ir.Marks(loops={loop: "target"}, blocks={block: "reads nothing computed there"})
         refuse("R2", marks=marks, choices=partial(_producer_loops, program, block, read - own))
     _require_not_vectorized(program, loop)
-    domain: dict[str, Span] = {}
+    domain: dict[str, arith.Span] = {}
     producers: set[str] = set()
     for buffer in computed:
         producer, box, whole = _computed_box(program, buffer, around)
         producers.add(producer)
         for var, span in _consumer_domain(consumer, buffer, box, whole).items():
             if domain.setdefault(var, span) != span:
-                refuse("R5", f"{print_name(buffer)} asks for other elements than the rest")
+                refuse("R5", f"{ir.print_name(buffer)} asks for other elements than the rest")
     _check_complete_axes(consumer, loops_around(program, block), domain)
     spot = spot_after(program, around, producers)
     guards = shared_guards(
@@ -251,12 +239,12 @@ def reverse_compute_at(
     _check_once(placed, around)
     missing = unavailable(program, placed, spot, strict=not _runs_whole(program, consumer))
     if missing is not None:
-        late = {b.name: f"computes {print_name(missing)}" for b in writers(program, missing)}
-        refuse("R8", f"{print_name(missing)} is not complete there", marks=Marks(blocks=late))
+        late = {b.name: f"computes {ir.print_name(missing)}" for b in writers(program, missing)}
+        refuse("R8", f"{ir.print_name(missing)} is not complete there", marks=ir.Marks(blocks=late))
     return spot.insert(program, placed.stmt, {id(consumer): None}), placed.names
 
 
-def _producer_loops(program: Program, block: str, buffers: Collection[str]) -> list[str]:
+def _producer_loops(program: ir.Program, block: str, buffers: Collection[str]) -> list[str]:
     """The loops around writers of the buffers at which reverse_compute_at accepts the block."""
     around = [
         loop.var
@@ -268,27 +256,27 @@ def _producer_loops(program: Program, block: str, buffers: Collection[str]) -> l
 
 
 def _computed_box(
-    program: Program, buffer: str, around: tuple[For, ...]
-) -> tuple[str, Box, tuple[range, ...]]:
+    program: ir.Program, buffer: str, around: tuple[ir.For, ...]
+) -> tuple[str, arith.Box, tuple[range, ...]]:
     """The one block that computes a buffer, the box of it that one iteration gives, and the indices
     that all iterations together give.
     """
     writing = writers(program, buffer)
     if len(writing) != 1:
-        marks = Marks(blocks={b.name: f"writes {print_name(buffer)}" for b in writing})
-        refuse("R4", f"{print_name(buffer)} has {len(writing)} writers", marks=marks)
+        marks = ir.Marks(blocks={b.name: f"writes {ir.print_name(buffer)}" for b in writing})
+        refuse("R4", f"{ir.print_name(buffer)} has {len(writing)} writers", marks=marks)
     producer = writing[0]
     for loop in around:
-        if driven(producer, loop.var, (IterKind.REDUCE, IterKind.ORDERED)):
-            marks = Marks({loop.var: f"part of computing {print_name(buffer)}"})
-            refuse("R3", f"{print_name(loop.var)} is", marks=marks)
+        if driven(producer, loop.var, (ir.IterKind.REDUCE, ir.IterKind.ORDERED)):
+            marks = ir.Marks({loop.var: f"part of computing {ir.print_name(buffer)}"})
+            refuse("R3", f"{ir.print_name(loop.var)} is", marks=marks)
     path = loops_around(program, producer.name)
     domain = exact_domain(producer, path, {loop.var for loop in around})
     box = None if domain is None else write_box(producer, domain)
-    whole = None if box is None else swept(box, ranges_of(around))
+    whole = None if box is None else arith.swept(box, ranges_of(around))
     if box is None or whole is None:
-        marks = Marks(blocks={producer.name: "not known to write a box"})
-        refuse("R4", f"the nest of {print_name(producer.name)}", marks=marks)
+        marks = ir.Marks(blocks={producer.name: "not known to write a box"})
+        refuse("R4", f"the nest of {ir.print_name(producer.name)}", marks=marks)
     extents = written_extents(producer)
     assert extents is not None
     nothing = any(i.extent == 0 for i in producer.iters)
@@ -300,8 +288,8 @@ def _computed_box(
 
 
 def _consumer_domain(
-    consumer: Block, buffer: str, box: Box, whole: tuple[range, ...]
-) -> dict[str, Span]:
+    consumer: ir.Block, buffer: str, box: arith.Box, whole: tuple[range, ...]
+) -> dict[str, arith.Span]:
     """The consumer's iters that read exactly the box.
 
     Every instance must be found that way: one whose index lies outside of `whole`, all that is
@@ -309,51 +297,53 @@ def _consumer_domain(
     """
     reads = {load.indices for load in _loads_of(consumer, [buffer])}
     if len(reads) != 1:
-        marks = Marks(blocks={consumer.name: f"reads {print_name(buffer)}"})
-        refuse("R5", f"{print_name(buffer)} is read at {len(reads)} places", marks=marks)
-    simplifier = Simplifier({i.var: extent_range(i.extent) for i in consumer.iters})
+        marks = ir.Marks(blocks={consumer.name: f"reads {ir.print_name(buffer)}"})
+        refuse("R5", f"{ir.print_name(buffer)} is read at {len(reads)} places", marks=marks)
+    simplifier = arith.Simplifier({i.var: arith.extent_range(i.extent) for i in consumer.iters})
     extents = {i.var: i.extent for i in consumer.iters}
-    found: dict[str, Span] = {}
+    found: dict[str, arith.Span] = {}
     for axis, (index, span) in enumerate(zip(reads.pop(), box)):
         form = simplifier.linear(index)
         offset = form.constant
         match list(form.terms.items()):
-            case [(Var(name), 1)] if name not in found and (
+            case [(ir.Var(name), 1)] if name not in found and (
                 offset >= whole[axis].start and offset + extents[name] <= whole[axis].stop
             ):
-                found[name] = Span(span.low.shifted(-offset), span.spread)
+                found[name] = arith.Span(span.low.shifted(-offset), span.spread)
             case [] if span.low.is_constant and 0 <= offset - span.low.constant <= span.spread:
                 pass
             case _:
                 load = _loads_of(consumer, [buffer])[0]
-                marks = Marks(parts=[(consumer.name, load, "read here")])
-                refuse("R5", f"index {axis} of {print_name(buffer)} is not", marks=marks)
+                marks = ir.Marks(parts=[(consumer.name, load, "read here")])
+                refuse("R5", f"index {axis} of {ir.print_name(buffer)} is not", marks=marks)
     return found
 
 
-def _check_complete_axes(consumer: Block, loops: tuple[For, ...], domain: dict[str, Span]) -> None:
+def _check_complete_axes(
+    consumer: ir.Block, loops: tuple[ir.For, ...], domain: dict[str, arith.Span]
+) -> None:
     """Rule R6, for where the consumer stands (another block may do the rest) and where it goes."""
     now = exact_domain(consumer, loops, ())
     for n, i in enumerate(consumer.iters):
-        if i.kind is IterKind.SPATIAL:
+        if i.kind is ir.IterKind.SPATIAL:
             continue
         here = None if now is None else now[n]
         if here is None or not (
             here.low.is_constant and here.low.constant <= 0 and here.extent >= i.extent
         ):
-            marks = Marks(blocks={consumer.name: f"may do a part of {print_name(i.var)}"})
-            refuse("R6", f"another block may do the rest of {print_name(i.var)}", marks=marks)
+            marks = ir.Marks(blocks={consumer.name: f"may do a part of {ir.print_name(i.var)}"})
+            refuse("R6", f"another block may do the rest of {ir.print_name(i.var)}", marks=marks)
         span = domain.get(i.var)
         if span is None:
             continue
         whole = span.low.is_constant and span.low.constant <= 0
         if not (whole and span.low.constant + span.spread >= i.extent - 1):
-            marks = Marks(blocks={consumer.name: f"is computed along {print_name(i.var)}"})
-            refuse("R6", f"{print_name(i.var)} is cut into pieces", marks=marks)
+            marks = ir.Marks(blocks={consumer.name: f"is computed along {ir.print_name(i.var)}"})
+            refuse("R6", f"{ir.print_name(i.var)} is cut into pieces", marks=marks)
         del domain[i.var]
 
 
-def _check_once(placed: Placed, around: tuple[For, ...]) -> None:
+def _check_once(placed: Placed, around: tuple[ir.For, ...]) -> None:
     """Rule R10: iterations of the loops around it now do not repeat what it does."""
     block = placed.block
     loops = (*around, *placed.loops)
@@ -366,18 +356,20 @@ def _check_once(placed: Placed, around: tuple[For, ...]) -> None:
     free, ranges = frozenset(loop.var for loop in loops), ranges_of(loops)
     for access in written:
         for loop in around:
-            if not separates(loop.var, access.indices, access.indices, free, ranges):
-                marks = Marks({loop.var: "would repeat it"}, {block.name: "updates what it finds"})
-                refuse("R10", f"iterations of {print_name(loop.var)} repeat it", marks=marks)
+            if not arith.separates(loop.var, access.indices, access.indices, free, ranges):
+                marks = ir.Marks(
+                    {loop.var: "would repeat it"}, {block.name: "updates what it finds"}
+                )
+                refuse("R10", f"iterations of {ir.print_name(loop.var)} repeat it", marks=marks)
 
 
-def _check_order(program: Program, consumer: Block, spot: Spot) -> None:
+def _check_order(program: ir.Program, consumer: ir.Block, spot: Spot) -> None:
     """Rule R9: nothing that touches what the consumer writes is passed by."""
     order = list(program.blocks)
-    touched = accessed_buffers(consumer)[1]
+    touched = ir.accessed_buffers(consumer)[1]
     passed = set(order[: order.index(consumer.name)]) - spot.before(program)
     for name in sorted(passed):
-        read, written = accessed_buffers(program.blocks[name])
+        read, written = ir.accessed_buffers(program.blocks[name])
         if touched & (read | written):
-            marks = Marks(blocks={name: f"touches what {print_name(consumer.name)} writes"})
-            refuse("R9", f"{print_name(name)} is one", marks=marks)
+            marks = ir.Marks(blocks={name: f"touches what {ir.print_name(consumer.name)} writes"})
+            refuse("R9", f"{ir.print_name(name)} is one", marks=marks)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Final, TypeAlias
 
+from minitensor import ir
 from minitensor.errors import shown
-from minitensor.ir import Program, loop_sites, print_name, stored_buffers
 from minitensor.schedule.arguments import (
     FACTORS,
     LARGEST_INT,
@@ -30,7 +30,7 @@ from minitensor.schedule.compute_at import compute_at
 from minitensor.schedule.locate import loops_around, readers
 from minitensor.schedule.primitive import Argument, Rewritten, accepted, primitive, refuse
 
-Draw: TypeAlias = Callable[[Program, Mapping[str, Any], random.Random], Any]
+Draw: TypeAlias = Callable[[ir.Program, Mapping[str, Any], random.Random], Any]
 ROOT: Final = "root"
 """Where a block is that has not been moved."""
 DRAW: Final[dict[str, Draw]] = {}
@@ -40,7 +40,7 @@ PartCount: TypeAlias = Annotated[int, ints(1, 16)]
 InnermostLimit: TypeAlias = Annotated[int, ints(1, LARGEST_INT)]
 
 
-def _tile(program: Program, name: str, value: Any) -> tuple[int, ...] | None:
+def _tile(program: ir.Program, name: str, value: Any) -> tuple[int, ...] | None:
     if value is None:
         return None
     if not is_list(value):
@@ -55,7 +55,7 @@ def _tile(program: Program, name: str, value: Any) -> tuple[int, ...] | None:
     }
 )
 def sample_perfect_tile(
-    program: Program,
+    program: ir.Program,
     loop: LoopName,
     n: PartCount,
     *,
@@ -71,19 +71,19 @@ def sample_perfect_tile(
 
     Returns    the factors.
     """
-    extent = loop_sites(program)[loop].loop.extent
+    extent = ir.loop_sites(program)[loop].loop.extent
     chosen = tuple(decision) if decision is not None else ()
     if len(chosen) != n or math.prod(chosen) != extent:
-        refuse("R1", f"{list(chosen)} for {print_name(loop)} of extent {extent}, n={n}")
+        refuse("R1", f"{list(chosen)} for {ir.print_name(loop)} of extent {extent}, n={n}")
     if chosen[-1] > max_innermost_factor:
         refuse("R2", f"{chosen[-1]} > {max_innermost_factor}")
     return program, chosen
 
 
 def _draw_tile(
-    program: Program, arguments: Mapping[str, Any], rng: random.Random
+    program: ir.Program, arguments: Mapping[str, Any], rng: random.Random
 ) -> tuple[int, ...]:
-    extent = loop_sites(program)[arguments["loop"]].loop.extent
+    extent = ir.loop_sites(program)[arguments["loop"]].loop.extent
     return draw_factors(extent, arguments["n"], arguments["max_innermost_factor"], rng)
 
 
@@ -145,7 +145,7 @@ def prime_powers(n: int) -> tuple[int, ...]:
 DRAW["sample_perfect_tile"] = _draw_tile
 
 
-def _candidates(program: Program, name: str, value: Any) -> tuple[int | float | str, ...]:
+def _candidates(program: ir.Program, name: str, value: Any) -> tuple[int | float | str, ...]:
     if not is_list(value) or not value:
         refuse("A2", f"expected a list of candidates, but got {name}={shown(value)}")
     for one in value:
@@ -154,7 +154,7 @@ def _candidates(program: Program, name: str, value: Any) -> tuple[int | float | 
     return tuple(plain_value(name, one) for one in value)
 
 
-def _probabilities(program: Program, name: str, value: Any) -> tuple[float, ...] | None:
+def _probabilities(program: ir.Program, name: str, value: Any) -> tuple[float, ...] | None:
     if value is None:
         return None
     expected = f"expected weights from 0 to 1e100, not all 0, but got {name}={shown(value)}"
@@ -166,7 +166,7 @@ def _probabilities(program: Program, name: str, value: Any) -> tuple[float, ...]
     return weights
 
 
-def _position(program: Program, name: str, value: Any) -> int | None:
+def _position(program: ir.Program, name: str, value: Any) -> int | None:
     return None if value is None else integer(name, value, 0, LARGEST_INT)
 
 
@@ -177,7 +177,7 @@ def _position(program: Program, name: str, value: Any) -> int | None:
     }
 )
 def sample_categorical(
-    program: Program,
+    program: ir.Program,
     candidates: Annotated[Sequence[int | float | str], Argument(_candidates)],
     *,
     probs: Annotated[Sequence[float] | None, Argument(_probabilities)] = None,
@@ -199,7 +199,7 @@ def sample_categorical(
     return program, candidates[decision]
 
 
-def _draw_category(program: Program, arguments: Mapping[str, Any], rng: random.Random) -> int:
+def _draw_category(program: ir.Program, arguments: Mapping[str, Any], rng: random.Random) -> int:
     count, weights = len(arguments["candidates"]), arguments["probs"]
     if weights is not None and len(weights) != count:
         return 0  # refused by R1
@@ -209,7 +209,7 @@ def _draw_category(program: Program, arguments: Mapping[str, Any], rng: random.R
 DRAW["sample_categorical"] = _draw_category
 
 
-def _place(program: Program, name: str, value: Any) -> str | None:
+def _place(program: ir.Program, name: str, value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
         refuse("A2", f"expected the name of a loop, or root, but got {name}={shown(value)}")
     return value
@@ -217,7 +217,7 @@ def _place(program: Program, name: str, value: Any) -> str | None:
 
 @primitive(rules={"R1": "compute_at accepts the block at the decision"})
 def sample_compute_location(
-    program: Program,
+    program: ir.Program,
     block: BlockName,
     *,
     decision: Annotated[str | None, Argument(_place)] = None,
@@ -235,7 +235,7 @@ def sample_compute_location(
     return program, decision
 
 
-def _is_location(program: Program, block: str, name: str) -> bool:
+def _is_location(program: ir.Program, block: str, name: str) -> bool:
     """Whether compute_at accepts the block there."""
     around = [] if name == ROOT else _around_readers(program, block)
     return name == ROOT or (
@@ -243,24 +243,24 @@ def _is_location(program: Program, block: str, name: str) -> bool:
     )
 
 
-def _around_readers(program: Program, block: str) -> list[str]:
+def _around_readers(program: ir.Program, block: str) -> list[str]:
     """The loops around a block that reads what a block writes; those of the first in the text."""
     reading = [
         b.name
-        for buffer in sorted(stored_buffers(program.blocks[block].body))
+        for buffer in sorted(ir.stored_buffers(program.blocks[block].body))
         for b in readers(program, buffer)
         if b.name != block
     ]
     return [loop.var for name in reading[:1] for loop in loops_around(program, name)]
 
 
-def compute_locations(program: Program, block: str) -> list[str]:
+def compute_locations(program: ir.Program, block: str) -> list[str]:
     """ "root", and every loop at which compute_at accepts the block."""
     around = _around_readers(program, block)
     return [ROOT, *accepted(around, lambda loop: compute_at(program, block, loop))]
 
 
-def _draw_location(program: Program, arguments: Mapping[str, Any], rng: random.Random) -> str:
+def _draw_location(program: ir.Program, arguments: Mapping[str, Any], rng: random.Random) -> str:
     return rng.choice(compute_locations(program, arguments["block"]))
 
 

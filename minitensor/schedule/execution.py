@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from minitensor.ir import (
-    Block,
-    For,
-    IterKind,
-    LoopKind,
-    Marks,
-    Program,
-    Stmt,
-    blocks_of,
-    loop_sites,
-    loops_of,
-    print_name,
-)
+from minitensor import ir
 from minitensor.schedule.arguments import (
     AnnotationKey,
     AnnotationValue,
@@ -40,44 +28,48 @@ _CONCURRENT_RULES = {
 }
 
 
-def _with_kind(program: Program, loop: str, kind: LoopKind) -> Program:
-    old = loop_sites(program)[loop].loop
-    return spliced(program, {id(old): For(old.var, old.extent, old.body, kind, old.annotations)})
+def _with_kind(program: ir.Program, loop: str, kind: ir.LoopKind) -> ir.Program:
+    old = ir.loop_sites(program)[loop].loop
+    return spliced(program, {id(old): ir.For(old.var, old.extent, old.body, kind, old.annotations)})
 
 
-def _require_serial(program: Program, name: str) -> For:
-    loop = loop_sites(program)[name].loop
-    if loop.kind is not LoopKind.SERIAL:
-        marks = Marks(loops={name: f"is {loop.kind.value}"})
-        refuse("R1", f"{print_name(name)} is {loop.kind.value} already", marks=marks)
+def _require_serial(program: ir.Program, name: str) -> ir.For:
+    loop = ir.loop_sites(program)[name].loop
+    if loop.kind is not ir.LoopKind.SERIAL:
+        marks = ir.Marks(loops={name: f"is {loop.kind.value}"})
+        refuse("R1", f"{ir.print_name(name)} is {loop.kind.value} already", marks=marks)
     return loop
 
 
-def _require_independent(program: Program, name: str, step: Callable[[str], object]) -> None:
+def _require_independent(program: ir.Program, name: str, step: Callable[[str], object]) -> None:
     """Rules R2, R3, R4 of what makes iterations concurrent, listing the loops that would do.
 
     step  the primitive for a loop of that name
     """
-    loop = loop_sites(program)[name].loop
+    loop = ir.loop_sites(program)[name].loop
     for rule, kind, word in (
-        ("R2", IterKind.REDUCE, "reduction"),
-        ("R3", IterKind.ORDERED, "ordered update"),
+        ("R2", ir.IterKind.REDUCE, "reduction"),
+        ("R3", ir.IterKind.ORDERED, "ordered update"),
     ):
-        for block in blocks_of(loop):
+        for block in ir.blocks_of(loop):
             if driven(block, name, (kind,)):
-                marks = Marks({name: f"drives the {word}"}, {block.name: word})
+                marks = ir.Marks({name: f"drives the {word}"}, {block.name: word})
                 refuse(
                     rule,
-                    f"{print_name(name)} drives the {word} of {print_name(block.name)}",
+                    f"{ir.print_name(name)} drives the {word} of {ir.print_name(block.name)}",
                     marks=marks,
                     choices=partial(_spatial_loops, program, block, step),
                 )
     refuse_conflict(program, name, "R4", "iterations conflict")
 
 
-def _spatial_loops(program: Program, block: Block, step: Callable[[str], object]) -> list[str]:
+def _spatial_loops(
+    program: ir.Program, block: ir.Block, step: Callable[[str], object]
+) -> list[str]:
     """The loops that drive spatial iters of a block, and that the step accepts."""
-    spatial = [name for name in loop_sites(program) if driven(block, name, (IterKind.SPATIAL,))]
+    spatial = [
+        name for name in ir.loop_sites(program) if driven(block, name, (ir.IterKind.SPATIAL,))
+    ]
     return accepted(spatial, step)
 
 
@@ -88,7 +80,7 @@ def _spatial_loops(program: Program, block: Block, step: Callable[[str], object]
         "R6": "no parallel or bound loop is inside the loop",
     }
 )
-def parallel(program: Program, loop: LoopName) -> Rewritten[None]:
+def parallel(program: ir.Program, loop: LoopName) -> Rewritten[None]:
     """Run the iterations of a loop on the threads of the CPU.
 
     parallel("i")
@@ -98,16 +90,16 @@ def parallel(program: Program, loop: LoopName) -> Rewritten[None]:
     Preserves  every output.
     """
     found = _require_serial(program, loop)
-    for outer in loop_sites(program)[loop].outer:
+    for outer in ir.loop_sites(program)[loop].outer:
         if outer.kind.is_concurrent:
-            marks = Marks(loops={outer.var: f"is {outer.kind.value}", loop: "inside it"})
+            marks = ir.Marks(loops={outer.var: f"is {outer.kind.value}", loop: "inside it"})
             refuse("R5", f"it is inside the {outer.kind.value} loop {outer.var}", marks=marks)
-    for inner in loops_of(found.body):
-        if inner.kind.is_concurrent and inner.kind is not LoopKind.VECTORIZE:
-            marks = Marks(loops={inner.var: f"is {inner.kind.value}"})
-            refuse("R6", f"{print_name(inner.var)} is {inner.kind.value}", marks=marks)
+    for inner in ir.loops_of(found.body):
+        if inner.kind.is_concurrent and inner.kind is not ir.LoopKind.VECTORIZE:
+            marks = ir.Marks(loops={inner.var: f"is {inner.kind.value}"})
+            refuse("R6", f"{ir.print_name(inner.var)} is {inner.kind.value}", marks=marks)
     _require_independent(program, loop, lambda name: parallel(program, name))
-    return _with_kind(program, loop, LoopKind.PARALLEL), None
+    return _with_kind(program, loop, ir.LoopKind.PARALLEL), None
 
 
 @primitive(
@@ -117,7 +109,7 @@ def parallel(program: Program, loop: LoopName) -> Rewritten[None]:
         "R6": "no parallel, vectorized or bound loop is inside the loop",
     }
 )
-def vectorize(program: Program, loop: LoopName) -> Rewritten[None]:
+def vectorize(program: ir.Program, loop: LoopName) -> Rewritten[None]:
     """Run the iterations of a loop in the lanes of vector instructions.
 
     vectorize("j")
@@ -130,16 +122,16 @@ def vectorize(program: Program, loop: LoopName) -> Rewritten[None]:
     Preserves  every output.
     """
     found = _require_serial(program, loop)
-    for outer in loop_sites(program)[loop].outer:
-        if outer.kind is LoopKind.VECTORIZE:
-            marks = Marks(loops={outer.var: "is vectorized", loop: "inside it"})
-            refuse("R5", f"it is inside {print_name(outer.var)}", marks=marks)
-    for inner in loops_of(found.body):
+    for outer in ir.loop_sites(program)[loop].outer:
+        if outer.kind is ir.LoopKind.VECTORIZE:
+            marks = ir.Marks(loops={outer.var: "is vectorized", loop: "inside it"})
+            refuse("R5", f"it is inside {ir.print_name(outer.var)}", marks=marks)
+    for inner in ir.loops_of(found.body):
         if inner.kind.is_concurrent:
-            marks = Marks(loops={inner.var: f"is {inner.kind.value}"})
-            refuse("R6", f"{print_name(inner.var)} is {inner.kind.value}", marks=marks)
+            marks = ir.Marks(loops={inner.var: f"is {inner.kind.value}"})
+            refuse("R6", f"{ir.print_name(inner.var)} is {inner.kind.value}", marks=marks)
     _require_independent(program, loop, lambda name: vectorize(program, name))
-    return _with_kind(program, loop, LoopKind.VECTORIZE), None
+    return _with_kind(program, loop, ir.LoopKind.VECTORIZE), None
 
 
 @primitive(
@@ -148,7 +140,7 @@ def vectorize(program: Program, loop: LoopName) -> Rewritten[None]:
         "R2": f"the body is repeated at most {LONGEST_UNROLL} times",
     }
 )
-def unroll(program: Program, loop: LoopName) -> Rewritten[None]:
+def unroll(program: ir.Program, loop: LoopName) -> Rewritten[None]:
     """Write the iterations of a loop out, one after the other.
 
     unroll("i")
@@ -161,20 +153,20 @@ def unroll(program: Program, loop: LoopName) -> Rewritten[None]:
     Preserves  the order of iterations, every output.
     """
     found = _require_serial(program, loop)
-    site = loop_sites(program)[loop]
+    site = ir.loop_sites(program)[loop]
     copies = found.extent * _copies(found.body)
     for outer in site.outer:
-        if outer.kind is LoopKind.UNROLL:
+        if outer.kind is ir.LoopKind.UNROLL:
             copies *= outer.extent
     if copies > LONGEST_UNROLL:
-        refuse("R2", f"{copies} copies", marks=Marks(loops={loop: "too long to unroll"}))
-    return _with_kind(program, loop, LoopKind.UNROLL), None
+        refuse("R2", f"{copies} copies", marks=ir.Marks(loops={loop: "too long to unroll"}))
+    return _with_kind(program, loop, ir.LoopKind.UNROLL), None
 
 
-def _copies(stmt: Stmt) -> int:
+def _copies(stmt: ir.Stmt) -> int:
     """How many copies of a statement inside the unrolled loops below make."""
-    if isinstance(stmt, For):
-        here = stmt.extent if stmt.kind is LoopKind.UNROLL else 1
+    if isinstance(stmt, ir.For):
+        here = stmt.extent if stmt.kind is ir.LoopKind.UNROLL else 1
         return max(1, here) * _copies(stmt.body)
     return max([1, *(_copies(child) for child in getattr(stmt, "stmts", ()))])
 
@@ -187,7 +179,7 @@ def _copies(stmt: Stmt) -> int:
         "R6": "a blockIdx loop is not inside a threadIdx or vthread loop",
     }
 )
-def bind(program: Program, loop: LoopName, thread: ThreadName) -> Rewritten[None]:
+def bind(program: ir.Program, loop: LoopName, thread: ThreadName) -> Rewritten[None]:
     """Bind a loop to an index of the GPU's grid: "blockIdx.x", "threadIdx.x", "vthread", …
 
     bind("i", "blockIdx.x")
@@ -197,25 +189,25 @@ def bind(program: Program, loop: LoopName, thread: ThreadName) -> Rewritten[None
     Preserves  every output.
     """
     found = _require_serial(program, loop)
-    site = loop_sites(program)[loop]
-    kind = LoopKind(thread)
-    for other in (*site.outer, *loops_of(found.body)):
-        same = other.kind is kind and kind is not LoopKind.VTHREAD
-        around = other in site.outer and other.kind is LoopKind.VECTORIZE
-        if same or around or other.kind is LoopKind.PARALLEL:
-            marks = Marks(loops={other.var: f"is {other.kind.value}"})
-            refuse("R5", f"{print_name(other.var)} is {other.kind.value}", marks=marks)
-    for other in loops_of(found.body) if kind.is_thread else site.outer:
+    site = ir.loop_sites(program)[loop]
+    kind = ir.LoopKind(thread)
+    for other in (*site.outer, *ir.loops_of(found.body)):
+        same = other.kind is kind and kind is not ir.LoopKind.VTHREAD
+        around = other in site.outer and other.kind is ir.LoopKind.VECTORIZE
+        if same or around or other.kind is ir.LoopKind.PARALLEL:
+            marks = ir.Marks(loops={other.var: f"is {other.kind.value}"})
+            refuse("R5", f"{ir.print_name(other.var)} is {other.kind.value}", marks=marks)
+    for other in ir.loops_of(found.body) if kind.is_thread else site.outer:
         if other.kind.is_bound and other.kind.is_thread != kind.is_thread:
-            marks = Marks(loops={other.var: f"is {other.kind.value}"})
-            refuse("R6", f"{print_name(other.var)} is {other.kind.value}", marks=marks)
+            marks = ir.Marks(loops={other.var: f"is {other.kind.value}"})
+            refuse("R6", f"{ir.print_name(other.var)} is {other.kind.value}", marks=marks)
     _require_independent(program, loop, lambda name: bind(program, name, thread))
     return _with_kind(program, loop, kind), None
 
 
 @primitive(rules={})
 def annotate(
-    program: Program, target: LoopOrBlockName, key: AnnotationKey, value: AnnotationValue
+    program: ir.Program, target: LoopOrBlockName, key: AnnotationKey, value: AnnotationValue
 ) -> Rewritten[None]:
     """Attach a note to a loop or a block; a second note under the same key replaces the first.
 
@@ -228,7 +220,7 @@ def annotate(
 
 
 @primitive(rules={"R1": "there is such an annotation"})
-def unannotate(program: Program, target: LoopOrBlockName, key: AnnotationKey) -> Rewritten[None]:
+def unannotate(program: ir.Program, target: LoopOrBlockName, key: AnnotationKey) -> Rewritten[None]:
     """Remove a note from a loop or a block.
 
     unannotate("i", "note")
@@ -236,21 +228,21 @@ def unannotate(program: Program, target: LoopOrBlockName, key: AnnotationKey) ->
 
     Preserves  every output.
     """
-    sites = loop_sites(program)
+    sites = ir.loop_sites(program)
     noted = sites[target].loop if target in sites else program.blocks[target]
     present = dict(noted.annotations)
     if key not in present:
-        refuse("R1", f"{print_name(target)} has none called {key!r}", choices=sorted(present))
+        refuse("R1", f"{ir.print_name(target)} has none called {key!r}", choices=sorted(present))
     rest = {k: v for k, v in present.items() if k != key}
     return _annotated(program, target, lambda notes: rest), None
 
 
-def _annotated(program: Program, target: str, change) -> Program:  # type: ignore[no-untyped-def]
-    sites = loop_sites(program)
+def _annotated(program: ir.Program, target: str, change) -> ir.Program:  # type: ignore[no-untyped-def]
+    sites = ir.loop_sites(program)
     if target in sites:
         loop = sites[target].loop
         notes = tuple(change(dict(loop.annotations)).items())
-        new: Stmt = For(loop.var, loop.extent, loop.body, loop.kind, notes)
+        new: ir.Stmt = ir.For(loop.var, loop.extent, loop.body, loop.kind, notes)
         return spliced(program, {id(loop): new})
     block = program.blocks[target]
     notes = tuple(change(dict(block.annotations)).items())

@@ -5,33 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from minitensor import ir
 from minitensor.arith import Simplifier, extent_range
 from minitensor.errors import MinitensorError
-from minitensor.ir import (
-    LARGEST,
-    Block,
-    Expr,
-    If,
-    IterKind,
-    Load,
-    Marks,
-    Node,
-    Program,
-    Stmt,
-    Store,
-    Var,
-    accessed_buffers,
-    conjunction,
-    less,
-    loads,
-    make_room,
-    measured,
-    nodes_in,
-    print_name,
-    rewrite,
-    substitute,
-    walk,
-)
 from minitensor.schedule.arguments import BlockName
 from minitensor.schedule.legality import plain_store
 from minitensor.schedule.locate import loops_around, readers, writers
@@ -43,20 +19,20 @@ LARGEST_BODY: Final = 20_000
 """The most nodes an expression may have after inlining."""
 
 
-def _only_store(block: Block, rule: str) -> Store:
+def _only_store(block: ir.Block, rule: str) -> ir.Store:
     """The block's one store, refused if it carries anything from one instance to the next."""
-    carried = [i.var for i in block.iters if i.kind is not IterKind.SPATIAL]
-    if carried or block.init is not None or not isinstance(block.body, Store):
-        marks = Marks(blocks={block.name: "not a plain store"})
-        refuse(rule, f"{print_name(block.name)} is a reduction or an update", marks=marks)
+    carried = [i.var for i in block.iters if i.kind is not ir.IterKind.SPATIAL]
+    if carried or block.init is not None or not isinstance(block.body, ir.Store):
+        marks = ir.Marks(blocks={block.name: "not a plain store"})
+        refuse(rule, f"{ir.print_name(block.name)} is a reduction or an update", marks=marks)
     return block.body
 
 
-def _is_parameter(program: Program, buffer: str) -> bool:
+def _is_parameter(program: ir.Program, buffer: str) -> bool:
     return any(param.name == buffer for param in program.params)
 
 
-def _without(program: Program, buffer: str) -> Program:
+def _without(program: ir.Program, buffer: str) -> ir.Program:
     kept = tuple(b for b in program.temporaries if b.name != buffer)
     return program.replace(temporaries=kept)
 
@@ -71,7 +47,7 @@ def _without(program: Program, buffer: str) -> Program:
         "deep, in a program of at most 100000 nodes",
     }
 )
-def compute_inline(program: Program, block: BlockName) -> Rewritten[None]:
+def compute_inline(program: ir.Program, block: BlockName) -> Rewritten[None]:
     """Compute a block's values where they are read, and drop the block and its buffer.
 
     compute_inline("B")
@@ -85,25 +61,25 @@ def compute_inline(program: Program, block: BlockName) -> Rewritten[None]:
     found = program.blocks[block]
     store = _only_store(found, "R1")
     if _is_parameter(program, store.buffer):
-        refuse("R2", marks=Marks(blocks={block: "writes an output"}))
+        refuse("R2", marks=ir.Marks(blocks={block: "writes an output"}))
     _require_only_writer(program, found, store.buffer, "R3")
     axes = plain_store(found)
     if axes is None or len(axes) != len(found.iters):
-        refuse("R4", marks=Marks(blocks={block: "stores elsewhere"}))
+        refuse("R4", marks=ir.Marks(blocks={block: "stores elsewhere"}))
 
     def inlined(node: Any) -> Any:
-        if isinstance(node, Load) and node.buffer == store.buffer:
-            return substitute(store.value, dict(zip(axes, node.indices)))
+        if isinstance(node, ir.Load) and node.buffer == store.buffer:
+            return ir.substitute(store.value, dict(zip(axes, node.indices)))
         return node
 
     reading = readers(program, store.buffer)
     parts = [part for r in reading for part in (r.body, r.init) if part is not None]
-    uses = [sum(_is_var(node, axis) for node in walk(store.value)) for axis in axes]
-    _require_room(program, parts, store.buffer, nodes_in(store.value, LARGEST), uses, "R5")
+    uses = [sum(_is_var(node, axis) for node in ir.walk(store.value)) for axis in axes]
+    _require_room(program, parts, store.buffer, ir.nodes_in(store.value, ir.LARGEST), uses, "R5")
     edits: dict[int, Any] = {id(found): None}
     for reader in reading:
-        body = _checked(rewrite(reader.body, inlined), "R5")
-        init = None if reader.init is None else _checked(rewrite(reader.init, inlined), "R5")
+        body = _checked(ir.rewrite(reader.body, inlined), "R5")
+        init = None if reader.init is None else _checked(ir.rewrite(reader.init, inlined), "R5")
         simplifier = Simplifier({i.var: extent_range(i.extent) for i in reader.iters})
         edits[id(reader)] = with_block(
             reader,
@@ -113,19 +89,26 @@ def compute_inline(program: Program, block: BlockName) -> Rewritten[None]:
     return _without(spliced(program, edits), store.buffer), None
 
 
-def _require_only_writer(program: Program, block: Block, buffer: str, rule: str) -> None:
+def _require_only_writer(program: ir.Program, block: ir.Block, buffer: str, rule: str) -> None:
     others = [b.name for b in writers(program, buffer) if b.name != block.name]
     if others:
-        marks = Marks(blocks=dict.fromkeys([block.name, *others], f"writes {print_name(buffer)}"))
-        refuse(rule, f"{print_name(others[0])} writes {print_name(buffer)} too", marks=marks)
+        marks = ir.Marks(
+            blocks=dict.fromkeys([block.name, *others], f"writes {ir.print_name(buffer)}")
+        )
+        refuse(rule, f"{ir.print_name(others[0])} writes {ir.print_name(buffer)} too", marks=marks)
 
 
-def _is_var(node: Node, name: str) -> bool:
-    return isinstance(node, Var) and node.name == name
+def _is_var(node: ir.Node, name: str) -> bool:
+    return isinstance(node, ir.Var) and node.name == name
 
 
 def _require_room(
-    program: Program, parts: Sequence[Stmt], buffer: str, plain: int, uses: Sequence[int], rule: str
+    program: ir.Program,
+    parts: Sequence[ir.Stmt],
+    buffer: str,
+    plain: int,
+    uses: Sequence[int],
+    rule: str,
 ) -> None:
     """Refuse if inlining would make the program too large to be read or compiled. Counted before it
     is done, for a few steps that double an expression would make one that no memory holds.
@@ -135,23 +118,25 @@ def _require_room(
     uses   how often each index of a load occurs in it
     """
 
-    def larger(node: Node, below: Sequence[int]) -> int:
-        if not isinstance(node, Load) or node.buffer != buffer:
+    def larger(node: ir.Node, below: Sequence[int]) -> int:
+        if not isinstance(node, ir.Load) or node.buffer != buffer:
             return 1 + sum(below)
         return plain + sum(use * (index - 1) for use, index in zip(uses, below))
 
-    grown = [measured(part, larger) for part in parts]
+    grown = [ir.measured(part, larger) for part in parts]
     if max(grown, default=0) > LARGEST_BODY:
         refuse(rule, "the expressions would become too large")
-    others = nodes_in(program.body, LARGEST) - sum(nodes_in(part, LARGEST) for part in parts)
-    if others + sum(grown) > LARGEST:
+    others = ir.nodes_in(program.body, ir.LARGEST) - sum(
+        ir.nodes_in(part, ir.LARGEST) for part in parts
+    )
+    if others + sum(grown) > ir.LARGEST:
         refuse(rule, "the program would become too large")
 
 
 def _checked(stmt: Any, rule: str) -> Any:
     """A rewritten statement, refused if it has become too deep to be read or compiled."""
     try:
-        make_room(stmt)
+        ir.make_room(stmt)
     except MinitensorError:
         refuse(rule, "the expressions would be nested too deep")
     return stmt
@@ -163,10 +148,10 @@ def _simplified(stmt: Any, simplifier: Simplifier) -> Any:
     def one(node: Any) -> Any:
         return simplifier.expr(node)
 
-    if isinstance(stmt, Store):
-        return Store(stmt.buffer, stmt.indices, one(stmt.value))
-    if isinstance(stmt, If):
-        return If(stmt.condition, _simplified(stmt.then, simplifier))
+    if isinstance(stmt, ir.Store):
+        return ir.Store(stmt.buffer, stmt.indices, one(stmt.value))
+    if isinstance(stmt, ir.If):
+        return ir.If(stmt.condition, _simplified(stmt.then, simplifier))
     if hasattr(stmt, "stmts"):
         return type(stmt)(tuple(_simplified(child, simplifier) for child in stmt.stmts))
     return type(stmt)(stmt.reducer, stmt.buffers, stmt.indices, tuple(map(one, stmt.values)))
@@ -184,7 +169,7 @@ def _simplified(stmt: Any, simplifier: Simplifier) -> Any:
         "deep, in a program of at most 100000 nodes",
     }
 )
-def reverse_compute_inline(program: Program, block: BlockName) -> Rewritten[None]:
+def reverse_compute_inline(program: ir.Program, block: BlockName) -> Rewritten[None]:
     """Compute a block in place of its producer, and drop the producer's buffer.
 
     reverse_compute_inline("C")
@@ -204,44 +189,46 @@ def reverse_compute_inline(program: Program, block: BlockName) -> Rewritten[None
     index = _common_index(consumer, inner.buffer)
     target, source = plain_store(consumer), plain_store(producer)
     if target is None or source is None or len(source) != len(producer.iters):
-        refuse("R6", marks=Marks(blocks={block: "consumer", producer.name: "producer"}))
+        refuse("R6", marks=ir.Marks(blocks={block: "consumer", producer.name: "producer"}))
     _require_no_padding(consumer, producer, dict(zip(index, source)))
     _require_inputs_complete(program, consumer, producer, inner.buffer)
     iter_of = dict(zip(index, source))  # the consumer's iter -> the producer's
-    moved = {old: Var(new) for old, new in iter_of.items()}
+    moved = {old: ir.Var(new) for old, new in iter_of.items()}
 
     def inlined(node: Any) -> Any:
-        if isinstance(node, Load) and node.buffer == inner.buffer:
+        if isinstance(node, ir.Load) and node.buffer == inner.buffer:
             return inner.value
         return node
 
-    _require_room(program, [store], inner.buffer, nodes_in(inner.value, LARGEST), (), "R7")
-    value: Expr = rewrite(_renamed_reads(store.value, moved, inner.buffer), inlined)
-    merged: Any = Store(store.buffer, tuple(moved[name] for name in target), value)
+    _require_room(program, [store], inner.buffer, ir.nodes_in(inner.value, ir.LARGEST), (), "R7")
+    value: ir.Expr = ir.rewrite(_renamed_reads(store.value, moved, inner.buffer), inlined)
+    merged: Any = ir.Store(store.buffer, tuple(moved[name] for name in target), value)
     extents = {i.var: i.extent for i in producer.iters}
     guards = [
-        less(moved[i.var], i.extent) for i in consumer.iters if i.extent < extents[iter_of[i.var]]
+        ir.less(moved[i.var], i.extent)
+        for i in consumer.iters
+        if i.extent < extents[iter_of[i.var]]
     ]
     if guards:
-        merged = If(conjunction(guards), merged)
+        merged = ir.If(ir.conjunction(guards), merged)
     merged = _checked(merged, "R7")
     edits = {id(consumer): None, id(producer): with_block(producer, body=merged)}
     return _without(spliced(program, edits), inner.buffer), None
 
 
-def _renamed_reads(value: Expr, moved: Mapping[str, Expr], buffer: str) -> Expr:
+def _renamed_reads(value: ir.Expr, moved: Mapping[str, ir.Expr], buffer: str) -> ir.Expr:
     """The consumer's expression in the producer's iters; loads of `buffer` become placeholders."""
 
     def blank(node: Any) -> Any:
-        if isinstance(node, Load) and node.buffer == buffer:
-            return Load(buffer, (), node.dtype)
+        if isinstance(node, ir.Load) and node.buffer == buffer:
+            return ir.Load(buffer, (), node.dtype)
         return node
 
-    return substitute(rewrite(value, blank), moved)
+    return ir.substitute(ir.rewrite(value, blank), moved)
 
 
-def _single_producer(program: Program, consumer: Block) -> Block:
-    read = accessed_buffers(consumer)[0]
+def _single_producer(program: ir.Program, consumer: ir.Block) -> ir.Block:
+    read = ir.accessed_buffers(consumer)[0]
     candidates = [
         name for name in sorted(read) if writers(program, name) and not _is_parameter(program, name)
     ]
@@ -252,27 +239,27 @@ def _single_producer(program: Program, consumer: Block) -> Block:
         and [b.name for b in readers(program, name)] == [consumer.name]
     ]
     if len(only) != 1:
-        names = ", ".join(print_name(name) for name in candidates) or "none"
-        marks = Marks(blocks={consumer.name: "to inline into its producer"})
+        names = ", ".join(ir.print_name(name) for name in candidates) or "none"
+        marks = ir.Marks(blocks={consumer.name: "to inline into its producer"})
         refuse("R2", f"temporaries it reads: {names}", marks=marks)
     return writers(program, only[0])[0]
 
 
-def _common_index(consumer: Block, buffer: str) -> tuple[str, ...]:
+def _common_index(consumer: ir.Block, buffer: str) -> tuple[str, ...]:
     """The consumer's iters in the order in which every load of the buffer uses them."""
-    assert isinstance(consumer.body, Store)
-    found = {load.indices for load in loads(consumer.body) if load.buffer == buffer}
+    assert isinstance(consumer.body, ir.Store)
+    found = {load.indices for load in ir.loads(consumer.body) if load.buffer == buffer}
     index = next(iter(found))
-    names = tuple(i.name for i in index if isinstance(i, Var))
+    names = tuple(i.name for i in index if isinstance(i, ir.Var))
     iters = {i.var for i in consumer.iters}
     if len(found) != 1 or len(names) != len(index) or set(names) != iters:
-        refuse("R4", marks=Marks(blocks={consumer.name: "reads it elsewhere"}))
+        refuse("R4", marks=ir.Marks(blocks={consumer.name: "reads it elsewhere"}))
     if len(set(names)) != len(names):
-        refuse("R4", marks=Marks(blocks={consumer.name: "uses an iter twice"}))
+        refuse("R4", marks=ir.Marks(blocks={consumer.name: "uses an iter twice"}))
     return names
 
 
-def _require_no_padding(consumer: Block, producer: Block, iter_of: Mapping[str, str]) -> None:
+def _require_no_padding(consumer: ir.Block, producer: ir.Block, iter_of: Mapping[str, str]) -> None:
     """Rule R4: where the consumer goes on behind what the producer computes (it is padding there),
     there would be no instance to merge with.
     """
@@ -280,18 +267,18 @@ def _require_no_padding(consumer: Block, producer: Block, iter_of: Mapping[str, 
     for i in consumer.iters:
         extent = computed[iter_of[i.var]]
         if i.extent > extent:
-            marks = Marks(blocks={consumer.name: f"computes {i.extent} along {i.var}"})
+            marks = ir.Marks(blocks={consumer.name: f"computes {i.extent} along {i.var}"})
             refuse("R4", f"the producer computes {extent} along {i.var}", marks=marks)
 
 
 def _require_inputs_complete(
-    program: Program, consumer: Block, producer: Block, buffer: str
+    program: ir.Program, consumer: ir.Block, producer: ir.Block, buffer: str
 ) -> None:
     order = list(program.blocks)
     around = loops_around(program, producer.name)
-    for name in sorted(accessed_buffers(consumer)[0] - {buffer}):
+    for name in sorted(ir.accessed_buffers(consumer)[0] - {buffer}):
         for writer in writers(program, name):
             late = order.index(writer.name) > order.index(producer.name)
             if late or common_loops(loops_around(program, writer.name), around):
-                marks = Marks(blocks={writer.name: f"computes {print_name(name)}"})
-                refuse("R5", f"{print_name(name)} is computed too late", marks=marks)
+                marks = ir.Marks(blocks={writer.name: f"computes {ir.print_name(name)}"})
+                refuse("R5", f"{ir.print_name(name)} is computed too late", marks=marks)

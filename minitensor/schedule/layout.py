@@ -11,31 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
 
-from minitensor.arith import Simplifier, extent_range, interval_of, separates
+from minitensor import arith, ir
 from minitensor.errors import MinitensorError, shown
-from minitensor.ir import (
-    INDEX,
-    Binary,
-    Block,
-    Buffer,
-    Const,
-    Expr,
-    Load,
-    Marks,
-    Program,
-    Reduce,
-    Stmt,
-    Store,
-    Var,
-    as_expr,
-    print_expr,
-    print_name,
-    rewrite,
-    stored_buffers,
-    substitute,
-    summary_if_large,
-    walk,
-)
 from minitensor.schedule.arguments import LARGEST_INT, BufferName
 from minitensor.schedule.locate import writers
 from minitensor.schedule.primitive import Argument, Rewritten, primitive, refuse
@@ -60,20 +37,20 @@ class IndexMap:
     """A map from indices to indices, such as lambda i, j: (i // 8, j, i % 8)."""
 
     inputs: tuple[str, ...]
-    outputs: tuple[Expr, ...]
+    outputs: tuple[ir.Expr, ...]
 
     def __repr__(self) -> str:
-        outputs = ", ".join(summary_if_large(e) or print_expr(e) for e in self.outputs)
+        outputs = ", ".join(ir.summary_if_large(e) or ir.print_expr(e) for e in self.outputs)
         comma = "," if len(self.outputs) == 1 else ""
         return f"lambda {', '.join(self.inputs)}: ({outputs}{comma})"
 
-    def apply(self, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+    def apply(self, indices: Sequence[ir.Expr]) -> tuple[ir.Expr, ...]:
         """The outputs for given inputs."""
         values = dict(zip(self.inputs, indices))
-        return tuple(substitute(output, values) for output in self.outputs)
+        return tuple(ir.substitute(output, values) for output in self.outputs)
 
 
-def _index_map(program: Program, name: str, value: Any) -> IndexMap:
+def _index_map(program: ir.Program, name: str, value: Any) -> IndexMap:
     expected = "expected a function from indices to a tuple of index expressions"
     if isinstance(value, IndexMap):
         names = value.inputs
@@ -88,7 +65,7 @@ def _index_map(program: Program, name: str, value: Any) -> IndexMap:
         refuse("A2", f"{expected}, but got {name}={shown(value)} ({type(value).__name__})")
     try:
         inputs = tuple(inspect.signature(value).parameters)
-        given = value(*[Var(i) for i in inputs])
+        given = value(*[ir.Var(i) for i in inputs])
     except MinitensorError as problem:
         refuse("A2", f"{expected}; calling it gave: {problem.message}")
     except Exception as problem:  # whatever a user's function raises is his to read
@@ -98,7 +75,7 @@ def _index_map(program: Program, name: str, value: Any) -> IndexMap:
     nodes = []
     for output in outputs:
         if isinstance(output, numbers.Integral) and not isinstance(output, bool):
-            output = as_expr(int(output))  # noqa: PLW2901
+            output = ir.as_expr(int(output))  # noqa: PLW2901
         if not is_index_expr(output, inputs):
             refuse("A2", f"{expected} (+, -, *, //, %), but it returned {shown(output)}")
         nodes.append(output)
@@ -114,7 +91,7 @@ def _require_small(outputs: Sequence[object]) -> None:
         if size > LARGEST_MAP:
             text = f"an index map of at most {LARGEST_MAP} operations, but it has more"
             refuse("A2", f"expected {text}")
-        if isinstance(node, Binary):
+        if isinstance(node, ir.Binary):
             stack += (node.a, node.b)
 
 
@@ -127,11 +104,11 @@ def is_name(text: str) -> bool:
 def is_index_expr(expr: object, inputs: Sequence[str], depth: int = 0) -> bool:
     """Whether an index map may return it: what a trace can hold and Python can say."""
     match expr:
-        case Var(name, dtype):
-            return name in inputs and dtype == INDEX
-        case Const(int(value)):
+        case ir.Var(name, dtype):
+            return name in inputs and dtype == ir.INDEX
+        case ir.Const(int(value)):
             return not isinstance(value, bool) and abs(value) <= LARGEST_INT
-        case Binary(op, a, b) if op in INDEX_OPERATORS and depth < DEEPEST:
+        case ir.Binary(op, a, b) if op in INDEX_OPERATORS and depth < DEEPEST:
             return is_index_expr(a, inputs, depth + 1) and is_index_expr(b, inputs, depth + 1)
     return False
 
@@ -151,7 +128,7 @@ IndexMapLike: TypeAlias = Annotated[Callable[..., Any] | IndexMap, Argument(_ind
     }
 )
 def transform_layout(
-    program: Program, buffer: BufferName, index_map: IndexMapLike
+    program: ir.Program, buffer: BufferName, index_map: IndexMapLike
 ) -> Rewritten[None]:
     """Lay a temporary out differently in memory.
 
@@ -172,52 +149,54 @@ def transform_layout(
     old = temporaries.get(buffer)
     if old is None or old.alignment:
         plain = [b.name for b in program.temporaries if not b.alignment]
-        refuse("R1", f"{print_name(buffer)} is not", choices=plain)
+        refuse("R1", f"{ir.print_name(buffer)} is not", choices=plain)
     for block in writers(program, buffer):
-        if len(stored_buffers(block.body)) > 1:
-            refuse("R5", marks=Marks(blocks={block.name: f"writes {print_name(buffer)}"}))
+        if len(ir.stored_buffers(block.body)) > 1:
+            refuse("R5", marks=ir.Marks(blocks={block.name: f"writes {ir.print_name(buffer)}"}))
     assert isinstance(index_map, IndexMap)
     if len(index_map.inputs) != len(old.shape):
-        refuse("R2", f"{print_name(buffer)} has {len(old.shape)} axes, the map is {index_map}")
-    ranges = {name: extent_range(n) for name, n in zip(index_map.inputs, old.shape)}
-    simplifier = Simplifier(ranges)
+        refuse("R2", f"{ir.print_name(buffer)} has {len(old.shape)} axes, the map is {index_map}")
+    ranges = {name: arith.extent_range(n) for name, n in zip(index_map.inputs, old.shape)}
+    simplifier = arith.Simplifier(ranges)
     forms = [simplifier.linear(output) for output in index_map.outputs]
     free = frozenset(index_map.inputs)
     for name in index_map.inputs:
-        if not separates(name, forms, forms, free, ranges):
+        if not arith.separates(name, forms, forms, free, ranges):
             refuse("R3", f"{name} cannot be told from the new indices of {index_map}")
-    bounds = [interval_of(form.expr(), ranges) for form in forms]
-    parts: list[Any] = [part for form in forms for part in walk(form.expr())]
+    bounds = [arith.interval_of(form.expr(), ranges) for form in forms]
+    parts: list[Any] = [part for form in forms for part in ir.walk(form.expr())]
     if _size(old.shape) and not (
         all(b.is_bounded and b.lo >= 0 for b in bounds)
-        and all(interval_of(part, ranges).within(-INDEX_LIMIT, INDEX_LIMIT) for part in parts)
+        and all(arith.interval_of(part, ranges).within(-INDEX_LIMIT, INDEX_LIMIT) for part in parts)
     ):
         refuse("R4", f"the map is {index_map}")
     shape: tuple[int, ...] = tuple(max(0, int(b.hi) + 1) if b.is_bounded else 0 for b in bounds)
     if _size(shape) > min(LARGEST_INT, GROWTH * max(1, _size(old.shape))):
         refuse("R4", f"{list(old.shape)} would become {list(shape)}")
 
-    def one(block: Block, path: Any) -> Stmt:
-        inside = Simplifier({i.var: extent_range(i.extent) for i in block.iters}, keep_units=True)
+    def one(block: ir.Block, path: Any) -> ir.Stmt:
+        inside = arith.Simplifier(
+            {i.var: arith.extent_range(i.extent) for i in block.iters}, keep_units=True
+        )
 
         def moved(node: Any) -> Any:
             touched = buffer in getattr(node, "buffers", (getattr(node, "buffer", None),))
-            if not isinstance(node, (Load, Store, Reduce)) or not touched:
+            if not isinstance(node, (ir.Load, ir.Store, ir.Reduce)) or not touched:
                 return node
             new = tuple(inside.expr(e) for e in index_map.apply(node.indices))
-            if isinstance(node, Load):
-                return Load(buffer, new, node.dtype)
-            if isinstance(node, Store):
-                return Store(buffer, new, node.value)
-            return Reduce(node.reducer, node.buffers, new, node.values)
+            if isinstance(node, ir.Load):
+                return ir.Load(buffer, new, node.dtype)
+            if isinstance(node, ir.Store):
+                return ir.Store(buffer, new, node.value)
+            return ir.Reduce(node.reducer, node.buffers, new, node.values)
 
-        body, init = rewrite(block.body, moved), block.init
-        init = None if init is None else rewrite(init, moved)
+        body, init = ir.rewrite(block.body, moved), block.init
+        init = None if init is None else ir.rewrite(init, moved)
         if body is block.body and init is block.init:
             return block
         return with_block(block, body=body, init=init)
 
-    new = Buffer(buffer, shape, old.dtype, old.scope)
+    new = ir.Buffer(buffer, shape, old.dtype, old.scope)
     kept = tuple(new if b.name == buffer else b for b in program.temporaries)
     return program.replace(body=map_blocks(program.body, one), temporaries=kept), None
 

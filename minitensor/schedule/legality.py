@@ -13,41 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from minitensor.arith import (
-    Box,
-    Linear,
-    Simplifier,
-    box_of,
-    carries,
-    clipped_box,
-    extent_range,
-    mixes,
-    separates,
-    union_box,
-)
-from minitensor.ir import (
-    Block,
-    Expr,
-    For,
-    IterKind,
-    Load,
-    LoopKind,
-    Marks,
-    Program,
-    Reduce,
-    Store,
-    Var,
-    accessed_buffers,
-    blocks_of,
-    free_vars,
-    homes,
-    loop_sites,
-    loops_of,
-    nodes_in,
-    paths,
-    print_name,
-    walk,
-)
+from minitensor import arith, ir
 from minitensor.schedule.locate import loops_around, ranges_of
 from minitensor.schedule.primitive import FINISHERS, refuse
 
@@ -69,15 +35,15 @@ class Access:
     accumulates  whether it only combines into the element, by the block's commutative reducer
     """
 
-    block: Block
+    block: ir.Block
     buffer: str
-    indices: tuple[Linear, ...]
+    indices: tuple[arith.Linear, ...]
     writes: bool
     accumulates: bool
-    part: Load | Store | Reduce
+    part: ir.Load | ir.Store | ir.Reduce
 
 
-def accesses(program: Program, name: str) -> tuple[Access, ...]:
+def accesses(program: ir.Program, name: str) -> tuple[Access, ...]:
     """Every access of a block."""
     known: dict[str, tuple[Access, ...]] = program.facts.setdefault("accesses", {})
     if name not in known:
@@ -85,27 +51,29 @@ def accesses(program: Program, name: str) -> tuple[Access, ...]:
     return known[name]
 
 
-def accesses_of(block: Block, loops: tuple[For, ...]) -> tuple[Access, ...]:
+def accesses_of(block: ir.Block, loops: tuple[ir.For, ...]) -> tuple[Access, ...]:
     """Every access of a block that stands in these loops."""
     ranges = ranges_of(loops)
-    outside = Simplifier(ranges, keep_units=True)
+    outside = arith.Simplifier(ranges, keep_units=True)
     bindings = {i.var: outside.linear(i.binding) for i in block.iters}
-    simplifier = Simplifier(ranges, bindings, keep_units=True)
-    reducing = any(isinstance(node, Reduce) for node in walk(block.body))
+    simplifier = arith.Simplifier(ranges, bindings, keep_units=True)
+    reducing = any(isinstance(node, ir.Reduce) for node in ir.walk(block.body))
     found: list[Access] = []
 
-    def add(buffer: str, part: Load | Store | Reduce, writes: bool, accumulates: bool) -> None:
+    def add(
+        buffer: str, part: ir.Load | ir.Store | ir.Reduce, writes: bool, accumulates: bool
+    ) -> None:
         indices = tuple(simplifier.linear(index) for index in part.indices)
         found.append(Access(block, buffer, indices, writes, accumulates, part))
 
     for stmt in (block.init, block.body):
-        for node in walk(stmt) if stmt is not None else ():
-            if isinstance(node, Store):
+        for node in ir.walk(stmt) if stmt is not None else ():
+            if isinstance(node, ir.Store):
                 add(node.buffer, node, True, reducing)
-            elif isinstance(node, Reduce):
+            elif isinstance(node, ir.Reduce):
                 for buffer in node.buffers:
                     add(buffer, node, True, True)
-            elif isinstance(node, Load):
+            elif isinstance(node, ir.Load):
                 add(node.buffer, node, False, False)
     return tuple(found)
 
@@ -119,45 +87,45 @@ class Conflict:
 
     def describe(self, loop: str) -> str:
         """In words, for the error."""
-        buffer = print_name(self.write.buffer)
+        buffer = ir.print_name(self.write.buffer)
         if self.write.block is self.other.block and self.write.accumulates:
-            return f"iterations of {print_name(loop)} combine into the same elements of {buffer}"
+            return f"iterations of {ir.print_name(loop)} combine into the same elements of {buffer}"
         verb = "write" if self.other.writes else "read"
         return (
-            f"one iteration of {print_name(loop)} may write an element of {buffer} "
+            f"one iteration of {ir.print_name(loop)} may write an element of {buffer} "
             f"that another may {verb}"
         )
 
-    def marks(self, loop: str, label: str) -> Marks:
+    def marks(self, loop: str, label: str) -> ir.Marks:
         """The loop and the access, pointed at."""
-        parts: list[tuple[str, Expr, str]] = []
+        parts: list[tuple[str, ir.Expr, str]] = []
         for access in (self.write, self.other):
             part = access.part
-            if isinstance(part, Load):
+            if isinstance(part, ir.Load):
                 parts.append((access.block.name, part, "read here"))
-        blocks = {self.write.block.name: "writes " + print_name(self.write.buffer)}
-        return Marks({loop: label}, blocks, parts)
+        blocks = {self.write.block.name: "writes " + ir.print_name(self.write.buffer)}
+        return ir.Marks({loop: label}, blocks, parts)
 
 
 def conflict(
-    program: Program, name: str, also_free: Collection[str] = (), reductions: bool = True
+    program: ir.Program, name: str, also_free: Collection[str] = (), reductions: bool = True
 ) -> Conflict | None:
     """Two accesses under a loop that may conflict between its iterations; None if there are none.
 
     also_free   loops outside this one whose variables may differ as well
     reductions  whether combining into one element counts, where the loop drives the reduction
     """
-    site = loop_sites(program)[name]
-    blocks = blocks_of(site.loop)
-    inside = {loop.var for loop in loops_of(site.loop)}
+    site = ir.loop_sites(program)[name]
+    blocks = ir.blocks_of(site.loop)
+    inside = {loop.var for loop in ir.loops_of(site.loop)}
     free = frozenset(inside) | frozenset(also_free)
-    living = homes(program)
+    living = ir.homes(program)
     by_buffer: dict[str, list[Access]] = {}
     for block in blocks:
         for access in accesses(program, block.name):
             if living.get(access.buffer) not in inside:
                 by_buffer.setdefault(access.buffer, []).append(access)
-    ranges = ranges_of((*site.outer, *loops_of(site.loop)))
+    ranges = ranges_of((*site.outer, *ir.loops_of(site.loop)))
     for found in by_buffer.values():
         for position, write in enumerate(found):
             if not write.writes:
@@ -167,7 +135,7 @@ def conflict(
                     continue
                 if not reductions and _is_one_reduction(write, other, name):
                     continue
-                if not separates(name, write.indices, other.indices, free, ranges):
+                if not arith.separates(name, write.indices, other.indices, free, ranges):
                     return Conflict(write, other)
     return None
 
@@ -179,58 +147,60 @@ def _is_one_reduction(a: Access, b: Access, loop: str) -> bool:
     initialise would no longer come first.
     """
     same = a.block is b.block and a.accumulates and b.accumulates
-    return same and carries(a.block, loop) and not mixes(a.block, loop)
+    return same and arith.carries(a.block, loop) and not arith.mixes(a.block, loop)
 
 
-def driven(block: Block, loop: str, kinds: Collection[IterKind]) -> bool:
+def driven(block: ir.Block, loop: str, kinds: Collection[ir.IterKind]) -> bool:
     """Whether the loop drives an iter of one of these kinds."""
-    return any(i.kind in kinds and loop in free_vars(i.binding) for i in block.iters)
+    return any(i.kind in kinds and loop in ir.free_vars(i.binding) for i in block.iters)
 
 
-def refuse_conflict(program: Program, loop: str, rule: str, label: str) -> None:
+def refuse_conflict(program: ir.Program, loop: str, rule: str, label: str) -> None:
     """Refuse by `rule` if iterations of the loop may conflict."""
     found = conflict(program, loop)
     if found is not None:
         refuse(rule, found.describe(loop), marks=found.marks(loop, label))
 
 
-def concurrent_loops_stay_independent(before: Program, after: Program, check: bool) -> Program:
+def concurrent_loops_stay_independent(
+    before: ir.Program, after: ir.Program, check: bool
+) -> ir.Program:
     """Rule K1: what a step rewrote must not make iterations of a concurrent loop conflict."""
     if not check or (after.body is before.body and after.temporaries is before.temporaries):
         return after
-    old_homes, new_homes = homes(before), homes(after)
-    known = loop_sites(before)
-    for name, site in loop_sites(after).items():
+    old_homes, new_homes = ir.homes(before), ir.homes(after)
+    known = ir.loop_sites(before)
+    for name, site in ir.loop_sites(after).items():
         if not site.loop.kind.is_concurrent:
             continue
         was = known.get(name)
         if was is not None and was.loop is site.loop:
-            touched = {b for block in blocks_of(site.loop) for b in _touched(block)}
+            touched = {b for block in ir.blocks_of(site.loop) for b in _touched(block)}
             if all(old_homes.get(b) == new_homes.get(b) for b in touched):
                 continue
         refuse_conflict(after, name, "K1", f"{site.loop.kind.value} loop")
     return after
 
 
-def _touched(block: Block) -> set[str]:
-    read, written = accessed_buffers(block)
+def _touched(block: ir.Block) -> set[str]:
+    read, written = ir.accessed_buffers(block)
     return read | written
 
 
-def names_that_are_gone(before: Program, after: Program, check: bool) -> Program:
+def names_that_are_gone(before: ir.Program, after: ir.Program, check: bool) -> ir.Program:
     """Names of loops and blocks that a step consumed are never given again."""
     if after.body is before.body:
         return after
-    gone = (loop_sites(before).keys() - loop_sites(after).keys()) | (
+    gone = (ir.loop_sites(before).keys() - ir.loop_sites(after).keys()) | (
         before.blocks.keys() - after.blocks.keys()
     )
     return after.replace(retired=before.retired | gone) if gone else after
 
 
-def loops_and_indices_stay_small(before: Program, after: Program, check: bool) -> Program:
+def loops_and_indices_stay_small(before: ir.Program, after: ir.Program, check: bool) -> ir.Program:
     """Rule K2: what walks a program does so recursively, compilers too; indices have 64 bits."""
     if after.body is not before.body:
-        depth = 1 + max((len(site.outer) for site in loop_sites(after).values()), default=0)
+        depth = 1 + max((len(site.outer) for site in ir.loop_sites(after).values()), default=0)
         if depth > DEEPEST:
             refuse("K2", f"there would be {depth}")
         runs = _most_runs(after)
@@ -239,22 +209,24 @@ def loops_and_indices_stay_small(before: Program, after: Program, check: bool) -
         for name, block in after.blocks.items():
             old = before.blocks.get(name)
             if old is not block and _has_large_index(block) and not (old and _has_large_index(old)):
-                refuse("K2", f"one of {print_name(name)} would have more")
+                refuse("K2", f"one of {ir.print_name(name)} would have more")
     return after
 
 
-def _has_large_index(block: Block) -> bool:
+def _has_large_index(block: ir.Block) -> bool:
     parts = [part for part in (block.body, block.init) if part is not None]
-    accesses = (n for part in parts for n in walk(part) if isinstance(n, (Load, Store, Reduce)))
-    places: list[Sequence[Expr]] = [(i.binding,) for i in block.iters]
+    accesses = (
+        n for part in parts for n in ir.walk(part) if isinstance(n, (ir.Load, ir.Store, ir.Reduce))
+    )
+    places: list[Sequence[ir.Expr]] = [(i.binding,) for i in block.iters]
     places += [(block.predicate,), *(access.indices for access in accesses)]
     most = LARGEST_INDEX
-    return any(sum(nodes_in(index, most + 1) for index in place) > most for place in places)
+    return any(sum(ir.nodes_in(index, most + 1) for index in place) > most for place in places)
 
 
-def _most_runs(program: Program) -> int:
+def _most_runs(program: ir.Program) -> int:
     """How often the loops around one of the blocks run it at most, empty ones as if they did."""
-    nests = paths(program).values()
+    nests = ir.paths(program).values()
     return max((math.prod(max(1, loop.extent) for loop in nest) for nest in nests), default=0)
 
 
@@ -264,41 +236,41 @@ FINISHERS.extend(
 
 
 def region(
-    program: Program, found: Collection[Access], buffer: str, outside: Collection[str]
-) -> Box:
+    program: ir.Program, found: Collection[Access], buffer: str, outside: Collection[str]
+) -> arith.Box:
     """The box of a buffer that some accesses touch while all loops but those in `outside` run."""
     shape = program.buffers[buffer].shape
-    result: Box | None = None
+    result: arith.Box | None = None
     for access in found:
         loops = loops_around(program, access.block.name)
         inner = frozenset(loop.var for loop in loops if loop.var not in outside)
-        box = clipped_box(box_of(access.indices, shape, inner, ranges_of(loops)), shape)
-        result = box if result is None else union_box(result, box, shape)
+        box = arith.clipped_box(arith.box_of(access.indices, shape, inner, ranges_of(loops)), shape)
+        result = box if result is None else arith.union_box(result, box, shape)
     assert result is not None
     return result
 
 
-def iter_domain(block: Block, loops: tuple[For, ...], outside: Collection[str]) -> Box:
+def iter_domain(block: ir.Block, loops: tuple[ir.For, ...], outside: Collection[str]) -> arith.Box:
     """The box of a block's iters that is executed while all loops but those in `outside` run."""
-    ranges = {loop.var: extent_range(loop.extent) for loop in loops}
-    simplifier = Simplifier(ranges)
+    ranges = {loop.var: arith.extent_range(loop.extent) for loop in loops}
+    simplifier = arith.Simplifier(ranges)
     inner = frozenset(loop.var for loop in loops if loop.var not in outside)
     bindings = [simplifier.linear(i.binding) for i in block.iters]
-    return box_of(bindings, [i.extent for i in block.iters], inner, ranges)
+    return arith.box_of(bindings, [i.extent for i in block.iters], inner, ranges)
 
 
-def plain_store(block: Block) -> tuple[str, ...] | None:
+def plain_store(block: ir.Block) -> tuple[str, ...] | None:
     """The iters that index the block's store, a different one for each axis; else None."""
-    for node in walk(block.body):
-        if isinstance(node, (Store, Reduce)):
-            names = [i.name for i in node.indices if isinstance(i, Var)]
+    for node in ir.walk(block.body):
+        if isinstance(node, (ir.Store, ir.Reduce)):
+            names = [i.name for i in node.indices if isinstance(i, ir.Var)]
             if len(names) == len(node.indices) and len(set(names)) == len(names):
                 return tuple(names)
             return None
     return None
 
 
-def written_extents(block: Block) -> tuple[int, ...] | None:
+def written_extents(block: ir.Block) -> tuple[int, ...] | None:
     """How far the block writes along each axis of its buffer, by the iters that index its store;
     None if that is no plain store. The buffer may be larger: a layout was padded.
     """
@@ -307,20 +279,20 @@ def written_extents(block: Block) -> tuple[int, ...] | None:
     return None if store is None else tuple(sizes[name] for name in store)
 
 
-def is_serial(loop: For) -> bool:
+def is_serial(loop: ir.For) -> bool:
     """Whether nothing has been decided about the loop's execution."""
-    return loop.kind is LoopKind.SERIAL
+    return loop.kind is ir.LoopKind.SERIAL
 
 
-def result_depth(program: Program, block: Block) -> int:
+def result_depth(program: ir.Program, block: ir.Block) -> int:
     """How many loops stand around the place where a block's results are complete: around its own
     nest (the largest statement that holds no other block), and around every loop of its reduction.
     """
     loops = loops_around(program, block.name)
     depth = len(loops)
-    while depth and blocks_of(loops[depth - 1]) == [block]:
+    while depth and ir.blocks_of(loops[depth - 1]) == [block]:
         depth -= 1
     for position, loop in enumerate(loops):
-        if carries(block, loop.var):
+        if arith.carries(block, loop.var):
             return min(depth, position)
     return depth

@@ -6,26 +6,8 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+from minitensor import ir
 from minitensor.arith import Ranges, Simplifier, interval_of
-from minitensor.ir import (
-    Block,
-    Const,
-    Expr,
-    For,
-    IterKind,
-    Marks,
-    Program,
-    Stmt,
-    Var,
-    blocks_of,
-    less,
-    loop_sites,
-    loops_of,
-    print_name,
-    sequence,
-    stored_buffers,
-    substitute,
-)
 from minitensor.schedule.arguments import FACTORS, Factors, LoopName, LoopOrBlockName, Tail
 from minitensor.schedule.legality import conflict, is_serial
 from minitensor.schedule.locate import chain, ranges_of
@@ -47,7 +29,7 @@ WIDEST: int = 1 << 16
     }
 )
 def split(
-    program: Program, loop: LoopName, factors: Factors, *, tail: Tail = "guard"
+    program: ir.Program, loop: LoopName, factors: Factors, *, tail: Tail = "guard"
 ) -> Rewritten[tuple[str, ...]]:
     """Split a loop into a nest of loops, outermost first.
 
@@ -68,7 +50,7 @@ def split(
     Preserves  the order of iterations, every output.
     Returns    the names of the new loops (of the nest, for "cut").
     """
-    site = loop_sites(program)[loop]
+    site = ir.loop_sites(program)[loop]
     _require_serial(site.loop)
     extent = site.loop.extent
     given = tuple(factors)
@@ -76,7 +58,7 @@ def split(
         refuse("A2", f"expected {FACTORS}, but got factors={list(given)}")
     inner = math.prod(f for f in given if f is not None) or 1
     if any(f is not None and f > max(extent, WIDEST) for f in given):
-        refuse("R6", f"{print_name(loop)} has extent {extent}, the factors are {list(given)}")
+        refuse("R6", f"{ir.print_name(loop)} has extent {extent}, the factors are {list(given)}")
     covered = extent // inner if tail == "cut" else -(-extent // inner)
     extents = tuple(covered if f is None else f for f in given)
     total = math.prod(extents)
@@ -96,89 +78,95 @@ def split(
 
 def _product(loop: str, extent: int, extents: Sequence[int], total: int) -> str:
     product = " * ".join(map(str, extents))
-    return f"{print_name(loop)} has extent {extent}, but {product} = {total}"
+    return f"{ir.print_name(loop)} has extent {extent}, but {product} = {total}"
 
 
 def _divisors(extent: int) -> tuple[str, ...]:
     return tuple(str(n) for n in range(1, min(extent, 1024) + 1) if extent % n == 0)[:16]
 
 
-def _require_serial(loop: For, rule: str = "R1") -> None:
+def _require_serial(loop: ir.For, rule: str = "R1") -> None:
     if not is_serial(loop):
-        marks = Marks(loops={loop.var: f"is {loop.kind.value}"})
-        refuse(rule, f"{print_name(loop.var)} is {loop.kind.value}", marks=marks)
+        marks = ir.Marks(loops={loop.var: f"is {loop.kind.value}"})
+        refuse(rule, f"{ir.print_name(loop.var)} is {loop.kind.value}", marks=marks)
 
 
 def _nest_of_tiles(
-    loop: For, outer: tuple[For, ...], names: Sequence[str], extents: Sequence[int], total: int
-) -> Stmt:
+    loop: ir.For,
+    outer: tuple[ir.For, ...],
+    names: Sequence[str],
+    extents: Sequence[int],
+    total: int,
+) -> ir.Stmt:
     """The loop as a nest of `extents`, guarded if they make more than its iterations."""
     loops = tuple(
-        For(name, n, loop.body, annotations=loop.annotations if position == 0 else ())
+        ir.For(name, n, loop.body, annotations=loop.annotations if position == 0 else ())
         for position, (name, n) in enumerate(zip(names, extents))
     )
-    value: Expr = Const(0)
+    value: ir.Expr = ir.Const(0)
     for name, n in zip(names, extents):
-        value = value * n + Var(name)
+        value = value * n + ir.Var(name)
     value = Simplifier({}).expr(value)
-    guards = [less(value, loop.extent)] if total > loop.extent else []
+    guards = [ir.less(value, loop.extent)] if total > loop.extent else []
     body = rebind(loop.body, (*outer, *loops), {loop.var: value}, guards)
     return nest(loops, body)
 
 
 def _split_and_cut(
-    program: Program, loop: str, extents: Sequence[int]
+    program: ir.Program, loop: str, extents: Sequence[int]
 ) -> Rewritten[tuple[str, ...]]:
     """The loop as a nest without guard, followed by a loop over what remains."""
-    site = loop_sites(program)[loop]
+    site = ir.loop_sites(program)[loop]
     total, rest = math.prod(extents), site.loop.extent - math.prod(extents)
     if total == 0:
         refuse("R4", _product(loop, site.loop.extent, extents, total))
-    for block in blocks_of(site.loop):
+    for block in ir.blocks_of(site.loop):
         shared = _shared_target(program, block)
         if shared is not None:
-            refuse("R5", shared, marks=Marks(blocks={block.name: "under the loop"}))
+            refuse("R5", shared, marks=ir.Marks(blocks={block.name: "under the loop"}))
     fresh = Fresh(program)
     names = tuple(fresh.loop(f"{loop}_{n}") for n in range(len(extents)))
-    whole = For(loop, total, site.loop.body, annotations=site.loop.annotations)
+    whole = ir.For(loop, total, site.loop.body, annotations=site.loop.annotations)
     main = _nest_of_tiles(whole, site.outer, names, extents, total)
     tail_loop = fresh.loop(f"{loop}_tail")
-    renamed = {inner.var: fresh.loop(inner.var) for inner in loops_of(site.loop.body)}
-    blocks = {b.name: fresh.block(f"{b.name}_tail") for b in blocks_of(site.loop)}
-    shifted = For(tail_loop, rest, site.loop.body)
-    body = rebind(site.loop.body, (*site.outer, shifted), {loop: Var(tail_loop) + total})
-    ranges = ranges_of((*site.outer, shifted, *loops_of(site.loop.body)))
-    tail = For(tail_loop, rest, _renamed(body, renamed, blocks, ranges))
-    return spliced(program, {id(site.loop): sequence(main, tail)}), names
+    renamed = {inner.var: fresh.loop(inner.var) for inner in ir.loops_of(site.loop.body)}
+    blocks = {b.name: fresh.block(f"{b.name}_tail") for b in ir.blocks_of(site.loop)}
+    shifted = ir.For(tail_loop, rest, site.loop.body)
+    body = rebind(site.loop.body, (*site.outer, shifted), {loop: ir.Var(tail_loop) + total})
+    ranges = ranges_of((*site.outer, shifted, *ir.loops_of(site.loop.body)))
+    tail = ir.For(tail_loop, rest, _renamed(body, renamed, blocks, ranges))
+    return spliced(program, {id(site.loop): ir.sequence(main, tail)}), names
 
 
-def _shared_target(program: Program, block: Block) -> str | None:
-    targets = stored_buffers(block.body)
+def _shared_target(program: ir.Program, block: ir.Block) -> str | None:
+    targets = ir.stored_buffers(block.body)
     for other in program.blocks.values():
-        if other.name != block.name and targets & stored_buffers(other.body):
-            return f"{print_name(block.name)} and {print_name(other.name)} write one buffer"
+        if other.name != block.name and targets & ir.stored_buffers(other.body):
+            return f"{ir.print_name(block.name)} and {ir.print_name(other.name)} write one buffer"
     return None
 
 
-def _renamed(stmt: Stmt, loops: dict[str, str], blocks: dict[str, str], ranges: Ranges) -> Stmt:
+def _renamed(
+    stmt: ir.Stmt, loops: dict[str, str], blocks: dict[str, str], ranges: Ranges
+) -> ir.Stmt:
     """A copy with other names; a reduction that cannot start here loses its init."""
 
-    def go(current: Stmt) -> Stmt:
-        if isinstance(current, For):
+    def go(current: ir.Stmt) -> ir.Stmt:
+        if isinstance(current, ir.For):
             name = loops[current.var]
-            return For(name, current.extent, go(current.body), current.kind, current.annotations)
-        if isinstance(current, Block):
+            return ir.For(name, current.extent, go(current.body), current.kind, current.annotations)
+        if isinstance(current, ir.Block):
             return _renamed_block(current, loops, blocks[current.name], ranges)
-        return sequence(*[go(child) for child in getattr(current, "stmts", ())])
+        return ir.sequence(*[go(child) for child in getattr(current, "stmts", ())])
 
     return go(stmt)
 
 
-def _renamed_block(block: Block, loops: dict[str, str], name: str, ranges: Ranges) -> Block:
-    values: dict[str, Expr] = {old: Var(new) for old, new in loops.items()}
-    moved = substitute(block, values)
+def _renamed_block(block: ir.Block, loops: dict[str, str], name: str, ranges: Ranges) -> ir.Block:
+    values: dict[str, ir.Expr] = {old: ir.Var(new) for old, new in loops.items()}
+    moved = ir.substitute(block, values)
     starts = [
-        interval_of(i.binding, ranges).lo for i in block.iters if i.kind is not IterKind.SPATIAL
+        interval_of(i.binding, ranges).lo for i in block.iters if i.kind is not ir.IterKind.SPATIAL
     ]
     return with_block(moved, name=name, init=None if any(n > 0 for n in starts) else block.init)
 
@@ -190,7 +178,7 @@ def _renamed_block(block: Block, loops: dict[str, str], name: str, ranges: Range
         "R3": "none of them is empty",
     }
 )
-def fuse(program: Program, *loops: LoopName) -> Rewritten[str]:
+def fuse(program: ir.Program, *loops: LoopName) -> Rewritten[str]:
     """Fuse nested loops, given outermost first, into one.
 
     fuse("i", "j")
@@ -205,25 +193,27 @@ def fuse(program: Program, *loops: LoopName) -> Rewritten[str]:
     """
     if len(loops) < 2:
         refuse("R2", f"{len(loops)} given")
-    sites = loop_sites(program)
+    sites = ir.loop_sites(program)
     for outer, inner in pairwise(loops):
         if sites[outer].loop.body is not sites[inner].loop:
-            marks = Marks(loops={outer: "outer", inner: "inner"})
+            marks = ir.Marks(loops={outer: "outer", inner: "inner"})
             refuse(
-                "R2", f"{print_name(inner)} is not all there is in {print_name(outer)}", marks=marks
+                "R2",
+                f"{ir.print_name(inner)} is not all there is in {ir.print_name(outer)}",
+                marks=marks,
             )
     fused = [sites[name].loop for name in loops]
     for loop in fused:
         _require_serial(loop)
         if loop.extent == 0:
-            refuse("R3", marks=Marks(loops={loop.var: "is empty"}))
+            refuse("R3", marks=ir.Marks(loops={loop.var: "is empty"}))
     name = Fresh(program).loop("_".join(loops))
     notes = tuple({k: v for loop in fused for k, v in loop.annotations}.items())
-    new = For(name, math.prod(loop.extent for loop in fused), fused[-1].body, annotations=notes)
-    values: dict[str, Expr] = {}
+    new = ir.For(name, math.prod(loop.extent for loop in fused), fused[-1].body, annotations=notes)
+    values: dict[str, ir.Expr] = {}
     below = 1
     for loop in reversed(fused):
-        digit: Expr = Var(name) if below == 1 else Var(name) // below
+        digit: ir.Expr = ir.Var(name) if below == 1 else ir.Var(name) // below
         values[loop.var] = digit if loop is fused[0] else digit % loop.extent
         below *= loop.extent
     site = sites[loops[0]]
@@ -238,7 +228,7 @@ def fuse(program: Program, *loops: LoopName) -> Rewritten[str]:
         "R3": "no two loops whose order matters change places",
     }
 )
-def reorder(program: Program, *loops: LoopName) -> Rewritten[None]:
+def reorder(program: ir.Program, *loops: LoopName) -> Rewritten[None]:
     """Put nested loops into another order; loops in between that are not named stay in place.
 
     reorder("k", "i")
@@ -254,12 +244,12 @@ def reorder(program: Program, *loops: LoopName) -> Rewritten[None]:
     """
     if len(loops) < 2 or len(set(loops)) != len(loops):
         refuse("R1", f"{len(loops)} given, {len(set(loops))} different")
-    sites = loop_sites(program)
+    sites = ir.loop_sites(program)
     outermost = min((sites[name] for name in loops), key=lambda site: len(site.outer))
     innermost = max((sites[name] for name in loops), key=lambda site: len(site.outer))
     found = chain(outermost.loop, innermost.loop.var)
     if found is None or not set(loops) <= {loop.var for loop in found}:
-        refuse("R2", marks=Marks(loops=dict.fromkeys(loops, "to reorder")))
+        refuse("R2", marks=ir.Marks(loops=dict.fromkeys(loops, "to reorder")))
     order = iter(loops)
     wanted = [next(order) if loop.var in loops else loop.var for loop in found]
     _check_order(program, [loop.var for loop in found], wanted)
@@ -268,7 +258,7 @@ def reorder(program: Program, *loops: LoopName) -> Rewritten[None]:
     return spliced(program, {id(found[0]): new}), None
 
 
-def _check_order(program: Program, was: Sequence[str], wanted: Sequence[str]) -> None:
+def _check_order(program: ir.Program, was: Sequence[str], wanted: Sequence[str]) -> None:
     """Rule R3: of two loops that change places one is independent, or both drive a reduction."""
     place = {name: n for n, name in enumerate(wanted)}
     swapped = [
@@ -294,13 +284,13 @@ def _check_order(program: Program, was: Sequence[str], wanted: Sequence[str]) ->
         assert found is not None
         refuse(
             "R3",
-            f"{print_name(outer)} and {print_name(inner)}: {found.describe(inner)}",
-            marks=found.marks(inner, "cannot move out of " + print_name(outer)),
+            f"{ir.print_name(outer)} and {ir.print_name(inner)}: {found.describe(inner)}",
+            marks=found.marks(inner, "cannot move out of " + ir.print_name(outer)),
         )
 
 
 @primitive(rules={})
-def add_unit_loop(program: Program, target: LoopOrBlockName) -> Rewritten[str]:
+def add_unit_loop(program: ir.Program, target: LoopOrBlockName) -> Rewritten[str]:
     """Put a loop of one iteration around a loop or a block.
 
     add_unit_loop("C")
@@ -311,7 +301,7 @@ def add_unit_loop(program: Program, target: LoopOrBlockName) -> Rewritten[str]:
     Preserves  every output.
     Returns    the name of the new loop.
     """
-    sites = loop_sites(program)
-    inside: Stmt = sites[target].loop if target in sites else program.blocks[target]
+    sites = ir.loop_sites(program)
+    inside: ir.Stmt = sites[target].loop if target in sites else program.blocks[target]
     name = Fresh(program).loop("u")
-    return spliced(program, {id(inside): For(name, 1, inside)}), name
+    return spliced(program, {id(inside): ir.For(name, 1, inside)}), name

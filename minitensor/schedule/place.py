@@ -11,43 +11,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from minitensor.arith import (
-    Box,
-    Linear,
-    Ranges,
-    Simplifier,
-    Span,
-    at_least_zero,
-    box_of,
-    clipped_box,
-    contains,
-    extent_range,
-    facts_of,
-    is_nonnegative,
-    prove,
-    separates,
-    simplify,
-    union_box,
-    whole_axis,
-)
-from minitensor.ir import (
-    Block,
-    Expr,
-    For,
-    Iter,
-    Program,
-    Stmt,
-    Var,
-    accessed_buffers,
-    at_most,
-    blocks_of,
-    conjunction,
-    conjuncts,
-    free_vars,
-    less,
-    paths,
-    sequence,
-)
+from minitensor import arith, ir
 from minitensor.schedule.legality import (
     Access,
     accesses,
@@ -65,11 +29,11 @@ from minitensor.schedule.splice import Fresh, nest, splice, spliced, with_block,
 class Placed:
     """A block in a nest of its own."""
 
-    block: Block
-    loops: tuple[For, ...]
+    block: ir.Block
+    loops: tuple[ir.For, ...]
 
     @property
-    def stmt(self) -> Stmt:
+    def stmt(self) -> ir.Stmt:
         """The whole nest."""
         return nest(self.loops, self.block)
 
@@ -80,11 +44,11 @@ class Placed:
 
 
 def place(
-    block: Block,
-    domain: Mapping[str, Span],
-    outer: tuple[For, ...],
+    block: ir.Block,
+    domain: Mapping[str, arith.Span],
+    outer: tuple[ir.For, ...],
     fresh: Fresh,
-    guards: Iterable[Expr] = (),
+    guards: Iterable[ir.Expr] = (),
     widen: bool = False,
 ) -> Placed:
     """The block in new loops over `domain` (for iters not in it: all), in the order of its iters.
@@ -94,27 +58,27 @@ def place(
     widen   whether an axis whose span is as long as the axis may be taken whole, wherever it lies
     """
     ranges = dict(ranges_of(outer))
-    loops: list[For] = []
-    iters: list[Iter] = []
+    loops: list[ir.For] = []
+    iters: list[ir.Iter] = []
     conditions = list(guards)
     for i in block.iters:
         span = domain.get(i.var)
         if span is None or (widen and span.extent >= i.extent):
-            span, extent = whole_axis(i.extent), i.extent
+            span, extent = arith.whole_axis(i.extent), i.extent
         else:
             extent = span.extent
-        loop = For(fresh.loop(i.var), extent, block)
+        loop = ir.For(fresh.loop(i.var), extent, block)
         loops.append(loop)
-        ranges[loop.var] = extent_range(extent)
-        value = span.low.plus(Linear({Var(loop.var): 1})).expr()
-        iters.append(Iter(i.var, i.extent, i.kind, value))
+        ranges[loop.var] = arith.extent_range(extent)
+        value = span.low.plus(arith.Linear({ir.Var(loop.var): 1})).expr()
+        iters.append(ir.Iter(i.var, i.extent, i.kind, value))
         conditions.extend(
             guard
-            for guard in (at_most(0, value), less(value, i.extent))
-            if prove(guard, ranges) is not True
+            for guard in (ir.at_most(0, value), ir.less(value, i.extent))
+            if arith.prove(guard, ranges) is not True
         )
-    simplifier = Simplifier(ranges, keep_units=True)
-    predicate = conjunction(simplifier.expr(condition) for condition in conditions)
+    simplifier = arith.Simplifier(ranges, keep_units=True)
+    predicate = ir.conjunction(simplifier.expr(condition) for condition in conditions)
     return Placed(with_block(block, iters=tuple(iters), predicate=predicate), tuple(loops))
 
 
@@ -122,51 +86,51 @@ def place(
 class Spot:
     """A place for a new statement: among the parts of a loop's body, or of the whole program's."""
 
-    loops: tuple[For, ...]
+    loops: tuple[ir.For, ...]
     """The loops around it; none at the top."""
     position: int
     """How many parts come before it."""
 
-    def before(self, program: Program) -> set[str]:
+    def before(self, program: ir.Program) -> set[str]:
         """The blocks that stand before it in the text."""
         pieces = parts(self.loops[-1].body if self.loops else program.body)
         order = list(program.blocks)
-        behind = {b.name for part in pieces[self.position :] for b in blocks_of(part)}
-        ahead = [b.name for part in pieces[: self.position] for b in blocks_of(part)]
+        behind = {b.name for part in pieces[self.position :] for b in ir.blocks_of(part)}
+        ahead = [b.name for part in pieces[: self.position] for b in ir.blocks_of(part)]
         if behind:
             return set(order[: min(order.index(name) for name in behind)])
         return set(order[: max(order.index(name) for name in ahead) + 1])
 
     def insert(
-        self, program: Program, stmt: Stmt, edits: Mapping[int, Stmt | None] | None = None
-    ) -> Program:
+        self, program: ir.Program, stmt: ir.Stmt, edits: Mapping[int, ir.Stmt | None] | None = None
+    ) -> ir.Program:
         """The program with the statement put there, and other statements edited (see `splice`)."""
         changes = dict(edits or {})
         pieces = parts(self.loops[-1].body if self.loops else program.body)
         kept = [splice(piece, changes) for piece in pieces]
         kept.insert(self.position, stmt)
-        body = sequence(*[piece for piece in kept if piece is not None])
+        body = ir.sequence(*[piece for piece in kept if piece is not None])
         if not self.loops:
             return program.replace(body=body)
         level = self.loops[-1]
         return spliced(program, {**changes, id(level): with_body(level, body)})
 
 
-def spot_before(program: Program, loops: tuple[For, ...], blocks: set[str]) -> Spot:
+def spot_before(program: ir.Program, loops: tuple[ir.For, ...], blocks: set[str]) -> Spot:
     """Before the first part of the innermost loop's body that holds one of the blocks."""
     pieces = parts(loops[-1].body if loops else program.body)
     return Spot(loops, next(n for n, part in enumerate(pieces) if holds_block(part, blocks)))
 
 
-def spot_after(program: Program, loops: tuple[For, ...], blocks: set[str]) -> Spot:
+def spot_after(program: ir.Program, loops: tuple[ir.For, ...], blocks: set[str]) -> Spot:
     """After the last part of the innermost loop's body that holds one of the blocks."""
     pieces = parts(loops[-1].body if loops else program.body)
     return Spot(loops, max(n for n, part in enumerate(pieces) if holds_block(part, blocks)) + 1)
 
 
 def shared_guards(
-    program: Program, blocks: Iterable[Block], outer: tuple[For, ...], every: bool
-) -> list[Expr]:
+    program: ir.Program, blocks: Iterable[ir.Block], outer: tuple[ir.For, ...], every: bool
+) -> list[ir.Expr]:
     """What the predicates of some blocks ask of the loops around them alone.
 
     Such a guard says that whole iterations are too many (the loop was split into more than it had),
@@ -177,33 +141,33 @@ def shared_guards(
     asked = []
     for block in blocks:
         ranges = ranges_of(loops_around(program, block.name))
-        found = (outer_guard(part, names, ranges) for part in conjuncts(block.predicate))
+        found = (outer_guard(part, names, ranges) for part in ir.conjuncts(block.predicate))
         asked.append([guard for guard in found if guard is not None])
     if not every:
         return [guard for guards in asked for guard in guards]
     return [guard for guard in asked[0] if all(guard in guards for guards in asked)]
 
 
-def outer_guard(condition: Expr, names: Collection[str], ranges: Ranges) -> Expr | None:
+def outer_guard(condition: ir.Expr, names: Collection[str], ranges: arith.Ranges) -> ir.Expr | None:
     """What a condition asks of the variables in `names`, whatever the others are: it does not hold
     for any values of those where this does not. None if that is nothing, or not known.
     """
-    variables = set(free_vars(condition))
+    variables = set(ir.free_vars(condition))
     if variables <= set(names):
         return condition
-    forms = at_least_zero(condition, ranges) or ()
-    asked: list[Expr] = []
+    forms = arith.at_least_zero(condition, ranges) or ()
+    asked: list[ir.Expr] = []
     for form in forms:
-        rest = form.part(lambda atom, _: not set(free_vars(atom)) <= set(names))
+        rest = form.part(lambda atom, _: not set(ir.free_vars(atom)) <= set(names))
         most = rest.interval(ranges).hi
         if math.isfinite(most):
-            guard = at_most(0, form.minus(rest).shifted(int(most)).expr())
-            if prove(guard, ranges) is not True:
-                asked.append(simplify(guard, ranges))
-    return conjunction(asked) if asked else None
+            guard = ir.at_most(0, form.minus(rest).shifted(int(most)).expr())
+            if arith.prove(guard, ranges) is not True:
+                asked.append(arith.simplify(guard, ranges))
+    return ir.conjunction(asked) if asked else None
 
 
-def common_loops(a: Sequence[For], b: Sequence[For]) -> tuple[For, ...]:
+def common_loops(a: Sequence[ir.For], b: Sequence[ir.For]) -> tuple[ir.For, ...]:
     """The loops that two positions share, outermost first (compared by name)."""
     shared = []
     for x, y in zip(a, b):
@@ -213,7 +177,9 @@ def common_loops(a: Sequence[For], b: Sequence[For]) -> tuple[For, ...]:
     return tuple(shared)
 
 
-def unavailable(program: Program, placed: Placed, spot: Spot, strict: bool = False) -> str | None:
+def unavailable(
+    program: ir.Program, placed: Placed, spot: Spot, strict: bool = False
+) -> str | None:
     """A buffer that the placed block reads and that is not computed by then; None if all are.
 
     strict  whether the block may read elements that nothing has read before, as a copy does
@@ -221,7 +187,7 @@ def unavailable(program: Program, placed: Placed, spot: Spot, strict: bool = Fal
     Elements that are computed in a shared loop must be those that the writers compute in one
     iteration of it. Elements computed elsewhere are all there, if they were needed before.
     """
-    own = accessed_buffers(placed.block)[1]
+    own = ir.accessed_buffers(placed.block)[1]
     before = spot.before(program)
     for access in accesses_of(placed.block, (*spot.loops, *placed.loops)):
         if access.writes or access.buffer in own:
@@ -235,57 +201,59 @@ def unavailable(program: Program, placed: Placed, spot: Spot, strict: bool = Fal
 
 
 def _covered(
-    program: Program,
-    sources: Sequence[Block],
+    program: ir.Program,
+    sources: Sequence[ir.Block],
     access: Access,
     placed: Placed,
-    outer: tuple[For, ...],
+    outer: tuple[ir.For, ...],
     strict: bool,
 ) -> bool:
     """Whether the writers have computed all that the access reads, loops they share fixed."""
-    where = paths(program)
+    where = ir.paths(program)
     loops = (*outer, *placed.loops)
-    known = facts_of([placed.block.predicate], ranges_of(loops))
+    known = arith.facts_of([placed.block.predicate], ranges_of(loops))
     shape = program.buffers[access.buffer].shape
-    have: Box | None = None
-    shared: tuple[For, ...] = ()
+    have: arith.Box | None = None
+    shared: tuple[ir.For, ...] = ()
     for writer in sources:
         both = common_loops(where[writer.name], outer)
         if have is not None and len(both) != len(shared):
             return False
         shared = both
         for guard in shared_guards(program, [writer], shared, every=True):
-            if prove(guard, ranges_of(shared), known) is not True:
+            if arith.prove(guard, ranges_of(shared), known) is not True:
                 return False
         box = _written(program, writer, access.buffer, {loop.var for loop in shared}, strict)
         if box is None:
             return False
-        have = box if have is None else union_box(have, box, shape)
+        have = box if have is None else arith.union_box(have, box, shape)
     if not shared and not strict:
         return True
     assert have is not None
     names = {loop.var for loop in shared}
     inner = frozenset(loop.var for loop in loops if loop.var not in names)
-    need = clipped_box(box_of(access.indices, shape, inner, ranges_of(loops)), shape)
-    return contains(have, need, ranges_of(loops))
+    need = arith.clipped_box(arith.box_of(access.indices, shape, inner, ranges_of(loops)), shape)
+    return arith.contains(have, need, ranges_of(loops))
 
 
 def _written(
-    program: Program, writer: Block, buffer: str, names: Collection[str], strict: bool
-) -> Box | None:
+    program: ir.Program, writer: ir.Block, buffer: str, names: Collection[str], strict: bool
+) -> arith.Box | None:
     """The box that a writer computes while the loops in `names` are fixed.
 
     strict  whether it must be known that all of the box is written
     """
     if strict:
-        domain = exact_domain(writer, paths(program)[writer.name], names)
+        domain = exact_domain(writer, ir.paths(program)[writer.name], names)
         box = None if domain is None else write_box(writer, domain)
-        return None if box is None else clipped_box(box, program.buffers[buffer].shape)
+        return None if box is None else arith.clipped_box(box, program.buffers[buffer].shape)
     written = [a for a in accesses(program, writer.name) if a.writes and a.buffer == buffer]
     return region(program, written, buffer, names)
 
 
-def exact_domain(block: Block, loops: tuple[For, ...], outside: Collection[str]) -> Box | None:
+def exact_domain(
+    block: ir.Block, loops: tuple[ir.For, ...], outside: Collection[str]
+) -> arith.Box | None:
     """The box of iters that a nest executes while the loops not in `outside` run, if exactly that.
 
     Exactly: every point of the box that lies in the block's domain, and no other. None if it is
@@ -295,26 +263,26 @@ def exact_domain(block: Block, loops: tuple[For, ...], outside: Collection[str])
     ranges = ranges_of(loops)
     inner = [loop for loop in loops if loop.var not in outside]
     free = frozenset(loop.var for loop in inner)
-    simplifier = Simplifier(ranges)
+    simplifier = arith.Simplifier(ranges)
     bindings = [simplifier.linear(i.binding) for i in block.iters]
     box = iter_domain(block, loops, outside)
     if math.prod(loop.extent for loop in inner) != math.prod(span.extent for span in box):
         return None
-    if not all(separates(loop.var, bindings, bindings, free, ranges) for loop in inner):
+    if not all(arith.separates(loop.var, bindings, bindings, free, ranges) for loop in inner):
         return None
     bounds = [
         form
         for i, binding in zip(block.iters, bindings)
         for form in (binding, binding.times(-1).shifted(i.extent - 1))
     ]
-    for part in conjuncts(block.predicate):
-        forms = at_least_zero(part, ranges)
-        if forms is None or not all(is_nonnegative(f, ranges, bounds) for f in forms):
+    for part in ir.conjuncts(block.predicate):
+        forms = arith.at_least_zero(part, ranges)
+        if forms is None or not all(arith.is_nonnegative(f, ranges, bounds) for f in forms):
             return None
     return box
 
 
-def write_box(block: Block, box: Box) -> Box | None:
+def write_box(block: ir.Block, box: arith.Box) -> arith.Box | None:
     """The box of the block's buffer that executing a box of its iters writes; None if unknown."""
     store = plain_store(block)
     if store is None:
@@ -322,4 +290,4 @@ def write_box(block: Block, box: Box) -> Box | None:
     position = {i.var: n for n, i in enumerate(block.iters)}
     extents = written_extents(block)
     assert extents is not None
-    return clipped_box([box[position[name]] for name in store], extents)
+    return arith.clipped_box([box[position[name]] for name in store], extents)

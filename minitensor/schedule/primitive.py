@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, Final, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar
 
+from minitensor import ir
 from minitensor.errors import Choices, ScheduleArgumentError, ScheduleError, shown
-from minitensor.ir import Marks, Program, print_program
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Rewritten: TypeAlias = tuple[Program, R]
+Rewritten: TypeAlias = tuple[ir.Program, R]
 """The new program, and what the primitive returns to the user: usually names."""
 
 COMMON_RULES: Final[dict[str, str]] = {
@@ -42,16 +42,16 @@ REGISTRY: Final[dict[str, Primitive[Any, Any]]] = {}
 class RefusedError(Exception):
     """Raised inside a primitive by `refuse`; never leaves this module's `Primitive.apply`."""
 
-    def __init__(self, rule: str, detail: str, marks: Marks, choices: Choices) -> None:
+    def __init__(self, rule: str, detail: str, marks: ir.Marks, choices: Choices) -> None:
         super().__init__(rule)
         self.rule, self.detail, self.marks, self.choices = rule, detail, marks, choices
 
 
 def refuse(
-    rule: str, detail: str = "", *, marks: Marks | None = None, choices: Choices = ()
+    rule: str, detail: str = "", *, marks: ir.Marks | None = None, choices: Choices = ()
 ) -> NoReturn:
     """Refuse the step: which rule it breaks, what exactly is wrong, where, and what is legal."""
-    raise RefusedError(rule, detail, marks or Marks(), choices)
+    raise RefusedError(rule, detail, marks or ir.Marks(), choices)
 
 
 def accepted(names: Iterable[str], call: Callable[[str], object]) -> list[str]:
@@ -70,7 +70,7 @@ def accepted(names: Iterable[str], call: Callable[[str], object]) -> list[str]:
 class Argument:
     """How an argument is checked and made canonical; stands in an Annotated annotation."""
 
-    convert: Callable[[Program, str, Any], Any]
+    convert: Callable[[ir.Program, str, Any], Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,12 +83,12 @@ class Primitive(Generic[P, R]):
     signature: inspect.Signature
     converters: Mapping[str, Argument]
 
-    def __call__(self, program: Program, *args: P.args, **kwargs: P.kwargs) -> Rewritten[R]:
+    def __call__(self, program: ir.Program, *args: P.args, **kwargs: P.kwargs) -> Rewritten[R]:
         """Check the arguments and apply the primitive; the program is left as it is."""
         return self.apply(program, self.bind(program, args, kwargs)[0])
 
     def bind(
-        self, program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]
+        self, program: ir.Program, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The arguments by name in canonical form, defaults filled in; and as they were given."""
         try:
@@ -111,7 +111,7 @@ class Primitive(Generic[P, R]):
         return arguments, as_given
 
     def apply(
-        self, program: Program, arguments: Mapping[str, Any], check: bool = True
+        self, program: ir.Program, arguments: Mapping[str, Any], check: bool = True
     ) -> Rewritten[R]:
         """Apply the primitive to canonical arguments.
 
@@ -160,7 +160,7 @@ class Primitive(Generic[P, R]):
         return f"{self.name}({', '.join(parts)})"
 
     def error(
-        self, program: Program, arguments: Mapping[str, Any], refused: RefusedError
+        self, program: ir.Program, arguments: Mapping[str, Any], refused: RefusedError
     ) -> ScheduleError:
         """The error a user sees for a refusal."""
         detail = f" ({refused.detail})" if refused.detail else ""
@@ -170,11 +170,11 @@ class Primitive(Generic[P, R]):
             f"{text} breaks {refused.rule}: {self.rules[refused.rule]}{detail}",
             refused.rule,
             refused.choices,
-            lambda: _indented(print_program(program, refused.marks)),
+            lambda: _indented(ir.print_program(program, refused.marks)),
         )
 
 
-FINISHERS: Final[list[Callable[[Program, Program, bool], Program]]] = []
+FINISHERS: Final[list[Callable[[ir.Program, ir.Program, bool], ir.Program]]] = []
 """What is done to every rewritten program: (before, after, check) -> after. See `legality`."""
 
 
@@ -193,10 +193,10 @@ def _indented(text: str) -> str:
 
 def primitive(
     rules: Mapping[str, str],
-) -> Callable[[Callable[Concatenate[Program, P], Rewritten[R]]], Primitive[P, R]]:
+) -> Callable[[Callable[Concatenate[ir.Program, P], Rewritten[R]]], Primitive[P, R]]:
     """Register a primitive with its rules (id -> the condition that must hold)."""
 
-    def register(function: Callable[Concatenate[Program, P], Rewritten[R]]) -> Primitive[P, R]:
+    def register(function: Callable[Concatenate[ir.Program, P], Rewritten[R]]) -> Primitive[P, R]:
         whole = inspect.signature(function, eval_str=True)
         parameters = list(whole.parameters.values())[1:]
         converters = {

@@ -4,33 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from minitensor import ir
 from minitensor.arith import init_nest, mixes, repeats
-from minitensor.ir import (
-    Block,
-    Buffer,
-    Expr,
-    For,
-    If,
-    Iter,
-    IterKind,
-    Load,
-    Marks,
-    Program,
-    Reduce,
-    Stmt,
-    Store,
-    Var,
-    blocks_of,
-    conjunction,
-    conjuncts,
-    free_vars,
-    fresh_name,
-    loop_sites,
-    print_name,
-    sequence,
-    stored_buffers,
-    substitute,
-)
 from minitensor.schedule.arguments import Axis, BlockName, LoopName
 from minitensor.schedule.legality import driven, result_depth
 from minitensor.schedule.locate import loops_around, ranges_of, writers
@@ -38,7 +13,7 @@ from minitensor.schedule.place import outer_guard, spot_after
 from minitensor.schedule.primitive import Rewritten, accepted, primitive, refuse
 from minitensor.schedule.splice import Fresh, nest, spliced, with_block
 
-CARRIED = (IterKind.REDUCE, IterKind.ORDERED)
+CARRIED = (ir.IterKind.REDUCE, ir.IterKind.ORDERED)
 
 
 @primitive(
@@ -50,7 +25,7 @@ CARRIED = (IterKind.REDUCE, IterKind.ORDERED)
         "R5": "the loops from it inwards compute each element once",
     }
 )
-def decompose_reduction(program: Program, block: BlockName, loop: LoopName) -> Rewritten[str]:
+def decompose_reduction(program: ir.Program, block: BlockName, loop: LoopName) -> Rewritten[str]:
     """Initialise a reduction in a nest of its own, before a loop.
 
     decompose_reduction("C", "k")
@@ -72,38 +47,40 @@ def decompose_reduction(program: Program, block: BlockName, loop: LoopName) -> R
         return accepted(names, lambda name: decompose_reduction(program, block, name))
 
     if loop not in names:
-        marks = Marks(loops={loop: "not around it"}, blocks={block: "the block"})
+        marks = ir.Marks(loops={loop: "not around it"}, blocks={block: "the block"})
         refuse("R2", marks=marks, choices=legal)
     depth = names.index(loop)
     for outer in loops[:depth]:
         if driven(found, outer.var, CARRIED):
-            marks = Marks(loops={outer.var: "part of the reduction", loop: "the loop"})
-            refuse("R3", f"{print_name(outer.var)} is", marks=marks, choices=legal)
+            marks = ir.Marks(loops={outer.var: "part of the reduction", loop: "the loop"})
+            refuse("R3", f"{ir.print_name(outer.var)} is", marks=marks, choices=legal)
     for inner in loops[depth:]:
         if mixes(found, inner.var):
-            refuse("R4", f"{print_name(inner.var)} is", marks=Marks(loops={inner.var: "both"}))
+            refuse(
+                "R4", f"{ir.print_name(inner.var)} is", marks=ir.Marks(loops={inner.var: "both"})
+            )
     again = repeats(found, loops, depth)
     if again is not None:
-        marks = Marks(loops={again: "repeats elements"})
-        refuse("R5", f"{print_name(again)} repeats elements", marks=marks)
+        marks = ir.Marks(loops={again: "repeats elements"})
+        refuse("R5", f"{ir.print_name(again)} repeats elements", marks=marks)
     fresh = Fresh(program)
     name = fresh.block(f"{block}_init")
     own, init = init_nest(found, loops, depth, name, fresh.loop)
-    target = loop_sites(program)[loop].loop
+    target = ir.loop_sites(program)[loop].loop
     after = spliced(program.replace(body=target), {id(found): with_block(found, init=None)}).body
-    return spliced(program, {id(target): sequence(nest(own, init), after)}), name
+    return spliced(program, {id(target): ir.sequence(nest(own, init), after)}), name
 
 
-def _require_init_and_only_writer(program: Program, block: Block, rule: str) -> None:
+def _require_init_and_only_writer(program: ir.Program, block: ir.Block, rule: str) -> None:
     others = [
         other.name
-        for buffer in sorted(stored_buffers(block.body))
+        for buffer in sorted(ir.stored_buffers(block.body))
         for other in writers(program, buffer)
         if other.name != block.name
     ]
     if block.init is None or others:
-        detail = f"{print_name(others[0])} writes it too" if others else "it has no init"
-        refuse(rule, detail, marks=Marks(blocks=dict.fromkeys([block.name, *others], "here")))
+        detail = f"{ir.print_name(others[0])} writes it too" if others else "it has no init"
+        refuse(rule, detail, marks=ir.Marks(blocks=dict.fromkeys([block.name, *others], "here")))
 
 
 @primitive(
@@ -114,7 +91,7 @@ def _require_init_and_only_writer(program: Program, block: Block, rule: str) -> 
         "R4": "0 <= axis <= the number of axes of the reduction's buffer (negative: from the end)",
     }
 )
-def rfactor(program: Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten[str]:
+def rfactor(program: ir.Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten[str]:
     """Turn one loop of a reduction into an axis of a new buffer of partial results.
 
     rfactor("k_0")
@@ -136,8 +113,8 @@ def rfactor(program: Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten[st
     found = _the_reduction(program, loop)
     _require_init_and_only_writer(program, found, "R2")
     body = found.body
-    reduce = body.then if isinstance(body, If) else body
-    assert isinstance(reduce, Reduce)
+    reduce = body.then if isinstance(body, ir.If) else body
+    assert isinstance(reduce, ir.Reduce)
     rank = len(reduce.indices)
     position = axis + rank + 1 if axis < 0 else axis
     if not 0 <= position <= rank:
@@ -152,24 +129,24 @@ def rfactor(program: Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten[st
     final, final_loops = _final_block(found, split, loops, depth, loop, buffers, position, fresh)
     spot = spot_after(program, loops[:depth], {found.name})
     new = spot.insert(program, nest(final_loops, final), {id(found): partial})
-    extent = loop_sites(program)[loop].loop.extent
+    extent = ir.loop_sites(program)[loop].loop.extent
     added = []
     for old, renamed in buffers.items():
         shape = list(program.buffers[old].shape)
         shape.insert(position, extent)
-        added.append(Buffer(renamed, tuple(shape), program.buffers[old].dtype))
+        added.append(ir.Buffer(renamed, tuple(shape), program.buffers[old].dtype))
     return new.replace(temporaries=(*program.temporaries, *added)), name
 
 
-def _the_reduction(program: Program, loop: str) -> Block:
-    inside = blocks_of(loop_sites(program)[loop].loop)
+def _the_reduction(program: ir.Program, loop: str) -> ir.Block:
+    inside = ir.blocks_of(ir.loop_sites(program)[loop].loop)
     found = [b for b in inside if driven(b, loop, CARRIED)]
-    marks = Marks(loops={loop: "the loop"}, blocks={b.name: "an update of it" for b in found})
+    marks = ir.Marks(loops={loop: "the loop"}, blocks={b.name: "an update of it" for b in found})
     if len(found) != 1:
         driving = [
             name
-            for name in loop_sites(program)
-            if any(driven(b, name, (IterKind.REDUCE,)) for b in program.blocks.values())
+            for name in ir.loop_sites(program)
+            if any(driven(b, name, (ir.IterKind.REDUCE,)) for b in program.blocks.values())
         ]
 
         def legal() -> list[str]:
@@ -177,8 +154,8 @@ def _the_reduction(program: Program, loop: str) -> Block:
 
         refuse("R1", f"it is part of {len(found)}", marks=marks, choices=legal)
     body = found[0].body
-    if not isinstance(body.then if isinstance(body, If) else body, Reduce):
-        refuse("R1", f"{print_name(found[0].name)} is an ordered update", marks=marks)
+    if not isinstance(body.then if isinstance(body, ir.If) else body, ir.Reduce):
+        refuse("R1", f"{ir.print_name(found[0].name)} is an ordered update", marks=marks)
     return found[0]
 
 
@@ -190,44 +167,44 @@ class _Axes:
     names   the names of those iters
     """
 
-    def __init__(self, axes: list[Iter], loops: list[For], names: dict[str, str]) -> None:
+    def __init__(self, axes: list[ir.Iter], loops: list[ir.For], names: dict[str, str]) -> None:
         self.axes, self.loops, self.names = axes, loops, names
         self.loop_names = {loop.var for loop in loops}
 
-    def mixes(self, condition: Expr) -> bool:
+    def mixes(self, condition: ir.Expr) -> bool:
         """Whether a condition depends on one of the loops."""
-        return not self.loop_names.isdisjoint(free_vars(condition))
+        return not self.loop_names.isdisjoint(ir.free_vars(condition))
 
 
-def _split_axes(program: Program, block: Block, loop: str) -> _Axes:
+def _split_axes(program: ir.Program, block: ir.Block, loop: str) -> _Axes:
     names: set[str] = {loop}
-    axes: list[Iter] = []
+    axes: list[ir.Iter] = []
     while True:  # the axes that share loops, directly or through other axes
         reached = [
             i
             for i in block.iters
-            if i.kind is IterKind.REDUCE and not names.isdisjoint(free_vars(i.binding))
+            if i.kind is ir.IterKind.REDUCE and not names.isdisjoint(ir.free_vars(i.binding))
         ]
-        names.update(name for i in reached for name in free_vars(i.binding))
+        names.update(name for i in reached for name in ir.free_vars(i.binding))
         if len(reached) == len(axes):
             break
         axes = reached
     loops = [x for x in loops_around(program, block.name) if x.var in names]
-    spatial = [i for i in block.iters if i.kind is IterKind.SPATIAL]
-    mixed = [x.var for x in loops if any(x.var in free_vars(i.binding) for i in spatial)]
-    for part in conjuncts(block.predicate):
-        variables = set(free_vars(part))
+    spatial = [i for i in block.iters if i.kind is ir.IterKind.SPATIAL]
+    mixed = [x.var for x in loops if any(x.var in ir.free_vars(i.binding) for i in spatial)]
+    for part in ir.conjuncts(block.predicate):
+        variables = set(ir.free_vars(part))
         if variables & names and not variables <= names:
             mixed.extend(sorted(variables - names))
     if mixed:
-        refuse("R3", f"{print_name(mixed[0])} is", marks=Marks(loops={mixed[0]: "shared"}))
+        refuse("R3", f"{ir.print_name(mixed[0])} is", marks=ir.Marks(loops={mixed[0]: "shared"}))
     taken = {i.var for i in block.iters}
-    return _Axes(axes, loops, {x.var: fresh_name(x.var, taken) for x in loops})
+    return _Axes(axes, loops, {x.var: ir.fresh_name(x.var, taken) for x in loops})
 
 
 def _partial_block(
-    block: Block, split: _Axes, loop: str, name: str, buffers: Mapping[str, str], position: int
-) -> Block:
+    block: ir.Block, split: _Axes, loop: str, name: str, buffers: Mapping[str, str], position: int
+) -> ir.Block:
     """The block of partial results, in the loops of the old one.
 
     A condition on the loops that were split up may have left out whole rows of partial results,
@@ -235,89 +212,89 @@ def _partial_block(
     """
     kept = [i for i in block.iters if i not in split.axes]
     new = [
-        Iter(
+        ir.Iter(
             split.names[x.var],
             x.extent,
-            IterKind.SPATIAL if x.var == loop else IterKind.REDUCE,
-            Var(x.var),
+            ir.IterKind.SPATIAL if x.var == loop else ir.IterKind.REDUCE,
+            ir.Var(x.var),
         )
         for x in split.loops
     ]
-    as_iter: dict[str, Expr] = {old: Var(name) for old, name in split.names.items()}
-    values = {i.var: substitute(i.binding, as_iter) for i in split.axes}
-    parts = conjuncts(block.predicate)
-    guards = [substitute(part, as_iter) for part in parts if split.mixes(part)]
-    outer = conjunction(part for part in parts if not split.mixes(part))
+    as_iter: dict[str, ir.Expr] = {old: ir.Var(name) for old, name in split.names.items()}
+    values = {i.var: ir.substitute(i.binding, as_iter) for i in split.axes}
+    parts = ir.conjuncts(block.predicate)
+    guards = [ir.substitute(part, as_iter) for part in parts if split.mixes(part)]
+    outer = ir.conjunction(part for part in parts if not split.mixes(part))
 
-    def with_axis(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return (*indices[:position], Var(split.names[loop]), *indices[position:])
+    def with_axis(indices: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
+        return (*indices[:position], ir.Var(split.names[loop]), *indices[position:])
 
-    def moved(stmt: Stmt) -> Stmt:
+    def moved(stmt: ir.Stmt) -> ir.Stmt:
         match stmt:
-            case Store(buffer, indices, value):
-                return Store(buffers[buffer], with_axis(indices), value)
-            case Reduce(reducer, names, indices, given):
+            case ir.Store(buffer, indices, value):
+                return ir.Store(buffers[buffer], with_axis(indices), value)
+            case ir.Reduce(reducer, names, indices, given):
                 renamed = tuple(buffers[b] for b in names)
-                terms = tuple(substitute(value, values) for value in given)
-                return Reduce(reducer, renamed, with_axis(indices), terms)
-            case If(condition, then):
-                return If(substitute(condition, values), moved(then))
+                terms = tuple(ir.substitute(value, values) for value in given)
+                return ir.Reduce(reducer, renamed, with_axis(indices), terms)
+            case ir.If(condition, then):
+                return ir.If(ir.substitute(condition, values), moved(then))
             case _:
-                return sequence(*[moved(child) for child in getattr(stmt, "stmts", ())])
+                return ir.sequence(*[moved(child) for child in getattr(stmt, "stmts", ())])
 
     assert block.init is not None
     body, init = moved(block.body), moved(block.init)
     if guards:
-        body = If(conjunction(guards), body)
-    single = all(i.kind is IterKind.SPATIAL for i in (*kept, *new))
-    if single and isinstance(body, Reduce):
-        stores = [Store(b, body.indices, v) for b, v in zip(body.buffers, body.values)]
-        return Block(name, (*kept, *new), sequence(*stores), None, outer, block.annotations)
-    return Block(name, (*kept, *new), body, init, outer, block.annotations)
+        body = ir.If(ir.conjunction(guards), body)
+    single = all(i.kind is ir.IterKind.SPATIAL for i in (*kept, *new))
+    if single and isinstance(body, ir.Reduce):
+        stores = [ir.Store(b, body.indices, v) for b, v in zip(body.buffers, body.values)]
+        return ir.Block(name, (*kept, *new), ir.sequence(*stores), None, outer, block.annotations)
+    return ir.Block(name, (*kept, *new), body, init, outer, block.annotations)
 
 
 def _final_block(
-    block: Block,
+    block: ir.Block,
     split: _Axes,
-    loops: tuple[For, ...],
+    loops: tuple[ir.For, ...],
     depth: int,
     loop: str,
     buffers: Mapping[str, str],
     position: int,
     fresh: Fresh,
-) -> tuple[Block, tuple[For, ...]]:
+) -> tuple[ir.Block, tuple[ir.For, ...]]:
     """The block that reduces the partial results, and its new loops."""
-    spatial = [i for i in block.iters if i.kind is IterKind.SPATIAL]
-    copied = [x for x in loops[depth:] if any(x.var in free_vars(i.binding) for i in spatial)]
+    spatial = [i for i in block.iters if i.kind is ir.IterKind.SPATIAL]
+    copied = [x for x in loops[depth:] if any(x.var in ir.free_vars(i.binding) for i in spatial)]
     renamed = {x.var: fresh.loop(x.var) for x in copied}
-    values: dict[str, Expr] = {old: Var(new) for old, new in renamed.items()}
+    values: dict[str, ir.Expr] = {old: ir.Var(new) for old, new in renamed.items()}
     extent = next(x.extent for x in split.loops if x.var == loop)
-    last = For(fresh.loop(loop), extent, block)
+    last = ir.For(fresh.loop(loop), extent, block)
     iters = [
-        *(Iter(i.var, i.extent, i.kind, substitute(i.binding, values)) for i in spatial),
-        Iter(split.names[loop], extent, IterKind.REDUCE, Var(last.var)),
+        *(ir.Iter(i.var, i.extent, i.kind, ir.substitute(i.binding, values)) for i in spatial),
+        ir.Iter(split.names[loop], extent, ir.IterKind.REDUCE, ir.Var(last.var)),
     ]
     body = block.body
-    reduce = body.then if isinstance(body, If) else body
-    assert isinstance(reduce, Reduce)
+    reduce = body.then if isinstance(body, ir.If) else body
+    assert isinstance(reduce, ir.Reduce)
     where = reduce.indices
-    index = (*where[:position], Var(split.names[loop]), *where[position:])
+    index = (*where[:position], ir.Var(split.names[loop]), *where[position:])
     loads = tuple(
-        Load(buffers[b], index, value.dtype) for b, value in zip(reduce.buffers, reduce.values)
+        ir.Load(buffers[b], index, value.dtype) for b, value in zip(reduce.buffers, reduce.values)
     )
     around = {x.var for x in (*loops[:depth], *copied)}
     asked = [
         outer_guard(part, around, ranges_of(loops))
-        for part in conjuncts(block.predicate)
+        for part in ir.conjuncts(block.predicate)
         if not split.mixes(part)
     ]
-    predicate = conjunction(substitute(part, values) for part in asked if part is not None)
-    final = Block(
+    predicate = ir.conjunction(ir.substitute(part, values) for part in asked if part is not None)
+    final = ir.Block(
         block.name,
         tuple(iters),
-        Reduce(reduce.reducer, reduce.buffers, where, loads),
+        ir.Reduce(reduce.reducer, reduce.buffers, where, loads),
         block.init,
         predicate,
     )
-    own = [For(renamed[x.var], x.extent, block, x.kind) for x in copied]
+    own = [ir.For(renamed[x.var], x.extent, block, x.kind) for x in copied]
     return final, (*own, last)

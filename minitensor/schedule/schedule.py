@@ -9,15 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from minitensor import ir
 from minitensor.errors import ScheduleArgumentError, ScheduleError, shown, unexpected
-from minitensor.ir import (
-    Program,
-    accessed_buffers,
-    loop_sites,
-    print_name,
-    print_program,
-    verify,
-)
 from minitensor.schedule import cache, decide, execution, inline, layout, loops
 from minitensor.schedule import compute_at as placing
 from minitensor.schedule import rfactor as factoring
@@ -89,7 +82,9 @@ class Trace:
         """The trace with every decision open: the template it is an instance of."""
         return self.with_decisions(dict.fromkeys(self.decisions))
 
-    def apply(self, program: Program, *, seed: int | None = None, check: bool = True) -> Schedule:
+    def apply(
+        self, program: ir.Program, *, seed: int | None = None, check: bool = True
+    ) -> Schedule:
         """Replay the steps on a program; open decisions are drawn at random from `seed`.
 
         check=False skips verification and rule K1, for traces made with checking on this program.
@@ -136,8 +131,8 @@ class Schedule:
     `program` is the rewritten program, or raises a ScheduleError and changes nothing.
     """
 
-    def __init__(self, program: Program, *, seed: int | None = None, check: bool = True) -> None:
-        if not isinstance(program, Program):
+    def __init__(self, program: ir.Program, *, seed: int | None = None, check: bool = True) -> None:
+        if not isinstance(program, ir.Program):
             raise unexpected("a program (see mt.lower)", "program", program)
         self._history = [program]
         self._steps: list[Step] = []
@@ -145,12 +140,12 @@ class Schedule:
         self._random = random.Random(seed)
         self._check = check
         if check:
-            verify(program)
+            ir.verify(program)
 
     # ---- what there is
 
     @property
-    def program(self) -> Program:
+    def program(self) -> ir.Program:
         """The program after the last step."""
         return self._history[-1]
 
@@ -160,7 +155,7 @@ class Schedule:
         return Trace(tuple(self._steps))
 
     @property
-    def history(self) -> tuple[Program, ...]:
+    def history(self) -> tuple[ir.Program, ...]:
         """The programs before the first step and after each."""
         return tuple(self._history)
 
@@ -192,14 +187,14 @@ class Schedule:
     def get_producers(self, block: str) -> tuple[str, ...]:
         """The blocks that write what a block reads, in the order of the text."""
         self._block(block)
-        read = accessed_buffers(self.program.blocks[block])[0]
+        read = ir.accessed_buffers(self.program.blocks[block])[0]
         found = {b.name for buffer in read for b in writers(self.program, buffer)} - {block}
         return tuple(name for name in self.program.blocks if name in found)
 
     def get_consumers(self, block: str) -> tuple[str, ...]:
         """The blocks that read what a block writes, in the order of the text."""
         self._block(block)
-        written = accessed_buffers(self.program.blocks[block])[1]
+        written = ir.accessed_buffers(self.program.blocks[block])[1]
         found = {b.name for buffer in written for b in readers(self.program, buffer)} - {block}
         return tuple(name for name in self.program.blocks if name in found)
 
@@ -229,11 +224,11 @@ class Schedule:
         return "\n".join(body) if body else "(no change)"
 
     def __repr__(self) -> str:
-        name = print_name(self.program.name)
+        name = ir.print_name(self.program.name)
         return f"Schedule({name}, {len(self._steps)} steps)\n{self.program}"
 
     def _repr_html_(self) -> str:
-        text = html.escape(print_program(self.program))
+        text = html.escape(ir.print_program(self.program))
         return f'<pre style="line-height: 1.3">{text}</pre>'
 
     # ---- applying steps
@@ -251,7 +246,7 @@ class Schedule:
             self._explain(primitive, error, args, kwargs)
             raise
         if self._check and program is not self.program:
-            verify(program)
+            ir.verify(program)
         recorded = {
             name: self._with_refs(given.get(name), value) for name, value in arguments.items()
         }
@@ -328,12 +323,12 @@ class Schedule:
 
         Raises VerifyError, or ScheduleError by rule K1 for a loop whose iterations conflict.
         """
-        verify(self.program)
+        ir.verify(self.program)
         try:
             concurrent_loops_stay_independent(self._history[0], self.program, True)
         except RefusedError as refused:
             text = f"confirm() breaks K1: {refused.detail}"
-            picture = print_program(self.program, refused.marks)
+            picture = ir.print_program(self.program, refused.marks)
             raise ScheduleError(text, "K1", picture=lambda: picture) from None
         self._check = True
         return self
@@ -412,8 +407,8 @@ class Schedule:
     sample_compute_location = _recorded(decide.sample_compute_location)
 
 
-def _names(program: Program) -> dict[str, None]:
-    return dict.fromkeys([*loop_sites(program), *program.blocks])
+def _names(program: ir.Program) -> dict[str, None]:
+    return dict.fromkeys([*ir.loop_sites(program), *program.blocks])
 
 
 def _plain(result: Any) -> Any:

@@ -12,22 +12,9 @@ import difflib
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeAlias
 
+from minitensor import ir
 from minitensor.arith import MismatchError, carries, match_intrinsic
 from minitensor.errors import shown
-from minitensor.ir import (
-    DECLARED,
-    NOTE,
-    SEPARATOR,
-    For,
-    Intrinsic,
-    LoopKind,
-    Marks,
-    Program,
-    Stmt,
-    loop_sites,
-    paths,
-    print_name,
-)
 from minitensor.schedule.arguments import LoopName, unexpected
 from minitensor.schedule.locate import loops_around
 from minitensor.schedule.primitive import (
@@ -54,27 +41,27 @@ RULE_OF: Final = {
 }
 
 
-def _intrinsic(program: Program, name: str, value: Any) -> str:
+def _intrinsic(program: ir.Program, name: str, value: Any) -> str:
     """The key of an intrinsic that this process has declared."""
-    given = value.key if isinstance(value, Intrinsic) else value
+    given = value.key if isinstance(value, ir.Intrinsic) else value
     if not isinstance(given, str):
         refuse("A2", unexpected("an intrinsic (see mt.intrinsic) or its name", name, value))
-    wanted, _, digest = given.partition(SEPARATOR)
-    alike = [key for key in DECLARED if key.partition(SEPARATOR)[0] == wanted]
-    if given not in DECLARED and (digest or len(alike) != 1):
+    wanted, _, digest = given.partition(ir.SEPARATOR)
+    alike = [key for key in ir.DECLARED if key.partition(ir.SEPARATOR)[0] == wanted]
+    if given not in ir.DECLARED and (digest or len(alike) != 1):
         text = f"there is no intrinsic {shown(given)}"
         if not alike:
             text += ": declare it in this process first (mt.intrinsic, mt.intrinsics)"
-            alike = difflib.get_close_matches(wanted, DECLARED, 3) if len(wanted) < 80 else []
+            alike = difflib.get_close_matches(wanted, ir.DECLARED, 3) if len(wanted) < 80 else []
         elif digest:
             text += ": what is declared under this name has another meaning or another body"
         else:
             text += f": {len(alike)} have this name"
-        refuse("A1", text, choices=sorted(alike) or sorted(DECLARED)[:20])
-    return str(given) if given in DECLARED else alike[0]
+        refuse("A1", text, choices=sorted(alike) or sorted(ir.DECLARED)[:20])
+    return str(given) if given in ir.DECLARED else alike[0]
 
 
-IntrinsicLike: TypeAlias = Annotated[Intrinsic | str, Argument(_intrinsic)]
+IntrinsicLike: TypeAlias = Annotated[ir.Intrinsic | str, Argument(_intrinsic)]
 """A declared intrinsic, its name, or its key: the name and a digest, as traces have it."""
 
 
@@ -93,7 +80,7 @@ IntrinsicLike: TypeAlias = Annotated[Intrinsic | str, Argument(_intrinsic)]
         "R10": "the operands have the strides that the intrinsic relies on",
     }
 )
-def tensorize(program: Program, loop: LoopName, intrinsic: IntrinsicLike) -> Rewritten[None]:
+def tensorize(program: ir.Program, loop: LoopName, intrinsic: IntrinsicLike) -> Rewritten[None]:
     """Have a loop, and the loops inside it, done by an intrinsic.
 
     tensorize("j_1", dot)                         # dot: c[j] += a[k] * b[j, k], 16 by 4
@@ -111,42 +98,42 @@ def tensorize(program: Program, loop: LoopName, intrinsic: IntrinsicLike) -> Rew
     Preserves  every output, if the body computes its meaning (`testing.check_intrinsic`; floating
                point: up to the order in which the body adds).
     """
-    found = DECLARED[str(intrinsic)]
+    found = ir.DECLARED[str(intrinsic)]
     try:
-        match_intrinsic(program, loop, found, LoopKind.SERIAL)
+        match_intrinsic(program, loop, found, ir.LoopKind.SERIAL)
     except MismatchError as problem:
         rule = RULE_OF[problem.reason]
         detail = problem.detail + _decomposition(program, problem)
 
         def legal() -> list[str]:
-            names = list(loop_sites(program)) if rule in ("R1", "R7") else []
+            names = list(ir.loop_sites(program)) if rule in ("R1", "R7") else []
             return accepted(names, lambda name: tensorize(program, name, intrinsic))
 
         refuse(rule, detail, marks=_marks(loop, problem), choices=legal)
-    site = loop_sites(program)[loop]
+    site = ir.loop_sites(program)[loop]
     return spliced(program, {id(site.loop): _marked(site.loop, str(intrinsic))}), None
 
 
-def _marked(stmt: Stmt, key: str | None) -> Stmt:
+def _marked(stmt: ir.Stmt, key: str | None) -> ir.Stmt:
     """The loops as tensorized ones; the outermost names the intrinsic."""
-    if not isinstance(stmt, For):
+    if not isinstance(stmt, ir.For):
         return stmt
     notes = dict(stmt.annotations)
     if key is not None:
-        notes[NOTE] = key
+        notes[ir.NOTE] = key
     body = _marked(stmt.body, None)
-    return For(stmt.var, stmt.extent, body, LoopKind.TENSORIZE, tuple(notes.items()))
+    return ir.For(stmt.var, stmt.extent, body, ir.LoopKind.TENSORIZE, tuple(notes.items()))
 
 
-def _marks(loop: str, problem: MismatchError) -> Marks:
+def _marks(loop: str, problem: MismatchError) -> ir.Marks:
     if problem.block is None:
-        return Marks(loops={loop: "to tensorize"})
+        return ir.Marks(loops={loop: "to tensorize"})
     parts = [] if problem.part is None else [(problem.block, problem.part, "differs")]
     blocks = {problem.block: "differs"} if problem.part is None else {}
-    return Marks({loop: "to tensorize"}, blocks, parts)
+    return ir.Marks({loop: "to tensorize"}, blocks, parts)
 
 
-def _decomposition(program: Program, problem: MismatchError) -> str:
+def _decomposition(program: ir.Program, problem: MismatchError) -> str:
     """Which call initialises the reduction elsewhere, if that is what is missing."""
     if problem.reason != "init" or problem.block is None:
         return ""
@@ -160,18 +147,18 @@ def _decomposition(program: Program, problem: MismatchError) -> str:
 # ---- rule K3
 
 
-def tensorized(program: Program) -> Mapping[str, str]:
+def tensorized(program: ir.Program) -> Mapping[str, str]:
     """For each block that an intrinsic does, the outermost of its tensorized loops."""
     found: dict[str, str] = {}
-    for block, path in paths(program).items():
+    for block, path in ir.paths(program).items():
         for loop in path:
-            if loop.kind is LoopKind.TENSORIZE:
+            if loop.kind is ir.LoopKind.TENSORIZE:
                 found[block] = loop.var
                 break
     return found
 
 
-def intrinsics_still_match(before: Program, after: Program, check: bool) -> Program:
+def intrinsics_still_match(before: ir.Program, after: ir.Program, check: bool) -> ir.Program:
     """Rule K3: what a step did to tensorized loops, their block or its buffers leaves them a match;
     and a block that an intrinsic did before is not taken out of its hands unsaid.
     """
@@ -179,21 +166,21 @@ def intrinsics_still_match(before: Program, after: Program, check: bool) -> Prog
         return after
     now = tensorized(after)
     for block, loop in now.items():
-        key = dict(loop_sites(after)[loop].loop.annotations).get(NOTE)
-        marks = Marks({loop: "tensorized"}, {block: "done by an intrinsic"})
-        if not isinstance(key, str) or key not in DECLARED:
-            refuse("K3", f"{print_name(loop)} is tensorized, and would name no intrinsic")
+        key = dict(ir.loop_sites(after)[loop].loop.annotations).get(ir.NOTE)
+        marks = ir.Marks({loop: "tensorized"}, {block: "done by an intrinsic"})
+        if not isinstance(key, str) or key not in ir.DECLARED:
+            refuse("K3", f"{ir.print_name(loop)} is tensorized, and would name no intrinsic")
         try:
-            match_intrinsic(after, loop, DECLARED[key], LoopKind.TENSORIZE)
+            match_intrinsic(after, loop, ir.DECLARED[key], ir.LoopKind.TENSORIZE)
         except MismatchError as problem:
-            name = key.partition(SEPARATOR)[0]
-            detail = f"{name} would not do {print_name(block)} any more: {problem.detail}"
-            known = loop in loop_sites(before) and block in before.blocks
+            name = key.partition(ir.SEPARATOR)[0]
+            detail = f"{name} would not do {ir.print_name(block)} any more: {problem.detail}"
+            known = loop in ir.loop_sites(before) and block in before.blocks
             refuse("K3", detail, marks=marks if known else None)
     for block, loop in tensorized(before).items():
         if block in after.blocks and block not in now:
-            marks = Marks({loop: "tensorized"}, {block: "done by an intrinsic"})
-            refuse("K3", f"{print_name(block)} would not be tensorized any more", marks=marks)
+            marks = ir.Marks({loop: "tensorized"}, {block: "done by an intrinsic"})
+            refuse("K3", f"{ir.print_name(block)} would not be tensorized any more", marks=marks)
     return after
 
 

@@ -15,15 +15,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
+from minitensor import ir
 from minitensor.errors import ArgumentError, shown, unexpected
-from minitensor.ir import (
-    INDEX,
-    Binary,
-    BinaryOp,
-    Const,
-    Expr,
-    Var,
-)
 from minitensor.schedule.decide import DRAW
 from minitensor.schedule.layout import DEEPEST, INDEX_OPERATORS, IndexMap, is_name
 from minitensor.schedule.primitive import REGISTRY
@@ -188,13 +181,13 @@ def _encode(value: Any) -> Any:
     return value
 
 
-def _encode_expr(expr: Expr) -> Any:
+def _encode_expr(expr: ir.Expr) -> Any:
     match expr:
-        case Var(name):
+        case ir.Var(name):
             return name
-        case Const(value):
+        case ir.Const(value):
             return value
-        case Binary(op, a, b):
+        case ir.Binary(op, a, b):
             return [op, _encode_expr(a), _encode_expr(b)]
     raise ArgumentError(f"{expr} cannot be written to a trace")
 
@@ -214,16 +207,16 @@ def _decode(value: Any, number: int, depth: int = 0) -> Any:
     raise ArgumentError(f"not a trace: step {number} has the argument {shown(value)}")
 
 
-def _decode_expr(value: Any, depth: int, inputs: Sequence[str]) -> Expr:
+def _decode_expr(value: Any, depth: int, inputs: Sequence[str]) -> ir.Expr:
     match value:
         case str() if value in inputs:
-            return Var(value, INDEX)
+            return ir.Var(value, ir.INDEX)
         case int() if not isinstance(value, bool) and abs(value) < 1 << 40:
-            return Const(value)
+            return ir.Const(value)
         case [str() as op, a, b] if op in INDEX_OPERATORS and depth < DEEPEST:
-            kind: BinaryOp = op  # type: ignore[assignment]
+            kind: ir.BinaryOp = op  # type: ignore[assignment]
             left, right = (_decode_expr(e, depth + 1, inputs) for e in (a, b))
-            return Binary(kind, left, right)
+            return ir.Binary(kind, left, right)
     raise ArgumentError(f"not a trace: {shown(value)} is not an index expression")
 
 

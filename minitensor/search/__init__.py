@@ -11,6 +11,7 @@ For templates there is a simpler search too: `random_search` draws their decisio
 keeps the fastest (`trial` is what it returns, `measure` how a candidate is timed).
 """
 
+# fmt: off
 from minitensor.search import gbt
 from minitensor.search.evolution import Evolution
 from minitensor.search.features import FEATURE_NAMES, extract_features
@@ -22,74 +23,23 @@ from minitensor.search.random_search import random_search
 from minitensor.search.reading import Report
 from minitensor.search.records import Host, Record, new_record, trace_key
 from minitensor.search.runner import (
-    Candidate,
-    Failures,
-    Result,
-    Runner,
-    Settings,
-    Status,
-    Task,
-    failures_of,
-    nothing_works,
+    Candidate, Failures, Result, Runner, Settings, Status, Task, failures_of, nothing_works,
 )
 from minitensor.search.sketch import Derived, Rule, Sketch, State, Verdict, generate_sketches
 from minitensor.search.sketch.derive import RULES
 from minitensor.search.space import Space
 from minitensor.search.trial import FailureKind, SearchResult, Trial
 from minitensor.search.tune import (
-    STRATEGIES,
-    Progress,
-    Tried,
-    TuneResult,
-    check_plots,
-    tune,
+    STRATEGIES, Progress, Tried, TuneResult, check_plots, tune,
 )
 from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [
-    "FEATURE_NAMES",
-    "RULES",
-    "STRATEGIES",
-    "TOLERANCE",
-    "Candidate",
-    "Derived",
-    "Evolution",
-    "FailureKind",
-    "Failures",
-    "GradientBoostedTrees",
-    "Host",
-    "Log",
-    "Merged",
-    "Progress",
-    "Record",
-    "Report",
-    "Result",
-    "Rewritten",
-    "Rule",
-    "Runner",
-    "SearchResult",
-    "Settings",
-    "Sketch",
-    "Space",
-    "State",
-    "Status",
-    "Task",
-    "Trial",
-    "Tried",
-    "TuneResult",
-    "Verdict",
-    "check_plots",
-    "extract_features",
-    "failures_of",
-    "gbt",
-    "generate_sketches",
-    "load_best",
-    "multiply_adds",
-    "new_record",
-    "nothing_works",
-    "random_inputs",
-    "random_search",
-    "trace_key",
-    "tune",
-    "workload_key",
+    "FEATURE_NAMES", "RULES", "STRATEGIES", "TOLERANCE", "Candidate", "Derived", "Evolution",
+    "FailureKind", "Failures", "GradientBoostedTrees", "Host", "Log", "Merged", "Progress",
+    "Record", "Report", "Result", "Rewritten", "Rule", "Runner", "SearchResult", "Settings",
+    "Sketch", "Space", "State", "Status", "Task", "Trial", "Tried", "TuneResult", "Verdict",
+    "check_plots", "extract_features", "failures_of", "gbt", "generate_sketches", "load_best",
+    "multiply_adds", "new_record", "nothing_works", "random_inputs", "random_search", "trace_key",
+    "tune", "workload_key",
 ]

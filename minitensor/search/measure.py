@@ -12,18 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from minitensor import ir
 from minitensor.api import build
 from minitensor.codegen import Target
 from minitensor.errors import MeasureError, unexpected
-from minitensor.ir import (
-    BFLOAT16,
-    Buffer,
-    Program,
-    from_bfloat16,
-    numpy_dtype,
-    print_name,
-    to_bfloat16,
-)
 from minitensor.runtime import Kernel, native_target
 from minitensor.schedule import Schedule
 
@@ -59,7 +51,7 @@ class Measurer:
     """
 
     def __init__(
-        self, program: Program, target: Target, inputs: Sequence[Any] | None, seed: int
+        self, program: ir.Program, target: Target, inputs: Sequence[Any] | None, seed: int
     ) -> None:
         self.target = native_target(target)
         self.outputs = program.outputs
@@ -90,7 +82,7 @@ class Measurer:
 
 
 def reference(
-    program: Program, target: Target, inputs: Sequence[Any] | None, seed: int
+    program: ir.Program, target: Target, inputs: Sequence[Any] | None, seed: int
 ) -> tuple[Sequence[Any], Sequence[np.ndarray]]:
     """An array for each input, and what the program computes from them, unscheduled.
 
@@ -107,7 +99,7 @@ def reference(
         except TypeError:
             raise unexpected("a sequence of arrays", "inputs", inputs) from None
     if len(given) != len(program.inputs):
-        names = ", ".join(print_name(b.name) for b in program.inputs)
+        names = ", ".join(ir.print_name(b.name) for b in program.inputs)
         raise unexpected(f"{len(program.inputs)} arrays ({names})", "inputs", inputs)
     kernel = build(program, target)
 
@@ -122,15 +114,15 @@ def reference(
     return given, found
 
 
-def has_nan(buffer: Buffer, array: np.ndarray) -> bool:
+def has_nan(buffer: ir.Buffer, array: np.ndarray) -> bool:
     """Whether there is a NaN among the elements of a buffer."""
     if not buffer.dtype.is_float:
         return False
-    values = from_bfloat16(array) if buffer.dtype == BFLOAT16 else array
+    values = ir.from_bfloat16(array) if buffer.dtype == ir.BFLOAT16 else array
     return bool(np.isnan(values).any())
 
 
-def random_inputs(program: Program, seed: int, least: int = -_LARGEST_INPUT) -> list[np.ndarray]:
+def random_inputs(program: ir.Program, seed: int, least: int = -_LARGEST_INPUT) -> list[np.ndarray]:
     """One array for each input of a program, of integers from `least` to 4 (from 0 if unsigned)."""
     rng = np.random.default_rng(seed)
     arrays = []
@@ -138,9 +130,11 @@ def random_inputs(program: Program, seed: int, least: int = -_LARGEST_INPUT) -> 
         low = max(least, 0) if buffer.dtype.kind in ("uint", "bool") else least
         high = 1 if buffer.dtype.kind == "bool" else _LARGEST_INPUT
         values = rng.integers(low, high + 1, buffer.shape)
-        is_bfloat16 = buffer.dtype == BFLOAT16
+        is_bfloat16 = buffer.dtype == ir.BFLOAT16
         arrays.append(
-            to_bfloat16(values) if is_bfloat16 else np.asarray(values, numpy_dtype(buffer.dtype))
+            ir.to_bfloat16(values)
+            if is_bfloat16
+            else np.asarray(values, ir.numpy_dtype(buffer.dtype))
         )
     return arrays
 
@@ -152,12 +146,12 @@ def _other_than(expected: np.ndarray) -> np.ndarray:
     return ~expected
 
 
-def difference(buffer: Buffer, got: np.ndarray, expected: np.ndarray) -> str | None:
+def difference(buffer: ir.Buffer, got: np.ndarray, expected: np.ndarray) -> str | None:
     """What is wrong with an output; None if nothing is."""
     if np.array_equal(got, expected):
         return None
-    if buffer.dtype == BFLOAT16:
-        got, expected = from_bfloat16(got), from_bfloat16(expected)
+    if buffer.dtype == ir.BFLOAT16:
+        got, expected = ir.from_bfloat16(got), ir.from_bfloat16(expected)
     tolerance = TOLERANCE.get(str(buffer.dtype), 0.0)
     if tolerance:
         finite = np.abs(expected[np.isfinite(expected)])
@@ -170,6 +164,6 @@ def difference(buffer: Buffer, got: np.ndarray, expected: np.ndarray) -> str | N
     at = tuple(int(n) for n in np.argwhere(~same)[0])
     index = ", ".join(map(str, at)) or "()"
     return (
-        f"{print_name(buffer.name)}[{index}] is {got[at]}, but the unscheduled program gives "
+        f"{ir.print_name(buffer.name)}[{index}] is {got[at]}, but the unscheduled program gives "
         f"{expected[at]} ({np.count_nonzero(~same)} of {same.size} elements differ)"
     )

@@ -13,26 +13,15 @@ import json
 import math
 from typing import Final
 
+from minitensor import ir
 from minitensor.errors import unexpected
-from minitensor.ir import (
-    Alloc,
-    Binary,
-    Block,
-    For,
-    Iter,
-    Program,
-    Reduce,
-    make_room,
-    structural_hash,
-    walk,
-)
 
 KEY_DIGITS: Final = 32
 """Hexadecimal digits of a key."""
 _FACT: Final = "workload"
 
 
-def workload_key(program: Program) -> str:
+def workload_key(program: ir.Program) -> str:
     """The key of a definition: 32 hexadecimal digits, the same in every process.
 
     It covers the structure of the program (loops, expressions, shapes, dtypes) and every name in
@@ -40,32 +29,32 @@ def workload_key(program: Program) -> str:
 
     Raises ArgumentError for what is no program.
     """
-    if not isinstance(program, Program):
+    if not isinstance(program, ir.Program):
         raise unexpected("a program (see mt.lower)", "program", program)
     if _FACT not in program.facts:
-        make_room(program.body)
-        facts = [structural_hash(program), _names(program), sorted(program.retired)]
+        ir.make_room(program.body)
+        facts = [ir.structural_hash(program), _names(program), sorted(program.retired)]
         digest = hashlib.sha256(json.dumps(facts).encode("ascii")).hexdigest()
         program.facts[_FACT] = digest[:KEY_DIGITS]
     key: str = program.facts[_FACT]
     return key
 
 
-def _names(program: Program) -> list[str]:
+def _names(program: ir.Program) -> list[str]:
     """The names of buffers, loops, blocks and iters, in the order of the text."""
     names = [buffer.name for buffer in program.params + program.temporaries]
-    for node in walk(program.body):
+    for node in ir.walk(program.body):
         match node:
-            case For(var) | Iter(var):
+            case ir.For(var) | ir.Iter(var):
                 names.append(var)
-            case Block(name):
+            case ir.Block(name):
                 names.append(name)
-            case Alloc(buffer):
+            case ir.Alloc(buffer):
                 names.append(buffer.name)
     return names
 
 
-def multiply_adds(program: Program) -> int:
+def multiply_adds(program: ir.Program) -> int:
     """Operations of a program as it is written: 2 for each product that is summed; 0 if none is.
 
     This is how operations are counted for matrix products and convolutions, whatever a schedule
@@ -73,12 +62,12 @@ def multiply_adds(program: Program) -> int:
     """
     count = 0
     for block in program.blocks.values():
-        for node in walk(block.body):
-            if isinstance(node, Reduce) and node.reducer.name == "sum":
-                products = [n for n in walk(node.values[0]) if _is_product(n)]
+        for node in ir.walk(block.body):
+            if isinstance(node, ir.Reduce) and node.reducer.name == "sum":
+                products = [n for n in ir.walk(node.values[0]) if _is_product(n)]
                 count += 2 * math.prod(i.extent for i in block.iters) if products else 0
     return count
 
 
 def _is_product(node: object) -> bool:
-    return isinstance(node, Binary) and node.op == "*" and node.dtype.kind != "index"
+    return isinstance(node, ir.Binary) and node.op == "*" and node.dtype.kind != "index"

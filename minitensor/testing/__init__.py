@@ -20,16 +20,12 @@ small integer, whatever its type, so that reordered sums are exact and equality 
 What the strategies draw, and how a campaign of them is run, is in `minitensor.fuzz`.
 """
 
+# fmt: off
 from minitensor.fuzz import PRIMITIVES, assert_equivalent
 from minitensor.testing.intrinsics import check_intrinsic
 from minitensor.testing.strategies import arrays_for, index_expressions, programs, schedules
 
 __all__ = [
-    "PRIMITIVES",
-    "arrays_for",
-    "assert_equivalent",
-    "check_intrinsic",
-    "index_expressions",
-    "programs",
-    "schedules",
+    "PRIMITIVES", "arrays_for", "assert_equivalent", "check_intrinsic", "index_expressions",
+    "programs", "schedules",
 ]

@@ -18,30 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from minitensor import ir
 from minitensor.codegen import Target, emit_alone
 from minitensor.errors import unexpected
 from minitensor.fuzz import numbers_of, small_values
-from minitensor.ir import (
-    Block,
-    Body,
-    Buffer,
-    For,
-    Intrinsic,
-    Iter,
-    IterKind,
-    Load,
-    Program,
-    Reduce,
-    Stmt,
-    Store,
-    Var,
-    fresh_name,
-    interpret,
-    numpy_dtype,
-    rewrite,
-    sequence,
-    verify,
-)
 from minitensor.runtime import find_toolchain, load, native_target
 
 MARGIN = 40
@@ -55,7 +35,7 @@ BEFORE = "_before"
 
 
 def check_intrinsic(
-    intrinsic: Intrinsic, *, max_examples: int = 30, rtol: float = 0.0
+    intrinsic: ir.Intrinsic, *, max_examples: int = 30, rtol: float = 0.0
 ) -> dict[str, bool]:
     """Assert that each C body of an intrinsic computes its meaning, whatever the operands.
 
@@ -72,7 +52,7 @@ def check_intrinsic(
     Raises AssertionError that names the body, the operands and the first element that differs;
     CompileError for a body that does not compile; ArgumentError for arguments that are none.
     """
-    if not isinstance(intrinsic, Intrinsic):
+    if not isinstance(intrinsic, ir.Intrinsic):
         raise unexpected("what mt.intrinsic returned", "intrinsic", intrinsic)
     integer = isinstance(max_examples, numbers.Integral) and not isinstance(max_examples, bool)
     if not integer or max_examples < 1:
@@ -86,7 +66,7 @@ def check_intrinsic(
     }
 
 
-def _check_body(intrinsic: Intrinsic, body: Body, max_examples: int, rtol: float) -> bool:
+def _check_body(intrinsic: ir.Intrinsic, body: ir.Body, max_examples: int, rtol: float) -> bool:
     """Check one body; whether this machine can run it."""
     sizes = {b.name: _size(b, w) for b, w in zip(intrinsic.operands, intrinsic.strides)}
     emitted = emit_alone(intrinsic, body, sizes, native_target(Target("c")))
@@ -137,7 +117,7 @@ class _Operand:
     full     whether integers are any of their type, or small
     """
 
-    buffer: Buffer
+    buffer: ir.Buffer
     first: int
     strides: tuple[int, ...]
     size: int
@@ -151,7 +131,7 @@ class _Operand:
         rng = np.random.default_rng([self.seed, *self.buffer.name.encode()])
         if self.full and dtype.is_integer:
             low, high = dtype.min_value, dtype.max_value
-            return rng.integers(low, high, self.size, numpy_dtype(dtype), endpoint=True)
+            return rng.integers(low, high, self.size, ir.numpy_dtype(dtype), endpoint=True)
         return small_values(rng, dtype, (self.size,))
 
     def view(self, array: np.ndarray) -> np.ndarray:
@@ -167,7 +147,9 @@ class _Operand:
         )
 
 
-def _strides(buffer: Buffer, relied: Sequence[int | None], gaps: Sequence[int]) -> tuple[int, ...]:
+def _strides(
+    buffer: ir.Buffer, relied: Sequence[int | None], gaps: Sequence[int]
+) -> tuple[int, ...]:
     """Strides with which no two elements coincide: those relied on, and others with gaps.
 
     An axis that is open lies dense within the outer ones that are relied on if it fits there, and
@@ -187,7 +169,7 @@ def _strides(buffer: Buffer, relied: Sequence[int | None], gaps: Sequence[int]) 
     return tuple(found[axis] for axis in range(len(shape)))
 
 
-def _size(buffer: Buffer, relied: Sequence[int | None]) -> int:
+def _size(buffer: ir.Buffer, relied: Sequence[int | None]) -> int:
     """Elements enough for all positions and strides that are drawn."""
     widest = _strides(buffer, relied, [WIDEST_GAP] * len(relied))
     reach = sum((n - 1) * stride for n, stride in zip(buffer.shape, widest)) + 1
@@ -195,7 +177,7 @@ def _size(buffer: Buffer, relied: Sequence[int | None]) -> int:
 
 
 @st.composite
-def _operands(draw: DrawFn, intrinsic: Intrinsic, sizes: dict[str, int]) -> list[_Operand]:
+def _operands(draw: DrawFn, intrinsic: ir.Intrinsic, sizes: dict[str, int]) -> list[_Operand]:
     found = []
     full = draw(st.booleans())
     seed = draw(st.integers(0, 2**16 - 1))
@@ -210,47 +192,50 @@ def _operands(draw: DrawFn, intrinsic: Intrinsic, sizes: dict[str, int]) -> list
 # ---- what is expected
 
 
-def _updating(intrinsic: Intrinsic) -> Program:
+def _updating(intrinsic: ir.Intrinsic) -> ir.Program:
     """The meaning as a program that starts from what the output holds: one more input, the last."""
     block, meaning = intrinsic.block, intrinsic.meaning
     output = next(b for b in intrinsic.operands if b.name == intrinsic.output)
     taken = {*meaning.buffers, *(i.var for i in block.iters), block.name}
-    before = Buffer(fresh_name(output.name + BEFORE, taken), output.shape, output.dtype)
-    if not isinstance(block.body, Reduce):
+    before = ir.Buffer(ir.fresh_name(output.name + BEFORE, taken), output.shape, output.dtype)
+    if not isinstance(block.body, ir.Reduce):
         return meaning.replace(params=(*meaning.params, before))
-    names = [fresh_name(f"{before.name}{axis}", taken) for axis in range(len(output.shape))]
+    names = [ir.fresh_name(f"{before.name}{axis}", taken) for axis in range(len(output.shape))]
     iters = tuple(
-        Iter(name, extent, IterKind.SPATIAL, Var(name)) for name, extent in zip(names, output.shape)
+        ir.Iter(name, extent, ir.IterKind.SPATIAL, ir.Var(name))
+        for name, extent in zip(names, output.shape)
     )
-    where = tuple(Var(name) for name in names)
-    copy: Stmt = Block(
-        before.name, iters, Store(output.name, where, Load(before.name, where, output.dtype))
+    where = tuple(ir.Var(name) for name in names)
+    copy: ir.Stmt = ir.Block(
+        before.name, iters, ir.Store(output.name, where, ir.Load(before.name, where, output.dtype))
     )
     for name, extent in reversed(list(zip(names, output.shape))):
-        copy = For(name, extent, copy)
-    update = rewrite(
+        copy = ir.For(name, extent, copy)
+    update = ir.rewrite(
         meaning.body,
-        lambda node: Block(node.name, node.iters, node.body) if isinstance(node, Block) else node,
+        lambda node: (
+            ir.Block(node.name, node.iters, node.body) if isinstance(node, ir.Block) else node
+        ),
     )
     program = meaning.replace(
-        params=(*meaning.params, before), body=sequence(copy, update), temporaries=()
+        params=(*meaning.params, before), body=ir.sequence(copy, update), temporaries=()
     )
-    verify(program)
+    ir.verify(program)
     return program
 
 
-def _expected(meaning: Program, operands: Sequence[_Operand]) -> np.ndarray:
+def _expected(meaning: ir.Program, operands: Sequence[_Operand]) -> np.ndarray:
     """What the output holds afterwards."""
     by_name = {o.buffer.name: o.view(o.array).copy() for o in operands}
     (output,) = meaning.outputs
     by_name[meaning.inputs[-1].name] = by_name[output.name]
-    (result,), _ = interpret(meaning, [by_name[b.name] for b in meaning.inputs])
+    (result,), _ = ir.interpret(meaning, [by_name[b.name] for b in meaning.inputs])
     return result
 
 
 def _compare(
-    intrinsic: Intrinsic,
-    body: Body,
+    intrinsic: ir.Intrinsic,
+    body: ir.Body,
     operands: Sequence[_Operand],
     got: np.ndarray,
     expected: np.ndarray,

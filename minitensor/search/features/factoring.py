@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
-from minitensor.ir import (
-    Block,
-    IterKind,
-    Reduce,
-    Store,
-    Var,
-    blocks_of,
-    fresh_name,
-    loop_sites,
-    walk,
-)
+from minitensor import ir
 from minitensor.search.features.bodies import partial_body, unknown
 from minitensor.search.features.forms import Form, StructureError, variable
 from minitensor.search.features.numbers import Numbers, spatial
@@ -27,7 +17,7 @@ def rfactor(s: Situation) -> Effect:
     loop, partial = s.argument("loop"), s.after.blocks[s.result]
     found = _reduction(s, loop)
     axes, known = spatial(found), {i.var for i in found.iters}
-    made = {i.binding.name: i.var for i in partial.iters if isinstance(i.binding, Var)}
+    made = {i.binding.name: i.var for i in partial.iters if isinstance(i.binding, ir.Var)}
     made = {name: iter_ for name, iter_ in made.items() if iter_ not in known}
     rank = len(_stores(found)[0].indices)
     axis = int(s.argument("axis"))
@@ -51,7 +41,7 @@ def rfactor(s: Situation) -> Effect:
         extent = numbers.extents[loop]
         replaced, loops = _split_axes(bound, [name for name in bound if name not in axes], loop)
         taken = {*known, *made.values()}
-        new = {x: made.get(x) or fresh_name(x, taken) for x in old_loops if x in loops}
+        new = {x: made.get(x) or ir.fresh_name(x, taken) for x in old_loops if x in loops}
         as_iter = {name: variable(iter_) for name, iter_ in new.items()}
         values = {name: bound[name].replaced(as_iter) for name in replaced}
         before = numbers.hidden.pop(found.name, {})
@@ -100,19 +90,19 @@ def _split_axes(
         found = reached
 
 
-def _reduction(s: Situation, loop: str) -> Block:
+def _reduction(s: Situation, loop: str) -> ir.Block:
     """The block of whose reduction the loop is part."""
-    inside = blocks_of(loop_sites(s.before)[loop].loop)
+    inside = ir.blocks_of(ir.loop_sites(s.before)[loop].loop)
     changed = (b for b in inside if s.after.blocks[b.name] is not b)
-    return next(b for b in changed if any(i.kind is not IterKind.SPATIAL for i in b.iters))
+    return next(b for b in changed if any(i.kind is not ir.IterKind.SPATIAL for i in b.iters))
 
 
-def _stores(block: Block) -> list[Store | Reduce]:
-    return [n for n in walk(block.body) if isinstance(n, (Store, Reduce))]
+def _stores(block: ir.Block) -> list[ir.Store | ir.Reduce]:
+    return [n for n in ir.walk(block.body) if isinstance(n, (ir.Store, ir.Reduce))]
 
 
-def _buffers(block: Block) -> list[str]:
+def _buffers(block: ir.Block) -> list[str]:
     found: list[str] = []
     for node in _stores(block):
-        found += node.buffers if isinstance(node, Reduce) else (node.buffer,)
+        found += node.buffers if isinstance(node, ir.Reduce) else (node.buffer,)
     return found

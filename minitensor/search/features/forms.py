@@ -15,9 +15,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from minitensor import ir
 from minitensor.arith import linear_of
 from minitensor.errors import MinitensorError
-from minitensor.ir import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 Num: TypeAlias = "int | Integers"
@@ -229,7 +229,7 @@ _OPERATIONS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 
 
-def form_of(expr: Expr) -> Form:
+def form_of(expr: ir.Expr) -> Form:
     """An index expression as a form of the variables in it.
 
     An element that is loaded counts as the sum of its own indices: what depends on data is taken to
@@ -241,21 +241,21 @@ def form_of(expr: Expr) -> Form:
     return _sum(parts)
 
 
-def _atom(expr: Expr) -> Form:
+def _atom(expr: ir.Expr) -> Form:
     match expr:
-        case Var(name):
+        case ir.Var(name):
             return variable(name)
-        case Const(value):
+        case ir.Const(value):
             return Form({}, int(value) if isinstance(value, int) else 0)
-        case Cast(_, a) | Call("in_bounds", (a, _)):
+        case ir.Cast(_, a) | ir.Call("in_bounds", (a, _)):
             return form_of(a)
-        case Load(_, indices):
+        case ir.Load(_, indices):
             return _operation(DATA, _sum([(1, form_of(index)) for index in indices]))
-        case Unary("not", a):
+        case ir.Unary("not", a):
             return _operation("not", form_of(a))
-        case Binary(op, a, b) if op in _OPERATIONS:
+        case ir.Binary(op, a, b) if op in _OPERATIONS:
             return _operation(op, form_of(a), form_of(b))
-        case Select(condition, a, b):
+        case ir.Select(condition, a, b):
             return _operation("select", form_of(condition), form_of(a), form_of(b))
     return Form({})
 

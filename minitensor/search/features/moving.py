@@ -5,21 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from minitensor import ir
 from minitensor.arith import Simplifier, extent_range
-from minitensor.ir import (
-    Block,
-    Load,
-    Program,
-    Reduce,
-    Store,
-    Var,
-    accessed_buffers,
-    free_vars,
-    loads,
-    loop_sites,
-    stored_buffers,
-    walk,
-)
 from minitensor.search.features.bodies import rerouted, unknown
 from minitensor.search.features.forms import (
     Form,
@@ -34,21 +21,21 @@ from minitensor.search.features.spans import Span, box_of, union
 from minitensor.search.features.steps import Effect, Situation, nothing
 
 
-def _store_of(block: Block) -> list[str]:
+def _store_of(block: ir.Block) -> list[str]:
     """The iters that index what a block stores."""
-    node = next(n for n in walk(block.body) if isinstance(n, (Store, Reduce)))
-    return [i.name for i in node.indices if isinstance(i, Var)]
+    node = next(n for n in ir.walk(block.body) if isinstance(n, (ir.Store, ir.Reduce)))
+    return [i.name for i in node.indices if isinstance(i, ir.Var)]
 
 
-def _around(program: Program, loop: str) -> list[str]:
-    site = loop_sites(program)[loop]
+def _around(program: ir.Program, loop: str) -> list[str]:
+    site = ir.loop_sites(program)[loop]
     return [outer.var for outer in (*site.outer, site.loop)]
 
 
-def _reads(s: Situation, block: Block, buffer: str) -> list[Load]:
-    found = [load for load in loads(s.bodies.of(block)) if load.buffer == buffer]
+def _reads(s: Situation, block: ir.Block, buffer: str) -> list[ir.Load]:
+    found = [load for load in ir.loads(s.bodies.of(block)) if load.buffer == buffer]
     if block.init is not None:
-        found += [load for load in loads(block.init) if load.buffer == buffer]
+        found += [load for load in ir.loads(block.init) if load.buffer == buffer]
     return found
 
 
@@ -108,11 +95,11 @@ def compute_at(s: Situation) -> Effect | None:
     readers = sorted(
         b.name
         for b in s.before.blocks.values()
-        if b.name != producer.name and not stored_buffers(producer.body).isdisjoint(_read_by(b))
+        if b.name != producer.name and not ir.stored_buffers(producer.body).isdisjoint(_read_by(b))
     )
     regions = [
         _Region(s, buffer, [r for r in readers if buffer in _read_by(s.before.blocks[r])], around)
-        for buffer in sorted(stored_buffers(producer.body))
+        for buffer in sorted(ir.stored_buffers(producer.body))
         if any(buffer in _read_by(s.before.blocks[r]) for r in readers)
     ]
     store, axes, loops = _store_of(producer), spatial(producer), s.result
@@ -131,8 +118,8 @@ def compute_at(s: Situation) -> Effect | None:
     return effect
 
 
-def _read_by(block: Block) -> set[str]:
-    return accessed_buffers(block)[0]
+def _read_by(block: ir.Block) -> set[str]:
+    return ir.accessed_buffers(block)[0]
 
 
 def reverse_compute_at(s: Situation) -> Effect | None:
@@ -141,11 +128,13 @@ def reverse_compute_at(s: Situation) -> Effect | None:
         return nothing(s)
     consumer = s.before.blocks[s.argument("block")]
     around = _around(s.before, s.argument("loop"))
-    read, own = accessed_buffers(consumer)
+    read, own = ir.accessed_buffers(consumer)
     under = s.under(s.argument("loop"))
     sources: list[tuple[_Written, list[tuple[str, int] | None]]] = []
     for buffer in sorted(read - own):
-        writers = [b for b in s.before.blocks if buffer in accessed_buffers(s.before.blocks[b])[1]]
+        writers = [
+            b for b in s.before.blocks if buffer in ir.accessed_buffers(s.before.blocks[b])[1]
+        ]
         if any(b in under for b in writers):
             sources.append((_Written(s, writers[0], around), _read_at(s, consumer, buffer)))
     axes, loops = spatial(consumer), s.result
@@ -164,7 +153,7 @@ def reverse_compute_at(s: Situation) -> Effect | None:
     return effect
 
 
-def _read_at(s: Situation, block: Block, buffer: str) -> list[tuple[str, int] | None]:
+def _read_at(s: Situation, block: ir.Block, buffer: str) -> list[tuple[str, int] | None]:
     """For each axis of a buffer the iter at which a block reads it, and how much further on; None
     for an axis that is read at a constant.
     """
@@ -172,10 +161,10 @@ def _read_at(s: Situation, block: Block, buffer: str) -> list[tuple[str, int] | 
     names = {i.var for i in block.iters}
     found: list[tuple[str, int] | None] = []
     for index in _reads(s, block, buffer)[0].indices:
-        if not names.issuperset(free_vars(index)):
+        if not names.issuperset(ir.free_vars(index)):
             raise StructureError("where partial results are read depends on the numbers")
         form = simplifier.linear(index)
-        variables = [atom.name for atom in form.terms if isinstance(atom, Var)]
+        variables = [atom.name for atom in form.terms if isinstance(atom, ir.Var)]
         found.append((variables[0], form.constant) if variables else None)
     return found
 
@@ -189,7 +178,7 @@ def cache_read(s: Situation) -> Effect:
     writers = [
         _Written(s, b.name, ())
         for b in s.before.blocks.values()
-        if buffer in accessed_buffers(b)[1]
+        if buffer in ir.accessed_buffers(b)[1]
     ]
     s.bodies.follow(s.before, s.after, rerouted(buffer, copy.name, written=False))
 
@@ -205,7 +194,7 @@ def cache_read(s: Situation) -> Effect:
 def cache_write(s: Situation) -> Effect:
     """A block writes a new buffer, and another copies that."""
     block, copy = s.argument("block"), s.after.blocks[s.result]
-    buffer = min(stored_buffers(s.before.blocks[block].body))
+    buffer = min(ir.stored_buffers(s.before.blocks[block].body))
     loops, outside = _own(copy, s.names_after(copy.name))
     written = _Written(s, block, outside)
     s.bodies.follow(s.before, s.after, rerouted(buffer, copy.name, written=True))
@@ -219,14 +208,14 @@ def cache_write(s: Situation) -> Effect:
     return effect
 
 
-def _own(copy: Block, names: list[str]) -> tuple[list[str], list[str]]:
+def _own(copy: ir.Block, names: list[str]) -> tuple[list[str], list[str]]:
     """The loops that were made for a copy, and those outside of them."""
     split = len(names) - len(copy.iters)
     return names[split:], names[:split]
 
 
 def _copied(
-    copy: Block, shape: Sequence[Num], writers: Sequence[_Written], numbers: Numbers
+    copy: ir.Block, shape: Sequence[Num], writers: Sequence[_Written], numbers: Numbers
 ) -> dict[str, Num]:
     """The extents of a copy's iters: all that is ever written of the buffer."""
     sizes = list(shape)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from minitensor.ir import Block, IterKind, Program, loop_sites
+from minitensor import ir
 from minitensor.search.features.forms import (
     Form,
     Num,
@@ -60,7 +60,7 @@ class Numbers:
                     bound[name] = form.replaced(values)
 
     def place(
-        self, block: Block, domain: Mapping[str, Span], loops: Sequence[str], widen: bool
+        self, block: ir.Block, domain: Mapping[str, Span], loops: Sequence[str], widen: bool
     ) -> None:
         """Put a block, whose sizes are known, into new loops over a domain (for iters not in it:
         all); see `schedule.place`.
@@ -81,13 +81,13 @@ class Numbers:
             bound[i.var] = low.plus(variable(loop))
 
 
-def start(program: Program, count: int, decided: dict[int, Decided]) -> Numbers:
+def start(program: ir.Program, count: int, decided: dict[int, Decided]) -> Numbers:
     """The numbers of a program as it is, the same for all candidates."""
     blocks = program.blocks.values()
     return Numbers(
         count,
         decided,
-        {name: site.loop.extent for name, site in loop_sites(program).items()},
+        {name: site.loop.extent for name, site in ir.loop_sites(program).items()},
         {b.name: {i.var: i.extent for i in b.iters} for b in blocks},
         {b.name: {i.var: form_of(i.binding) for i in b.iters} for b in blocks},
         {},
@@ -95,6 +95,6 @@ def start(program: Program, count: int, decided: dict[int, Decided]) -> Numbers:
     )
 
 
-def spatial(block: Block) -> list[str]:
+def spatial(block: ir.Block) -> list[str]:
     """The names of its spatial iters."""
-    return [i.var for i in block.iters if i.kind is IterKind.SPATIAL]
+    return [i.var for i in block.iters if i.kind is ir.IterKind.SPATIAL]

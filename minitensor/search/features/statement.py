@@ -6,34 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from minitensor.ir import (
-    COMPARISONS,
-    INDEX,
-    LOGICAL,
-    Binary,
-    Block,
-    Buffer,
-    Call,
-    Expr,
-    For,
-    If,
-    IterKind,
-    Load,
-    LoopKind,
-    Node,
-    Program,
-    Reduce,
-    Select,
-    Stmt,
-    Store,
-    Unary,
-    accessed_buffers,
-    blocks_of,
-    children,
-    homes,
-    paths,
-    walk,
-)
+from minitensor import ir
 from minitensor.search.features.forms import Form, form_of
 from minitensor.search.features.names import WORK
 
@@ -78,7 +51,7 @@ class Touch:
     home    how many loops stand around an instance of the buffer; None for a parameter
     """
 
-    buffer: Buffer
+    buffer: ir.Buffer
     axes: tuple[tuple[Shifted, ...], ...]
     routes: tuple[tuple[int, ...], ...]
     places: int
@@ -107,50 +80,52 @@ class Statement:
 
     block: str
     loops: tuple[str, ...]
-    kinds: tuple[LoopKind, ...]
+    kinds: tuple[ir.LoopKind, ...]
     iters: tuple[tuple[str, bool], ...]
     touches: tuple[Touch, ...]
     work: tuple[int, ...]
     unroll: int
 
 
-def statement_of(program: Program, block: Block, body: Stmt | None = None) -> Statement:
+def statement_of(program: ir.Program, block: ir.Block, body: ir.Stmt | None = None) -> Statement:
     """The description of a block of a program.
 
     body  what to take for the block's body where it is asked for places; None for that itself
     """
-    path = paths(program)[block.name]
+    path = ir.paths(program)[block.name]
     notes = [*block.annotations, *(note for loop in reversed(path) for note in loop.annotations)]
     steps = [value for key, value in notes if key == AUTO_UNROLL and isinstance(value, int)]
     return Statement(
         block.name,
         tuple(loop.var for loop in path),
         tuple(loop.kind for loop in path),
-        tuple((i.var, i.kind is not IterKind.SPATIAL) for i in block.iters),
+        tuple((i.var, i.kind is not ir.IterKind.SPATIAL) for i in block.iters),
         _touches(program, block, body if body is not None else block.body, path),
         _work(block.body),
         max(0, steps[0]) if steps else 0,
     )
 
 
-def places_of(body: Stmt) -> list[Place]:
+def places_of(body: ir.Stmt) -> list[Place]:
     """Every access of a block's body, in the order of the text."""
     found = []
-    for node in walk(body):
-        if isinstance(node, Store):
+    for node in ir.walk(body):
+        if isinstance(node, ir.Store):
             found.append(Place(node.buffer, _forms(node.indices), False, True))
-        elif isinstance(node, Reduce):
+        elif isinstance(node, ir.Reduce):
             found.extend(Place(b, _forms(node.indices), True, True) for b in node.buffers)
-        elif isinstance(node, Load):
+        elif isinstance(node, ir.Load):
             found.append(Place(node.buffer, _forms(node.indices), True, False))
     return found
 
 
-def _forms(indices: Sequence[Expr]) -> tuple[Form, ...]:
+def _forms(indices: Sequence[ir.Expr]) -> tuple[Form, ...]:
     return tuple(map(form_of, indices))
 
 
-def _touches(program: Program, block: Block, body: Stmt, path: Sequence[For]) -> tuple[Touch, ...]:
+def _touches(
+    program: ir.Program, block: ir.Block, body: ir.Stmt, path: Sequence[ir.For]
+) -> tuple[Touch, ...]:
     by_buffer: dict[str, list[Place]] = {}
     for place in places_of(body):
         by_buffer.setdefault(place.buffer, []).append(place)
@@ -158,7 +133,9 @@ def _touches(program: Program, block: Block, body: Stmt, path: Sequence[For]) ->
     return tuple(sorted(found, key=lambda touch: -touch.places * touch.item))
 
 
-def _touch(program: Program, block: Block, path: Sequence[For], places: Sequence[Place]) -> Touch:
+def _touch(
+    program: ir.Program, block: ir.Block, path: Sequence[ir.For], places: Sequence[Place]
+) -> Touch:
     buffer = program.buffers[places[0].buffer]
     axes: list[list[Shifted]] = [[] for _ in buffer.shape]
     routes = {
@@ -168,7 +145,7 @@ def _touch(program: Program, block: Block, path: Sequence[For], places: Sequence
     for place in places:
         if place.indices not in different:
             different.append(place.indices)
-    scopes = [list(program.blocks.values()), *(blocks_of(loop) for loop in path)]
+    scopes = [list(program.blocks.values()), *(ir.blocks_of(loop) for loop in path)]
     others = tuple(
         sum(b.name != block.name and _touches_buffer(b, buffer.name) for b in scope)
         for scope in scopes
@@ -176,7 +153,7 @@ def _touch(program: Program, block: Block, path: Sequence[For], places: Sequence
     home: int | None = None
     if any(b.name == buffer.name for b in program.temporaries):
         names = [loop.var for loop in path]
-        living = homes(program)[buffer.name]
+        living = ir.homes(program)[buffer.name]
         home = 0 if living is None else names.index(living) + 1
     return Touch(
         buffer,
@@ -190,8 +167,8 @@ def _touch(program: Program, block: Block, path: Sequence[For], places: Sequence
     )
 
 
-def _touches_buffer(block: Block, buffer: str) -> bool:
-    read, written = accessed_buffers(block)
+def _touches_buffer(block: ir.Block, buffer: str) -> bool:
+    read, written = ir.accessed_buffers(block)
     return buffer in read or buffer in written
 
 
@@ -210,7 +187,7 @@ def _shifted(axis: list[Shifted], index: Form) -> int:
     return len(axis) - 1
 
 
-def _work(body: Stmt) -> tuple[int, ...]:
+def _work(body: ir.Stmt) -> tuple[int, ...]:
     """The operations of one execution, by kind."""
     counts = [0] * (2 * len(WORK) + 2)
     for node in _computed(body):
@@ -220,46 +197,46 @@ def _work(body: Stmt) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def _computed(node: Node) -> Iterator[Node]:
+def _computed(node: ir.Node) -> Iterator[ir.Node]:
     """What is computed with data: neither indices nor the conditions of guards."""
     stack = [node]
     while stack:
         current = stack.pop()
         match current:
-            case Load():
+            case ir.Load():
                 continue
-            case Store(_, _, value):
+            case ir.Store(_, _, value):
                 stack.append(value)
-            case Reduce(reducer, _, _, values):
+            case ir.Reduce(reducer, _, _, values):
                 stack.extend((*values, *reducer.results))
-            case If(_, then, otherwise):
+            case ir.If(_, then, otherwise):
                 stack.extend(part for part in (then, otherwise) if part is not None)
             case _:
                 yield current
-                stack.extend(children(current))
+                stack.extend(ir.children(current))
 
 
-def _kind_of_work(node: Node) -> int | None:
+def _kind_of_work(node: ir.Node) -> int | None:
     """The number of the count to which an operation belongs; None if it costs nothing."""
     match node:
-        case Select():
+        case ir.Select():
             return _SELECT
-        case Unary("not"):
+        case ir.Unary("not"):
             return _LOGIC
-        case Unary("-", a) if a.dtype != INDEX:
+        case ir.Unary("-", a) if a.dtype != ir.INDEX:
             return _numeric(a, 0)
-        case Call(function, args) if function not in _FREE and args:
+        case ir.Call(function, args) if function not in _FREE and args:
             return _numeric(args[0], _OTHERS if function in _OTHER else _FUNCTION)
-        case Binary(op, a):
-            if op in LOGICAL or a.dtype.kind == "bool":
+        case ir.Binary(op, a):
+            if op in ir.LOGICAL or a.dtype.kind == "bool":
                 return _LOGIC
-            if op in COMPARISONS:
+            if op in ir.COMPARISONS:
                 return _numeric(a, _COMPARE)
-            return None if a.dtype == INDEX else _numeric(a, _SYMBOLS[op])
+            return None if a.dtype == ir.INDEX else _numeric(a, _SYMBOLS[op])
     return None
 
 
-def _numeric(operand: Expr, kind: int) -> int:
+def _numeric(operand: ir.Expr, kind: int) -> int:
     return kind if operand.dtype.is_float else len(WORK) + kind
 
 

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from minitensor import ir
 from minitensor.errors import ArgumentError
-from minitensor.ir import For, Program, paths
 from minitensor.schedule import Ref, Step
 from minitensor.search.features.bodies import Bodies, inlined, unknown
 from minitensor.search.features.forms import (
@@ -42,8 +42,8 @@ class Situation:
 
     number: int
     steps: Sequence[Step]
-    before: Program
-    after: Program
+    before: ir.Program
+    after: ir.Program
     bodies: Bodies
 
     @property
@@ -69,17 +69,17 @@ class Situation:
             return tuple(self.resolved(one) for one in value)
         return value
 
-    def path(self, block: str) -> tuple[For, ...]:
+    def path(self, block: str) -> tuple[ir.For, ...]:
         """The loops around a block before the step."""
-        return paths(self.before)[block]
+        return ir.paths(self.before)[block]
 
     def names_after(self, block: str) -> list[str]:
         """The names of the loops around a block after the step."""
-        return [loop.var for loop in paths(self.after)[block]]
+        return [loop.var for loop in ir.paths(self.after)[block]]
 
     def under(self, loop: str) -> list[str]:
         """The blocks under a loop before the step."""
-        return [b for b, path in paths(self.before).items() if any(x.var == loop for x in path)]
+        return [b for b, path in ir.paths(self.before).items() if any(x.var == loop for x in path)]
 
 
 def nothing(s: Situation) -> Effect | None:

@@ -10,6 +10,7 @@ move), `bins` (features as small numbers), `grow` (one tree), `booster` (one tre
 that libraries of trees have).
 """
 
+# fmt: off
 from minitensor.search.gbt.boosted import GradientBoostedTrees
 from minitensor.search.gbt.booster import LOSSES, Booster
 from minitensor.search.gbt.labels import failed, ranked
@@ -17,12 +18,5 @@ from minitensor.search.gbt.model import Model
 from minitensor.search.gbt.tree import Place, Tree
 
 __all__ = [
-    "LOSSES",
-    "Booster",
-    "GradientBoostedTrees",
-    "Model",
-    "Place",
-    "Tree",
-    "failed",
-    "ranked",
+    "LOSSES", "Booster", "GradientBoostedTrees", "Model", "Place", "Tree", "failed", "ranked",
 ]

@@ -10,6 +10,7 @@ process that measures, `server`, `attempt` (a child is forked and watched), `cha
 asks; `report` (no candidate works). docs/measurement.md has the whole, and its limits.
 """
 
+# fmt: off
 from minitensor.search.runner.candidate import Built, Candidate
 from minitensor.search.runner.compiling import compile_text
 from minitensor.search.runner.report import nothing_works
@@ -19,16 +20,6 @@ from minitensor.search.runner.settings import Settings
 from minitensor.search.runner.task import Task
 
 __all__ = [
-    "Built",
-    "Candidate",
-    "Failures",
-    "Result",
-    "Runner",
-    "Settings",
-    "Status",
-    "Task",
-    "compile_text",
-    "failures_of",
-    "measure_there",
-    "nothing_works",
+    "Built", "Candidate", "Failures", "Result", "Runner", "Settings", "Status", "Task",
+    "compile_text", "failures_of", "measure_there", "nothing_works",
 ]

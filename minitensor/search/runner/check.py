@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from minitensor.ir import Buffer, numpy_dtype, print_name
+from minitensor import ir
 from minitensor.sanitize import GuardedMemory, Hit, bits_of, bits_of_nothing, outside
 from minitensor.search.measure import difference, has_nan
 from minitensor.search.runner.results import Status
@@ -28,7 +28,7 @@ class Arena:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.memories = [
-            GuardedMemory(b.shape, numpy_dtype(b.dtype), shared=True) for b in task.params
+            GuardedMemory(b.shape, ir.numpy_dtype(b.dtype), shared=True) for b in task.params
         ]
         self.with_nan = {
             b.name
@@ -51,14 +51,14 @@ class Arena:
 
         hits  accesses to guard pages
         """
-        name = print_name(self.task.name)
+        name = ir.print_name(self.task.name)
         for buffer, memory in zip(self.task.params, self.memories):
             if buffer.name in self.task.outputs:
                 continue
             before = self.task.arrays[buffer.name]
             if not np.array_equal(bits_of(memory.array), bits_of(before)):
                 self.reset(inputs=True)
-                text = f"{name} changes its input {print_name(buffer.name)}"
+                text = f"{name} changes its input {ir.print_name(buffer.name)}"
                 return Status.WRONG, text
         for found in hits:
             hit = Hit(*found)
@@ -74,14 +74,14 @@ class Arena:
         return None
 
     def _fault_of(
-        self, buffer: Buffer, got: np.ndarray, expected: np.ndarray
+        self, buffer: ir.Buffer, got: np.ndarray, expected: np.ndarray
     ) -> tuple[Status, str] | None:
         text = difference(buffer, got, expected)
         if text is None and buffer.name not in self.with_nan:
             return None  # else what is not written, a NaN that nobody computes, is like another
         unwritten = np.count_nonzero(bits_of(got) == bits_of_nothing(buffer, 0))
         if unwritten:
-            name = print_name(buffer.name)
+            name = ir.print_name(buffer.name)
             told = f"{unwritten} of {got.size} elements of {name} are not written"
             return Status.INCOMPLETE, told
         return None if text is None else (Status.WRONG, text)

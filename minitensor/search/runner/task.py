@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from minitensor import ir
 from minitensor.codegen import Target
 from minitensor.errors import unexpected
-from minitensor.ir import Buffer, DType, Program, Scope, numpy_dtype
 from minitensor.runtime import native_target
 from minitensor.search.measure import reference
 from minitensor.search.workload import multiply_adds
@@ -41,7 +41,7 @@ class Task:
     """
 
     name: str
-    params: tuple[Buffer, ...]
+    params: tuple[ir.Buffer, ...]
     arrays: Mapping[str, np.ndarray]
     outputs: frozenset[str]
     target: Target
@@ -49,7 +49,7 @@ class Task:
 
     @staticmethod
     def of(
-        program: Program,
+        program: ir.Program,
         target: str | Target = "c",
         inputs: Sequence[Any] | None = None,
         seed: int = 0,
@@ -63,7 +63,7 @@ class Task:
 
         Raises ArgumentError for what does not fit, CompileError without a compiler.
         """
-        if not isinstance(program, Program):
+        if not isinstance(program, ir.Program):
             raise unexpected("a program (see mt.lower)", "program", program)
         exact = native_target(Target.of(target))
         if exact.kind != "c":
@@ -101,7 +101,7 @@ class Task:
         """The task that `save` wrote."""
         told = json.loads((folder / _FILE).read_text(encoding="utf-8"))
         params = tuple(
-            Buffer(b["name"], tuple(b["shape"]), DType.of(b["dtype"]), Scope.GLOBAL)
+            ir.Buffer(b["name"], tuple(b["shape"]), ir.DType.of(b["dtype"]), ir.Scope.GLOBAL)
             for b in told["params"]
         )
         arrays = {
@@ -112,20 +112,20 @@ class Task:
         return Task(told["name"], params, arrays, outputs, target, told["floor"])
 
 
-def _floor(program: Program, target: Target) -> float:
+def _floor(program: ir.Program, target: Target) -> float:
     """Seconds that no machine of this kind takes less than: outputs stored, operations done."""
-    sizes = [math.prod(b.shape) * numpy_dtype(b.dtype).itemsize for b in program.outputs]
+    sizes = [math.prod(b.shape) * ir.numpy_dtype(b.dtype).itemsize for b in program.outputs]
     width = max(target.vector_bits or 0, 64) // 8
     cycles = max(sum(sizes) / _STORES, multiply_adds(program) / (width * _OPERATIONS))
     return cycles / (_FASTEST_CLOCK * (target.num_cores or 1))
 
 
-def _stored(buffer: Buffer, array: np.ndarray) -> np.ndarray:
+def _stored(buffer: ir.Buffer, array: np.ndarray) -> np.ndarray:
     """The array as a kernel takes it: bfloat16 as uint16."""
-    dtype = numpy_dtype(buffer.dtype)
+    dtype = ir.numpy_dtype(buffer.dtype)
     plain = np.ascontiguousarray(array).reshape(buffer.shape)
     return plain if plain.dtype == dtype else plain.view(dtype)
 
 
-def _buffer_as_json(buffer: Buffer) -> dict[str, Any]:
+def _buffer_as_json(buffer: ir.Buffer) -> dict[str, Any]:
     return {"name": buffer.name, "shape": buffer.shape, "dtype": str(buffer.dtype)}

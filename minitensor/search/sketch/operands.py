@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from minitensor import ir
 from minitensor.arith import Linear, linear_of
-from minitensor.ir import Block, Iter, Load, Reduce, Var, free_vars
 from minitensor.search.sketch.predicates import (
     is_ordered,
     reads_of,
@@ -31,60 +31,60 @@ class Pair:
     rows_packed   those with rows that can be packed
     """
 
-    lanes: Iter
-    rows: Iter
+    lanes: ir.Iter
+    rows: ir.Iter
     scattered: int
-    lanes_packed: tuple[Load, ...]
-    rows_packed: tuple[Load, ...]
+    lanes_packed: tuple[ir.Load, ...]
+    rows_packed: tuple[ir.Load, ...]
 
 
-def is_sum(block: Block) -> bool:
+def is_sum(block: ir.Block) -> bool:
     """Whether it is a reduction of one value that rules may tile, each element at its own axes."""
     body = block.body
-    if not isinstance(body, Reduce) or len(body.buffers) != 1 or is_ordered(block):
+    if not isinstance(body, ir.Reduce) or len(body.buffers) != 1 or is_ordered(block):
         return False
-    axes = [Var(i.var) for i in spatial_iters(block)]
+    axes = [ir.Var(i.var) for i in spatial_iters(block)]
     return bool(reduce_iters(block)) and sorted(map(str, body.indices)) == sorted(map(str, axes))
 
 
-def operands(block: Block) -> list[Load]:
+def operands(block: ir.Block) -> list[ir.Load]:
     """The different places that a block reads."""
     return list(dict.fromkeys(reads_of(block)))
 
 
-def uses(load: Load, axis: Iter) -> bool:
+def uses(load: ir.Load, axis: ir.Iter) -> bool:
     """Whether the place depends on an axis."""
-    return any(axis.var in free_vars(index) for index in load.indices)
+    return any(axis.var in ir.free_vars(index) for index in load.indices)
 
 
-def is_last(load: Load, axis: Iter) -> bool:
+def is_last(load: ir.Load, axis: ir.Iter) -> bool:
     """Whether the axis is used in the last index and in no other."""
-    used = [n for n, index in enumerate(load.indices) if axis.var in free_vars(index)]
+    used = [n for n, index in enumerate(load.indices) if axis.var in ir.free_vars(index)]
     return used == [len(load.indices) - 1]
 
 
-def is_contiguous(load: Load, axis: Iter) -> bool:
+def is_contiguous(load: ir.Load, axis: ir.Iter) -> bool:
     """Whether neighbours along the axis are side by side."""
     if not is_last(load, axis):
         return False
-    rest = linear_of(load.indices[-1]).minus(Linear({Var(axis.var): 1}))
+    rest = linear_of(load.indices[-1]).minus(Linear({ir.Var(axis.var): 1}))
     return not rest.mentions_any([axis.var])
 
 
-def place_of(load: Load, axis: Iter) -> int | None:
+def place_of(load: ir.Load, axis: ir.Iter) -> int | None:
     """The dimension that the axis alone indexes, if it is used nowhere else; else None."""
-    found = [n for n, index in enumerate(load.indices) if axis.var in free_vars(index)]
-    plain = len(found) == 1 and load.indices[found[0]] == Var(axis.var)
+    found = [n for n, index in enumerate(load.indices) if axis.var in ir.free_vars(index)]
+    plain = len(found) == 1 and load.indices[found[0]] == ir.Var(axis.var)
     return found[0] if plain else None
 
 
-def written_place(block: Block, axis: Iter) -> int:
+def written_place(block: ir.Block, axis: ir.Iter) -> int:
     """The dimension of the result that an axis indexes."""
-    assert isinstance(block.body, Reduce)
-    return block.body.indices.index(Var(axis.var))
+    assert isinstance(block.body, ir.Reduce)
+    return block.body.indices.index(ir.Var(axis.var))
 
 
-def pairs(block: Block) -> list[Pair]:
+def pairs(block: ir.Block) -> list[Pair]:
     """The register tiles that a reduction offers, those that need the least packing first.
 
     Of the axes that could be rows with some lanes it is the last one that is not too short. A pair
@@ -98,7 +98,7 @@ def pairs(block: Block) -> list[Pair]:
     return sorted(best, key=lambda p: _cost(block, p))
 
 
-def _with_lanes(block: Block, lanes: Iter) -> Sequence[Pair]:
+def _with_lanes(block: ir.Block, lanes: ir.Iter) -> Sequence[Pair]:
     reads = operands(block)
     mine = [load for load in reads if uses(load, lanes)]
     others = [load for load in reads if not uses(load, lanes)]
@@ -127,19 +127,19 @@ def _with_lanes(block: Block, lanes: Iter) -> Sequence[Pair]:
     ]
 
 
-def _can_be_packed(reads: Sequence[Load], load: Load, axis: Iter) -> bool:
+def _can_be_packed(reads: Sequence[ir.Load], load: ir.Load, axis: ir.Iter) -> bool:
     """Whether the axis is a dimension of the operand, which is read at no other place."""
     alone = sum(other.buffer == load.buffer for other in reads) == 1
     return alone and place_of(load, axis) is not None
 
 
-def _cost(block: Block, pair: Pair) -> int:
+def _cost(block: ir.Block, pair: Pair) -> int:
     """How many arrays have to be turned around for it."""
     last = written_place(block, pair.lanes) == len(spatial_iters(block)) - 1
     return pair.scattered + (not last)
 
 
-def _mirrored_is_better(block: Block, pair: Pair, costs: dict[tuple[str, str], int]) -> bool:
+def _mirrored_is_better(block: ir.Block, pair: Pair, costs: dict[tuple[str, str], int]) -> bool:
     mirrored = costs.get((pair.rows.var, pair.lanes.var))
     plain = all(
         place_of(load, axis) is not None

@@ -6,72 +6,54 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from minitensor.ir import (
-    Binary,
-    Block,
-    Call,
-    Const,
-    Expr,
-    Iter,
-    IterKind,
-    Load,
-    Program,
-    Reduce,
-    Select,
-    Store,
-    Var,
-    accessed_buffers,
-    free_vars,
-    loads,
-    walk,
-)
+from minitensor import ir
 
 PARALLELISM: Final = 16
 """Iterations for each core that are enough to keep it busy."""
 _CHEAP: Final = ("abs", "floor", "ceil", "round")
 
 
-def spatial_iters(block: Block) -> tuple[Iter, ...]:
+def spatial_iters(block: ir.Block) -> tuple[ir.Iter, ...]:
     """The axes along which each iteration writes an element of its own."""
-    return tuple(i for i in block.iters if i.kind is IterKind.SPATIAL)
+    return tuple(i for i in block.iters if i.kind is ir.IterKind.SPATIAL)
 
 
-def reduce_iters(block: Block) -> tuple[Iter, ...]:
+def reduce_iters(block: ir.Block) -> tuple[ir.Iter, ...]:
     """The axes over which is reduced."""
-    return tuple(i for i in block.iters if i.kind is IterKind.REDUCE)
+    return tuple(i for i in block.iters if i.kind is ir.IterKind.REDUCE)
 
 
-def is_ordered(block: Block) -> bool:
+def is_ordered(block: ir.Block) -> bool:
     """Whether some of its iterations must keep their order: an update, which no rule touches."""
-    return any(i.kind is IterKind.ORDERED for i in block.iters)
+    return any(i.kind is ir.IterKind.ORDERED for i in block.iters)
 
 
-def is_output(program: Program, block: Block) -> bool:
+def is_output(program: ir.Program, block: ir.Block) -> bool:
     """Whether the block writes a parameter."""
-    return not accessed_buffers(block)[1].isdisjoint(b.name for b in program.params)
+    return not ir.accessed_buffers(block)[1].isdisjoint(b.name for b in program.params)
 
 
-def is_strictly_inlinable(block: Block) -> bool:
+def is_strictly_inlinable(block: ir.Block) -> bool:
     """Whether a reader may compute it in its place at no cost.
 
     It reads every buffer at its own axes (shifted by constants, or at constants), in their order,
     none of them twice; there is no branch in it, and no function that costs much. A block that
     reads nothing is a constant.
     """
-    if not isinstance(block.body, Store) or block.init is not None:
+    if not isinstance(block.body, ir.Store) or block.init is not None:
         return False
-    if any(i.kind is not IterKind.SPATIAL for i in block.iters):
+    if any(i.kind is not ir.IterKind.SPATIAL for i in block.iters):
         return False
     value = block.body.value
-    if not any(True for _ in loads(value)):
+    if not any(True for _ in ir.loads(value)):
         return True
-    nodes = list(walk(value))
-    if any(isinstance(node, Select) for node in nodes):
+    nodes = list(ir.walk(value))
+    if any(isinstance(node, ir.Select) for node in nodes):
         return False
-    if any(isinstance(n, Call) and n.function not in _CHEAP for n in nodes):
+    if any(isinstance(n, ir.Call) and n.function not in _CHEAP for n in nodes):
         return False
     order = {i.var: n for n, i in enumerate(block.iters)}
-    for load in loads(value):
+    for load in ir.loads(value):
         axes = [axis_of(index) for index in load.indices]
         if any(axis is None for axis in axes):
             return False
@@ -81,17 +63,21 @@ def is_strictly_inlinable(block: Block) -> bool:
     return True
 
 
-def axis_of(index: Expr) -> str | None:
+def axis_of(index: ir.Expr) -> str | None:
     """The axis of which an index is a constant shift; "" for a constant, None for anything else."""
     match index:
-        case Const():
+        case ir.Const():
             return ""
-        case Var(name) | Binary("+" | "-", Var(name), Const()) | Binary("+", Const(), Var(name)):
+        case (
+            ir.Var(name)
+            | ir.Binary("+" | "-", ir.Var(name), ir.Const())
+            | ir.Binary("+", ir.Const(), ir.Var(name))
+        ):
             return name
     return None
 
 
-def has_data_reuse(block: Block) -> bool:
+def has_data_reuse(block: ir.Block) -> bool:
     """Whether elements that it reads serve several of its iterations: tiles pay then.
 
     Two of the buffers that it reads are indexed without one of its spatial axes of extent above 1;
@@ -107,39 +93,39 @@ def has_data_reuse(block: Block) -> bool:
     return missing >= 2 or (missing >= 1 and bool(reduce_iters(block)))
 
 
-def _indices_by_buffer(block: Block) -> dict[str, set[str]]:
+def _indices_by_buffer(block: ir.Block) -> dict[str, set[str]]:
     """The variables with which each buffer is indexed."""
-    own = accessed_buffers(block)[1] if isinstance(block.body, Reduce) else set()
+    own = ir.accessed_buffers(block)[1] if isinstance(block.body, ir.Reduce) else set()
     found: dict[str, set[str]] = {}
     for load in reads_of(block):
         if load.buffer not in own:
             names = found.setdefault(load.buffer, set())
             for index in load.indices:
-                names |= set(free_vars(index))
+                names |= set(ir.free_vars(index))
     return found
 
 
-def reads_of(block: Block) -> Iterator[Load]:
+def reads_of(block: ir.Block) -> Iterator[ir.Load]:
     """What a block reads, without the place in which a reduction collects."""
     body = block.body
-    for value in body.values if isinstance(body, Reduce) else (body,):
-        yield from loads(value)
+    for value in body.values if isinstance(body, ir.Reduce) else (body,):
+        yield from ir.loads(value)
 
 
-def fusible_consumer(program: Program, block: Block) -> str | None:
+def fusible_consumer(program: ir.Program, block: ir.Block) -> str | None:
     """The one block that reads what this one writes, if it does so element by element.
 
     It reads it at its own axes in their order, over the same extents, and reduces nothing unless
     this block does not reduce either.
     """
-    written = accessed_buffers(block)[1]
+    written = ir.accessed_buffers(block)[1]
     if len(written) != 1 or is_output(program, block):
         return None
     (buffer,) = written
     found = [
         b
         for b in program.blocks.values()
-        if b.name != block.name and buffer in accessed_buffers(b)[0]
+        if b.name != block.name and buffer in ir.accessed_buffers(b)[0]
     ]
     if len(found) != 1:
         return None
@@ -150,12 +136,12 @@ def fusible_consumer(program: Program, block: Block) -> str | None:
     axes = spatial_iters(consumer)
     if tuple(i.extent for i in axes) != shape or len(spatial_iters(block)) != len(shape):
         return None
-    mine = tuple(Var(i.var) for i in axes)
+    mine = tuple(ir.Var(i.var) for i in axes)
     reads = [load for load in reads_of(consumer) if load.buffer == buffer]
     return consumer.name if all(load.indices == mine for load in reads) else None
 
 
-def needs_more_reduction_parallelism(block: Block, cores: int) -> bool:
+def needs_more_reduction_parallelism(block: ir.Block, cores: int) -> bool:
     """Whether its spatial axes alone cannot keep the cores busy, but its reduction axes could.
 
     For a block with reuse: it has no more spatial than reduction iterations, and at most 16 for

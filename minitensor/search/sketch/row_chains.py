@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from minitensor import ir
 from minitensor.errors import ScheduleError
-from minitensor.ir import Block, Program, Store, Var, accessed_buffers
 from minitensor.schedule import Schedule
 from minitensor.search.sketch.operands import operands, pairs
 from minitensor.search.sketch.padding import readers
@@ -41,10 +41,10 @@ def chain_of(state: State) -> tuple[list[str], int]:
     return [], 0
 
 
-def _joins(program: Program, name: str, chain: Sequence[str], axes: int) -> bool:
+def _joins(program: ir.Program, name: str, chain: Sequence[str], axes: int) -> bool:
     """Whether a block is read by those of the chain only, and by each at its own row."""
     block = program.blocks[name]
-    written = accessed_buffers(block)[1]
+    written = ir.accessed_buffers(block)[1]
     if len(written) != 1 or is_output(program, block) or is_ordered(block) or pairs(block):
         return False
     (buffer,) = written
@@ -57,8 +57,8 @@ def _joins(program: Program, name: str, chain: Sequence[str], axes: int) -> bool
     )
 
 
-def _at_own_row(block: Block, buffer: str, axes: int) -> bool:
-    own = tuple(Var(i.var) for i in spatial_iters(block)[:axes])
+def _at_own_row(block: ir.Block, buffer: str, axes: int) -> bool:
+    own = tuple(ir.Var(i.var) for i in spatial_iters(block)[:axes])
     reads = [load for load in operands(block) if load.buffer == buffer]
     return len(own) == axes and all(load.indices[:axes] == own for load in reads)
 
@@ -89,7 +89,7 @@ def _in_lanes(schedule: Schedule, name: str, axes: int, lanes: int) -> None:
     block = schedule.program.blocks[name]
     if is_row_sum(block, lanes):
         sum_in_lanes(schedule, name, lanes)
-    elif isinstance(block.body, Store) and len(spatial_iters(block)) > axes:
+    elif isinstance(block.body, ir.Store) and len(spatial_iters(block)) > axes:
         schedule.vectorize(schedule.get_loops(name)[-1])
 
 

@@ -14,20 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from minitensor.ir import (
-    Binary,
-    Block,
-    Const,
-    Expr,
-    Iter,
-    Reduce,
-    Select,
-    Store,
-    Var,
-    accessed_buffers,
-    free_vars,
-    walk,
-)
+from minitensor import ir
 from minitensor.schedule import Schedule
 from minitensor.search.sketch.operands import is_sum, operands, place_of, uses
 from minitensor.search.sketch.padding import is_padding, readers
@@ -72,15 +59,15 @@ class Stages:
         return [s.block for s in (*self.outputs, self.sum, *self.inputs, *image, *self.kernels)]
 
 
-def is_transform(block: Block) -> bool:
+def is_transform(block: ir.Block) -> bool:
     """Whether it chooses its value by an axis of few elements."""
-    if not isinstance(block.body, Store) or spatial_iters(block) != block.iters:
+    if not isinstance(block.body, ir.Store) or spatial_iters(block) != block.iters:
         return False
-    if block.body.indices != tuple(Var(i.var) for i in block.iters):
+    if block.body.indices != tuple(ir.Var(i.var) for i in block.iters):
         return False
     small = {i.var for i in block.iters if i.extent <= SMALL}
-    chosen = [n.condition for n in walk(block.body.value) if isinstance(n, Select)]
-    return bool(chosen) and all(free_vars(c).keys() <= small for c in chosen)
+    chosen = [n.condition for n in ir.walk(block.body.value) if isinstance(n, ir.Select)]
+    return bool(chosen) and all(ir.free_vars(c).keys() <= small for c in chosen)
 
 
 def stages_before(schedule: Schedule, result: str, pending: Collection[str]) -> Stages | None:
@@ -99,15 +86,15 @@ def stages_before(schedule: Schedule, result: str, pending: Collection[str]) -> 
     plain, counted = [], []
     for place, index in enumerate(reads[0].indices):
         match index:
-            case Binary("%", Var(axis), Const(int(size))) if size <= SMALL:
+            case ir.Binary("%", ir.Var(axis), ir.Const(int(size))) if size <= SMALL:
                 tiles[axis] = size
-            case Var():
+            case ir.Var():
                 plain.append(place)
             case _:
                 counted.append(place)
     if not tiles or len(plain) != 1 or len(counted) != 1:
         return None
-    lanes = next(iter(free_vars(reads[0].indices[plain[0]])))
+    lanes = next(iter(ir.free_vars(reads[0].indices[plain[0]])))
     outputs, total = _climb(schedule, Stage(last, plain[0], counted[0]), pending)
     if not outputs or total is None:
         return None
@@ -126,8 +113,8 @@ def _before(
     block = schedule.program.blocks[total.block]
     if not is_sum(block) or len(reduce_iters(block)) != 1 or -1 in (total.lanes, total.other):
         return None
-    assert isinstance(block.body, Reduce)
-    if block.body.indices != tuple(Var(i.var) for i in spatial_iters(block)):
+    assert isinstance(block.body, ir.Reduce)
+    if block.body.indices != tuple(ir.Var(i.var) for i in spatial_iters(block)):
         return None
     (channel,) = reduce_iters(block)
     sides = []
@@ -148,7 +135,7 @@ def _before(
     return Stages(tiles, lanes, outputs, total, inputs, kernels, image)
 
 
-def _inlined(schedule: Schedule, result: str, pending: Collection[str]) -> Block | None:
+def _inlined(schedule: Schedule, result: str, pending: Collection[str]) -> ir.Block | None:
     """The result, with stores that lead to it inlined until it reads a transform; None if not."""
     while True:
         name = _producer(schedule, result, pending)
@@ -157,7 +144,7 @@ def _inlined(schedule: Schedule, result: str, pending: Collection[str]) -> Block
         block = schedule.program.blocks[name]
         if is_transform(block):
             return schedule.program.blocks[result]
-        if not isinstance(block.body, Store) or is_padding(schedule.program, block):
+        if not isinstance(block.body, ir.Store) or is_padding(schedule.program, block):
             return None
         schedule.compute_inline(name)
 
@@ -182,7 +169,7 @@ def _climb(
     return found, above
 
 
-def _source(block: Block, at: int, buffer: str) -> int:
+def _source(block: ir.Block, at: int, buffer: str) -> int:
     """The dimension of a buffer that a block reads with dimension `at` of what it writes; or -1."""
     axis = _axis(block, at)
     places = {place_of(load, axis) for load in operands(block) if load.buffer == buffer}
@@ -190,15 +177,15 @@ def _source(block: Block, at: int, buffer: str) -> int:
     return -1 if found is None else found
 
 
-def _axis(block: Block, at: int) -> Iter:
+def _axis(block: ir.Block, at: int) -> ir.Iter:
     """The axis that indexes a dimension of what a block writes."""
-    assert isinstance(block.body, (Store, Reduce))
-    index: Expr = block.body.indices[at]
-    return next(i for i in block.iters if Var(i.var) == index)
+    assert isinstance(block.body, (ir.Store, ir.Reduce))
+    index: ir.Expr = block.body.indices[at]
+    return next(i for i in block.iters if ir.Var(i.var) == index)
 
 
 def _written(schedule: Schedule, block: str) -> str:
-    return min(accessed_buffers(schedule.program.blocks[block])[1])
+    return min(ir.accessed_buffers(schedule.program.blocks[block])[1])
 
 
 def _producer(

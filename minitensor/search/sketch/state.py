@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
+from minitensor import ir
 from minitensor.codegen import Target
-from minitensor.ir import Block, Program, accessed_buffers
 from minitensor.schedule import Schedule
 
 DEFAULT_TARGET: Final = Target("c", num_cores=1, vector_bits=128)
@@ -41,7 +41,7 @@ class State:
     target: Target = DEFAULT_TARGET
 
     @property
-    def program(self) -> Program:
+    def program(self) -> ir.Program:
         """The program as it is now."""
         return self.schedule.program
 
@@ -51,14 +51,14 @@ class State:
         return self.pending[0]
 
     @property
-    def block(self) -> Block:
+    def block(self) -> ir.Block:
         """The block that is looked at."""
         return self.program.blocks[self.name]
 
     @property
     def lanes(self) -> int:
         """How many numbers of the type that the block writes a vector holds."""
-        written = min(accessed_buffers(self.block)[1])
+        written = min(ir.accessed_buffers(self.block)[1])
         dtype = self.program.buffers[written].dtype
         return max(1, (self.target.vector_bits or 128) // dtype.bits)
 

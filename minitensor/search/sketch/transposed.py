@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from minitensor import ir
 from minitensor.errors import ScheduleError
-from minitensor.ir import Block, Iter, Select, Store, walk
 from minitensor.search.sketch import factors
 from minitensor.search.sketch.operands import is_contiguous, operands, uses
 from minitensor.search.sketch.predicates import is_ordered, spatial_iters
@@ -14,15 +14,15 @@ from minitensor.search.sketch.rules import Rule, Verdict
 from minitensor.search.sketch.state import State
 
 
-def turned_axis(block: Block) -> Iter | None:
+def turned_axis(block: ir.Block) -> ir.Iter | None:
     """The axis along which an operand is contiguous, and the result is not; None if there is none.
 
     The result is contiguous along the last axis, and the operand has it elsewhere. A block that
     chooses among values is left alone.
     """
-    if not isinstance(block.body, Store) or block.init is not None or is_ordered(block):
+    if not isinstance(block.body, ir.Store) or block.init is not None or is_ordered(block):
         return None
-    if any(isinstance(node, Select) for node in walk(block.body.value)):
+    if any(isinstance(node, ir.Select) for node in ir.walk(block.body.value)):
         return None
     if len(block.iters) < 2 or spatial_iters(block) != block.iters or block.iters[-1].extent < 2:
         return None

@@ -5,21 +5,12 @@ Read in this order: `choices` (a candidate as numbers), `open` (what a sketch le
 crossover).
 """
 
+# fmt: off
 from minitensor.search.space.choices import GRANULARITY, UNROLL, Choices, Knob, Value
 from minitensor.search.space.space import MOST_LOCATIONS, Plan, Space
 from minitensor.search.space.vary import Mutations, crossed, mutated, repaired
 
 __all__ = [
-    "GRANULARITY",
-    "MOST_LOCATIONS",
-    "UNROLL",
-    "Choices",
-    "Knob",
-    "Mutations",
-    "Plan",
-    "Space",
-    "Value",
-    "crossed",
-    "mutated",
-    "repaired",
+    "GRANULARITY", "MOST_LOCATIONS", "UNROLL", "Choices", "Knob", "Mutations", "Plan", "Space",
+    "Value", "crossed", "mutated", "repaired",
 ]

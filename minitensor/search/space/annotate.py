@@ -23,24 +23,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from minitensor import ir
 from minitensor.arith import linear_of
 from minitensor.errors import ScheduleError
-from minitensor.ir import (
-    Block,
-    For,
-    IterKind,
-    LoopKind,
-    Program,
-    Reduce,
-    Seq,
-    Stmt,
-    Store,
-    Var,
-    blocks_of,
-    free_vars,
-    paths,
-    substitute,
-)
 from minitensor.schedule import Schedule
 
 Integers = npt.NDArray[np.int64]
@@ -89,7 +74,7 @@ class Amounts:
 def cut_long_loops(schedule: Schedule) -> None:
     """Cut what is a single long loop in two: one part for threads, one for a vector."""
     for nest in _nests(schedule.program):
-        if not isinstance(nest, For) or not isinstance(nest.body, Block):
+        if not isinstance(nest, ir.For) or not isinstance(nest.body, ir.Block):
             continue
         if nest.extent > VECTOR and _vector(schedule, nest.body, (nest,)):
             schedule.split(nest.var, [None, VECTOR])
@@ -99,7 +84,8 @@ def form_of(schedule: Schedule) -> Form:
     """What may be annotated of a schedule in which nothing is parallel yet."""
     program = schedule.program
     leaves = tuple(
-        _leaf(schedule, block, _own(paths(program)[name])) for name, block in program.blocks.items()
+        _leaf(schedule, block, _own(ir.paths(program)[name]))
+        for name, block in program.blocks.items()
     )
     vectors = {loop for leaf in leaves for loop in leaf.vector}
     roots = tuple(_root(schedule, nest, vectors) for nest in _nests(program))
@@ -193,18 +179,18 @@ def apply(schedule: Schedule, form: Form, amounts: Amounts, number: int = 0) -> 
             schedule.parallel(schedule.fuse(*loops) if loops[1:] else loops[0])
 
 
-def _nests(program: Program) -> Sequence[Stmt]:
-    return program.body.stmts if isinstance(program.body, Seq) else (program.body,)
+def _nests(program: ir.Program) -> Sequence[ir.Stmt]:
+    return program.body.stmts if isinstance(program.body, ir.Seq) else (program.body,)
 
 
-def _own(path: Sequence[For]) -> tuple[For, ...]:
+def _own(path: Sequence[ir.For]) -> tuple[ir.For, ...]:
     """The loops of a path that hold nothing but its block."""
-    return tuple(loop for loop in path if len(blocks_of(loop)) == 1)
+    return tuple(loop for loop in path if len(ir.blocks_of(loop)) == 1)
 
 
-def _root(schedule: Schedule, nest: Stmt, vectors: set[str]) -> tuple[str, ...]:
+def _root(schedule: Schedule, nest: ir.Stmt, vectors: set[str]) -> tuple[str, ...]:
     loops: list[str] = []
-    while isinstance(nest, For) and nest.kind is LoopKind.SERIAL and nest.var not in vectors:
+    while isinstance(nest, ir.For) and nest.kind is ir.LoopKind.SERIAL and nest.var not in vectors:
         if _reduces(schedule.program, nest) or not _accepts(schedule, "parallel", nest.var):
             break
         loops.append(nest.var)
@@ -212,11 +198,11 @@ def _root(schedule: Schedule, nest: Stmt, vectors: set[str]) -> tuple[str, ...]:
     return tuple(loops)
 
 
-def _reduces(program: Program, loop: For) -> bool:
+def _reduces(program: ir.Program, loop: ir.For) -> bool:
     """Whether the loop is part of a reduction; one of a single iteration could be parallel."""
     return any(
-        i.kind is not IterKind.SPATIAL and loop.var in free_vars(i.binding)
-        for block in blocks_of(loop)
+        i.kind is not ir.IterKind.SPATIAL and loop.var in ir.free_vars(i.binding)
+        for block in ir.blocks_of(loop)
         for i in block.iters
     )
 
@@ -229,53 +215,57 @@ def _accepts(schedule: Schedule, primitive: str, loop: str) -> bool:
     return True
 
 
-def _leaf(schedule: Schedule, block: Block, own: tuple[For, ...]) -> Leaf:
+def _leaf(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...]) -> Leaf:
     vector = _vector(schedule, block, own)
     unroll = []
     for loop in reversed(own[: len(own) - len(vector)]):
-        if loop.kind is LoopKind.SERIAL:
+        if loop.kind is ir.LoopKind.SERIAL:
             unroll.append(loop.var)
-        elif loop.kind is not LoopKind.VECTORIZE:
+        elif loop.kind is not ir.LoopKind.VECTORIZE:
             break
     return Leaf(block.name, tuple(loop.var for loop in vector), tuple(unroll))
 
 
-def _vector(schedule: Schedule, block: Block, own: tuple[For, ...]) -> tuple[For, ...]:
+def _vector(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...]) -> tuple[ir.For, ...]:
     """The loops that become a vector: one, two if both are whole and short, or none."""
-    if not own or own[-1].kind is not LoopKind.SERIAL or _stride(block, own[-1]) != 1:
+    if not own or own[-1].kind is not ir.LoopKind.SERIAL or _stride(block, own[-1]) != 1:
         return ()
     if _reduces(schedule.program, own[-1]) or not _accepts(schedule, "vectorize", own[-1].var):
         return ()
     for outer, inner in pairwise(own[-2:]):
         short = outer.extent > 1 and outer.extent * inner.extent <= VECTOR
-        if short and outer.kind is LoopKind.SERIAL and _side_by_side(schedule, block, outer, inner):
+        if (
+            short
+            and outer.kind is ir.LoopKind.SERIAL
+            and _side_by_side(schedule, block, outer, inner)
+        ):
             return (outer, inner)
     return own[-1:]
 
 
-def _stride(block: Block, loop: For) -> int:
+def _stride(block: ir.Block, loop: ir.For) -> int:
     """How far apart the elements are that two iterations store; 0 if it cannot be told."""
     target = block.body
-    if not isinstance(target, (Store, Reduce)):
+    if not isinstance(target, (ir.Store, ir.Reduce)):
         return 0
     indices = target.indices
     bindings = {i.var: i.binding for i in block.iters}
-    reached = [linear_of(substitute(index, bindings)).coefficient(loop.var) for index in indices]
+    reached = [linear_of(ir.substitute(index, bindings)).coefficient(loop.var) for index in indices]
     return reached[-1] if reached and not any(reached[:-1]) else 0
 
 
-def _side_by_side(schedule: Schedule, block: Block, outer: For, inner: For) -> bool:
+def _side_by_side(schedule: Schedule, block: ir.Block, outer: ir.For, inner: ir.For) -> bool:
     """Whether a row that the inner loop stores is followed by that of the outer's next iteration:
     both are whole axes, and the last ones of the buffer. (Nothing is whole inside other loops,
     though it may be in one candidate.)
     """
     target = block.body
-    if any(len(blocks_of(loop)) > 1 for loop in paths(schedule.program)[block.name]):
+    if any(len(ir.blocks_of(loop)) > 1 for loop in ir.paths(schedule.program)[block.name]):
         return False
-    assert isinstance(target, (Store, Reduce))
+    assert isinstance(target, (ir.Store, ir.Reduce))
     bindings = {i.var: i.binding for i in block.iters}
-    buffer = target.buffer if isinstance(target, Store) else target.buffers[0]
+    buffer = target.buffer if isinstance(target, ir.Store) else target.buffers[0]
     shape = schedule.program.buffers[buffer].shape
-    last = [substitute(index, bindings) for index in target.indices[-2:]]
-    whole = last == [Var(outer.var), Var(inner.var)] and shape[-1] == inner.extent
+    last = [ir.substitute(index, bindings) for index in target.indices[-2:]]
+    whole = last == [ir.Var(outer.var), ir.Var(inner.var)] and shape[-1] == inner.extent
     return whole and _accepts(schedule, "vectorize", outer.var)

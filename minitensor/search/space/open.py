@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from minitensor import ir
 from minitensor.errors import ScheduleError
-from minitensor.ir import For, IterKind, Seq, Var, blocks_of, loop_sites
 from minitensor.schedule import Ref, Schedule, Trace, divisors
 from minitensor.search.sketch import Sketch
 from minitensor.search.space.choices import Knob, Value
@@ -34,7 +34,7 @@ def knobs_of(schedule: Schedule) -> tuple[Knob, ...]:
             found.append(Knob(number, block, loop, candidates=candidates))
         elif step.primitive == "sample_perfect_tile":
             loop = resolved(schedule.trace, step.arguments["loop"])
-            extent = loop_sites(history[number])[loop].loop.extent
+            extent = ir.loop_sites(history[number])[loop].loop.extent
             parts, limit = step.arguments["n"], step.arguments["max_innermost_factor"]
             found.append(
                 Knob(number, _block_at(schedule, number, loop), loop, extent, parts, limit)
@@ -48,7 +48,7 @@ def knobs_of(schedule: Schedule) -> tuple[Knob, ...]:
 
 def _block_at(schedule: Schedule, number: int, loop: str) -> str:
     """The first block in a loop, before step `number`."""
-    return blocks_of(loop_sites(schedule.history[number])[loop].loop)[0].name
+    return ir.blocks_of(ir.loop_sites(schedule.history[number])[loop].loop)[0].name
 
 
 def _used_by(schedule: Schedule, number: int) -> tuple[str, str]:
@@ -67,24 +67,24 @@ def movable_of(schedule: Schedule) -> tuple[str, ...]:
     Such a block stands in a nest of its own in which each loop is one of its axes.
     """
     program = schedule.program
-    nests = program.body.stmts if isinstance(program.body, Seq) else (program.body,)
+    nests = program.body.stmts if isinstance(program.body, ir.Seq) else (program.body,)
     found = []
     for nest in nests:
-        blocks = blocks_of(nest)
+        blocks = ir.blocks_of(nest)
         if len(blocks) != 1 or not schedule.get_consumers(blocks[0].name):
             continue
         block, loops = blocks[0], _loops(nest)
-        whole = [i.binding for i in block.iters] == [Var(loop.var) for loop in loops]
-        serial = not any(i.kind is IterKind.ORDERED for i in block.iters)
+        whole = [i.binding for i in block.iters] == [ir.Var(loop.var) for loop in loops]
+        serial = not any(i.kind is ir.IterKind.ORDERED for i in block.iters)
         untouched = all(loop.kind.value == "serial" for loop in loops)
         if whole and serial and untouched:
             found.append(block.name)
     return tuple(reversed(found))
 
 
-def _loops(nest: object) -> list[For]:
+def _loops(nest: object) -> list[ir.For]:
     found = []
-    while isinstance(nest, For):
+    while isinstance(nest, ir.For):
         found.append(nest)
         nest = nest.body
     return found

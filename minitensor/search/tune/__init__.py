@@ -4,6 +4,7 @@ Read in this order: `learner`, `strategies`, `ranks`, `tuner`, `tune`, `result`;
 sees: `roofline`, `standing` and `progress` (while it runs), `explain` and `plots` (afterwards).
 """
 
+# fmt: off
 from minitensor.search.tune.learner import Learner
 from minitensor.search.tune.plots import check as check_plots
 from minitensor.search.tune.result import TuneResult
@@ -12,14 +13,6 @@ from minitensor.search.tune.tune import tune
 from minitensor.search.tune.tuner import Measure, Progress, Tried, Tuner
 
 __all__ = [
-    "STRATEGIES",
-    "Learner",
-    "Measure",
-    "Progress",
-    "Strategy",
-    "Tried",
-    "TuneResult",
-    "Tuner",
-    "check_plots",
-    "tune",
+    "STRATEGIES", "Learner", "Measure", "Progress", "Strategy", "Tried", "TuneResult", "Tuner",
+    "check_plots", "tune",
 ]
