@@ -249,8 +249,8 @@ class _Matcher(Accesses):
                     raise self.fail(
                         "stride",
                         f"{ir.print_name(operand.name)} must have stride {stride} where axis "
-                        f"{axis} of {ir.print_name(buffer.name)}, of shape {list(buffer.shape)}, has "
-                        f"{strides[axis]}",
+                        f"{axis} of {ir.print_name(buffer.name)}, of shape "
+                        f"{list(buffer.shape)}, has {strides[axis]}",
                     )
 
 

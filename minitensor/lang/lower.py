@@ -266,8 +266,8 @@ def _check_index(
         low, high = (int(b) if not math.isinf(b) else b for b in interval)
         raise LoweringError(
             f"{ir.print_name(tensor.name)}: {describe(load)} is out of bounds: index {axis} goes "
-            f"from {low} to {high}, but axis {axis} of {ir.print_name(read.name)} has extent {extent}. "
-            "Pad with mt.if_then_else, or make the domain smaller"
+            f"from {low} to {high}, but axis {axis} of {ir.print_name(read.name)} has extent "
+            f"{extent}. Pad with mt.if_then_else, or make the domain smaller"
         )
 
 
