@@ -3,7 +3,7 @@
 import inspect
 import pathlib
 
-from minitensor.schedule import REGISTRY, Schedule
+from minitensor.schedule import REGISTRY
 
 TARGET = pathlib.Path(__file__).parent / "primitives.md"
 
@@ -23,7 +23,7 @@ def text() -> str:
     common = [rule for rule in next(iter(REGISTRY.values())).rules if not rule.startswith("R")]
     some = next(iter(REGISTRY.values()))
     lines = [INTRODUCTION + "\n".join(f"- **{r}**: {some.rules[r]}" for r in common)]
-    for name in [n for n in vars(Schedule) if n in REGISTRY]:
+    for name in REGISTRY:
         primitive = REGISTRY[name]
         doc = inspect.cleandoc(primitive.function.__doc__ or "")
         summary, _, rest = doc.partition("\n\n")

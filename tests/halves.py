@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-COMPUTING = ("tests/unit", "tests/property")
+COMPUTING = ("tests/unit", "tests/outside", "tests/property")
 RUNNING = ("tests/run", "tests/gpu", "tutorials")
 """All folders with tests between them (see tests/unit/test_halves.py)."""
 QUICK = ("-m", "not slow and not whole")

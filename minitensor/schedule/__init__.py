@@ -1,19 +1,23 @@
 """Layer 3: the primitives, their legality, traces and decisions. The user says *how* here.
 
 A primitive is a pure function from a program to a program; `Schedule` records what was applied.
-Read in this order: `primitive` (what one is), `locate` and `splice` (finding and replacing),
-`legality` (what may run in another order), `loops`, `execution`, `inline`, `place`, `compute_at`,
-`cache`, `rfactor`, `layout`, `tensorize`, `decide`, then `trace` and `schedule`.
+Read in this order: `primitive` (the record of one), `edit` (finding and replacing statements),
+`dependence` (which iterations may change places), `loops`, `execution`, `inline`, `insertion`,
+`compute_at`, `cache`, `rfactor`, `layout`, `tensorize`, `decisions`, then `invariants`, `decided`,
+`trace` and `schedule`.
 """
 
 # fmt: off
-from minitensor.schedule.decide import ROOT, compute_locations, divisors, draw_factors
+from minitensor.schedule.decided import Decided, Derived, Ref
+from minitensor.schedule.decisions import ROOT, compute_locations, divisors, draw_factors
 from minitensor.schedule.layout import IndexMap
-from minitensor.schedule.primitive import REGISTRY, Primitive, Rewritten, primitive, refuse
-from minitensor.schedule.schedule import Schedule, Trace
-from minitensor.schedule.trace import Ref, Step
+from minitensor.schedule.primitive import Primitive, Rewritten, primitive
+from minitensor.schedule.refusal import refuse
+from minitensor.schedule.schedule import REGISTRY, Schedule, Trace
+from minitensor.schedule.trace import Step
 
 __all__ = [
-    "REGISTRY", "ROOT", "IndexMap", "Primitive", "Ref", "Rewritten", "Schedule", "Step", "Trace",
-    "compute_locations", "divisors", "draw_factors", "primitive", "refuse",
+    "REGISTRY", "ROOT", "Decided", "Derived", "IndexMap", "Primitive", "Ref", "Rewritten",
+    "Schedule", "Step", "Trace", "compute_locations", "divisors", "draw_factors", "primitive",
+    "refuse",
 ]

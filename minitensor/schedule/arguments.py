@@ -14,7 +14,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from minitensor import ir
 from minitensor.errors import shown
-from minitensor.schedule.primitive import Argument, refuse
+from minitensor.schedule.primitive import Argument
+from minitensor.schedule.refusal import refuse
 
 LARGEST_INT: Final = 1 << 40
 

@@ -7,26 +7,26 @@ from typing import Any
 
 from minitensor import ir
 from minitensor.schedule.arguments import Axis, BlockName, BufferName, ScopeName, Stride
-from minitensor.schedule.legality import (
+from minitensor.schedule.dependence import (
     accesses,
     plain_store,
     region,
     result_depth,
     written_extents,
 )
-from minitensor.schedule.locate import loops_around, writers
-from minitensor.schedule.place import (
+from minitensor.schedule.edit import Fresh, loops_around, with_block, writers
+from minitensor.schedule.insertion import (
     common_loops,
     exact_domain,
     place,
+    point_after,
+    point_before,
     shared_guards,
-    spot_after,
-    spot_before,
     unavailable,
     write_box,
 )
-from minitensor.schedule.primitive import Rewritten, primitive, refuse
-from minitensor.schedule.splice import Fresh, with_block
+from minitensor.schedule.primitive import Rewritten, primitive
+from minitensor.schedule.refusal import refuse
 
 
 def _copy_block(
@@ -127,11 +127,11 @@ def cache_read(
     domain = {f"ax{n}": span for n, span in enumerate(box)}
     guards = shared_guards(program, [found], shared, every=True)
     placed = place(copy, domain, shared, fresh, guards, widen=True)
-    spot = spot_before(program, shared, {block})
-    if unavailable(program, placed, spot, strict=True) is not None:
+    point = point_before(program, shared, {block})
+    if unavailable(program, placed, point, strict=True) is not None:
         refuse("R4", marks=ir.Marks(blocks={block: "reads more than was computed"}))
     changed = _with_access(found, buffer, name, loads=True, stores=False)
-    new = spot.insert(program, placed.stmt, {id(found): changed})
+    new = point.insert(program, placed.stmt, {id(found): changed})
     cached = ir.Buffer(name, old.shape, old.dtype, ir.Scope(scope))
     return new.replace(temporaries=(*program.temporaries, cached)), name
 
@@ -185,8 +185,8 @@ def cache_write(program: ir.Program, block: BlockName, scope: ScopeName) -> Rewr
     guards = shared_guards(program, [found], outer, every=True)
     placed = place(copy, {f"ax{n}": span for n, span in enumerate(box)}, outer, fresh, guards)
     changed = _with_access(found, buffer, name, loads=True, stores=True)
-    spot = spot_after(program, outer, {block})
-    new = spot.insert(program, placed.stmt, {id(found): changed})
+    point = point_after(program, outer, {block})
+    new = point.insert(program, placed.stmt, {id(found): changed})
     cached = ir.Buffer(name, old.shape, old.dtype, ir.Scope(scope))
     return new.replace(temporaries=(*program.temporaries, cached)), name
 
@@ -249,3 +249,12 @@ def storage_align(
     alignment = tuple(sorted((*rest, (place_of, factor, offset))))
     new = ir.Buffer(buffer, old.shape, old.dtype, old.scope, alignment)
     return _with_buffer(program, new), None
+
+
+class StoragePrimitives:
+    """The primitives of this file, as methods of a Schedule."""
+
+    cache_read = cache_read
+    cache_write = cache_write
+    set_scope = set_scope
+    storage_align = storage_align

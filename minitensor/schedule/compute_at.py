@@ -7,7 +7,7 @@ from functools import partial
 
 from minitensor import arith, ir
 from minitensor.schedule.arguments import BlockName, Location
-from minitensor.schedule.legality import (
+from minitensor.schedule.dependence import (
     accesses,
     accesses_of,
     driven,
@@ -15,20 +15,20 @@ from minitensor.schedule.legality import (
     region,
     written_extents,
 )
-from minitensor.schedule.locate import loops_around, ranges_of, readers, writers
-from minitensor.schedule.place import (
+from minitensor.schedule.edit import Fresh, loops_around, ranges_of, readers, writers
+from minitensor.schedule.insertion import (
+    InsertionPoint,
     Placed,
-    Spot,
     exact_domain,
     place,
+    point_after,
+    point_before,
     shared_guards,
-    spot_after,
-    spot_before,
     unavailable,
     write_box,
 )
-from minitensor.schedule.primitive import Rewritten, accepted, primitive, refuse
-from minitensor.schedule.splice import Fresh
+from minitensor.schedule.primitive import Rewritten, primitive
+from minitensor.schedule.refusal import accepted, refuse
 
 
 @primitive(
@@ -87,16 +87,16 @@ def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritt
     for i in producer.iters:
         if i.kind is not ir.IterKind.SPATIAL:
             domain.pop(i.var, None)
-    spot = spot_before(program, around, reading)
+    point = point_before(program, around, reading)
     guards = shared_guards(
         program, [program.blocks[name] for name in sorted(reading)], around, every=True
     )
     placed = place(producer, domain, around, Fresh(program), guards, widen=True)
-    missing = unavailable(program, placed, spot, strict=not _runs_whole(program, producer))
+    missing = unavailable(program, placed, point, strict=not _runs_whole(program, producer))
     if missing is not None:
         late = {b.name: f"computes {ir.print_name(missing)}" for b in writers(program, missing)}
         refuse("R5", f"{ir.print_name(missing)} is not complete there", marks=ir.Marks(blocks=late))
-    return spot.insert(program, placed.stmt, {id(producer): None}), placed.names
+    return point.insert(program, placed.stmt, {id(producer): None}), placed.names
 
 
 def _runs_whole(program: ir.Program, block: ir.Block) -> bool:
@@ -230,18 +230,18 @@ def reverse_compute_at(
             if domain.setdefault(var, span) != span:
                 refuse("R5", f"{ir.print_name(buffer)} asks for other elements than the rest")
     _check_complete_axes(consumer, loops_around(program, block), domain)
-    spot = spot_after(program, around, producers)
+    point = point_after(program, around, producers)
     guards = shared_guards(
         program, [program.blocks[name] for name in sorted(producers)], around, False
     )
     placed = place(consumer, domain, around, Fresh(program), guards)
-    _check_order(program, consumer, spot)
+    _check_order(program, consumer, point)
     _check_once(placed, around)
-    missing = unavailable(program, placed, spot, strict=not _runs_whole(program, consumer))
+    missing = unavailable(program, placed, point, strict=not _runs_whole(program, consumer))
     if missing is not None:
         late = {b.name: f"computes {ir.print_name(missing)}" for b in writers(program, missing)}
         refuse("R8", f"{ir.print_name(missing)} is not complete there", marks=ir.Marks(blocks=late))
-    return spot.insert(program, placed.stmt, {id(consumer): None}), placed.names
+    return point.insert(program, placed.stmt, {id(consumer): None}), placed.names
 
 
 def _producer_loops(program: ir.Program, block: str, buffers: Collection[str]) -> list[str]:
@@ -363,13 +363,20 @@ def _check_once(placed: Placed, around: tuple[ir.For, ...]) -> None:
                 refuse("R10", f"iterations of {ir.print_name(loop.var)} repeat it", marks=marks)
 
 
-def _check_order(program: ir.Program, consumer: ir.Block, spot: Spot) -> None:
+def _check_order(program: ir.Program, consumer: ir.Block, point: InsertionPoint) -> None:
     """Rule R9: nothing that touches what the consumer writes is passed by."""
     order = list(program.blocks)
     touched = ir.accessed_buffers(consumer)[1]
-    passed = set(order[: order.index(consumer.name)]) - spot.before(program)
+    passed = set(order[: order.index(consumer.name)]) - point.before(program)
     for name in sorted(passed):
         read, written = ir.accessed_buffers(program.blocks[name])
         if touched & (read | written):
             marks = ir.Marks(blocks={name: f"touches what {ir.print_name(consumer.name)} writes"})
             refuse("R9", f"{ir.print_name(name)} is one", marks=marks)
+
+
+class PlacementPrimitives:
+    """The primitives of this file, as methods of a Schedule."""
+
+    compute_at = compute_at
+    reverse_compute_at = reverse_compute_at

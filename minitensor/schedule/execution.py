@@ -13,9 +13,10 @@ from minitensor.schedule.arguments import (
     LoopOrBlockName,
     ThreadName,
 )
-from minitensor.schedule.legality import driven, refuse_conflict
-from minitensor.schedule.primitive import Rewritten, accepted, primitive, refuse
-from minitensor.schedule.splice import spliced, with_block
+from minitensor.schedule.dependence import driven, refuse_conflict
+from minitensor.schedule.edit import spliced, with_block
+from minitensor.schedule.primitive import Rewritten, primitive
+from minitensor.schedule.refusal import accepted, refuse
 
 LONGEST_UNROLL = 1024
 """How many copies of a loop's body unrolling may make, together with the unrolled loops inside."""
@@ -247,3 +248,14 @@ def _annotated(program: ir.Program, target: str, change) -> ir.Program:  # type:
     block = program.blocks[target]
     notes = tuple(change(dict(block.annotations)).items())
     return spliced(program, {id(block): with_block(block, annotations=notes)})
+
+
+class ExecutionPrimitives:
+    """The primitives of this file, as methods of a Schedule."""
+
+    parallel = parallel
+    vectorize = vectorize
+    unroll = unroll
+    bind = bind
+    annotate = annotate
+    unannotate = unannotate

@@ -9,11 +9,11 @@ from minitensor import ir
 from minitensor.arith import Simplifier, extent_range
 from minitensor.errors import MinitensorError
 from minitensor.schedule.arguments import BlockName
-from minitensor.schedule.legality import plain_store
-from minitensor.schedule.locate import loops_around, readers, writers
-from minitensor.schedule.place import common_loops
-from minitensor.schedule.primitive import Rewritten, primitive, refuse
-from minitensor.schedule.splice import spliced, with_block
+from minitensor.schedule.dependence import plain_store
+from minitensor.schedule.edit import loops_around, readers, spliced, with_block, writers
+from minitensor.schedule.insertion import common_loops
+from minitensor.schedule.primitive import Rewritten, primitive
+from minitensor.schedule.refusal import refuse
 
 LARGEST_BODY: Final = 20_000
 """The most nodes an expression may have after inlining."""
@@ -282,3 +282,10 @@ def _require_inputs_complete(
             if late or common_loops(loops_around(program, writer.name), around):
                 marks = ir.Marks(blocks={writer.name: f"computes {ir.print_name(name)}"})
                 refuse("R5", f"{ir.print_name(name)} is computed too late", marks=marks)
+
+
+class InlinePrimitives:
+    """The primitives of this file, as methods of a Schedule."""
+
+    compute_inline = compute_inline
+    reverse_compute_inline = reverse_compute_inline

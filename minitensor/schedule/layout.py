@@ -14,9 +14,9 @@ from typing import Annotated, Any, Final, TypeAlias
 from minitensor import arith, ir
 from minitensor.errors import MinitensorError, shown
 from minitensor.schedule.arguments import LARGEST_INT, BufferName
-from minitensor.schedule.locate import writers
-from minitensor.schedule.primitive import Argument, Rewritten, primitive, refuse
-from minitensor.schedule.splice import map_blocks, with_block
+from minitensor.schedule.edit import map_blocks, with_block, writers
+from minitensor.schedule.primitive import Argument, Rewritten, primitive
+from minitensor.schedule.refusal import refuse
 
 INDEX_LIMIT: Final = 1 << 62
 """What no number on the way to an index may reach."""
@@ -203,3 +203,9 @@ def transform_layout(
 
 def _size(shape: Sequence[int]) -> int:
     return math.prod(shape)
+
+
+class LayoutPrimitives:
+    """The primitives of this file, as methods of a Schedule."""
+
+    transform_layout = transform_layout

@@ -9,10 +9,10 @@ from itertools import pairwise
 from minitensor import ir
 from minitensor.arith import Ranges, Simplifier, interval_of
 from minitensor.schedule.arguments import FACTORS, Factors, LoopName, LoopOrBlockName, Tail
-from minitensor.schedule.legality import conflict, is_serial
-from minitensor.schedule.locate import chain, ranges_of
-from minitensor.schedule.primitive import Rewritten, primitive, refuse
-from minitensor.schedule.splice import Fresh, nest, rebind, spliced, with_block
+from minitensor.schedule.dependence import conflict, is_serial
+from minitensor.schedule.edit import Fresh, chain, nest, ranges_of, rebind, spliced, with_block
+from minitensor.schedule.primitive import Rewritten, primitive
+from minitensor.schedule.refusal import refuse
 
 WIDEST: int = 1 << 16
 """The largest factor that may exceed the loop it splits."""
@@ -305,3 +305,12 @@ def add_unit_loop(program: ir.Program, target: LoopOrBlockName) -> Rewritten[str
     inside: ir.Stmt = sites[target].loop if target in sites else program.blocks[target]
     name = Fresh(program).loop("u")
     return spliced(program, {id(inside): ir.For(name, 1, inside)}), name
+
+
+class LoopPrimitives:
+    """The primitives of this file, as methods of a Schedule."""
+
+    split = split
+    fuse = fuse
+    reorder = reorder
+    add_unit_loop = add_unit_loop

@@ -1,23 +1,40 @@
-"""What a primitive is: a pure function on a program, with declared rules and converted arguments.
+"""The record of a primitive: a pure function on a program, and all that is known of it.
 
     @primitive(rules={"R1": "the loop is serial"})
-    def unroll(program: Program, loop: LoopName) -> Rewritten[None]: ...
+    def unroll(program: ir.Program, loop: LoopName) -> Rewritten[None]: ...
 
 The decorator reads the signature. An argument annotated with one of the types of `arguments` is
 checked and brought to its canonical form, the one a trace records; the same forms go to JSON. A
-primitive first checks, calling `refuse` for a broken rule, then builds, then splices; it never
+primitive first checks, calling `refuse` for a broken rule, then builds, then edits; it never
 changes its program. A refusal becomes a ScheduleError whose picture is drawn when it is read.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import numbers
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Concatenate, Final, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 
 from minitensor import ir
-from minitensor.errors import Choices, ScheduleArgumentError, ScheduleError, shown
+from minitensor.errors import ScheduleArgumentError, ScheduleError, shown, unexpected
+from minitensor.schedule.decided import plain
+from minitensor.schedule.invariants import INVARIANTS
+from minitensor.schedule.refusal import COMMON_RULES, RefusedError, refuse
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,45 +42,21 @@ R = TypeVar("R")
 Rewritten: TypeAlias = tuple[ir.Program, R]
 """The new program, and what the primitive returns to the user: usually names."""
 
-COMMON_RULES: Final[dict[str, str]] = {
-    "A1": "every loop, block and buffer named is one of the program's",
-    "A2": "every argument has the documented type and value",
-    "K1": "the iterations of parallel, vectorized and bound loops stay free of conflicts",
-    "K2": "loops nest at most 128 deep and run what is in them at most 2**62 times; an index or a "
-    "guard has at most 5000 operations",
-    "K3": "what an intrinsic does stays what it means",
-}
-"""Rules of every primitive, besides its own R1, R2, …"""
-
-REGISTRY: Final[dict[str, Primitive[Any, Any]]] = {}
-"""All primitives by name."""
+Draw: TypeAlias = Callable[[ir.Program, Mapping[str, Any], random.Random], Any]
+"""Draws an open decision from the program and the canonical arguments."""
 
 
-class RefusedError(Exception):
-    """Raised inside a primitive by `refuse`; never leaves this module's `Primitive.apply`."""
+class Recorder(Protocol):
+    """A Schedule, as far as a primitive knows it: `s.split("i", [None, 8])` is recorded."""
 
-    def __init__(self, rule: str, detail: str, marks: ir.Marks, choices: Choices) -> None:
-        super().__init__(rule)
-        self.rule, self.detail, self.marks, self.choices = rule, detail, marks, choices
-
-
-def refuse(
-    rule: str, detail: str = "", *, marks: ir.Marks | None = None, choices: Choices = ()
-) -> NoReturn:
-    """Refuse the step: which rule it breaks, what exactly is wrong, where, and what is legal."""
-    raise RefusedError(rule, detail, marks or ir.Marks(), choices)
-
-
-def accepted(names: Iterable[str], call: Callable[[str], object]) -> list[str]:
-    """The names with which a call of a primitive is not refused, each once."""
-    found = []
-    for name in dict.fromkeys(names):
-        try:
-            call(name)
-        except ScheduleError:
-            continue
-        found.append(name)
-    return found
+    def apply(
+        self,
+        primitive: Callable[Concatenate[ir.Program, P], Rewritten[R]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
+        """Apply a primitive to the program and record the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +66,60 @@ class Argument:
     convert: Callable[[ir.Program, str, Any], Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Primitive(Generic[P, R]):
-    """One primitive: call it as a function of a program, or let a Schedule record it."""
+    """One primitive: call it as a function of a program, or let a Schedule record it.
 
-    name: str
-    function: Callable[..., Rewritten[R]]
-    rules: Mapping[str, str]
-    signature: inspect.Signature
-    converters: Mapping[str, Argument]
+    name       a Python name; `key` is the one in traces, which has the module of one from outside
+    function   (program, arguments…) -> (new program, result)
+    rules      id -> the condition that must hold
+    signature  of the call, without the program
+    decide     draws the argument `decision` where none is given; None if nothing is decided
+    """
 
-    def __call__(self, program: ir.Program, *args: P.args, **kwargs: P.kwargs) -> Rewritten[R]:
+    def __init__(
+        self,
+        function: Callable[..., Rewritten[R]],
+        rules: Mapping[str, str],
+    ) -> None:
+        whole = inspect.signature(function, eval_str=True)
+        parameters = list(whole.parameters.values())[1:]
+        self.name: Final = function.__name__
+        self.key: Final = _key(function)
+        self.function: Final = function
+        self.rules: Final = {**rules, **COMMON_RULES}
+        self.decide: Draw | None = None
+        self.signature: Final = inspect.Signature(
+            [p.replace(annotation=p.empty) for p in parameters]
+        )
+        self.converters: Final = {p.name: _converter(p) for p in parameters}
+        self.__name__, self.__qualname__ = self.name, self.name
+        self.__doc__, self.__module__ = function.__doc__, function.__module__
+        self.__signature__ = self.signature
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}{self.signature}>"
+
+    def __call__(self, program: ir.Program, /, *args: P.args, **kwargs: P.kwargs) -> Rewritten[R]:
         """Check the arguments and apply the primitive; the program is left as it is."""
         return self.apply(program, self.bind(program, args, kwargs)[0])
+
+    @overload
+    def __get__(self, schedule: None, owner: type) -> Primitive[P, R]: ...
+
+    @overload
+    def __get__(self, schedule: Recorder, owner: type) -> Callable[P, R]: ...
+
+    def __get__(self, schedule: Recorder | None, owner: type) -> Primitive[P, R] | Callable[P, R]:
+        """The primitive as a method of a Schedule, which records the step."""
+        if schedule is None:
+            return self
+        method = functools.partial(schedule.apply, self)
+        return functools.update_wrapper(method, self, updated=())
+
+    def random_decision(self, draw: Draw) -> Draw:
+        """Declare how an open decision is drawn."""
+        self.decide = draw
+        return draw
 
     def bind(
         self, program: ir.Program, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -97,12 +131,12 @@ class Primitive(Generic[P, R]):
             given = ", ".join([*map(shown, args), *(f"{k}={shown(v)}" for k, v in kwargs.items())])
             raise ScheduleArgumentError(
                 f"{self.name}({given}) breaks A2: {problem}; "
-                f"its signature is {self.name}{self.signature}",
+                f"its signature is {self.name}{self.signature}{self._example()}",
                 "A2",
             ) from None
         bound.apply_defaults()
         as_given = dict(bound.arguments)
-        arguments = dict(as_given)
+        arguments = {name: plain(value) for name, value in as_given.items()}
         try:
             for name, converter in self.converters.items():
                 arguments[name] = converter.convert(program, name, arguments[name])
@@ -110,24 +144,41 @@ class Primitive(Generic[P, R]):
             raise self.error(program, as_given, refused) from None
         return arguments, as_given
 
+    def _example(self) -> str:
+        """The call that the docstring shows first, as the end of a message."""
+        shape = rf"^ +({self.name}\(.*?\))(?: |$)"
+        found = re.search(shape, self.__doc__ or "", re.M)
+        return f", for example {found[1]}" if found else ""
+
     def apply(
         self, program: ir.Program, arguments: Mapping[str, Any], check: bool = True
     ) -> Rewritten[R]:
         """Apply the primitive to canonical arguments.
 
-        check=False trusts that a conflict between concurrent iterations cannot arise (rule K1): for
-        replaying a trace that was made with checking.
+        check=False skips the rules K1 and K3: for replaying a trace that was made with checking.
         """
         try:
-            positional, named = self._spread(arguments)
-            rewritten, result = self.function(program, *positional, **named)
-            for finish in FINISHERS:
-                rewritten = finish(program, rewritten, check)
+            positional, named = self.spread(arguments)
+            rewritten, result = self._outcome(self.function(program, *positional, **named))
+            for hold in INVARIANTS:
+                rewritten = hold(program, rewritten, check)
         except RefusedError as refused:
             raise self.error(program, arguments, refused) from None
         return rewritten, result
 
-    def _spread(self, arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def _outcome(self, found: Any) -> Rewritten[R]:
+        """What the function returned: a program and a result, or a program alone."""
+        match found:
+            case ir.Program():
+                return found, None  # type: ignore[return-value]
+            case (ir.Program() as program, result):
+                return program, _recordable(program, "result", result)
+        raise unexpected(
+            "a program, or a tuple of the program and a result", f"what {self.name} returned", found
+        )
+
+    def spread(self, arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments by name as those of a call: positional ones, and keywords."""
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for name, parameter in self.signature.parameters.items():
@@ -145,91 +196,112 @@ class Primitive(Generic[P, R]):
 
     def call_text(self, arguments: Mapping[str, Any], render: Callable[[Any], str] = shown) -> str:
         """The call as Python: name and arguments, defaults left out."""
+        return f"{self.name}({', '.join(self.argument_texts(arguments, render))})"
+
+    def argument_texts(
+        self, arguments: Mapping[str, Any], render: Callable[[Any], str] = shown
+    ) -> list[str]:
+        """The arguments of a call as Python, defaults left out."""
         parts: list[str] = []
         for name, parameter in self.signature.parameters.items():
             value = arguments[name]
             if parameter.kind is parameter.VAR_POSITIONAL:
-                texts = map(render, value) if isinstance(value, tuple) else ["*" + render(value)]
-                parts.extend(texts)
-            elif parameter.default is parameter.empty and parameter.kind is not (
-                parameter.KEYWORD_ONLY
+                parts.extend(
+                    map(render, value) if isinstance(value, tuple) else ["*" + render(value)]
+                )
+            elif parameter.default is parameter.empty and (
+                parameter.kind is not parameter.KEYWORD_ONLY
             ):
                 parts.append(render(value))
             elif value != parameter.default:
                 parts.append(f"{name}={render(value)}")
-        return f"{self.name}({', '.join(parts)})"
+        return parts
 
     def error(
         self, program: ir.Program, arguments: Mapping[str, Any], refused: RefusedError
     ) -> ScheduleError:
-        """The error a user sees for a refusal."""
+        """The error a user sees for a refusal; one of a bad argument shows no program."""
         detail = f" ({refused.detail})" if refused.detail else ""
-        kind = ScheduleArgumentError if refused.rule in ("A1", "A2") else ScheduleError
-        text = self.call_text(arguments, _plain)
-        return kind(
-            f"{text} breaks {refused.rule}: {self.rules[refused.rule]}{detail}",
-            refused.rule,
-            refused.choices,
-            lambda: _indented(ir.print_program(program, refused.marks)),
+        advice = f"; {refused.advice}" if refused.advice else ""
+        rule, call = refused.rule, self.call_text(arguments, _quoted)
+        condition = self.rules.get(rule, "a rule that it does not declare")
+        message = f"{call} breaks {rule}: {condition}{detail}{advice}"
+        if rule in ("A1", "A2"):
+            return ScheduleArgumentError(message, rule, refused.choices)
+        return ScheduleError(
+            message, rule, refused.choices, lambda: picture(program, refused.marks)
         )
 
 
-FINISHERS: Final[list[Callable[[ir.Program, ir.Program, bool], ir.Program]]] = []
-"""What is done to every rewritten program: (before, after, check) -> after. See `legality`."""
+def picture(program: ir.Program, marks: ir.Marks) -> str:
+    """The loop nest with the culprits marked, as it follows the line of an error."""
+    return "\n".join("    " + line for line in ir.print_program(program, marks).splitlines())
 
 
-def _plain(value: Any) -> str:
+def _quoted(value: Any) -> str:
     """A canonical argument as an error shows it: strings in double quotes."""
     if isinstance(value, str):
         return '"' + shown(value)[1:-1] + '"'
     if isinstance(value, tuple):
-        return "[" + ", ".join(_plain(v) for v in value) + "]"
+        return "[" + ", ".join(_quoted(v) for v in value) + "]"
     return shown(value)
-
-
-def _indented(text: str) -> str:
-    return "\n".join("    " + line for line in text.splitlines())
 
 
 def primitive(
     rules: Mapping[str, str],
 ) -> Callable[[Callable[Concatenate[ir.Program, P], Rewritten[R]]], Primitive[P, R]]:
-    """Register a primitive with its rules (id -> the condition that must hold)."""
+    """Declare a primitive with its rules (id -> the condition that must hold)."""
 
-    def register(function: Callable[Concatenate[ir.Program, P], Rewritten[R]]) -> Primitive[P, R]:
-        whole = inspect.signature(function, eval_str=True)
-        parameters = list(whole.parameters.values())[1:]
-        converters = {
-            p.name: metadata
-            for p in parameters
-            for metadata in getattr(p.annotation, "__metadata__", ())
-            if isinstance(metadata, Argument)
-        }
-        made: Primitive[P, R] = Primitive(
-            function.__name__,
-            function,
-            {**rules, **COMMON_RULES},
-            inspect.Signature([_plain_parameter(p) for p in parameters]),
-            {
-                p.name: (
-                    _each(converters[p.name]) if p.kind is p.VAR_POSITIONAL else converters[p.name]
-                )
-                for p in parameters
-                if p.name in converters
-            },
-        )
-        REGISTRY[made.name] = made
-        return made
+    def declare(function: Callable[Concatenate[ir.Program, P], Rewritten[R]]) -> Primitive[P, R]:
+        return declared(function, rules)
 
-    return register
+    return declare
 
 
-def _plain_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
-    return parameter.replace(annotation=parameter.empty)
+def declared(
+    function: Callable[Concatenate[ir.Program, P], Rewritten[R]], rules: Mapping[str, str]
+) -> Primitive[P, R]:
+    """A function as a primitive that traces can name."""
+    made: Primitive[P, R] = Primitive(function, rules)
+    DECLARED[made.key] = made
+    return made
 
 
-def _each(argument: Argument) -> Argument:
-    """The converter of a *parameter, from that of its elements."""
-    return Argument(
-        lambda program, name, values: tuple(argument.convert(program, name, v) for v in values)
-    )
+DECLARED: Final[dict[str, Primitive[..., Any]]] = {}
+"""Every primitive that this process has declared, by its key: what traces are replayed with."""
+
+
+def _key(function: Callable[..., Any]) -> str:
+    """The name of a primitive in traces: with its module if it is from outside."""
+    if function.__module__.startswith(__package__ + "."):
+        return function.__name__
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def _recordable(program: ir.Program, name: str, value: Any) -> Any:
+    """A value as a trace records it, where the annotation of an argument says nothing."""
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(_recordable(program, name, item) for item in value)
+    expected = "expected numbers, strings and lists of them"
+    return refuse("A2", f"{expected}, but got {name}={shown(value)}")
+
+
+def _each(convert: Callable[[ir.Program, str, Any], Any]) -> Argument:
+    """The converter of *arguments, from that of one of them."""
+    return Argument(lambda program, name, values: tuple(convert(program, name, v) for v in values))
+
+
+def _converter(parameter: inspect.Parameter) -> Argument:
+    """How an argument is converted: as its annotation says, each one of *arguments alone."""
+    for found in getattr(parameter.annotation, "__metadata__", ()):
+        if isinstance(found, Argument):
+            if parameter.kind is not parameter.VAR_POSITIONAL:
+                return found
+            return _each(found.convert)
+    return Argument(_recordable)

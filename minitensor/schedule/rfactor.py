@@ -7,11 +7,19 @@ from collections.abc import Mapping
 from minitensor import ir
 from minitensor.arith import init_nest, mixes, repeats
 from minitensor.schedule.arguments import Axis, BlockName, LoopName
-from minitensor.schedule.legality import driven, result_depth
-from minitensor.schedule.locate import loops_around, ranges_of, writers
-from minitensor.schedule.place import outer_guard, spot_after
-from minitensor.schedule.primitive import Rewritten, accepted, primitive, refuse
-from minitensor.schedule.splice import Fresh, nest, spliced, with_block
+from minitensor.schedule.dependence import driven, result_depth
+from minitensor.schedule.edit import (
+    Fresh,
+    loops_around,
+    nest,
+    ranges_of,
+    spliced,
+    with_block,
+    writers,
+)
+from minitensor.schedule.insertion import outer_guard, point_after
+from minitensor.schedule.primitive import Rewritten, primitive
+from minitensor.schedule.refusal import accepted, refuse
 
 CARRIED = (ir.IterKind.REDUCE, ir.IterKind.ORDERED)
 
@@ -127,8 +135,8 @@ def rfactor(program: ir.Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten
     loops = loops_around(program, found.name)
     depth = result_depth(program, found)
     final, final_loops = _final_block(found, split, loops, depth, loop, buffers, position, fresh)
-    spot = spot_after(program, loops[:depth], {found.name})
-    new = spot.insert(program, nest(final_loops, final), {id(found): partial})
+    point = point_after(program, loops[:depth], {found.name})
+    new = point.insert(program, nest(final_loops, final), {id(found): partial})
     extent = ir.loop_sites(program)[loop].loop.extent
     added = []
     for old, renamed in buffers.items():
@@ -298,3 +306,10 @@ def _final_block(
     )
     own = [ir.For(renamed[x.var], x.extent, block, x.kind) for x in copied]
     return final, (*own, last)
+
+
+class ReductionPrimitives:
+    """The primitives of this file, as methods of a Schedule."""
+
+    decompose_reduction = decompose_reduction
+    rfactor = rfactor

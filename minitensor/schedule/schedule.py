@@ -7,45 +7,28 @@ import html
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from minitensor import ir
 from minitensor.errors import ScheduleArgumentError, ScheduleError, shown, unexpected
-from minitensor.schedule import cache, decide, execution, inline, layout, loops
-from minitensor.schedule import compute_at as placing
-from minitensor.schedule import rfactor as factoring
-from minitensor.schedule import tensorize as tensorizing
-from minitensor.schedule.legality import concurrent_loops_stay_independent
-from minitensor.schedule.locate import loops_around, readers, writers
-from minitensor.schedule.primitive import REGISTRY, Primitive, RefusedError
-from minitensor.schedule.trace import Ref, Step, as_python, from_json, to_json
+from minitensor.schedule.cache import StoragePrimitives
+from minitensor.schedule.compute_at import PlacementPrimitives
+from minitensor.schedule.decided import Ref, decided, resolved, sourced
+from minitensor.schedule.decisions import DecisionPrimitives
+from minitensor.schedule.edit import loops_around, readers, writers
+from minitensor.schedule.execution import ExecutionPrimitives
+from minitensor.schedule.inline import InlinePrimitives
+from minitensor.schedule.invariants import concurrent_loops_stay_independent
+from minitensor.schedule.layout import LayoutPrimitives
+from minitensor.schedule.loops import LoopPrimitives
+from minitensor.schedule.primitive import DECLARED, Primitive, Rewritten, declared, picture
+from minitensor.schedule.refusal import RefusedError
+from minitensor.schedule.rfactor import ReductionPrimitives
+from minitensor.schedule.tensorize import TensorizePrimitives
+from minitensor.schedule.trace import Step, as_python, from_json, to_json
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class DecidedInt(int):
-    """A number that a decision gave: it knows which, so that a trace can refer to it."""
-
-    origin: Ref
-
-
-class DecidedFloat(float):
-    """A number that a decision gave."""
-
-    origin: Ref
-
-
-class DecidedStr(str):
-    """A string that a decision gave."""
-
-    origin: Ref
-
-
-class DecidedTuple(tuple[Any, ...]):
-    """Several numbers that one decision gave."""
-
-    origin: Ref
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +90,17 @@ class Trace:
         return as_python(self.steps, name)
 
 
-def _recorded(primitive: Primitive[P, R]) -> Callable[Concatenate[Schedule, P], R]:
-    """The primitive as a method of Schedule that records what it does."""
-
-    def method(self: Schedule, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._apply(primitive, args, kwargs)
-
-    method.__name__ = method.__qualname__ = primitive.name
-    method.__doc__ = primitive.function.__doc__
-    method.__signature__ = primitive.signature  # type: ignore[attr-defined]
-    return method
-
-
-class Schedule:
+class Schedule(
+    LoopPrimitives,
+    ExecutionPrimitives,
+    InlinePrimitives,
+    PlacementPrimitives,
+    StoragePrimitives,
+    LayoutPrimitives,
+    ReductionPrimitives,
+    TensorizePrimitives,
+    DecisionPrimitives,
+):
     """A program, and the steps that have been applied to it.
 
     program  the program to schedule (as lowered, or another schedule's result)
@@ -136,6 +117,7 @@ class Schedule:
             raise unexpected("a program (see mt.lower)", "program", program)
         self._history = [program]
         self._steps: list[Step] = []
+        self._results: list[Any] = []
         self._origins: dict[str, Ref] = {}
         self._random = random.Random(seed)
         self._check = check
@@ -164,6 +146,7 @@ class Schedule:
         twin = Schedule.__new__(Schedule)
         twin._history = list(self._history)
         twin._steps = list(self._steps)
+        twin._results = list(self._results)
         twin._origins = dict(self._origins)
         twin._random = random.Random()
         twin._random.setstate(self._random.getstate())
@@ -233,14 +216,36 @@ class Schedule:
 
     # ---- applying steps
 
+    def apply(
+        self,
+        primitive: Callable[Concatenate[ir.Program, P], Rewritten[R]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
+        """Apply a primitive, one of your own too, and record the step.
+
+        primitive  what `mt.primitive` declared, or a plain function from a program and arguments
+                   to (the new program, a result) or to the new program alone; its arguments and
+                   its result are what JSON can hold
+
+        Returns the result. Raises ScheduleError where the primitive refuses, VerifyError where the
+        program that it returns is malformed; the schedule is then as it was.
+        """
+        if not callable(primitive):
+            raise unexpected("a primitive (see mt.primitive) or a function", "primitive", primitive)
+        known: Primitive[P, R] = (
+            primitive if isinstance(primitive, Primitive) else declared(primitive, {})
+        )
+        return self._apply(known, args, kwargs)
+
     def _apply(
         self, primitive: Primitive[..., R], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> R:
         try:
             arguments, given = primitive.bind(self.program, args, kwargs)
-            if arguments.get("decision", 0) is None:
-                draw = decide.DRAW[primitive.name]
-                arguments["decision"] = draw(self.program, arguments, self._random)
+            if primitive.decide is not None and arguments["decision"] is None:
+                arguments["decision"] = primitive.decide(self.program, arguments, self._random)
             program, result = primitive.apply(self.program, arguments, self._check)
         except ScheduleError as error:
             self._explain(primitive, error, args, kwargs)
@@ -248,39 +253,20 @@ class Schedule:
         if self._check and program is not self.program:
             ir.verify(program)
         recorded = {
-            name: self._with_refs(given.get(name), value) for name, value in arguments.items()
+            name: sourced(given.get(name), value, self._results, self._origins)
+            for name, value in arguments.items()
         }
         number = len(self._steps)
-        self._steps.append(Step(primitive.name, recorded, _plain(result)))
+        self._steps.append(Step(primitive.key, recorded, result))
+        self._results.append(result)
         self._history.append(program)
-        return self._tagged(result, number, primitive.name in decide.DRAW)  # type: ignore[no-any-return]
-
-    def _tagged(self, result: Any, number: int, decided: bool) -> Any:
-        """The result as the user gets it: values of decisions know their step."""
-        if not decided:
-            if isinstance(result, str):
-                self._origins[result] = Ref(number)
-            elif isinstance(result, tuple):
-                for n, name in enumerate(result):
-                    self._origins[name] = Ref(number, n)
-            return result
-        if isinstance(result, tuple):
-            whole = DecidedTuple(_decided(v, Ref(number, n)) for n, v in enumerate(result))
-            whole.origin = Ref(number)
-            return whole
-        return _decided(result, Ref(number))
-
-    def _with_refs(self, given: Any, canonical: Any) -> Any:
-        """A canonical argument, with what earlier steps returned replaced by references."""
-        origin = getattr(given, "origin", None)
-        if isinstance(origin, Ref) and _holds(self._steps, origin, canonical):
-            return origin
-        if isinstance(canonical, str):
-            return self._origins.get(canonical, canonical)
-        alike = isinstance(canonical, tuple) and isinstance(given, Sequence)
-        if alike and len(given) == len(canonical):
-            return tuple(self._with_refs(g, c) for g, c in zip(given, canonical))
-        return canonical
+        if primitive.decide is not None:
+            return decided(result, number)  # type: ignore[no-any-return]
+        if isinstance(result, str):
+            self._origins[result] = Ref(number)
+        elif isinstance(result, tuple):
+            self._origins |= {name: Ref(number, n) for n, name in enumerate(result)}
+        return result
 
     def replay(self, trace: Trace) -> Schedule:
         """Apply the steps of a trace; returns this schedule.
@@ -289,28 +275,11 @@ class Schedule:
         """
         first = len(self._steps)
         results: list[Any] = []
-
-        def resolved(value: Any) -> Any:
-            if isinstance(value, Ref):
-                found = results[value.step]
-                if value.item is None:
-                    return found
-                if not isinstance(found, tuple) or value.item >= len(found):
-                    raise ScheduleArgumentError(
-                        f"step {len(results) + 1} refers to item {value.item} of what step "
-                        f"{value.step + 1} returned, which has none",
-                        "A1",
-                    )
-                return found[value.item]
-            if isinstance(value, tuple):
-                return tuple(resolved(v) for v in value)
-            return value
-
         for step in trace.steps:
-            primitive = REGISTRY[step.primitive]
+            primitive = DECLARED[step.primitive]
             try:
-                arguments = {name: resolved(v) for name, v in step.arguments.items()}
-                positional, named = primitive._spread(arguments)
+                arguments = {n: _resolved(v, results) for n, v in step.arguments.items()}
+                positional, named = primitive.spread(arguments)
                 results.append(self._apply(primitive, positional, named))
             except ScheduleError as error:
                 error.step = first + len(results) + 1
@@ -328,8 +297,8 @@ class Schedule:
             concurrent_loops_stay_independent(self._history[0], self.program, True)
         except RefusedError as refused:
             text = f"confirm() breaks K1: {refused.detail}"
-            picture = ir.print_program(self.program, refused.marks)
-            raise ScheduleError(text, "K1", picture=lambda: picture) from None
+            program, marks = self.program, refused.marks
+            raise ScheduleError(text, "K1", picture=lambda: picture(program, marks)) from None
         self._check = True
         return self
 
@@ -359,8 +328,8 @@ class Schedule:
             before, after = self._history[number], self._history[number + 1]
             if name in _names(before) and name not in _names(after):
                 step = self._steps[number]
-                call = REGISTRY[step.primitive].call_text(
-                    {n: self._without_refs(v) for n, v in step.arguments.items()}
+                call = DECLARED[step.primitive].call_text(
+                    {n: resolved(v, self._results) for n, v in step.arguments.items()}
                 )
                 new = [n for n in _names(after) if n not in _names(before)]
                 instead = "; it made " + ", ".join(map(shown, new[:6])) if new else ""
@@ -370,63 +339,24 @@ class Schedule:
                 )
         return None
 
-    def _without_refs(self, value: Any) -> Any:
-        if isinstance(value, Ref):
-            found = self._steps[value.step].result
-            return found if value.item is None else found[value.item]
-        if isinstance(value, tuple):
-            return tuple(self._without_refs(v) for v in value)
-        return value
-
-    # ---- the primitives
-
-    split = _recorded(loops.split)
-    fuse = _recorded(loops.fuse)
-    reorder = _recorded(loops.reorder)
-    add_unit_loop = _recorded(loops.add_unit_loop)
-    parallel = _recorded(execution.parallel)
-    vectorize = _recorded(execution.vectorize)
-    unroll = _recorded(execution.unroll)
-    bind = _recorded(execution.bind)
-    annotate = _recorded(execution.annotate)
-    unannotate = _recorded(execution.unannotate)
-    compute_inline = _recorded(inline.compute_inline)
-    reverse_compute_inline = _recorded(inline.reverse_compute_inline)
-    compute_at = _recorded(placing.compute_at)
-    reverse_compute_at = _recorded(placing.reverse_compute_at)
-    cache_read = _recorded(cache.cache_read)
-    cache_write = _recorded(cache.cache_write)
-    set_scope = _recorded(cache.set_scope)
-    storage_align = _recorded(cache.storage_align)
-    transform_layout = _recorded(layout.transform_layout)
-    decompose_reduction = _recorded(factoring.decompose_reduction)
-    rfactor = _recorded(factoring.rfactor)
-    tensorize = _recorded(tensorizing.tensorize)
-    sample_perfect_tile = _recorded(decide.sample_perfect_tile)
-    sample_categorical = _recorded(decide.sample_categorical)
-    sample_compute_location = _recorded(decide.sample_compute_location)
-
 
 def _names(program: ir.Program) -> dict[str, None]:
     return dict.fromkeys([*ir.loop_sites(program), *program.blocks])
 
 
-def _plain(result: Any) -> Any:
-    return tuple(result) if isinstance(result, tuple) else result
+def _resolved(value: Any, results: Sequence[Any]) -> Any:
+    """An argument of a trace, its sources replaced by what the steps before it returned."""
+    try:
+        return resolved(value, results)
+    except (LookupError, ArithmeticError, TypeError) as problem:
+        text = f"step {len(results) + 1} refers to {problem}"
+        raise ScheduleArgumentError(text, "A1") from None
 
 
-def _decided(value: Any, origin: Ref) -> Any:
-    kinds = {int: DecidedInt, float: DecidedFloat, str: DecidedStr}
-    tagged = kinds[type(value)](value)
-    tagged.origin = origin
-    return tagged
-
-
-def _holds(steps: Sequence[Step], ref: Ref, value: Any) -> bool:
-    """Whether the step did return that value (a handle of another schedule may come along)."""
-    if ref.step >= len(steps):
-        return False
-    found = steps[ref.step].result
-    if ref.item is None:
-        return bool(found == value)
-    return isinstance(found, tuple) and ref.item < len(found) and bool(found[ref.item] == value)
+REGISTRY: Final[Mapping[str, Primitive[..., Any]]] = {
+    name: found
+    for family in Schedule.__mro__
+    for name, found in vars(family).items()
+    if isinstance(found, Primitive)
+}
+"""The primitives of a Schedule, by name: those of the classes that it is made of."""

@@ -9,23 +9,15 @@ still match the intrinsic, as it did when it was tensorized.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeAlias
 
 from minitensor import ir
 from minitensor.arith import MismatchError, carries, match_intrinsic
 from minitensor.errors import shown
 from minitensor.schedule.arguments import LoopName, unexpected
-from minitensor.schedule.locate import loops_around
-from minitensor.schedule.primitive import (
-    FINISHERS,
-    Argument,
-    Rewritten,
-    accepted,
-    primitive,
-    refuse,
-)
-from minitensor.schedule.splice import spliced
+from minitensor.schedule.edit import loops_around, spliced
+from minitensor.schedule.primitive import Argument, Rewritten, primitive
+from minitensor.schedule.refusal import accepted, refuse
 
 RULE_OF: Final = {
     "nest": "R1",
@@ -144,44 +136,7 @@ def _decomposition(program: ir.Program, problem: MismatchError) -> str:
     return ""
 
 
-# ---- rule K3
+class TensorizePrimitives:
+    """The primitives of this file, as methods of a Schedule."""
 
-
-def tensorized(program: ir.Program) -> Mapping[str, str]:
-    """For each block that an intrinsic does, the outermost of its tensorized loops."""
-    found: dict[str, str] = {}
-    for block, path in ir.paths(program).items():
-        for loop in path:
-            if loop.kind is ir.LoopKind.TENSORIZE:
-                found[block] = loop.var
-                break
-    return found
-
-
-def intrinsics_still_match(before: ir.Program, after: ir.Program, check: bool) -> ir.Program:
-    """Rule K3: what a step did to tensorized loops, their block or its buffers leaves them a match;
-    and a block that an intrinsic did before is not taken out of its hands unsaid.
-    """
-    if not check or (after.body is before.body and after.temporaries is before.temporaries):
-        return after
-    now = tensorized(after)
-    for block, loop in now.items():
-        key = dict(ir.loop_sites(after)[loop].loop.annotations).get(ir.NOTE)
-        marks = ir.Marks({loop: "tensorized"}, {block: "done by an intrinsic"})
-        if not isinstance(key, str) or key not in ir.DECLARED:
-            refuse("K3", f"{ir.print_name(loop)} is tensorized, and would name no intrinsic")
-        try:
-            match_intrinsic(after, loop, ir.DECLARED[key], ir.LoopKind.TENSORIZE)
-        except MismatchError as problem:
-            name = key.partition(ir.SEPARATOR)[0]
-            detail = f"{name} would not do {ir.print_name(block)} any more: {problem.detail}"
-            known = loop in ir.loop_sites(before) and block in before.blocks
-            refuse("K3", detail, marks=marks if known else None)
-    for block, loop in tensorized(before).items():
-        if block in after.blocks and block not in now:
-            marks = ir.Marks({loop: "tensorized"}, {block: "done by an intrinsic"})
-            refuse("K3", f"{ir.print_name(block)} would not be tensorized any more", marks=marks)
-    return after
-
-
-FINISHERS.append(intrinsics_still_match)
+    tensorize = tensorize

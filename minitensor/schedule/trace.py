@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
 from minitensor import ir
 from minitensor.errors import ArgumentError, shown, unexpected
-from minitensor.schedule.decide import DRAW
+from minitensor.schedule.decided import OPERATORS, Derived, Ref, Source
 from minitensor.schedule.layout import DEEPEST, INDEX_OPERATORS, IndexMap, is_name
-from minitensor.schedule.primitive import REGISTRY
+from minitensor.schedule.primitive import DECLARED, Primitive
 
 VERSION: Final = 1
 LONGEST: Final = 1_000
-"""The most steps a trace may have; those of the ladders have fewer than a hundred."""
+"""The most steps a trace may have; hand schedules have fewer than a hundred."""
 LARGEST_TEXT: Final = 4 << 20
 """The most characters of JSON that are read."""
 DEEPEST_TEXT: Final = DEEPEST + 20
@@ -35,16 +35,8 @@ DEEPEST_LIST: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
-    """What an earlier step returned: all of it, or one item."""
-
-    step: int
-    item: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
-    """One applied primitive: canonical arguments (with Refs) and what it returned."""
+    """One applied primitive: its key, canonical arguments (with sources) and what it returned."""
 
     primitive: str
     arguments: Mapping[str, Any]
@@ -53,7 +45,7 @@ class Step:
     @property
     def is_decision(self) -> bool:
         """Whether the step chooses something."""
-        return self.primitive in DRAW
+        return DECLARED[self.primitive].decide is not None
 
 
 def to_json(steps: Sequence[Step]) -> str:
@@ -116,15 +108,16 @@ def _integer(digits: str) -> int:
 
 
 def as_python(steps: Sequence[Step], name: str) -> str:
-    """The calls that make these steps on a Schedule called `name`, one a line.
+    """The calls that make these steps on a Schedule called `name`, one a line, after the imports of
+    primitives from outside.
 
     Raises ArgumentError if `name` is no name, or a step refers to what none returned.
     """
     if not isinstance(name, str) or not is_name(name):
         raise unexpected("the name of a variable", "name", name)
-    lines: list[str] = []
+    lines = _imports(steps)
     names: dict[tuple[int, int | None], str] = {}
-    taken: set[str] = {name, "float"}
+    taken = {name, "float", *(DECLARED[s.primitive].name for s in steps if ":" in s.primitive)}
 
     def render(value: Any) -> str:
         if isinstance(value, Ref):
@@ -134,14 +127,40 @@ def as_python(steps: Sequence[Step], name: str) -> str:
             return whole or f"{names[value.step, None]}[{value.item}]"
         if isinstance(value, tuple):
             return "[" + ", ".join(render(v) for v in value) + "]"
+        if isinstance(value, Derived):
+            left, right = (
+                f"({render(x)})" if isinstance(x, Derived) else render(x) for x in value.arguments
+            )
+            return f"{left} {value.op} {right}"
         infinite = isinstance(value, float) and not math.isfinite(value)
         return f"float('{value}')" if infinite else repr(value)
 
     for number, step in enumerate(steps):
-        call = f"{name}.{REGISTRY[step.primitive].call_text(step.arguments, render)}"
+        call = _call(DECLARED[step.primitive], step, name, render)
         target = _target(step, number, names, taken)
         lines.append(f"{target} = {call}" if target else call)
     return "\n".join(lines)
+
+
+def _imports(steps: Sequence[Step]) -> list[str]:
+    """The lines that bring the primitives from outside into scope, where a module has them."""
+    used = dict.fromkeys(step.primitive for step in steps if ":" in step.primitive)
+    outside = [key.split(":") for key in used]
+    return [
+        f"from {module} import {name}"
+        for module, name in outside
+        if module != "__main__" and is_name(name)
+    ]
+
+
+def _call(
+    primitive: Primitive[..., Any], step: Step, name: str, render: Callable[[Any], str]
+) -> str:
+    """The call of a step on the Schedule called `name`."""
+    if primitive.key == primitive.name:
+        return f"{name}.{primitive.call_text(step.arguments, render)}"
+    arguments = [primitive.name, *primitive.argument_texts(step.arguments, render)]
+    return f"{name}.apply({', '.join(arguments)})"
 
 
 def _target(
@@ -173,6 +192,8 @@ def _target(
 def _encode(value: Any) -> Any:
     if isinstance(value, Ref):
         return {"ref": [value.step] if value.item is None else [value.step, value.item]}
+    if isinstance(value, Derived):
+        return {"op": value.op, "arguments": [_encode(a) for a in value.arguments]}
     if isinstance(value, IndexMap):
         outputs = [_encode_expr(e) for e in value.outputs]
         return {"inputs": list(value.inputs), "outputs": outputs}
@@ -201,10 +222,20 @@ def _decode(value: Any, number: int, depth: int = 0) -> Any:
         case {"ref": [int(step), *rest]} if 0 <= step < number and len(rest) <= 1:
             if not rest or (type(rest[0]) is int and rest[0] >= 0):
                 return Ref(step, rest[0] if rest else None)
+        case {"op": str() as op, "arguments": [a, b]} if op in OPERATORS and depth < DEEPEST:
+            return Derived(op, tuple(_decode_number(x, number, depth + 1) for x in (a, b)))
         case {"inputs": [*inputs], "outputs": [*outputs]}:
             if all(isinstance(i, str) and is_name(i) for i in inputs):
                 return IndexMap(tuple(inputs), tuple(_decode_expr(e, 0, inputs) for e in outputs))
     raise ArgumentError(f"not a trace: step {number} has the argument {shown(value)}")
+
+
+def _decode_number(value: Any, number: int, depth: int) -> Source | int | float:
+    """An operand of a derived number."""
+    found = _decode(value, number, depth)
+    if isinstance(found, (Ref, Derived, int, float)) and not isinstance(found, bool):
+        return found
+    raise ArgumentError(f"not a trace: step {number} computes with {shown(value)}")
 
 
 def _decode_expr(value: Any, depth: int, inputs: Sequence[str]) -> ir.Expr:
@@ -222,8 +253,13 @@ def _decode_expr(value: Any, depth: int, inputs: Sequence[str]) -> ir.Expr:
 
 def _read_step(number: int, data: Any) -> Step:
     match data:
-        case {"primitive": str() as name, "arguments": dict() as arguments} if name in REGISTRY:
-            known = REGISTRY[name].signature.parameters
+        case {"primitive": str() as name, "arguments": dict()} if name not in DECLARED:
+            raise ArgumentError(
+                f"not a trace: step {number} applies {shown(name)}, which is not declared in this "
+                "process" + ("; import the module that declares it first" if ":" in name else "")
+            )
+        case {"primitive": str() as name, "arguments": dict() as arguments}:
+            known = DECLARED[name].signature.parameters
             if set(arguments) == set(known):
                 decoded = {n: _decode(arguments[n], number) for n in known}
                 return Step(name, decoded, _result(data.get("result"), number))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.ir import paths
-from minitensor.schedule import Ref
-from minitensor.schedule.decide import count_factorizations
+from minitensor.ir import loop_sites, paths
+from minitensor.schedule import Derived, Ref
+from minitensor.schedule.decisions import count_factorizations
 from tests.unit.schedule.common import Refusal, check, each, refused, run_refusal
 from tests.unit.schedule.programs import chain, fork, matmul, rowsum, scale, start, stencil
 
@@ -448,12 +448,53 @@ def test_a_place_that_was_decided_is_referred_to():
         check(other)
 
 
-def test_arithmetic_on_a_decision_is_a_plain_number():
+def test_arithmetic_on_a_decision_is_carried_along():
     s = mt.Schedule(scale(16))
     tile = s.sample_perfect_tile("i", 2, decision=[4, 4])
     s.split("i", [None, tile[1] * 2])
-    assert s.trace.steps[1].arguments["factors"] == (None, 8)
+    s.split("i_1", [None, 1 + (tile[0] + tile[1]) // 4 % 2 - (-tile[1] + 4)])
+    assert s.trace.steps[1].arguments["factors"] == (None, Derived("*", (Ref(0, 1), 2)))
     check(s)
+    for twin in (s.trace, mt.Trace.from_json(s.trace.to_json())):
+        other = twin.with_decisions({0: (2, 8)}).apply(scale(16))
+        assert other.trace.steps[1:] == s.trace.steps[1:]
+        extents = [site.loop.extent for site in loop_sites(other.program).values()]
+        assert extents == [1, 4, 5]
+        check(other)
+    assert "[None, v0[1] * 2]" in s.trace.as_python()
+
+
+def test_numbers_computed_of_a_decision_are_numbers_to_others():
+    s = mt.Schedule(scale(16))
+    tile = s.sample_perfect_tile("i", 2, decision=[4, 4])
+    twice = tile[0] * 2
+    assert twice == 8 and twice == 8 and hash(twice) == hash(8)
+    assert list(range(twice))[-1] == 7 and np.zeros(twice).shape == (8,)
+    assert np.int64(3) * twice == 24 and twice / 2 == 4.0 and 16 / twice == 2.0 and twice**2 == 64
+    assert twice > 7 and twice >= 8 and twice < 9 and twice <= 8 and max(twice, 3) is twice
+    assert f"{twice:>3}" == "  8" and repr(twice) == "8" and twice.bit_length() == 4
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '{"op": "*", "arguments": [{"ref": [1, 0]}, 1000000000000]}',
+        '{"op": "//", "arguments": [{"ref": [0, 0]}, 0]}',
+        '{"op": "**", "arguments": [{"ref": [0, 0]}, 2]}',
+        '{"op": "+", "arguments": [{"ref": [0]}, {"ref": [0]}]}',
+        '{"op": "+", "arguments": ["a", "b"]}',
+        '{"op": "+", "arguments": [true, 1]}',
+    ],
+)
+def test_arithmetic_in_a_trace_is_of_numbers(source):
+    s = mt.Schedule(scale(16))
+    tile = s.sample_perfect_tile("i", 2, decision=[4, 4])
+    _outer, inner = s.split("i", tile)
+    s.split(inner, [None, tile[0] * 1])
+    text = s.trace.to_json().replace('{"op": "*", "arguments": [{"ref": [0, 0]}, 1]}', source)
+    assert source in text
+    with pytest.raises(mt.ArgumentError):
+        mt.Trace.from_json(text).apply(scale(16))
 
 
 def test_a_decision_of_another_schedule_is_a_plain_number():

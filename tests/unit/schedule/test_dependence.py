@@ -6,7 +6,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.ir import IterKind, paths, print_expr
-from minitensor.schedule.legality import (
+from minitensor.schedule.dependence import (
     accesses,
     conflict,
     driven,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -27,14 +27,12 @@ from minitensor.schedule.arguments import (
     plain_value,
 )
 from minitensor.schedule.compute_at import compute_at
-from minitensor.schedule.locate import loops_around, readers
-from minitensor.schedule.primitive import Argument, Rewritten, accepted, primitive, refuse
+from minitensor.schedule.edit import loops_around, readers
+from minitensor.schedule.primitive import Argument, Rewritten, primitive
+from minitensor.schedule.refusal import accepted, refuse
 
-Draw: TypeAlias = Callable[[ir.Program, Mapping[str, Any], random.Random], Any]
 ROOT: Final = "root"
 """Where a block is that has not been moved."""
-DRAW: Final[dict[str, Draw]] = {}
-"""For each decision, how it is drawn from the program and the arguments."""
 
 PartCount: TypeAlias = Annotated[int, ints(1, 16)]
 InnermostLimit: TypeAlias = Annotated[int, ints(1, LARGEST_INT)]
@@ -80,6 +78,7 @@ def sample_perfect_tile(
     return program, chosen
 
 
+@sample_perfect_tile.random_decision
 def _draw_tile(
     program: ir.Program, arguments: Mapping[str, Any], rng: random.Random
 ) -> tuple[int, ...]:
@@ -142,9 +141,6 @@ def prime_powers(n: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-DRAW["sample_perfect_tile"] = _draw_tile
-
-
 def _candidates(program: ir.Program, name: str, value: Any) -> tuple[int | float | str, ...]:
     if not is_list(value) or not value:
         refuse("A2", f"expected a list of candidates, but got {name}={shown(value)}")
@@ -199,14 +195,12 @@ def sample_categorical(
     return program, candidates[decision]
 
 
+@sample_categorical.random_decision
 def _draw_category(program: ir.Program, arguments: Mapping[str, Any], rng: random.Random) -> int:
     count, weights = len(arguments["candidates"]), arguments["probs"]
     if weights is not None and len(weights) != count:
         return 0  # refused by R1
     return rng.choices(range(count), weights)[0]
-
-
-DRAW["sample_categorical"] = _draw_category
 
 
 def _place(program: ir.Program, name: str, value: Any) -> str | None:
@@ -260,8 +254,14 @@ def compute_locations(program: ir.Program, block: str) -> list[str]:
     return [ROOT, *accepted(around, lambda loop: compute_at(program, block, loop))]
 
 
+@sample_compute_location.random_decision
 def _draw_location(program: ir.Program, arguments: Mapping[str, Any], rng: random.Random) -> str:
     return rng.choice(compute_locations(program, arguments["block"]))
 
 
-DRAW["sample_compute_location"] = _draw_location
+class DecisionPrimitives:
+    """The primitives of this file, as methods of a Schedule."""
+
+    sample_perfect_tile = sample_perfect_tile
+    sample_categorical = sample_categorical
+    sample_compute_location = sample_compute_location

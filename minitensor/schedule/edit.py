@@ -1,4 +1,4 @@
-"""Putting a rewritten piece back: replacing, inserting and removing statements by identity."""
+"""Finding statements by name, and replacing, inserting and removing them by identity."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from minitensor import ir
-from minitensor.arith import Simplifier, extent_range
+from minitensor.arith import Ranges, Simplifier, extent_range
 
 
 def splice(stmt: ir.Stmt, edits: Mapping[int, ir.Stmt | None]) -> ir.Stmt | None:
@@ -133,3 +133,44 @@ class Fresh:
         name = ir.fresh_name(label[:LONGEST_LABEL], self.others)
         self.loops.add(name)
         return name
+
+
+def loops_around(program: ir.Program, block: str) -> tuple[ir.For, ...]:
+    """The loops around a block, outermost first."""
+    return ir.paths(program)[block]
+
+
+def parts(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
+    """The statements of a sequence; anything else alone."""
+    return stmt.stmts if isinstance(stmt, ir.Seq) else (stmt,)
+
+
+def holds_block(stmt: ir.Stmt, names: set[str]) -> bool:
+    """Whether one of the blocks is at or below the statement."""
+    return any(block.name in names for block in ir.blocks_of(stmt))
+
+
+def ranges_of(loops: tuple[ir.For, ...]) -> Ranges:
+    """The values of the variables of some loops."""
+    return {loop.var: extent_range(loop.extent) for loop in loops}
+
+
+def readers(program: ir.Program, buffer: str) -> list[ir.Block]:
+    """The blocks that read a buffer, those that only accumulate into it left out."""
+    return [b for b in program.blocks.values() if buffer in ir.accessed_buffers(b)[0]]
+
+
+def writers(program: ir.Program, buffer: str) -> list[ir.Block]:
+    """The blocks that write a buffer."""
+    return [b for b in program.blocks.values() if buffer in ir.accessed_buffers(b)[1]]
+
+
+def chain(outermost: ir.For, innermost: str) -> tuple[ir.For, ...] | None:
+    """The loops from one to another if each is all there is in the one before; else None."""
+    loops = [outermost]
+    while loops[-1].var != innermost:
+        body = loops[-1].body
+        if not isinstance(body, ir.For):
+            return None
+        loops.append(body)
+    return tuple(loops)

@@ -5,18 +5,17 @@ import pytest
 import minitensor as mt
 from minitensor.arith import Span, clipped_box, constant_form, extent_range, linear_of, whole_axis
 from minitensor.ir import Block, For, Seq, Var, blocks_of, less, paths, print_expr
-from minitensor.schedule.locate import loops_around
-from minitensor.schedule.place import (
+from minitensor.schedule.edit import Fresh, loops_around
+from minitensor.schedule.insertion import (
     common_loops,
     exact_domain,
     outer_guard,
     place,
+    point_after,
+    point_before,
     shared_guards,
-    spot_after,
-    spot_before,
     write_box,
 )
-from minitensor.schedule.splice import Fresh
 from tests.unit.schedule import programs
 from tests.unit.schedule.common import check
 
@@ -45,13 +44,13 @@ def test_place_guards_what_may_leave_the_domain():
 
 def test_spots_before_and_after():
     program = programs.fork()
-    before = spot_before(program, (), {"Q", "R"})
+    before = point_before(program, (), {"Q", "R"})
     assert before.before(program) == {"P"}
-    after = spot_after(program, (), {"Q", "R"})
+    after = point_after(program, (), {"Q", "R"})
     assert after.before(program) == {"P", "Q", "R"}
-    end = spot_after(program, (), {"S"})
+    end = point_after(program, (), {"S"})
     assert end.before(program) == {"P", "Q", "R", "S"}
-    start = spot_before(program, (), {"P"})
+    start = point_before(program, (), {"P"})
     assert start.before(program) == set()
 
 
@@ -59,16 +58,16 @@ def test_spots_inside_a_loop():
     s = mt.Schedule(programs.matmul_relu())
     s.reverse_compute_at("D", "i")
     loops = loops_around(s.program, "C")[:1]
-    assert spot_before(s.program, loops, {"D"}).before(s.program) == {"C"}
-    assert spot_before(s.program, loops, {"C"}).before(s.program) == set()
+    assert point_before(s.program, loops, {"D"}).before(s.program) == {"C"}
+    assert point_before(s.program, loops, {"C"}).before(s.program) == set()
 
 
 def test_inserting_at_a_spot():
     program = programs.fork()
     new = Block("N", (), program.blocks["P"].body)
-    inserted = spot_before(program, (), {"R"}).insert(program, For("n", 1, new))
+    inserted = point_before(program, (), {"R"}).insert(program, For("n", 1, new))
     assert list(inserted.blocks) == ["P", "Q", "N", "R", "S"]
-    moved = spot_after(program, (), {"S"}).insert(
+    moved = point_after(program, (), {"S"}).insert(
         program, For("n", 1, new), {id(program.blocks["Q"]): None}
     )
     assert list(moved.blocks) == ["P", "R", "S", "N"]

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from minitensor import arith, ir
-from minitensor.schedule.legality import (
+from minitensor.schedule.dependence import (
     Access,
     accesses,
     accesses_of,
@@ -21,8 +21,19 @@ from minitensor.schedule.legality import (
     region,
     written_extents,
 )
-from minitensor.schedule.locate import holds_block, loops_around, parts, ranges_of, writers
-from minitensor.schedule.splice import Fresh, nest, splice, spliced, with_block, with_body
+from minitensor.schedule.edit import (
+    Fresh,
+    holds_block,
+    loops_around,
+    nest,
+    parts,
+    ranges_of,
+    splice,
+    spliced,
+    with_block,
+    with_body,
+    writers,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +94,7 @@ def place(
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class InsertionPoint:
     """A place for a new statement: among the parts of a loop's body, or of the whole program's."""
 
     loops: tuple[ir.For, ...]
@@ -116,16 +127,22 @@ class Spot:
         return spliced(program, {**changes, id(level): with_body(level, body)})
 
 
-def spot_before(program: ir.Program, loops: tuple[ir.For, ...], blocks: set[str]) -> Spot:
+def point_before(
+    program: ir.Program, loops: tuple[ir.For, ...], blocks: set[str]
+) -> InsertionPoint:
     """Before the first part of the innermost loop's body that holds one of the blocks."""
     pieces = parts(loops[-1].body if loops else program.body)
-    return Spot(loops, next(n for n, part in enumerate(pieces) if holds_block(part, blocks)))
+    return InsertionPoint(
+        loops, next(n for n, part in enumerate(pieces) if holds_block(part, blocks))
+    )
 
 
-def spot_after(program: ir.Program, loops: tuple[ir.For, ...], blocks: set[str]) -> Spot:
+def point_after(program: ir.Program, loops: tuple[ir.For, ...], blocks: set[str]) -> InsertionPoint:
     """After the last part of the innermost loop's body that holds one of the blocks."""
     pieces = parts(loops[-1].body if loops else program.body)
-    return Spot(loops, max(n for n, part in enumerate(pieces) if holds_block(part, blocks)) + 1)
+    return InsertionPoint(
+        loops, max(n for n, part in enumerate(pieces) if holds_block(part, blocks)) + 1
+    )
 
 
 def shared_guards(
@@ -178,7 +195,7 @@ def common_loops(a: Sequence[ir.For], b: Sequence[ir.For]) -> tuple[ir.For, ...]
 
 
 def unavailable(
-    program: ir.Program, placed: Placed, spot: Spot, strict: bool = False
+    program: ir.Program, placed: Placed, point: InsertionPoint, strict: bool = False
 ) -> str | None:
     """A buffer that the placed block reads and that is not computed by then; None if all are.
 
@@ -188,14 +205,14 @@ def unavailable(
     iteration of it. Elements computed elsewhere are all there, if they were needed before.
     """
     own = ir.accessed_buffers(placed.block)[1]
-    before = spot.before(program)
-    for access in accesses_of(placed.block, (*spot.loops, *placed.loops)):
+    before = point.before(program)
+    for access in accesses_of(placed.block, (*point.loops, *placed.loops)):
         if access.writes or access.buffer in own:
             continue
         sources = [b for b in writers(program, access.buffer) if b.name != placed.block.name]
         if any(b.name not in before for b in sources):
             return access.buffer
-        if sources and not _covered(program, sources, access, placed, spot.loops, strict):
+        if sources and not _covered(program, sources, access, placed, point.loops, strict):
             return access.buffer
     return None
 

@@ -2,11 +2,12 @@
 
 import minitensor as mt
 from minitensor.ir import For, Seq, loop_sites, loops_of, sequence
-from minitensor.schedule.locate import loops_around, parts
-from minitensor.schedule.splice import (
+from minitensor.schedule.edit import (
     Fresh,
+    loops_around,
     map_blocks,
     nest,
+    parts,
     splice,
     spliced,
     with_block,

@@ -1,0 +1,137 @@
+"""Conditions that every step must leave true, and names that it must not give again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from minitensor import ir
+from minitensor.arith import MismatchError, match_intrinsic
+from minitensor.schedule.dependence import refuse_conflict
+from minitensor.schedule.refusal import refuse
+
+DEEPEST: Final = 128
+"""How many loops may stand around a block."""
+MOST_RUNS: Final = 1 << 62
+"""How many iterations these may have together: what is computed of their variables to find a place
+in memory then fits into 64 bits."""
+LARGEST_INDEX: Final = 5000
+"""How many nodes the indices of an access, the binding of an iter or a predicate may have. A few
+steps could make millions: to split, reorder and fuse the loops of a reduction doubles a binding."""
+
+
+def concurrent_loops_stay_independent(
+    before: ir.Program, after: ir.Program, check: bool
+) -> ir.Program:
+    """Rule K1: what a step rewrote must not make iterations of a concurrent loop conflict."""
+    if not check or (after.body is before.body and after.temporaries is before.temporaries):
+        return after
+    old_homes, new_homes = ir.homes(before), ir.homes(after)
+    known = ir.loop_sites(before)
+    for name, site in ir.loop_sites(after).items():
+        if not site.loop.kind.is_concurrent:
+            continue
+        was = known.get(name)
+        if was is not None and was.loop is site.loop:
+            touched = {b for block in ir.blocks_of(site.loop) for b in _touched(block)}
+            if all(old_homes.get(b) == new_homes.get(b) for b in touched):
+                continue
+        refuse_conflict(after, name, "K1", f"{site.loop.kind.value} loop")
+    return after
+
+
+def _touched(block: ir.Block) -> set[str]:
+    read, written = ir.accessed_buffers(block)
+    return read | written
+
+
+def names_that_are_gone(before: ir.Program, after: ir.Program, check: bool) -> ir.Program:
+    """Names of loops and blocks that a step consumed are never given again."""
+    if after.body is before.body:
+        return after
+    gone = (ir.loop_sites(before).keys() - ir.loop_sites(after).keys()) | (
+        before.blocks.keys() - after.blocks.keys()
+    )
+    return after.replace(retired=before.retired | gone) if gone else after
+
+
+def loops_and_indices_stay_small(before: ir.Program, after: ir.Program, check: bool) -> ir.Program:
+    """Rule K2: what walks a program does so recursively, compilers too; indices have 64 bits."""
+    if after.body is not before.body:
+        depth = 1 + max((len(site.outer) for site in ir.loop_sites(after).values()), default=0)
+        if depth > DEEPEST:
+            refuse("K2", f"there would be {depth}")
+        runs = _most_runs(after)
+        if runs > MOST_RUNS and runs > _most_runs(before):
+            refuse("K2", f"there would be about 2**{runs.bit_length() - 1} runs")
+        for name, block in after.blocks.items():
+            old = before.blocks.get(name)
+            if old is not block and _has_large_index(block) and not (old and _has_large_index(old)):
+                refuse("K2", f"one of {ir.print_name(name)} would have more")
+    return after
+
+
+def _has_large_index(block: ir.Block) -> bool:
+    parts = [part for part in (block.body, block.init) if part is not None]
+    accesses = (
+        n for part in parts for n in ir.walk(part) if isinstance(n, (ir.Load, ir.Store, ir.Reduce))
+    )
+    places: list[Sequence[ir.Expr]] = [(i.binding,) for i in block.iters]
+    places += [(block.predicate,), *(access.indices for access in accesses)]
+    most = LARGEST_INDEX
+    return any(sum(ir.nodes_in(index, most + 1) for index in place) > most for place in places)
+
+
+def _most_runs(program: ir.Program) -> int:
+    """How often the loops around one of the blocks run it at most, empty ones as if they did."""
+    nests = ir.paths(program).values()
+    return max((math.prod(max(1, loop.extent) for loop in nest) for nest in nests), default=0)
+
+
+def tensorized(program: ir.Program) -> Mapping[str, str]:
+    """For each block that an intrinsic does, the outermost of its tensorized loops."""
+    found: dict[str, str] = {}
+    for block, path in ir.paths(program).items():
+        for loop in path:
+            if loop.kind is ir.LoopKind.TENSORIZE:
+                found[block] = loop.var
+                break
+    return found
+
+
+def intrinsics_still_match(before: ir.Program, after: ir.Program, check: bool) -> ir.Program:
+    """Rule K3: what a step did to tensorized loops, their block or its buffers leaves them a match;
+    and a block that an intrinsic did before is not taken out of its hands unsaid.
+    """
+    if not check or (after.body is before.body and after.temporaries is before.temporaries):
+        return after
+    now = tensorized(after)
+    for block, loop in now.items():
+        key = dict(ir.loop_sites(after)[loop].loop.annotations).get(ir.NOTE)
+        marks = ir.Marks({loop: "tensorized"}, {block: "done by an intrinsic"})
+        if not isinstance(key, str) or key not in ir.DECLARED:
+            refuse("K3", f"{ir.print_name(loop)} is tensorized, and would name no intrinsic")
+        try:
+            match_intrinsic(after, loop, ir.DECLARED[key], ir.LoopKind.TENSORIZE)
+        except MismatchError as problem:
+            name = key.partition(ir.SEPARATOR)[0]
+            detail = f"{name} would not do {ir.print_name(block)} any more: {problem.detail}"
+            known = loop in ir.loop_sites(before) and block in before.blocks
+            refuse("K3", detail, marks=marks if known else None)
+    for block, loop in tensorized(before).items():
+        if block in after.blocks and block not in now:
+            marks = ir.Marks({loop: "tensorized"}, {block: "done by an intrinsic"})
+            refuse("K3", f"{ir.print_name(block)} would not be tensorized any more", marks=marks)
+    return after
+
+
+Invariant: TypeAlias = Callable[[ir.Program, ir.Program, bool], ir.Program]
+
+INVARIANTS: Final[tuple[Invariant, ...]] = (
+    loops_and_indices_stay_small,
+    concurrent_loops_stay_independent,
+    names_that_are_gone,
+    intrinsics_still_match,
+)
+"""Each holds a rewritten program against one condition: (before, after, check) -> after."""

@@ -1,0 +1,61 @@
+"""How a primitive refuses a step: the broken rule, the place, and what would be legal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, NoReturn
+
+from minitensor import ir
+from minitensor.errors import Choices, ScheduleError
+
+COMMON_RULES: Final[dict[str, str]] = {
+    "A1": "every loop, block and buffer named is one of the program's",
+    "A2": "every argument has the documented type and value",
+    "K1": "the iterations of parallel, vectorized and bound loops stay free of conflicts",
+    "K2": "loops nest at most 128 deep and run what is in them at most 2**62 times; an index or a "
+    "guard has at most 5000 operations",
+    "K3": "what an intrinsic does stays what it means",
+}
+"""Rules of every primitive, besides its own R1, R2, …"""
+
+
+class RefusedError(Exception):
+    """Raised inside a primitive by `refuse`; `Primitive.apply` turns it into a ScheduleError."""
+
+    def __init__(
+        self, rule: str, detail: str, marks: ir.Marks, choices: Choices, advice: str
+    ) -> None:
+        super().__init__(rule)
+        self.rule, self.detail, self.marks = rule, detail, marks
+        self.choices, self.advice = choices, advice
+
+
+def refuse(
+    rule: str,
+    detail: str = "",
+    *,
+    marks: ir.Marks | None = None,
+    choices: Choices = (),
+    advice: str = "",
+) -> NoReturn:
+    """Refuse the step.
+
+    rule     the id of the rule that it breaks
+    detail   the fact that breaks it
+    marks    the culprits, for the picture of the loop nest
+    choices  the arguments that would be legal, or a function that finds them
+    advice   the step that would get the user there, such as 'rfactor("k") first'
+    """
+    raise RefusedError(rule, detail, marks or ir.Marks(), choices, advice)
+
+
+def accepted(names: Iterable[str], call: Callable[[str], object]) -> list[str]:
+    """The names with which a call of a primitive is not refused, each once."""
+    found = []
+    for name in dict.fromkeys(names):
+        try:
+            call(name)
+        except ScheduleError:
+            continue
+        found.append(name)
+    return found
