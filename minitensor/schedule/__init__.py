@@ -13,11 +13,12 @@ from minitensor.schedule.decisions import ROOT, compute_locations, divisors, dra
 from minitensor.schedule.layout import IndexMap
 from minitensor.schedule.primitive import Primitive, Rewritten, primitive
 from minitensor.schedule.refusal import refuse
+from minitensor.schedule.scene import Scene
 from minitensor.schedule.schedule import REGISTRY, Schedule, Trace
 from minitensor.schedule.trace import Step
 
 __all__ = [
-    "REGISTRY", "ROOT", "Decided", "Derived", "IndexMap", "Primitive", "Ref", "Rewritten",
+    "REGISTRY", "ROOT", "Decided", "Derived", "IndexMap", "Primitive", "Ref", "Rewritten", "Scene",
     "Schedule", "Step", "Trace", "compute_locations", "divisors", "draw_factors", "primitive",
     "refuse",
 ]

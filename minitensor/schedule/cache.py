@@ -27,6 +27,7 @@ from minitensor.schedule.insertion import (
 )
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
+from minitensor.schedule.scene import Scene
 
 
 def _copy_block(
@@ -136,6 +137,15 @@ def cache_read(
     return new.replace(temporaries=(*program.temporaries, cached)), name
 
 
+@cache_read.random_call(often=2)
+def _call_cache_read(scene: Scene) -> None:
+    block = scene.block()
+    program = scene.program
+    read = sorted(ir.accessed_buffers(program.blocks[block])[0]) if block in program.blocks else []
+    buffer = scene.pick(read) if read and not scene.chance(10) else scene.buffer()
+    scene.do("cache_read", block, buffer, scene.pick(["global", "local", "shared", "register"]))
+
+
 @primitive(
     rules={
         "R1": "the block writes one buffer, which no other block writes",
@@ -191,6 +201,11 @@ def cache_write(program: ir.Program, block: BlockName, scope: ScopeName) -> Rewr
     return new.replace(temporaries=(*program.temporaries, cached)), name
 
 
+@cache_write.random_call(often=2)
+def _call_cache_write(scene: Scene) -> None:
+    scene.do("cache_write", scene.block(), scene.pick(["global", "local", "register"]))
+
+
 @primitive(rules={"R1": "the buffer is a temporary"})
 def set_scope(program: ir.Program, buffer: BufferName, scope: ScopeName) -> Rewritten[None]:
     """Say where a temporary lives: "global", "local", "register" or "shared".
@@ -216,6 +231,11 @@ def _with_buffer(program: ir.Program, new: ir.Buffer) -> ir.Program:
     """The program with one temporary declared anew."""
     kept = tuple(new if b.name == new.name else b for b in program.temporaries)
     return program.replace(temporaries=kept)
+
+
+@set_scope.random_call()
+def _call_set_scope(scene: Scene) -> None:
+    scene.do("set_scope", scene.buffer(), scene.pick(["global", "local", "register"]))
 
 
 @primitive(
@@ -249,6 +269,12 @@ def storage_align(
     alignment = tuple(sorted((*rest, (place_of, factor, offset))))
     new = ir.Buffer(buffer, old.shape, old.dtype, old.scope, alignment)
     return _with_buffer(program, new), None
+
+
+@storage_align.random_call()
+def _call_storage_align(scene: Scene) -> None:
+    axis = scene.number(-2, 2)
+    scene.do("storage_align", scene.buffer(), axis, scene.pick([2, 4, 8]), scene.pick([0, 1, 3]))
 
 
 class StoragePrimitives:

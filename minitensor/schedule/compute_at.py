@@ -29,6 +29,7 @@ from minitensor.schedule.insertion import (
 )
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import accepted, refuse
+from minitensor.schedule.scene import Scene
 
 
 @primitive(
@@ -170,6 +171,12 @@ def _legal_loops(program: ir.Program, producer: ir.Block, buffers: list[str]) ->
     reading = {b.name for name in buffers for b in readers(program, name)} - {producer.name}
     around = [loop.var for name in sorted(reading)[:1] for loop in loops_around(program, name)]
     return accepted(around, lambda loop: compute_at(program, producer.name, loop))
+
+
+@compute_at.random_call(often=4)
+def _call_compute_at(scene: Scene) -> None:
+    block = scene.producer()
+    scene.do("compute_at", block, scene.near(scene.schedule.get_consumers, block))
 
 
 @primitive(
@@ -373,6 +380,12 @@ def _check_order(program: ir.Program, consumer: ir.Block, point: InsertionPoint)
         if touched & (read | written):
             marks = ir.Marks(blocks={name: f"touches what {ir.print_name(consumer.name)} writes"})
             refuse("R9", f"{ir.print_name(name)} is one", marks=marks)
+
+
+@reverse_compute_at.random_call(often=4)
+def _call_reverse_compute_at(scene: Scene) -> None:
+    block = scene.block()
+    scene.do("reverse_compute_at", block, scene.near(scene.schedule.get_producers, block))
 
 
 class PlacementPrimitives:

@@ -30,6 +30,7 @@ from minitensor.schedule.compute_at import compute_at
 from minitensor.schedule.edit import loops_around, readers
 from minitensor.schedule.primitive import Argument, Rewritten, primitive
 from minitensor.schedule.refusal import accepted, refuse
+from minitensor.schedule.scene import Scene
 
 ROOT: Final = "root"
 """Where a block is that has not been moved."""
@@ -166,6 +167,12 @@ def _position(program: ir.Program, name: str, value: Any) -> int | None:
     return None if value is None else integer(name, value, 0, LARGEST_INT)
 
 
+@sample_perfect_tile.random_call()
+def _call_sample_perfect_tile(scene: Scene) -> None:
+    loop = scene.loop()
+    scene.do("split", loop, scene.do("sample_perfect_tile", loop, scene.number(1, 3)))
+
+
 @primitive(
     rules={
         "R1": "there is one weight for each candidate",
@@ -207,6 +214,11 @@ def _place(program: ir.Program, name: str, value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
         refuse("A2", f"expected the name of a loop, or root, but got {name}={shown(value)}")
     return value
+
+
+@sample_categorical.random_call()
+def _call_sample_categorical(scene: Scene) -> None:
+    scene.do("split", scene.loop(), [None, scene.do("sample_categorical", [1, 2, 4])])
 
 
 @primitive(rules={"R1": "compute_at accepts the block at the decision"})
@@ -257,6 +269,12 @@ def compute_locations(program: ir.Program, block: str) -> list[str]:
 @sample_compute_location.random_decision
 def _draw_location(program: ir.Program, arguments: Mapping[str, Any], rng: random.Random) -> str:
     return rng.choice(compute_locations(program, arguments["block"]))
+
+
+@sample_compute_location.random_call()
+def _call_sample_compute_location(scene: Scene) -> None:
+    block = scene.block()
+    scene.do("compute_at", block, scene.do("sample_compute_location", block))
 
 
 class DecisionPrimitives:

@@ -17,6 +17,7 @@ from minitensor.schedule.dependence import driven, refuse_conflict
 from minitensor.schedule.edit import spliced, with_block
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import accepted, refuse
+from minitensor.schedule.scene import Scene
 
 LONGEST_UNROLL = 1024
 """How many copies of a loop's body unrolling may make, together with the unrolled loops inside."""
@@ -103,6 +104,11 @@ def parallel(program: ir.Program, loop: LoopName) -> Rewritten[None]:
     return _with_kind(program, loop, ir.LoopKind.PARALLEL), None
 
 
+@parallel.random_call(often=2)
+def _call_parallel(scene: Scene) -> None:
+    scene.do("parallel", scene.loop())
+
+
 @primitive(
     rules={
         **_CONCURRENT_RULES,
@@ -133,6 +139,11 @@ def vectorize(program: ir.Program, loop: LoopName) -> Rewritten[None]:
             refuse("R6", f"{ir.print_name(inner.var)} is {inner.kind.value}", marks=marks)
     _require_independent(program, loop, lambda name: vectorize(program, name))
     return _with_kind(program, loop, ir.LoopKind.VECTORIZE), None
+
+
+@vectorize.random_call(often=2)
+def _call_vectorize(scene: Scene) -> None:
+    scene.do("vectorize", scene.loop())
 
 
 @primitive(
@@ -172,6 +183,11 @@ def _copies(stmt: ir.Stmt) -> int:
     return max([1, *(_copies(child) for child in getattr(stmt, "stmts", ()))])
 
 
+@unroll.random_call(often=2)
+def _call_unroll(scene: Scene) -> None:
+    scene.do("unroll", scene.loop())
+
+
 @primitive(
     rules={
         **_CONCURRENT_RULES,
@@ -206,6 +222,11 @@ def bind(program: ir.Program, loop: LoopName, thread: ThreadName) -> Rewritten[N
     return _with_kind(program, loop, kind), None
 
 
+@bind.random_call()
+def _call_bind(scene: Scene) -> None:
+    scene.do("bind", scene.loop(), scene.pick(["blockIdx.x", "threadIdx.x", "vthread"]))
+
+
 @primitive(rules={})
 def annotate(
     program: ir.Program, target: LoopOrBlockName, key: AnnotationKey, value: AnnotationValue
@@ -218,6 +239,11 @@ def annotate(
     Preserves  every output.
     """
     return _annotated(program, target, lambda notes: {**notes, key: value}), None
+
+
+@annotate.random_call()
+def _call_annotate(scene: Scene) -> None:
+    scene.do("annotate", scene.pick([scene.loop(), scene.block()]), "note", 1)
 
 
 @primitive(rules={"R1": "there is such an annotation"})
@@ -248,6 +274,17 @@ def _annotated(program: ir.Program, target: str, change) -> ir.Program:  # type:
     block = program.blocks[target]
     notes = tuple(change(dict(block.annotations)).items())
     return spliced(program, {id(block): with_block(block, annotations=notes)})
+
+
+@unannotate.random_call()
+def _call_unannotate(scene: Scene) -> None:
+    """Mostly something that has the annotation."""
+    program = scene.program
+    nodes: dict[str, ir.For | ir.Block] = {loop.var: loop for loop in ir.loops_of(program.body)}
+    nodes |= program.blocks
+    noted = [name for name, node in nodes.items() if "note" in dict(node.annotations)]
+    name = scene.pick(noted) if noted and not scene.chance(20) else scene.loop()
+    scene.do("unannotate", name, "note")
 
 
 class ExecutionPrimitives:

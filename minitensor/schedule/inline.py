@@ -14,6 +14,7 @@ from minitensor.schedule.edit import loops_around, readers, spliced, with_block,
 from minitensor.schedule.insertion import common_loops
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
+from minitensor.schedule.scene import Scene
 
 LARGEST_BODY: Final = 20_000
 """The most nodes an expression may have after inlining."""
@@ -157,6 +158,11 @@ def _simplified(stmt: Any, simplifier: Simplifier) -> Any:
     return type(stmt)(stmt.reducer, stmt.buffers, stmt.indices, tuple(map(one, stmt.values)))
 
 
+@compute_inline.random_call()
+def _call_compute_inline(scene: Scene) -> None:
+    scene.do("compute_inline", scene.producer())
+
+
 @primitive(
     rules={
         "R1": "the block stores each element once; it is no reduction and no ordered update",
@@ -282,6 +288,11 @@ def _require_inputs_complete(
             if late or common_loops(loops_around(program, writer.name), around):
                 marks = ir.Marks(blocks={writer.name: f"computes {ir.print_name(name)}"})
                 refuse("R5", f"{ir.print_name(name)} is computed too late", marks=marks)
+
+
+@reverse_compute_inline.random_call()
+def _call_reverse_compute_inline(scene: Scene) -> None:
+    scene.do("reverse_compute_inline", scene.consumer())
 
 
 class InlinePrimitives:

@@ -17,6 +17,7 @@ from minitensor.schedule.arguments import LARGEST_INT, BufferName
 from minitensor.schedule.edit import map_blocks, with_block, writers
 from minitensor.schedule.primitive import Argument, Rewritten, primitive
 from minitensor.schedule.refusal import refuse
+from minitensor.schedule.scene import Scene
 
 INDEX_LIMIT: Final = 1 << 62
 """What no number on the way to an index may reach."""
@@ -203,6 +204,27 @@ def transform_layout(
 
 def _size(shape: Sequence[int]) -> int:
     return math.prod(shape)
+
+
+@transform_layout.random_call()
+def _call_transform_layout(scene: Scene) -> None:
+    buffer = scene.buffer()
+    rank = len(scene.program.buffers[buffer].shape)
+    c = scene.pick([2, 3, 4, 8])
+    names = ("i", "j", "k", "l")[:rank]
+    indices = [ir.Var(name) for name in names]
+    maps: list[tuple[ir.Expr, ...]] = [tuple(indices[::-1]), (*indices[1:], *indices[:1])]
+    if rank:
+        first, *middle = indices
+        maps.append((first // c, *middle, first % c))
+        maps.append((first // c, first % c, *middle))
+        maps.append((*middle, first * 2))
+        maps.append((first // c, *middle))
+    if rank > 1:
+        last = indices[-1]
+        maps.append((last // c, *indices[:-1], last % c))
+        maps.append((*indices[:-2], indices[-2] * 16 + last))
+    scene.do("transform_layout", buffer, IndexMap(names, scene.pick(maps)))
 
 
 class LayoutPrimitives:

@@ -13,6 +13,7 @@ from minitensor.schedule.dependence import conflict, is_serial
 from minitensor.schedule.edit import Fresh, chain, nest, ranges_of, rebind, spliced, with_block
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
+from minitensor.schedule.scene import Scene
 
 WIDEST: int = 1 << 16
 """The largest factor that may exceed the loop it splits."""
@@ -171,6 +172,15 @@ def _renamed_block(block: ir.Block, loops: dict[str, str], name: str, ranges: Ra
     return with_block(moved, name=name, init=None if any(n > 0 for n in starts) else block.init)
 
 
+@split.random_call(often=4)
+def _call_split(scene: Scene) -> None:
+    count = scene.number(1, 3)
+    factors: list[int | None] = [scene.pick((1, 2, 3, 4, 5, 7, 8, 16, 64)) for _ in range(count)]
+    if not scene.chance(10):
+        factors[scene.number(0, count - 1)] = None
+    scene.do("split", scene.loop(), factors, tail=scene.pick(["guard", "guard", "cut", "exact"]))
+
+
 @primitive(
     rules={
         "R1": "the loops are serial",
@@ -219,6 +229,13 @@ def fuse(program: ir.Program, *loops: LoopName) -> Rewritten[str]:
     site = sites[loops[0]]
     body = rebind(fused[-1].body, (*site.outer, new), values)
     return spliced(program, {id(site.loop): nest([new], body)}), name
+
+
+@fuse.random_call(often=2)
+def _call_fuse(scene: Scene) -> None:
+    loops = scene.loops()
+    start = scene.number(0, max(0, len(loops) - 2))
+    scene.do("fuse", *loops[start : start + scene.number(2, 3)])
 
 
 @primitive(
@@ -289,6 +306,13 @@ def _check_order(program: ir.Program, was: Sequence[str], wanted: Sequence[str])
         )
 
 
+@reorder.random_call(often=3)
+def _call_reorder(scene: Scene) -> None:
+    loops = scene.loops()
+    order = scene.shuffled(loops)
+    scene.do("reorder", *order[: scene.number(min(2, len(order)), len(order))])
+
+
 @primitive(rules={})
 def add_unit_loop(program: ir.Program, target: LoopOrBlockName) -> Rewritten[str]:
     """Put a loop of one iteration around a loop or a block.
@@ -305,6 +329,11 @@ def add_unit_loop(program: ir.Program, target: LoopOrBlockName) -> Rewritten[str
     inside: ir.Stmt = sites[target].loop if target in sites else program.blocks[target]
     name = Fresh(program).loop("u")
     return spliced(program, {id(inside): ir.For(name, 1, inside)}), name
+
+
+@add_unit_loop.random_call()
+def _call_add_unit_loop(scene: Scene) -> None:
+    scene.do("add_unit_loop", scene.loop())
 
 
 class LoopPrimitives:

@@ -35,6 +35,7 @@ from minitensor.errors import ScheduleArgumentError, ScheduleError, shown, unexp
 from minitensor.schedule.decided import plain
 from minitensor.schedule.invariants import INVARIANTS
 from minitensor.schedule.refusal import COMMON_RULES, RefusedError, refuse
+from minitensor.schedule.scene import Scene
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,6 +75,7 @@ class Primitive(Generic[P, R]):
     rules      id -> the condition that must hold
     signature  of the call, without the program
     decide     draws the argument `decision` where none is given; None if nothing is decided
+    call       makes a random call of it, for tests; `often` is its weight among the primitives
     """
 
     def __init__(
@@ -88,6 +90,8 @@ class Primitive(Generic[P, R]):
         self.function: Final = function
         self.rules: Final = {**rules, **COMMON_RULES}
         self.decide: Draw | None = None
+        self.call: Callable[[Scene], None] | None = None
+        self.often = 1
         self.signature: Final = inspect.Signature(
             [p.replace(annotation=p.empty) for p in parameters]
         )
@@ -120,6 +124,17 @@ class Primitive(Generic[P, R]):
         """Declare how an open decision is drawn."""
         self.decide = draw
         return draw
+
+    def random_call(
+        self, *, often: int = 1
+    ) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
+        """Declare how a test draws a call, and how often it does, beside the other primitives."""
+
+        def declare(call: Callable[[Scene], None]) -> Callable[[Scene], None]:
+            self.call, self.often = call, often
+            return call
+
+        return declare
 
     def bind(
         self, program: ir.Program, args: Sequence[Any], kwargs: Mapping[str, Any]

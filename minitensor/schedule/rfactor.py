@@ -20,6 +20,7 @@ from minitensor.schedule.edit import (
 from minitensor.schedule.insertion import outer_guard, point_after
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import accepted, refuse
+from minitensor.schedule.scene import Scene
 
 CARRIED = (ir.IterKind.REDUCE, ir.IterKind.ORDERED)
 
@@ -89,6 +90,12 @@ def _require_init_and_only_writer(program: ir.Program, block: ir.Block, rule: st
     if block.init is None or others:
         detail = f"{ir.print_name(others[0])} writes it too" if others else "it has no init"
         refuse(rule, detail, marks=ir.Marks(blocks=dict.fromkeys([block.name, *others], "here")))
+
+
+@decompose_reduction.random_call(often=2)
+def _call_decompose_reduction(scene: Scene) -> None:
+    block = scene.block()
+    scene.do("decompose_reduction", block, scene.pick(scene.loops(block)))
 
 
 @primitive(
@@ -165,6 +172,23 @@ def _the_reduction(program: ir.Program, loop: str) -> ir.Block:
     if not isinstance(body.then if isinstance(body, ir.If) else body, ir.Reduce):
         refuse("R1", f"{ir.print_name(found[0].name)} is an ordered update", marks=marks)
     return found[0]
+
+
+@rfactor.random_call(often=3)
+def _call_rfactor(scene: Scene) -> None:
+    """Mostly of a loop that drives a reduction."""
+    program = scene.program
+    loop = scene.loop()
+    if not scene.chance(20):
+        driving = [
+            name
+            for block in scene.schedule.get_blocks()
+            for i in program.blocks[block].iters
+            if i.kind is ir.IterKind.REDUCE
+            for name in sorted(ir.free_vars(i.binding))
+        ]
+        loop = scene.pick(driving or [loop])
+    scene.do("rfactor", loop, axis=scene.number(-2, 2))
 
 
 class _Axes:

@@ -9,15 +9,17 @@ still match the intrinsic, as it did when it was tensorized.
 from __future__ import annotations
 
 import difflib
+from contextlib import suppress
 from typing import Annotated, Any, Final, TypeAlias
 
 from minitensor import ir
 from minitensor.arith import MismatchError, carries, match_intrinsic
-from minitensor.errors import shown
+from minitensor.errors import ScheduleError, shown
 from minitensor.schedule.arguments import LoopName, unexpected
 from minitensor.schedule.edit import loops_around, spliced
 from minitensor.schedule.primitive import Argument, Rewritten, primitive
 from minitensor.schedule.refusal import accepted, refuse
+from minitensor.schedule.scene import Scene
 
 RULE_OF: Final = {
     "nest": "R1",
@@ -134,6 +136,30 @@ def _decomposition(program: ir.Program, problem: MismatchError) -> str:
         if carries(block, loop.var):
             return f'; decompose_reduction("{problem.block}", "{loop.var}") takes that out'
     return ""
+
+
+@tensorize.random_call(often=3)
+def _call_tensorize(scene: Scene) -> None:
+    """Mostly an intrinsic that means what the inner loops of a block do, in plain C."""
+    schedule = scene.schedule
+    block = scene.block()
+    if not scene.chance(20):
+        for loop in schedule.get_loops(block) if block in schedule.get_blocks() else ():
+            if schedule.program.blocks[block].init is not None:
+                with suppress(ScheduleError):
+                    scene.do("decompose_reduction", block, loop)
+    fixed = scene.chance(30)
+    found = [
+        (loops[start], intrinsic)
+        for name in schedule.get_blocks()
+        for loops in [schedule.get_loops(name)]
+        for start in range(len(loops))
+        if (intrinsic := scene.matching_intrinsic(name, loops[start:], fixed))
+    ]
+    if found and not scene.chance(10):
+        scene.do("tensorize", *scene.pick(found))
+    else:
+        scene.do("tensorize", scene.loop(), scene.example_intrinsic())
 
 
 class TensorizePrimitives:

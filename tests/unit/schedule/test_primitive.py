@@ -126,6 +126,13 @@ def test_every_primitive_is_registered_by_its_name():
         assert callable(getattr(mt.Schedule, name))
 
 
+def test_every_record_is_complete():
+    for found in REGISTRY.values():
+        assert found.call is not None, f"{found.name}: how does a test draw a call of it?"
+        decides = "decision" in found.signature.parameters
+        assert decides == (found.decide is not None), found.name
+
+
 def test_rules_are_numbered_and_read_as_conditions():
     for found in REGISTRY.values():
         own = [rule for rule in found.rules if rule.startswith("R")]
