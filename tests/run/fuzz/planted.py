@@ -22,7 +22,7 @@ from minitensor.ir import (
     conjuncts,
     rewrite,
 )
-from minitensor.schedule import REGISTRY, legality
+from minitensor.schedule import REGISTRY, dependence
 
 Change = Callable[[object], object]
 
@@ -148,13 +148,13 @@ def no_conflict():
 
         return each(For, change)(program), None
 
-    right = legality.conflict
-    legality.conflict = lambda *args, **kwargs: None
+    right = dependence.conflict
+    dependence.conflict = lambda *args, **kwargs: None
     try:
         with instead("parallel", whatever):
             yield
     finally:
-        legality.conflict = right
+        dependence.conflict = right
 
 
 def swapping(right, program, *args, **kwargs):
