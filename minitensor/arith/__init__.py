@@ -1,28 +1,41 @@
 """Layer 1: reasoning about index expressions.
 
-In reading order: `interval` (what values), `linear` (sums), `rules` (the tables), `simplify`,
-`prove`, `region` (which part of a buffer), `digits` (which iteration touched a place), `operands`
-and `tensorized` (whether loops do what an intrinsic means). Every function answers for all values
-within the given ranges; where it cannot tell it says so, and nobody may take that for a yes.
+In reading order: `interval` (ranges of values), `numeric` and `linear` (sums, of one program or
+of a batch), `rules` (tables), `simplify`, `prove`, `region` (boxes), `injectivity` (does an element
+determine the iteration?), `operands` and `tensorized` (do loops compute what an intrinsic means?),
+then `operation` and `quotients` (index expressions of a batch). Every function answers for all
+values within the given ranges; unknown is no.
 """
 
 # fmt: off
-from minitensor.arith.digits import separates
+from minitensor.arith.injectivity import separates
 from minitensor.arith.interval import EVERYTHING, Interval, Ranges, extent_range, interval_of
 from minitensor.arith.linear import Linear, constant_form, linear_of
+from minitensor.arith.numeric import (
+    Integers, Num, Truth, as_number, ceil_div, chosen, greater, is_zero, lesser, magnitude, product,
+    product_of, same,
+)
+from minitensor.arith.operation import (
+    Operation, alike, at, opened, operation, operations, replaced, variable, variables,
+)
 from minitensor.arith.operands import MismatchError, Operand
 from minitensor.arith.prove import at_least_zero, facts_of, is_nonnegative, prove
+from minitensor.arith.quotients import BatchError
 from minitensor.arith.reduction import carries, init_nest, mixes, repeats
 from minitensor.arith.region import (
-    Box, Span, box_of, clipped_box, contains, span_of, swept, union_box, whole_axis,
+    Box, Span, batch_box, box_of, clipped_box, contains, span_of, swept, union, union_box,
+    whole_axis,
 )
 from minitensor.arith.simplify import Simplifier, simplified_linear, simplify, size
 from minitensor.arith.tensorized import match_intrinsic
 
 __all__ = [
-    "EVERYTHING", "Box", "Interval", "Linear", "MismatchError", "Operand", "Ranges", "Simplifier",
-    "Span", "at_least_zero", "box_of", "carries", "clipped_box", "constant_form", "contains",
-    "extent_range", "facts_of", "init_nest", "interval_of", "is_nonnegative", "linear_of",
-    "match_intrinsic", "mixes", "prove", "repeats", "separates", "simplified_linear", "simplify",
-    "size", "span_of", "swept", "union_box", "whole_axis",
+    "EVERYTHING", "BatchError", "Box", "Integers", "Interval", "Linear", "MismatchError", "Num",
+    "Operand", "Operation", "Ranges", "Simplifier", "Span", "Truth", "alike", "as_number", "at",
+    "at_least_zero", "batch_box", "box_of", "carries", "ceil_div", "chosen", "clipped_box",
+    "constant_form", "contains", "extent_range", "facts_of", "greater", "init_nest", "interval_of",
+    "is_nonnegative", "is_zero", "lesser", "linear_of", "magnitude", "match_intrinsic", "mixes",
+    "opened", "operation", "operations", "product", "product_of", "prove", "repeats", "replaced",
+    "same", "separates", "simplified_linear", "simplify", "size", "span_of", "swept", "union",
+    "union_box", "variable", "variables", "whole_axis",
 ]

@@ -3,6 +3,9 @@
 An *atom* is a variable or any index expression that is not itself a sum: `x // 8`, `min(x, y)`,
 `index(A[i])`. Two index expressions are equal if the linear form of their difference is 0; that is
 how sums are compared everywhere.
+
+Coefficients and constants are ints, or arrays with a number for each candidate of a batch (see
+`numeric`). An atom that holds such numbers is an `Operation` on linear forms (see `operation`).
 """
 
 from __future__ import annotations
@@ -10,47 +13,54 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from minitensor import ir
 from minitensor.arith.interval import Interval, Ranges, interval_of
+from minitensor.arith.numeric import Num, is_zero, product
 
 Term: TypeAlias = tuple[ir.Expr, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """constant + Σ coefficient * atom; no coefficient is 0. Treat `terms` as immutable."""
+    """constant + Σ coefficient * atom; no coefficient is the int 0. Treat `terms` as immutable.
 
-    terms: Mapping[ir.Expr, int]
-    constant: int = 0
+    terms  by atom: an ir.Expr; in the forms of a batch an ir.Var or an Operation
+    """
 
-    def plus(self, other: Linear, factor: int = 1) -> Linear:
+    terms: Mapping[Any, Num]
+    constant: Num = 0
+
+    def plus(self, other: Linear, factor: Num = 1) -> Linear:
         """self + factor * other."""
         terms = dict(self.terms)
         for atom, coefficient in other.terms.items():
-            total = terms.get(atom, 0) + factor * coefficient
-            if total:
-                terms[atom] = total
-            else:
+            total = product(factor, coefficient)
+            if atom in terms:
+                total = terms[atom] + total
+            if is_zero(total):
                 terms.pop(atom, None)
-        return Linear(terms, self.constant + factor * other.constant)
+            else:
+                terms[atom] = total
+        return Linear(terms, self.constant + product(factor, other.constant))
 
     def minus(self, other: Linear) -> Linear:
         """self - other."""
         return self.plus(other, -1)
 
-    def times(self, factor: int) -> Linear:
+    def times(self, factor: Num) -> Linear:
         """self * factor."""
-        if factor == 0:
+        if is_zero(factor):
             return Linear({})
-        return Linear({a: c * factor for a, c in self.terms.items()}, self.constant * factor)
+        terms = {a: product(c, factor) for a, c in self.terms.items()}
+        return Linear(terms, product(self.constant, factor))
 
     def divided(self, divisor: int) -> Linear:
         """self / divisor, which must divide every coefficient and the constant."""
         return Linear({a: c // divisor for a, c in self.terms.items()}, self.constant // divisor)
 
-    def shifted(self, amount: int) -> Linear:
+    def shifted(self, amount: Num) -> Linear:
         """self + amount."""
         return Linear(self.terms, self.constant + amount)
 
@@ -68,7 +78,7 @@ class Linear:
         """The terms that satisfy `keep`, without the constant."""
         return Linear({a: c for a, c in self.terms.items() if keep(a, c)})
 
-    def coefficient(self, name: str) -> int:
+    def coefficient(self, name: str) -> Num:
         """The coefficient of a variable."""
         return self.terms.get(ir.Var(name), 0)
 
@@ -120,7 +130,7 @@ def scaled(atom: ir.Expr, coefficient: int) -> ir.Expr:
     return atom if coefficient == 1 else ir.Binary("*", atom, ir.Const(coefficient))
 
 
-def constant_form(value: int) -> Linear:
+def constant_form(value: Num) -> Linear:
     """The linear form of a number."""
     return Linear({}, value)
 

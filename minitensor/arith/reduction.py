@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from minitensor import ir
-from minitensor.arith.digits import separates
+from minitensor.arith.injectivity import separates
 from minitensor.arith.interval import Ranges, extent_range
 from minitensor.arith.simplify import Simplifier
 

@@ -1,19 +1,44 @@
-"""Regions: which part of a buffer an access touches while some of the loops run.
+"""Regions: the part of a buffer that an access touches while some of the loops run.
 
 Fix the outer loops and let the inner ones run: each index then moves within a *span*, from a linear
 form of the outer variables to that form plus a constant. The spans of all indices make a box. An
 index that cannot be bounded so, or that depends on data, spans its whole axis.
+
+Spans and boxes hold the numbers of one program or those of a batch of candidates; `box_of` finds
+the box of an access in one program, `batch_box` in all programs of a batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+import numpy as np
 
 from minitensor import ir
 from minitensor.arith.interval import Ranges, interval_of
 from minitensor.arith.linear import Linear, constant_form, linear_of
+from minitensor.arith.numeric import (
+    Num,
+    Truth,
+    as_number,
+    chosen,
+    greater,
+    lesser,
+    magnitude,
+    product,
+    same,
+)
+from minitensor.arith.operation import Operation, operation, same_operation, variables
+from minitensor.arith.quotients import (
+    ENDLESS,
+    BatchError,
+    greatest,
+    is_natural,
+    reduced,
+    require_whole,
+)
 from minitensor.arith.simplify import Simplifier
 
 
@@ -22,27 +47,123 @@ class Span:
     """The integers from `low` to `low + spread`."""
 
     low: Linear
-    spread: int
+    spread: Num
 
     @property
-    def extent(self) -> int:
+    def extent(self) -> Num:
         """How many integers that is."""
         return self.spread + 1
 
-    def scaled(self, factor: int) -> Span:
+    def scaled(self, factor: Num) -> Span:
         """The span of factor * x."""
-        low = self.low.times(factor)
-        if factor < 0:
-            low = low.shifted(factor * self.spread)
-        return Span(low, abs(factor) * self.spread)
+        moved = product(factor, self.spread)
+        return Span(self.low.times(factor).shifted(lesser(moved, 0)), magnitude(moved))
+
+    def plus(self, other: Span) -> Span:
+        """The span of x + y."""
+        return Span(self.low.plus(other.low), self.spread + other.spread)
 
 
 Box: TypeAlias = tuple[Span, ...]
 
 
-def whole_axis(extent: int) -> Span:
+def whole_axis(extent: Num) -> Span:
     """The span of an axis in full."""
-    return Span(constant_form(0), max(0, extent - 1))
+    return Span(constant_form(0), greater(extent - 1, 0))
+
+
+# ---- boxes that are clipped, joined and compared
+
+
+def clipped_box(box: Sequence[Span], shape: Sequence[Num]) -> Box:
+    """The box without what is known to lie outside the shape: spans that start at a constant."""
+    return tuple(_clipped(span, extent) for span, extent in zip(box, shape))
+
+
+def _clipped(span: Span, extent: Num) -> Span:
+    fixed = _is_constant(span.low)
+    if fixed is False:
+        return span
+    low, last = span.low.constant, greater(extent - 1, 0)
+    start = lesser(greater(low, 0), last)
+    spread = greater(start, lesser(extent - 1, low + span.spread)) - start
+    if fixed is True and span.low.is_constant:
+        return Span(constant_form(start), spread)
+    if any(isinstance(atom, Operation) for atom in span.low.terms):
+        if not (same(start, low) and same(spread, span.spread)):
+            raise BatchError("a region at the border of a buffer begins at a quotient")
+        return span
+    return Span(
+        Linear(span.low.terms, chosen(fixed, start, low)), chosen(fixed, spread, span.spread)
+    )
+
+
+def _is_constant(form: Linear) -> Truth:
+    """Where no variable moves a form: those in operations of a batch are left aside."""
+    fixed: Truth = True
+    for atom, coefficient in form.terms.items():
+        if isinstance(atom, Operation):
+            continue
+        if isinstance(coefficient, int):
+            return False
+        fixed = fixed & np.equal(coefficient, 0)
+    return fixed
+
+
+def union_box(a: Box, b: Box, shape: Sequence[Num]) -> Box:
+    """A box that holds both; an axis on which they cannot be compared is taken whole."""
+    return tuple(map(union, a, b, shape))
+
+
+def union(a: Span, b: Span, extent: Num) -> Span:
+    """A span that holds both; the whole axis where they cannot be compared."""
+    comparable, shift = _distance(a.low, b.low)
+    if comparable is False:
+        return whole_axis(extent)
+    start, end = lesser(0, shift), greater(a.spread, shift + b.spread)
+    joined = Span(a.low.shifted(start), end - start)
+    if comparable is True:
+        return joined
+    low = joined.low.times(as_number(comparable))
+    return Span(low, chosen(comparable, joined.spread, greater(extent - 1, 0)))
+
+
+def _distance(a: Linear, b: Linear) -> tuple[Truth, Num]:
+    """Where b - a is a constant, and which."""
+    rest = dict(b.minus(a).terms)
+    left = [x for x, c in rest.items() if isinstance(x, Operation) and np.any(c)]
+    while left:
+        one = left.pop()
+        opposite = [x for x in left if same_operation(one, x) and same(rest[one], -rest[x])]
+        if not opposite:
+            raise BatchError("regions that begin at quotients cannot be compared")
+        left.remove(opposite[0])
+        del rest[one], rest[opposite[0]]
+    comparable = _is_constant(Linear(rest))
+    if comparable is not True and comparable is not False and np.all(comparable):
+        comparable = True
+    return comparable, b.constant - a.constant
+
+
+def contains(outer: Box, inner: Box, ranges: Ranges) -> bool:
+    """Whether `inner` is known to lie within `outer`, in one program."""
+    for x, y in zip(outer, inner):
+        distance = y.low.minus(x.low).interval(ranges)
+        if not (distance.lo >= 0 and distance.hi + y.spread <= x.spread):
+            return False
+    return True
+
+
+# ---- in one program
+
+
+def box_of(
+    indices: Sequence[Linear], shape: Sequence[int], inner: frozenset[str], ranges: Ranges
+) -> Box:
+    """The box that an access touches while the `inner` variables run."""
+    return tuple(
+        span_of(form, inner, ranges) or whole_axis(extent) for form, extent in zip(indices, shape)
+    )
 
 
 def span_of(form: Linear, inner: frozenset[str], ranges: Ranges) -> Span | None:
@@ -51,14 +172,13 @@ def span_of(form: Linear, inner: frozenset[str], ranges: Ranges) -> Span | None:
     form   the index, its atoms simplified
     inner  the variables that run; every other one is fixed
     """
-    low, spread = constant_form(form.constant), 0
+    found = Span(constant_form(form.constant), 0)
     for atom, coefficient in form.terms.items():
         span = _atom_span(atom, inner, ranges)
         if span is None:
             return None
-        part = span.scaled(coefficient)
-        low, spread = low.plus(part.low), spread + part.spread
-    return Span(low, spread)
+        found = found.plus(span.scaled(coefficient))
+    return found
 
 
 def _atom_span(atom: ir.Expr, inner: frozenset[str], ranges: Ranges) -> Span | None:
@@ -103,28 +223,6 @@ def _remainder_span(operand: Span, divisor: int, ranges: Ranges) -> Span:
     return Span(constant_form(0), divisor - 1)
 
 
-def box_of(
-    indices: Sequence[Linear], shape: Sequence[int], inner: frozenset[str], ranges: Ranges
-) -> Box:
-    """The box that an access touches while the `inner` variables run."""
-    return tuple(
-        span_of(form, inner, ranges) or whole_axis(extent) for form, extent in zip(indices, shape)
-    )
-
-
-def clipped_box(box: Sequence[Span], shape: Sequence[int]) -> Box:
-    """The box without what is known to lie outside the shape: spans that start at a constant."""
-    return tuple(_clipped(span, extent) for span, extent in zip(box, shape))
-
-
-def _clipped(span: Span, extent: int) -> Span:
-    if not span.low.is_constant:
-        return span
-    start = min(max(0, span.low.constant), max(0, extent - 1))
-    end = max(start, min(extent - 1, span.low.constant + span.spread))
-    return Span(constant_form(start), end - start)
-
-
 def swept(box: Box, ranges: Ranges) -> tuple[range, ...] | None:
     """The integers on each axis that the box takes up while all variables run; None if they leave
     gaps, or are not the same for every place on the other axes.
@@ -150,24 +248,90 @@ def swept(box: Box, ranges: Ranges) -> tuple[range, ...] | None:
     return tuple(found)
 
 
-def union_box(a: Box, b: Box, shape: Sequence[int]) -> Box:
-    """A box that holds both; an axis on which they cannot be compared is taken whole."""
-    return tuple(_union(x, y) or whole_axis(n) for x, y, n in zip(a, b, shape))
+# ---- in a batch of programs
 
 
-def _union(a: Span, b: Span) -> Span | None:
-    distance = b.low.minus(a.low)
-    if not distance.is_constant:
-        return None
-    shift = distance.constant
-    start, end = min(0, shift), max(a.spread, shift + b.spread)
-    return Span(a.low.shifted(start), end - start)
+def batch_box(
+    indices: Sequence[Linear],
+    shape: Sequence[Num],
+    inner: Collection[str],
+    extents: Mapping[str, Num],
+    units: bool = True,
+) -> Box:
+    """The box that an access touches while the `inner` loops run, clipped to the shape.
+
+    indices  opened forms of the loops
+    extents  of the loops
+    units    whether loops of one iteration stay in where the spans begin
+
+    Raises BatchError if it is not known: for quotients that not even replaying simplifies.
+    """
+    box = [_batch_span(reduced(form, extents), inner, extents, units) for form in indices]
+    return clipped_box(box, shape)
 
 
-def contains(outer: Box, inner: Box, ranges: Ranges) -> bool:
-    """Whether `inner` is known to lie within `outer`."""
-    for x, y in zip(outer, inner):
-        distance = y.low.minus(x.low).interval(ranges)
-        if not (distance.lo >= 0 and distance.hi + y.spread <= x.spread):
-            return False
-    return True
+_NOT_LINEAR: Final = (
+    "what a block needs of a buffer whose index divides sums of loops is not known without "
+    "replaying the schedule"
+)
+
+
+def _batch_span(
+    form: Linear, inner: Collection[str], extents: Mapping[str, Num], units: bool
+) -> Span:
+    """The span of a form whose quotients are reduced."""
+    found = Span(constant_form(form.constant), 0)
+    moving = 0
+    for atom, coefficient in form.terms.items():
+        if not isinstance(atom, Operation):
+            if atom.name in inner:
+                found = found.plus(Span(Linear({}), extents[atom.name] - 1).scaled(coefficient))
+            else:
+                seen = 1 if units else as_number(extents[atom.name] > 1)
+                found = found.plus(Span(Linear({atom: 1}).times(product(coefficient, seen)), 0))
+        elif not atom.is_data and variables(Linear({atom: 1})).isdisjoint(inner):
+            found = found.plus(Span(Linear({atom: coefficient}), 0))
+        else:
+            moving += 1
+            one = _batch_atom_span(atom, inner, extents, units)
+            if moving > 1 or np.any(np.less(coefficient, 0)):
+                raise BatchError(_NOT_LINEAR)
+            found = found.plus(one.scaled(coefficient))
+    return found
+
+
+def _batch_atom_span(
+    atom: Operation, inner: Collection[str], extents: Mapping[str, Num], units: bool
+) -> Span:
+    """The span of a quotient or a remainder in which loops run."""
+    if atom.op not in ("//", "%") or atom.is_data or not is_natural(atom.args[0]):
+        raise BatchError(_NOT_LINEAR)
+    number, by = atom.args[0], atom.args[1].constant
+    if variables(atom.args[1]):
+        raise BatchError(_NOT_LINEAR)
+    span = _batch_span(number, inner, extents, units)
+    coefficients = list(span.low.terms.values())
+    if any(isinstance(x, Operation) for x in span.low.terms):
+        raise BatchError(_NOT_LINEAR)
+    still: Truth = False
+    for coefficient in coefficients:
+        still = still | np.not_equal(coefficient, 0)
+    start = span.low.constant
+    if atom.op == "//":
+        common = by
+        for coefficient in coefficients:
+            common = np.gcd(common, coefficient)
+        small = still & np.less(start + span.spread, common)
+        require_whole(number, by, still & np.logical_not(small), extents)
+        spread = (chosen(still, by - 1, start) + span.spread) // by
+        spread = chosen(small, 0, spread)
+        base = reduced(operation("//", span.low, atom.args[1]), extents)
+        most = greatest(number, extents) // by
+        if np.any(np.less(most, spread)):
+            base = base.times(as_number(np.greater_equal(most, spread)))
+        return Span(base, lesser(most, spread))
+    fits = np.equal(by, ENDLESS)
+    require_whole(number, by, ~fits, extents)
+    whole = ~fits & (still | np.greater_equal(start + span.spread, by))
+    low = Linear(span.low.terms, start).times(as_number(~whole)) if np.any(whole) else span.low
+    return Span(low, np.where(whole, by - 1, span.spread) if np.any(whole) else span.spread)

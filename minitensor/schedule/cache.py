@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from minitensor import ir
+from minitensor import arith, ir
 from minitensor.schedule.arguments import Axis, BlockName, BufferName, ScopeName, Stride
-from minitensor.schedule.dependence import (
-    accesses,
+from minitensor.schedule.batch import Batch, Effect, Footprint, StepView, Written, unchanged
+from minitensor.schedule.dependence import accesses, region, result_depth
+from minitensor.schedule.edit import (
+    Fresh,
+    loops_around,
     plain_store,
-    region,
-    result_depth,
+    with_block,
+    writers,
     written_extents,
 )
-from minitensor.schedule.edit import Fresh, loops_around, with_block, writers
 from minitensor.schedule.insertion import (
     common_loops,
     exact_domain,
@@ -137,6 +139,43 @@ def cache_read(
     return new.replace(temporaries=(*program.temporaries, cached)), name
 
 
+@cache_read.on_batch
+def _cache_read_batch(view: StepView) -> Effect:
+    block, buffer = view.argument("block"), view.argument("buffer")
+    copy = view.after.blocks[view.result]
+    outside, loops = _loops_of_copy(view, copy)
+    footprint = Footprint(view, buffer, [block], outside)
+    writing = [Written(view, b.name, ()) for b in writers(view.before, buffer)]
+    view.follow(lambda body: _rerouted(body, buffer, copy.name, loads=True, stores=False))
+
+    def effect(batch: Batch) -> None:
+        batch.shapes[copy.name] = batch.shapes[buffer]
+        _size_copy(batch, copy, writing)
+        domain = dict(zip([i.var for i in copy.iters], footprint.box(batch)))
+        batch.place(copy, domain, loops, widen=True)
+
+    return effect
+
+
+def _loops_of_copy(view: StepView, copy: ir.Block) -> tuple[list[str], list[str]]:
+    """The loops around the nest of a copy, and those of the nest."""
+    names = view.loops_after(copy.name)
+    split = len(names) - len(copy.iters)
+    return names[:split], names[split:]
+
+
+def _size_copy(batch: Batch, copy: ir.Block, writing: Sequence[Written]) -> None:
+    """Give the iters of a copy their extents: all that is ever written of the buffer."""
+    shape = batch.shapes[copy.name]
+    sizes: Sequence[Any] = shape
+    for n, writer in enumerate(writing):
+        own = writer.extents(batch)
+        sizes = own if n == 0 else list(map(arith.greater, sizes, own))
+    batch.sizes[copy.name] = {
+        i.var: arith.lesser(size, whole) for i, size, whole in zip(copy.iters, sizes, shape)
+    }
+
+
 @cache_read.random_call(often=2)
 def _call_cache_read(scene: Scene) -> None:
     block = scene.block()
@@ -201,6 +240,23 @@ def cache_write(program: ir.Program, block: BlockName, scope: ScopeName) -> Rewr
     return new.replace(temporaries=(*program.temporaries, cached)), name
 
 
+@cache_write.on_batch
+def _cache_write_batch(view: StepView) -> Effect:
+    block, copy = view.argument("block"), view.after.blocks[view.result]
+    buffer = min(ir.stored_buffers(view.before.blocks[block].body))
+    outside, loops = _loops_of_copy(view, copy)
+    written = Written(view, block, outside)
+    view.follow(lambda body: _rerouted(body, buffer, copy.name, loads=True, stores=True))
+
+    def effect(batch: Batch) -> None:
+        batch.shapes[copy.name] = batch.shapes[buffer]
+        _size_copy(batch, copy, [written])
+        domain = dict(zip([i.var for i in copy.iters], written.box(batch)))
+        batch.place(copy, domain, loops, widen=False)
+
+    return effect
+
+
 @cache_write.random_call(often=2)
 def _call_cache_write(scene: Scene) -> None:
     scene.do("cache_write", scene.block(), scene.pick(["global", "local", "register"]))
@@ -231,6 +287,9 @@ def _with_buffer(program: ir.Program, new: ir.Buffer) -> ir.Program:
     """The program with one temporary declared anew."""
     kept = tuple(new if b.name == new.name else b for b in program.temporaries)
     return program.replace(temporaries=kept)
+
+
+set_scope.on_batch(unchanged)
 
 
 @set_scope.random_call()
@@ -269,6 +328,9 @@ def storage_align(
     alignment = tuple(sorted((*rest, (place_of, factor, offset))))
     new = ir.Buffer(buffer, old.shape, old.dtype, old.scope, alignment)
     return _with_buffer(program, new), None
+
+
+storage_align.on_batch(unchanged)
 
 
 @storage_align.random_call()

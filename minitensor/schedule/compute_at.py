@@ -1,31 +1,29 @@
-"""Primitives that move a block under another's loop: compute_at, reverse_compute_at."""
+"""The primitive that moves a producer under its consumer's loop: compute_at."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import partial
 
 from minitensor import arith, ir
 from minitensor.schedule.arguments import BlockName, Location
-from minitensor.schedule.dependence import (
-    accesses,
-    accesses_of,
-    driven,
+from minitensor.schedule.batch import Batch, Effect, Footprint, StepView
+from minitensor.schedule.dependence import accesses, region
+from minitensor.schedule.edit import (
+    Fresh,
+    loads_of,
+    loops_around,
     plain_store,
-    region,
-    written_extents,
+    readers,
+    spatial_iters,
+    writers,
 )
-from minitensor.schedule.edit import Fresh, loops_around, ranges_of, readers, writers
 from minitensor.schedule.insertion import (
-    InsertionPoint,
-    Placed,
-    exact_domain,
     place,
-    point_after,
     point_before,
+    require_not_vectorized,
+    runs_whole,
     shared_guards,
     unavailable,
-    write_box,
 )
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import accepted, refuse
@@ -93,22 +91,11 @@ def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritt
         program, [program.blocks[name] for name in sorted(reading)], around, every=True
     )
     placed = place(producer, domain, around, Fresh(program), guards, widen=True)
-    missing = unavailable(program, placed, point, strict=not _runs_whole(program, producer))
+    missing = unavailable(program, placed, point, strict=not runs_whole(program, producer))
     if missing is not None:
         late = {b.name: f"computes {ir.print_name(missing)}" for b in writers(program, missing)}
         refuse("R5", f"{ir.print_name(missing)} is not complete there", marks=ir.Marks(blocks=late))
     return point.insert(program, placed.stmt, {id(producer): None}), placed.names
-
-
-def _runs_whole(program: ir.Program, block: ir.Block) -> bool:
-    """Whether the block is known to run all of its domain: else, put elsewhere, it may run more
-    instances than it did, and read what was not needed before.
-    """
-    box = exact_domain(block, loops_around(program, block.name), ())
-    return box is not None and all(
-        span.low.is_constant and span.low.constant <= 0 and span.extent >= i.extent
-        for span, i in zip(box, block.iters)
-    )
 
 
 def _wider(a: arith.Span, b: arith.Span) -> arith.Span:
@@ -146,24 +133,12 @@ def _check_producer(program: ir.Program, producer: ir.Block, buffers: list[str],
         parts = [
             (b.name, load, f"also reads {ir.print_name(load.buffer)}")
             for b in outside
-            for load in _loads_of(b, buffers)[:1]
+            for load in loads_of(b, buffers)[:1]
         ]
         marks = ir.Marks(loops={loop: "target"}, parts=parts)
         detail = f"{ir.print_name(outside[0].name)} is not" if outside else "nothing reads them"
         refuse("R4", detail, marks=marks, choices=partial(_legal_loops, program, producer, buffers))
-    _require_not_vectorized(program, loop)
-
-
-def _loads_of(block: ir.Block, buffers: Collection[str]) -> list[ir.Load]:
-    every = ir.loads(block.body) + (ir.loads(block.init) if block.init is not None else [])
-    return [load for load in every if load.buffer in buffers]
-
-
-def _require_not_vectorized(program: ir.Program, loop: str) -> None:
-    target = ir.loop_sites(program)[loop]
-    for outer in (*target.outer, target.loop):
-        if outer.kind is ir.LoopKind.VECTORIZE:
-            refuse("R7", marks=ir.Marks(loops={outer.var: "is vectorized"}))
+    require_not_vectorized(program, loop)
 
 
 def _legal_loops(program: ir.Program, producer: ir.Block, buffers: list[str]) -> list[str]:
@@ -173,223 +148,40 @@ def _legal_loops(program: ir.Program, producer: ir.Block, buffers: list[str]) ->
     return accepted(around, lambda loop: compute_at(program, producer.name, loop))
 
 
+@compute_at.on_batch
+def _compute_at_batch(view: StepView) -> Effect | None:
+    if view.argument("loop") == "root":
+        return None
+    producer = view.before.blocks[view.argument("block")]
+    around = view.around(view.argument("loop"))
+    footprints = []
+    for buffer in sorted(ir.stored_buffers(producer.body)):
+        reading = sorted({b.name for b in readers(view.before, buffer)} - {producer.name})
+        if reading:
+            footprints.append(Footprint(view, buffer, reading, around))
+    store, axes, loops = plain_store(producer) or (), spatial_iters(producer), view.result
+    view.follow()
+
+    def effect(batch: Batch) -> None:
+        domain: dict[str, arith.Span] = {}
+        sizes = batch.sizes[producer.name]
+        for footprint in footprints:
+            for name, span in zip(store, footprint.box(batch)):
+                known = domain.get(name)
+                domain[name] = span if known is None else arith.union(known, span, sizes[name])
+        kept = {name: span for name, span in domain.items() if name in axes}
+        batch.place(producer, kept, loops, widen=True)
+
+    return effect
+
+
 @compute_at.random_call(often=4)
 def _call_compute_at(scene: Scene) -> None:
     block = scene.producer()
     scene.do("compute_at", block, scene.near(scene.schedule.get_consumers, block))
 
 
-@primitive(
-    rules={
-        "R1": "the loop does not enclose the block",
-        "R2": "the block reads a buffer that is computed under the loop",
-        "R3": "the loop is not part of a reduction or an ordered update that computes it",
-        "R4": "each such buffer has one writer, whose nest computes a box of it in each iteration",
-        "R5": "the block reads it at one place: in each axis an iter of its own plus a constant, "
-        "always inside the buffer",
-        "R6": "a reduction or ordered update has all of its axes in one iteration",
-        "R7": "the loop is not vectorized, nor inside a vectorized loop",
-        "R8": "everything else the block reads is computed before it",
-        "R9": "no other block that reads or writes the block's buffers comes before it then",
-        "R10": "a block that updates what it finds is executed once for each element",
-    }
-)
-def reverse_compute_at(
-    program: ir.Program, block: BlockName, loop: Location
-) -> Rewritten[tuple[str, ...]]:
-    """Move a consumer under its producer's loop: each iteration consumes what it has computed.
-
-    reverse_compute_at("D", "i_0")
-        for i_0 in range(4):                  for i_0 in range(4):
-            for i_1 in range(8):                  for i_1 in range(8):
-                C[i_0*8 + i_1] = f(..)     =>         C[i_0*8 + i_1] = f(..)
-        for i in range(32):                       for i in range(8):
-            D[i] = C[i] + 1.0                         D[i_0*8 + i] = C[i_0*8 + i] + 1.0
-    loop  a loop around the producer; "root" leaves the block where it is
-
-    The consumer's own loops are built anew, one for each of its iters.
-
-    Preserves  every output.
-    Returns    the names of the consumer's new loops.
-    """
-    if loop == "root":
-        return program, ()
-    consumer = program.blocks[block]
-    target = ir.loop_sites(program)[loop]
-    around = (*target.outer, target.loop)
-    if target.loop in loops_around(program, block):
-        refuse("R1", marks=ir.Marks(loops={loop: "target"}, blocks={block: "inside it"}))
-    inside = {b.name for b in ir.blocks_of(target.loop)}
-    read, own = ir.accessed_buffers(consumer)
-    computed = [
-        name for name in sorted(read - own) if any(w.name in inside for w in writers(program, name))
-    ]
-    if not computed:
-        marks = ir.Marks(loops={loop: "target"}, blocks={block: "reads nothing computed there"})
-        refuse("R2", marks=marks, choices=partial(_producer_loops, program, block, read - own))
-    _require_not_vectorized(program, loop)
-    domain: dict[str, arith.Span] = {}
-    producers: set[str] = set()
-    for buffer in computed:
-        producer, box, whole = _computed_box(program, buffer, around)
-        producers.add(producer)
-        for var, span in _consumer_domain(consumer, buffer, box, whole).items():
-            if domain.setdefault(var, span) != span:
-                refuse("R5", f"{ir.print_name(buffer)} asks for other elements than the rest")
-    _check_complete_axes(consumer, loops_around(program, block), domain)
-    point = point_after(program, around, producers)
-    guards = shared_guards(
-        program, [program.blocks[name] for name in sorted(producers)], around, False
-    )
-    placed = place(consumer, domain, around, Fresh(program), guards)
-    _check_order(program, consumer, point)
-    _check_once(placed, around)
-    missing = unavailable(program, placed, point, strict=not _runs_whole(program, consumer))
-    if missing is not None:
-        late = {b.name: f"computes {ir.print_name(missing)}" for b in writers(program, missing)}
-        refuse("R8", f"{ir.print_name(missing)} is not complete there", marks=ir.Marks(blocks=late))
-    return point.insert(program, placed.stmt, {id(consumer): None}), placed.names
-
-
-def _producer_loops(program: ir.Program, block: str, buffers: Collection[str]) -> list[str]:
-    """The loops around writers of the buffers at which reverse_compute_at accepts the block."""
-    around = [
-        loop.var
-        for name in sorted(buffers)
-        for writer in writers(program, name)
-        for loop in loops_around(program, writer.name)
-    ]
-    return accepted(around, lambda loop: reverse_compute_at(program, block, loop))
-
-
-def _computed_box(
-    program: ir.Program, buffer: str, around: tuple[ir.For, ...]
-) -> tuple[str, arith.Box, tuple[range, ...]]:
-    """The one block that computes a buffer, the box of it that one iteration gives, and the indices
-    that all iterations together give.
-    """
-    writing = writers(program, buffer)
-    if len(writing) != 1:
-        marks = ir.Marks(blocks={b.name: f"writes {ir.print_name(buffer)}" for b in writing})
-        refuse("R4", f"{ir.print_name(buffer)} has {len(writing)} writers", marks=marks)
-    producer = writing[0]
-    for loop in around:
-        if driven(producer, loop.var, (ir.IterKind.REDUCE, ir.IterKind.ORDERED)):
-            marks = ir.Marks({loop.var: f"part of computing {ir.print_name(buffer)}"})
-            refuse("R3", f"{ir.print_name(loop.var)} is", marks=marks)
-    path = loops_around(program, producer.name)
-    domain = exact_domain(producer, path, {loop.var for loop in around})
-    box = None if domain is None else write_box(producer, domain)
-    whole = None if box is None else arith.swept(box, ranges_of(around))
-    if box is None or whole is None:
-        marks = ir.Marks(blocks={producer.name: "not known to write a box"})
-        refuse("R4", f"the nest of {ir.print_name(producer.name)}", marks=marks)
-    extents = written_extents(producer)
-    assert extents is not None
-    nothing = any(i.extent == 0 for i in producer.iters)
-    inside = tuple(
-        range(max(0, r.start), 0 if nothing else min(r.stop, extent))
-        for r, extent in zip(whole, extents)
-    )
-    return producer.name, box, inside
-
-
-def _consumer_domain(
-    consumer: ir.Block, buffer: str, box: arith.Box, whole: tuple[range, ...]
-) -> dict[str, arith.Span]:
-    """The consumer's iters that read exactly the box.
-
-    Every instance must be found that way: one whose index lies outside of `whole`, all that is
-    computed of the buffer (it is padding, and does not read), would belong to no iteration.
-    """
-    reads = {load.indices for load in _loads_of(consumer, [buffer])}
-    if len(reads) != 1:
-        marks = ir.Marks(blocks={consumer.name: f"reads {ir.print_name(buffer)}"})
-        refuse("R5", f"{ir.print_name(buffer)} is read at {len(reads)} places", marks=marks)
-    simplifier = arith.Simplifier({i.var: arith.extent_range(i.extent) for i in consumer.iters})
-    extents = {i.var: i.extent for i in consumer.iters}
-    found: dict[str, arith.Span] = {}
-    for axis, (index, span) in enumerate(zip(reads.pop(), box)):
-        form = simplifier.linear(index)
-        offset = form.constant
-        match list(form.terms.items()):
-            case [(ir.Var(name), 1)] if name not in found and (
-                offset >= whole[axis].start and offset + extents[name] <= whole[axis].stop
-            ):
-                found[name] = arith.Span(span.low.shifted(-offset), span.spread)
-            case [] if span.low.is_constant and 0 <= offset - span.low.constant <= span.spread:
-                pass
-            case _:
-                load = _loads_of(consumer, [buffer])[0]
-                marks = ir.Marks(parts=[(consumer.name, load, "read here")])
-                refuse("R5", f"index {axis} of {ir.print_name(buffer)} is not", marks=marks)
-    return found
-
-
-def _check_complete_axes(
-    consumer: ir.Block, loops: tuple[ir.For, ...], domain: dict[str, arith.Span]
-) -> None:
-    """Rule R6, for where the consumer stands (another block may do the rest) and where it goes."""
-    now = exact_domain(consumer, loops, ())
-    for n, i in enumerate(consumer.iters):
-        if i.kind is ir.IterKind.SPATIAL:
-            continue
-        here = None if now is None else now[n]
-        if here is None or not (
-            here.low.is_constant and here.low.constant <= 0 and here.extent >= i.extent
-        ):
-            marks = ir.Marks(blocks={consumer.name: f"may do a part of {ir.print_name(i.var)}"})
-            refuse("R6", f"another block may do the rest of {ir.print_name(i.var)}", marks=marks)
-        span = domain.get(i.var)
-        if span is None:
-            continue
-        whole = span.low.is_constant and span.low.constant <= 0
-        if not (whole and span.low.constant + span.spread >= i.extent - 1):
-            marks = ir.Marks(blocks={consumer.name: f"is computed along {ir.print_name(i.var)}"})
-            refuse("R6", f"{ir.print_name(i.var)} is cut into pieces", marks=marks)
-        del domain[i.var]
-
-
-def _check_once(placed: Placed, around: tuple[ir.For, ...]) -> None:
-    """Rule R10: iterations of the loops around it now do not repeat what it does."""
-    block = placed.block
-    loops = (*around, *placed.loops)
-    found = accesses_of(block, loops)
-    written = [access for access in found if access.writes]
-    own = {access.buffer for access in written}
-    updates = any(a.accumulates or (a.buffer in own and not a.writes) for a in found)
-    if block.init is not None or not updates:
-        return
-    free, ranges = frozenset(loop.var for loop in loops), ranges_of(loops)
-    for access in written:
-        for loop in around:
-            if not arith.separates(loop.var, access.indices, access.indices, free, ranges):
-                marks = ir.Marks(
-                    {loop.var: "would repeat it"}, {block.name: "updates what it finds"}
-                )
-                refuse("R10", f"iterations of {ir.print_name(loop.var)} repeat it", marks=marks)
-
-
-def _check_order(program: ir.Program, consumer: ir.Block, point: InsertionPoint) -> None:
-    """Rule R9: nothing that touches what the consumer writes is passed by."""
-    order = list(program.blocks)
-    touched = ir.accessed_buffers(consumer)[1]
-    passed = set(order[: order.index(consumer.name)]) - point.before(program)
-    for name in sorted(passed):
-        read, written = ir.accessed_buffers(program.blocks[name])
-        if touched & (read | written):
-            marks = ir.Marks(blocks={name: f"touches what {ir.print_name(consumer.name)} writes"})
-            refuse("R9", f"{ir.print_name(name)} is one", marks=marks)
-
-
-@reverse_compute_at.random_call(often=4)
-def _call_reverse_compute_at(scene: Scene) -> None:
-    block = scene.block()
-    scene.do("reverse_compute_at", block, scene.near(scene.schedule.get_producers, block))
-
-
 class PlacementPrimitives:
     """The primitives of this file, as methods of a Schedule."""
 
     compute_at = compute_at
-    reverse_compute_at = reverse_compute_at

@@ -14,7 +14,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Final, TypeAlias
 
-from minitensor import ir
+import numpy as np
+
+from minitensor import arith, ir
 from minitensor.errors import shown
 from minitensor.schedule.arguments import (
     FACTORS,
@@ -26,6 +28,7 @@ from minitensor.schedule.arguments import (
     is_list,
     plain_value,
 )
+from minitensor.schedule.batch import Batch, Effect, StepView, unchanged
 from minitensor.schedule.compute_at import compute_at
 from minitensor.schedule.edit import loops_around, readers
 from minitensor.schedule.primitive import Argument, Rewritten, primitive
@@ -167,6 +170,17 @@ def _position(program: ir.Program, name: str, value: Any) -> int | None:
     return None if value is None else integer(name, value, 0, LARGEST_INT)
 
 
+@sample_perfect_tile.on_batch
+def _tile_batch(view: StepView) -> Effect:
+    loop, number = view.argument("loop"), view.number
+
+    def effect(batch: Batch) -> None:
+        total = arith.product_of(batch.decided[number])
+        view.require(np.equal(total, batch.extents[loop]), "the factors do not multiply to it")
+
+    return effect
+
+
 @sample_perfect_tile.random_call()
 def _call_sample_perfect_tile(scene: Scene) -> None:
     loop = scene.loop()
@@ -214,6 +228,9 @@ def _place(program: ir.Program, name: str, value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
         refuse("A2", f"expected the name of a loop, or root, but got {name}={shown(value)}")
     return value
+
+
+sample_categorical.on_batch(unchanged)
 
 
 @sample_categorical.random_call()
@@ -269,6 +286,9 @@ def compute_locations(program: ir.Program, block: str) -> list[str]:
 @sample_compute_location.random_decision
 def _draw_location(program: ir.Program, arguments: Mapping[str, Any], rng: random.Random) -> str:
     return rng.choice(compute_locations(program, arguments["block"]))
+
+
+sample_compute_location.on_batch(unchanged)
 
 
 @sample_compute_location.random_call()

@@ -1,9 +1,9 @@
-"""What may run at the same time, or in another order.
+"""Dependence: which iterations may run at the same time, or in another order.
 
 Everything rests on one question about a loop: can two of its iterations touch the same element, one
 of them writing? `conflict` answers it from the accesses under the loop, as linear forms of the loop
-variables, and the mixed-radix test of `arith.digits`. It errs on the side of a conflict. Buffers
-that live inside the loop (see `ir.home`) are private to an iteration and cannot conflict.
+variables, and the mixed-radix test of `arith.injectivity`. It errs on the side of a conflict.
+Buffers that live inside the loop (see `ir.home`) are private to an iteration and cannot conflict.
 """
 
 from __future__ import annotations
@@ -173,26 +173,6 @@ def iter_domain(block: ir.Block, loops: tuple[ir.For, ...], outside: Collection[
     inner = frozenset(loop.var for loop in loops if loop.var not in outside)
     bindings = [simplifier.linear(i.binding) for i in block.iters]
     return arith.box_of(bindings, [i.extent for i in block.iters], inner, ranges)
-
-
-def plain_store(block: ir.Block) -> tuple[str, ...] | None:
-    """The iters that index the block's store, a different one for each axis; else None."""
-    for node in ir.walk(block.body):
-        if isinstance(node, (ir.Store, ir.Reduce)):
-            names = [i.name for i in node.indices if isinstance(i, ir.Var)]
-            if len(names) == len(node.indices) and len(set(names)) == len(names):
-                return tuple(names)
-            return None
-    return None
-
-
-def written_extents(block: ir.Block) -> tuple[int, ...] | None:
-    """How far the block writes along each axis of its buffer, by the iters that index its store;
-    None if that is no plain store. The buffer may be larger: a layout was padded.
-    """
-    store = plain_store(block)
-    sizes = {i.var: i.extent for i in block.iters}
-    return None if store is None else tuple(sizes[name] for name in store)
 
 
 def is_serial(loop: ir.For) -> bool:

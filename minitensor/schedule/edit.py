@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from minitensor import ir
@@ -174,3 +174,34 @@ def chain(outermost: ir.For, innermost: str) -> tuple[ir.For, ...] | None:
             return None
         loops.append(body)
     return tuple(loops)
+
+
+def plain_store(block: ir.Block) -> tuple[str, ...] | None:
+    """The iters that index the block's store, a different one for each axis; else None."""
+    for node in ir.walk(block.body):
+        if isinstance(node, (ir.Store, ir.Reduce)):
+            names = [i.name for i in node.indices if isinstance(i, ir.Var)]
+            if len(names) == len(node.indices) and len(set(names)) == len(names):
+                return tuple(names)
+            return None
+    return None
+
+
+def written_extents(block: ir.Block) -> tuple[int, ...] | None:
+    """How far the block writes along each axis of its buffer, by the iters that index its store;
+    None if that is no plain store. The buffer may be larger: a layout was padded.
+    """
+    store = plain_store(block)
+    sizes = {i.var: i.extent for i in block.iters}
+    return None if store is None else tuple(sizes[name] for name in store)
+
+
+def loads_of(block: ir.Block, buffers: Collection[str]) -> list[ir.Load]:
+    """The loads of some buffers in a block, those of its init too."""
+    every = ir.loads(block.body) + (ir.loads(block.init) if block.init is not None else [])
+    return [load for load in every if load.buffer in buffers]
+
+
+def spatial_iters(block: ir.Block) -> list[str]:
+    """The names of a block's spatial iters."""
+    return [i.var for i in block.iters if i.kind is ir.IterKind.SPATIAL]

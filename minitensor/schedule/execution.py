@@ -13,6 +13,7 @@ from minitensor.schedule.arguments import (
     LoopOrBlockName,
     ThreadName,
 )
+from minitensor.schedule.batch import unchanged
 from minitensor.schedule.dependence import driven, refuse_conflict
 from minitensor.schedule.edit import spliced, with_block
 from minitensor.schedule.primitive import Rewritten, primitive
@@ -104,6 +105,9 @@ def parallel(program: ir.Program, loop: LoopName) -> Rewritten[None]:
     return _with_kind(program, loop, ir.LoopKind.PARALLEL), None
 
 
+parallel.on_batch(unchanged)
+
+
 @parallel.random_call(often=2)
 def _call_parallel(scene: Scene) -> None:
     scene.do("parallel", scene.loop())
@@ -139,6 +143,9 @@ def vectorize(program: ir.Program, loop: LoopName) -> Rewritten[None]:
             refuse("R6", f"{ir.print_name(inner.var)} is {inner.kind.value}", marks=marks)
     _require_independent(program, loop, lambda name: vectorize(program, name))
     return _with_kind(program, loop, ir.LoopKind.VECTORIZE), None
+
+
+vectorize.on_batch(unchanged)
 
 
 @vectorize.random_call(often=2)
@@ -183,6 +190,9 @@ def _copies(stmt: ir.Stmt) -> int:
     return max([1, *(_copies(child) for child in getattr(stmt, "stmts", ()))])
 
 
+unroll.on_batch(unchanged)
+
+
 @unroll.random_call(often=2)
 def _call_unroll(scene: Scene) -> None:
     scene.do("unroll", scene.loop())
@@ -222,6 +232,9 @@ def bind(program: ir.Program, loop: LoopName, thread: ThreadName) -> Rewritten[N
     return _with_kind(program, loop, kind), None
 
 
+bind.on_batch(unchanged)
+
+
 @bind.random_call()
 def _call_bind(scene: Scene) -> None:
     scene.do("bind", scene.loop(), scene.pick(["blockIdx.x", "threadIdx.x", "vthread"]))
@@ -239,6 +252,9 @@ def annotate(
     Preserves  every output.
     """
     return _annotated(program, target, lambda notes: {**notes, key: value}), None
+
+
+annotate.on_batch(unchanged)
 
 
 @annotate.random_call()
@@ -274,6 +290,9 @@ def _annotated(program: ir.Program, target: str, change) -> ir.Program:  # type:
     block = program.blocks[target]
     notes = tuple(change(dict(block.annotations)).items())
     return spliced(program, {id(block): with_block(block, annotations=notes)})
+
+
+unannotate.on_batch(unchanged)
 
 
 @unannotate.random_call()

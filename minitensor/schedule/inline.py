@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from minitensor import ir
+from minitensor import arith, ir
 from minitensor.arith import Simplifier, extent_range
 from minitensor.errors import MinitensorError
 from minitensor.schedule.arguments import BlockName
-from minitensor.schedule.dependence import plain_store
-from minitensor.schedule.edit import loops_around, readers, spliced, with_block, writers
+from minitensor.schedule.batch import StepView
+from minitensor.schedule.edit import (
+    loops_around,
+    plain_store,
+    readers,
+    spliced,
+    with_block,
+    writers,
+)
 from minitensor.schedule.insertion import common_loops
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
@@ -67,12 +74,7 @@ def compute_inline(program: ir.Program, block: BlockName) -> Rewritten[None]:
     axes = plain_store(found)
     if axes is None or len(axes) != len(found.iters):
         refuse("R4", marks=ir.Marks(blocks={block: "stores elsewhere"}))
-
-    def inlined(node: Any) -> Any:
-        if isinstance(node, ir.Load) and node.buffer == store.buffer:
-            return ir.substitute(store.value, dict(zip(axes, node.indices)))
-        return node
-
+    inlined = _inliner(store, axes)
     reading = readers(program, store.buffer)
     parts = [part for r in reading for part in (r.body, r.init) if part is not None]
     uses = [sum(_is_var(node, axis) for node in ir.walk(store.value)) for axis in axes]
@@ -88,6 +90,20 @@ def compute_inline(program: ir.Program, block: BlockName) -> Rewritten[None]:
             init=None if init is None else _simplified(init, simplifier),
         )
     return _without(spliced(program, edits), store.buffer), None
+
+
+def _inliner(store: ir.Store, axes: Sequence[str]) -> Callable[[Any], Any]:
+    """The rewrite of a load of a store's buffer: the value that is stored there.
+
+    axes  the iters that index the store
+    """
+
+    def inlined(node: Any) -> Any:
+        if isinstance(node, ir.Load) and node.buffer == store.buffer:
+            return ir.substitute(store.value, dict(zip(axes, node.indices)))
+        return node
+
+    return inlined
 
 
 def _require_only_writer(program: ir.Program, block: ir.Block, buffer: str, rule: str) -> None:
@@ -156,6 +172,21 @@ def _simplified(stmt: Any, simplifier: Simplifier) -> Any:
     if hasattr(stmt, "stmts"):
         return type(stmt)(tuple(_simplified(child, simplifier) for child in stmt.stmts))
     return type(stmt)(stmt.reducer, stmt.buffers, stmt.indices, tuple(map(one, stmt.values)))
+
+
+@compute_inline.on_batch
+def _inline_batch(view: StepView) -> None:
+    block = view.before.blocks[view.argument("block")]
+    _require_plain(view, block.name)
+    store, axes = block.body, plain_store(block)
+    if not isinstance(store, ir.Store) or axes is None:
+        raise arith.BatchError("a block of several statements is inlined")
+    view.follow(lambda body: ir.rewrite(body, _inliner(store, axes)))
+
+
+def _require_plain(view: StepView, block: str) -> None:
+    if block in view.bodies.known:
+        raise arith.BatchError("what a block that rfactor made is inlined into holds numbers")
 
 
 @compute_inline.random_call()
@@ -288,6 +319,12 @@ def _require_inputs_complete(
             if late or common_loops(loops_around(program, writer.name), around):
                 marks = ir.Marks(blocks={writer.name: f"computes {ir.print_name(name)}"})
                 refuse("R5", f"{ir.print_name(name)} is computed too late", marks=marks)
+
+
+@reverse_compute_inline.on_batch
+def _reverse_inline_batch(view: StepView) -> None:
+    _require_plain(view, view.argument("block"))
+    view.follow()
 
 
 @reverse_compute_inline.random_call()

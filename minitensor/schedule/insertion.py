@@ -12,28 +12,23 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from minitensor import arith, ir
-from minitensor.schedule.dependence import (
-    Access,
-    accesses,
-    accesses_of,
-    iter_domain,
-    plain_store,
-    region,
-    written_extents,
-)
+from minitensor.schedule.dependence import Access, accesses, accesses_of, iter_domain, region
 from minitensor.schedule.edit import (
     Fresh,
     holds_block,
     loops_around,
     nest,
     parts,
+    plain_store,
     ranges_of,
     splice,
     spliced,
     with_block,
     with_body,
     writers,
+    written_extents,
 )
+from minitensor.schedule.refusal import refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +68,11 @@ def place(
     iters: list[ir.Iter] = []
     conditions = list(guards)
     for i in block.iters:
-        span = domain.get(i.var)
-        if span is None or (widen and span.extent >= i.extent):
-            span, extent = arith.whole_axis(i.extent), i.extent
-        else:
-            extent = span.extent
+        low, extent = placed_axis(domain.get(i.var), i.extent, widen)
         loop = ir.For(fresh.loop(i.var), extent, block)
         loops.append(loop)
         ranges[loop.var] = arith.extent_range(extent)
-        value = span.low.plus(arith.Linear({ir.Var(loop.var): 1})).expr()
+        value = low.plus(arith.variable(loop.var)).expr()
         iters.append(ir.Iter(i.var, i.extent, i.kind, value))
         conditions.extend(
             guard
@@ -91,6 +82,21 @@ def place(
     simplifier = arith.Simplifier(ranges, keep_units=True)
     predicate = ir.conjunction(simplifier.expr(condition) for condition in conditions)
     return Placed(with_block(block, iters=tuple(iters), predicate=predicate), tuple(loops))
+
+
+def placed_axis(
+    span: arith.Span | None, size: arith.Num, widen: bool
+) -> tuple[arith.Linear, arith.Num]:
+    """The first value and the trip count of a new loop over a span of an axis; over all for None.
+
+    widen  whether an axis whose span is as long as the axis is taken whole, wherever it lies
+    """
+    if span is None:
+        return arith.Linear({}), size
+    if not widen:
+        return span.low, span.extent
+    low = span.low.times(arith.as_number(span.extent < size))
+    return low, arith.lesser(span.extent, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,3 +314,22 @@ def write_box(block: ir.Block, box: arith.Box) -> arith.Box | None:
     extents = written_extents(block)
     assert extents is not None
     return arith.clipped_box([box[position[name]] for name in store], extents)
+
+
+def require_not_vectorized(program: ir.Program, loop: str) -> None:
+    """Rule R7 of the primitives that move a block: nothing goes into the lanes of a vector."""
+    target = ir.loop_sites(program)[loop]
+    for outer in (*target.outer, target.loop):
+        if outer.kind is ir.LoopKind.VECTORIZE:
+            refuse("R7", marks=ir.Marks(loops={outer.var: "is vectorized"}))
+
+
+def runs_whole(program: ir.Program, block: ir.Block) -> bool:
+    """Whether the block is known to run all of its domain: else, put elsewhere, it may run more
+    instances than it did, and read what was not needed before.
+    """
+    box = exact_domain(block, loops_around(program, block.name), ())
+    return box is not None and all(
+        span.low.is_constant and span.low.constant <= 0 and span.extent >= i.extent
+        for span, i in zip(box, block.iters)
+    )

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from minitensor import arith, ir
 from minitensor.errors import MinitensorError, shown
 from minitensor.schedule.arguments import LARGEST_INT, BufferName
+from minitensor.schedule.batch import Batch, Effect, StepView
 from minitensor.schedule.edit import map_blocks, with_block, writers
 from minitensor.schedule.primitive import Argument, Rewritten, primitive
 from minitensor.schedule.refusal import refuse
@@ -204,6 +205,20 @@ def transform_layout(
 
 def _size(shape: Sequence[int]) -> int:
     return math.prod(shape)
+
+
+@transform_layout.on_batch
+def _layout_batch(view: StepView) -> Effect:
+    name = view.argument("buffer")
+    old, new = view.before.buffers[name].shape, view.after.buffers[name].shape
+    view.follow()
+
+    def effect(batch: Batch) -> None:
+        if not all(map(arith.same, batch.shapes[name], old)):
+            raise arith.BatchError("a buffer whose shape depends on the numbers is laid out anew")
+        batch.shapes[name] = new
+
+    return effect
 
 
 @transform_layout.random_call()

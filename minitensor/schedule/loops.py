@@ -6,9 +6,12 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from minitensor import ir
-from minitensor.arith import Ranges, Simplifier, interval_of
+import numpy as np
+
+from minitensor import arith, ir
+from minitensor.arith import Ranges, interval_of
 from minitensor.schedule.arguments import FACTORS, Factors, LoopName, LoopOrBlockName, Tail
+from minitensor.schedule.batch import Batch, Effect, StepView, unchanged
 from minitensor.schedule.dependence import conflict, is_serial
 from minitensor.schedule.edit import Fresh, chain, nest, ranges_of, rebind, spliced, with_block
 from minitensor.schedule.primitive import Rewritten, primitive
@@ -104,13 +107,18 @@ def _nest_of_tiles(
         ir.For(name, n, loop.body, annotations=loop.annotations if position == 0 else ())
         for position, (name, n) in enumerate(zip(names, extents))
     )
-    value: ir.Expr = ir.Const(0)
-    for name, n in zip(names, extents):
-        value = value * n + ir.Var(name)
-    value = Simplifier({}).expr(value)
+    value = _digits(names, extents).expr()
     guards = [ir.less(value, loop.extent)] if total > loop.extent else []
     body = rebind(loop.body, (*outer, *loops), {loop.var: value}, guards)
     return nest(loops, body)
+
+
+def _digits(names: Sequence[str], extents: Sequence[arith.Num]) -> arith.Linear:
+    """The number whose digits are the loops, the outermost leading."""
+    value = arith.Linear({})
+    for name, extent in zip(names, extents):
+        value = value.times(extent).plus(arith.variable(name))
+    return value
 
 
 def _split_and_cut(
@@ -172,6 +180,50 @@ def _renamed_block(block: ir.Block, loops: dict[str, str], name: str, ranges: Ra
     return with_block(moved, name=name, init=None if any(n > 0 for n in starts) else block.init)
 
 
+@split.on_batch
+def _split_batch(view: StepView) -> Effect:
+    if len(view.after.blocks) != len(view.before.blocks):
+        raise arith.BatchError("whether a loop is cut in two depends on the numbers")
+    loop, names = view.argument("loop"), view.result
+    given, tail = view.step.arguments["factors"], view.step.arguments["tail"]
+    blocks = view.under(loop)
+    view.follow()
+
+    def effect(batch: Batch) -> None:
+        factors = given if isinstance(given, tuple) else batch.number(given)
+        factors = [None if factor is None else batch.number(factor) for factor in factors]
+        extent = batch.extents.pop(loop)
+        inner = arith.product_of(f for f in factors if f is not None)
+        if any(f is None for f in factors) and not np.all(np.greater(inner, 0)):
+            raise arith.BatchError("a loop of no iterations is split")
+        extents = [arith.ceil_div(extent, inner) if f is None else f for f in factors]
+        total = arith.product_of(extents)
+        whole = np.equal(total, extent)
+        if tail == "cut" and not np.all(whole):
+            raise arith.BatchError("whether a loop is cut in two depends on the numbers")
+        if tail == "exact":
+            view.require(whole, "the factors do not multiply to the extent")
+        view.require(np.greater_equal(total, extent), "the factors do not cover the loop")
+        if not np.all(whole):
+            _run_over(batch, blocks, loop)
+        batch.extents.update(zip(names, extents))
+        batch.replace(blocks, {loop: _digits(names, extents)})
+
+    return effect
+
+
+def _run_over(batch: Batch, blocks: Sequence[str], loop: str) -> None:
+    """Note that a loop is split into more iterations than it had, those too many guarded off.
+
+    Expressions that were simplified for the values that the loop had then may not hold for others.
+    """
+    batch.guarded.update(blocks)
+    for block in blocks:
+        for form in batch.bound[block].values():
+            if any(loop in arith.variables(arg) for a in arith.operations(form) for arg in a.args):
+                raise arith.BatchError("a fused loop is split into more iterations than it has")
+
+
 @split.random_call(often=4)
 def _call_split(scene: Scene) -> None:
     count = scene.number(1, 3)
@@ -229,6 +281,53 @@ def fuse(program: ir.Program, *loops: LoopName) -> Rewritten[str]:
     site = sites[loops[0]]
     body = rebind(fused[-1].body, (*site.outer, new), values)
     return spliced(program, {id(site.loop): nest([new], body)}), name
+
+
+@fuse.on_batch
+def _fuse_batch(view: StepView) -> Effect:
+    loops, name = view.argument("loops"), view.result
+    blocks = view.under(loops[-1])
+    view.follow()
+
+    def effect(batch: Batch) -> None:
+        extents = [batch.extents.pop(loop) for loop in loops]
+        batch.extents[name] = arith.product_of(extents)
+        for block in blocks:
+            bound = batch.bound[block]
+            for iter_, form in bound.items():
+                if not arith.variables(form).isdisjoint(loops):
+                    bound[iter_] = _fused(form, loops, extents, name)
+
+    return effect
+
+
+def _fused(
+    form: arith.Linear, loops: Sequence[str], extents: Sequence[arith.Num], name: str
+) -> arith.Linear:
+    """A form in which loops are digits of one; those that make up a number again stay together."""
+    found = arith.Linear({}, form.constant)
+    for atom, coefficient in form.terms.items():
+        if isinstance(atom, arith.Operation):
+            inside = (_fused(arg, loops, extents, name) for arg in atom.args)
+            found = found.plus(arith.operation(atom.op, *inside), coefficient)
+        elif atom.name not in loops:
+            found = found.plus(arith.Linear({atom: coefficient}))
+    steps = [form.coefficient(loop) for loop in loops]
+    last = len(loops)
+    while last:
+        first = last - 1
+        while first and arith.same(steps[first - 1], arith.product(steps[first], extents[first])):
+            first -= 1
+        digit = arith.variable(name)
+        if last < len(loops):
+            below = arith.product_of(extents[last:])
+            digit = arith.operation("//", digit, arith.constant_form(below))
+        if first:
+            length = arith.product_of(extents[first:last])
+            digit = arith.operation("%", digit, arith.constant_form(length))
+        found = found.plus(digit, steps[last - 1])
+        last = first
+    return found
 
 
 @fuse.random_call(often=2)
@@ -306,6 +405,9 @@ def _check_order(program: ir.Program, was: Sequence[str], wanted: Sequence[str])
         )
 
 
+reorder.on_batch(unchanged)
+
+
 @reorder.random_call(often=3)
 def _call_reorder(scene: Scene) -> None:
     loops = scene.loops()
@@ -329,6 +431,12 @@ def add_unit_loop(program: ir.Program, target: LoopOrBlockName) -> Rewritten[str
     inside: ir.Stmt = sites[target].loop if target in sites else program.blocks[target]
     name = Fresh(program).loop("u")
     return spliced(program, {id(inside): ir.For(name, 1, inside)}), name
+
+
+@add_unit_loop.on_batch
+def _add_unit_loop_batch(view: StepView) -> Effect:
+    view.follow()
+    return lambda batch: batch.extents.update({view.result: 1})
 
 
 @add_unit_loop.random_call()

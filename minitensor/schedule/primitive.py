@@ -32,10 +32,11 @@ from typing import (
 
 from minitensor import ir
 from minitensor.errors import ScheduleArgumentError, ScheduleError, shown, unexpected
-from minitensor.schedule.decided import plain
+from minitensor.schedule.batch import Effect, StepView
 from minitensor.schedule.invariants import INVARIANTS
 from minitensor.schedule.refusal import COMMON_RULES, RefusedError, refuse
 from minitensor.schedule.scene import Scene
+from minitensor.schedule.step import plain
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,6 +44,7 @@ R = TypeVar("R")
 Rewritten: TypeAlias = tuple[ir.Program, R]
 """The new program, and what the primitive returns to the user: usually names."""
 
+LookT = TypeVar("LookT", bound=Callable[[StepView], "Effect | None"])
 Draw: TypeAlias = Callable[[ir.Program, Mapping[str, Any], random.Random], Any]
 """Draws an open decision from the program and the canonical arguments."""
 
@@ -75,6 +77,7 @@ class Primitive(Generic[P, R]):
     rules      id -> the condition that must hold
     signature  of the call, without the program
     decide     draws the argument `decision` where none is given; None if nothing is decided
+    batch      the effect of a step on the numbers of a batch of candidates
     call       makes a random call of it, for tests; `often` is its weight among the primitives
     """
 
@@ -90,6 +93,7 @@ class Primitive(Generic[P, R]):
         self.function: Final = function
         self.rules: Final = {**rules, **COMMON_RULES}
         self.decide: Draw | None = None
+        self.batch: Callable[[StepView], Effect | None] | None = None
         self.call: Callable[[Scene], None] | None = None
         self.often = 1
         self.signature: Final = inspect.Signature(
@@ -124,6 +128,11 @@ class Primitive(Generic[P, R]):
         """Declare how an open decision is drawn."""
         self.decide = draw
         return draw
+
+    def on_batch(self, look: LookT) -> LookT:
+        """Declare the effect on a batch: found once for a step, applied to each batch."""
+        self.batch = look
+        return look
 
     def random_call(
         self, *, often: int = 1

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
-from minitensor import ir
+from minitensor import arith, ir
 from minitensor.arith import init_nest, mixes, repeats
 from minitensor.schedule.arguments import Axis, BlockName, LoopName
+from minitensor.schedule.batch import Batch, Effect, StepView
 from minitensor.schedule.dependence import driven, result_depth
 from minitensor.schedule.edit import (
     Fresh,
     loops_around,
     nest,
     ranges_of,
+    spatial_iters,
     spliced,
     with_block,
     writers,
@@ -92,6 +95,33 @@ def _require_init_and_only_writer(program: ir.Program, block: ir.Block, rule: st
         refuse(rule, detail, marks=ir.Marks(blocks=dict.fromkeys([block.name, *others], "here")))
 
 
+@decompose_reduction.on_batch
+def _decompose_batch(view: StepView) -> Effect:
+    block, init = view.before.blocks[view.argument("block")], view.after.blocks[view.result]
+    path = view.loops(block.name)
+    depth = path.index(view.argument("loop"))
+    own = view.loops_after(init.name)[depth:]
+    axes = spatial_iters(block)
+    view.follow()
+
+    def effect(batch: Batch) -> None:
+        bound = batch.bound[block.name]
+        reduced = [i.var for i in block.iters if i.var not in axes]
+        carrying = {name for axis in reduced for name in arith.variables(bound[axis])}
+        copied = [name for name in path[depth:] if name not in carrying]
+        if len(copied) != len(own):
+            raise arith.BatchError("which loops are part of a reduction depends on the numbers")
+        values = {name: arith.Linear({}) for name in path[depth:]}
+        for old, new in zip(copied, own):
+            batch.extents[new] = batch.extents[old]
+            values[old] = arith.variable(new)
+        batch.bound[init.name] = {axis: arith.replaced(bound[axis], values) for axis in axes}
+        sizes = batch.sizes[block.name]
+        batch.sizes[init.name] = {axis: sizes[axis] for axis in axes}
+
+    return effect
+
+
 @decompose_reduction.random_call(often=2)
 def _call_decompose_reduction(scene: Scene) -> None:
     block = scene.block()
@@ -127,9 +157,7 @@ def rfactor(program: ir.Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten
     """
     found = _the_reduction(program, loop)
     _require_init_and_only_writer(program, found, "R2")
-    body = found.body
-    reduce = body.then if isinstance(body, ir.If) else body
-    assert isinstance(reduce, ir.Reduce)
+    reduce = _update(found)
     rank = len(reduce.indices)
     position = axis + rank + 1 if axis < 0 else axis
     if not 0 <= position <= rank:
@@ -174,6 +202,115 @@ def _the_reduction(program: ir.Program, loop: str) -> ir.Block:
     return found[0]
 
 
+@rfactor.on_batch
+def _rfactor_batch(view: StepView) -> Effect:
+    loop, partial = view.argument("loop"), view.after.blocks[view.result]
+    found = _the_reduction(view.before, loop)
+    axes, known = spatial_iters(found), {i.var for i in found.iters}
+    made = {i.binding.name: i.var for i in partial.iters if isinstance(i.binding, ir.Var)}
+    made = {name: iter_ for name, iter_ in made.items() if iter_ not in known}
+    reduce, axis = _update(found), int(view.argument("axis"))
+    position = axis + len(reduce.indices) + 1 if axis < 0 else axis
+    buffers = dict(zip(reduce.buffers, _stored(partial)))
+    body = _partial_body(view.bodies.of(found), partial.body, buffers, position, made[loop])
+    old_loops, new_loops = view.loops(found.name), view.loops_after(found.name)
+    depth = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old_loops, new_loops)))
+    own = new_loops[depth:]
+    single = len(spatial_iters(partial)) == len(partial.iters)
+    view.bodies.known.pop(found.name, None)
+    view.follow()
+    view.bodies.known[partial.name] = body
+
+    def effect(batch: Batch) -> None:
+        if single and found.name in batch.guarded:
+            raise arith.BatchError(
+                "whether an element is stored or combined depends on the numbers"
+            )
+        if found.name in batch.guarded:
+            batch.guarded.add(partial.name)
+        bound, sizes = batch.bound[found.name], batch.sizes[found.name]
+        extent = batch.extents[loop]
+        replaced, loops = _shared(bound, [name for name in bound if name not in axes], loop)
+        taken = {*known, *made.values()}
+        new = {x: made.get(x) or ir.fresh_name(x, taken) for x in old_loops if x in loops}
+        as_iter = {name: arith.variable(iter_) for name, iter_ in new.items()}
+        values = {name: arith.replaced(bound[name], as_iter) for name in replaced}
+        before = batch.hidden.pop(found.name, {})
+        hidden = {name: arith.replaced(form, values) for name, form in before.items()}
+        batch.hidden[partial.name] = {**hidden, **values}
+        kept = [name for name in bound if name not in replaced]
+        batch.bound[partial.name] = {
+            **{name: bound[name] for name in kept},
+            **{iter_: arith.variable(name) for name, iter_ in new.items()},
+        }
+        batch.sizes[partial.name] = {
+            **{name: sizes[name] for name in kept},
+            **{iter_: batch.extents[name] for name, iter_ in new.items()},
+        }
+        driving = {name for one in axes for name in arith.variables(bound[one])}
+        copied = [name for name in old_loops[depth:] if name in driving]
+        if len(copied) != len(own) - 1:
+            raise arith.BatchError("which loops a reduction has depends on the numbers")
+        renamed = {old: arith.variable(name) for old, name in zip(copied, own)}
+        batch.extents.update({name: batch.extents[old] for old, name in zip(copied, own)})
+        batch.extents[own[-1]] = extent
+        batch.bound[found.name] = {one: arith.replaced(bound[one], renamed) for one in axes}
+        batch.bound[found.name][made[loop]] = arith.variable(own[-1])
+        batch.sizes[found.name] = {**{one: sizes[one] for one in axes}, made[loop]: extent}
+        for old, name in buffers.items():
+            shape = batch.shapes[old]
+            batch.shapes[name] = (*shape[:position], extent, *shape[position:])
+
+    return effect
+
+
+def _shared(
+    bound: Mapping[str, arith.Linear], reduced: Sequence[str], loop: str
+) -> tuple[list[str], set[str]]:
+    """The axes that a loop takes part in, directly or through other axes, and all their loops.
+
+    For some candidates there may be fewer: what a fused loop drives is simpler if it is cut at the
+    border of an axis. The values are the same.
+    """
+    loops, found = {loop}, list[str]()
+    while True:
+        reached = [n for n in reduced if not loops.isdisjoint(arith.variables(bound[n]))]
+        loops |= {name for one in reached for name in arith.variables(bound[one])}
+        if len(reached) == len(found):
+            return reached, loops
+        found = reached
+
+
+def _partial_body(
+    body: ir.Stmt, like: ir.Stmt, buffers: Mapping[str, str], position: int, axis: str
+) -> ir.Stmt:
+    """The body of partial results, the axes of the reduction as they were.
+
+    body      of the reduction
+    like      the body that rfactor made
+    buffers   the new name of each buffer
+    position  where the new axis stands, and `axis` the iter that indexes it
+    """
+    found = next(node for node in ir.walk(body) if isinstance(node, ir.Reduce))
+    where = (*found.indices[:position], ir.Var(axis), *found.indices[position:])
+    names = tuple(buffers[b] for b in found.buffers)
+    inside = like.then if isinstance(like, ir.If) else like
+    if isinstance(inside, ir.Reduce):
+        return ir.Reduce(found.reducer, names, where, found.values)
+    return ir.sequence(*[ir.Store(b, where, value) for b, value in zip(names, found.values)])
+
+
+def _stored(block: ir.Block) -> list[str]:
+    """The buffers that a block writes, in the order of the text."""
+    found: list[str] = []
+    for node in ir.walk(block.body):
+        if isinstance(node, ir.Reduce):
+            found += node.buffers
+        elif isinstance(node, ir.Store):
+            found.append(node.buffer)
+    return found
+
+
 @rfactor.random_call(often=3)
 def _call_rfactor(scene: Scene) -> None:
     """Mostly of a loop that drives a reduction."""
@@ -189,6 +326,13 @@ def _call_rfactor(scene: Scene) -> None:
         ]
         loop = scene.pick(driving or [loop])
     scene.do("rfactor", loop, axis=scene.number(-2, 2))
+
+
+def _update(block: ir.Block) -> ir.Reduce:
+    """The update of a reduction."""
+    found = block.body.then if isinstance(block.body, ir.If) else block.body
+    assert isinstance(found, ir.Reduce)
+    return found
 
 
 class _Axes:
@@ -306,9 +450,7 @@ def _final_block(
         *(ir.Iter(i.var, i.extent, i.kind, ir.substitute(i.binding, values)) for i in spatial),
         ir.Iter(split.names[loop], extent, ir.IterKind.REDUCE, ir.Var(last.var)),
     ]
-    body = block.body
-    reduce = body.then if isinstance(body, ir.If) else body
-    assert isinstance(reduce, ir.Reduce)
+    reduce = _update(block)
     where = reduce.indices
     index = (*where[:position], ir.Var(split.names[loop]), *where[position:])
     loads = tuple(

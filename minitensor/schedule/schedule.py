@@ -13,7 +13,6 @@ from minitensor import ir
 from minitensor.errors import ScheduleArgumentError, ScheduleError, shown, unexpected
 from minitensor.schedule.cache import StoragePrimitives
 from minitensor.schedule.compute_at import PlacementPrimitives
-from minitensor.schedule.decided import Ref, decided, resolved, sourced
 from minitensor.schedule.decisions import DecisionPrimitives
 from minitensor.schedule.edit import loops_around, readers, writers
 from minitensor.schedule.execution import ExecutionPrimitives
@@ -23,9 +22,11 @@ from minitensor.schedule.layout import LayoutPrimitives
 from minitensor.schedule.loops import LoopPrimitives
 from minitensor.schedule.primitive import DECLARED, Primitive, Rewritten, declared, picture
 from minitensor.schedule.refusal import RefusedError
+from minitensor.schedule.reverse_compute_at import ReversePlacementPrimitives
 from minitensor.schedule.rfactor import ReductionPrimitives
+from minitensor.schedule.step import Ref, Step, decided, resolved, sourced
 from minitensor.schedule.tensorize import TensorizePrimitives
-from minitensor.schedule.trace import Step, as_python, from_json, to_json
+from minitensor.schedule.trace import as_python, from_json, to_json
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -95,6 +96,7 @@ class Schedule(
     ExecutionPrimitives,
     InlinePrimitives,
     PlacementPrimitives,
+    ReversePlacementPrimitives,
     StoragePrimitives,
     LayoutPrimitives,
     ReductionPrimitives,

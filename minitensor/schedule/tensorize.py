@@ -16,6 +16,7 @@ from minitensor import ir
 from minitensor.arith import MismatchError, carries, match_intrinsic
 from minitensor.errors import ScheduleError, shown
 from minitensor.schedule.arguments import LoopName, unexpected
+from minitensor.schedule.batch import unchanged
 from minitensor.schedule.edit import loops_around, spliced
 from minitensor.schedule.primitive import Argument, Rewritten, primitive
 from minitensor.schedule.refusal import accepted, refuse
@@ -136,6 +137,9 @@ def _decomposition(program: ir.Program, problem: MismatchError) -> str:
         if carries(block, loop.var):
             return f'; decompose_reduction("{problem.block}", "{loop.var}") takes that out'
     return ""
+
+
+tensorize.on_batch(unchanged)
 
 
 @tensorize.random_call(often=3)

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
 from minitensor import ir
 from minitensor.errors import ArgumentError, shown, unexpected
-from minitensor.schedule.decided import OPERATORS, Derived, Ref, Source
 from minitensor.schedule.layout import DEEPEST, INDEX_OPERATORS, IndexMap, is_name
 from minitensor.schedule.primitive import DECLARED, Primitive
+from minitensor.schedule.step import OPERATORS, Derived, Ref, Source, Step
 
 VERSION: Final = 1
 LONGEST: Final = 1_000
@@ -32,20 +31,6 @@ LONGEST_INT: Final = 1_000
 """The most characters of an integer."""
 DEEPEST_LIST: Final = 3
 """How deep lists may nest in an argument."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One applied primitive: its key, canonical arguments (with sources) and what it returned."""
-
-    primitive: str
-    arguments: Mapping[str, Any]
-    result: Any
-
-    @property
-    def is_decision(self) -> bool:
-        """Whether the step chooses something."""
-        return DECLARED[self.primitive].decide is not None
 
 
 def to_json(steps: Sequence[Step]) -> str:

@@ -8,10 +8,10 @@ Read in this order: `names` (the columns), `forms` (index expressions of many ca
 `spans`, `steps` (what each primitive does to extents) and `structure`.
 """
 
+from minitensor.arith import BatchError
 from minitensor.search.features.extract import extract_features
-from minitensor.search.features.forms import StructureError
 from minitensor.search.features.names import FEATURE_NAMES
 from minitensor.search.features.nest import Marks
 from minitensor.search.features.structure import Structure
 
-__all__ = ["FEATURE_NAMES", "Marks", "Structure", "StructureError", "extract_features"]
+__all__ = ["FEATURE_NAMES", "BatchError", "Marks", "Structure", "extract_features"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from minitensor.arith import opened
 from minitensor.codegen import Target
 from minitensor.errors import unexpected
 from minitensor.ir import Program, paths
 from minitensor.schedule import Schedule
-from minitensor.search.features.forms import form_of
 from minitensor.search.features.names import WIDTH
 from minitensor.search.features.rows import fill
 from minitensor.search.features.statement import statement_of
@@ -36,7 +36,7 @@ def extract_features(
     for rows, block in zip(found, program.blocks.values()):
         statement = statement_of(program, block)
         extents = {loop.var: loop.extent for loop in paths(program)[block.name]}
-        forms = {i.var: form_of(i.binding) for i in block.iters}
+        forms = {i.var: opened(i.binding) for i in block.iters}
         fill(rows, statement, extents, forms, shapes, gpu=gpu)
     return found[:, :, 0]
 

@@ -8,17 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from minitensor.search.features.forms import (
-    Num,
-    Swing,
-    Truth,
-    greater,
-    is_zero,
-    magnitude,
-    product,
-)
+from minitensor import arith
+from minitensor.arith import Num, Truth, greater, is_zero, magnitude, product
 from minitensor.search.features.nest import Floats, Mask, Nest
 from minitensor.search.features.statement import Touch
+from minitensor.search.features.swing import Swing
 
 LINE: Final = 64
 """The bytes of a cache line."""
@@ -55,7 +49,7 @@ class Walk:
     def _touched(self) -> tuple[list[Floats], list[Num]]:
         """The bytes for each depth, and the extent of each axis while all loops run."""
         origins = [
-            [(one.form.replaced(self.nest.forms).at("", 0), one) for one in axis]
+            [(arith.at(arith.replaced(one.form, self.nest.forms), "", 0), one) for one in axis]
             for axis in self.touch.axes
         ]
         low: list[list[Num]] = [[at + one.least for at, one in axis] for axis in origins]

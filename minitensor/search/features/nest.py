@@ -9,9 +9,11 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from minitensor.search.features.forms import Form, Num, Swing, Truth, swing
+from minitensor import arith
+from minitensor.arith import Linear, Num, Truth
 from minitensor.search.features.names import POSITIONS
 from minitensor.search.features.statement import Statement
+from minitensor.search.features.swing import Swing, swing
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -53,7 +55,7 @@ class Nest:
         self,
         statement: Statement,
         extents: Mapping[str, Num],
-        forms: Mapping[str, Form],
+        forms: Mapping[str, Linear],
         count: int,
     ) -> None:
         self.statement = statement
@@ -79,10 +81,10 @@ class Nest:
         """Whether one of the loops is empty for one of the candidates."""
         return bool((self.length < 1).any())
 
-    def swings(self, form: Form) -> dict[int, Swing]:
+    def swings(self, form: Linear) -> dict[int, Swing]:
         """How a form of the block's iters moves with each loop that it depends on."""
-        whole = form.replaced(self.forms)
-        names = whole.variables()
+        whole = arith.replaced(form, self.forms)
+        names = arith.variables(whole)
         found: dict[int, Swing] = {}
         for n, name in enumerate(self.statement.loops):
             if name in names:
@@ -101,7 +103,7 @@ class Nest:
         spatial, reduce = np.zeros_like(self.several), np.zeros_like(self.several)
         for name, reduces in self.statement.iters:
             driven = reduce if reduces else spatial
-            for n, one in self.swings(Form({name: 1})).items():
+            for n, one in self.swings(arith.variable(name)).items():
                 driven[n] |= self.moving(n, one.moves)
         found = np.zeros(spatial.shape, np.int8)
         found[spatial & reduce] = _MIXED

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from minitensor.search.features.forms import Form, Num
+from minitensor.arith import Linear, Num
 from minitensor.search.features.memory import Walk, reuse_of
 from minitensor.search.features.names import (
     ALLOCATION_AT,
@@ -35,7 +35,7 @@ def fill(
     rows: Rows,
     statement: Statement,
     extents: Mapping[str, Num],
-    forms: Mapping[str, Form],
+    forms: Mapping[str, Linear],
     shapes: Mapping[str, Sequence[Num]],
     marks: Mapping[str, Marks] | None = None,
     unroll: Num | None = None,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from minitensor import ir
-from minitensor.search.features.forms import Form, form_of
+from minitensor import arith, ir
+from minitensor.arith import Linear, opened
 from minitensor.search.features.names import WORK
 
 AUTO_UNROLL: Final = "auto_unroll_max_step"
@@ -25,7 +25,7 @@ class Place:
     """One access: where it goes, as forms of the block's iters."""
 
     buffer: str
-    indices: tuple[Form, ...]
+    indices: tuple[Linear, ...]
     reads: bool
     writes: bool
 
@@ -34,7 +34,7 @@ class Place:
 class Shifted:
     """Indices along one axis of a buffer that differ in constants only: from least to most."""
 
-    form: Form
+    form: Linear
     least: int
     most: int
 
@@ -119,8 +119,8 @@ def places_of(body: ir.Stmt) -> list[Place]:
     return found
 
 
-def _forms(indices: Sequence[ir.Expr]) -> tuple[Form, ...]:
-    return tuple(map(form_of, indices))
+def _forms(indices: Sequence[ir.Expr]) -> tuple[Linear, ...]:
+    return tuple(map(opened, indices))
 
 
 def _touches(
@@ -141,9 +141,9 @@ def _touch(
     routes = {
         tuple(_shifted(axis, index) for axis, index in zip(axes, place.indices)) for place in places
     }
-    different: list[tuple[Form, ...]] = []
+    different: list[tuple[Linear, ...]] = []
     for place in places:
-        if place.indices not in different:
+        if not any(all(map(arith.alike, place.indices, known)) for known in different):
             different.append(place.indices)
     scopes = [list(program.blocks.values()), *(ir.blocks_of(loop) for loop in path)]
     others = tuple(
@@ -172,7 +172,7 @@ def _touches_buffer(block: ir.Block, buffer: str) -> bool:
     return buffer in read or buffer in written
 
 
-def _shifted(axis: list[Shifted], index: Form) -> int:
+def _shifted(axis: list[Shifted], index: Linear) -> int:
     """The number of the form in `axis` that an index is a shift of; one is made if there is none.
 
     The constants of forms that are made from expressions are ints.
@@ -180,10 +180,10 @@ def _shifted(axis: list[Shifted], index: Form) -> int:
     shift = index.constant
     assert isinstance(shift, int)
     for number, known in enumerate(axis):
-        if known.form.terms == index.terms and known.form.atoms == index.atoms:
+        if arith.alike(known.form, Linear(index.terms)):
             axis[number] = Shifted(known.form, min(known.least, shift), max(known.most, shift))
             return number
-    axis.append(Shifted(Form(index.terms, 0, index.atoms), shift, shift))
+    axis.append(Shifted(Linear(index.terms), shift, shift))
     return len(axis) - 1
 
 

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from minitensor.arith import BatchError, Integers, Num
 from minitensor.codegen import Target
 from minitensor.errors import unexpected
 from minitensor.ir import Program, loop_sites
-from minitensor.schedule import Schedule, Trace
-from minitensor.search.features.bodies import Bodies
+from minitensor.schedule import REGISTRY, Batch, Bodies, Effect, Schedule, StepView, Trace
 from minitensor.search.features.extract import is_gpu
-from minitensor.search.features.factoring import rfactor
-from minitensor.search.features.forms import Integers, Num, StructureError
-from minitensor.search.features.moving import MOVING
 from minitensor.search.features.names import MARKS, WIDTH
 from minitensor.search.features.nest import Marks
-from minitensor.search.features.numbers import Decided, Numbers, start
 from minitensor.search.features.rows import fill
 from minitensor.search.features.statement import Statement, statement_of
-from minitensor.search.features.steps import SIMPLE, Effect, Situation
 
 Decisions: TypeAlias = Mapping[int, npt.ArrayLike]
-_EFFECTS: Final[Mapping[str, Callable[[Situation], Effect | None]]] = {
-    **SIMPLE,
-    **MOVING,
-    "rfactor": rfactor,
-}
 TILE, CATEGORY = "sample_perfect_tile", "sample_categorical"
 
 
@@ -39,7 +29,7 @@ class Structure:
 
     schedule  one of them, its decisions taken
 
-    Raises StructureError if its steps are such that the numbers of another one cannot be told
+    Raises BatchError if its steps are such that the numbers of another one cannot be told
     without replaying the trace. Then, and where `extents` or `features` raise it, replay.
 
     program  the scheduled program, of that one
@@ -59,7 +49,7 @@ class Structure:
         self.blocks: tuple[str, ...] = tuple(self.program.blocks)
         self._original = schedule.history[0]
         if any(site.loop.extent == 0 for site in loop_sites(self._original).values()):
-            raise StructureError("regions of loops that never run are not known")
+            raise BatchError("regions of loops that never run are not known")
         self._effects, bodies = self._looked_at(schedule.history)
         self._statements: list[Statement] = [
             statement_of(self.program, block, bodies.checked(block))
@@ -125,22 +115,22 @@ class Structure:
         """The effects of all steps, and the bodies that hold numbers at the end."""
         steps, bodies, effects = self.trace.steps, Bodies(), []
         for number, step in enumerate(steps):
-            make = _EFFECTS.get(step.primitive)
-            if make is None:
-                raise StructureError(f"what {step.primitive} does to the numbers is not known")
-            situation = Situation(number, steps, history[number], history[number + 1], bodies)
-            effect = make(situation)
+            look = REGISTRY[step.primitive].batch if step.primitive in REGISTRY else None
+            if look is None:
+                raise BatchError(f"the effect of {step.primitive} on a batch is not declared")
+            view = StepView(number, steps, history[number], history[number + 1], bodies)
+            effect = look(view)
             if effect is not None:
                 effects.append(effect)
         return effects, bodies
 
-    def _numbers(self, decisions: Decisions, count: int | None) -> Numbers:
+    def _numbers(self, decisions: Decisions, count: int | None) -> Batch:
         given = {number: self._decision(number, value) for number, value in decisions.items()}
         counts = {len(value) for value in given.values()}
         counts |= set() if count is None else {count}
         if len(counts) > 1:
             raise unexpected("decisions of as many candidates each", "decisions", sorted(counts))
-        numbers = start(self._original, max(counts, default=1), self._decided(given))
+        numbers = Batch.of(self._original, max(counts, default=1), self._decided(given))
         for effect in self._effects:
             effect(numbers)
         return numbers
@@ -170,9 +160,9 @@ class Structure:
             raise unexpected(f"bool arrays (candidates, {loops})", f"marks[{block!r}]", marks)
         return int(one[0])
 
-    def _decided(self, given: Mapping[int, Integers]) -> dict[int, Decided]:
+    def _decided(self, given: Mapping[int, Integers]) -> dict[int, Any]:
         """What all decisions gave, by step."""
-        found: dict[int, Decided] = {}
+        found: dict[int, Any] = {}
         for number, step in enumerate(self.trace.steps):
             parts = given.get(number)
             if step.primitive == TILE:
@@ -185,7 +175,7 @@ class Structure:
         return found
 
 
-def _iters(statement: Statement, numbers: Numbers) -> tuple[tuple[str, bool], ...]:
+def _iters(statement: Statement, numbers: Batch) -> tuple[tuple[str, bool], ...]:
     """The iters of a block, and which reduce.
 
     Partial results may have more than in the schedule that the structure was made of: one for each

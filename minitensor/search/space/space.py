@@ -20,7 +20,7 @@ from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, MinitensorError, ScheduleError
 from minitensor.ir import Program, loop_sites
 from minitensor.schedule import Schedule, Trace, compute_locations
-from minitensor.search.features import Structure, StructureError
+from minitensor.search.features import BatchError, Structure
 from minitensor.search.sketch import Sketch, generate_sketches
 from minitensor.search.space.annotate import (
     Amounts,
@@ -164,7 +164,7 @@ class Space:
         form = form_of(schedule) if self.annotate else Form((), ())
         try:
             structure: Structure | None = Structure(schedule)
-        except StructureError:
+        except BatchError:
             structure = None
         return Plan(schedule, form, structure)
 
@@ -233,7 +233,7 @@ class Space:
             return choices
         try:
             amounts = self.amounts(plan, [choices])
-        except (StructureError, ArgumentError):  # of this one
+        except (BatchError, ArgumentError):  # of this one
             return choices
         counts = tuple(int(a[0]) for a in (*amounts.parallel, *amounts.unroll))
         return choices.sketch, choices.values, choices.locations, counts

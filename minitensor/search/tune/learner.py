@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minitensor.errors import ArgumentError, MinitensorError
-from minitensor.search.features import FEATURE_NAMES, StructureError, extract_features
+from minitensor.search.features import FEATURE_NAMES, BatchError, extract_features
 from minitensor.search.gbt import Booster, Model
 from minitensor.search.space import Choices, Plan, Space
 
@@ -102,7 +102,7 @@ class Learner:
         try:
             marks = self.space.marks(plan, batch)
             table = plan.structure.features(self.space.decisions(batch), marks)
-        except (StructureError, ArgumentError):  # for some of them; or their tiles depend on others
+        except (BatchError, ArgumentError):  # for some of them; or their tiles depend on others
             if len(batch) == 1:
                 return self._one_by_one(batch)
             middle = len(batch) // 2

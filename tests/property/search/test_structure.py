@@ -14,7 +14,7 @@ from minitensor.fuzz import Recorded, draw_program, draw_schedule
 from minitensor.lang.workloads import WORKLOADS
 from minitensor.schedule import Schedule
 from minitensor.search import generate_sketches
-from minitensor.search.features import StructureError
+from minitensor.search.features import BatchError
 from tests.parts import some
 from tests.property.search.numbered import check, drawn, opened, renumbered
 
@@ -231,7 +231,7 @@ def random_schedule(seed, most):
     schedules = renumbered(first, 4, rng)
     try:
         check(schedules)
-    except StructureError as reason:
+    except BatchError as reason:
         return reason.message
     return None
 

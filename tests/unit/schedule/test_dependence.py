@@ -11,10 +11,10 @@ from minitensor.schedule.dependence import (
     conflict,
     driven,
     iter_domain,
-    plain_store,
     region,
     result_depth,
 )
+from minitensor.schedule.edit import plain_store
 from tests.unit.schedule.common import check, refused
 from tests.unit.schedule.programs import (
     argmax,

@@ -10,8 +10,8 @@ from minitensor.errors import ArgumentError
 from minitensor.schedule import Schedule
 from minitensor.search.features import (
     FEATURE_NAMES,
+    BatchError,
     Structure,
-    StructureError,
     extract_features,
 )
 
@@ -510,13 +510,13 @@ class TestStructure:
     def test_what_depends_on_numbers_is_refused(self):
         s = Schedule(product())
         s.split("i", [None, 3], tail="cut")
-        with pytest.raises(StructureError, match="cut in two"):
+        with pytest.raises(BatchError, match="cut in two"):
             Structure(s)
 
     def test_loops_that_never_run(self):
         A = mt.placeholder((4, 0), name="A")
         B = mt.compute((4, 0), lambda i, j: A[i, j] * 2.0, name="B")
-        with pytest.raises(StructureError, match="never run"):
+        with pytest.raises(BatchError, match="never run"):
             Structure(Schedule(mt.lower([A, B])))
 
     def test_a_region_that_depends_on_data(self):
@@ -525,7 +525,7 @@ class TestStructure:
         C = mt.compute((8,), lambda i: B[where[i] % 4], name="C")
         s = Schedule(mt.lower([A, where, C]))
         s.compute_at("B", s.get_loops("C")[0])
-        with pytest.raises(StructureError, match="replaying"):
+        with pytest.raises(BatchError, match="replaying"):
             Structure(s)
 
     def test_a_fused_loop_of_too_many_iterations(self):
@@ -533,7 +533,7 @@ class TestStructure:
         s.split(s.fuse("i", "j"), [None, s.sample_categorical([4, 5])])
         found = Structure(s.trace.with_decisions({1: 0}).apply(product()))
         assert found.extents({1: [[4]]})["i_j_0"].tolist() == [8]
-        with pytest.raises(StructureError, match="more iterations than it has"):
+        with pytest.raises(BatchError, match="more iterations than it has"):
             found.extents({1: [[4], [5]]})
 
     def test_partial_results_that_are_stored_or_combined(self):
@@ -541,7 +541,7 @@ class TestStructure:
         k0, k1 = s.split("k", [None, s.sample_categorical([16, 5])])
         s.rfactor(s.fuse(k0, k1))
         found = Structure(s.trace.with_decisions({0: 0}).apply(product()))
-        with pytest.raises(StructureError, match="stored or combined"):
+        with pytest.raises(BatchError, match="stored or combined"):
             found.extents({0: [[16], [5]]})
 
     def test_a_cut_that_leaves_nothing(self):
@@ -550,5 +550,5 @@ class TestStructure:
         program = s.trace.with_decisions({0: 0}).apply(product())
         found = Structure(program)
         assert found.extents({0: [[1], [2]]})["i_0"].tolist() == [4, 2]
-        with pytest.raises(StructureError, match="cut in two"):
+        with pytest.raises(BatchError, match="cut in two"):
             found.extents({0: [[1], [3]]})

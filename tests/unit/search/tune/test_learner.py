@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from minitensor.search.features import StructureError
+from minitensor.search.features import BatchError
 from minitensor.search.gbt import Booster
 from minitensor.search.space import Space
 from minitensor.search.tune import Learner
@@ -28,7 +28,7 @@ def test_those_that_arrays_cannot_tell_are_replayed_and_the_others_are_not(space
 
     def features(decisions, marks):
         if any(tuple(row) in odd for row in np.asarray(decisions[space.knobs[2][0].step])):
-            raise StructureError("made up")
+            raise BatchError("made up")
         return real(decisions, marks)
 
     schedule = space.schedule

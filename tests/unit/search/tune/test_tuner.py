@@ -12,7 +12,7 @@ import minitensor as mt
 from minitensor.ir import structural_hash
 from minitensor.schedule import Trace
 from minitensor.search import Evolution, Log
-from minitensor.search.features import Structure, StructureError
+from minitensor.search.features import BatchError, Structure
 from minitensor.search.gbt import Booster
 from minitensor.search.records import OK, Host, Record, canonical_trace
 from minitensor.search.space import Space
@@ -147,7 +147,7 @@ def test_a_candidate_whose_extents_no_array_tells_does_not_end_the_search(monkey
 
     def extents(self, decisions):
         if any(np.any(np.asarray(values) % 3 == 0) for values in decisions.values()):
-            raise StructureError("not these")
+            raise BatchError("not these")
         return real(self, decisions)
 
     monkeypatch.setattr(Structure, "extents", extents)

@@ -1,4 +1,4 @@
-"""Values that decisions gave, and where they came from.
+"""A step of a trace, and the values that decisions gave, which know the step they came from.
 
 `sample_perfect_tile` returns numbers that know the step that chose them. What is computed of them
 (`tile * 2`) knows it too, so that a trace replayed with another decision carries all of it along:
@@ -12,7 +12,7 @@ A comparison (`if tile > 8`) sees the number that was drawn and leaves no record
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -34,6 +34,21 @@ class Derived:
 
 
 Source: TypeAlias = Ref | Derived
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One applied primitive: its key, canonical arguments (with sources) and what it returned."""
+
+    primitive: str
+    arguments: Mapping[str, Any]
+    result: Any
+
+    @property
+    def is_decision(self) -> bool:
+        """Whether the step chooses something."""
+        return "decision" in self.arguments
+
 
 OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "+": operator.add,
