@@ -27,7 +27,11 @@ def text() -> str:
         primitive = REGISTRY[name]
         doc = inspect.cleandoc(primitive.function.__doc__ or "")
         summary, _, rest = doc.partition("\n\n")
-        rules = [f"- **{r}**: {t}" for r, t in primitive.rules.items() if r not in common]
+        rules = [
+            f"- **{r}**: {t}" + (f" (else {primitive.advice[r]})" if primitive.advice[r] else "")
+            for r, t in primitive.rules.items()
+            if r not in common
+        ]
         body = "\n".join("    " + line if line else "" for line in rest.splitlines())
         own = "Rules:\n\n" + "\n".join(rules) if rules else "It has no rules of its own."
         lines.append(f"## {name}{primitive.signature}\n\n{summary}\n\n{body}\n\n{own}")

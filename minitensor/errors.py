@@ -97,6 +97,7 @@ class ScheduleError(MinitensorError):
     step     the number of the refused step, counted from 1 (None outside a Schedule)
     choices  the arguments that would have been legal, where they can be listed (found, like the
              picture, when they are asked for)
+    advice   the step that leads on, such as 'rfactor the loop first'
     """
 
     def __init__(
@@ -105,9 +106,11 @@ class ScheduleError(MinitensorError):
         rule: str,
         choices: Choices = (),
         picture: Callable[[], str] | None = None,
+        advice: str = "",
     ) -> None:
         super().__init__(message, picture)
         self.rule = rule
+        self.advice = advice
         self.step: int | None = None
         self._choices = choices
 
@@ -125,6 +128,8 @@ class ScheduleError(MinitensorError):
         text = super().__str__()
         if self.choices:
             text += "\n    legal: " + ", ".join(f'"{choice}"' for choice in self.choices)
+        if self.advice:
+            text += f"\n    instead: {self.advice}"
         if self.step is not None:
             text += f"\n    (step {self.step} of this schedule)"
         return text

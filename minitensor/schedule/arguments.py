@@ -29,9 +29,11 @@ def _named(kind: str, known: Callable[[ir.Program], Collection[str]]) -> Argumen
     """A handle: the name of one of the program's loops, blocks or buffers."""
 
     def convert(program: ir.Program, name: str, value: Any) -> str:
-        if not isinstance(value, str):
-            refuse("A2", unexpected(f"the name of a {kind}", name, value))
+        value = getattr(value, "name", value)  # of a tensor
         names = known(program)
+        if not isinstance(value, str):
+            some = ", ".join(map(shown, list(names)[:4]))
+            refuse("A2", unexpected(f"the name of a {kind}, such as {some}", name, value))
         if value not in names:
             close = difflib.get_close_matches(value, names, 3) if len(value) < 80 else []
             hint = f"; did you mean {shown(close[0])}?" if close else ""
@@ -42,7 +44,7 @@ def _named(kind: str, known: Callable[[ir.Program], Collection[str]]) -> Argumen
             )
         return str(value)
 
-    return Argument(convert)
+    return Argument(convert, known)
 
 
 LoopName: TypeAlias = Annotated[str, _named("loop", ir.loop_sites)]
@@ -60,7 +62,7 @@ def _loop_or_root(program: ir.Program, name: str, value: Any) -> str:
     return str(convert(program, name, value))
 
 
-Location: TypeAlias = Annotated[str, Argument(_loop_or_root)]
+Location: TypeAlias = Annotated[str, Argument(_loop_or_root, ir.loop_sites)]
 """The name of a loop, or "root" for no loop."""
 
 

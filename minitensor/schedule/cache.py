@@ -80,10 +80,13 @@ def _with_access(block: ir.Block, old: str, new: str, *, loads: bool, stores: bo
 
 @primitive(
     rules={
-        "R1": "the block reads the buffer",
-        "R2": "the block does not write the buffer",
-        "R3": "the buffer is an input, or its writers index each axis by an iter of its own",
-        "R4": "what is copied has been computed before",
+        "R1": ("the block reads the buffer", "name a buffer that the block reads"),
+        "R2": ("the block does not write the buffer", "cache_write what it writes"),
+        "R3": (
+            "the buffer is an input, or its writers index each axis by an iter of its own",
+            "cache_read before transform_layout",
+        ),
+        "R4": ("what is copied has been computed before", "cache_read before moving the block"),
     }
 )
 def cache_read(
@@ -187,10 +190,22 @@ def _call_cache_read(scene: Scene) -> None:
 
 @primitive(
     rules={
-        "R1": "the block writes one buffer, which no other block writes",
-        "R2": "each axis of the store is indexed by an iter of its own",
-        "R3": "no block in the same nest reads the buffer",
-        "R4": "the nest writes a box of the buffer",
+        "R1": (
+            "the block writes one buffer, which no other block writes",
+            "cache_write before decompose_reduction, or one of the blocks that share the buffer",
+        ),
+        "R2": (
+            "each axis of the store is indexed by an iter of its own",
+            "cache_write before transform_layout",
+        ),
+        "R3": (
+            "no block in the same nest reads the buffer",
+            "cache_write before moving the reader into the nest",
+        ),
+        "R4": (
+            "the nest writes a box of the buffer",
+            "cache_write before the loops are guarded or fused",
+        ),
     }
 )
 def cache_write(program: ir.Program, block: BlockName, scope: ScopeName) -> Rewritten[str]:
@@ -262,7 +277,14 @@ def _call_cache_write(scene: Scene) -> None:
     scene.do("cache_write", scene.block(), scene.pick(["global", "local", "register"]))
 
 
-@primitive(rules={"R1": "the buffer is a temporary"})
+@primitive(
+    rules={
+        "R1": (
+            "the buffer is a temporary",
+            "cache_read or cache_write it first: the copy has a scope",
+        )
+    }
+)
 def set_scope(program: ir.Program, buffer: BufferName, scope: ScopeName) -> Rewritten[None]:
     """Say where a temporary lives: "global", "local", "register" or "shared".
 
@@ -299,9 +321,15 @@ def _call_set_scope(scene: Scene) -> None:
 
 @primitive(
     rules={
-        "R1": "the buffer is a temporary",
-        "R2": "the axis is one of the buffer's, and not the last",
-        "R3": "0 <= offset < factor",
+        "R1": (
+            "the buffer is a temporary",
+            "cache_read or cache_write it first: the copy can be padded",
+        ),
+        "R2": (
+            "the axis is one of the buffer's, and not the last",
+            "choose an axis before the last",
+        ),
+        "R3": ("0 <= offset < factor", "choose an offset below the factor"),
     }
 )
 def storage_align(

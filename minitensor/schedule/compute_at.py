@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from minitensor import arith, ir
 from minitensor.schedule.arguments import BlockName, Location
 from minitensor.schedule.batch import Batch, Effect, Footprint, StepView
@@ -26,19 +24,37 @@ from minitensor.schedule.insertion import (
     unavailable,
 )
 from minitensor.schedule.primitive import Rewritten, primitive
-from minitensor.schedule.refusal import accepted, refuse
+from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
 
 
 @primitive(
     rules={
-        "R1": "the producer alone writes its buffers (it is not half of a split reduction)",
-        "R2": "the loop does not enclose the producer",
-        "R3": "the producer's buffers are not outputs of the program",
-        "R4": "every reader of the buffers is under the loop, and there is one",
-        "R5": "everything the producer reads is computed before it",
-        "R6": "each axis of the producer's store is indexed by an iter of its own",
-        "R7": "the loop is not vectorized, nor inside a vectorized loop",
+        "R1": (
+            "the producer alone writes its buffers (it is not half of a split reduction)",
+            "compute_at before decompose_reduction",
+        ),
+        "R2": ("the loop does not enclose the producer", "choose a loop around its readers"),
+        "R3": (
+            "the producer's buffers are not outputs of the program",
+            "reverse_compute_at moves an output to its producer",
+        ),
+        "R4": (
+            "every reader of the buffers is under the loop, and there is one",
+            "choose a loop around all readers",
+        ),
+        "R5": (
+            "everything the producer reads is computed before it",
+            "move what it reads first, or choose an outer loop",
+        ),
+        "R6": (
+            "each axis of the producer's store is indexed by an iter of its own",
+            "compute_at before transform_layout",
+        ),
+        "R7": (
+            "the loop is not vectorized, nor inside a vectorized loop",
+            "vectorize after moving",
+        ),
     }
 )
 def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritten[tuple[str, ...]]:
@@ -71,7 +87,7 @@ def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritt
     names = {outer.var for outer in around}
     store = plain_store(producer)
     if store is None:
-        refuse("R6", marks=ir.Marks(blocks={block: "stores elsewhere"}))
+        refuse("R6", marks=ir.Marks(blocks={block: "stores elsewhere"}), other="loop")
     found = [
         access
         for name in sorted(reading)
@@ -94,7 +110,12 @@ def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritt
     missing = unavailable(program, placed, point, strict=not runs_whole(program, producer))
     if missing is not None:
         late = {b.name: f"computes {ir.print_name(missing)}" for b in writers(program, missing)}
-        refuse("R5", f"{ir.print_name(missing)} is not complete there", marks=ir.Marks(blocks=late))
+        refuse(
+            "R5",
+            f"{ir.print_name(missing)} is not complete there",
+            marks=ir.Marks(blocks=late),
+            other="loop",
+        )
     return point.insert(program, placed.stmt, {id(producer): None}), placed.names
 
 
@@ -117,14 +138,17 @@ def _check_producer(program: ir.Program, producer: ir.Block, buffers: list[str],
             marks = ir.Marks(
                 blocks=dict.fromkeys([block, *others], f"writes {ir.print_name(buffer)}")
             )
-            refuse("R1", f"{ir.print_name(others[0])} writes it too", marks=marks)
+            refuse("R1", f"{ir.print_name(others[0])} writes it too", marks=marks, other="loop")
     if target.loop in loops_around(program, block):
         marks = ir.Marks(loops={loop: "target"}, blocks={block: "inside it"})
-        refuse("R2", marks=marks, choices=partial(_legal_loops, program, producer, buffers))
+        refuse("R2", marks=marks, other="loop")
     for buffer in buffers:
         if any(buffer == param.name for param in program.params):
             refuse(
-                "R3", f"{ir.print_name(buffer)} is one", marks=ir.Marks(blocks={block: "an output"})
+                "R3",
+                f"{ir.print_name(buffer)} is one",
+                marks=ir.Marks(blocks={block: "an output"}),
+                other="loop",
             )
     inside = {b.name for b in ir.blocks_of(target.loop)}
     reading = [b for name in buffers for b in readers(program, name) if b.name != block]
@@ -137,15 +161,8 @@ def _check_producer(program: ir.Program, producer: ir.Block, buffers: list[str],
         ]
         marks = ir.Marks(loops={loop: "target"}, parts=parts)
         detail = f"{ir.print_name(outside[0].name)} is not" if outside else "nothing reads them"
-        refuse("R4", detail, marks=marks, choices=partial(_legal_loops, program, producer, buffers))
+        refuse("R4", detail, marks=marks, other="loop")
     require_not_vectorized(program, loop)
-
-
-def _legal_loops(program: ir.Program, producer: ir.Block, buffers: list[str]) -> list[str]:
-    """The loops around readers of the buffers at which compute_at accepts the producer."""
-    reading = {b.name for name in buffers for b in readers(program, name)} - {producer.name}
-    around = [loop.var for name in sorted(reading)[:1] for loop in loops_around(program, name)]
-    return accepted(around, lambda loop: compute_at(program, producer.name, loop))
 
 
 @compute_at.on_batch

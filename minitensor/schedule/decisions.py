@@ -52,8 +52,14 @@ def _tile(program: ir.Program, name: str, value: Any) -> tuple[int, ...] | None:
 
 @primitive(
     rules={
-        "R1": "the decision is a list of n factors that multiply to the extent",
-        "R2": "the innermost factor is at most max_innermost_factor",
+        "R1": (
+            "the decision is a list of n factors that multiply to the extent",
+            "leave the decision out to draw one",
+        ),
+        "R2": (
+            "the innermost factor is at most max_innermost_factor",
+            "choose a smaller last factor, or raise max_innermost_factor",
+        ),
     }
 )
 def sample_perfect_tile(
@@ -189,8 +195,8 @@ def _call_sample_perfect_tile(scene: Scene) -> None:
 
 @primitive(
     rules={
-        "R1": "there is one weight for each candidate",
-        "R2": "the decision is the position of a candidate",
+        "R1": ("there is one weight for each candidate", "give as many weights as candidates"),
+        "R2": ("the decision is the position of a candidate", "count positions from 0"),
     }
 )
 def sample_categorical(
@@ -238,7 +244,11 @@ def _call_sample_categorical(scene: Scene) -> None:
     scene.do("split", scene.loop(), [None, scene.do("sample_categorical", [1, 2, 4])])
 
 
-@primitive(rules={"R1": "compute_at accepts the block at the decision"})
+@primitive(
+    rules={
+        "R1": ("compute_at accepts the block at the decision", "leave the decision out to draw one")
+    }
+)
 def sample_compute_location(
     program: ir.Program,
     block: BlockName,

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from minitensor import arith, ir
 from minitensor.schedule.edit import loops_around, ranges_of
-from minitensor.schedule.refusal import refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +141,6 @@ def _is_one_reduction(a: Access, b: Access, loop: str) -> bool:
 def driven(block: ir.Block, loop: str, kinds: Collection[ir.IterKind]) -> bool:
     """Whether the loop drives an iter of one of these kinds."""
     return any(i.kind in kinds and loop in ir.free_vars(i.binding) for i in block.iters)
-
-
-def refuse_conflict(program: ir.Program, loop: str, rule: str, label: str) -> None:
-    """Refuse by `rule` if iterations of the loop may conflict."""
-    found = conflict(program, loop)
-    if found is not None:
-        refuse(rule, found.describe(loop), marks=found.marks(loop, label))
 
 
 def region(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from typing import NoReturn
 
 from minitensor import ir
 from minitensor.schedule.arguments import (
@@ -14,20 +13,26 @@ from minitensor.schedule.arguments import (
     ThreadName,
 )
 from minitensor.schedule.batch import unchanged
-from minitensor.schedule.dependence import driven, refuse_conflict
+from minitensor.schedule.dependence import conflict, driven
 from minitensor.schedule.edit import spliced, with_block
 from minitensor.schedule.primitive import Rewritten, primitive
-from minitensor.schedule.refusal import accepted, refuse
+from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
 
 LONGEST_UNROLL = 1024
 """How many copies of a loop's body unrolling may make, together with the unrolled loops inside."""
 
 _CONCURRENT_RULES = {
-    "R1": "the loop is serial",
-    "R2": "the loop drives no reduction",
-    "R3": "the loop drives no ordered update",
-    "R4": "no two iterations touch the same element, one of them writing",
+    "R1": ("the loop is serial", "a loop runs in one way: split it and decide for a part"),
+    "R2": (
+        "the loop drives no reduction",
+        "rfactor the loop, and run the axis of its partial results so",
+    ),
+    "R3": ("the loop drives no ordered update", "choose a loop that the update does not carry"),
+    "R4": (
+        "no two iterations touch the same element, one of them writing",
+        "choose a loop whose iterations write different elements",
+    ),
 }
 
 
@@ -39,48 +44,45 @@ def _with_kind(program: ir.Program, loop: str, kind: ir.LoopKind) -> ir.Program:
 def _require_serial(program: ir.Program, name: str) -> ir.For:
     loop = ir.loop_sites(program)[name].loop
     if loop.kind is not ir.LoopKind.SERIAL:
-        marks = ir.Marks(loops={name: f"is {loop.kind.value}"})
-        refuse("R1", f"{ir.print_name(name)} is {loop.kind.value} already", marks=marks)
+        _refuse_for("R1", loop, " already")
     return loop
 
 
-def _require_independent(program: ir.Program, name: str, step: Callable[[str], object]) -> None:
-    """Rules R2, R3, R4 of what makes iterations concurrent, listing the loops that would do.
+def _refuse_for(rule: str, culprit: ir.For, more: str = "") -> NoReturn:
+    """Refuse for the way in which a loop runs."""
+    kind = culprit.kind.value
+    marks = ir.Marks(loops={culprit.var: f"is {kind}"})
+    refuse(rule, f"{ir.print_name(culprit.var)} is {kind}{more}", marks=marks, other="loop")
 
-    step  the primitive for a loop of that name
-    """
-    loop = ir.loop_sites(program)[name].loop
-    for rule, kind, word in (
-        ("R2", ir.IterKind.REDUCE, "reduction"),
-        ("R3", ir.IterKind.ORDERED, "ordered update"),
+
+def _require_independent(program: ir.Program, name: str) -> None:
+    """Rules R2, R3, R4 of loops whose iterations run at the same time."""
+    for rule, kind, word, advice in (
+        ("R2", ir.IterKind.REDUCE, "reduction", f'rfactor("{name}"), and run the new axis so'),
+        ("R3", ir.IterKind.ORDERED, "ordered update", ""),
     ):
-        for block in ir.blocks_of(loop):
+        for block in ir.blocks_of(ir.loop_sites(program)[name].loop):
             if driven(block, name, (kind,)):
                 marks = ir.Marks({name: f"drives the {word}"}, {block.name: word})
-                refuse(
-                    rule,
-                    f"{ir.print_name(name)} drives the {word} of {ir.print_name(block.name)}",
-                    marks=marks,
-                    choices=partial(_spatial_loops, program, block, step),
-                )
-    refuse_conflict(program, name, "R4", "iterations conflict")
-
-
-def _spatial_loops(
-    program: ir.Program, block: ir.Block, step: Callable[[str], object]
-) -> list[str]:
-    """The loops that drive spatial iters of a block, and that the step accepts."""
-    spatial = [
-        name for name in ir.loop_sites(program) if driven(block, name, (ir.IterKind.SPATIAL,))
-    ]
-    return accepted(spatial, step)
+                fact = f"{ir.print_name(name)} drives the {word} of {ir.print_name(block.name)}"
+                refuse(rule, fact, marks=marks, other="loop", advice=advice)
+    found = conflict(program, name)
+    if found is not None:
+        marks = found.marks(name, "iterations conflict")
+        refuse("R4", found.describe(name), marks=marks, other="loop")
 
 
 @primitive(
     rules={
         **_CONCURRENT_RULES,
-        "R5": "the loop is not inside a parallel, vectorized or bound loop",
-        "R6": "no parallel or bound loop is inside the loop",
+        "R5": (
+            "the loop is not inside a parallel, vectorized or bound loop",
+            "fuse it with the outer loop before deciding how that runs",
+        ),
+        "R6": (
+            "no parallel or bound loop is inside the loop",
+            "fuse the two before deciding how they run",
+        ),
     }
 )
 def parallel(program: ir.Program, loop: LoopName) -> Rewritten[None]:
@@ -95,13 +97,11 @@ def parallel(program: ir.Program, loop: LoopName) -> Rewritten[None]:
     found = _require_serial(program, loop)
     for outer in ir.loop_sites(program)[loop].outer:
         if outer.kind.is_concurrent:
-            marks = ir.Marks(loops={outer.var: f"is {outer.kind.value}", loop: "inside it"})
-            refuse("R5", f"it is inside the {outer.kind.value} loop {outer.var}", marks=marks)
+            _refuse_for("R5", outer)
     for inner in ir.loops_of(found.body):
         if inner.kind.is_concurrent and inner.kind is not ir.LoopKind.VECTORIZE:
-            marks = ir.Marks(loops={inner.var: f"is {inner.kind.value}"})
-            refuse("R6", f"{ir.print_name(inner.var)} is {inner.kind.value}", marks=marks)
-    _require_independent(program, loop, lambda name: parallel(program, name))
+            _refuse_for("R6", inner)
+    _require_independent(program, loop)
     return _with_kind(program, loop, ir.LoopKind.PARALLEL), None
 
 
@@ -116,8 +116,14 @@ def _call_parallel(scene: Scene) -> None:
 @primitive(
     rules={
         **_CONCURRENT_RULES,
-        "R5": "the loop is not inside a vectorized loop",
-        "R6": "no parallel, vectorized or bound loop is inside the loop",
+        "R5": (
+            "the loop is not inside a vectorized loop",
+            "fuse it with the vectorized loop, before that is vectorized",
+        ),
+        "R6": (
+            "no parallel, vectorized or bound loop is inside the loop",
+            "vectorize an inner loop",
+        ),
     }
 )
 def vectorize(program: ir.Program, loop: LoopName) -> Rewritten[None]:
@@ -135,13 +141,11 @@ def vectorize(program: ir.Program, loop: LoopName) -> Rewritten[None]:
     found = _require_serial(program, loop)
     for outer in ir.loop_sites(program)[loop].outer:
         if outer.kind is ir.LoopKind.VECTORIZE:
-            marks = ir.Marks(loops={outer.var: "is vectorized", loop: "inside it"})
-            refuse("R5", f"it is inside {ir.print_name(outer.var)}", marks=marks)
+            _refuse_for("R5", outer)
     for inner in ir.loops_of(found.body):
         if inner.kind.is_concurrent:
-            marks = ir.Marks(loops={inner.var: f"is {inner.kind.value}"})
-            refuse("R6", f"{ir.print_name(inner.var)} is {inner.kind.value}", marks=marks)
-    _require_independent(program, loop, lambda name: vectorize(program, name))
+            _refuse_for("R6", inner)
+    _require_independent(program, loop)
     return _with_kind(program, loop, ir.LoopKind.VECTORIZE), None
 
 
@@ -155,8 +159,11 @@ def _call_vectorize(scene: Scene) -> None:
 
 @primitive(
     rules={
-        "R1": "the loop is serial",
-        "R2": f"the body is repeated at most {LONGEST_UNROLL} times",
+        "R1": ("the loop is serial", "a loop runs in one way: split it and unroll a part"),
+        "R2": (
+            f"the body is repeated at most {LONGEST_UNROLL} times",
+            "split it and unroll the inner part",
+        ),
     }
 )
 def unroll(program: ir.Program, loop: LoopName) -> Rewritten[None]:
@@ -178,7 +185,12 @@ def unroll(program: ir.Program, loop: LoopName) -> Rewritten[None]:
         if outer.kind is ir.LoopKind.UNROLL:
             copies *= outer.extent
     if copies > LONGEST_UNROLL:
-        refuse("R2", f"{copies} copies", marks=ir.Marks(loops={loop: "too long to unroll"}))
+        refuse(
+            "R2",
+            f"{copies} copies",
+            marks=ir.Marks(loops={loop: "too long to unroll"}),
+            other="loop",
+        )
     return _with_kind(program, loop, ir.LoopKind.UNROLL), None
 
 
@@ -201,9 +213,15 @@ def _call_unroll(scene: Scene) -> None:
 @primitive(
     rules={
         **_CONCURRENT_RULES,
-        "R5": "no loop around or inside it is parallel or bound to the same index, none around it "
-        "vectorized",
-        "R6": "a blockIdx loop is not inside a threadIdx or vthread loop",
+        "R5": (
+            "no loop around or inside it is parallel or bound to the same index, none around it "
+            "vectorized",
+            "bind each index once in a kernel: fuse the loops first",
+        ),
+        "R6": (
+            "a blockIdx loop is not inside a threadIdx or vthread loop",
+            "bind blocks outside threads: reorder the loops first",
+        ),
     }
 )
 def bind(program: ir.Program, loop: LoopName, thread: ThreadName) -> Rewritten[None]:
@@ -222,13 +240,11 @@ def bind(program: ir.Program, loop: LoopName, thread: ThreadName) -> Rewritten[N
         same = other.kind is kind and kind is not ir.LoopKind.VTHREAD
         around = other in site.outer and other.kind is ir.LoopKind.VECTORIZE
         if same or around or other.kind is ir.LoopKind.PARALLEL:
-            marks = ir.Marks(loops={other.var: f"is {other.kind.value}"})
-            refuse("R5", f"{ir.print_name(other.var)} is {other.kind.value}", marks=marks)
+            _refuse_for("R5", other)
     for other in ir.loops_of(found.body) if kind.is_thread else site.outer:
         if other.kind.is_bound and other.kind.is_thread != kind.is_thread:
-            marks = ir.Marks(loops={other.var: f"is {other.kind.value}"})
-            refuse("R6", f"{ir.print_name(other.var)} is {other.kind.value}", marks=marks)
-    _require_independent(program, loop, lambda name: bind(program, name, thread))
+            _refuse_for("R6", other)
+    _require_independent(program, loop)
     return _with_kind(program, loop, kind), None
 
 
@@ -262,7 +278,7 @@ def _call_annotate(scene: Scene) -> None:
     scene.do("annotate", scene.pick([scene.loop(), scene.block()]), "note", 1)
 
 
-@primitive(rules={"R1": "there is such an annotation"})
+@primitive(rules={"R1": ("there is such an annotation", "name one that is there")})
 def unannotate(program: ir.Program, target: LoopOrBlockName, key: AnnotationKey) -> Rewritten[None]:
     """Remove a note from a loop or a block.
 

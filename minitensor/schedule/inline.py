@@ -47,12 +47,27 @@ def _without(program: ir.Program, buffer: str) -> ir.Program:
 
 @primitive(
     rules={
-        "R1": "the block stores each element once; it is no reduction and no ordered update",
-        "R2": "the block's buffer is not an output of the program",
-        "R3": "the block is the only one that writes its buffer",
-        "R4": "each axis of the store is indexed by an iter of its own",
-        "R5": "what it is inlined into stays readable: expressions of at most 20000 nodes, 2000 "
-        "deep, in a program of at most 100000 nodes",
+        "R1": (
+            "the block stores each element once; it is no reduction and no ordered update",
+            "compute_at a loop of its readers keeps a reduction whole",
+        ),
+        "R2": (
+            "the block's buffer is not an output of the program",
+            "reverse_compute_at moves it to its producer",
+        ),
+        "R3": (
+            "the block is the only one that writes its buffer",
+            "inline after the blocks are one",
+        ),
+        "R4": (
+            "each axis of the store is indexed by an iter of its own",
+            "inline before transform_layout",
+        ),
+        "R5": (
+            "what it is inlined into stays readable: expressions of at most 20000 nodes, 2000 "
+            "deep, in a program of at most 100000 nodes",
+            "compute_at stores the values in place of repeating them",
+        ),
     }
 )
 def compute_inline(program: ir.Program, block: BlockName) -> Rewritten[None]:
@@ -196,14 +211,35 @@ def _call_compute_inline(scene: Scene) -> None:
 
 @primitive(
     rules={
-        "R1": "the block stores each element once; it is no reduction and no ordered update",
-        "R2": "it reads exactly one temporary, which one block computes and no other block reads",
-        "R3": "that producer stores each element once; it is no reduction and no ordered update",
-        "R4": "the block reads it at its own iters, each used once, and does not go on behind it",
-        "R5": "everything else it reads is a parameter, or complete before the producer's nest",
-        "R6": "each axis of both stores is indexed by an iter of its own",
-        "R7": "what it is inlined into stays readable: expressions of at most 20000 nodes, 2000 "
-        "deep, in a program of at most 100000 nodes",
+        "R1": (
+            "the block stores each element once; it is no reduction and no ordered update",
+            "reverse_compute_at moves it under a loop of its producer",
+        ),
+        "R2": (
+            "it reads exactly one temporary, which one block computes and no other block reads",
+            "compute_inline its other producers first",
+        ),
+        "R3": (
+            "that producer stores each element once; it is no reduction and no ordered update",
+            "reverse_compute_at moves it under a loop of its producer",
+        ),
+        "R4": (
+            "the block reads it at its own iters, each used once, and does not go on behind it",
+            "reverse_compute_at, or compute_inline the producer",
+        ),
+        "R5": (
+            "everything else it reads is a parameter, or complete before the producer's nest",
+            "compute_inline what it reads besides first",
+        ),
+        "R6": (
+            "each axis of both stores is indexed by an iter of its own",
+            "inline before transform_layout",
+        ),
+        "R7": (
+            "what it is inlined into stays readable: expressions of at most 20000 nodes, 2000 "
+            "deep, in a program of at most 100000 nodes",
+            "reverse_compute_at stores the values in place of repeating them",
+        ),
     }
 )
 def reverse_compute_inline(program: ir.Program, block: BlockName) -> Rewritten[None]:

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from minitensor import ir
 from minitensor.arith import MismatchError, match_intrinsic
-from minitensor.schedule.dependence import refuse_conflict
+from minitensor.schedule.dependence import conflict
 from minitensor.schedule.refusal import refuse
 
 DEEPEST: Final = 128
@@ -37,7 +37,10 @@ def concurrent_loops_stay_independent(
             touched = {b for block in ir.blocks_of(site.loop) for b in _touched(block)}
             if all(old_homes.get(b) == new_homes.get(b) for b in touched):
                 continue
-        refuse_conflict(after, name, "K1", f"{site.loop.kind.value} loop")
+        found = conflict(after, name)
+        if found is not None:
+            label = f"{site.loop.kind.value} loop"
+            refuse("K1", found.describe(name), marks=found.marks(name, label))
     return after
 
 

@@ -121,12 +121,24 @@ IndexMapLike: TypeAlias = Annotated[Callable[..., Any] | IndexMap, Argument(_ind
 
 @primitive(
     rules={
-        "R1": "the buffer is a temporary, and has no storage_align",
-        "R2": "the map takes one index for each axis",
-        "R3": "the map sends different elements to different places",
-        "R4": "the new indices are not negative and computed within 64 bits, and padding grows the "
-        "buffer at most 16 times, and to at most 2**40 elements",
-        "R5": "no reduction of several values writes the buffer",
+        "R1": (
+            "the buffer is a temporary, and has no storage_align",
+            "cache_read or cache_write it first, and lay the copy out",
+        ),
+        "R2": ("the map takes one index for each axis", "give the map one argument for each axis"),
+        "R3": (
+            "the map sends different elements to different places",
+            "return all digits of every index, such as i // 8 and i % 8",
+        ),
+        "R4": (
+            "the new indices are not negative and computed within 64 bits, and padding grows the "
+            "buffer at most 16 times, and to at most 2**40 elements",
+            "keep the indices small and not negative",
+        ),
+        "R5": (
+            "no reduction of several values writes the buffer",
+            "lay out a copy of one of the values",
+        ),
     }
 )
 def transform_layout(

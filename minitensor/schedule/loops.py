@@ -24,12 +24,21 @@ WIDEST: int = 1 << 16
 
 @primitive(
     rules={
-        "R1": "the loop is serial",
-        "R2": "the factors cover the loop",
-        "R3": 'with tail="exact" the factors multiply to the extent',
-        "R4": 'with tail="cut" at least one whole tile fits',
-        "R5": 'with tail="cut" no block under the loop writes a buffer that another block writes',
-        "R6": "a factor larger than the loop is at most 65536",
+        "R1": ("the loop is serial", "split it before deciding how it runs"),
+        "R2": ("the factors cover the loop", "write None for one factor and it is inferred"),
+        "R3": (
+            'with tail="exact" the factors multiply to the extent',
+            'choose divisors, or tail="guard"',
+        ),
+        "R4": (
+            'with tail="cut" at least one whole tile fits',
+            'choose smaller factors, or tail="guard"',
+        ),
+        "R5": (
+            'with tail="cut" no block under the loop writes a buffer that another block writes',
+            'use tail="guard"',
+        ),
+        "R6": ("a factor larger than the loop is at most 65536", "choose a smaller factor"),
     }
 )
 def split(
@@ -235,9 +244,12 @@ def _call_split(scene: Scene) -> None:
 
 @primitive(
     rules={
-        "R1": "the loops are serial",
-        "R2": "at least two loops are given, each one all there is in the one before",
-        "R3": "none of them is empty",
+        "R1": ("the loops are serial", "fuse them before deciding how they run"),
+        "R2": (
+            "at least two loops are given, each one all there is in the one before",
+            "reorder the loops until they are neighbours, outermost first",
+        ),
+        "R3": ("none of them is empty", "leave the empty loop alone"),
     }
 )
 def fuse(program: ir.Program, *loops: LoopName) -> Rewritten[str]:
@@ -339,9 +351,18 @@ def _call_fuse(scene: Scene) -> None:
 
 @primitive(
     rules={
-        "R1": "at least two different loops are given",
-        "R2": "the loops stand around each other, with nothing else in between",
-        "R3": "no two loops whose order matters change places",
+        "R1": (
+            "at least two different loops are given",
+            "name the loops to reorder in the order wanted",
+        ),
+        "R2": (
+            "the loops stand around each other, with nothing else in between",
+            "name loops of one nest; move what stands between them with compute_at",
+        ),
+        "R3": (
+            "no two loops whose order matters change places",
+            "keep these loops in their order, or rfactor the reduction first",
+        ),
     }
 )
 def reorder(program: ir.Program, *loops: LoopName) -> Rewritten[None]:

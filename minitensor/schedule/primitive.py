@@ -16,7 +16,7 @@ import inspect
 import numbers
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import (
     Any,
@@ -34,7 +34,7 @@ from minitensor import ir
 from minitensor.errors import ScheduleArgumentError, ScheduleError, shown, unexpected
 from minitensor.schedule.batch import Effect, StepView
 from minitensor.schedule.invariants import INVARIANTS
-from minitensor.schedule.refusal import COMMON_RULES, RefusedError, refuse
+from minitensor.schedule.refusal import COMMON_RULES, RefusedError, accepted, refuse
 from minitensor.schedule.scene import Scene
 from minitensor.schedule.step import plain
 
@@ -45,6 +45,9 @@ Rewritten: TypeAlias = tuple[ir.Program, R]
 """The new program, and what the primitive returns to the user: usually names."""
 
 LookT = TypeVar("LookT", bound=Callable[[StepView], "Effect | None"])
+Rules: TypeAlias = Mapping[str, str | tuple[str, str]]
+"""id -> the condition that must hold, or that and what to do where it does not."""
+
 Draw: TypeAlias = Callable[[ir.Program, Mapping[str, Any], random.Random], Any]
 """Draws an open decision from the program and the canonical arguments."""
 
@@ -67,6 +70,8 @@ class Argument:
     """How an argument is checked and made canonical; stands in an Annotated annotation."""
 
     convert: Callable[[ir.Program, str, Any], Any]
+    names: Callable[[ir.Program], Collection[str]] | None = None
+    """Of a handle: all names there are."""
 
 
 class Primitive(Generic[P, R]):
@@ -75,6 +80,7 @@ class Primitive(Generic[P, R]):
     name       a Python name; `key` is the one in traces, which has the module of one from outside
     function   (program, arguments…) -> (new program, result)
     rules      id -> the condition that must hold
+    advice     id -> the step that leads on where it does not hold
     signature  of the call, without the program
     decide     draws the argument `decision` where none is given; None if nothing is decided
     batch      the effect of a step on the numbers of a batch of candidates
@@ -84,14 +90,16 @@ class Primitive(Generic[P, R]):
     def __init__(
         self,
         function: Callable[..., Rewritten[R]],
-        rules: Mapping[str, str],
+        rules: Rules,
     ) -> None:
         whole = inspect.signature(function, eval_str=True)
         parameters = list(whole.parameters.values())[1:]
         self.name: Final = function.__name__
         self.key: Final = _key(function)
         self.function: Final = function
-        self.rules: Final = {**rules, **COMMON_RULES}
+        pairs = {r: (text, "") if isinstance(text, str) else text for r, text in rules.items()}
+        self.rules: Final = {r: condition for r, (condition, _) in pairs.items()} | COMMON_RULES
+        self.advice: Final = {r: advice for r, (_, advice) in pairs.items()}
         self.decide: Draw | None = None
         self.batch: Callable[[StepView], Effect | None] | None = None
         self.call: Callable[[Scene], None] | None = None
@@ -246,15 +254,36 @@ class Primitive(Generic[P, R]):
     ) -> ScheduleError:
         """The error a user sees for a refusal; one of a bad argument shows no program."""
         detail = f" ({refused.detail})" if refused.detail else ""
-        advice = f"; {refused.advice}" if refused.advice else ""
         rule, call = refused.rule, self.call_text(arguments, _quoted)
         condition = self.rules.get(rule, "a rule that it does not declare")
-        message = f"{call} breaks {rule}: {condition}{detail}{advice}"
         if rule in ("A1", "A2"):
+            message = f"{call} breaks {rule}: {refused.detail or condition}"
             return ScheduleArgumentError(message, rule, refused.choices)
+        message = f"{call} breaks {rule}: {condition}{detail}"
+        advice = refused.advice or self.advice.get(rule, "")
+        choices = refused.choices
+        if refused.other:
+            choices = functools.partial(self._alternatives, program, arguments, refused.other)
         return ScheduleError(
-            message, rule, refused.choices, lambda: picture(program, refused.marks)
+            message, rule, choices, lambda: picture(program, refused.marks), advice
         )
+
+    def _alternatives(
+        self, program: ir.Program, arguments: Mapping[str, Any], name: str
+    ) -> list[str]:
+        """The names with which the call is accepted in place of the one that was given: those of
+        the same nest, or where none of them will do, any.
+        """
+        known = self.converters[name].names
+        names = list(known(program)) if known is not None else []
+        sites = ir.loop_sites(program)
+        tops = {loop: (*site.outer, site.loop)[0].var for loop, site in sites.items()}
+        near = [other for other in names if tops.get(other) == tops.get(arguments[name])]
+
+        def call(other: str) -> object:
+            return self.apply(program, {**arguments, name: other})
+
+        return accepted(near, call) or accepted(names, call)
 
 
 def picture(program: ir.Program, marks: ir.Marks) -> str:
@@ -272,9 +301,9 @@ def _quoted(value: Any) -> str:
 
 
 def primitive(
-    rules: Mapping[str, str],
+    rules: Rules,
 ) -> Callable[[Callable[Concatenate[ir.Program, P], Rewritten[R]]], Primitive[P, R]]:
-    """Declare a primitive with its rules (id -> the condition that must hold)."""
+    """Declare a primitive with its rules."""
 
     def declare(function: Callable[Concatenate[ir.Program, P], Rewritten[R]]) -> Primitive[P, R]:
         return declared(function, rules)
@@ -283,7 +312,7 @@ def primitive(
 
 
 def declared(
-    function: Callable[Concatenate[ir.Program, P], Rewritten[R]], rules: Mapping[str, str]
+    function: Callable[Concatenate[ir.Program, P], Rewritten[R]], rules: Rules
 ) -> Primitive[P, R]:
     """A function as a primitive that traces can name."""
     made: Primitive[P, R] = Primitive(function, rules)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from functools import partial
-
 from minitensor import arith, ir
 from minitensor.schedule.arguments import BlockName, Location
 from minitensor.schedule.batch import Batch, Effect, StepView, Written
@@ -31,23 +28,50 @@ from minitensor.schedule.insertion import (
     write_box,
 )
 from minitensor.schedule.primitive import Rewritten, primitive
-from minitensor.schedule.refusal import accepted, refuse
+from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
 
 
 @primitive(
     rules={
-        "R1": "the loop does not enclose the block",
-        "R2": "the block reads a buffer that is computed under the loop",
-        "R3": "the loop is not part of a reduction or an ordered update that computes it",
-        "R4": "each such buffer has one writer, whose nest computes a box of it in each iteration",
-        "R5": "the block reads it at one place: in each axis an iter of its own plus a constant, "
-        "always inside the buffer",
-        "R6": "a reduction or ordered update has all of its axes in one iteration",
-        "R7": "the loop is not vectorized, nor inside a vectorized loop",
-        "R8": "everything else the block reads is computed before it",
-        "R9": "no other block that reads or writes the block's buffers comes before it then",
-        "R10": "a block that updates what it finds is executed once for each element",
+        "R1": ("the loop does not enclose the block", "choose a loop around its producer"),
+        "R2": (
+            "the block reads a buffer that is computed under the loop",
+            "choose a loop around its producer",
+        ),
+        "R3": (
+            "the loop is not part of a reduction or an ordered update that computes it",
+            "choose a loop outside the reduction",
+        ),
+        "R4": (
+            "each such buffer has one writer, whose nest computes a box of it in each iteration",
+            "choose an outer loop, or split the producer's loops evenly",
+        ),
+        "R5": (
+            "the block reads it at one place: in each axis an iter of its own plus a constant, "
+            "always inside the buffer",
+            "compute_at moves the producer to it instead",
+        ),
+        "R6": (
+            "a reduction or ordered update has all of its axes in one iteration",
+            "choose a loop that leaves its reduction whole",
+        ),
+        "R7": (
+            "the loop is not vectorized, nor inside a vectorized loop",
+            "vectorize after moving",
+        ),
+        "R8": (
+            "everything else the block reads is computed before it",
+            "move what it reads first, or choose an outer loop",
+        ),
+        "R9": (
+            "no other block that reads or writes the block's buffers comes before it then",
+            "move the other block first",
+        ),
+        "R10": (
+            "a block that updates what it finds is executed once for each element",
+            "choose a loop that does not repeat it",
+        ),
     }
 )
 def reverse_compute_at(
@@ -74,7 +98,9 @@ def reverse_compute_at(
     target = ir.loop_sites(program)[loop]
     around = (*target.outer, target.loop)
     if target.loop in loops_around(program, block):
-        refuse("R1", marks=ir.Marks(loops={loop: "target"}, blocks={block: "inside it"}))
+        refuse(
+            "R1", marks=ir.Marks(loops={loop: "target"}, blocks={block: "inside it"}), other="loop"
+        )
     inside = {b.name for b in ir.blocks_of(target.loop)}
     read, own = ir.accessed_buffers(consumer)
     computed = [
@@ -82,7 +108,7 @@ def reverse_compute_at(
     ]
     if not computed:
         marks = ir.Marks(loops={loop: "target"}, blocks={block: "reads nothing computed there"})
-        refuse("R2", marks=marks, choices=partial(_producer_loops, program, block, read - own))
+        refuse("R2", marks=marks, other="loop")
     require_not_vectorized(program, loop)
     domain: dict[str, arith.Span] = {}
     producers: set[str] = set()
@@ -91,7 +117,11 @@ def reverse_compute_at(
         producers.add(producer)
         for var, span in _consumer_domain(consumer, buffer, box, whole).items():
             if domain.setdefault(var, span) != span:
-                refuse("R5", f"{ir.print_name(buffer)} asks for other elements than the rest")
+                refuse(
+                    "R5",
+                    f"{ir.print_name(buffer)} asks for other elements than the rest",
+                    other="loop",
+                )
     _check_complete_axes(consumer, loops_around(program, block), domain)
     point = point_after(program, around, producers)
     guards = shared_guards(
@@ -103,19 +133,13 @@ def reverse_compute_at(
     missing = unavailable(program, placed, point, strict=not runs_whole(program, consumer))
     if missing is not None:
         late = {b.name: f"computes {ir.print_name(missing)}" for b in writers(program, missing)}
-        refuse("R8", f"{ir.print_name(missing)} is not complete there", marks=ir.Marks(blocks=late))
+        refuse(
+            "R8",
+            f"{ir.print_name(missing)} is not complete there",
+            marks=ir.Marks(blocks=late),
+            other="loop",
+        )
     return point.insert(program, placed.stmt, {id(consumer): None}), placed.names
-
-
-def _producer_loops(program: ir.Program, block: str, buffers: Collection[str]) -> list[str]:
-    """The loops around writers of the buffers at which reverse_compute_at accepts the block."""
-    around = [
-        loop.var
-        for name in sorted(buffers)
-        for writer in writers(program, name)
-        for loop in loops_around(program, writer.name)
-    ]
-    return accepted(around, lambda loop: reverse_compute_at(program, block, loop))
 
 
 def _computed_box(
@@ -127,19 +151,21 @@ def _computed_box(
     writing = writers(program, buffer)
     if len(writing) != 1:
         marks = ir.Marks(blocks={b.name: f"writes {ir.print_name(buffer)}" for b in writing})
-        refuse("R4", f"{ir.print_name(buffer)} has {len(writing)} writers", marks=marks)
+        refuse(
+            "R4", f"{ir.print_name(buffer)} has {len(writing)} writers", marks=marks, other="loop"
+        )
     producer = writing[0]
     for loop in around:
         if driven(producer, loop.var, (ir.IterKind.REDUCE, ir.IterKind.ORDERED)):
             marks = ir.Marks({loop.var: f"part of computing {ir.print_name(buffer)}"})
-            refuse("R3", f"{ir.print_name(loop.var)} is", marks=marks)
+            refuse("R3", f"{ir.print_name(loop.var)} is", marks=marks, other="loop")
     path = loops_around(program, producer.name)
     domain = exact_domain(producer, path, {loop.var for loop in around})
     box = None if domain is None else write_box(producer, domain)
     whole = None if box is None else arith.swept(box, ranges_of(around))
     if box is None or whole is None:
         marks = ir.Marks(blocks={producer.name: "not known to write a box"})
-        refuse("R4", f"the nest of {ir.print_name(producer.name)}", marks=marks)
+        refuse("R4", f"the nest of {ir.print_name(producer.name)}", marks=marks, other="loop")
     extents = written_extents(producer)
     assert extents is not None
     nothing = any(i.extent == 0 for i in producer.iters)
@@ -161,7 +187,12 @@ def _consumer_domain(
     reads = {load.indices for load in loads_of(consumer, [buffer])}
     if len(reads) != 1:
         marks = ir.Marks(blocks={consumer.name: f"reads {ir.print_name(buffer)}"})
-        refuse("R5", f"{ir.print_name(buffer)} is read at {len(reads)} places", marks=marks)
+        refuse(
+            "R5",
+            f"{ir.print_name(buffer)} is read at {len(reads)} places",
+            marks=marks,
+            other="loop",
+        )
     simplifier = arith.Simplifier({i.var: arith.extent_range(i.extent) for i in consumer.iters})
     extents = {i.var: i.extent for i in consumer.iters}
     found: dict[str, arith.Span] = {}
@@ -178,7 +209,12 @@ def _consumer_domain(
             case _:
                 load = loads_of(consumer, [buffer])[0]
                 marks = ir.Marks(parts=[(consumer.name, load, "read here")])
-                refuse("R5", f"index {axis} of {ir.print_name(buffer)} is not", marks=marks)
+                refuse(
+                    "R5",
+                    f"index {axis} of {ir.print_name(buffer)} is not",
+                    marks=marks,
+                    other="loop",
+                )
     return found
 
 
@@ -195,14 +231,19 @@ def _check_complete_axes(
             here.low.is_constant and here.low.constant <= 0 and here.extent >= i.extent
         ):
             marks = ir.Marks(blocks={consumer.name: f"may do a part of {ir.print_name(i.var)}"})
-            refuse("R6", f"another block may do the rest of {ir.print_name(i.var)}", marks=marks)
+            refuse(
+                "R6",
+                f"another block may do the rest of {ir.print_name(i.var)}",
+                marks=marks,
+                other="loop",
+            )
         span = domain.get(i.var)
         if span is None:
             continue
         whole = span.low.is_constant and span.low.constant <= 0
         if not (whole and span.low.constant + span.spread >= i.extent - 1):
             marks = ir.Marks(blocks={consumer.name: f"is computed along {ir.print_name(i.var)}"})
-            refuse("R6", f"{ir.print_name(i.var)} is cut into pieces", marks=marks)
+            refuse("R6", f"{ir.print_name(i.var)} is cut into pieces", marks=marks, other="loop")
         del domain[i.var]
 
 
@@ -223,7 +264,12 @@ def _check_once(placed: Placed, around: tuple[ir.For, ...]) -> None:
                 marks = ir.Marks(
                     {loop.var: "would repeat it"}, {block.name: "updates what it finds"}
                 )
-                refuse("R10", f"iterations of {ir.print_name(loop.var)} repeat it", marks=marks)
+                refuse(
+                    "R10",
+                    f"iterations of {ir.print_name(loop.var)} repeat it",
+                    marks=marks,
+                    other="loop",
+                )
 
 
 def _check_order(program: ir.Program, consumer: ir.Block, point: InsertionPoint) -> None:
@@ -235,7 +281,7 @@ def _check_order(program: ir.Program, consumer: ir.Block, point: InsertionPoint)
         read, written = ir.accessed_buffers(program.blocks[name])
         if touched & (read | written):
             marks = ir.Marks(blocks={name: f"touches what {ir.print_name(consumer.name)} writes"})
-            refuse("R9", f"{ir.print_name(name)} is one", marks=marks)
+            refuse("R9", f"{ir.print_name(name)} is one", marks=marks, other="loop")
 
 
 @reverse_compute_at.on_batch

@@ -22,7 +22,7 @@ from minitensor.schedule.edit import (
 )
 from minitensor.schedule.insertion import outer_guard, point_after
 from minitensor.schedule.primitive import Rewritten, primitive
-from minitensor.schedule.refusal import accepted, refuse
+from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
 
 CARRIED = (ir.IterKind.REDUCE, ir.IterKind.ORDERED)
@@ -30,11 +30,20 @@ CARRIED = (ir.IterKind.REDUCE, ir.IterKind.ORDERED)
 
 @primitive(
     rules={
-        "R1": "the block has an init, and alone writes its buffers",
-        "R2": "the loop is around the block",
-        "R3": "no loop outside it is part of the reduction",
-        "R4": "no loop from it inwards is part of the reduction and of another axis at once",
-        "R5": "the loops from it inwards compute each element once",
+        "R1": (
+            "the block has an init, and alone writes its buffers",
+            "decompose it once, before rfactor",
+        ),
+        "R2": ("the loop is around the block", "name a loop around the block"),
+        "R3": (
+            "no loop outside it is part of the reduction",
+            "name the outermost loop of the reduction, or one outside it",
+        ),
+        "R4": (
+            "no loop from it inwards is part of the reduction and of another axis at once",
+            "split or reorder so that the reduction has loops of its own",
+        ),
+        "R5": ("the loops from it inwards compute each element once", "name a loop further inside"),
     }
 )
 def decompose_reduction(program: ir.Program, block: BlockName, loop: LoopName) -> Rewritten[str]:
@@ -55,17 +64,14 @@ def decompose_reduction(program: ir.Program, block: BlockName, loop: LoopName) -
     loops = loops_around(program, block)
     names = [around.var for around in loops]
 
-    def legal() -> list[str]:
-        return accepted(names, lambda name: decompose_reduction(program, block, name))
-
     if loop not in names:
         marks = ir.Marks(loops={loop: "not around it"}, blocks={block: "the block"})
-        refuse("R2", marks=marks, choices=legal)
+        refuse("R2", marks=marks, other="loop")
     depth = names.index(loop)
     for outer in loops[:depth]:
         if driven(found, outer.var, CARRIED):
             marks = ir.Marks(loops={outer.var: "part of the reduction", loop: "the loop"})
-            refuse("R3", f"{ir.print_name(outer.var)} is", marks=marks, choices=legal)
+            refuse("R3", f"{ir.print_name(outer.var)} is", marks=marks, other="loop")
     for inner in loops[depth:]:
         if mixes(found, inner.var):
             refuse(
@@ -130,10 +136,22 @@ def _call_decompose_reduction(scene: Scene) -> None:
 
 @primitive(
     rules={
-        "R1": "the loop is part of exactly one reduction below it, by a commutative reducer",
-        "R2": "the reduction still has its init, and alone writes its buffers",
-        "R3": "neither the loop nor those it shares an axis with are part of another axis",
-        "R4": "0 <= axis <= the number of axes of the reduction's buffer (negative: from the end)",
+        "R1": (
+            "the loop is part of exactly one reduction below it, by a commutative reducer",
+            "name a loop of one reduction",
+        ),
+        "R2": (
+            "the reduction still has its init, and alone writes its buffers",
+            "rfactor before decompose_reduction",
+        ),
+        "R3": (
+            "neither the loop nor those it shares an axis with are part of another axis",
+            "split the fused loop so that the reduction has loops of its own",
+        ),
+        "R4": (
+            "0 <= axis <= the number of axes of the reduction's buffer (negative: from the end)",
+            "choose an axis of the partial results",
+        ),
     }
 )
 def rfactor(program: ir.Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten[str]:
@@ -186,16 +204,7 @@ def _the_reduction(program: ir.Program, loop: str) -> ir.Block:
     found = [b for b in inside if driven(b, loop, CARRIED)]
     marks = ir.Marks(loops={loop: "the loop"}, blocks={b.name: "an update of it" for b in found})
     if len(found) != 1:
-        driving = [
-            name
-            for name in ir.loop_sites(program)
-            if any(driven(b, name, (ir.IterKind.REDUCE,)) for b in program.blocks.values())
-        ]
-
-        def legal() -> list[str]:
-            return accepted(driving, lambda name: rfactor(program, name))
-
-        refuse("R1", f"it is part of {len(found)}", marks=marks, choices=legal)
+        refuse("R1", f"it is part of {len(found)}", marks=marks, other="loop")
     body = found[0].body
     if not isinstance(body.then if isinstance(body, ir.If) else body, ir.Reduce):
         refuse("R1", f"{ir.print_name(found[0].name)} is an ordered update", marks=marks)

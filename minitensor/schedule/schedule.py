@@ -156,9 +156,8 @@ class Schedule(
         return twin
 
     def get_block(self, name: str) -> str:
-        """The name itself, if there is a block so called."""
-        self._block(name)
-        return name
+        """The name itself, if there is a block so called; a tensor stands for its name."""
+        return self._block(name)
 
     def get_blocks(self) -> tuple[str, ...]:
         """The names of all blocks, in the order of the text."""
@@ -166,26 +165,28 @@ class Schedule(
 
     def get_loops(self, block: str) -> tuple[str, ...]:
         """The names of the loops around a block, outermost first."""
-        self._block(block)
+        block = self._block(block)
         return tuple(loop.var for loop in loops_around(self.program, block))
 
     def get_producers(self, block: str) -> tuple[str, ...]:
         """The blocks that write what a block reads, in the order of the text."""
-        self._block(block)
+        block = self._block(block)
         read = ir.accessed_buffers(self.program.blocks[block])[0]
         found = {b.name for buffer in read for b in writers(self.program, buffer)} - {block}
         return tuple(name for name in self.program.blocks if name in found)
 
     def get_consumers(self, block: str) -> tuple[str, ...]:
         """The blocks that read what a block writes, in the order of the text."""
-        self._block(block)
+        block = self._block(block)
         written = ir.accessed_buffers(self.program.blocks[block])[1]
         found = {b.name for buffer in written for b in readers(self.program, buffer)} - {block}
         return tuple(name for name in self.program.blocks if name in found)
 
-    def _block(self, name: str) -> None:
+    def _block(self, name: str) -> str:
+        name = getattr(name, "name", name)
         if not isinstance(name, str) or name not in self.program.blocks:
             raise self._no_such("block", name)
+        return name
 
     def _no_such(self, kind: str, name: object) -> ScheduleArgumentError:
         known = list(self.program.blocks)

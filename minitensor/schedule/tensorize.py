@@ -19,7 +19,7 @@ from minitensor.schedule.arguments import LoopName, unexpected
 from minitensor.schedule.batch import unchanged
 from minitensor.schedule.edit import loops_around, spliced
 from minitensor.schedule.primitive import Argument, Rewritten, primitive
-from minitensor.schedule.refusal import accepted, refuse
+from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
 
 RULE_OF: Final = {
@@ -62,17 +62,38 @@ IntrinsicLike: TypeAlias = Annotated[ir.Intrinsic | str, Argument(_intrinsic)]
 
 @primitive(
     rules={
-        "R1": "the loop and those inside it are serial, each all there is in the one before, and "
-        "stand around one block that others use",
-        "R2": "no loop around it is vectorized",
-        "R3": "the block runs under no condition (split its loops evenly)",
-        "R4": "a reduction is initialised by another block",
-        "R5": "the block does what the intrinsic means",
-        "R6": "its types are those of the intrinsic",
-        "R7": "the loops run as far as the axes of the intrinsic",
-        "R8": "it accesses each operand at the indices at which the intrinsic does",
-        "R9": "it does not read what it writes",
-        "R10": "the operands have the strides that the intrinsic relies on",
+        "R1": (
+            "the loop and those inside it are serial, each all there is in the one before, and "
+            "stand around one block that others use",
+            "split and reorder until the loops of the intrinsic are innermost, and serial",
+        ),
+        "R2": ("no loop around it is vectorized", "tensorize in place of vectorizing"),
+        "R3": (
+            "the block runs under no condition (split its loops evenly)",
+            "split its loops evenly",
+        ),
+        "R4": ("a reduction is initialised by another block", "decompose_reduction first"),
+        "R5": (
+            "the block does what the intrinsic means",
+            "declare an intrinsic that means what the block does",
+        ),
+        "R6": (
+            "its types are those of the intrinsic",
+            "cast in the definition, or declare the intrinsic for these types",
+        ),
+        "R7": (
+            "the loops run as far as the axes of the intrinsic",
+            "split the loops to the extents of the intrinsic",
+        ),
+        "R8": (
+            "it accesses each operand at the indices at which the intrinsic does",
+            "transform_layout or cache_read so that the operand's axes match",
+        ),
+        "R9": ("it does not read what it writes", "cache_read what it reads"),
+        "R10": (
+            "the operands have the strides that the intrinsic relies on",
+            "transform_layout or storage_align the buffer",
+        ),
     }
 )
 def tensorize(program: ir.Program, loop: LoopName, intrinsic: IntrinsicLike) -> Rewritten[None]:
@@ -100,11 +121,9 @@ def tensorize(program: ir.Program, loop: LoopName, intrinsic: IntrinsicLike) -> 
         rule = RULE_OF[problem.reason]
         detail = problem.detail + _decomposition(program, problem)
 
-        def legal() -> list[str]:
-            names = list(ir.loop_sites(program)) if rule in ("R1", "R7") else []
-            return accepted(names, lambda name: tensorize(program, name, intrinsic))
-
-        refuse(rule, detail, marks=_marks(loop, problem), choices=legal)
+        refuse(
+            rule, detail, marks=_marks(loop, problem), other="loop" if rule in ("R1", "R7") else ""
+        )
     site = ir.loop_sites(program)[loop]
     return spliced(program, {id(site.loop): _marked(site.loop, str(intrinsic))}), None
 

@@ -18,6 +18,7 @@ from tests.unit.schedule import (
     test_inline,
     test_layout,
     test_loops,
+    test_reverse_compute_at,
     test_rfactor,
     test_tensorize,
     test_tensorized,
@@ -31,6 +32,7 @@ TABLES = (
     test_inline,
     test_cache,
     test_compute_at,
+    test_reverse_compute_at,
     test_rfactor,
     test_layout,
     test_tensorize,
@@ -129,8 +131,16 @@ def test_every_primitive_is_registered_by_its_name():
 def test_every_record_is_complete():
     for found in REGISTRY.values():
         assert found.call is not None, f"{found.name}: how does a test draw a call of it?"
+        assert found.batch is not None, f"{found.name}: what is its effect on a batch?"
         decides = "decision" in found.signature.parameters
         assert decides == (found.decide is not None), found.name
+
+
+def test_every_rule_says_what_to_do_where_it_is_broken():
+    for found in REGISTRY.values():
+        assert list(found.advice) == [rule for rule in found.rules if rule.startswith("R")]
+        for rule, advice in found.advice.items():
+            assert advice and not advice.endswith("."), (found.name, rule)
 
 
 def test_rules_are_numbered_and_read_as_conditions():
