@@ -42,7 +42,7 @@ def as_digit(atom: ir.Expr) -> Digit | None:
 def separates(
     name: str, a: Sequence[Linear], b: Sequence[Linear], free: frozenset[str], ranges: Ranges
 ) -> bool:
-    """Whether equal indices imply an equal value of the variable `name`.
+    """Return whether equal indices imply an equal value of the variable `name`.
 
     a, b   the indices of two accesses to one buffer (or of one access, twice)
     free   the variables that may differ between the two; `name` is one. All others are the same.
@@ -107,7 +107,7 @@ def _pinned(
     free: frozenset[str],
     ranges: Ranges,
 ) -> bool:
-    """Whether equality of the two indices implies equality of the atom's two values.
+    """Return whether equality of the two indices implies equality of the atom's two values.
 
     The rest of each index splits into multiples of coefficient * (number of values of the atom),
     which cannot disturb the atom's digit, and the others, which must be too small to reach it.
@@ -132,7 +132,7 @@ def _pinned(
 
 
 def _complete(digits: Sequence[Digit], moving: Linear, ranges: Ranges) -> bool:
-    """Whether the digits give the whole number, whose two values differ as its moving part does."""
+    """Return whether the digits give the whole number; its two values differ in its moving part."""
     known = {1}  # the moduli for which the number's remainder is known
     for digit in sorted(digits, key=lambda d: d.divisor):
         if all(modulus % digit.divisor for modulus in known):

@@ -20,16 +20,16 @@ class Interval(NamedTuple):
 
     @property
     def is_point(self) -> bool:
-        """Whether exactly one integer is inside."""
+        """Return whether exactly one integer is inside."""
         return self.lo == self.hi
 
     @property
     def is_bounded(self) -> bool:
-        """Whether both ends are finite."""
+        """Return whether both ends are finite."""
         return -math.inf < self.lo and self.hi < math.inf
 
     def within(self, lo: Bound, hi: Bound) -> bool:
-        """Whether every integer inside is in [lo, hi]."""
+        """Return whether every integer inside is in [lo, hi]."""
         return lo <= self.lo and self.hi <= hi
 
     def plus(self, other: Interval) -> Interval:

@@ -66,7 +66,7 @@ class Linear:
 
     @property
     def is_constant(self) -> bool:
-        """Whether there are no terms."""
+        """Return whether there are no terms."""
         return not self.terms
 
     @property
@@ -90,7 +90,7 @@ class Linear:
         return result
 
     def mentions_any(self, names: Iterable[str]) -> bool:
-        """Whether one of the variables occurs, in a term or inside an atom."""
+        """Return whether one of the variables occurs, in a term or inside an atom."""
         wanted = set(names)
         return any(not wanted.isdisjoint(ir.free_vars(atom)) for atom in self.terms)
 

@@ -64,7 +64,7 @@ def _split(form: Linear, g: int) -> tuple[Linear, Linear] | None:
 
 
 def binds(pattern: ir.Expr, form: Linear, bindings: Bindings) -> bool:
-    """Whether an operand of a min or max pattern matches a linear form; fills `bindings`."""
+    """Return whether an operand of a min or max pattern matches a linear form; fills `bindings`."""
     match pattern:
         case ir.Var(name):
             if name in CONSTANT_NAMES and not form.is_constant:
@@ -83,7 +83,7 @@ def binds(pattern: ir.Expr, form: Linear, bindings: Bindings) -> bool:
 
 
 def matches(pattern: ir.Expr, expr: ir.Expr, bindings: dict[str, ir.Expr]) -> bool:
-    """Whether an expression has the shape of a pattern; fills `bindings`."""
+    """Return whether an expression has the shape of a pattern; fills `bindings`."""
     match pattern:
         case ir.Var(name):
             if name in bindings:

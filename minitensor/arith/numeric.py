@@ -37,7 +37,7 @@ def product_of(numbers: Iterable[Num]) -> Num:
 
 
 def is_zero(a: Num) -> bool:
-    """Whether a number is known to be 0 for all candidates."""
+    """Return whether a number is known to be 0 for all candidates."""
     return type(a) is int and a == 0
 
 
@@ -57,7 +57,7 @@ def magnitude(a: Num) -> Num:
 
 
 def same(a: Num, b: Num) -> bool:
-    """Whether two numbers are equal for all candidates."""
+    """Return whether two numbers are equal for all candidates."""
     return a is b or bool(np.all(np.equal(a, b)))
 
 

@@ -1,4 +1,4 @@
-"""Where the operands of an intrinsic are: one access of a block against one of the meaning.
+"""Operands of an intrinsic: one access of a block matched with one of the meaning.
 
 With i_1 the loop that is the axis i, k_1 the one that is k, and other loops around them,
 
@@ -47,7 +47,7 @@ class MismatchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """Where an operand is: its first element, and for each of its axes that of the buffer along
+    """An operand in a buffer: its first element, and for each of its axes that of the buffer along
     which it runs (None for one of which only the first element is touched).
     """
 

@@ -30,7 +30,7 @@ class Operation:
 
     @property
     def is_data(self) -> bool:
-        """Whether it depends on what a buffer holds."""
+        """Return whether it depends on what a buffer holds."""
         return self.op == DATA or any(a.is_data for arg in self.args for a in operations(arg))
 
     def at(self, name: str, points: Num) -> Num:
@@ -91,7 +91,7 @@ def at(form: Linear, name: str, points: Num) -> Num:
 
 
 def alike(a: Linear, b: Linear) -> bool:
-    """Whether two opened forms are written alike for all candidates."""
+    """Return whether two opened forms are written alike for all candidates."""
     mine, others = operations(a), operations(b)
     names = {atom for atom in a.terms if isinstance(atom, ir.Var)}
     return (
@@ -104,7 +104,7 @@ def alike(a: Linear, b: Linear) -> bool:
 
 
 def same_operation(a: Operation, b: Operation) -> bool:
-    """Whether two operations are written alike for all candidates."""
+    """Return whether two operations are written alike for all candidates."""
     return a is b or (a.op == b.op and all(map(alike, a.args, b.args)))
 
 

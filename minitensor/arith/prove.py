@@ -57,7 +57,7 @@ def at_least_zero(condition: ir.Expr, ranges: Ranges = NO_RANGES) -> tuple[Linea
 
 
 def is_nonnegative(form: Linear, ranges: Ranges, facts: Sequence[Linear] = ()) -> bool:
-    """Whether the form is known to be >= 0, by its interval or by one of the facts."""
+    """Return whether the form is known to be >= 0, by its interval or by one of the facts."""
     if form.interval(ranges).lo >= 0:
         return True
     if any(_follows(form, fact, ranges) for fact in facts):
@@ -80,7 +80,7 @@ def _undivided(form: Linear) -> Linear | None:
 
 
 def _follows(form: Linear, fact: Linear, ranges: Ranges) -> bool:
-    """Whether form >= 0 follows from fact >= 0: for a factor m > 0, m*form - fact > -m."""
+    """Return whether form >= 0 follows from fact >= 0: for a factor m > 0, m*form - fact > -m."""
     factors = {1}
     for atom, coefficient in form.terms.items():
         ratio, rest = divmod(fact.terms.get(atom, 0), coefficient)
@@ -90,7 +90,7 @@ def _follows(form: Linear, fact: Linear, ranges: Ranges) -> bool:
 
 
 def facts_of(conditions: Iterable[ir.Expr], ranges: Ranges = NO_RANGES) -> tuple[Linear, ...]:
-    """What comparisons that hold say, as forms that are >= 0."""
+    """The facts that true comparisons state, as forms that are >= 0."""
     found: list[Linear] = []
     for condition in conditions:
         for part in ir.conjuncts(condition):

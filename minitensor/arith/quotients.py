@@ -52,7 +52,7 @@ def _reduced(atom: Operation, extents: Mapping[str, Num]) -> Linear:
 
 
 def is_natural(form: Linear) -> bool:
-    """Whether nothing in a form is known to be negative."""
+    """Return whether nothing in a form is known to be negative."""
     for atom in form.terms:
         if isinstance(atom, Operation) and not (
             atom.op in ("//", "%") and is_natural(atom.args[0])

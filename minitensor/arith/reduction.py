@@ -15,12 +15,12 @@ from minitensor.arith.simplify import Simplifier
 
 
 def carries(block: ir.Block, loop: str) -> bool:
-    """Whether the loop drives a REDUCE or ORDERED iter of the block."""
+    """Return whether the loop drives a REDUCE or ORDERED iter of the block."""
     return _drives(block, loop, spatial=False)
 
 
 def mixes(block: ir.Block, loop: str) -> bool:
-    """Whether the loop drives both such an iter and a spatial one."""
+    """Return whether the loop drives both such an iter and a spatial one."""
     return carries(block, loop) and _drives(block, loop, spatial=True)
 
 

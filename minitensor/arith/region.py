@@ -51,7 +51,7 @@ class Span:
 
     @property
     def extent(self) -> Num:
-        """How many integers that is."""
+        """The number of integers."""
         return self.spread + 1
 
     def scaled(self, factor: Num) -> Span:
@@ -99,7 +99,7 @@ def _clipped(span: Span, extent: Num) -> Span:
 
 
 def _is_constant(form: Linear) -> Truth:
-    """Where no variable moves a form: those in operations of a batch are left aside."""
+    """The candidates in which no variable moves a form, operations of a batch left aside."""
     fixed: Truth = True
     for atom, coefficient in form.terms.items():
         if isinstance(atom, Operation):
@@ -129,7 +129,7 @@ def union(a: Span, b: Span, extent: Num) -> Span:
 
 
 def _distance(a: Linear, b: Linear) -> tuple[Truth, Num]:
-    """Where b - a is a constant, and which."""
+    """The candidates in which b - a is a constant, and that constant."""
     rest = dict(b.minus(a).terms)
     left = [x for x, c in rest.items() if isinstance(x, Operation) and np.any(c)]
     while left:
@@ -146,7 +146,7 @@ def _distance(a: Linear, b: Linear) -> tuple[Truth, Num]:
 
 
 def contains(outer: Box, inner: Box, ranges: Ranges) -> bool:
-    """Whether `inner` is known to lie within `outer`, in one program."""
+    """Return whether `inner` is known to lie within `outer`, in one program."""
     for x, y in zip(outer, inner):
         distance = y.low.minus(x.low).interval(ranges)
         if not (distance.lo >= 0 and distance.hi + y.spread <= x.spread):

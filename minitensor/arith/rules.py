@@ -40,7 +40,7 @@ class Rule:
     condition: Condition | None
 
     def holds(self, bindings: Mapping[str, Linear], ranges: Ranges) -> bool:
-        """Whether the condition can be proven for what the pattern matched."""
+        """Return whether the condition can be proven for what the pattern matched."""
         if self.condition is None:
             return True
         try:

@@ -401,7 +401,7 @@ _FOLD: Final[dict[str, Callable[[int, int], int]]] = {
 
 
 def _is_digit(atom: ir.Expr) -> TypeGuard[ir.Binary]:
-    """Whether an atom is x % c with a constant c > 0."""
+    """Return whether an atom is x % c with a constant c > 0."""
     match atom:
         case ir.Binary("%", _, ir.Const(c)):
             return c > 0

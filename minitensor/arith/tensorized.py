@@ -1,4 +1,4 @@
-"""Whether a loop nest computes what an intrinsic means, and with which operands.
+"""Matching a loop nest with the meaning of an intrinsic, and finding its operands.
 
 `match_intrinsic` compares the loops from one inward, and the one block in them, with the meaning:
 
@@ -233,7 +233,7 @@ class _Matcher(Accesses):
     # ---- the operands together
 
     def check_together(self, bound: Mapping[str, Operand]) -> None:
-        """What is written is not read, others use it, and strides are what the body relies on."""
+        """Require that the output is not read, is used elsewhere, and has the strides relied on."""
         target = bound[self.intrinsic.output].first.buffer
         if any(load.buffer == target for load in ir.loads(self.block.body)):
             raise self.fail("alias", f"it reads {ir.print_name(target)} too")
@@ -259,14 +259,14 @@ def _names(terms: Mapping[ir.Expr, int]) -> list[str]:
 
 
 def _count(names: Mapping[str, int], noun: str) -> str:
-    """How many there are, and which."""
+    """The number of some names, and the names."""
     plural = {"loop": "loops", "axis": "axes"}[noun]
     listed = ", ".join(f"{ir.print_name(name)} of {n}" for name, n in names.items())
     return f"{len(names)} {noun if len(names) == 1 else plural} ({listed})"
 
 
 def _operation(expr: ir.Expr) -> object:
-    """What a node does to its children."""
+    """The operation of a node on its children."""
     match expr:
         case ir.Unary(op) | ir.Binary(op):
             return op

@@ -99,7 +99,7 @@ Stride: TypeAlias = Annotated[int, ints(0, 1 << 20)]
 
 
 def is_list(value: object) -> bool:
-    """Whether it is a sequence of values, and not a text."""
+    """Return whether it is a sequence of values, and not a text."""
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
 
 

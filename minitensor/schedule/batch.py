@@ -274,5 +274,5 @@ class Written:
         return batch.box(forms, self.extents(batch), self.inner, units=False)
 
     def extents(self, batch: Batch) -> list[Num]:
-        """How far it writes along each axis."""
+        """The extents of the block along each axis."""
         return [batch.sizes[self.block][name] for name in self.store]

@@ -135,7 +135,7 @@ def count_factorizations(n: int, parts: int) -> int:
 
 @lru_cache(maxsize=4096)
 def prime_powers(n: int) -> tuple[int, ...]:
-    """How often each prime that divides n >= 1 does."""
+    """The multiplicity of each prime that divides n >= 1."""
     found: list[int] = []
     prime = 2
     while n > 1:
@@ -269,7 +269,7 @@ def sample_compute_location(
 
 
 def _is_location(program: ir.Program, block: str, name: str) -> bool:
-    """Whether compute_at accepts the block there."""
+    """Return whether compute_at accepts the block there."""
     around = [] if name == ROOT else _around_readers(program, block)
     return name == ROOT or (
         name in around and bool(accepted([name], lambda loop: compute_at(program, block, loop)))

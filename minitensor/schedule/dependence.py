@@ -129,7 +129,7 @@ def conflict(
 
 
 def _is_one_reduction(a: Access, b: Access, loop: str) -> bool:
-    """Whether both accesses belong to one reduction, and the loop drives nothing but that.
+    """Return whether both accesses belong to one reduction, and the loop drives nothing but that.
 
     A loop that drives another axis as well (a fused one) may not be moved: the instances that
     initialise would no longer come first.
@@ -139,7 +139,7 @@ def _is_one_reduction(a: Access, b: Access, loop: str) -> bool:
 
 
 def driven(block: ir.Block, loop: str, kinds: Collection[ir.IterKind]) -> bool:
-    """Whether the loop drives an iter of one of these kinds."""
+    """Return whether the loop drives an iter of one of these kinds."""
     return any(i.kind in kinds and loop in ir.free_vars(i.binding) for i in block.iters)
 
 
@@ -168,12 +168,12 @@ def iter_domain(block: ir.Block, loops: tuple[ir.For, ...], outside: Collection[
 
 
 def is_serial(loop: ir.For) -> bool:
-    """Whether nothing has been decided about the loop's execution."""
+    """Return whether nothing has been decided about the loop's execution."""
     return loop.kind is ir.LoopKind.SERIAL
 
 
 def result_depth(program: ir.Program, block: ir.Block) -> int:
-    """How many loops stand around the place where a block's results are complete: around its own
+    """The number of loops around the point where a block's results are complete: around its own
     nest (the largest statement that holds no other block), and around every loop of its reduction.
     """
     loops = loops_around(program, block.name)

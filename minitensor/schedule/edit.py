@@ -146,7 +146,7 @@ def parts(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
 
 
 def holds_block(stmt: ir.Stmt, names: set[str]) -> bool:
-    """Whether one of the blocks is at or below the statement."""
+    """Return whether one of the blocks is at or below the statement."""
     return any(block.name in names for block in ir.blocks_of(stmt))
 
 
@@ -188,7 +188,7 @@ def plain_store(block: ir.Block) -> tuple[str, ...] | None:
 
 
 def written_extents(block: ir.Block) -> tuple[int, ...] | None:
-    """How far the block writes along each axis of its buffer, by the iters that index its store;
+    """The extents that a block writes along the axes of its buffer, by the iters of its store;
     None if that is no plain store. The buffer may be larger: a layout was padded.
     """
     store = plain_store(block)

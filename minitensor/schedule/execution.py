@@ -195,7 +195,7 @@ def unroll(program: ir.Program, loop: LoopName) -> Rewritten[None]:
 
 
 def _copies(stmt: ir.Stmt) -> int:
-    """How many copies of a statement inside the unrolled loops below make."""
+    """The number of copies of a statement that the unrolled loops inside make."""
     if isinstance(stmt, ir.For):
         here = stmt.extent if stmt.kind is ir.LoopKind.UNROLL else 1
         return max(1, here) * _copies(stmt.body)

@@ -154,7 +154,7 @@ def point_after(program: ir.Program, loops: tuple[ir.For, ...], blocks: set[str]
 def shared_guards(
     program: ir.Program, blocks: Iterable[ir.Block], outer: tuple[ir.For, ...], every: bool
 ) -> list[ir.Expr]:
-    """What the predicates of some blocks ask of the loops around them alone.
+    """The conditions that some blocks put on the loops around them alone.
 
     Such a guard says that whole iterations are too many (the loop was split into more than it had),
     so it holds for whatever else is put there as well. `every`: what all the blocks ask, else what
@@ -172,7 +172,7 @@ def shared_guards(
 
 
 def outer_guard(condition: ir.Expr, names: Collection[str], ranges: arith.Ranges) -> ir.Expr | None:
-    """What a condition asks of the variables in `names`, whatever the others are: it does not hold
+    """The condition on the variables in `names` that a condition implies: it does not hold
     for any values of those where this does not. None if that is nothing, or not known.
     """
     variables = set(ir.free_vars(condition))
@@ -231,7 +231,7 @@ def _covered(
     outer: tuple[ir.For, ...],
     strict: bool,
 ) -> bool:
-    """Whether the writers have computed all that the access reads, loops they share fixed."""
+    """Return whether the writers have computed all that an access reads, shared loops fixed."""
     where = ir.paths(program)
     loops = (*outer, *placed.loops)
     known = arith.facts_of([placed.block.predicate], ranges_of(loops))
@@ -325,7 +325,7 @@ def require_not_vectorized(program: ir.Program, loop: str) -> None:
 
 
 def runs_whole(program: ir.Program, block: ir.Block) -> bool:
-    """Whether the block is known to run all of its domain: else, put elsewhere, it may run more
+    """Return whether the block is known to run all of its domain: else, elsewhere, it may run more
     instances than it did, and read what was not needed before.
     """
     box = exact_domain(block, loops_around(program, block.name), ())

@@ -87,7 +87,7 @@ def _has_large_index(block: ir.Block) -> bool:
 
 
 def _most_runs(program: ir.Program) -> int:
-    """How often the loops around one of the blocks run it at most, empty ones as if they did."""
+    """The most often that the loops around a block run it, an empty loop counting as one."""
     nests = ir.paths(program).values()
     return max((math.prod(max(1, loop.extent) for loop in nest) for nest in nests), default=0)
 

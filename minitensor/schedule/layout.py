@@ -98,13 +98,13 @@ def _require_small(outputs: Sequence[object]) -> None:
 
 
 def is_name(text: str) -> bool:
-    """Whether Python takes it as the name of a variable, and as no other name than it looks."""
+    """Return whether Python takes it as the name of a variable, unchanged by normalization."""
     plain = unicodedata.is_normalized("NFKC", text)
     return plain and text.isidentifier() and not keyword.iskeyword(text)
 
 
 def is_index_expr(expr: object, inputs: Sequence[str], depth: int = 0) -> bool:
-    """Whether an index map may return it: what a trace can hold and Python can say."""
+    """Return whether an index map may return it: what a trace can hold and Python can say."""
     match expr:
         case ir.Var(name, dtype):
             return name in inputs and dtype == ir.INDEX

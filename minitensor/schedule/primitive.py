@@ -67,7 +67,7 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """How an argument is checked and made canonical; stands in an Annotated annotation."""
+    """The conversion of an argument to its canonical form; stands in an Annotated annotation."""
 
     convert: Callable[[ir.Program, str, Any], Any]
     names: Callable[[ir.Program], Collection[str]] | None = None
@@ -199,7 +199,7 @@ class Primitive(Generic[P, R]):
         return rewritten, result
 
     def _outcome(self, found: Any) -> Rewritten[R]:
-        """What the function returned: a program and a result, or a program alone."""
+        """The outcome of the function: a program and a result, or a program alone."""
         match found:
             case ir.Program():
                 return found, None  # type: ignore[return-value]
@@ -351,7 +351,7 @@ def _each(convert: Callable[[ir.Program, str, Any], Any]) -> Argument:
 
 
 def _converter(parameter: inspect.Parameter) -> Argument:
-    """How an argument is converted: as its annotation says, each one of *arguments alone."""
+    """The conversion that an annotation names, of each of *arguments alone."""
     for found in getattr(parameter.annotation, "__metadata__", ()):
         if isinstance(found, Argument):
             if parameter.kind is not parameter.VAR_POSITIONAL:

@@ -1,4 +1,4 @@
-"""How a primitive refuses a step: the broken rule, the place, and what would be legal."""
+"""Refusals of steps: the broken rule, the culprit, and the legal alternatives."""
 
 from __future__ import annotations
 

@@ -345,7 +345,7 @@ def _update(block: ir.Block) -> ir.Reduce:
 
 
 class _Axes:
-    """Which axes of a reduction the loop takes part in, and the loops that share them.
+    """The axes of a reduction that a loop takes part in, and the loops that share them.
 
     axes    the REDUCE iters that are replaced
     loops   the loops that drive them; each becomes an iter of its own
@@ -357,7 +357,7 @@ class _Axes:
         self.loop_names = {loop.var for loop in loops}
 
     def mixes(self, condition: ir.Expr) -> bool:
-        """Whether a condition depends on one of the loops."""
+        """Return whether a condition depends on one of the loops."""
         return not self.loop_names.isdisjoint(ir.free_vars(condition))
 
 

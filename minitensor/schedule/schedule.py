@@ -43,7 +43,7 @@ class Trace:
 
     @property
     def decisions(self) -> dict[int, Any]:
-        """What was decided, by the number of the step (counted from 0); None where open."""
+        """The decisions, by the number of the step (counted from 0); None where open."""
         return {
             n: step.arguments["decision"] for n, step in enumerate(self.steps) if step.is_decision
         }
@@ -201,7 +201,7 @@ class Schedule(
         print(self.diff() if diff else str(self.program))
 
     def diff(self) -> str:
-        """What the last step changed, as a unified diff of the printed programs."""
+        """The change of the last step, as a unified diff of the printed programs."""
         if len(self._history) < 2:
             return str(self.program)
         before, after = (str(p).splitlines() for p in self._history[-2:])

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """What an earlier step returned: all of it, or one item."""
+    """The result of an earlier step, or one item of it."""
 
     step: int
     item: int | None = None
@@ -46,7 +46,7 @@ class Step:
 
     @property
     def is_decision(self) -> bool:
-        """Whether the step chooses something."""
+        """Return whether the step chooses something."""
         return "decision" in self.arguments
 
 
@@ -182,7 +182,7 @@ def _computed(op: str, a: Any, b: Any) -> Any:
 
 
 def decided(result: Any, step: int) -> Any:
-    """What a decision returned, as its user gets it: every part knows the step."""
+    """The result of a decision as its user gets it: every part carries the step."""
     if isinstance(result, tuple):
         return tuple(Decided(value, Ref(step, n)) for n, value in enumerate(result))
     return Decided(result, Ref(step))
@@ -241,7 +241,7 @@ def sourced(given: Any, canonical: Any, results: Sequence[Any], names: dict[str,
 
 
 def _holds(source: Source, value: Any, results: Sequence[Any]) -> bool:
-    """Whether the steps give that value (one of another schedule may come along)."""
+    """Return whether the steps give that value (one of another schedule may come along)."""
     try:
         return bool(resolved(source, results) == value)
     except (LookupError, ArithmeticError, TypeError):

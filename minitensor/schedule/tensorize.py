@@ -148,7 +148,7 @@ def _marks(loop: str, problem: MismatchError) -> ir.Marks:
 
 
 def _decomposition(program: ir.Program, problem: MismatchError) -> str:
-    """Which call initialises the reduction elsewhere, if that is what is missing."""
+    """The call that initialises the reduction elsewhere, if that is missing."""
     if problem.reason != "init" or problem.block is None:
         return ""
     block = program.blocks[problem.block]

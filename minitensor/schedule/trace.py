@@ -252,7 +252,7 @@ def _read_step(number: int, data: Any) -> Step:
 
 
 def _result(value: Any, number: int) -> Any:
-    """What a step is said to have returned: nothing, a name, a number, or several of these."""
+    """The recorded result of a step: nothing, a name, a number, or several of these."""
     items = value if isinstance(value, list) else [value]
     if all(isinstance(item, (str, int, float)) for item in items) or value is None:
         return _decode(value, number)

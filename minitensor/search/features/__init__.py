@@ -1,4 +1,4 @@
-"""What a program is like, in numbers: what the cost model learns from (docs/features.md).
+"""Features of programs: the numbers that the cost model learns from (docs/features.md).
 
     rows = extract_features(schedule)                  of one program, from its text
     Structure(schedule).features(decisions, marks)     of thousands that differ in tile sizes only

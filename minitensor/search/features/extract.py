@@ -18,7 +18,7 @@ from minitensor.search.features.statement import statement_of
 def extract_features(
     schedule_or_program: Schedule | Program, target: str | Target = "c"
 ) -> npt.NDArray[np.float32]:
-    """What a program is like: a row of 164 numbers (FEATURE_NAMES) for each of its blocks.
+    """The features of a program: a row of 164 numbers (FEATURE_NAMES) for each of its blocks.
 
     Returns a float32 array (blocks, 164), the blocks in the order of the text. See
     docs/features.md.
@@ -42,5 +42,5 @@ def extract_features(
 
 
 def is_gpu(target: Target) -> bool:
-    """Whether code for the target runs on a GPU, or as if it did."""
+    """Return whether code for the target runs on a GPU, or as if it did."""
     return target.kind.startswith("cuda")

@@ -1,4 +1,4 @@
-"""How a statement goes over one of its buffers, for many candidates."""
+"""Memory traffic of a statement in one of its buffers, for many candidates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINE: Final = 64
 
 
 class Walk:
-    """How a statement goes over a buffer.
+    """The traffic of a statement in a buffer.
 
     moves   for each loop that moves along the buffer, whether it does (see Swing)
     touched for each number of loops that stand still, the outermost ones: the bytes that are
@@ -144,7 +144,7 @@ def _move(one: Swing, low: list[Num], high: list[Num], k: int) -> None:
 
 
 def _extent(low: Sequence[Num], high: Sequence[Num], size: Num) -> Num:
-    """How many places of an axis lie between the ends, at most all of them."""
+    """The number of indices of an axis between the ends, at most all of them."""
     least, most = low[0], high[0]
     for other in low[1:]:
         least = -greater(-least, -other)
@@ -173,7 +173,7 @@ def _strides(touch: Touch, shape: Sequence[Num]) -> list[Num]:
 
 @dataclass(frozen=True)
 class Reuse:
-    """Whether what was touched is touched again, all (candidates,).
+    """Reuse of the elements that a statement touches, all (candidates,).
 
     looped   by the same statement, in a loop that does not move along the buffer
     shared   by another statement

@@ -1,4 +1,4 @@
-"""What the 164 numbers of a statement are, and where in its row each stands.
+"""The 164 features of a statement, and their columns in its row.
 
 Source: Zheng et al., Ansor, OSDI 2020, section 5.1 and appendix B.
 """

@@ -22,7 +22,7 @@ _SPATIAL, _REDUCE = POSITIONS.index("inner spatial"), POSITIONS.index("inner red
 
 
 class Marks(Protocol):
-    """How the loops around one block are executed, for many candidates.
+    """The execution of the loops around one block, for many candidates.
 
     Each bool (candidates, loops), the outermost loop first.
     """
@@ -78,11 +78,11 @@ class Nest:
 
     @cached_property
     def idle(self) -> bool:
-        """Whether one of the loops is empty for one of the candidates."""
+        """Return whether one of the loops is empty for one of the candidates."""
         return bool((self.length < 1).any())
 
     def swings(self, form: Linear) -> dict[int, Swing]:
-        """How a form of the block's iters moves with each loop that it depends on."""
+        """The swing of a form of the block's iters with each loop that it depends on."""
         whole = arith.replaced(form, self.forms)
         names = arith.variables(whole)
         found: dict[int, Swing] = {}
@@ -114,7 +114,7 @@ class Nest:
         return found
 
     def moving(self, loop: int, moves: Truth) -> Mask:
-        """Where a loop moves something, from what its `Swing` says."""
+        """The candidates in which a loop of several iterations moves an index."""
         several: Mask = self.several[loop]
         return several if moves is True else several & moves
 
@@ -145,7 +145,7 @@ def _less_one(extent: Num) -> Num:
 def marked(
     statement: Statement, kind: str, given: Mapping[str, Marks] | None, count: int
 ) -> Mask | None:
-    """Which loops are executed in a way, bool (loops, candidates); None for none.
+    """The loops that are executed in a way, bool (loops, candidates); None for none.
 
     kind   the LoopKind; loops that are of it already count for all candidates
     given  marks by the name of the block

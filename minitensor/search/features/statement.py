@@ -1,4 +1,4 @@
-"""What one statement (a block at its place) does, as far as tile sizes do not change it."""
+"""One statement (a block in its loop nest), as far as tile sizes do not change it."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def _work(body: ir.Stmt) -> tuple[int, ...]:
 
 
 def _computed(node: ir.Node) -> Iterator[ir.Node]:
-    """What is computed with data: neither indices nor the conditions of guards."""
+    """The nodes that compute with data: neither indices nor the conditions of guards."""
     stack = [node]
     while stack:
         current = stack.pop()

@@ -25,7 +25,7 @@ TILE, CATEGORY = "sample_perfect_tile", "sample_categorical"
 
 
 class Structure:
-    """What all schedules have in common that differ from one in the numbers of decisions only.
+    """All schedules that differ from one in the numbers of its decisions only.
 
     schedule  one of them, its decisions taken
 
@@ -136,7 +136,7 @@ class Structure:
         return numbers
 
     def _decision(self, number: int, value: npt.ArrayLike) -> Integers:
-        """What was decided at a step, int64 (candidates, parts)."""
+        """The decisions of a step, int64 (candidates, parts)."""
         steps = self.trace.steps
         step = steps[number] if 0 <= number < len(steps) else None
         if step is None or step.primitive not in (TILE, CATEGORY):
@@ -161,7 +161,7 @@ class Structure:
         return int(one[0])
 
     def _decided(self, given: Mapping[int, Integers]) -> dict[int, Any]:
-        """What all decisions gave, by step."""
+        """The results of all decisions, by step."""
         found: dict[int, Any] = {}
         for number, step in enumerate(self.trace.steps):
             parts = given.get(number)

@@ -1,4 +1,4 @@
-"""How far an index moves while one loop runs and all others stand at 0, for many candidates."""
+"""The swing of an index: its way while one loop runs and all others stand at 0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minitensor.arith import Linear, Num, Truth
 
 @dataclass(frozen=True, slots=True)
 class Swing:
-    """How a form moves while one loop runs from 0 to its end, all others standing at 0.
+    """The way of a form while one loop runs from 0 to its end, all others standing at 0.
 
     up, down  how far above and below where it started it comes: both at least 0
     step      how far its second value is from its first (0 for a loop of one iteration)
@@ -26,7 +26,7 @@ class Swing:
 
 
 def swing(form: Linear, name: str, last: Num) -> Swing | None:
-    """How a form moves with one loop; None if it does not depend on it.
+    """The swing of a form with one loop; None if it does not depend on it.
 
     last  the last value of the loop's variable: its extent less 1, and at least 0
 
