@@ -333,3 +333,16 @@ def runs_whole(program: ir.Program, block: ir.Block) -> bool:
         span.low.is_constant and span.low.constant <= 0 and span.extent >= i.extent
         for span, i in zip(box, block.iters)
     )
+
+
+def require_init_and_only_writer(program: ir.Program, block: ir.Block, rule: str) -> None:
+    """Refuse a block without an init, or one of several that write its buffers."""
+    others = [
+        other.name
+        for buffer in sorted(ir.stored_buffers(block.body))
+        for other in writers(program, buffer)
+        if other.name != block.name
+    ]
+    if block.init is None or others:
+        detail = f"{ir.print_name(others[0])} writes it too" if others else "it has no init"
+        refuse(rule, detail, marks=ir.Marks(blocks=dict.fromkeys([block.name, *others], "here")))

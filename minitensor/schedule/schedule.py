@@ -14,6 +14,7 @@ from minitensor.errors import ScheduleArgumentError, ScheduleError, shown, unexp
 from minitensor.schedule.cache import StoragePrimitives
 from minitensor.schedule.compute_at import PlacementPrimitives
 from minitensor.schedule.decisions import DecisionPrimitives
+from minitensor.schedule.decompose import DecompositionPrimitives
 from minitensor.schedule.edit import loops_around, readers, writers
 from minitensor.schedule.execution import ExecutionPrimitives
 from minitensor.schedule.inline import InlinePrimitives
@@ -99,6 +100,7 @@ class Schedule(
     ReversePlacementPrimitives,
     StoragePrimitives,
     LayoutPrimitives,
+    DecompositionPrimitives,
     ReductionPrimitives,
     TensorizePrimitives,
     DecisionPrimitives,

@@ -1,0 +1,123 @@
+"""The primitive that initialises a reduction in a nest of its own: decompose_reduction."""
+
+from __future__ import annotations
+
+from minitensor import arith, ir
+from minitensor.arith import init_nest, mixes, repeats
+from minitensor.schedule.arguments import BlockName, LoopName
+from minitensor.schedule.batch import Batch, Effect, StepView
+from minitensor.schedule.dependence import driven
+from minitensor.schedule.edit import (
+    Fresh,
+    loops_around,
+    nest,
+    spatial_iters,
+    spliced,
+    with_block,
+)
+from minitensor.schedule.insertion import require_init_and_only_writer
+from minitensor.schedule.primitive import Rewritten, primitive
+from minitensor.schedule.refusal import refuse
+from minitensor.schedule.scene import Scene
+
+CARRIED = (ir.IterKind.REDUCE, ir.IterKind.ORDERED)
+
+
+@primitive(
+    rules={
+        "R1": (
+            "the block has an init, and alone writes its buffers",
+            "decompose it once, before rfactor",
+        ),
+        "R2": ("the loop is around the block", "name a loop around the block"),
+        "R3": (
+            "no loop outside it is part of the reduction",
+            "name the outermost loop of the reduction, or one outside it",
+        ),
+        "R4": (
+            "no loop from it inwards is part of the reduction and of another axis at once",
+            "split or reorder so that the reduction has loops of its own",
+        ),
+        "R5": ("the loops from it inwards compute each element once", "name a loop further inside"),
+    }
+)
+def decompose_reduction(program: ir.Program, block: BlockName, loop: LoopName) -> Rewritten[str]:
+    """Initialise a reduction in a nest of its own, before a loop.
+
+    decompose_reduction("C", "k")
+        for i in range(8):                    for i in range(8):
+            for k in range(64):                   C[i] = 0.0
+                if k == 0:             =>         for k in range(64):
+                    C[i] = 0.0                        C[i] += A[i, k]
+                C[i] += A[i, k]
+
+    Preserves  every output.
+    Returns    the name of the new block, <block>_init; the old name stays with the update.
+    """
+    found = program.blocks[block]
+    require_init_and_only_writer(program, found, "R1")
+    loops = loops_around(program, block)
+    names = [around.var for around in loops]
+
+    if loop not in names:
+        marks = ir.Marks(loops={loop: "not around it"}, blocks={block: "the block"})
+        refuse("R2", marks=marks, other="loop")
+    depth = names.index(loop)
+    for outer in loops[:depth]:
+        if driven(found, outer.var, CARRIED):
+            marks = ir.Marks(loops={outer.var: "part of the reduction", loop: "the loop"})
+            refuse("R3", f"{ir.print_name(outer.var)} is", marks=marks, other="loop")
+    for inner in loops[depth:]:
+        if mixes(found, inner.var):
+            refuse(
+                "R4", f"{ir.print_name(inner.var)} is", marks=ir.Marks(loops={inner.var: "both"})
+            )
+    again = repeats(found, loops, depth)
+    if again is not None:
+        marks = ir.Marks(loops={again: "repeats elements"})
+        refuse("R5", f"{ir.print_name(again)} repeats elements", marks=marks)
+    fresh = Fresh(program)
+    name = fresh.block(f"{block}_init")
+    own, init = init_nest(found, loops, depth, name, fresh.loop)
+    target = ir.loop_sites(program)[loop].loop
+    after = spliced(program.replace(body=target), {id(found): with_block(found, init=None)}).body
+    return spliced(program, {id(target): ir.sequence(nest(own, init), after)}), name
+
+
+@decompose_reduction.on_batch
+def _decompose_batch(view: StepView) -> Effect:
+    block, init = view.before.blocks[view.argument("block")], view.after.blocks[view.result]
+    path = view.loops(block.name)
+    depth = path.index(view.argument("loop"))
+    own = view.loops_after(init.name)[depth:]
+    axes = spatial_iters(block)
+    view.follow()
+
+    def effect(batch: Batch) -> None:
+        bound = batch.bound[block.name]
+        reduced = [i.var for i in block.iters if i.var not in axes]
+        carrying = {name for axis in reduced for name in arith.variables(bound[axis])}
+        copied = [name for name in path[depth:] if name not in carrying]
+        if len(copied) != len(own):
+            raise arith.BatchError("which loops are part of a reduction depends on the numbers")
+        values = {name: arith.Linear({}) for name in path[depth:]}
+        for old, new in zip(copied, own):
+            batch.extents[new] = batch.extents[old]
+            values[old] = arith.variable(new)
+        batch.bound[init.name] = {axis: arith.replaced(bound[axis], values) for axis in axes}
+        sizes = batch.sizes[block.name]
+        batch.sizes[init.name] = {axis: sizes[axis] for axis in axes}
+
+    return effect
+
+
+@decompose_reduction.random_call(often=2)
+def _call_decompose_reduction(scene: Scene) -> None:
+    block = scene.block()
+    scene.do("decompose_reduction", block, scene.pick(scene.loops(block)))
+
+
+class DecompositionPrimitives:
+    """The primitives of this file, as methods of a Schedule."""
+
+    decompose_reduction = decompose_reduction
