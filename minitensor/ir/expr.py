@@ -25,7 +25,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from operator import index
+from typing import Final, Literal, SupportsIndex, TypeAlias
 
 from minitensor.ir.dtype import BOOL, INDEX, DType
 
@@ -270,15 +271,14 @@ def floor_mod(a: int, b: int) -> int:
     return a % b if b else 0
 
 
-def as_expr(value: Expr | int) -> Expr:
-    """An int as an index constant; a node as itself."""
-    return Const(value) if isinstance(value, int) else value
+def as_expr(value: _Arithmetic | Expr | SupportsIndex) -> Expr:
+    """An integer as an index constant; a node as itself."""
+    return Const(index(value)) if hasattr(value, "__index__") else value  # type: ignore
 
 
-def arithmetic(op: BinaryOp, a: object, b: object) -> Expr:
+def arithmetic(op: BinaryOp, a: _Arithmetic | Expr | int, b: _Arithmetic | Expr | int) -> Expr:
     """`a op b` on index expressions, folded if both are constants."""
-    left: Expr = Const(a) if isinstance(a, int) else a  # type: ignore[assignment]
-    right: Expr = Const(b) if isinstance(b, int) else b  # type: ignore[assignment]
+    left, right = as_expr(a), as_expr(b)
     if isinstance(left, Const) and isinstance(right, Const) and left.dtype == INDEX:
         x, y = int(left.value), int(right.value)
         match op:

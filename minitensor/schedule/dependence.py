@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from minitensor import arith, ir
 from minitensor.schedule.edit import loops_around, ranges_of
+from minitensor.schedule.refusal import refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,13 @@ def iter_domain(block: ir.Block, loops: tuple[ir.For, ...], outside: Collection[
 def is_serial(loop: ir.For) -> bool:
     """Return whether nothing has been decided about the loop's execution."""
     return loop.kind is ir.LoopKind.SERIAL
+
+
+def require_serial(loop: ir.For, rule: str = "R1") -> None:
+    """Refuse a loop whose execution is decided already."""
+    if not is_serial(loop):
+        marks = ir.Marks(loops={loop.var: f"is {loop.kind.value}"})
+        refuse(rule, f"{ir.print_name(loop.var)} is {loop.kind.value}", marks=marks)
 
 
 def result_depth(program: ir.Program, block: ir.Block) -> int:

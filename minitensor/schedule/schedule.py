@@ -25,6 +25,7 @@ from minitensor.schedule.primitive import DECLARED, Primitive, Rewritten, declar
 from minitensor.schedule.refusal import RefusedError
 from minitensor.schedule.reverse_compute_at import ReversePlacementPrimitives
 from minitensor.schedule.rfactor import ReductionPrimitives
+from minitensor.schedule.split import SplitPrimitives
 from minitensor.schedule.step import Ref, Step, decided, resolved, sourced
 from minitensor.schedule.tensorize import TensorizePrimitives
 from minitensor.schedule.trace import as_python, from_json, to_json
@@ -93,6 +94,7 @@ class Trace:
 
 
 class Schedule(
+    SplitPrimitives,
     LoopPrimitives,
     ExecutionPrimitives,
     InlinePrimitives,

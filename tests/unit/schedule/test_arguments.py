@@ -66,7 +66,7 @@ VALID = {
 """For each primitive a schedule and arguments that it accepts."""
 
 NOT_NAMES = [None, 3, 2.5, True, ["i"], ("i",), {"i": 1}, b"i", object(), math.nan, lambda: "i"]
-UNKNOWN = ["", "nope", "I", "i ", "i\n", "root2", "é", "a" * 5000, "i; import os", "\x00"]
+UNKNOWN = ["", "nope", "J", "i ", "i\n", "root2", "é", "a" * 5000, "i; import os", "\x00"]
 KINDS = {
     "loop": (NOT_NAMES, [*UNKNOWN, "B", "A"]),
     "loops": (NOT_NAMES, [*UNKNOWN, "C"]),

@@ -21,6 +21,7 @@ from tests.unit.schedule import (
     test_loops,
     test_reverse_compute_at,
     test_rfactor,
+    test_split,
     test_tensorize,
     test_tensorized,
 )
@@ -35,6 +36,7 @@ TABLES = (
     test_compute_at,
     test_reverse_compute_at,
     test_rfactor,
+    test_split,
     test_decompose,
     test_layout,
     test_tensorize,
