@@ -22,7 +22,7 @@ from minitensor.ir import (
     conjuncts,
     rewrite,
 )
-from minitensor.schedule import REGISTRY, dependence
+from minitensor.schedule import REGISTRY, invariants
 
 Change = Callable[[object], object]
 
@@ -148,13 +148,13 @@ def no_conflict():
 
         return each(For, change)(program), None
 
-    right = dependence.conflict
-    dependence.conflict = lambda *args, **kwargs: None
+    right = invariants.conflict
+    invariants.conflict = lambda *args, **kwargs: None
     try:
         with instead("parallel", whatever):
             yield
     finally:
-        dependence.conflict = right
+        invariants.conflict = right
 
 
 def swapping(right, program, *args, **kwargs):
