@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test whole quick lint types bench clean
 
 demo: .venv/run
-	$(BIN)/python -m minitensor demo
+	$(BIN)/python -m tutorials.demo
 
 test: .venv/test
 	$(BIN)/python -m tests.halves
@@ -25,7 +25,7 @@ types: .venv/dev
 
 bench: .venv/run
 	$(BIN)/python -m benchmarks.all
-	$(BIN)/python -m minitensor bench
+	$(BIN)/python -m benchmarks.compare
 
 clean:
 	rm -rf .venv build dist *.egg-info

@@ -1,11 +1,11 @@
-"""How far the hand schedules are from where they should be, from results of `minitensor bench`.
+"""Bars for the hand schedules, from results of `benchmarks.compare`.
 
-    python -m minitensor bench --threads 1,2 --save benchmarks/results
+    python -m benchmarks.compare --threads 1,2 --save benchmarks/results
     python -m benchmarks.bars benchmarks/results/<file>.json
 
-A bar is a ratio: to a rival in the same rounds, to what the machine gave in the same rounds, or to
-another of our own figures. "At most" is what a kernel at 100 % of the machine would reach against
-that rival: a rival near the limit cannot be beaten by a factor of 2 by anybody.
+A bar is a ratio: to a baseline in the same rounds, to the limit of the machine in the same rounds,
+or to another of our own figures. "At most" is the ratio of a kernel at 100 % of the limit: a
+baseline near the limit cannot be beaten by a factor of 2.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from minitensor.cli.bench.contender import BOUND, OURS
-from minitensor.cli.bench.results import Entry, Report, Result, Run, ratio
+from benchmarks.compare.implementation import BOUND, OURS
+from benchmarks.compare.results import Entry, Report, Result, Run
 from minitensor.errors import ArgumentError
 
 
@@ -41,8 +41,8 @@ class Workload:
 class Verdict:
     """One bar, measured.
 
-    value    what was measured; None if it was not
-    at_most  what could be reached on this machine; None if nothing says
+    value    the measured ratio; None without a measurement
+    at_most  the ratio at the limit of the machine; None if that is not known
     """
 
     bar: str
@@ -107,8 +107,8 @@ def verdicts(report: Report) -> list[Verdict]:
             found.append(_against(name, run, workload, OURS, "torch", 0.95))
         for name, workload in (BEST_CONVS | OTHER_CONVS).items():
             found.append(_against(name, run, workload, BOUND, "onnxruntime bound", 0.9))
-        for name, (kind, rival) in MEMORY.items():
-            found.append(_against(name, run, Workload(kind, {}), OURS, rival, 0.9))
+        for name, (kind, baseline) in MEMORY.items():
+            found.append(_against(name, run, Workload(kind, {}), OURS, baseline, 0.9))
     return found
 
 
@@ -140,21 +140,23 @@ def _own_seconds(report: Report, threads: int, workload: Workload) -> float | No
 
 
 def _against(
-    name: str, run: Run, workload: Workload, own_name: str, rival_name: str, wanted: float
+    name: str, run: Run, workload: Workload, own_name: str, other: str, wanted: float
 ) -> Verdict:
-    text = f"{name}: {own_name} against {rival_name}"
+    text = f"{name}: {own_name} against {other}"
     result = workload.among(run)
     if result is None:
         return Verdict(text, run.threads, wanted, None)
-    own, rival = _found(result, own_name), _found(result, rival_name)
-    if own is None or rival is None:
+    own, baseline = _found(result, own_name), _found(result, other)
+    if own is None or baseline is None:
         return Verdict(text, run.threads, wanted, None)
-    part = result.of_roof(rival) if result.flop else None  # a cache beats the memory's bandwidth
-    return Verdict(text, run.threads, wanted, ratio(own, rival), 1 / part if part else None)
+    part = result.of_roof(baseline) if result.flop else None  # a cache beats the memory's bandwidth
+    return Verdict(
+        text, run.threads, wanted, own.times_as_fast_as(baseline), 1 / part if part else None
+    )
 
 
 def _found(result: Result, name: str) -> Entry | None:
-    """The contender; of one that knew the weights, the other where there are no weights."""
+    """The entry of that name; where no weights can be bound, the one with all operands given."""
     return result.entry(name) or (
         None if any(e.bound for e in result.entries) else result.entry(name.removesuffix(" bound"))
     )
@@ -179,7 +181,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("results", help="a file that `minitensor bench --save` wrote")
+    parser.add_argument("results", help="a file of `benchmarks.compare --save`")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     try:

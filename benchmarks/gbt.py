@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -57,9 +58,9 @@ def _training() -> list[Figure]:
     figures = []
     for name, data in (("programs", made), ("normal", normal)):
         for bins, theirs in ((BINS, 128), (255, 256)):
-            calls: dict[str, Call] = {"ours": lambda d=data, b=bins: _fit(d, b)}
+            calls: dict[str, Call] = {"ours": partial(_fit, data, bins)}
             for threads in (1, 2) if xgboost else ():
-                calls[f"xgboost {threads}"] = lambda d=data, b=theirs, t=threads: _rival(d, b, t)
+                calls[f"xgboost {threads}"] = partial(_xgboost, data, theirs, threads)
             title = f"train, {name}, {bins} bins"
             note = f"{len(data.features)} x {FEATURES}, {TREES} trees of depth {DEPTH}"
             figures += _compared(title, _rounds(calls), note, 3.0)
@@ -74,11 +75,9 @@ def _prediction() -> list[Figure]:
     owners = np.arange(rows) // STATEMENTS
     calls: dict[str, Call] = {"ours": lambda: model.predict(features, owners)}
     for threads in (1, 2) if xgboost else ():
-        rival = _rival(made, 128, threads)
-        rival.set_param({"nthread": threads})
-        calls[f"xgboost {threads}"] = lambda r=rival: np.bincount(
-            owners, r.inplace_predict(features, predict_type="margin")
-        )
+        baseline = _xgboost(made, 128, threads)
+        baseline.set_param({"nthread": threads})
+        calls[f"xgboost {threads}"] = partial(_sums, baseline, features, owners)
     results = _rounds(calls, number=5)
     found = _compared("predict", results, f"{POPULATION} programs of {STATEMENTS} statements", 5.0)
     speed = POPULATION / median(results["ours"])
@@ -86,6 +85,10 @@ def _prediction() -> list[Figure]:
         Figure("programs a second", speed, POPULATION / min(results["ours"]), "", None, "at least")
     )
     return found
+
+
+def _sums(baseline: Any, features: Any, owners: Any) -> Any:
+    return np.bincount(owners, baseline.inplace_predict(features, predict_type="margin"))
 
 
 def _rounds(calls: dict[str, Call], number: int = 1) -> dict[str, list[float]]:
@@ -135,7 +138,9 @@ def accuracy(data_of: Callable[[int], Programs]) -> list[Figure]:
         }
         results = {n: m.predict(unseen.features, unseen.programs) for n, m in models.items()}
         if xgboost:
-            margins = _rival(known, 256, 1).inplace_predict(unseen.features, predict_type="margin")
+            margins = _xgboost(known, 256, 1).inplace_predict(
+                unseen.features, predict_type="margin"
+            )
             results["xgboost"] = np.bincount(unseen.programs, margins)
         for name, found in results.items():
             scores.setdefault(name, []).append(quality(found, unseen))
@@ -144,8 +149,10 @@ def accuracy(data_of: Callable[[int], Programs]) -> list[Figure]:
         parts = {name: [pair[position] for pair in found] for name, found in scores.items()}
         figures += [_mean(f"{what}: {name}", values, None) for name, values in parts.items()]
         theirs = parts.pop("xgboost", None)
-        for name, values in parts.items() if theirs else ():
-            behind = [b - a for a, b in zip(values, theirs)]
+        for name, values in parts.items():
+            behind = [b - a for a, b in zip(values, theirs or ())]
+            if not behind:
+                continue
             figures.append(_mean(f"{what}: {name} behind xgboost by", behind, bar))
     return figures
 
@@ -178,7 +185,7 @@ def _fit(data: Programs, bins: int, loss: str = "squared") -> Any:
     return booster.fit(data.features, data.programs, data.labels, data.groups, loss=loss)
 
 
-def _rival(data: Programs, bins: int, threads: int) -> Any:
+def _xgboost(data: Programs, bins: int, threads: int) -> Any:
     """xgboost on the same loss, with our own derivatives and settings."""
     best = np.maximum.reduceat(data.labels, np.flatnonzero(np.diff(data.groups, prepend=-1)))
     label = data.labels / best[data.groups]

@@ -2,7 +2,7 @@
 
     python -m benchmarks.gbt_records tuning-*.jsonl
 
-For each log the records of whichever workloads of `minitensor.ladders` it has, on this machine's
+For each log the records of whichever workloads of `tutorials.schedules` it has, on this machine's
 target. Half of each workload's candidates are learnt from, the other half is ranked; the same
 features, the same halves and the same loss for both (see `benchmarks.gbt`).
 """
@@ -18,12 +18,12 @@ import minitensor as mt
 from benchmarks.common import Figure, main
 from benchmarks.gbt import accuracy
 from benchmarks.synthetic import Programs
-from minitensor.ladders import LADDERS
 from minitensor.runtime import native_target
 from minitensor.search import Log, Space
 from minitensor.search.gbt import Booster
 from minitensor.search.records import OK
 from minitensor.search.tune import Learner
+from tutorials.schedules import HAND_SCHEDULES
 
 LEAST = 50
 """Records of a workload; with fewer there is nothing to compare."""
@@ -32,10 +32,11 @@ LEAST = 50
 def recorded(paths: Sequence[str]) -> Programs:
     """All candidates of the logs with their features; labels are calls a second, 0 for failures."""
     target = native_target(mt.Target("c"))
-    features, owners, labels, groups = [], [], [], []
+    features, owners, groups = [], [], []
+    labels: list[float] = []
     number = -1
-    for name, ladder in LADDERS.items():
-        program = ladder.define()
+    for name, hand in HAND_SCHEDULES.items():
+        program = hand.define()
         found = [r for p in paths for r in Log(p).measured(program, target).values()]
         if len(found) < LEAST:
             continue

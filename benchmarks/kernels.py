@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import minitensor as mt
-from minitensor.ladders import LADDERS, scheduled
 from minitensor.runtime import native_target
+from tutorials.schedules import HAND_SCHEDULES, scheduled
 
 
 def matmul_tile() -> mt.Schedule:
@@ -28,7 +28,7 @@ def elementwise() -> mt.Schedule:
 
 
 def _scheduled(name: str) -> mt.Schedule:
-    return scheduled(LADDERS[name], native_target(mt.Target("c")))
+    return scheduled(HAND_SCHEDULES[name], native_target(mt.Target("c")))
 
 
 KERNELS = {

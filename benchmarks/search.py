@@ -35,13 +35,13 @@ import minitensor as mt
 from benchmarks.common import machine
 from minitensor.errors import ScheduleError
 from minitensor.ir import structural_hash
-from minitensor.ladders import LADDERS
 from minitensor.runtime import native_target
 from minitensor.schedule import Schedule
 from minitensor.search import Evolution, Result, Runner, Settings, Space, Status, Task
 from minitensor.search.gbt import Booster
 from minitensor.search.space import GRANULARITY, UNROLL, Choices
 from minitensor.search.tune import STRATEGIES, Learner, Tuner
+from tutorials.schedules import HAND_SCHEDULES
 
 MOST_OF_A_SKETCH = 1_500
 """Combinations of a sketch's decisions up to which all of it is measured."""
@@ -53,7 +53,7 @@ NEAR = 1.05
 """Of the table's best: near enough to have found it."""
 GROWN = ("evolution", "no model", "beam", "limited", "random")
 """Searches that are compared on a table that grows: each measurement takes a while."""
-CONTENDERS = (
+SEARCHES = (
     "evolution",
     "rank loss",
     "no model",
@@ -109,7 +109,7 @@ class TableSpace(Space):
     """The candidates of a table, and no others."""
 
     def __init__(self, table: Table, only: Sequence[int] | None = None) -> None:
-        program = LADDERS[table.name].define()
+        program = HAND_SCHEDULES[table.name].define()
         target = native_target(mt.Target("c"))
         whole = Space.of(program, target)
         kept = [whole.sketches[n] for n in table.sketches]
@@ -163,7 +163,7 @@ class TableSpace(Space):
 
 def measured(name: str, log: Any = sys.stderr) -> Table:
     """All candidates of the small sketches of a workload, measured."""
-    program, target = LADDERS[name].define(), native_target(mt.Target("c"))
+    program, target = HAND_SCHEDULES[name].define(), native_target(mt.Target("c"))
     whole = Space.of(program, target)
     sizes = [np.prod([len(k.options) for k in knobs], initial=1) for knobs in whole.knobs]
     small = [n for n, size in enumerate(sizes) if 1 < size <= MOST_OF_A_SKETCH]
@@ -212,12 +212,12 @@ def _all(space: Space) -> Iterator[Choices]:
 # ---- searches
 
 
-def search(table: Table, contender: str, seed: int, trials: int) -> list[float]:
+def search(table: Table, variant: str, seed: int, trials: int) -> list[float]:
     """The best cost after each trial of one search."""
-    half = range(0, len(table.sketches), 2) if contender == "limited" else None
+    half = range(0, len(table.sketches), 2) if variant == "limited" else None
     space = TableSpace(table, half)
-    kind = contender.replace(" ", "-") if contender.replace(" ", "-") in STRATEGIES else "evolution"
-    learner = Learner(space, Booster(seed=seed), "rank" if contender == "rank loss" else "squared")
+    kind = variant.replace(" ", "-") if variant.replace(" ", "-") in STRATEGIES else "evolution"
+    learner = Learner(space, Booster(seed=seed), "rank" if variant == "rank loss" else "squared")
     strategy = STRATEGIES[kind](space, learner, Evolution(population=512))
     tuner = Tuner(space, space, strategy, learner, trials, 16, seed=seed)
     tuner.run()
@@ -226,21 +226,21 @@ def search(table: Table, contender: str, seed: int, trials: int) -> list[float]:
 
 
 def compare(table: Table, seeds: int, trials: int) -> dict[str, list[list[float]]]:
-    """The curves of all contenders, as parts of the table's best: 1 is the best there is."""
+    """The curves of all variants, as parts of the table's best: 1 is the best there is."""
     found: dict[str, list[list[float]]] = {}
-    for contender in CONTENDERS:
-        curves = [search(table, contender, seed, trials) for seed in range(seeds)]
-        found[contender] = [[table.best / s if s else 0.0 for s in curve] for curve in curves]
+    for variant in SEARCHES:
+        curves = [search(table, variant, seed, trials) for seed in range(seeds)]
+        found[variant] = [[table.best / s if s else 0.0 for s in curve] for curve in curves]
         steps = [n for n in STEPS if n <= trials]
-        medians = [statistics.median(c[n - 1] for c in found[contender]) for n in steps]
-        print(f"  {contender:10}", *(f"{m:6.3f}" for m in medians), flush=True)
+        medians = [statistics.median(c[n - 1] for c in found[variant]) for n in steps]
+        print(f"  {variant:10}", *(f"{m:6.3f}" for m in medians), flush=True)
     return found
 
 
 def as_markdown(table: Table, curves: dict[str, list[list[float]]], trials: int) -> str:
     """A table: the median over seeds after so many trials, and the trials to come near the best."""
     lines = [
-        f"### {LADDERS[table.name].name}",
+        f"### {HAND_SCHEDULES[table.name].name}",
         "",
         f"{len(table.costs):,} candidates, best {table.best * 1e3:.4g} ms, median "
         f"{statistics.median(table.costs.values()) * 1e3:.4g} ms; {table.about}",
@@ -256,13 +256,13 @@ def _curves_as_markdown(curves: dict[str, list[list[float]]], trials: int) -> st
         "| search | " + " | ".join(f"after {n}" for n in steps) + f" | trials to {1 / NEAR:.0%} |",
         "|---" * (len(steps) + 2) + "|",
     ]
-    for contender, found in curves.items():
+    for variant, found in curves.items():
         medians = [f"{statistics.median(c[n - 1] for c in found):.3f}" for n in steps]
         reached = [next((n for n, v in enumerate(c, 1) if v >= 1 / NEAR), None) for c in found]
         times = [n for n in reached if n is not None]
         near = f"{statistics.median(times):.0f}" if len(times) > len(found) // 2 else "-"
         near += "" if len(times) == len(found) else f" ({len(times)} of {len(found)} seeds)"
-        lines.append(f"| {contender} | " + " | ".join(medians) + f" | {near} |")
+        lines.append(f"| {variant} | " + " | ".join(medians) + f" | {near} |")
     return "\n".join([*lines, ""])
 
 
@@ -275,13 +275,13 @@ def plot(curves: dict[str, dict[str, list[list[float]]]], path: Path) -> None:
 
     figure, axes = plt.subplots(1, len(curves), figsize=(5.5 * len(curves), 4.2), squeeze=False)
     for axis, (name, found) in zip(axes[0], curves.items()):
-        for contender, seeds in found.items():
+        for variant, seeds in found.items():
             table = np.array(seeds)
             trials = np.arange(1, table.shape[1] + 1)
-            (line,) = axis.plot(trials, np.median(table, axis=0), label=contender)
+            (line,) = axis.plot(trials, np.median(table, axis=0), label=variant)
             low, high = np.quantile(table, [0.25, 0.75], axis=0)
             axis.fill_between(trials, low, high, alpha=0.12, color=line.get_color())
-        axis.set(title=LADDERS[name].name, xlabel="trials", ylim=(0.3, 1.02))
+        axis.set(title=HAND_SCHEDULES[name].name, xlabel="trials", ylim=(0.3, 1.02))
         axis.set_ylabel("speed, as a part of the best in the table")
         axis.grid(alpha=0.3)
     axes[0][0].legend(loc="lower right", fontsize=8)
@@ -331,34 +331,34 @@ def _result(seconds: float | None) -> Result:
 
 def grow(name: str, rules: str, seeds: int, trials: int, folder: Path) -> str:
     """All of GROWN on the whole space of some rules, over seeds; a table and its curves."""
-    program, target = LADDERS[name].define(), native_target(mt.Target("c"))
+    program, target = HAND_SCHEDULES[name].define(), native_target(mt.Target("c"))
     whole = Space.of(program, target, rules)
     half = Space(program, target, whole.sketches[::2])
-    curves: dict[str, list[list[float]]] = {contender: [] for contender in GROWN}
+    curves: dict[str, list[list[float]]] = {variant: [] for variant in GROWN}
     settings = Settings(budget=0.05, repeats=3, most_repeats=6)
     with Runner(Task.of(program, target), settings) as runner:
         shared = Shared(runner, folder / f"costs-{name}-{rules}.jsonl")
         for seed in range(seeds):
-            for contender in GROWN:
-                space = half if contender == "limited" else whole
-                kind = contender.replace(" ", "-")
+            for variant in GROWN:
+                space = half if variant == "limited" else whole
+                kind = variant.replace(" ", "-")
                 learner = Learner(space, Booster(seed=seed), "squared")
                 plan = STRATEGIES[kind if kind in STRATEGIES else "evolution"]
                 strategy = plan(space, learner, Evolution())
                 tuner = Tuner(space, shared, strategy, learner, trials, 16, seed=seed)
                 tuner.run()
-                costs = [t.seconds for t in tuner.tried]
-                costs += [np.inf] * (trials - len(costs))
-                curves[contender].append(list(np.minimum.accumulate(costs)))
-                last = curves[contender][-1][-1]
-                print(f"  seed {seed}, {contender:10} {last * 1e3:.4g} ms", flush=True)
+                tried = [t.seconds for t in tuner.tried]
+                tried += [np.inf] * (trials - len(tried))
+                curves[variant].append(list(np.minimum.accumulate(tried)))
+                last = curves[variant][-1][-1]
+                print(f"  seed {seed}, {variant:10} {last * 1e3:.4g} ms", flush=True)
     costs = {k: r.median for k, r in shared.known.items() if r.ok}
     best = min(costs.values())
     parts = {c: [[best / s for s in one] for one in found] for c, found in curves.items()}
     told = {"name": name, "rules": rules, "about": machine(), "best": best, "curves": parts}
     (folder / f"grown-{name}-{rules}.json").write_text(json.dumps(told), encoding="utf-8")
     plot({name: parts}, folder / f"grown-{name}-{rules}.png")
-    head = f"### {LADDERS[name].name}, rules={rules!r}, {seeds} seeds\n\n"
+    head = f"### {HAND_SCHEDULES[name].name}, rules={rules!r}, {seeds} seeds\n\n"
     about = f"{len(costs):,} programs measured, best {best * 1e3:.4g} ms; {machine()}\n\n"
     return head + about + _curves_as_markdown(parts, trials)
 
@@ -368,27 +368,27 @@ def grow(name: str, rules: str, seeds: int, trials: int, folder: Path) -> str:
 
 def live(name: str, trials: int, seed: int, folder: Path | None) -> str:
     """Tune for real; a line of figures."""
-    ladder = LADDERS[name]
+    hand = HAND_SCHEDULES[name]
     log = None
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / f"tuning-{name}.jsonl"
     points: list[tuple[float, int, float]] = []
     result = mt.tune(
-        ladder.define(),
+        hand.define(),
         trials=trials,
         seed=seed,
         log=log,
         callbacks=[lambda p: points.append((p.elapsed, p.trials, p.best))],
         progress=False,
     )
-    flop = ladder.flop or 0
+    flop = hand.flop or 0
     outside = result.elapsed - result.measuring
     steps = [p for p in points if p[1] in (32, 64, 128, 256, 512, 1000) or p is points[-1]]
     curve = ", ".join(f"{n}: {b * 1e3:.3f} ms at {s:.0f} s" for s, n, b in steps)
     speed = f"{flop / result.seconds / 1e9:.0f} GFLOP/s" if flop else ""
     return (
-        f"{ladder.name}: {result.seconds * 1e3:.3f} ms {speed} after {len(result.tried)} trials, "
+        f"{hand.name}: {result.seconds * 1e3:.3f} ms {speed} after {len(result.tried)} trials, "
         f"{result.elapsed:.0f} s ({len(result.tried) / result.elapsed:.1f} trials/s), "
         f"{outside / result.elapsed:.0%} outside building and running; "
         f"failed {dict(result.failures)}; {curve}"

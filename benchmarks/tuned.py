@@ -1,11 +1,11 @@
-"""What a search found against the best of its rivals, from results of `minitensor bench --log`.
+"""Schedules of a search against the best baseline, from results of `benchmarks.compare --log`.
 
-    python -m minitensor bench --log tuning.jsonl --tvm-records FOLDER --save FOLDER \\
-        --rivals numpy,openblas,torch,inductor,onnxruntime,tvm
+    python -m benchmarks.compare --log tuning.jsonl --tvm-records FOLDER --save FOLDER \\
+        --baselines numpy,openblas-avx512,torch,inductor,onnxruntime,tvm
     python -m benchmarks.tuned FOLDER/<file>.json
 
-For every workload the median, over the rounds, of the fastest rival's time over ours. Where a rival
-knew the weights beforehand (onnxruntime packs them), ours did too.
+For every workload the median, over the rounds, of the fastest baseline's time over ours. Where a
+baseline has the weights beforehand (onnxruntime packs them), so has ours.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from minitensor.cli.bench.contender import BOUND, DEFINED, OURS, TUNED, TUNED_BOUND
-from minitensor.cli.bench.results import Entry, Report, Result
+from benchmarks.compare.implementation import OURS, TUNED, TUNED_BOUND
+from benchmarks.compare.results import OWN, Entry, Report, Result
 
-OWN = (OURS, BOUND, TUNED, TUNED_BOUND, DEFINED)
 TVM = "tvm"
 BARS = {"mean over the best": 0.95, "least": 0.75, "ahead": 8, "mean over TVM": 1.15}
 """Of the nineteen workloads with two threads."""
@@ -31,8 +30,8 @@ BARS = {"mean over the best": 0.95, "least": 0.75, "ahead": 8, "mean over TVM": 
 class Row:
     """A workload.
 
-    best   who of the rivals is fastest, and its time over ours
-    equal  the same among those that were given all operands, as ours then was too
+    best   the fastest baseline, and its time over ours
+    equal  the same with all operands given, to it and to ours
     tvm    TVM's time over ours, None without records
     hand   the hand schedule's time over ours
     """
@@ -46,27 +45,27 @@ class Row:
 
 
 def row(result: Result) -> Row | None:
-    """The row of a workload; None if nothing was found for it, or nobody else took part."""
+    """The row of a workload; None without a schedule of a search, or without baselines."""
     plain, hand = result.entry(TUNED), result.entry(OURS)
-    rivals = [e for e in result.entries if e.name not in OWN]
-    if plain is None or not rivals:
+    baselines = [e for e in result.entries if e.name not in OWN]
+    if plain is None or not baselines:
         return None
     ours = result.entry(TUNED_BOUND) or plain
     tvm = result.entry(TVM)
     return Row(
         result.name,
         ours.seconds,
-        _best(ours, rivals),
-        _best(plain, [e for e in rivals if not e.bound]),
+        _best(ours, baselines),
+        _best(plain, [e for e in baselines if not e.bound]),
         _ratio(plain, tvm) if tvm else None,
         _ratio(plain, hand) if hand else None,
     )
 
 
-def _best(own: Entry, rivals: Sequence[Entry]) -> tuple[str, float]:
-    """The name of the rival that is fastest on the whole; the ratio to the best of each round."""
-    first = min(rivals, key=lambda e: e.seconds)
-    times = zip(own.fastest, *(e.fastest for e in rivals))
+def _best(own: Entry, baselines: Sequence[Entry]) -> tuple[str, float]:
+    """The name of the fastest baseline; the ratio to the best of each round."""
+    first = min(baselines, key=lambda e: e.seconds)
+    times = zip(own.fastest, *(e.fastest for e in baselines))
     return first.name, median(min(them) / us for us, *them in times)
 
 
@@ -93,7 +92,7 @@ def summary(rows: Sequence[Row]) -> dict[str, float]:
 def as_markdown(threads: int, rows: Sequence[Row]) -> str:
     """A table for one number of threads."""
     lines = [
-        f"| {threads} threads | ms | best rival | its time / ours | all operands given | "
+        f"| {threads} threads | ms | best baseline | its time / ours | all operands given | "
         "| TVM / ours | hand / ours |",
         "|---|---|---|---|---|---|---|---|",
     ]
@@ -111,7 +110,7 @@ def as_markdown(threads: int, rows: Sequence[Row]) -> str:
 def main() -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("results", help="a file that `minitensor bench --save` wrote")
+    parser.add_argument("results", help="a file of `benchmarks.compare --save`")
     report = Report.from_json(Path(parser.parse_args().results).read_text(encoding="utf-8"))
     for run in report.runs:
         rows = [found for result in run.results if (found := row(result)) is not None]

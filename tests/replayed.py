@@ -1,8 +1,8 @@
 """What replaying a trace gives, as digests, so that processes can be compared.
 
-    python -m tests.replayed < traces.json         {"ladder matmul-512": "{…}", …} -> digests
+    python -m tests.replayed < traces.json         {"hand matmul-512": "{…}", …} -> digests
 
-A subject is named: the ladder of a workload, or a program and a schedule drawn from a number. So
+A subject is named: the hand of a workload, or a program and a schedule drawn from a number. So
 another process can make the same program, and replays there the trace that it is sent.
 """
 
@@ -15,23 +15,23 @@ from minitensor.codegen import Target, generate
 from minitensor.errors import MinitensorError
 from minitensor.fuzz import Recorded, draw_pair
 from minitensor.ir import Program, structural_hash
-from minitensor.ladders import LADDERS, scheduled
 from minitensor.schedule import Schedule, Trace
+from tutorials.schedules import HAND_SCHEDULES, scheduled
 
 TARGETS = (Target("c", num_cores=2, vector_bits=256), Target("c", num_cores=1, vector_bits=0))
 """With nothing left open that a machine would fill in."""
 
 
 def subjects(drawn: int) -> list[str]:
-    """The names of all ladders and of so many drawn pairs."""
-    return [f"ladder {name}" for name in LADDERS] + [f"drawn {n}" for n in range(drawn)]
+    """The names of all hand schedules and of so many drawn pairs."""
+    return [f"hand {name}" for name in HAND_SCHEDULES] + [f"drawn {n}" for n in range(drawn)]
 
 
 def subject(name: str) -> Schedule:
     """The schedule of a subject."""
     kind, _, which = name.partition(" ")
-    if kind == "ladder":
-        return scheduled(LADDERS[which], TARGETS[0])
+    if kind == "hand":
+        return scheduled(HAND_SCHEDULES[which], TARGETS[0])
     return draw_pair(Recorded(seed=f"replayed/{which}")).schedule
 
 

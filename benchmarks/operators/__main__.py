@@ -7,7 +7,7 @@ import importlib.util
 import json
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,19 @@ import numpy as np
 
 import minitensor as mt
 from benchmarks.common import machine
+from benchmarks.compare.implementation import Implementation
 from benchmarks.operators import tvm_peer
 from benchmarks.operators.operators import OPERATORS, Operator
-from minitensor.cli.bench.contender import BLAS_SPIN_SECONDS, SPIN_SECONDS, Contender
-from minitensor.cli.bench.rounds import Pace, interleave
-from minitensor.runtime import aligned_empty, native_target
+from minitensor.runtime import (
+    BLAS_SPIN_SECONDS,
+    SPIN_SECONDS,
+    Pace,
+    Turns,
+    aligned_empty,
+    interleave,
+    native_target,
+    ratio,
+)
 from minitensor.search import Log, load_best
 
 TOLERANCE = 1e-4
@@ -58,14 +66,16 @@ def tune_tvm(operator: Operator, folder: Path, trials: int, threads: int) -> str
     return f"{operator.key}: TVM {best[-1] * 1e3:.4g} ms after {len(best)} trials, {took:.0f} s"
 
 
-def contenders(operator: Operator, folder: Path, threads: int) -> Iterator[Contender]:
+def implementations(operator: Operator, folder: Path, threads: int) -> Iterator[Implementation]:
     """Everybody who can take part."""
     program, inputs = operator.program(), operator.inputs()
     target = native_target(mt.Target("c", num_cores=threads))
     out = aligned_empty(program.outputs[0].shape, np.dtype(np.float32))
     kernel = mt.build(load_best(Log(folder / f"{operator.key}.jsonl"), program, target), target)
-    yield Contender("ours", kernel.prepare(*inputs, out), lambda _: out)
-    yield Contender("numpy", lambda: operator.numpy(inputs), np.asarray, spin=BLAS_SPIN_SECONDS)
+    yield Implementation("ours", kernel.prepare(*inputs, out), lambda _: out)
+    yield Implementation(
+        "numpy", lambda: operator.numpy(inputs), np.asarray, spin=BLAS_SPIN_SECONDS
+    )
     if importlib.util.find_spec("torch") is not None:
         import torch  # noqa: PLC0415 - optional
 
@@ -73,10 +83,10 @@ def contenders(operator: Operator, folder: Path, threads: int) -> Iterator[Conte
         torch.set_grad_enabled(False)
         tensors = [torch.from_numpy(x) for x in inputs]
         call = lambda: operator.torch(torch, tensors)  # noqa: E731
-        yield Contender("torch", call, lambda x: x.numpy(), spin=SPIN_SECONDS)
+        yield Implementation("torch", call, lambda x: x.numpy(), spin=SPIN_SECONDS)
     there = folder / f"tvm-{operator.key}"
     if (there / tvm_peer.RECORDS).exists() and importlib.util.find_spec("tvm") is not None:
-        yield tvm_peer.contender(program, there, inputs, threads)
+        yield tvm_peer.implementation(program, there, inputs, threads)
 
 
 def compare(operator: Operator, folder: Path, threads: int) -> dict[str, Any]:
@@ -84,7 +94,7 @@ def compare(operator: Operator, folder: Path, threads: int) -> dict[str, Any]:
     exact = operator.numpy([x.astype(np.float64) for x in operator.inputs()])
     allowed = TOLERANCE * float(np.abs(exact).max())
     playing, dropped = [], {}
-    for one in contenders(operator, folder, threads):
+    for one in implementations(operator, folder, threads):
         off = np.abs(one.array(one.call()).reshape(exact.shape) - exact).max()
         if off <= allowed:
             playing.append(one)
@@ -92,15 +102,12 @@ def compare(operator: Operator, folder: Path, threads: int) -> dict[str, Any]:
             dropped[one.name] = f"off by {off:.3g}"
     turns = interleave(playing, PACE, pause=threads > 1)
     ours = turns["ours"].fastest
-    row = {
+    row: dict[str, Any] = {
         "key": operator.key,
         "about": operator.about,
         "flop": operator.flop,
-        "seconds": {name: statistics.median(t.fastest) for name, t in turns.items()},
-        "ratios": {
-            name: statistics.median(s / o for s, o in zip(t.fastest, ours))
-            for name, t in turns.items()
-        },
+        "seconds": {name: t.seconds for name, t in turns.items()},
+        "ratios": {name: ratio(ours, t.fastest) for name, t in turns.items()},
         "over_best": _over_best(turns),
         "dropped": dropped,
         "ours": _told(folder / f"{operator.key}.took.json"),
@@ -112,10 +119,11 @@ def compare(operator: Operator, folder: Path, threads: int) -> dict[str, Any]:
     return row
 
 
-def _over_best(turns: Any) -> float:
-    """The median, over the rounds, of the fastest rival's time over ours."""
-    rivals = [t.fastest for name, t in turns.items() if name != "ours"]
-    return statistics.median(min(them) / us for us, *them in zip(turns["ours"].fastest, *rivals))
+def _over_best(turns: Mapping[str, Turns]) -> float:
+    """The median, over the rounds, of the fastest baseline's time over ours."""
+    baselines = [t.fastest for name, t in turns.items() if name != "ours"]
+    rounds = zip(turns["ours"].fastest, *baselines)
+    return float(statistics.median(min(them) / us for us, *them in rounds))
 
 
 def _told(path: Path) -> dict[str, Any]:
@@ -183,7 +191,7 @@ def plot(rows: Sequence[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(description="Ansor's operators: our search and its rivals")
+    parser = argparse.ArgumentParser(description="Ansor's operators: our search and its baselines")
     parser.add_argument("what", choices=("tune", "tune-tvm", "compare"))
     parser.add_argument("keys", nargs="*", choices=[[], *OPERATORS], metavar="OPERATOR")
     parser.add_argument("--save", type=Path, metavar="FOLDER", required=True)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 import minitensor as mt
-from minitensor.cli.bench.work import normal_arrays
+from benchmarks.compare.work import normal_arrays
 from minitensor.ir import Program
 
 Arrays = Sequence[np.ndarray]
@@ -55,7 +55,8 @@ def _windows(
     whole = [dilation * (k - 1) + 1 for k in kernel]
     view = np.lib.stride_tricks.sliding_window_view(padded, whole, axis=axes)
     every = [slice(None, None, stride)] * len(axes) + [slice(None, None, dilation)] * len(axes)
-    found: np.ndarray = view[(slice(None), *every)]
+    chosen = (slice(None), *every)
+    found: np.ndarray = view[chosen]
     return found
 
 
@@ -66,7 +67,7 @@ def _conv(stride: int, padding: int, dilation: int = 1, groups: int = 1) -> Call
         data, weight = inputs[:2]
         view = _windows(data[0], weight.shape[2:], stride, padding, dilation)
         axes = weight.ndim - 2
-        summed = [[1, *range(2, 2 + axes)], [0, *range(1 + axes, 1 + 2 * axes)]]
+        summed: Any = [[1, *range(2, 2 + axes)], [0, *range(1 + axes, 1 + 2 * axes)]]
         depth, parts = weight.shape[1], np.split(weight, groups)
         made = [
             np.tensordot(part, view[n * depth : (n + 1) * depth], axes=summed)
@@ -99,7 +100,9 @@ def _capsule(inputs: Arrays) -> np.ndarray:
     data, weight = inputs
     padded = np.pad(data[0], ((1, 1), (1, 1), (0, 0), (0, 0), (0, 0)))
     view = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(0, 1))[::2, ::2]
-    return np.tensordot(view, weight, axes=[[5, 6, 3, 4], [0, 1, 2, 4]])[None]  # type: ignore[arg-type]
+    summed: Any = [[5, 6, 3, 4], [0, 1, 2, 4]]
+    found: np.ndarray = np.tensordot(view, weight, axes=summed)[None]
+    return found
 
 
 def _capsule_torch(torch: Any, inputs: Sequence[Any]) -> Any:

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from minitensor.cli.bench.contender import Contender
-from minitensor.cli.bench.rivals.tvm_rival import best_of, this_machine
+from benchmarks.compare.baselines.tvm_baseline import best_of, this_machine
+from benchmarks.compare.implementation import Implementation
 from minitensor.ir import (
     Binary,
     Block,
@@ -162,9 +162,9 @@ def best_times(folder: Path) -> list[float]:
     return found
 
 
-def contender(
+def implementation(
     program: Program, folder: Path, inputs: Sequence[np.ndarray], threads: int
-) -> Contender:
+) -> Implementation:
     """The best of a folder's records."""
     os.environ["TVM_NUM_THREADS"] = str(threads)
     shape = program.outputs[0].shape

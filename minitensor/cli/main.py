@@ -25,7 +25,7 @@ examples:
   minitensor compile matmul --time           build it and time it
   minitensor explain matmul                  what became of its loops, and what was not done
   minitensor tune matmul --trials 64         search for the fastest schedule
-  minitensor bench --quick                   the hand schedules against numpy and others
+  minitensor bench my_file.py:s              a schedule against its definition and numpy
   minitensor log best tuning.jsonl           the fastest schedules that searches found
   minitensor fuzz --seconds 30               random schedules of random programs, tested
 
@@ -38,9 +38,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns the exit status: 0 done, 1 the work failed, 2 bad usage, 130 interrupted.
     """
+    return perform(_parser(), argv)
+
+
+def perform(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
+    """Parse the words and call `run(arguments, console)`, a default of the parser; the exit status.
+
+    `parser`, another default, is the parser that a usage error refers to.
+    """
     _prepare_streams()
     try:
-        status = _status(argv)
+        status = _status(parser, argv)
         sys.stdout.flush()
         return status
     except BrokenPipeError:
@@ -48,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except OSError as failure:  # commands report those of the files they use
         _discard_output()
-        print(f"minitensor: error: cannot write the output: {failure.strerror}", file=sys.stderr)
+        print(f"{parser.prog}: error: cannot write the output: {failure.strerror}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
@@ -65,8 +73,7 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _status(argv: Sequence[str] | None) -> int:
-    parser = _parser()
+def _status(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
     try:
         arguments = parser.parse_args(argv)
     except SystemExit as done:  # argparse has printed the help, the version, or what is wrong

@@ -2,9 +2,9 @@
 
 Read in this order: `machine`, `folder`, `process`, `flags`, `toolchain` (what there is to compile
 with), `cache` (compiling once), `texts` (generating once), `module` (native functions and memory),
-`arguments` (the checks of a call), `timing`, `spills` and `explain` (what a schedule became),
-`kernel` (what a user holds), `build` (all of it in a row), `limits` (what the machine can do at
-most), `known` (remembered), `doctor`.
+`arguments` (the checks of a call), `timing`, `rounds` (calls in turns), `spills` and `explain`
+(what a schedule became), `kernel` (what a user holds), `build` (all of it in a row), `limits` (what
+the machine can do at most), `known` (remembered), `doctor`.
 """
 
 # fmt: off
@@ -21,15 +21,19 @@ from minitensor.runtime.limits import (
 )
 from minitensor.runtime.machine import cpu_name, spread_cores, usable_cores
 from minitensor.runtime.module import aligned_empty, load_function, pointer_to
+from minitensor.runtime.rounds import (
+    BLAS_SPIN_SECONDS, QUICK, RULE, SPIN_SECONDS, Clock, Pace, Turns, interleave, ratio,
+)
 from minitensor.runtime.texts import remembered
 from minitensor.runtime.timing import Timing, measure
 from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolchain
 
 __all__ = [
-    "TIME_LIMIT", "Explanation", "Finding", "InterpreterKernel", "Kernel", "Limits", "NativeKernel",
-    "Probe", "Signature", "Timing", "Toolchain", "aligned_empty", "cache_folder", "compile_library",
-    "compute_probe", "cpu_name", "diagnose", "explained", "find_toolchain", "interpreter_kernel",
-    "known_limits", "load", "load_function", "load_together", "measure", "measure_limits",
-    "memory_probes", "native_target", "pointer_to", "probe_toolchain", "remember_limits",
-    "remembered", "scratch_folder", "spread_cores", "usable_cores",
+    "BLAS_SPIN_SECONDS", "QUICK", "RULE", "SPIN_SECONDS", "TIME_LIMIT", "Clock", "Explanation",
+    "Finding", "InterpreterKernel", "Kernel", "Limits", "NativeKernel", "Pace", "Probe",
+    "Signature", "Timing", "Toolchain", "Turns", "aligned_empty", "cache_folder", "compile_library",
+    "compute_probe", "cpu_name", "diagnose", "explained", "find_toolchain", "interleave",
+    "interpreter_kernel", "known_limits", "load", "load_function", "load_together", "measure",
+    "measure_limits", "memory_probes", "native_target", "pointer_to", "probe_toolchain", "ratio",
+    "remember_limits", "remembered", "scratch_folder", "spread_cores", "usable_cores",
 ]

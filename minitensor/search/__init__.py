@@ -18,7 +18,7 @@ from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.load import load_best
 from minitensor.search.log import Log, Merged, Rewritten
-from minitensor.search.measure import TOLERANCE, random_inputs
+from minitensor.search.measure import TOLERANCE, difference, random_inputs
 from minitensor.search.random_search import random_search
 from minitensor.search.reading import Report
 from minitensor.search.records import Host, Record, new_record, trace_key
@@ -30,16 +30,16 @@ from minitensor.search.sketch.derive import RULES
 from minitensor.search.space import Space
 from minitensor.search.trial import FailureKind, SearchResult, Trial
 from minitensor.search.tune import (
-    STRATEGIES, Progress, Tried, TuneResult, check_plots, tune,
+    STRATEGIES, Progress, Roofline, Tried, TuneResult, check_plots, tune,
 )
 from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [
     "FEATURE_NAMES", "RULES", "STRATEGIES", "TOLERANCE", "Candidate", "Derived", "Evolution",
     "FailureKind", "Failures", "GradientBoostedTrees", "Host", "Log", "Merged", "Progress",
-    "Record", "Report", "Result", "Rewritten", "Rule", "Runner", "SearchResult", "Settings",
-    "Sketch", "Space", "State", "Status", "Task", "Trial", "Tried", "TuneResult", "Verdict",
-    "check_plots", "extract_features", "failures_of", "gbt", "generate_sketches", "load_best",
-    "multiply_adds", "new_record", "nothing_works", "random_inputs", "random_search", "trace_key",
-    "tune", "workload_key",
+    "Record", "Report", "Result", "Rewritten", "Roofline", "Rule", "Runner", "SearchResult",
+    "Settings", "Sketch", "Space", "State", "Status", "Task", "Trial", "Tried", "TuneResult",
+    "Verdict", "check_plots", "difference", "extract_features", "failures_of", "gbt",
+    "generate_sketches", "load_best", "multiply_adds", "new_record", "nothing_works",
+    "random_inputs", "random_search", "trace_key", "tune", "workload_key",
 ]

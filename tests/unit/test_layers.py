@@ -27,7 +27,6 @@ LAYERS = {
     "sanitize": {"runtime", "codegen", "ir", "errors"},
     "api": {"runtime", "codegen", "schedule", "lang", "arith", "ir", "errors"},
 }
-LAYERS["ladders"] = {*LAYERS, "api"}
 LAYERS["search"] = {*LAYERS, "api"}
 LAYERS["fuzz"] = {*LAYERS, "api"}
 LAYERS["testing"] = {*LAYERS, "fuzz"}
@@ -36,10 +35,6 @@ LAYERS["cli"] = LAYERS["__main__"] = LAYERS["__init__"] = {*LAYERS, "cli"}
 
 THIRD_PARTY = {"numpy", "cffi", "_cffi_backend"}
 OPTIONAL = {"hypothesis": {"testing"}, "rich": {"cli", "search"}, "matplotlib": {"cli", "search"}}
-RIVALS = {"torch": "torch_rival", "onnx": "onnx_rival", "onnxruntime": "onnx_rival"}
-RIVALS["tvm"] = "tvm_rival"
-"""What `minitensor bench` measures against where it is installed; each in one file."""
-OPTIONAL |= {rival: {"cli"} for rival in RIVALS}
 
 
 def room(path: pathlib.Path) -> str:
@@ -116,7 +111,6 @@ class TestFile:
                 continue
             if top in OPTIONAL:
                 assert room(path) in OPTIONAL[top]
-                assert path.stem == RIVALS.get(top, path.stem)
             else:
                 assert top in ("minitensor", "__future__") or top in STANDARD, top
 

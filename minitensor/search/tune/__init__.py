@@ -8,11 +8,12 @@ sees: `roofline`, `standing` and `progress` (while it runs), `explain` and `plot
 from minitensor.search.tune.learner import Learner
 from minitensor.search.tune.plots import check as check_plots
 from minitensor.search.tune.result import TuneResult
+from minitensor.search.tune.roofline import Roofline
 from minitensor.search.tune.strategies import STRATEGIES, Strategy
 from minitensor.search.tune.tune import tune
 from minitensor.search.tune.tuner import Measure, Progress, Tried, Tuner
 
 __all__ = [
-    "STRATEGIES", "Learner", "Measure", "Progress", "Strategy", "Tried", "TuneResult", "Tuner",
-    "check_plots", "tune",
+    "STRATEGIES", "Learner", "Measure", "Progress", "Roofline", "Strategy", "Tried", "TuneResult",
+    "Tuner", "check_plots", "tune",
 ]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.cli.demo import dense
 from minitensor.search import FailureKind, random_search
 from tests.run.search import template
+from tutorials.demo import dense
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,77 @@
+"""torch, and torch.compile with its compiler inductor.
+
+torch writes into a kept array where the operation takes one (`out=`). Where it does not, the result
+is allocated at each call, from a heap that the process never gives back (see `launch`): no page is
+touched for the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from benchmarks.compare.implementation import Implementation
+from benchmarks.compare.work import Work, pad_of, stride_of
+
+
+def implementations(
+    name: str, work: Work, threads: int, options: Mapping[str, Any]
+) -> Iterator[Implementation]:
+    """Eager torch, or its compiled form."""
+    import torch  # noqa: PLC0415 - optional
+
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(False)
+    tensors = [torch.from_numpy(array) for array in work.inputs]
+    if name == "inductor":
+        compiled = torch.compile(_plain(torch, work))
+        compiled(*tensors)
+        call = lambda: compiled(*tensors)  # noqa: E731
+    else:
+        call = _eager(torch, work, tensors)
+    yield Implementation(name, call, lambda tensor: tensor.numpy())
+
+
+def _plain(torch: Any, work: Work) -> Callable[..., Any]:
+    """The workload as a user would write it."""
+    convolved = _convolution(torch, work)
+    written: dict[str, Callable[..., Any]] = {
+        "matmul": lambda a, b: a @ b,
+        "batch_matmul": lambda a, b: a @ b,
+        "matmul_bias_relu": lambda a, b, bias: torch.relu(a @ b + bias),
+        "conv": convolved,
+        "depthwise": convolved,
+        "softmax": lambda x: torch.softmax(x, 1),
+        "layer_norm": lambda x, g, b: torch.nn.functional.layer_norm(x, g.shape, g, b, 1e-5),
+        "row_sum": lambda x: x.sum(1),
+        "full_sum": lambda x: x.sum(),
+        "elementwise": lambda x: torch.relu((x * 1.5 + 0.5) * x - 2),
+        "transpose_add": lambda a, b: a.t() + b,
+    }
+    return written[work.kind]
+
+
+def _convolution(torch: Any, work: Work) -> Callable[..., Any]:
+    stride, pad = stride_of(work.parameters), pad_of(work.parameters)
+    groups = work.inputs[0].shape[1] if work.kind == "depthwise" else 1
+
+    def call(data: Any, weight: Any, bias: Any = None) -> Any:
+        result = torch.nn.functional.conv2d(data, weight, bias, stride, pad, groups=groups)
+        return result if bias is None else torch.relu_(result)
+
+    return call
+
+
+def _eager(torch: Any, work: Work, tensors: list[Any]) -> Callable[[], Any]:
+    """The fastest way of writing the same without a compiler."""
+    out = torch.from_numpy(work.output())
+    written: dict[str, Callable[..., Any]] = {
+        "matmul": lambda a, b: torch.mm(a, b, out=out),
+        "batch_matmul": lambda a, b: torch.bmm(a, b, out=out),
+        "matmul_bias_relu": lambda a, b, bias: torch.addmm(bias, a, b, out=out).relu_(),
+        "row_sum": lambda x: torch.sum(x, 1, out=out),
+        "elementwise": lambda x: torch.mul(x, 1.5, out=out).add_(0.5).mul_(x).sub_(2).relu_(),
+        "transpose_add": lambda a, b: torch.add(a.t(), b, out=out),
+    }
+    function = written.get(work.kind) or _plain(torch, work)
+    return lambda: function(*tensors)

@@ -1,0 +1,166 @@
+"""`minitensor bench`: a schedule in turns with its definition, as it was before the first step."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from minitensor import ir
+from minitensor.api import build
+from minitensor.cli import subject as subjects
+from minitensor.cli import target as targets
+from minitensor.cli.console import Console
+from minitensor.cli.errors import CommandError, UsageError
+from minitensor.codegen import Target
+from minitensor.errors import printable
+from minitensor.runtime import (
+    QUICK,
+    SPIN_SECONDS,
+    Pace,
+    Turns,
+    aligned_empty,
+    interleave,
+    native_target,
+    ratio,
+)
+from minitensor.schedule import Schedule
+from minitensor.search import Roofline, difference, load_best, random_inputs
+
+SCHEDULED: Final = "scheduled"
+DEFINED: Final = "as defined"
+
+_EPILOG: Final = """\
+examples:
+  minitensor bench my_schedule.py:s
+  minitensor bench matmul --trace best.json --cores 1
+  minitensor bench matmul --log tuning.jsonl         the fastest that a search recorded
+
+Results are compared before anything is timed. Then all take turns, and a figure is the median over
+the rounds of the fastest call in a round: a ratio holds where a time of another run does not.
+"2.00 x" is twice as fast.
+"""
+
+
+def add_parser(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> argparse.ArgumentParser:
+    """The arguments of the command."""
+    text = "time a schedule against its definition"
+    parser = commands.add_parser("bench", help=text, description=text, epilog=_EPILOG)
+    subjects.add_arguments(parser)
+    targets.add_arguments(parser)
+    parser.add_argument("--log", metavar="FILE", help="the best schedule of a log of `tune`")
+    parser.add_argument("--rounds", type=int, metavar="N", help="turns of each (default: 7)")
+    parser.add_argument("--quick", action="store_true", help="3 rounds of short bursts")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Check, time, and print a table."""
+    target = targets.of(arguments)
+    if target.kind == "interpreter":
+        raise UsageError("the interpreter is as slow with one schedule as with another: use c")
+    pace = pace_of(arguments)
+    subject = subjects.resolve(arguments)
+    schedule = subject.schedule
+    if arguments.log:
+        if len(subject.programs) > 1:
+            raise UsageError(f"--log is for a program, and {subject.name} has steps already")
+        schedule = load_best(arguments.log, subject.programs[0], target)
+    compared = compare(subject.name, schedule, target, pace)
+    if arguments.json:
+        console.print(json.dumps(compared.described(), indent=1))
+    else:
+        for line in compared.lines(console):
+            console.print(line)
+    return 0
+
+
+def pace_of(arguments: argparse.Namespace) -> Pace:
+    """--quick and --rounds. Raises UsageError for no rounds at all."""
+    pace = QUICK if arguments.quick else Pace()
+    if arguments.rounds is None:
+        return pace
+    if arguments.rounds < 1:
+        raise UsageError(f"expected at least one round, but got --rounds {arguments.rounds}")
+    return Pace(arguments.rounds, pace.burst, pace.warm, pace.least_calls)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel on its arrays; see `runtime.rounds.Timed`."""
+
+    name: str
+    call: Callable[[], object]
+    spin: float = SPIN_SECONDS
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The turns of a schedule and of its baselines, by name, and the limits of the machine."""
+
+    name: str
+    target: Target
+    roofline: Roofline
+    turns: dict[str, Turns]
+
+    def lines(self, console: Console) -> Iterator[str]:
+        """A table: times, rates, and the factor by which the schedule is faster."""
+        own = self.turns[SCHEDULED]
+        yield console.styled(f"{printable(self.name)}, {threads(self.target)}", "bold")
+        rows = []
+        for name, turns in self.turns.items():
+            faster = "" if turns is own else f"{SCHEDULED} is {self.ratio(name):.3g} x as fast"
+            rows.append((f"  {name}", self.roofline.figures(turns.seconds), faster))
+        yield from console.table(rows)
+
+    def ratio(self, name: str) -> float:
+        """The factor by which the schedule is faster than a baseline."""
+        return ratio(self.turns[SCHEDULED].fastest, self.turns[name].fastest)
+
+    def described(self) -> dict[str, Any]:
+        """As JSON; seconds of every round."""
+        return {
+            "name": self.name,
+            "target": asdict(self.target),
+            "flop": self.roofline.flop or None,
+            "bytes": self.roofline.bytes,
+            "of_peak": self.roofline.part(self.turns[SCHEDULED].seconds),
+            "seconds": {name: turns.seconds for name, turns in self.turns.items()},
+            "rounds": {name: turns.fastest for name, turns in self.turns.items()},
+            "times_as_fast_as": {n: self.ratio(n) for n in self.turns if n != SCHEDULED},
+        }
+
+
+def compare(name: str, schedule: Schedule, target: Target, pace: Pace) -> Compared:
+    """Check a schedule against its definition and time both. Raises CommandError if it is wrong."""
+    exact = native_target(target)
+    definition = schedule.history[0]
+    inputs = random_inputs(definition, seed=0)
+    calls, results = [], []
+    for one, made in ((SCHEDULED, schedule), (DEFINED, Schedule(definition))):
+        outputs = [aligned_empty(b.shape, ir.numpy_dtype(b.dtype)) for b in definition.outputs]
+        calls.append(Call(one, build(made, exact).prepare(*inputs, *outputs)))
+        results.append(outputs)
+    check(definition, *results)
+    turns = interleave(calls, pace, pause=(exact.num_cores or 1) > 1)
+    return Compared(name, exact, Roofline.of(definition, exact), dict(turns))
+
+
+def check(definition: ir.Program, own: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    """Raise CommandError if results differ by more than rounding."""
+    for buffer, got, right in zip(definition.outputs, own, expected):
+        wrong = difference(buffer, got, right)
+        if wrong:
+            raise CommandError(f"the schedule is wrong: {wrong}; please report this")
+
+
+def threads(target: Target) -> str:
+    """ "1 thread", "2 threads"."""
+    return f"{target.num_cores} thread{'' if target.num_cores == 1 else 's'}"

@@ -1,0 +1,67 @@
+"""`minitensor bench` and `minitensor demo` with native kernels."""
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor.cli import bench, demo
+from minitensor.cli.errors import CommandError
+from minitensor.runtime import Pace
+from minitensor.search import Log, new_record
+from minitensor.search.tune import roofline
+from tests.unit.search.tune.made import LIMITS
+
+BRIEF = Pace(rounds=2, burst=0.0, warm=0.0, least_calls=1)
+NAMES = ["scheduled", "as defined"]
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch):
+    for module in (bench, demo):
+        monkeypatch.setattr(module, "QUICK", BRIEF)
+    monkeypatch.setattr(roofline, "known_limits", lambda threads: LIMITS)
+
+
+def test_a_schedule_against_its_definition(run, user_file):
+    done = run("bench", f"{user_file}:s", "--quick", "--json")
+    assert done.status == 0, done.err
+    found = done.json()
+    assert list(found["seconds"]) == NAMES
+    assert found["flop"] == 2 * 8 * 8 * 4
+    assert all(len(rounds) == 2 and min(rounds) > 0 for rounds in found["rounds"].values())
+    assert found["times_as_fast_as"]["as defined"] > 0
+
+
+def test_the_best_of_a_log(run, user_file, tmp_path):
+    target = mt.runtime.native_target(mt.Target("c", num_cores=1))
+    program = mt.lower(mt.workloads.matmul(m=8, n=8, k=4), name="product")
+    s = mt.Schedule(program)
+    s.unroll(s.get_loops("C")[2])
+    log = Log(tmp_path / "log.jsonl")
+    log.append(new_record(program, target, s.trace, seconds=[1e-6]))
+    words = ["bench", f"{user_file}:program", "--log", log.path, "--quick"]
+    done = run(*words, "--cores", "1")
+    assert done.status == 0, done.err
+    assert f"{user_file}:program, 1 thread\n" in done.out
+    other = run(*words, "--cores", "2")
+    assert other.status == 1
+    assert "num_cores=2" in other.err
+
+
+def test_a_wrong_kernel_is_refused():
+    definition = mt.lower(mt.workloads.matmul(m=2, n=2, k=2))
+    right = [np.zeros((2, 2), "float32")]
+    bench.check(definition, right, right)
+    with pytest.raises(CommandError, match=r"the schedule is wrong: C\[0, 0\] is nan"):
+        bench.check(definition, [np.full((2, 2), np.nan, "float32")], right)
+
+
+def test_the_demo(run, monkeypatch):
+    monkeypatch.setattr(demo, "SIZES", {True: (32, 2), False: (32, 2)})
+    done = run("demo", "--quick", "--threads", "1")
+    assert done.status == 0, done.err
+    for part in ("A definition\n", "trials=2)\n", "Measured in turns\n", "dense, 1 thread\n"):
+        assert part in done.out
+    found = run("demo", "--quick", "--json").json()
+    assert list(found["seconds"]) == NAMES
+    assert found["python"]

@@ -1,0 +1,1 @@
+"""The system explained: lessons to run, `schedules` written by hand, and the `demo`."""

@@ -1,0 +1,148 @@
+"""Convolutions with bias and relu: lanes are output channels, or pixels where windows are single.
+
+A register tile is a few pixels of one row in two vectors of output channels (Georganas et al.,
+Anatomy of high-performance deep learning convolutions on SIMD architectures, SC'18); the weights
+are packed so that the channels of a vector are side by side. The sums over window and input
+channels run outside of the tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minitensor.codegen import Target
+from minitensor.schedule import Schedule
+from tutorials.schedules.hand import Steps, lanes_of, largest_divisor
+
+PACKED_AT_A_TIME = 16
+"""Input channels whose weights are packed before those of the next output channels: they are read
+from as many lines of the cache as there are lanes."""
+FEW_ROWS = 14
+"""Rows up to which an image is not cut into strips."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """What of the schedule depends on the machine and on the image.
+
+    pixels  side by side in a register tile
+    lanes   of a vector; a tile has two vectors of channels
+    rows    of the image in a strip; if that is all of them, threads share the output channels
+    """
+
+    pixels: int
+    lanes: int
+    rows: int
+
+    @staticmethod
+    def of(target: Target, h: int, w: int) -> Tiles:
+        """16 vectors of the 32 that AVX-512 has, 8 of 16 otherwise; two strips for each thread.
+
+        A tile does not reach over the end of a row if a divisor of the width is at hand. An image
+        of few rows is a single strip: its weights are many, and each thread reads its own.
+        """
+        bits, threads = target.vector_bits or 128, target.num_cores or 1
+        most = 8 if bits >= 512 else 4
+        pixels = largest_divisor(w, most)
+        rows = next((n for n in (14, 7, 4, 2) if h % n == 0 and h // n >= 2 * threads), 1)
+        rows = h if h <= FEW_ROWS else rows
+        return Tiles(pixels if 2 * pixels > most else most, lanes_of(target), rows)
+
+
+def by_channels(s: Schedule, tiles: Tiles) -> Steps:
+    """Schedule a convolution (blocks pad, conv, relu) with output channels as lanes."""
+    pixels, channels = tiles.pixels, 2 * tiles.lanes
+    n, f, y, x, rc, ry, rx = s.get_loops("conv")
+    f_0, f_1 = s.split(f, [None, channels])
+    y_0, y_1 = s.split(y, [None, tiles.rows])
+    x_0, x_1 = s.split(x, [None, pixels])
+    outer = f_0 if tiles.rows == s.program.outputs[0].shape[2] else y_0
+    s.reorder(n, outer, y_0 if outer == f_0 else f_0, y_1, x_0, rc, ry, rx, x_1, f_1)
+    yield (
+        "Tiles",
+        f"A tile is {pixels} pixels of a row in {channels} output channels. The sums over window "
+        "and input channels run outside it.",
+    )
+    packed = s.cache_read("conv", "weight", "global")
+    s.transform_layout(packed, lambda f, rc, ry, rx: (f // channels, rc, ry, rx, f % channels))
+    f_p, rc_p, ry_p, rx_p = s.get_loops(packed)
+    f_p0, f_p1, f_p2 = s.split(f_p, [None, 2, tiles.lanes])
+    rc_p0, rc_p1 = s.split(rc_p, [None, PACKED_AT_A_TIME])
+    s.reorder(f_p0, rc_p0, f_p1, rc_p1, ry_p, rx_p, f_p2)
+    s.vectorize(f_p2)
+    s.vectorize(f_1)
+    s.unroll(x_1)
+    s.unroll(rx)
+    yield (
+        "Vectors",
+        "Lanes are output channels, so the weights are packed with these side by side. Storing a "
+        "vector still scatters it over as many images.",
+    )
+    *_, x_r = s.reverse_compute_at("relu", x_0)
+    s.unroll(x_r)
+    s.transform_layout("conv", lambda n, f, y, x: (n, y, x, f))
+    yield (
+        "Fusion",
+        "Bias and relu follow as soon as a tile is done; what is kept of conv is one tile, its "
+        "channels side by side: registers. It is turned around as it is written out.",
+    )
+    if "pad" in s.get_blocks():
+        s.compute_inline("pad")
+        yield (
+            "Padding",
+            "No padded copy of the image is needed: a tile takes 0 for what lies beyond the "
+            "border. Most tests for that fall away when the code is written.",
+        )
+    s.parallel(f_p0)
+    s.parallel(outer)
+    yield (
+        "Threads",
+        "Strips of the image are independent of each other, and so are panels of channels.",
+    )
+
+
+def by_pixels(s: Schedule, target: Target) -> Steps:
+    """Schedule a convolution with windows of one pixel: the rows of the image are lanes.
+
+    There is no window to step through, so the pixels of a row are side by side already, and so are
+    those of the result: nothing is packed and nothing is turned around.
+    """
+    channels = 6 if (target.vector_bits or 128) >= 512 else 3
+    n, f, y, x, rc, ry, rx = s.get_loops("conv")
+    f_0, f_1 = s.split(f, [None, channels])
+    s.reorder(n, y, f_0, rc, ry, rx, f_1, x)
+    yield "Tiles", f"A tile is a whole row of the image in {channels} output channels."
+    s.vectorize(x)
+    s.unroll(f_1)
+    yield "Vectors", "The pixels of a row become lanes of vectors; the channels are written out."
+    *_, x_r = s.reverse_compute_at("relu", f_0)
+    s.vectorize(x_r)
+    yield "Fusion", "Bias and relu follow as soon as a tile is done, while it is in the cache."
+    s.parallel(y)
+    yield "Threads", "Rows of the image are independent of each other."
+
+
+def depthwise(s: Schedule, target: Target) -> Steps:
+    """Schedule a depthwise convolution (blocks pad, conv): each channel is an image of its own."""
+    rows = 2 if (target.vector_bits or 128) >= 512 else 1
+    n, c, y, x, ry, rx = s.get_loops("conv")
+    y_0, y_1 = s.split(y, [None, rows])
+    s.reorder(n, c, y_0, ry, rx, y_1, x)
+    s.vectorize(x)
+    for loop in (y_1, ry, rx):
+        s.unroll(loop)
+    yield (
+        "Vectors",
+        f"Lanes are the pixels of a row. {rows} rows are summed in registers over the whole "
+        "window, which is written out.",
+    )
+    if "pad" in s.get_blocks():
+        *_, x_p = s.compute_at("pad", c)
+        s.vectorize(x_p)
+        yield (
+            "Padding",
+            "One channel at a time gets its border, in a buffer that stays in the L1 cache. The "
+            "border is cut off the vectors, so that the rest is a copy.",
+        )
+    s.parallel(c)
+    yield "Threads", "Channels are independent of each other."
