@@ -1,4 +1,4 @@
-"""Prints the coefficients of the polynomials in `minitensor/codegen/math32.py` and `math64.py`.
+"""Prints the coefficients of the polynomials in `math32.py` and `math64.py` of codegen/emit.
 
     python docs/math_coefficients.py
 

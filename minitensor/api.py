@@ -67,8 +67,8 @@ def _generated(program: ir.Program, target: Target, header: str, check: bool) ->
 
 
 def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
-    """What becomes of a schedule, as text: each loop, each buffer, the registers, and notes of what
-    is not done as the schedule may have meant it.
+    """The outcome of a schedule, as text: each loop, each buffer, the registers, and remarks on
+    missed optimizations.
 
     target  as for `build`; with both numbers given, no compiler is needed, and spills are then not
             measured where there is none

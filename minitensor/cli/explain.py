@@ -16,13 +16,13 @@ from minitensor.runtime import Toolchain, explained, find_toolchain, native_targ
 
 _EPILOG: Final = """\
 examples:
-  minitensor explain matmul                          loops, buffers, registers, notes
+  minitensor explain matmul                          loops, buffers, registers, remarks
   minitensor explain matmul --trace best.json
   minitensor explain my_schedule.py:s --json
   minitensor explain softmax --vector-bits 256       with narrower vectors
 
 Spills are found in the assembly that this machine's compiler makes; without one the rest is told
-all the same. docs/explain.md says what each note means and what to do about it.
+all the same. docs/explain.md says what each remark means and what to do about it.
 """
 
 

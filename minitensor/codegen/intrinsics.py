@@ -1,22 +1,12 @@
-"""The text of intrinsics in C: one function for each that a kernel uses, called per nest.
+"""The declaration behind a nest that an intrinsic computes, and the strides that it relies on.
 
-The body is the one text of a user that reaches the source as it is. It comes from a declaration in
-this process, never from a trace; everything around it (names, types, the order of parameters) is
-made here from what `lang.intrinsic` has checked.
+The C text of an intrinsic is in `emit.intrinsics`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import replace
-
 from minitensor import ir
-from minitensor.codegen.helpers import element_type
-from minitensor.codegen.target import Emitted, Target
 from minitensor.errors import LoweringError
-
-PREFIX = "intrinsic_"
 
 
 def declared(key: str) -> ir.Intrinsic:
@@ -27,99 +17,6 @@ def declared(key: str) -> ir.Intrinsic:
             f"this process has not declared the intrinsic {ir.print_name(key)} (see mt.intrinsic)"
         )
     return found
-
-
-def function_name(intrinsic: ir.Intrinsic) -> str:
-    """The name of the C function; no name of a program begins so (see `names.safe`)."""
-    name, _, digest = intrinsic.key.partition(ir.SEPARATOR)
-    return f"{PREFIX}{name}_{digest[:8]}"
-
-
-def intrinsics_in(source: str) -> list[str]:
-    """The names of the intrinsics whose bodies are in a text."""
-    return re.findall(rf"^static inline void {PREFIX}(\w+)_[0-9a-f]{{8}}\($", source, re.MULTILINE)
-
-
-def parameters(intrinsic: ir.Intrinsic) -> list[str]:
-    """The parameters of the C function: for each operand a pointer to its first element, and the
-    strides of its axes in elements.
-    """
-    found = []
-    for operand in intrinsic.operands:
-        const = "" if operand.name == intrinsic.output else "const "
-        found.append(f"{const}{element_type(operand.dtype)} *restrict {operand.name}")
-        found.extend(f"int64_t {operand.name}_stride{n}" for n in range(len(operand.shape)))
-    return found
-
-
-def definition(intrinsic: ir.Intrinsic) -> str:
-    """The C function, with every alternative of the body; the preprocessor takes one."""
-    lines = []
-    for header in intrinsic.includes:
-        lines += [f"#if __has_include(<{header}>)", f"#include <{header}>", "#endif"]
-    lines.append("__attribute__((always_inline))")
-    listed = ",\n    ".join(parameters(intrinsic))
-    lines.append(f"static inline void {function_name(intrinsic)}(\n    {listed}) {{")
-    *special, portable = intrinsic.bodies
-    word = "#if"
-    for body in special:
-        lines += [f"{word} {body.condition}", body.text]
-        word = "#elif"
-    lines += ["#else", portable.text, "#endif"] if special else [portable.text]
-    lines.append("}")
-    return "\n".join(lines)
-
-
-def emit_alone(
-    intrinsic: ir.Intrinsic, body: ir.Body, sizes: Mapping[str, int], target: Target
-) -> Emitted:
-    """A kernel that calls one body of an intrinsic once, for testing it.
-
-    sizes  how many elements the arrays have, for each operand
-
-    Its parameters are arrays for the operands, then `where`: for each operand the position of its
-    first element, and its strides; and `ran`, which becomes 1 if the body's condition holds here.
-    The arrays are numbered, so that operands may have any name.
-    """
-    alone = replace(intrinsic, bodies=(body, ir.Body(None, "")) if body.condition else (body,))
-    arrays, arguments, count = [], [], 0
-    for number, operand in enumerate(intrinsic.operands):
-        const = "" if operand.name == intrinsic.output else "const "
-        arrays.append(f"{const}{element_type(operand.dtype)} *restrict array_{number}")
-        arguments.append(f"array_{number} + where[{count}]")
-        strides = range(count + 1, count + 1 + len(operand.shape))
-        arguments.extend(f"where[{n}]" for n in strides)
-        count = strides.stop
-    listed = ",\n    ".join(
-        [*arrays, "const int64_t *restrict where", "int32_t *restrict ran", "void *workspace"]
-    )
-    source = f"""\
-#include <stddef.h>
-#include <stdint.h>
-
-{definition(alone)}
-
-int alone_kernel(
-    {listed}) {{
-#if {body.condition or 1}
-    ran[0] = 1;
-#else
-    ran[0] = 0;
-#endif
-    {function_name(alone)}({", ".join(arguments)});
-    return 0;
-}}
-"""
-    flat = [
-        ir.Buffer(f"array_{number}", (sizes[b.name],), b.dtype)
-        for number, b in enumerate(intrinsic.operands)
-    ]
-    where = ir.Buffer("where", (count,), ir.DType.of("int64"))
-    ran = ir.Buffer("ran", (1,), ir.DType.of("int32"))
-    names = [b.name for b in intrinsic.operands]
-    outputs = frozenset((f"array_{names.index(intrinsic.output)}", "ran"))
-    params = (*flat, where, ran)
-    return Emitted(source, "alone_kernel", params, outputs, (), 0, target, intrinsic.name)
 
 
 def relied_on(stmt: ir.Tensorized, buffer: str) -> int | None:

@@ -11,17 +11,17 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final, TypeAlias
 
 from minitensor import ir
-from minitensor.codegen.bounds import check_bounds
-from minitensor.codegen.c import Part, emit_c
-from minitensor.codegen.erase import erase_blocks
-from minitensor.codegen.partition import partition_loops
-from minitensor.codegen.promote import promote_accumulators
-from minitensor.codegen.registers import name_registers
-from minitensor.codegen.shrink import shrink_storage
+from minitensor.codegen.emit.c import Part, emit_c
+from minitensor.codegen.passes.check_bounds import check_bounds
+from minitensor.codegen.passes.erase_blocks import erase_blocks
+from minitensor.codegen.passes.name_registers import name_registers
+from minitensor.codegen.passes.partition_loops import partition_loops
+from minitensor.codegen.passes.promote_accumulators import promote_accumulators
+from minitensor.codegen.passes.shrink_storage import shrink_storage
+from minitensor.codegen.passes.simplify import simplify_program
+from minitensor.codegen.passes.unroll_loops import unroll_loops
+from minitensor.codegen.passes.vectorize_loops import vectorize_loops
 from minitensor.codegen.target import Emitted, Target, unsupported
-from minitensor.codegen.tidy import tidy
-from minitensor.codegen.unroll import unroll_loops
-from minitensor.codegen.vectors import vectorize_loops
 from minitensor.errors import unexpected
 
 Pass: TypeAlias = Callable[[ir.Program, Target], ir.Program]
@@ -30,7 +30,7 @@ PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("check_bounds", lambda program, target: check_bounds(program)),
     ("erase_blocks", lambda program, target: erase_blocks(program)),
     ("shrink_storage", lambda program, target: shrink_storage(program)),
-    ("tidy", lambda program, target: tidy(program)),
+    ("simplify", lambda program, target: simplify_program(program)),
     ("partition_loops", lambda program, target: partition_loops(program)),
     (
         "promote_accumulators",
@@ -38,7 +38,7 @@ PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ),
     ("vectorize_loops", lambda program, target: vectorize_loops(program, target.vector_bits or 0)),
     ("unroll_loops", lambda program, target: unroll_loops(program)),
-    ("tidy again", lambda program, target: tidy(program)),
+    ("simplify again", lambda program, target: simplify_program(program)),
     ("name_registers", lambda program, target: name_registers(program)),
 )
 """Every pass by name, in the order in which they run."""
@@ -89,7 +89,7 @@ def generate(
     header   what stands in front as a comment: usually the schedule as Python
     check    whether every pass is followed by the verifier
     without  the passes to leave out (see `lowered`)
-    hooks    whether the function tells what it does as it runs (see `codegen.hooks`)
+    hooks    whether the function tells what it does as it runs (see `codegen.emit.hooks`)
     """
     return emit_c([_part(program, target, check, without)], _cut(header), hooks)[0]
 
@@ -109,7 +109,7 @@ def generate_together(
 
     wanted   programs, each with its target (nothing left open)
     without  the passes to leave out (see `lowered`)
-    hooks    whether the functions tell what they do as they run (see `codegen.hooks`)
+    hooks    whether the functions tell what they do as they run (see `codegen.emit.hooks`)
     """
     parts = [_part(program, target, False, without) for program, target in wanted]
     return emit_c(parts, hooks=hooks)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from minitensor import ir
-from minitensor.codegen.notes import Heard, missed
+from minitensor.codegen.remarks import Recorder, missed
 from minitensor.codegen.target import Target
 
 
@@ -47,9 +47,13 @@ def usual_registers(vector_bits: int) -> int:
 
 
 def pressures(
-    program: ir.Program, after: ir.Program, target: Target, registers: int | None, heard: Heard
+    program: ir.Program,
+    after: ir.Program,
+    target: Target,
+    registers: int | None,
+    recorder: Recorder,
 ) -> tuple[Pressure, ...]:
-    """The loops that hold tiles in registers; those that hold too many are told.
+    """The loops that hold tiles in registers; a remark on each that holds too many.
 
     program  as the schedule left it
     after    as the passes left it
@@ -63,7 +67,7 @@ def pressures(
     }
     found: dict[str, Pressure] = {}
     for loop in ir.loops_of(after.body):
-        pressure = _pressure(loop, variables, bits, available, heard)
+        pressure = _pressure(loop, variables, bits, available, recorder)
         if pressure is None:
             continue
         known = found.get(loop.var)
@@ -76,7 +80,7 @@ def pressures(
 
 
 def _pressure(
-    loop: ir.For, variables: Mapping[str, ir.Buffer], bits: int, available: int, heard: Heard
+    loop: ir.For, variables: Mapping[str, ir.Buffer], bits: int, available: int, recorder: Recorder
 ) -> Pressure | None:
     """What a loop holds across its iterations in variables from outside of it; None if nothing."""
     own = {s.buffer.name for s in ir.stmts_of(loop.body) if isinstance(s, ir.Alloc)}
@@ -85,7 +89,9 @@ def _pressure(
     for name in sorted(updated & set(variables) - own):
         dtype = variables[name].dtype
         if dtype.lanes > 1 or dtype.is_float:
-            tiles[ir.print_name(heard.origin(name))] += _registers(dtype.bits * dtype.lanes, bits)
+            tiles[ir.print_name(recorder.origin(name))] += _registers(
+                dtype.bits * dtype.lanes, bits
+            )
     if not tiles:
         return None
     return Pressure(loop.var, dict(tiles), _operands(loop, variables, bits), available)

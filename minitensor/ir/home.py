@@ -5,8 +5,8 @@ loop has an instance of its own, uninitialised at first. Loops that carry values
 not candidates: a loop that drives a REDUCE or ORDERED iter of a block writing the buffer; nor, for
 SHARED buffers, are the loops over the threads of a GPU block.
 
-The interpreter executes this rule and `codegen.storage` implements it, so moving a producer next to
-its consumer (compute_at) makes its buffer private to the loop without saying so.
+The interpreter executes this rule and `codegen` implements it, so moving a producer next to its
+consumer (compute_at) makes its buffer private to the loop without saying so.
 """
 
 from __future__ import annotations

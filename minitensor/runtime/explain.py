@@ -1,7 +1,7 @@
-"""What became of a schedule, for people: loops, buffers, notes, registers, and measured spills.
+"""The outcome of a schedule, for people: loops, buffers, remarks, registers, and measured spills.
 
-`codegen.account` knows what the passes did; what the compiler did then, its assembly shows. Both
-are put into words here. What the notes mean and what to do is in docs/explain.md.
+`codegen.report` knows what the passes did; what the compiler did then, its assembly shows. Both
+are put into words here. What the remarks mean and what to do is in docs/explain.md.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from minitensor import ir
-from minitensor.codegen import Account, Note, Target, account_of, safe
+from minitensor.codegen import Remark, Report, Target, report_of, safe
 from minitensor.errors import CompileError
 from minitensor.runtime.cache import compile_assembly
 from minitensor.runtime.spills import Spills, find_spills, understood
@@ -29,59 +29,61 @@ _DEEPEST: Final = 56
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """An account of a kernel, with what was measured.
+    """The report on a kernel, with what was measured.
 
-    account     what code generation did
+    report      what code generation did
     spills      what the compiler's assembly shows, by the user's loops; None if not measured
     unmeasured  why not
     """
 
-    account: Account
+    report: Report
     spills: tuple[Spills, ...] | None
     unmeasured: str = ""
 
     @property
-    def notes(self) -> tuple[Note, ...]:
-        """The notes of code generation, and one for each innermost loop that spills."""
-        measured = [self._spill_note(s) for s in self.spills or () if s.innermost]
-        return (*self.account.notes, *measured)
+    def remarks(self) -> tuple[Remark, ...]:
+        """The remarks of code generation, and one for each innermost loop that spills."""
+        measured = [self._spill_remark(s) for s in self.spills or () if s.innermost]
+        return (*self.report.remarks, *measured)
 
-    def _spill_note(self, spills: Spills) -> Note:
+    def _spill_remark(self, spills: Spills) -> Remark:
         text = f"{spills.moves} vector moves to and from the stack in an innermost iteration"
         advice = "make the tile smaller, or read fewer operands at once"
         if spills.calls:
             text += ", around the call of a function, which may use every vector register"
             advice = "compute the function in a loop of its own"
-        for pressure in self.account.pressures:
+        for pressure in self.report.pressures:
             if ir.print_name(pressure.loop) == spills.loop and pressure.needed > pressure.available:
                 tiles = " and ".join(pressure.tiles)
                 text += f": the tile of {tiles} needs {pressure.needed} registers, "
                 text += f"and the machine has {pressure.available}"
-                advice = next((n.advice for n in self.account.notes if n.kind == "registers"), "")
-        return Note("spills", spills.loop or ir.print_name(self.account.program.name), text, advice)
+                advice = next((n.advice for n in self.report.remarks if n.kind == "registers"), "")
+        return Remark(
+            "spills", spills.loop or ir.print_name(self.report.program.name), text, advice
+        )
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values, for JSON."""
-        account = self.account
-        target = account.emitted.target
+        report = self.report
+        target = report.emitted.target
         return {
-            "name": ir.print_name(account.program.name),
+            "name": ir.print_name(report.program.name),
             "target": asdict(target),
             "loops": [
                 {
                     "name": ir.print_name(name),
                     "kind": site.loop.kind.value,
                     "extent": site.loop.extent,
-                    "became": list(account.outcomes.get(name, ())),
+                    "became": list(report.outcomes.get(name, ())),
                 }
-                for name, site in ir.loop_sites(account.program).items()
+                for name, site in ir.loop_sites(report.program).items()
             ],
-            "places": [asdict(place) for place in account.places],
-            "workspace": account.emitted.workspace,
-            "notes": [asdict(note) for note in self.notes],
+            "storage": [asdict(memory) for memory in report.storage],
+            "workspace": report.emitted.workspace,
+            "remarks": [asdict(remark) for remark in self.remarks],
             "registers": [
                 {
                     "loop": ir.print_name(p.loop),
@@ -89,12 +91,12 @@ class Explanation:
                     "operands": p.operands,
                     "available": p.available,
                 }
-                for p in account.pressures
+                for p in report.pressures
             ],
             "spills": None if self.spills is None else [asdict(s) for s in self.spills],
             "unmeasured": self.unmeasured,
-            "operations": account.operations,
-            "argument_bytes": account.argument_bytes,
+            "operations": report.operations,
+            "argument_bytes": report.argument_bytes,
         }
 
 
@@ -109,16 +111,16 @@ def explained(program: ir.Program, target: Target, toolchain: Toolchain | None) 
     registers = None
     if toolchain is not None and (target.vector_bits or 0) <= toolchain.vector_bits:
         registers = toolchain.vector_registers
-    account = account_of(program, target, registers)
+    report = report_of(program, target, registers)
     if toolchain is None:
-        return Explanation(account, None, "there is no C compiler")
+        return Explanation(report, None, "there is no C compiler")
     try:
-        return Explanation(account, measured_spills(account, toolchain))
+        return Explanation(report, measured_spills(report, toolchain))
     except CompileError as failure:
-        return Explanation(account, None, failure.message)
+        return Explanation(report, None, failure.message)
 
 
-def measured_spills(account: Account, toolchain: Toolchain) -> tuple[Spills, ...]:
+def measured_spills(report: Report, toolchain: Toolchain) -> tuple[Spills, ...]:
     """The spills in what a compiler makes of a kernel, by the loops' names in the program.
 
     Raises CompileError if it fails, or makes assembly that is not understood.
@@ -128,8 +130,8 @@ def measured_spills(account: Account, toolchain: Toolchain) -> tuple[Spills, ...
             f"spills are looked for in assembly of x86-64 and AArch64, not of {toolchain.triple}",
             toolchain.words,
         )
-    source = account.emitted.source
-    names = {safe(name): ir.print_name(name) for name in ir.loop_sites(account.program)}
+    source = report.emitted.source
+    names = {safe(name): ir.print_name(name) for name in ir.loop_sites(report.program)}
     found = find_spills(compile_assembly(source, toolchain, origins=True), source)
     return tuple(replace(s, loop=names.get(s.loop, s.loop)) for s in found)
 
@@ -138,28 +140,28 @@ def measured_spills(account: Account, toolchain: Toolchain) -> tuple[Spills, ...
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:
-    account = explanation.account
-    target = account.emitted.target
+    report = explanation.report
+    target = report.emitted.target
     threads = f"{target.num_cores} thread{'' if target.num_cores == 1 else 's'}"
     vectors = f"vectors of {target.vector_bits} bits" if target.vector_bits else "no vectors"
-    yield f"{ir.print_name(account.program.name)} for {target.kind!r}: {threads}, {vectors}"
+    yield f"{ir.print_name(report.program.name)} for {target.kind!r}: {threads}, {vectors}"
     yield ""
     yield "loops"
-    yield from _aligned(list(_tree(account.program.body, account.outcomes, 1)))
+    yield from _aligned(list(_tree(report.program.body, report.outcomes, 1)))
     yield ""
     yield "buffers"
-    yield from _aligned([(f"{_GAP}{a}", b) for a, b in _buffers(account)])
+    yield from _aligned([(f"{_GAP}{a}", b) for a, b in _buffers(report)])
     yield ""
     yield "work"
-    yield f"{_GAP}{_work(account)}"
+    yield f"{_GAP}{_work(report)}"
     yield ""
     yield "vector registers"
     yield from (f"{_GAP}{line}" for line in _registers(explanation))
     yield ""
-    yield "notes"
-    notes = explanation.notes
-    yield from (f"{_GAP}{note.kind}: {note}" for note in notes)
-    if not notes:
+    yield "remarks"
+    remarks = explanation.remarks
+    yield from (f"{_GAP}{remark.kind}: {remark}" for remark in remarks)
+    if not remarks:
         yield f"{_GAP}none: everything became what the schedule says"
 
 
@@ -186,16 +188,16 @@ def _tree(
         yield f"{margin}{ir.print_name(stmt.name)}", ""
 
 
-def _buffers(account: Account) -> Iterator[tuple[str, str]]:
-    outputs = {b.name for b in account.program.outputs}
-    for buffer in account.program.params:
+def _buffers(report: Report) -> Iterator[tuple[str, str]]:
+    outputs = {b.name for b in report.program.outputs}
+    for buffer in report.program.params:
         kind = "output" if buffer.name in outputs else "input"
         yield _typed(buffer), f"{_bytes(buffer.nbytes)}, {kind}"
-    typed = {ir.print_name(b.name): _typed(b) for b in account.program.temporaries}
-    for place in account.places:
-        copies = f", {place.copies} copies" if place.copies > 1 else ""
-        size = f"{_bytes(place.size)} {_IN[place.place]}{copies}"
-        yield typed.get(place.buffer, place.buffer), size
+    typed = {ir.print_name(b.name): _typed(b) for b in report.program.temporaries}
+    for memory in report.storage:
+        copies = f", {memory.copies} copies" if memory.copies > 1 else ""
+        size = f"{_bytes(memory.size)} {_IN[memory.where]}{copies}"
+        yield typed.get(memory.buffer, memory.buffer), size
 
 
 def _typed(buffer: ir.Buffer) -> str:
@@ -209,14 +211,14 @@ def _bytes(size: int) -> str:
     return f"{size} bytes"
 
 
-def _work(account: Account) -> str:
-    operations, size = account.operations, account.argument_bytes
+def _work(report: Report) -> str:
+    operations, size = report.operations, report.argument_bytes
     text = f"{operations:,} operations on {_bytes(size)} of arguments"
     return f"{text}: {operations / size:.3g} operations a byte at the most" if size else text
 
 
 def _registers(explanation: Explanation) -> Iterator[str]:
-    for pressure in explanation.account.pressures:
+    for pressure in explanation.report.pressures:
         tiles = ", ".join(f"{count} for {name}" for name, count in pressure.tiles.items())
         yield (
             f"{ir.print_name(pressure.loop)} needs {pressure.needed} of {pressure.available}: "

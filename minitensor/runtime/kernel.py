@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from minitensor import ir
-from minitensor.codegen import Emitted, Note, Target, split_constants
+from minitensor.codegen import Emitted, Remark, Target, split_constants
 from minitensor.errors import ArgumentError, CompileError, ExecutionError
 from minitensor.runtime import forked
 from minitensor.runtime.arguments import Signature
@@ -148,7 +148,7 @@ class Kernel(ABC):
         """The machine code as text."""
 
     @property
-    def notes(self) -> tuple[Note, ...]:
+    def remarks(self) -> tuple[Remark, ...]:
         """What was not done as the schedule may have meant it, and why: scalar tails, accesses that
         go lane by lane, results that are not kept in registers, vector registers that spill.
 
@@ -157,7 +157,7 @@ class Kernel(ABC):
         return ()
 
     def explain(self) -> str:
-        """What the schedule became, as text: loops, buffers, registers, spills, notes."""
+        """What the schedule became, as text: loops, buffers, registers, spills, remarks."""
         return f"{ir.print_name(self.name)} runs in the interpreter, as it is:\n\n{self.source}"
 
     @abstractmethod
@@ -221,12 +221,12 @@ class NativeKernel(Kernel):
         return compile_assembly(self.source, self._toolchain)
 
     @property
-    def notes(self) -> tuple[Note, ...]:
-        """See `Kernel.notes`. Raises ArgumentError for a kernel that mt.build did not make."""
-        return self.explanation.notes
+    def remarks(self) -> tuple[Remark, ...]:
+        """See `Kernel.remarks`. Raises ArgumentError for a kernel that mt.build did not make."""
+        return self.explanation.remarks
 
     def explain(self) -> str:
-        """What the schedule became, as text: loops, buffers, registers, spills, notes.
+        """What the schedule became, as text: loops, buffers, registers, spills, remarks.
 
         Raises ArgumentError for a kernel that mt.build did not make.
         """
@@ -347,9 +347,9 @@ class BoundKernel(Kernel):
         return self._kernel.assembly()
 
     @property
-    def notes(self) -> tuple[Note, ...]:
-        """Those of a call; see `Kernel.notes`."""
-        return self._kernel.notes
+    def remarks(self) -> tuple[Remark, ...]:
+        """Those of a call; see `Kernel.remarks`."""
+        return self._kernel.remarks
 
     def explain(self) -> str:
         """What a call became, as text: without what was computed when the inputs were bound."""

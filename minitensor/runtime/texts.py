@@ -56,8 +56,8 @@ def remembered(
 def _generator() -> tuple[tuple[str, int, int], ...]:
     """The files of the generator, with their sizes and times."""
     root = Path(minitensor.codegen.__file__).parents[1]
-    files = sorted(p for package in _GENERATOR for p in (root / package).glob("*.py"))
-    return tuple((p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in files)
+    files = sorted(p for package in _GENERATOR for p in (root / package).rglob("*.py"))
+    return tuple((str(p.relative_to(root)), p.stat().st_size, p.stat().st_mtime_ns) for p in files)
 
 
 def _write(path: Path, emitted: Emitted) -> None:

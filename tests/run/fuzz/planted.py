@@ -199,7 +199,7 @@ PRIMITIVES = {
 """Found by drawing a pair and running it in the interpreter."""
 
 PASSES = {
-    "loops of 4 that end early": lambda: after_pass("tidy", unrolled_without_last),
+    "loops of 4 that end early": lambda: after_pass("simplify", unrolled_without_last),
     "vectors at twice their stride": lambda: after_pass("vectorize_loops", strides_doubled),
 }
 """Found by running the C."""

@@ -1,4 +1,4 @@
-"""What is told about kernels that were built: notes beside right answers, spills in real code."""
+"""What is told about kernels that were built: remarks beside right answers, spills in real code."""
 
 import numpy as np
 import pytest
@@ -77,15 +77,15 @@ def test_odd_sizes_give_the_right_answer_and_a_note(workload, n):
     rng = np.random.default_rng(n)
     arrays = [rng.integers(-4, 5, b.shape).astype("f") for b in s.program.inputs]
     assert np.array_equal(kernel(*arrays), expected(*arrays))
-    found = [note for note in kernel.notes if note.kind == "vector"]
-    assert [note.where for note in found] == [s.get_loops(s.get_blocks()[-1])[-1]]
+    found = [remark for remark in kernel.remarks if remark.kind == "vector"]
+    assert [remark.where for remark in found] == [s.get_loops(s.get_blocks()[-1])[-1]]
     assert found[0].text
 
 
 @pytest.mark.parametrize("workload", [elementwise, matmul, row_sum])
 def test_whole_vectors_give_none(workload):
     s, _ = workload(64)
-    assert mt.build(s).notes == ()
+    assert mt.build(s).remarks == ()
 
 
 # ---- spills
@@ -94,13 +94,13 @@ def test_whole_vectors_give_none(workload):
 def test_a_tile_that_fits_does_not_spill():
     kernel = mt.build(product(64, 8 * lanes(), 64, 4, 2 * lanes()))
     assert kernel.explanation.spills == ()
-    assert kernel.notes == ()
+    assert kernel.remarks == ()
     assert "no spills in the compiler's assembly" in kernel.explain()
 
 
 @needs_avx512
 def test_a_tile_of_8_by_2_vectors_fits():
-    assert mt.build(product(64, 128, 64, 8, 32)).notes == ()
+    assert mt.build(product(64, 128, 64, 8, 32)).remarks == ()
 
 
 @needs_avx512
@@ -110,19 +110,19 @@ def test_a_tile_of_16_by_4_vectors_spills():
     inner = kernel.explanation.spills[0]
     assert (inner.loop, inner.innermost, inner.bits) == ("k", True, 512)
     assert inner.loads >= 32 and inner.stores >= 32
-    registers, spills = kernel.notes
+    registers, spills = kernel.remarks
     assert (registers.kind, registers.where) == ("registers", "C_register")
     assert (spills.kind, spills.where) == ("spills", "k")
     assert "the tile of C_register needs 69 registers, and the machine has 32" in spills.text
     assert spills.advice == "smaller tile: split i_1 by 4"
     smaller = mt.build(product(64, 128, 64, 4, 64, in_registers=True))
-    assert smaller.notes == ()
+    assert smaller.remarks == ()
 
 
 @needs_x86
 def test_more_vectors_than_any_machine_has_spill():
     kernel = mt.build(product(48, 8 * lanes(), 64, 12, 4 * lanes(), in_registers=True))
-    assert {note.kind for note in kernel.notes} == {"registers", "spills"}
+    assert {remark.kind for remark in kernel.remarks} == {"registers", "spills"}
 
 
 @needs_x86
@@ -156,7 +156,7 @@ def test_explain_is_the_same_with_and_without_a_kernel():
     s = product(61, 46, 7, 8, 23)
     text = mt.explain(s)
     assert mt.build(s).explain() == text
-    for part in ("for i_0 in range(8):", "cut: guards hold", "notes", "vector: j_1: "):
+    for part in ("for i_0 in range(8):", "cut: guards hold", "remarks", "vector: j_1: "):
         assert part in text
 
 
@@ -172,7 +172,7 @@ def test_a_program_and_another_target():
 def test_the_interpreter():
     s = product(16, 16, 16, 4, 16)
     kernel = mt.build(s, target="interpreter")
-    assert kernel.notes == ()
+    assert kernel.remarks == ()
     assert "runs in the interpreter, as it is" in kernel.explain()
     assert mt.explain(s, "interpreter") == kernel.explain()
 
@@ -180,5 +180,5 @@ def test_the_interpreter():
 def test_a_bound_kernel_explains_its_calls():
     s = product(16, 7, 16, 4, 7)
     bound = mt.build(s).bind(B=np.zeros((16, 7), "f"))
-    assert [note.where for note in bound.notes if note.kind == "vector"] == ["j_1"]
+    assert [remark.where for remark in bound.remarks if remark.kind == "vector"] == ["j_1"]
     assert bound.explain().startswith("matmul for 'c'")

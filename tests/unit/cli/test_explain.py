@@ -10,7 +10,7 @@ def test_text(run, no_compiler, user_file):
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith("product for 'c': 2 threads, vectors of 256 bits\n")
     lines = done.out.splitlines()
-    for heading in ("loops", "buffers", "work", "vector registers", "notes"):
+    for heading in ("loops", "buffers", "work", "vector registers", "remarks"):
         assert heading in lines
     assert "    for i_1 in unroll(4):" in done.out
     assert "  spills are not measured: there is no C compiler" in lines
@@ -32,8 +32,8 @@ def test_json(run, no_compiler, trace_file):
     assert [loop["name"] for loop in report["loops"]] == ["i", "j_0", "k", "j_1"]
     assert report["loops"][-1]["became"] == ["2 in scalars"]
     assert report["spills"] is None and "no C compiler" in report["unmeasured"]
-    (note,) = [n for n in report["notes"] if n["kind"] == "vector"]
-    assert note["where"] == "j_1" and note["advice"]
+    (remark,) = [n for n in report["remarks"] if n["kind"] == "vector"]
+    assert remark["where"] == "j_1" and remark["advice"]
     assert report["operations"] == 420
 
 

@@ -2,7 +2,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.codegen import Target
-from minitensor.codegen.names import Names, safe
+from minitensor.codegen.emit.names import Names, safe
 
 
 def test_a_target_by_name_or_as_itself():

@@ -19,7 +19,7 @@ from typing import Final
 
 from minitensor import ir
 from minitensor.arith import Interval, Simplifier, extent_range
-from minitensor.codegen.notes import became, missed, someone_listens
+from minitensor.codegen.remarks import became, is_recording, missed
 
 NARROWEST: Final = 128
 """The width in bits below which what remains of a loop is done in scalars."""
@@ -68,12 +68,12 @@ def _pieces(
             break
     if done < loop.extent:
         result.append(_scalars(loop, done, loop.extent - done))
-    if someone_listens():
-        _tell_pieces(loop, told, bits // width, loop.extent - done)
+    if is_recording():
+        _record_pieces(loop, told, bits // width, loop.extent - done)
     return ir.sequence(*result)
 
 
-def _tell_pieces(loop: ir.For, vectors: list[tuple[int, int]], most: int, scalars: int) -> None:
+def _record_pieces(loop: ir.For, vectors: list[tuple[int, int]], most: int, scalars: int) -> None:
     """Say what the loop became: (count, lanes) of its vectors, and how many iterations are left.
 
     most  the lanes of a full vector

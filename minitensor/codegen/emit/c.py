@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from minitensor.codegen.cfamily import INDENT, Dialect, Emitter
-from minitensor.codegen.helpers import Helpers
-from minitensor.codegen.names import safe
+from minitensor.codegen.emit.emitter import INDENT, Dialect, Emitter
+from minitensor.codegen.emit.helpers import Helpers
+from minitensor.codegen.emit.names import safe
 from minitensor.codegen.target import Emitted, Target
 from minitensor.ir import Program, print_name
 

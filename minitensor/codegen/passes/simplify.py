@@ -11,35 +11,35 @@ Run after each pass that substitutes.
 from __future__ import annotations
 
 from minitensor import arith, ir
-from minitensor.codegen.notes import became, missed
+from minitensor.codegen.remarks import became, missed
 
 
-def tidy(program: ir.Program) -> ir.Program:
+def simplify_program(program: ir.Program) -> ir.Program:
     """The program, simplified."""
-    return program.replace(body=tidied(program.body, {}))
+    return program.replace(body=simplified(program.body, {}))
 
 
-def tidied(stmt: ir.Stmt, ranges: arith.Ranges, facts: tuple[arith.Linear, ...] = ()) -> ir.Stmt:
-    """A statement, simplified for loop variables in `ranges` where `facts` are all >= 0."""
-    return _Tidy(dict(ranges), facts).statement(stmt)
+def simplified(stmt: ir.Stmt, ranges: arith.Ranges) -> ir.Stmt:
+    """A statement, simplified for loop variables in `ranges`."""
+    return _Simplifier(dict(ranges), ()).statement(stmt)
 
 
-class _Tidy:
+class _Simplifier:
     def __init__(self, ranges: dict[str, arith.Interval], facts: tuple[arith.Linear, ...]) -> None:
         self.ranges = ranges
         self.facts = facts
         self.simplifier = arith.Simplifier(ranges)
 
-    def inside(self, loop: ir.For) -> _Tidy:
-        return _Tidy({**self.ranges, loop.var: arith.extent_range(loop.extent)}, self.facts)
+    def inside(self, loop: ir.For) -> _Simplifier:
+        return _Simplifier({**self.ranges, loop.var: arith.extent_range(loop.extent)}, self.facts)
 
-    def given(self, condition: ir.Expr) -> _Tidy:
+    def given(self, condition: ir.Expr) -> _Simplifier:
         known = tuple(
             form
             for part in ir.conjuncts(condition)
             for form in arith.at_least_zero(part, self.ranges) or ()
         )
-        return _Tidy(self.ranges, self.facts + known)
+        return _Simplifier(self.ranges, self.facts + known)
 
     def statement(self, stmt: ir.Stmt) -> ir.Stmt:
         match stmt:
@@ -69,7 +69,7 @@ class _Tidy:
         if loop.extent == 0:
             return ir.NOTHING
         if loop.extent == 1:
-            _tell_single(loop)
+            _record_single(loop)
             return self.statement(ir.substitute(loop.body, {loop.var: ir.Const(0)}))
         body = self.inside(loop).statement(loop.body)
         if body == ir.NOTHING:
@@ -114,7 +114,7 @@ class _Tidy:
         return ir.map_children(expr, self.taken)
 
 
-def _tell_single(loop: ir.For) -> None:
+def _record_single(loop: ir.For) -> None:
     if loop.kind is ir.LoopKind.SERIAL:
         return
     became(loop.var, "1 iteration: no loop")

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from minitensor import arith, ir
-from minitensor.codegen.notes import became, missed, someone_listens, stands_for
+from minitensor.codegen.remarks import became, is_recording, missed, stands_for
 
 REGISTERS: Final = 32
 """How many vectors a tile may hold: the most registers that a machine has for them."""
@@ -217,7 +217,7 @@ def _tile(loop: ir.For, buffer: ir.Buffer, ranges: Mapping[str, arith.Interval])
         _not_kept(buffer, "the place that is updated depends on data")
         return None
     if loop.var in used:
-        if someone_listens() and not _is_driven_by(loop, indices, ranges):
+        if is_recording() and not _is_driven_by(loop, indices, ranges):
             _not_kept(buffer, f"the place that is updated depends on {ir.print_name(loop.var)}")
         return None
     path = _path(loop.body, buffer.name)

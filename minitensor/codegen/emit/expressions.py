@@ -11,18 +11,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from minitensor import arith, ir
-from minitensor.codegen.guarded import KEEP_SCALAR, reads_under_condition
-from minitensor.codegen.helpers import (
+from minitensor.codegen.emit.guarded import KEEP_SCALAR, reads_under_condition
+from minitensor.codegen.emit.helpers import (
     Helpers,
     compute_type,
     element_type,
     int_twin,
     vector_name,
 )
-from minitensor.codegen.mathematics import define
-from minitensor.codegen.names import Names
-from minitensor.codegen.notes import gathered
-from minitensor.codegen.precedence import (
+from minitensor.codegen.emit.mathematics import define
+from minitensor.codegen.emit.names import Names
+from minitensor.codegen.emit.precedence import (
     AND,
     ATOM,
     BITS,
@@ -41,7 +40,8 @@ from minitensor.codegen.precedence import (
     power_of_two,
     wrap,
 )
-from minitensor.codegen.storage import computed, is_narrow_float, lane_step, truncation
+from minitensor.codegen.emit.storage import computed, is_narrow_float, lane_step, truncation
+from minitensor.codegen.remarks import missed_gather
 from minitensor.errors import LoweringError
 
 
@@ -100,7 +100,7 @@ class Expressions:
         """The distance in elements between neighbouring lanes of a vector access."""
         distance = lane_step(buffer, indices)
         if distance != 1:
-            gathered(buffer.name, distance)
+            missed_gather(buffer.name, distance)
         return distance
 
     def flat_index(self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...]) -> str:

@@ -152,7 +152,7 @@ def test_storage_shrinks_to_the_halo():
     assert "P = empty(float32[6])" in body(s.program, "shrink_storage")
 
 
-# ---- tidy and partition_loops
+# ---- simplify and partition_loops
 
 
 def conditions(program):
@@ -208,7 +208,7 @@ def test_loops_of_one_iteration_and_of_none_disappear():
     A = mt.placeholder((1, 0, 3), name="A")
     B = mt.compute((1, 0, 3), lambda i, j, k: A[i, j, k], name="B")
     C = mt.compute((1, 3), lambda i, j: 2.0, name="C")
-    assert body(mt.lower([A, B, C]), "tidy") == "for j2 in range(3):\n    C[0, j2] = 2.0"
+    assert body(mt.lower([A, B, C]), "simplify") == "for j2 in range(3):\n    C[0, j2] = 2.0"
 
 
 # ---- vectorize_loops and unroll_loops
@@ -308,14 +308,15 @@ def test_a_target_without_vectors():
     s = vector_add(31)
     s.vectorize("i")
     scalar = Target("c", num_cores=1, vector_bits=0)
-    assert "ramp" not in body(s.program, "tidy again", scalar)
+    assert "ramp" not in body(s.program, "simplify again", scalar)
 
 
 def test_unrolled_loops_are_written_out():
     s = vector_add(3)
     s.unroll("i")
     assert (
-        body(s.program, "tidy again") == "B[0] = A[0] + 1.0\nB[1] = A[1] + 1.0\nB[2] = A[2] + 1.0"
+        body(s.program, "simplify again")
+        == "B[0] = A[0] + 1.0\nB[1] = A[1] + 1.0\nB[2] = A[2] + 1.0"
     )
 
 

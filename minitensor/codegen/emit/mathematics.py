@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from minitensor.codegen.functions import (
+from minitensor.codegen.emit.functions import (
     Function,
     Writer,
     computes_wider,
@@ -19,10 +19,10 @@ from minitensor.codegen.functions import (
     write_function,
     write_in_halves,
 )
-from minitensor.codegen.helpers import compute_type, vector_name
-from minitensor.codegen.instructions import with_instruction
-from minitensor.codegen.math32 import MATH32
-from minitensor.codegen.math64 import MATH64
+from minitensor.codegen.emit.helpers import compute_type, vector_name
+from minitensor.codegen.emit.instructions import with_instruction
+from minitensor.codegen.emit.math32 import MATH32
+from minitensor.codegen.emit.math64 import MATH64
 from minitensor.ir import DType
 
 

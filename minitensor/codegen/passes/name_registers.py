@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 from minitensor import ir
-from minitensor.codegen.notes import missed, stands_for, stored
+from minitensor.codegen.remarks import missed, stands_for, stored
 
 MOST: Final = 64
 """The most variables that one array may become."""
@@ -64,7 +64,7 @@ class _Namer:
     ) -> ir.Stmt:
         parts = _parts(buffer, body)
         if parts is None or self.in_scope + len(parts) > IN_SCOPE:
-            _tell_array(buffer)
+            _record_array(buffer)
             others = {name: variables for name, variables in known.items() if name != buffer.name}
             return ir.Alloc(buffer, self.statement(body, others))
         variables: Variables = {}
@@ -98,7 +98,7 @@ class _Namer:
         return ir.rewrite(node, one) if known else node
 
 
-def _tell_array(buffer: ir.Buffer) -> None:
+def _record_array(buffer: ir.Buffer) -> None:
     """Say that an array meant for registers stays one."""
     if buffer.scope is ir.Scope.REGISTER:
         text = (

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from minitensor import ir
-from minitensor.codegen.helpers import Helpers, compute_type
-from minitensor.codegen.names import Names
+from minitensor.codegen.emit.helpers import Helpers, compute_type
+from minitensor.codegen.emit.names import Names
 from minitensor.errors import LoweringError
 
 

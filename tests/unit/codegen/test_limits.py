@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.codegen import PASSES, Target, generate, lowered, partition, registers, unroll
-from minitensor.codegen.notes import listening
+from minitensor.codegen import PASSES, Target, generate, lowered
+from minitensor.codegen.passes import name_registers, partition_loops, unroll_loops
+from minitensor.codegen.remarks import recording
 from minitensor.ir import Alloc, Lanes, interpret, stmts_of, verify, walk
 
 TARGET = Target("c", num_cores=1, vector_bits=512)
@@ -58,7 +59,7 @@ def test_loops_are_cut_while_there_is_room(room, parallel):
     if parallel:
         s.parallel(pairs[0][0])
     program = before(s.program, "partition_loops")
-    cut = program.replace(body=partition._Cutter(room).statement(program.body, {}))
+    cut = program.replace(body=partition_loops._Cutter(room).statement(program.body, {}))
     assert count(cut) <= count(program) + room
     assert (count(cut) > count(program)) == (room > 0)
     assert_same(program, cut)
@@ -69,7 +70,7 @@ def test_the_hot_part_is_cut_before_what_is_left():
     s, pairs = guarded(3, 8)
     s.reorder(*[outer for outer, _ in pairs], *[inner for _, inner in pairs])
     program = before(s.program, "partition_loops")
-    text = str(program.replace(body=partition._Cutter(25).statement(program.body, {})))
+    text = str(program.replace(body=partition_loops._Cutter(25).statement(program.body, {})))
     innermost = [line for line in text.splitlines() if "C0[" in line]
     assert not any("if " in line for line in text.splitlines()[1:8])
     assert len(innermost) > 1 and "if " in text
@@ -77,10 +78,10 @@ def test_the_hot_part_is_cut_before_what_is_left():
 
 def test_sixteen_guarded_loops_do_not_become_65536():
     program = before(guarded(16)[0].program, "partition_loops")
-    with listening() as heard:
-        cut = partition.partition_loops(program)
-    assert count(cut) <= count(program) + partition.MOST
-    assert any("statements, and of 512" in note.text for note in heard.notes)
+    with recording() as recorder:
+        cut = partition_loops.partition_loops(program)
+    assert count(cut) <= count(program) + partition_loops.MOST
+    assert any("statements, and of 512" in remark.text for remark in recorder.remarks)
 
 
 # ---- unroll_loops
@@ -91,11 +92,11 @@ def test_all_unrolled_loops_share_one_room():
     for block in s.get_blocks():
         s.unroll(s.get_loops(block)[0])
     program = before(s.program, "unroll_loops")
-    with listening() as heard:
-        after = unroll.unroll_loops(program)
-    assert count(after) <= count(program) + unroll.MOST_STATEMENTS
-    assert [n.where for n in heard.notes] == [s.get_loops(f"C{n}")[0] for n in (3, 4)]
-    assert all("299 statements more, and of 1024 127 are left" in n.text for n in heard.notes)
+    with recording() as recorder:
+        after = unroll_loops.unroll_loops(program)
+    assert count(after) <= count(program) + unroll_loops.MOST_STATEMENTS
+    assert [n.where for n in recorder.remarks] == [s.get_loops(f"C{n}")[0] for n in (3, 4)]
+    assert all("299 statements more, and of 1024 127 are left" in n.text for n in recorder.remarks)
     assert_same(program, after)
 
 
@@ -105,7 +106,7 @@ def test_inner_loops_are_written_out_first(statements):
     for loop in s.get_loops("C0"):
         s.unroll(loop)
     program = before(s.program, "unroll_loops")
-    unroller = unroll._Unroller(statements, 10**6)
+    unroller = unroll_loops._Unroller(statements, 10**6)
     after = program.replace(body=unroller.statement(program.body))
     assert count(after) <= count(program) + statements
     assert unroller.statements >= 0
@@ -120,11 +121,11 @@ def test_long_expressions_take_room_too():
 
     s = elementwise((1000,), value)
     s.unroll("i0")
-    with listening() as heard:
+    with recording() as recorder:
         after = lowered(s.program, TARGET)
     assert count(after) < 10
-    ((note),) = heard.notes
-    assert "operations more, and of 200000 200000 are left" in note.text
+    ((remark),) = recorder.remarks
+    assert "operations more, and of 200000 200000 are left" in remark.text
 
 
 def test_what_is_collected_lane_by_lane_counts_for_each_lane():
@@ -135,11 +136,11 @@ def test_what_is_collected_lane_by_lane_counts_for_each_lane():
     program = before(s.program, "unroll_loops")
     assert any(isinstance(n, Lanes) for n in walk(program.body))
     nodes = sum(1 for _ in walk(program.body))
-    assert unroll._operations(program.body) > 5 * nodes
+    assert unroll_loops._operations(program.body) > 5 * nodes
 
 
 def test_loops_of_no_iterations_give_no_room():
-    unroller = unroll._Unroller(5, 100)
+    unroller = unroll_loops._Unroller(5, 100)
     s = elementwise((3,))
     assert unroller.has_room("i", 0, s.program.body)
     assert (unroller.statements, unroller.operations) == (5, 100)
@@ -149,7 +150,7 @@ def test_loops_of_no_iterations_give_no_room():
 
 
 def test_variables_have_a_limit_at_each_place(monkeypatch):
-    monkeypatch.setattr(registers, "IN_SCOPE", 20)
+    monkeypatch.setattr(name_registers, "IN_SCOPE", 20)
     s = elementwise((2, 8), stages=5)
     i = s.get_loops("C4")[0]
     for block in reversed(s.get_blocks()[:-1]):
@@ -157,7 +158,7 @@ def test_variables_have_a_limit_at_each_place(monkeypatch):
     for block in s.get_blocks():
         s.unroll(s.get_loops(block)[-1])
     program = before(s.program, "name_registers")
-    after = registers.name_registers(program)
+    after = name_registers.name_registers(program)
     buffers = [n.buffer for n in walk(after.body) if isinstance(n, Alloc)]
     assert sum(not b.shape for b in buffers) == 16
     assert sum(bool(b.shape) for b in buffers) == 2

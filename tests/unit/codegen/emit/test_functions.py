@@ -5,8 +5,8 @@ import pytest
 
 import minitensor as mt
 from minitensor.codegen import Target, generate
-from minitensor.codegen.functions import parse_functions
-from minitensor.codegen.mathematics import definitions
+from minitensor.codegen.emit.functions import parse_functions
+from minitensor.codegen.emit.mathematics import definitions
 from minitensor.ir import (
     Alloc,
     Buffer,

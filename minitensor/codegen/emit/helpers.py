@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from minitensor import ir
-from minitensor.codegen.hooks import DECLARATIONS
-from minitensor.codegen.instructions import with_instruction
-from minitensor.codegen.notes import called_for_each
+from minitensor.codegen.emit.hooks import DECLARATIONS
+from minitensor.codegen.emit.instructions import with_instruction
+from minitensor.codegen.remarks import missed_call
 from minitensor.errors import LoweringError
 
 _ELEMENT: Final = {
@@ -254,7 +254,7 @@ def _reinterpret(helpers: Helpers, source: str, target: str) -> str:
 
 def _each_lane(helpers: Helpers, name: str, kind: str, count: int, call: str, arity: int) -> str:
     """A vector function that calls a scalar one for each lane."""
-    called_for_each(name.removesuffix(f"_{kind}"), call, count)
+    missed_call(name.removesuffix(f"_{kind}"), call, count)
     parameters = ", ".join(f"{kind} {p}" for p in "xy"[:arity])
     arguments = ", ".join(f"{p}[i]" for p in "xy"[:arity])
     return (

@@ -1,7 +1,7 @@
-"""An account of one kernel: what the passes made of each loop and buffer, and what they did not do.
+"""A report on one kernel: the outcome of each loop and buffer, and the missed optimizations.
 
-The program is brought through the passes and the emitter once more, with somebody listening (see
-`notes`). Not here: anything that is measured; and wording for a terminal.
+The program is brought through the passes and the emitter once more, recording (see `remarks`). Not
+here: anything that is measured; and wording for a terminal.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from dataclasses import dataclass
 from typing import Final
 
 from minitensor import ir
-from minitensor.codegen.c import Part, emit_c
-from minitensor.codegen.notes import LOOP_KINDS, Heard, Note, Place, listening, missed
+from minitensor.codegen.emit.c import Part, emit_c
 from minitensor.codegen.pipeline import lowered
 from minitensor.codegen.pressure import Pressure, pressures
+from minitensor.codegen.remarks import LOOP_KINDS, Recorder, Remark, Storage, missed, recording
 from minitensor.codegen.target import Emitted, Target, unsupported
 
 NO_GUARD: Final = "decompose_reduction moves an init out; a split by a divisor needs no guard"
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """What code generation made of a program.
+class Report:
+    """The outcome of code generation for a program.
 
     program    as the schedule left it
     emitted    the text and what belongs to it
-    notes      what was not done
+    remarks    missed optimizations
     outcomes   what each loop became, by name
-    places     where each temporary lives, those that passes made among them
+    storage    the memory of each temporary, those that passes made among them
     pressures  the vector registers that each loop holds across its iterations
     """
 
     program: ir.Program
     emitted: Emitted
-    notes: tuple[Note, ...]
+    remarks: tuple[Remark, ...]
     outcomes: dict[str, tuple[str, ...]]
-    places: tuple[Place, ...]
+    storage: tuple[Storage, ...]
     pressures: tuple[Pressure, ...]
 
     @property
@@ -55,7 +55,7 @@ class Account:
 
 
 def _operations(body: ir.Stmt) -> int:
-    """What is computed with elements in one instance of a block; indices cost nothing."""
+    """Operations on elements in one instance of a block; indices cost nothing."""
     count = 0
     for node in ir.walk(body):
         if isinstance(node, ir.Reduce):
@@ -65,52 +65,59 @@ def _operations(body: ir.Stmt) -> int:
     return count
 
 
-def account_of(program: ir.Program, target: Target, registers: int | None = None) -> Account:
-    """The account of a program for a target with nothing left open.
+def report_of(program: ir.Program, target: Target, registers: int | None = None) -> Report:
+    """The report on a program for a target with nothing left open.
 
     registers  how many vector registers there are; None for what is usual with vectors so wide
     """
     if target.kind != "c":
         raise unsupported(target)
-    with listening() as heard:
+    with recording() as recorder:
         after = lowered(program, target)
-        _tell_guards(after)
+        _record_guards(after)
         (emitted,) = emit_c([Part(after, program, target)])
-        found = pressures(program, after, target, registers, heard)
+        found = pressures(program, after, target, registers, recorder)
     outcomes: dict[str, tuple[str, ...]] = {}
-    for loop, text in heard.outcomes:
+    for loop, text in recorder.outcomes:
         outcomes[loop] = (*outcomes.get(loop, ()), text)
-    return Account(program, emitted, _notes(program, heard), outcomes, _places(heard), found)
+    return Report(
+        program, emitted, _remarks(program, recorder), outcomes, _storage(recorder), found
+    )
 
 
-def _notes(program: ir.Program, heard: Heard) -> tuple[Note, ...]:
-    """What a user can read: about what the program names, and about results that matter.
+def _remarks(program: ir.Program, recorder: Recorder) -> tuple[Remark, ...]:
+    """The remarks that a user can read: on what the program names, and on results that matter.
 
     A nest that initialises a reduction has copies of its loops, of which the same is true; a buffer
     that is no reduction's result is not updated again and again; and one that is kept in registers
     across one loop may be seen not to be across another.
     """
     results = {b for block in program.blocks.values() for b in _reduced(block.body)}
-    kept = {*heard.origins.values(), *(p.buffer for p in heard.places if p.place == "registers")}
-    last: dict[tuple[str, str], Note] = {}
+    kept = {
+        *recorder.origins.values(),
+        *(p.buffer for p in recorder.storage if p.where == "registers"),
+    }
+    last: dict[tuple[str, str], Remark] = {}
     arrays = (
-        p.buffer for p in heard.places if p.place != "registers" and p.buffer in heard.origins
+        p.buffer
+        for p in recorder.storage
+        if p.where != "registers" and p.buffer in recorder.origins
     )
-    for note in [*heard.notes, *map(_array_note, arrays)]:
-        name = heard.origin(note.where)
-        if note.kind in LOOP_KINDS and name not in ir.loop_sites(program):
+    for remark in [*recorder.remarks, *map(_array_remark, arrays)]:
+        name = recorder.origin(remark.where)
+        if remark.kind in LOOP_KINDS and name not in ir.loop_sites(program):
             continue
-        if note.kind == "promotion" and (name in kept or name not in results):
+        if remark.kind == "promotion" and (name in kept or name not in results):
             continue
         # the loops inside are treated last: theirs is the reason that remains
-        key = (name, note.kind if note.kind == "promotion" else note.text)
-        last[key] = Note(note.kind, ir.print_name(name), note.text, note.advice)
+        key = (name, remark.kind if remark.kind == "promotion" else remark.text)
+        last[key] = Remark(remark.kind, ir.print_name(name), remark.text, remark.advice)
     return tuple(last.values())
 
 
-def _array_note(tile: str) -> Note:
+def _array_remark(tile: str) -> Remark:
     text = "its tile is an array on the stack, for a loop that is not written out indexes it"
-    return Note("registers", tile, text, "vectorize a multiple of the vector, unroll the others")
+    return Remark("registers", tile, text, "vectorize a multiple of the vector, unroll the others")
 
 
 def _reduced(body: ir.Stmt) -> Iterator[str]:
@@ -119,23 +126,23 @@ def _reduced(body: ir.Stmt) -> Iterator[str]:
             yield from node.buffers
 
 
-def _places(heard: Heard) -> tuple[Place, ...]:
-    """Each place by the user's name; an array that the text has several times counts once."""
-    largest: dict[tuple[str, str], Place] = {}
-    for place in heard.places:
-        name = ir.print_name(heard.origin(place.buffer))
-        if place.buffer in heard.origins:
+def _storage(recorder: Recorder) -> tuple[Storage, ...]:
+    """Each buffer by the user's name; an array that the text has several times counts once."""
+    largest: dict[tuple[str, str], Storage] = {}
+    for memory in recorder.storage:
+        name = ir.print_name(recorder.origin(memory.buffer))
+        if memory.buffer in recorder.origins:
             name = f"tile of {name}"
-        known = largest.get((name, place.place))
-        if known is None or known.size < place.size:
-            largest[name, place.place] = Place(name, place.place, place.size, place.copies)
+        known = largest.get((name, memory.where))
+        if known is None or known.size < memory.size:
+            largest[name, memory.where] = Storage(name, memory.where, memory.size, memory.copies)
     return tuple(largest.values())
 
 
-def _tell_guards(program: ir.Program) -> None:
-    """Say which conditions are still tested in every iteration of the loop around them.
+def _record_guards(program: ir.Program) -> None:
+    """Record the conditions that are still tested in every iteration of the loop around them.
 
-    The two versions of a parallel loop's body are told apart once an iteration, which is nothing.
+    The test between the two versions of a parallel loop's body, once an iteration, costs nothing.
     """
 
     def visit(stmt: ir.Node, loop: ir.For | None) -> None:

@@ -14,18 +14,14 @@ from itertools import groupby
 from typing import Final
 
 from minitensor import ir
-from minitensor.codegen.expressions import Expressions
-from minitensor.codegen.guarded import KEEP_SCALAR, NARROWEST, may_be_masked
-from minitensor.codegen.helpers import Helpers, element_type
-from minitensor.codegen.hooks import GAP, Hooks, is_observed
-from minitensor.codegen.intrinsics import (
-    declared,
-    definition,
-    function_name,
-    operand_strides,
-)
-from minitensor.codegen.notes import became, missed, stored
-from minitensor.codegen.storage import elements_of, is_narrow_float
+from minitensor.codegen.emit.expressions import Expressions
+from minitensor.codegen.emit.guarded import KEEP_SCALAR, NARROWEST, may_be_masked
+from minitensor.codegen.emit.helpers import Helpers, element_type
+from minitensor.codegen.emit.hooks import GAP, Hooks, is_observed
+from minitensor.codegen.emit.intrinsics import definition, function_name
+from minitensor.codegen.emit.storage import elements_of, is_narrow_float
+from minitensor.codegen.intrinsics import declared, operand_strides
+from minitensor.codegen.remarks import became, missed, stored
 from minitensor.codegen.target import Target
 from minitensor.errors import LoweringError
 
@@ -177,7 +173,7 @@ class Emitter(Expressions):
             self.line(self.hooks.end())
 
     def _loop(self, loop: ir.For, parallel: bool = False) -> None:
-        self._tell_threads(loop, parallel)
+        self._record_threads(loop, parallel)
         with self.looping(loop.var, loop.extent) as name:
             self.line(f"for (int64_t {name} = 0; {name} < {loop.extent}; ++{name}) {{")
             if parallel and self.hooks is not None:
@@ -187,7 +183,7 @@ class Emitter(Expressions):
             self._block(loop.body)
         self.line("}")
 
-    def _tell_threads(self, loop: ir.For, parallel: bool) -> None:
+    def _record_threads(self, loop: ir.For, parallel: bool) -> None:
         if parallel:
             became(loop.var, f"on {min(self.threads, loop.extent)} threads")
             if loop.extent < self.threads:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from minitensor import ir
-from minitensor.codegen.notes import became, missed
+from minitensor.codegen.remarks import became, missed
 
 MOST_STATEMENTS: Final = 1024
 """How many statements all unrolled loops of a program together may add."""

@@ -1,4 +1,4 @@
-"""What passes tell: a note for each cause, and none where everything was done."""
+"""What passes tell: a remark for each cause, and none where everything was done."""
 
 from dataclasses import replace
 
@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.codegen import Target, account_of, generate, usual_registers
-from minitensor.codegen.notes import Heard, Note, became, listening, missed, someone_listens
+from minitensor.codegen import Target, generate, report_of, usual_registers
+from minitensor.codegen.remarks import Recorder, Remark, became, is_recording, missed, recording
 from minitensor.ir import FLOAT32, Binary, Const, For, Load, LoopKind, Var, rewrite
 
 TARGET = Target("c", num_cores=4, vector_bits=512)
 
 
-def account(s, target=TARGET, registers=None):
-    return account_of(s.program, target, registers)
+def report(s, target=TARGET, registers=None):
+    return report_of(s.program, target, registers)
 
 
-def notes(s, target=TARGET):
-    return [(n.kind, n.where, n.text) for n in account(s, target).notes]
+def remarks(s, target=TARGET):
+    return [(n.kind, n.where, n.text) for n in report(s, target).remarks]
 
 
 def kinds(s, target=TARGET):
-    return {(n.kind, n.where) for n in account(s, target).notes}
+    return {(n.kind, n.where) for n in report(s, target).remarks}
 
 
 def elementwise(f, *shape, dtype="float32"):
@@ -63,68 +63,68 @@ def in_registers(s):
 
 
 def test_nobody_listens_unless_asked():
-    assert not someone_listens()
+    assert not is_recording()
     missed("vector", "i", "lost")
-    with listening() as outer:
-        assert someone_listens()
-        with listening() as inner:
+    with recording() as outer:
+        assert is_recording()
+        with recording() as inner:
             missed("vector", "i", "one")
             missed("vector", "i", "one")
         became("i", "unrolled")
-    assert list(inner.notes) == [Note("vector", "i", "one")]
-    assert list(outer.outcomes) == [("i", "unrolled")] and not outer.notes
+    assert list(inner.remarks) == [Remark("vector", "i", "one")]
+    assert list(outer.outcomes) == [("i", "unrolled")] and not outer.remarks
 
 
 def test_origin_leads_to_the_users_buffer():
-    assert Heard(origins={"C_tile_0": "C_tile", "C_tile": "C"}).origin("C_tile_0") == "C"
+    assert Recorder(origins={"C_tile_0": "C_tile", "C_tile": "C"}).origin("C_tile_0") == "C"
 
 
 def test_telling_changes_no_text():
     s = matmul(61, 46, 7, 8, 23)
-    with listening():
+    with recording():
         told = generate(s.program, TARGET).source
-    assert told == generate(s.program, TARGET).source == account(s).emitted.source
+    assert told == generate(s.program, TARGET).source == report(s).emitted.source
 
 
 # ---- vectors
 
 
 def test_nothing_to_say():
-    assert notes(vectorized(lambda A, i: A[i] + 1.0, 32)) == []
-    assert notes(matmul()) == []
+    assert remarks(vectorized(lambda A, i: A[i] + 1.0, 32)) == []
+    assert remarks(matmul()) == []
 
 
 @pytest.mark.parametrize("extent", [2, 3, 7, 13])
 def test_fewer_iterations_than_lanes(extent):
-    ((kind, where, text),) = notes(vectorized(lambda A, i: A[i] + 1.0, extent))
+    ((kind, where, text),) = remarks(vectorized(lambda A, i: A[i] + 1.0, extent))
     assert (kind, where) == ("vector", "i0")
     assert f"{extent} iterations are fewer than the 16 lanes of a vector" in text
     assert ("nothing is vectorized" in text) == (extent < 4)
 
 
 def test_a_single_iteration():
-    assert notes(vectorized(lambda A, i: A[i] + 1.0, 1)) == [
+    assert remarks(vectorized(lambda A, i: A[i] + 1.0, 1)) == [
         ("vector", "i0", "a single iteration is done in scalars")
     ]
 
 
 @pytest.mark.parametrize("extent, left", [(17, 1), (23, 7), (40, 8), (97, 1)])
 def test_no_multiple_of_the_lanes(extent, left):
-    ((kind, where, text),) = notes(vectorized(lambda A, i: A[i] + 1.0, extent))
+    ((kind, where, text),) = remarks(vectorized(lambda A, i: A[i] + 1.0, extent))
     assert (kind, where) == ("vector", "i0")
     assert text.startswith(f"{left} of {extent} iterations are left over by vectors of 16 lanes")
 
 
 def test_a_machine_without_vectors():
     s = vectorized(lambda A, i: A[i] + 1.0, 32)
-    assert [text for *_, text in notes(s, Target("c", 1, 0))] == [
+    assert [text for *_, text in remarks(s, Target("c", 1, 0))] == [
         "nothing is vectorized: the target has no vectors of two such elements"
     ]
 
 
 def test_strided_access():
     s = vectorized(lambda A, i, j: A[j, i] + 1.0, 32, 32)
-    assert notes(s) == [
+    assert remarks(s) == [
         ("gather", "A", "vectors of it are collected element by element, for those are 32 apart")
     ]
     assert kinds(vectorized(lambda A, i, j: A[i, j] + 1.0, 32, 32, axis=0)) == {
@@ -135,7 +135,7 @@ def test_strided_access():
 
 def test_access_without_a_pattern():
     s = vectorized(lambda A, i: A[i * i % 5], 32)
-    assert notes(s) == [
+    assert remarks(s) == [
         ("lanes", "i0", "A goes lane by lane: the lanes are read at no constant distance")
     ]
 
@@ -145,13 +145,13 @@ def test_access_that_depends_on_data():
     at = mt.placeholder((32,), "int32", name="at")
     s = mt.Schedule(mt.lower([A, at, mt.compute((32,), lambda i: A[at[i]], name="B")]))
     s.vectorize("i")
-    assert any("at places that depend on data" in text for *_, text in notes(s))
+    assert any("at places that depend on data" in text for *_, text in remarks(s))
 
 
 def test_condition_of_a_value():
     s = vectorized(lambda A, i: mt.if_then_else(A[i] > 0.0, mt.log(A[i]), 0.0), 32)
     assert ("lanes", "i0") in kinds(s)
-    assert any("if_then_else whose condition differs" in text for *_, text in notes(s))
+    assert any("if_then_else whose condition differs" in text for *_, text in remarks(s))
 
 
 def test_condition_of_a_statement():
@@ -159,20 +159,22 @@ def test_condition_of_a_statement():
     block = s.program.blocks["B"]
     test = Binary("<", Const(0.0, FLOAT32), Load("A", (Var("i0"),), FLOAT32))
     body = For("i0", 32, replace(block, predicate=test), LoopKind.VECTORIZE)
-    (note,) = account_of(s.program.replace(body=body), TARGET).notes
-    assert (note.kind, note.where) == ("lanes", "i0")
-    assert note.text == "the update of B goes lane by lane: its condition differs from lane to lane"
+    (remark,) = report_of(s.program.replace(body=body), TARGET).remarks
+    assert (remark.kind, remark.where) == ("lanes", "i0")
+    assert (
+        remark.text == "the update of B goes lane by lane: its condition differs from lane to lane"
+    )
 
 
 def test_library_calls():
     A = mt.placeholder((32,), "float64", name="A")
     s = mt.Schedule(mt.lower([A, mt.compute((32,), lambda i: mt.power(A[i], A[i]), name="B")]))
     s.vectorize("i")
-    found = account(s).notes
+    found = report(s).remarks
     assert [(n.kind, n.where) for n in found] == [("math", "power")]
     assert "for each of 8 lanes" in found[0].text
-    assert notes(vectorized(lambda A, i: mt.power(A[i], A[i]), 32)) == []
-    assert notes(vectorized(lambda A, i: mt.sqrt(A[i]), 32)) == []
+    assert remarks(vectorized(lambda A, i: mt.power(A[i], A[i]), 32)) == []
+    assert remarks(vectorized(lambda A, i: mt.sqrt(A[i]), 32)) == []
 
 
 # ---- results that are not kept in registers
@@ -185,18 +187,18 @@ def row_sum(m, n):
 
 
 def test_a_loop_of_the_tile_is_an_ordinary_one():
-    assert notes(row_sum(8, 64)) == []
+    assert remarks(row_sum(8, 64)) == []
     s = row_sum(8, 64)
     s.reorder("k", "i")
-    ((kind, where, text),) = notes(s)
+    ((kind, where, text),) = remarks(s)
     assert (kind, where) == ("promotion", "R")
     assert "i, inside k, is neither unrolled nor vectorized" in text
     s.unroll("i")
-    assert notes(s) == []
+    assert remarks(s) == []
 
 
 def test_a_tile_larger_than_all_registers():
-    ((kind, where, text),) = notes(matmul(64, 128, 16, 16, 64))
+    ((kind, where, text),) = remarks(matmul(64, 128, 16, 16, 64))
     assert (kind, where) == ("promotion", "C")
     assert "takes 4,096 bytes of registers" in text
 
@@ -207,16 +209,16 @@ def test_a_condition_around_the_update():
     test = Binary("<", Const(0.0, FLOAT32), Load("A", (Var("i"), Var("k")), FLOAT32))
     guarded = replace(block, predicate=test)
     body = For("i", 8, For("k", 64, guarded))
-    found = account_of(s.program.replace(body=body), TARGET).notes
-    (note,) = [n for n in found if n.kind == "promotion"]
-    assert note.where == "R"
-    assert "its update stands under a condition" in note.text
+    found = report_of(s.program.replace(body=body), TARGET).remarks
+    (remark,) = [n for n in found if n.kind == "promotion"]
+    assert remark.where == "R"
+    assert "its update stands under a condition" in remark.text
 
 
 def test_the_place_depends_on_the_reduction_loop():
     s = row_sum(8, 64)
     s.fuse("i", "k")
-    found = account(s).notes
+    found = report(s).remarks
     assert ("promotion", "R") in {(n.kind, n.where) for n in found}
     assert any("the place that is updated depends on" in n.text for n in found)
 
@@ -235,18 +237,18 @@ def test_nested_parallel_loops():
     def parallel(node):
         return replace(node, kind=LoopKind.PARALLEL) if isinstance(node, For) else node
 
-    found = account_of(s.program.replace(body=rewrite(s.program.body, parallel)), TARGET)
-    (note,) = found.notes
-    assert (note.kind, note.where) == ("parallel", j)
-    assert note.text == "runs on one thread: it stands inside a parallel loop"
+    found = report_of(s.program.replace(body=rewrite(s.program.body, parallel)), TARGET)
+    (remark,) = found.remarks
+    assert (remark.kind, remark.where) == ("parallel", j)
+    assert remark.text == "runs on one thread: it stands inside a parallel loop"
     assert found.outcomes[i] == ("on 4 threads",)
 
 
 def test_fewer_iterations_than_threads():
     s, (i,) = elementwise(lambda A, i: A[i] + 1.0, 3)
     s.parallel(i)
-    assert notes(s) == [("parallel", i, "3 iterations keep 3 of 4 threads busy")]
-    assert notes(s, Target("c", 1, 512)) == [
+    assert remarks(s) == [("parallel", i, "3 iterations keep 3 of 4 threads busy")]
+    assert remarks(s, Target("c", 1, 512)) == [
         ("parallel", i, "runs on one thread: the target has one")
     ]
 
@@ -254,14 +256,14 @@ def test_fewer_iterations_than_threads():
 def test_a_single_parallel_iteration():
     s, (i,) = elementwise(lambda A, i: A[i] + 1.0, 1)
     s.parallel(i)
-    assert notes(s) == [("parallel", i, "has one iteration, so one thread")]
+    assert remarks(s) == [("parallel", i, "has one iteration, so one thread")]
 
 
 def test_a_loop_too_long_to_be_written_out():
     s, (i, j) = elementwise(lambda A, i, j: A[i, j] + 1.0, 300, 61)
     s.unroll(i)
     s.vectorize(j)
-    ((_, where, text),) = [n for n in notes(s) if n[0] == "unroll"]
+    ((_, where, text),) = [n for n in remarks(s) if n[0] == "unroll"]
     assert where == i
     assert text.startswith("stays a loop: written out it would be 2691 statements more, and of")
 
@@ -269,15 +271,15 @@ def test_a_loop_too_long_to_be_written_out():
 def test_a_loop_is_cut_where_its_guard_holds():
     s, (i,) = elementwise(lambda A, i: A[i] + 1.0, 61)
     outer, _ = s.split(i, [None, 8])
-    assert account(s).outcomes[outer] == ("cut: guards hold for 0 … 6 of 8",)
-    assert notes(s) == []
+    assert report(s).outcomes[outer] == ("cut: guards hold for 0 … 6 of 8",)
+    assert remarks(s) == []
 
 
 def test_a_guard_that_stays():
     s = row_sum(8, 64)
     s.reorder("k", "i")
     f = s.fuse("k", "i")
-    found = [n for n in account(s).notes if n.kind == "guard"]
+    found = [n for n in report(s).remarks if n.kind == "guard"]
     assert found and all(n.where == f for n in found)
     assert "is tested in every iteration" in found[0].text
 
@@ -286,31 +288,31 @@ def test_a_guard_that_stays():
 
 
 def test_pressure_of_a_tile_that_fits():
-    (pressure,) = account(matmul()).pressures
+    (pressure,) = report(matmul()).pressures
     assert (pressure.loop, pressure.tiles) == ("k", {"C": 16})
     assert pressure.needed == 19 and pressure.available == 32
 
 
 def test_pressure_of_a_tile_that_does_not():
-    found = account(in_registers(matmul(48, 128, 16, 12, 64)))
+    found = report(in_registers(matmul(48, 128, 16, 12, 64)))
     (pressure,) = found.pressures
     assert pressure.needed == 12 * 4 + 4 + 1
-    (note,) = found.notes
-    assert (note.kind, note.where) == ("registers", "C_register")
-    assert "k holds 48 of C_register and 5 of operands, and the machine has 32" in note.text
-    assert note.advice == "smaller tile: split i_1 by 6"
+    (remark,) = found.remarks
+    assert (remark.kind, remark.where) == ("registers", "C_register")
+    assert "k holds 48 of C_register and 5 of operands, and the machine has 32" in remark.text
+    assert remark.advice == "smaller tile: split i_1 by 6"
 
 
 def test_the_advice_fits():
-    assert notes(in_registers(matmul(48, 128, 16, 6, 64))) == []
+    assert remarks(in_registers(matmul(48, 128, 16, 6, 64))) == []
 
 
 def test_registers_of_a_machine():
     assert [usual_registers(bits) for bits in (0, 128, 256, 512)] == [16, 16, 16, 32]
     s = matmul(64, 128, 16, 4, 32)
     narrow = Target("c", 4, 256)
-    assert [n.kind for n in account(s, narrow).notes] == ["registers"]
-    assert account(s, narrow, registers=32).notes == ()
+    assert [n.kind for n in report(s, narrow).remarks] == ["registers"]
+    assert report(s, narrow, registers=32).remarks == ()
 
 
 def test_scalar_accumulators_count():
@@ -318,18 +320,18 @@ def test_scalar_accumulators_count():
     outer, inner = s.split("i", [None, 4])
     s.reorder(outer, "k", inner)
     s.unroll(inner)
-    (pressure,) = account(s).pressures
+    (pressure,) = report(s).pressures
     assert pressure.tiles == {"R": 4}
 
 
 def test_too_many_parts_for_variables():
     s = in_registers(matmul(64, 256, 16, 16, 128))
-    ((kind, where, text),) = [n for n in notes(s) if n[0] == "registers"]
+    ((kind, where, text),) = [n for n in remarks(s) if n[0] == "registers"]
     assert (kind, where) == ("registers", "C_register")
     assert "is an array in memory" in text
 
 
-# ---- what else an account holds
+# ---- what else an report holds
 
 
 def test_places_of_buffers():
@@ -337,27 +339,27 @@ def test_places_of_buffers():
     B = mt.compute((512, 64), lambda i, j: A[i, j] + 1.0, name="B")
     C = mt.compute((512, 64), lambda i, j: B[i, 63 - j] * 2.0, name="C")
     s = mt.Schedule(mt.lower([A, C]))
-    (place,) = account(s).places
-    assert (place.buffer, place.place, place.size) == ("B", "workspace", 512 * 64 * 4)
+    (place,) = report(s).storage
+    assert (place.buffer, place.where, place.size) == ("B", "workspace", 512 * 64 * 4)
     s.compute_at("B", s.get_loops("C")[0])
     s.parallel(s.get_loops("C")[0])
-    (place,) = account(s).places
-    assert (place.buffer, place.place, place.size, place.copies) == ("B", "stack", 256, 1)
+    (place,) = report(s).storage
+    assert (place.buffer, place.where, place.size, place.copies) == ("B", "stack", 256, 1)
 
 
 def test_work():
-    found = account(matmul(64, 128, 16))
+    found = report(matmul(64, 128, 16))
     assert found.operations == 2 * 64 * 128 * 16
     assert found.argument_bytes == 4 * (64 * 16 + 16 * 128 + 64 * 128)
 
 
 def test_only_for_c():
     with pytest.raises(mt.ArgumentError, match="is not available"):
-        account_of(matmul().program, Target("cuda", 1, 0))
+        report_of(matmul().program, Target("cuda", 1, 0))
 
 
 def test_names_of_every_kind_can_be_shown():
     A = mt.placeholder((np.int64(7),), name="A\nB")
     s = mt.Schedule(mt.lower([A, mt.compute((7,), lambda i: A[i] + 1.0, name="B")]))
     s.vectorize("i")
-    assert "\n" not in str(account(s).notes[0])
+    assert "\n" not in str(report(s).remarks[0])

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from minitensor import arith, ir
-from minitensor.codegen.notes import became, missed
-from minitensor.codegen.tidy import tidied
+from minitensor.codegen.passes.simplify import simplified
+from minitensor.codegen.remarks import became, missed
 
 LARGEST: Final = 400
 """How many statements a cut loop may hold."""
@@ -86,7 +86,7 @@ class _Cutter:
         if lo == hi:
             return ir.NOTHING
         body = ir.substitute(loop.body, {loop.var: ir.Var(loop.var) + lo}) if lo else loop.body
-        piece = tidied(ir.For(loop.var, hi - lo, body, loop.kind, loop.annotations), ranges)
+        piece = simplified(ir.For(loop.var, hi - lo, body, loop.kind, loop.annotations), ranges)
         if isinstance(piece, ir.For) and piece.var == loop.var:
             inner = {**ranges, piece.var: arith.extent_range(piece.extent)}
             return ir.map_stmts(piece, lambda child: self.statement(child, inner))
@@ -113,7 +113,7 @@ class _Cutter:
         self, loop: ir.For, values: arith.Interval, ranges: dict[str, arith.Interval]
     ) -> ir.Stmt:
         inner = {**ranges, loop.var: values}
-        return self.statement(tidied(loop.body, inner), inner)
+        return self.statement(simplified(loop.body, inner), inner)
 
 
 def _is_forked(loop: ir.For) -> bool:

@@ -1,0 +1,1 @@
+"""The passes of code generation, one file each; `pipeline` has their order."""
