@@ -55,7 +55,8 @@ from minitensor.schedule.scene import Scene
             "the loop is not vectorized, nor inside a vectorized loop",
             "vectorize after moving",
         ),
-    }
+    },
+    alternatives="loop",
 )
 def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritten[tuple[str, ...]]:
     """Move a producer under a consumer's loop, shrunk to the region one iteration reads.
@@ -87,7 +88,7 @@ def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritt
     names = {outer.var for outer in around}
     store = plain_store(producer)
     if store is None:
-        refuse("R6", marks=ir.Marks(blocks={block: "stores elsewhere"}), other="loop")
+        refuse("R6", marks=ir.Marks(blocks={block: "stores elsewhere"}))
     found = [
         access
         for name in sorted(reading)
@@ -110,12 +111,7 @@ def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritt
     missing = unavailable(program, placed, point, strict=not runs_whole(program, producer))
     if missing is not None:
         late = {b.name: f"computes {ir.print_name(missing)}" for b in writers(program, missing)}
-        refuse(
-            "R5",
-            f"{ir.print_name(missing)} is not complete there",
-            marks=ir.Marks(blocks=late),
-            other="loop",
-        )
+        refuse("R5", f"{ir.print_name(missing)} is not complete there", marks=ir.Marks(blocks=late))
     return point.insert(program, placed.stmt, {id(producer): None}), placed.names
 
 
@@ -138,17 +134,14 @@ def _check_producer(program: ir.Program, producer: ir.Block, buffers: list[str],
             marks = ir.Marks(
                 blocks=dict.fromkeys([block, *others], f"writes {ir.print_name(buffer)}")
             )
-            refuse("R1", f"{ir.print_name(others[0])} writes it too", marks=marks, other="loop")
+            refuse("R1", f"{ir.print_name(others[0])} writes it too", marks=marks)
     if target.loop in loops_around(program, block):
         marks = ir.Marks(loops={loop: "target"}, blocks={block: "inside it"})
-        refuse("R2", marks=marks, other="loop")
+        refuse("R2", marks=marks)
     for buffer in buffers:
         if any(buffer == param.name for param in program.params):
             refuse(
-                "R3",
-                f"{ir.print_name(buffer)} is one",
-                marks=ir.Marks(blocks={block: "an output"}),
-                other="loop",
+                "R3", f"{ir.print_name(buffer)} is one", marks=ir.Marks(blocks={block: "an output"})
             )
     inside = {b.name for b in ir.blocks_of(target.loop)}
     reading = [b for name in buffers for b in readers(program, name) if b.name != block]
@@ -161,7 +154,7 @@ def _check_producer(program: ir.Program, producer: ir.Block, buffers: list[str],
         ]
         marks = ir.Marks(loops={loop: "target"}, parts=parts)
         detail = f"{ir.print_name(outside[0].name)} is not" if outside else "nothing reads them"
-        refuse("R4", detail, marks=marks, other="loop")
+        refuse("R4", detail, marks=marks)
     require_not_vectorized(program, loop)
 
 

@@ -39,7 +39,8 @@ CARRIED = (ir.IterKind.REDUCE, ir.IterKind.ORDERED)
             "split or reorder so that the reduction has loops of its own",
         ),
         "R5": ("the loops from it inwards compute each element once", "name a loop further inside"),
-    }
+    },
+    alternatives="loop",
 )
 def decompose_reduction(program: ir.Program, block: BlockName, loop: LoopName) -> Rewritten[str]:
     """Initialise a reduction in a nest of its own, before a loop.
@@ -61,12 +62,12 @@ def decompose_reduction(program: ir.Program, block: BlockName, loop: LoopName) -
 
     if loop not in names:
         marks = ir.Marks(loops={loop: "not around it"}, blocks={block: "the block"})
-        refuse("R2", marks=marks, other="loop")
+        refuse("R2", marks=marks)
     depth = names.index(loop)
     for outer in loops[:depth]:
         if driven(found, outer.var, CARRIED):
             marks = ir.Marks(loops={outer.var: "part of the reduction", loop: "the loop"})
-            refuse("R3", f"{ir.print_name(outer.var)} is", marks=marks, other="loop")
+            refuse("R3", f"{ir.print_name(outer.var)} is", marks=marks)
     for inner in loops[depth:]:
         if mixes(found, inner.var):
             refuse(

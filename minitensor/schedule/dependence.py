@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import NoReturn
 
 from minitensor import arith, ir
 from minitensor.schedule.edit import loops_around, ranges_of
@@ -173,11 +174,18 @@ def is_serial(loop: ir.For) -> bool:
     return loop.kind is ir.LoopKind.SERIAL
 
 
-def require_serial(loop: ir.For, rule: str = "R1") -> None:
-    """Refuse a loop whose execution is decided already."""
+def require_serial(loop: ir.For, rule: str = "R1") -> ir.For:
+    """The loop. Refuses one whose execution is decided already."""
     if not is_serial(loop):
-        marks = ir.Marks(loops={loop.var: f"is {loop.kind.value}"})
-        refuse(rule, f"{ir.print_name(loop.var)} is {loop.kind.value}", marks=marks)
+        refuse_kind(rule, loop)
+    return loop
+
+
+def refuse_kind(rule: str, culprit: ir.For) -> NoReturn:
+    """Refuse for the way in which a loop runs."""
+    fact = f"is {culprit.kind.value}"
+    marks = ir.Marks(loops={culprit.var: fact})
+    refuse(rule, f"{ir.print_name(culprit.var)} {fact}", marks=marks)
 
 
 def result_depth(program: ir.Program, block: ir.Block) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from minitensor import ir
 from minitensor.schedule.arguments import (
     AnnotationKey,
@@ -13,7 +11,7 @@ from minitensor.schedule.arguments import (
     ThreadName,
 )
 from minitensor.schedule.batch import unchanged
-from minitensor.schedule.dependence import conflict, driven
+from minitensor.schedule.dependence import conflict, driven, refuse_kind, require_serial
 from minitensor.schedule.edit import spliced, with_block
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
@@ -41,20 +39,6 @@ def _with_kind(program: ir.Program, loop: str, kind: ir.LoopKind) -> ir.Program:
     return spliced(program, {id(old): ir.For(old.var, old.extent, old.body, kind, old.annotations)})
 
 
-def _require_serial(program: ir.Program, name: str) -> ir.For:
-    loop = ir.loop_sites(program)[name].loop
-    if loop.kind is not ir.LoopKind.SERIAL:
-        _refuse_for("R1", loop, " already")
-    return loop
-
-
-def _refuse_for(rule: str, culprit: ir.For, more: str = "") -> NoReturn:
-    """Refuse for the way in which a loop runs."""
-    kind = culprit.kind.value
-    marks = ir.Marks(loops={culprit.var: f"is {kind}"})
-    refuse(rule, f"{ir.print_name(culprit.var)} is {kind}{more}", marks=marks, other="loop")
-
-
 def _require_independent(program: ir.Program, name: str) -> None:
     """Rules R2, R3, R4 of loops whose iterations run at the same time."""
     for rule, kind, word, advice in (
@@ -65,11 +49,11 @@ def _require_independent(program: ir.Program, name: str) -> None:
             if driven(block, name, (kind,)):
                 marks = ir.Marks({name: f"drives the {word}"}, {block.name: word})
                 fact = f"{ir.print_name(name)} drives the {word} of {ir.print_name(block.name)}"
-                refuse(rule, fact, marks=marks, other="loop", advice=advice)
+                refuse(rule, fact, marks=marks, advice=advice)
     found = conflict(program, name)
     if found is not None:
         marks = found.marks(name, "iterations conflict")
-        refuse("R4", found.describe(name), marks=marks, other="loop")
+        refuse("R4", found.describe(name), marks=marks)
 
 
 @primitive(
@@ -83,7 +67,8 @@ def _require_independent(program: ir.Program, name: str) -> None:
             "no parallel or bound loop is inside the loop",
             "fuse the two before deciding how they run",
         ),
-    }
+    },
+    alternatives="loop",
 )
 def parallel(program: ir.Program, loop: LoopName) -> Rewritten[None]:
     """Run the iterations of a loop on the threads of the CPU.
@@ -94,13 +79,13 @@ def parallel(program: ir.Program, loop: LoopName) -> Rewritten[None]:
 
     Preserves  every output.
     """
-    found = _require_serial(program, loop)
+    found = require_serial(ir.loop_sites(program)[loop].loop)
     for outer in ir.loop_sites(program)[loop].outer:
         if outer.kind.is_concurrent:
-            _refuse_for("R5", outer)
+            refuse_kind("R5", outer)
     for inner in ir.loops_of(found.body):
         if inner.kind.is_concurrent and inner.kind is not ir.LoopKind.VECTORIZE:
-            _refuse_for("R6", inner)
+            refuse_kind("R6", inner)
     _require_independent(program, loop)
     return _with_kind(program, loop, ir.LoopKind.PARALLEL), None
 
@@ -124,7 +109,8 @@ def _call_parallel(scene: Scene) -> None:
             "no parallel, vectorized or bound loop is inside the loop",
             "vectorize an inner loop",
         ),
-    }
+    },
+    alternatives="loop",
 )
 def vectorize(program: ir.Program, loop: LoopName) -> Rewritten[None]:
     """Run the iterations of a loop in the lanes of vector instructions.
@@ -138,13 +124,13 @@ def vectorize(program: ir.Program, loop: LoopName) -> Rewritten[None]:
 
     Preserves  every output.
     """
-    found = _require_serial(program, loop)
+    found = require_serial(ir.loop_sites(program)[loop].loop)
     for outer in ir.loop_sites(program)[loop].outer:
         if outer.kind is ir.LoopKind.VECTORIZE:
-            _refuse_for("R5", outer)
+            refuse_kind("R5", outer)
     for inner in ir.loops_of(found.body):
         if inner.kind.is_concurrent:
-            _refuse_for("R6", inner)
+            refuse_kind("R6", inner)
     _require_independent(program, loop)
     return _with_kind(program, loop, ir.LoopKind.VECTORIZE), None
 
@@ -164,7 +150,8 @@ def _call_vectorize(scene: Scene) -> None:
             f"the body is repeated at most {LONGEST_UNROLL} times",
             "split it and unroll the inner part",
         ),
-    }
+    },
+    alternatives="loop",
 )
 def unroll(program: ir.Program, loop: LoopName) -> Rewritten[None]:
     """Write the iterations of a loop out, one after the other.
@@ -178,19 +165,14 @@ def unroll(program: ir.Program, loop: LoopName) -> Rewritten[None]:
 
     Preserves  the order of iterations, every output.
     """
-    found = _require_serial(program, loop)
+    found = require_serial(ir.loop_sites(program)[loop].loop)
     site = ir.loop_sites(program)[loop]
     copies = found.extent * _copies(found.body)
     for outer in site.outer:
         if outer.kind is ir.LoopKind.UNROLL:
             copies *= outer.extent
     if copies > LONGEST_UNROLL:
-        refuse(
-            "R2",
-            f"{copies} copies",
-            marks=ir.Marks(loops={loop: "too long to unroll"}),
-            other="loop",
-        )
+        refuse("R2", f"{copies} copies", marks=ir.Marks(loops={loop: "too long to unroll"}))
     return _with_kind(program, loop, ir.LoopKind.UNROLL), None
 
 
@@ -222,7 +204,8 @@ def _call_unroll(scene: Scene) -> None:
             "a blockIdx loop is not inside a threadIdx or vthread loop",
             "bind blocks outside threads: reorder the loops first",
         ),
-    }
+    },
+    alternatives="loop",
 )
 def bind(program: ir.Program, loop: LoopName, thread: ThreadName) -> Rewritten[None]:
     """Bind a loop to an index of the GPU's grid: "blockIdx.x", "threadIdx.x", "vthread", …
@@ -233,17 +216,17 @@ def bind(program: ir.Program, loop: LoopName, thread: ThreadName) -> Rewritten[N
 
     Preserves  every output.
     """
-    found = _require_serial(program, loop)
+    found = require_serial(ir.loop_sites(program)[loop].loop)
     site = ir.loop_sites(program)[loop]
     kind = ir.LoopKind(thread)
     for other in (*site.outer, *ir.loops_of(found.body)):
         same = other.kind is kind and kind is not ir.LoopKind.VTHREAD
         around = other in site.outer and other.kind is ir.LoopKind.VECTORIZE
         if same or around or other.kind is ir.LoopKind.PARALLEL:
-            _refuse_for("R5", other)
+            refuse_kind("R5", other)
     for other in ir.loops_of(found.body) if kind.is_thread else site.outer:
         if other.kind.is_bound and other.kind.is_thread != kind.is_thread:
-            _refuse_for("R6", other)
+            refuse_kind("R6", other)
     _require_independent(program, loop)
     return _with_kind(program, loop, kind), None
 

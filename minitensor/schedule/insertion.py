@@ -321,7 +321,7 @@ def require_not_vectorized(program: ir.Program, loop: str) -> None:
     target = ir.loop_sites(program)[loop]
     for outer in (*target.outer, target.loop):
         if outer.kind is ir.LoopKind.VECTORIZE:
-            refuse("R7", marks=ir.Marks(loops={outer.var: "is vectorized"}), other="loop")
+            refuse("R7", marks=ir.Marks(loops={outer.var: "is vectorized"}))
 
 
 def runs_whole(program: ir.Program, block: ir.Block) -> bool:

@@ -81,6 +81,7 @@ class Primitive(Generic[P, R]):
     function   (program, arguments…) -> (new program, result)
     rules      id -> the condition that must hold
     advice     id -> the step that leads on where it does not hold
+    alternatives  the argument for which a refusal lists the names that would be accepted
     signature  of the call, without the program
     decide     draws the argument `decision` where none is given; None if nothing is decided
     batch      the effect of a step on the numbers of a batch of candidates
@@ -91,6 +92,7 @@ class Primitive(Generic[P, R]):
         self,
         function: Callable[..., Rewritten[R]],
         rules: Rules,
+        alternatives: str = "",
     ) -> None:
         whole = inspect.signature(function, eval_str=True)
         parameters = list(whole.parameters.values())[1:]
@@ -100,6 +102,7 @@ class Primitive(Generic[P, R]):
         pairs = {r: (text, "") if isinstance(text, str) else text for r, text in rules.items()}
         self.rules: Final = {r: condition for r, (condition, _) in pairs.items()} | COMMON_RULES
         self.advice: Final = {r: advice for r, (_, advice) in pairs.items()}
+        self.alternatives: Final = alternatives
         self.decide: Draw | None = None
         self.batch: Callable[[StepView], Effect | None] | None = None
         self.call: Callable[[Scene], None] | None = None
@@ -262,18 +265,17 @@ class Primitive(Generic[P, R]):
         message = f"{call} breaks {rule}: {condition}{detail}"
         advice = refused.advice or self.advice.get(rule, "")
         choices = refused.choices
-        if refused.other:
-            choices = functools.partial(self._alternatives, program, arguments, refused.other)
+        if self.alternatives and not choices and rule in self.advice:
+            choices = functools.partial(self._accepted_names, program, arguments)
         return ScheduleError(
             message, rule, choices, lambda: picture(program, refused.marks), advice
         )
 
-    def _alternatives(
-        self, program: ir.Program, arguments: Mapping[str, Any], name: str
-    ) -> list[str]:
+    def _accepted_names(self, program: ir.Program, arguments: Mapping[str, Any]) -> list[str]:
         """The names with which the call is accepted in place of the one that was given: those of
         the same nest, or where none of them will do, any.
         """
+        name = self.alternatives
         known = self.converters[name].names
         names = list(known(program)) if known is not None else []
         sites = ir.loop_sites(program)
@@ -301,21 +303,27 @@ def _quoted(value: Any) -> str:
 
 
 def primitive(
-    rules: Rules,
+    rules: Rules, alternatives: str = ""
 ) -> Callable[[Callable[Concatenate[ir.Program, P], Rewritten[R]]], Primitive[P, R]]:
-    """Declare a primitive with its rules."""
+    """Declare a primitive with its rules.
+
+    alternatives  the argument, a handle, for which a refusal lists the names that are accepted in
+                  its place; found when the error is read
+    """
 
     def declare(function: Callable[Concatenate[ir.Program, P], Rewritten[R]]) -> Primitive[P, R]:
-        return declared(function, rules)
+        return declared(function, rules, alternatives)
 
     return declare
 
 
 def declared(
-    function: Callable[Concatenate[ir.Program, P], Rewritten[R]], rules: Rules
+    function: Callable[Concatenate[ir.Program, P], Rewritten[R]],
+    rules: Rules,
+    alternatives: str = "",
 ) -> Primitive[P, R]:
     """A function as a primitive that traces can name."""
-    made: Primitive[P, R] = Primitive(function, rules)
+    made: Primitive[P, R] = Primitive(function, rules, alternatives)
     DECLARED[made.key] = made
     return made
 

@@ -23,11 +23,11 @@ class RefusedError(Exception):
     """Raised inside a primitive by `refuse`; `Primitive.apply` turns it into a ScheduleError."""
 
     def __init__(
-        self, rule: str, detail: str, marks: ir.Marks, choices: Choices, other: str, advice: str
+        self, rule: str, detail: str, marks: ir.Marks, choices: Choices, advice: str
     ) -> None:
         super().__init__(rule)
         self.rule, self.detail, self.marks = rule, detail, marks
-        self.choices, self.other, self.advice = choices, other, advice
+        self.choices, self.advice = choices, advice
 
 
 def refuse(
@@ -36,7 +36,6 @@ def refuse(
     *,
     marks: ir.Marks | None = None,
     choices: Choices = (),
-    other: str = "",
     advice: str = "",
 ) -> NoReturn:
     """Refuse the step.
@@ -45,10 +44,9 @@ def refuse(
     detail   the fact that breaks it
     marks    the culprits, for the picture of the loop nest
     choices  the arguments that would be legal, or a function that finds them
-    other    the argument for which other names may be legal; found when the error is read
     advice   the step that leads on, where more can be said than the rule's own advice
     """
-    raise RefusedError(rule, detail, marks or ir.Marks(), choices, other, advice)
+    raise RefusedError(rule, detail, marks or ir.Marks(), choices, advice)
 
 
 def accepted(names: Iterable[str], call: Callable[[str], object]) -> list[str]:

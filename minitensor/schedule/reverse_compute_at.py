@@ -72,7 +72,8 @@ from minitensor.schedule.scene import Scene
             "a block that updates what it finds is executed once for each element",
             "choose a loop that does not repeat it",
         ),
-    }
+    },
+    alternatives="loop",
 )
 def reverse_compute_at(
     program: ir.Program, block: BlockName, loop: Location
@@ -98,9 +99,7 @@ def reverse_compute_at(
     target = ir.loop_sites(program)[loop]
     around = (*target.outer, target.loop)
     if target.loop in loops_around(program, block):
-        refuse(
-            "R1", marks=ir.Marks(loops={loop: "target"}, blocks={block: "inside it"}), other="loop"
-        )
+        refuse("R1", marks=ir.Marks(loops={loop: "target"}, blocks={block: "inside it"}))
     inside = {b.name for b in ir.blocks_of(target.loop)}
     read, own = ir.accessed_buffers(consumer)
     computed = [
@@ -108,7 +107,7 @@ def reverse_compute_at(
     ]
     if not computed:
         marks = ir.Marks(loops={loop: "target"}, blocks={block: "reads nothing computed there"})
-        refuse("R2", marks=marks, other="loop")
+        refuse("R2", marks=marks)
     require_not_vectorized(program, loop)
     domain: dict[str, arith.Span] = {}
     producers: set[str] = set()
@@ -117,11 +116,7 @@ def reverse_compute_at(
         producers.add(producer)
         for var, span in _consumer_domain(consumer, buffer, box, whole).items():
             if domain.setdefault(var, span) != span:
-                refuse(
-                    "R5",
-                    f"{ir.print_name(buffer)} asks for other elements than the rest",
-                    other="loop",
-                )
+                refuse("R5", f"{ir.print_name(buffer)} asks for other elements than the rest")
     _check_complete_axes(consumer, loops_around(program, block), domain)
     point = point_after(program, around, producers)
     guards = shared_guards(
@@ -133,12 +128,7 @@ def reverse_compute_at(
     missing = unavailable(program, placed, point, strict=not runs_whole(program, consumer))
     if missing is not None:
         late = {b.name: f"computes {ir.print_name(missing)}" for b in writers(program, missing)}
-        refuse(
-            "R8",
-            f"{ir.print_name(missing)} is not complete there",
-            marks=ir.Marks(blocks=late),
-            other="loop",
-        )
+        refuse("R8", f"{ir.print_name(missing)} is not complete there", marks=ir.Marks(blocks=late))
     return point.insert(program, placed.stmt, {id(consumer): None}), placed.names
 
 
@@ -151,21 +141,19 @@ def _computed_box(
     writing = writers(program, buffer)
     if len(writing) != 1:
         marks = ir.Marks(blocks={b.name: f"writes {ir.print_name(buffer)}" for b in writing})
-        refuse(
-            "R4", f"{ir.print_name(buffer)} has {len(writing)} writers", marks=marks, other="loop"
-        )
+        refuse("R4", f"{ir.print_name(buffer)} has {len(writing)} writers", marks=marks)
     producer = writing[0]
     for loop in around:
         if driven(producer, loop.var, (ir.IterKind.REDUCE, ir.IterKind.ORDERED)):
             marks = ir.Marks({loop.var: f"part of computing {ir.print_name(buffer)}"})
-            refuse("R3", f"{ir.print_name(loop.var)} is", marks=marks, other="loop")
+            refuse("R3", f"{ir.print_name(loop.var)} is", marks=marks)
     path = loops_around(program, producer.name)
     domain = exact_domain(producer, path, {loop.var for loop in around})
     box = None if domain is None else write_box(producer, domain)
     whole = None if box is None else arith.swept(box, ranges_of(around))
     if box is None or whole is None:
         marks = ir.Marks(blocks={producer.name: "not known to write a box"})
-        refuse("R4", f"the nest of {ir.print_name(producer.name)}", marks=marks, other="loop")
+        refuse("R4", f"the nest of {ir.print_name(producer.name)}", marks=marks)
     extents = written_extents(producer)
     assert extents is not None
     nothing = any(i.extent == 0 for i in producer.iters)
@@ -187,12 +175,7 @@ def _consumer_domain(
     reads = {load.indices for load in loads_of(consumer, [buffer])}
     if len(reads) != 1:
         marks = ir.Marks(blocks={consumer.name: f"reads {ir.print_name(buffer)}"})
-        refuse(
-            "R5",
-            f"{ir.print_name(buffer)} is read at {len(reads)} places",
-            marks=marks,
-            other="loop",
-        )
+        refuse("R5", f"{ir.print_name(buffer)} is read at {len(reads)} places", marks=marks)
     simplifier = arith.Simplifier({i.var: arith.extent_range(i.extent) for i in consumer.iters})
     extents = {i.var: i.extent for i in consumer.iters}
     found: dict[str, arith.Span] = {}
@@ -209,12 +192,7 @@ def _consumer_domain(
             case _:
                 load = loads_of(consumer, [buffer])[0]
                 marks = ir.Marks(parts=[(consumer.name, load, "read here")])
-                refuse(
-                    "R5",
-                    f"index {axis} of {ir.print_name(buffer)} is not",
-                    marks=marks,
-                    other="loop",
-                )
+                refuse("R5", f"index {axis} of {ir.print_name(buffer)} is not", marks=marks)
     return found
 
 
@@ -231,19 +209,14 @@ def _check_complete_axes(
             here.low.is_constant and here.low.constant <= 0 and here.extent >= i.extent
         ):
             marks = ir.Marks(blocks={consumer.name: f"may do a part of {ir.print_name(i.var)}"})
-            refuse(
-                "R6",
-                f"another block may do the rest of {ir.print_name(i.var)}",
-                marks=marks,
-                other="loop",
-            )
+            refuse("R6", f"another block may do the rest of {ir.print_name(i.var)}", marks=marks)
         span = domain.get(i.var)
         if span is None:
             continue
         whole = span.low.is_constant and span.low.constant <= 0
         if not (whole and span.low.constant + span.spread >= i.extent - 1):
             marks = ir.Marks(blocks={consumer.name: f"is computed along {ir.print_name(i.var)}"})
-            refuse("R6", f"{ir.print_name(i.var)} is cut into pieces", marks=marks, other="loop")
+            refuse("R6", f"{ir.print_name(i.var)} is cut into pieces", marks=marks)
         del domain[i.var]
 
 
@@ -264,12 +237,7 @@ def _check_once(placed: Placed, around: tuple[ir.For, ...]) -> None:
                 marks = ir.Marks(
                     {loop.var: "would repeat it"}, {block.name: "updates what it finds"}
                 )
-                refuse(
-                    "R10",
-                    f"iterations of {ir.print_name(loop.var)} repeat it",
-                    marks=marks,
-                    other="loop",
-                )
+                refuse("R10", f"iterations of {ir.print_name(loop.var)} repeat it", marks=marks)
 
 
 def _check_order(program: ir.Program, consumer: ir.Block, point: InsertionPoint) -> None:
@@ -281,7 +249,7 @@ def _check_order(program: ir.Program, consumer: ir.Block, point: InsertionPoint)
         read, written = ir.accessed_buffers(program.blocks[name])
         if touched & (read | written):
             marks = ir.Marks(blocks={name: f"touches what {ir.print_name(consumer.name)} writes"})
-            refuse("R9", f"{ir.print_name(name)} is one", marks=marks, other="loop")
+            refuse("R9", f"{ir.print_name(name)} is one", marks=marks)
 
 
 @reverse_compute_at.on_batch

@@ -42,7 +42,8 @@ CARRIED = (ir.IterKind.REDUCE, ir.IterKind.ORDERED)
             "0 <= axis <= the number of axes of the reduction's buffer (negative: from the end)",
             "choose an axis of the partial results",
         ),
-    }
+    },
+    alternatives="loop",
 )
 def rfactor(program: ir.Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten[str]:
     """Turn one loop of a reduction into an axis of a new buffer of partial results.
@@ -94,7 +95,7 @@ def _the_reduction(program: ir.Program, loop: str) -> ir.Block:
     found = [b for b in inside if driven(b, loop, CARRIED)]
     marks = ir.Marks(loops={loop: "the loop"}, blocks={b.name: "an update of it" for b in found})
     if len(found) != 1:
-        refuse("R1", f"it is part of {len(found)}", marks=marks, other="loop")
+        refuse("R1", f"it is part of {len(found)}", marks=marks)
     body = found[0].body
     if not isinstance(body.then if isinstance(body, ir.If) else body, ir.Reduce):
         refuse("R1", f"{ir.print_name(found[0].name)} is an ordered update", marks=marks)

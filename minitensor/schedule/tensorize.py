@@ -94,7 +94,8 @@ IntrinsicLike: TypeAlias = Annotated[ir.Intrinsic | str, Argument(_intrinsic)]
             "the operands have the strides that the intrinsic relies on",
             "transform_layout or storage_align the buffer",
         ),
-    }
+    },
+    alternatives="loop",
 )
 def tensorize(program: ir.Program, loop: LoopName, intrinsic: IntrinsicLike) -> Rewritten[None]:
     """Have a loop, and the loops inside it, done by an intrinsic.
@@ -121,9 +122,7 @@ def tensorize(program: ir.Program, loop: LoopName, intrinsic: IntrinsicLike) -> 
         rule = RULE_OF[problem.reason]
         detail = problem.detail + _decomposition(program, problem)
 
-        refuse(
-            rule, detail, marks=_marks(loop, problem), other="loop" if rule in ("R1", "R7") else ""
-        )
+        refuse(rule, detail, marks=_marks(loop, problem))
     site = ir.loop_sites(program)[loop]
     return spliced(program, {id(site.loop): _marked(site.loop, str(intrinsic))}), None
 

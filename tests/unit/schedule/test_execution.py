@@ -427,7 +427,7 @@ def concurrent_rules(name, call):
             "R1",
             after(scale, lambda s: s.unroll("i")),
             lambda s: call(s, "i"),
-            rf'^{name}\("i".*\) breaks R1: the loop is serial \(i is unroll already\)$',
+            rf'^{name}\("i".*\) breaks R1: the loop is serial \(i is unroll\)$',
             marks=("for i in unroll(20):  # <- is unroll",),
         ),
         Refusal(
@@ -509,7 +509,7 @@ REFUSALS = [
         "R1",
         after(grid, lambda s: s.vectorize("i")),
         lambda s: s.unroll("i"),
-        r"R1: the loop is serial \(i is vectorize already\)",
+        r"R1: the loop is serial \(i is vectorize\)",
         marks=("# <- is vectorize",),
     ),
     Refusal(
