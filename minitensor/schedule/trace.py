@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import Any, Final
 
 from minitensor import ir
@@ -25,10 +24,6 @@ LONGEST: Final = 1_000
 """The most steps a trace may have; hand schedules have fewer than a hundred."""
 LARGEST_TEXT: Final = 4 << 20
 """The most characters of JSON that are read."""
-DEEPEST_TEXT: Final = DEEPEST + 20
-"""How deep brackets may nest in the text: an index map, and what stands around one."""
-LONGEST_INT: Final = 1_000
-"""The most characters of an integer."""
 DEEPEST_LIST: Final = 3
 """How deep lists may nest in an argument."""
 
@@ -61,8 +56,7 @@ def from_json(text: str) -> tuple[Step, ...]:
     if not isinstance(text, str) or len(text) > LARGEST_TEXT:
         raise unexpected(f"JSON text of at most {LARGEST_TEXT} characters", "text", text)
     try:
-        _check_nesting(text)
-        data = json.loads(text, parse_int=_integer)
+        data = json.loads(text)
     except (ValueError, RecursionError) as problem:
         raise ArgumentError(f"not a trace: {problem}") from None
     if not isinstance(data, dict) or data.get("minitensor_trace") != VERSION:
@@ -71,25 +65,6 @@ def from_json(text: str) -> tuple[Step, ...]:
     if not isinstance(steps, list) or len(steps) > LONGEST:
         raise ArgumentError(f"not a trace: expected a list of at most {LONGEST} steps")
     return tuple(_read_step(number, step) for number, step in enumerate(steps))
-
-
-def _check_nesting(text: str) -> None:
-    """Raise ValueError if brackets nest deeper than in any trace.
-
-    json goes as deep as Python's recursion limit lets it, which a program may have raised to where
-    the stack ends.
-    """
-    without_escapes = text.replace("\\\\", "").replace('\\"', "")
-    outside_strings = "".join(without_escapes.split('"')[::2])
-    steps = ((b in "[{") - (b in "]}") for b in outside_strings)
-    if max(accumulate(steps), default=0) > DEEPEST_TEXT:
-        raise ValueError(f"brackets nest more than {DEEPEST_TEXT} deep")
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > LONGEST_INT:
-        raise ValueError(f"an integer of {len(digits)} characters; at most {LONGEST_INT} are read")
-    return int(digits)
 
 
 def as_python(steps: Sequence[Step], name: str) -> str:
