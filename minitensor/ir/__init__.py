@@ -45,7 +45,7 @@ from minitensor.ir.printer import (
     Marks, print_expr, print_indices, print_name, print_program, print_stmt, print_type,
     simplify_indices_by, summary_if_large,
 )
-from minitensor.ir.program import LoopSite, Program, loop_sites, paths, stored_buffers
+from minitensor.ir.program import LoopSite, Program, fact, loop_sites, paths, stored_buffers
 from minitensor.ir.stmt import (
     NOTHING, Alloc, Annotation, Annotations, Barrier, Block, Buffer, For, If, Iter, IterKind,
     LoopKind, Node, Reduce, Reducer, Scope, Seq, Stmt, Store, Tensorized, sequence, strides_of,
@@ -65,11 +65,11 @@ __all__ = [
     "Program", "Ramp", "Reduce", "Reducer", "Scope", "Select", "Seq", "Stmt", "Store", "Tensorized",
     "Unary", "UnaryOp", "Var", "accessed_buffers", "apply_reducer", "arithmetic", "as_expr",
     "at_most", "blocks_of", "children", "conjunction", "conjuncts", "const", "constant_value",
-    "equal", "evaluate", "floor_div", "floor_mod", "free_vars", "fresh_name", "from_bfloat16",
-    "homes", "interpret", "less", "loads", "loop_sites", "loops_of", "make_room", "map_children",
-    "map_stmts", "measured", "mentions", "nodes_in", "numpy_dtype", "paths", "print_expr",
-    "print_indices", "print_name", "print_program", "print_stmt", "print_type", "rewrite",
-    "sequence", "simplify_indices_by", "stmts_of", "stored_buffers", "strides_of",
+    "equal", "evaluate", "fact", "floor_div", "floor_mod", "free_vars", "fresh_name",
+    "from_bfloat16", "homes", "interpret", "less", "loads", "loop_sites", "loops_of", "make_room",
+    "map_children", "map_stmts", "measured", "mentions", "nodes_in", "numpy_dtype", "paths",
+    "print_expr", "print_indices", "print_name", "print_program", "print_stmt", "print_type",
+    "rewrite", "sequence", "simplify_indices_by", "stmts_of", "stored_buffers", "strides_of",
     "structural_equal", "structural_hash", "substitute", "summary_if_large", "to_bfloat16",
     "verify", "walk", "wrap_integer",
 ]

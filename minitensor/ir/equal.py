@@ -7,12 +7,12 @@ programs that are equal here: the search measures such a program once.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from minitensor.ir.expr import Lanes, Load, Var
 from minitensor.ir.program import Program
 from minitensor.ir.stmt import Alloc, Block, Buffer, For, Node, Reduce, Store
-from minitensor.ir.visit import FIELDS
 
 
 def structural_equal(a: Program, b: Program) -> bool:
@@ -85,10 +85,10 @@ class _Shape:
                 self.plain(node, names)
 
     def plain(self, node: Node | object, names: dict[str, int]) -> None:
-        fields = FIELDS.get(type(node))
-        if fields is None:
+        if not is_dataclass(node):
             self.parts.append(repr(node))
             return
         self.parts.append(type(node).__name__)
-        for name in fields:
-            self.node(getattr(node, name), names)
+        for field in fields(node):
+            if field.init:
+                self.node(getattr(node, field.name), names)

@@ -13,22 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from minitensor.ir.program import Program, paths, stored_buffers
+from minitensor.ir.program import Program, fact, paths, stored_buffers
 from minitensor.ir.stmt import Block, For, IterKind, Scope, Stmt
 from minitensor.ir.visit import free_vars, loads
 
 
+@fact
 def homes(program: Program) -> Mapping[str, str | None]:
     """For each temporary the name of the loop it lives in, None for the whole program."""
-    if "homes" not in program.facts:
-        program.facts["homes"] = {
-            name: (loops[-1].var if loops else None) for name, loops in _home_paths(program).items()
-        }
-    found: Mapping[str, str | None] = program.facts["homes"]
-    return found
+    return {name: (loops[-1].var if loops else None) for name, loops in _paths(program).items()}
 
 
-def _home_paths(program: Program) -> dict[str, tuple[For, ...]]:
+def _paths(program: Program) -> dict[str, tuple[For, ...]]:
     """For each temporary the loops around its home and the home itself, outermost first."""
     where = paths(program)
     common: dict[str, tuple[For, ...]] = {}

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from minitensor.ir.printer import print_program
 from minitensor.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Seq, Stmt, Store, Tensorized
 from minitensor.ir.visit import children, walk
+
+T = TypeVar("T")
+
+
+def fact(derive: Callable[[Program], T]) -> Callable[[Program], T]:
+    """A function of a program that is computed once: a program cannot change, so its value is kept
+    with it.
+    """
+
+    @functools.wraps(derive)
+    def derived(program: Program) -> T:
+        known = program.facts
+        if derive not in known:
+            known[derive] = derive(program)
+        found: T = known[derive]
+        return found
+
+    return derived
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +38,7 @@ class Program:
     temporaries  the other buffers; where each is allocated follows from its uses (see `home`)
     retired      names of loops and blocks that existed earlier: never given again, so that an old
                  handle cannot come to mean something else
-    facts        what has been derived from this program, kept because it cannot change
+    facts        the values of functions of this program; `fact` alone reads and writes them
     """
 
     name: str
@@ -27,24 +46,26 @@ class Program:
     temporaries: tuple[Buffer, ...]
     body: Stmt
     retired: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
-    facts: dict[str, Any] = field(
-        default_factory=dict, init=False, compare=False, repr=False, hash=False
+    facts: dict[Callable[[Program], Any], Any] = field(
+        default_factory=dict, init=False, compare=False, repr=False
     )
 
     def __str__(self) -> str:
         return print_program(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy in another process has no facts yet."""
+        return Program, (self.name, self.params, self.temporaries, self.body, self.retired)
 
     def replace(self, **changes: Any) -> Program:
         """A copy with some fields changed."""
         return replace(self, **changes)
 
     @property
+    @fact
     def buffers(self) -> Mapping[str, Buffer]:
         """Parameters and temporaries by name."""
-        if "buffers" not in self.facts:
-            self.facts["buffers"] = {b.name: b for b in self.params + self.temporaries}
-        found: Mapping[str, Buffer] = self.facts["buffers"]
-        return found
+        return {b.name: b for b in self.params + self.temporaries}
 
     @property
     def blocks(self) -> Mapping[str, Block]:
@@ -52,13 +73,11 @@ class Program:
         return _survey(self).blocks
 
     @property
+    @fact
     def outputs(self) -> tuple[Buffer, ...]:
         """The parameters that are stored to, in call order."""
-        if "outputs" not in self.facts:
-            stored = stored_buffers(self.body)
-            self.facts["outputs"] = tuple(b for b in self.params if b.name in stored)
-        found: tuple[Buffer, ...] = self.facts["outputs"]
-        return found
+        stored = stored_buffers(self.body)
+        return tuple(b for b in self.params if b.name in stored)
 
     @property
     def inputs(self) -> tuple[Buffer, ...]:
@@ -103,11 +122,10 @@ def loop_sites(program: Program) -> Mapping[str, LoopSite]:
     return _survey(program).sites
 
 
+@fact
 def _survey(program: Program) -> _Survey:
-    found: _Survey | None = program.facts.get("survey")
-    if found is None:
-        found = program.facts["survey"] = _Survey({}, {}, {})
-        _collect(program.body, (), found)
+    found = _Survey({}, {}, {})
+    _collect(program.body, (), found)
     return found
 
 

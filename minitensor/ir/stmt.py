@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from minitensor.ir.dtype import DType
 from minitensor.ir.expr import TRUE, Const, Expr, Load, Var
@@ -183,6 +183,7 @@ class Seq:
 class Block:
     """The unit of scheduling; see the module's text."""
 
+    READING_ORDER: ClassVar = ("name", "iters", "predicate", "init", "body", "annotations")
     name: str
     iters: tuple[Iter, ...]
     body: Stmt

@@ -41,7 +41,7 @@ from minitensor.ir.expr import (
     Var,
 )
 from minitensor.ir.printer import Marks, print_expr, print_name, print_program
-from minitensor.ir.program import Program
+from minitensor.ir.program import Program, fact
 from minitensor.ir.stmt import (
     Alloc,
     Barrier,
@@ -64,18 +64,17 @@ OPERATORS = frozenset(get_args(BinaryOp))
 PYTHON_TYPES = {"float": float, "int": int, "uint": int, "index": int, "bool": bool}
 
 
+@fact
 def verify(program: Program) -> None:
     """Raise VerifyError, naming the rule, if the program is malformed.
 
-    What is found well-formed once is not looked at again: programs do not change.
+    That it is well-formed is a fact: it is found once.
     """
-    if "verified" not in program.facts:
-        try:
-            _Verifier(program).check()
-        except (AttributeError, TypeError, ValueError, KeyError) as problem:
-            text = f"a node does not hold what it should ({problem})"
-            raise VerifyError(f"{shown(program.name)} breaks V4: {text}") from problem
-        program.facts["verified"] = True
+    try:
+        _Verifier(program).check()
+    except (AttributeError, TypeError, ValueError, KeyError) as problem:
+        text = f"a node does not hold what it should ({problem})"
+        raise VerifyError(f"{shown(program.name)} breaks V4: {text}") from problem
 
 
 class _Verifier:
@@ -97,7 +96,7 @@ class _Verifier:
         """The program as text, if that much of it is right."""
         try:
             return print_program(self.program, marks)
-        except (AttributeError, TypeError, ValueError, KeyError) as problem:
+        except (AttributeError, TypeError, ValueError, KeyError, VerifyError) as problem:
             return f"(it cannot be printed: {problem})"
 
     def string(self, name: object) -> None:

@@ -1,4 +1,6 @@
-"""Going over trees: one identity-preserving `map_children`, and what comes from it.
+"""Traversal: one identity-preserving `map_children`, and what comes from it.
+
+The children of a node follow from the types of its fields, so a new node needs no case here.
 
 Scoping is respected everywhere: the body of a Block sees only the block's iters, so substituting
 loop variables stops at its bindings and predicate.
@@ -8,151 +10,100 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar, get_args, get_type_hints
 
-from minitensor.errors import ArgumentError
-from minitensor.ir.expr import (
-    Binary,
-    Broadcast,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Lanes,
-    Load,
-    Ramp,
-    Select,
-    Unary,
-    Var,
-)
-from minitensor.ir.stmt import (
-    Alloc,
-    Barrier,
-    Block,
-    For,
-    If,
-    Iter,
-    Node,
-    Reduce,
-    Reducer,
-    Seq,
-    Stmt,
-    Store,
-    Tensorized,
-)
+from minitensor.errors import ArgumentError, VerifyError
+from minitensor.ir.expr import Expr, Lanes, Load, Var
+from minitensor.ir.stmt import Block, For, Node, Reducer, Stmt
 
 N = TypeVar("N", bound=Node)
 V = TypeVar("V")
 
-FIELDS: Final[dict[type, tuple[str, ...]]] = {
-    Var: ("name", "dtype"),
-    Const: ("value", "dtype"),
-    Unary: ("op", "a"),
-    Binary: ("op", "a", "b"),
-    Select: ("condition", "a", "b", "lazy"),
-    Cast: ("dtype", "a"),
-    Load: ("buffer", "indices", "dtype"),
-    Call: ("function", "args", "dtype"),
-    Ramp: ("base", "stride", "lanes"),
-    Broadcast: ("a", "lanes"),
-    Lanes: ("var", "lanes", "a"),
-    Iter: ("var", "extent", "kind", "binding"),
-    For: ("var", "extent", "body", "kind", "annotations"),
-    Seq: ("stmts",),
-    Block: ("name", "iters", "body", "init", "predicate", "annotations"),
-    Store: ("buffer", "indices", "value"),
-    Reduce: ("reducer", "buffers", "indices", "values"),
-    If: ("condition", "then", "otherwise"),
-    Alloc: ("buffer", "body"),
-    Barrier: (),
-    Tensorized: ("intrinsic", "operands", "axes", "body"),
-}
+
+class _PerNode(dict[type, tuple[str, ...]]):
+    """Names of fields by class of node; one error for anything that is not a node."""
+
+    def __missing__(self, kind: type) -> NoReturn:
+        raise VerifyError(f"expected a node of a program, but got a {kind.__name__}")
+
+
+_NODES: Final = frozenset(get_args(Node))
+
+
+def _holding(kind: type, wanted: frozenset[type]) -> tuple[str, ...]:
+    """The fields whose type is one of the classes, a tuple of them, or None, in reading order."""
+    types = get_type_hints(kind)
+    names = [n for n in _FIELDS[kind] if not wanted.isdisjoint(_leaves(types[n]))]
+    order = getattr(kind, "READING_ORDER", _FIELDS[kind])
+    return tuple(sorted(names, key=order.index))
+
+
+def _leaves(annotation: object) -> list[object]:
+    """The classes that the type of a field is made of."""
+    parts = get_args(annotation)
+    return [leaf for part in parts for leaf in _leaves(part)] if parts else [annotation]
+
+
+_FIELDS: Final = _PerNode({kind: tuple(f.name for f in fields(kind) if f.init) for kind in _NODES})
 """The fields of each node, in the order of its constructor."""
-
-CHILDREN: Final[dict[type, tuple[int, ...]]] = {
-    Var: (),
-    Const: (),
-    Unary: (1,),
-    Binary: (1, 2),
-    Select: (0, 1, 2),
-    Cast: (1,),
-    Load: (1,),
-    Call: (1,),
-    Ramp: (0,),
-    Broadcast: (0,),
-    Lanes: (2,),
-    Iter: (3,),
-    For: (2,),
-    Seq: (0,),
-    Block: (1, 4, 3, 2),
-    Store: (1, 2),
-    Reduce: (2, 3),
-    If: (0, 1, 2),
-    Alloc: (1,),
-    Barrier: (),
-    Tensorized: (1, 3),
-}
-"""The positions among those fields that hold a node, a tuple of nodes, or None, in text order."""
-
-
-CHILD_NAMES: Final[dict[type, tuple[str, ...]]] = {
-    kind: tuple(FIELDS[kind][position] for position in positions)
-    for kind, positions in CHILDREN.items()
-}
-"""The names of those fields."""
-_LAST_FIRST: Final = {kind: names[::-1] for kind, names in CHILD_NAMES.items()}
+CHILDREN: Final = _PerNode({kind: _holding(kind, _NODES) for kind in _NODES})
+"""The fields that hold a node, a tuple of nodes, or None, in reading order."""
+_LAST_FIRST: Final = _PerNode({kind: names[::-1] for kind, names in CHILDREN.items()})
+_STATEMENTS: Final = _PerNode(
+    {kind: _holding(kind, frozenset(get_args(Stmt))) for kind in _NODES} | {Block: ()}
+)
+"""The fields that hold statements; a block is a leaf."""
 
 
 def map_children(node: N, f: Callable[[Any], Any]) -> N:
     """`node` with `f` applied to each child; the same object if `f` changed none of them."""
-    kind: Callable[..., N] = type(node)
-    names = FIELDS[type(node)]
-    changed: dict[int, object] = {}
-    for position in CHILDREN[type(node)]:
-        old = getattr(node, names[position])
-        if old is None:
-            continue
-        if type(old) is tuple:
-            mapped = tuple(f(child) for child in old)
-            if any(a is not b for a, b in zip(old, mapped)):
-                changed[position] = mapped
-        else:
-            new = f(old)
-            if new is not old:
-                changed[position] = new
-    if not changed:
-        return node
-    return kind(*[changed.get(p, getattr(node, name)) for p, name in enumerate(names)])
+    return _mapped(node, CHILDREN[type(node)], f)
 
 
 def map_stmts(stmt: Stmt, f: Callable[[Stmt], Stmt]) -> Stmt:
     """`stmt` with `f` applied to each statement directly below it; expressions are left alone."""
-    match stmt:
-        case For(body=body) | Alloc(body=body):
-            new = f(body)
-            return stmt if new is body else map_children(stmt, lambda child: new)
-        case Tensorized(intrinsic, operands, axes, body):
-            new = f(body)
-            return stmt if new is body else Tensorized(intrinsic, operands, axes, new)
-        case Seq():
-            return map_children(stmt, f)
-        case If(condition, then, otherwise):
-            yes, no = f(then), None if otherwise is None else f(otherwise)
-            return stmt if yes is then and no is otherwise else If(condition, yes, no)
-        case _:
-            return stmt
+    return _mapped(stmt, _STATEMENTS[type(stmt)], f)
+
+
+def _mapped(node: N, names: tuple[str, ...], f: Callable[[Any], Any]) -> N:
+    """`node` with `f` applied to what some of its fields hold."""
+    changed: dict[str, object] = {}
+    for name in names:
+        old = getattr(node, name)
+        if type(old) is tuple:
+            mapped = tuple([f(child) for child in old])
+            if any(a is not b for a, b in zip(old, mapped)):
+                changed[name] = mapped
+        elif old is not None:
+            new = f(old)
+            if new is not old:
+                changed[name] = new
+    if not changed:
+        return node
+    kind: Callable[..., N] = type(node)
+    return kind(*[changed.get(n) or getattr(node, n) for n in _FIELDS[type(node)]])
 
 
 def stmts_of(stmt: Stmt) -> Iterator[Stmt]:
     """The statement and all below it that are not inside blocks, parents first, in text order."""
-    yield from _statements(stmt)
+    stack = [stmt]
+    while stack:
+        current = stack.pop()
+        yield current
+        for name in reversed(_STATEMENTS[type(current)]):
+            child = getattr(current, name)
+            if type(child) is tuple:
+                stack.extend(child[::-1])
+            elif child is not None:
+                stack.append(child)
 
 
 def children(node: Node) -> list[Node]:
     """The children of a node, in reading order."""
     found: list[Node] = []
-    for name in CHILD_NAMES[type(node)]:
+    for name in CHILDREN[type(node)]:
         child = getattr(node, name)
         if type(child) is tuple:
             found.extend(child)
@@ -239,28 +190,12 @@ def loads(node: Node) -> list[Load]:
 
 def blocks_of(stmt: Stmt) -> list[Block]:
     """Every block below the statement, in the order of the text."""
-    return [n for n in _statements(stmt) if isinstance(n, Block)]
+    return [n for n in stmts_of(stmt) if isinstance(n, Block)]
 
 
 def loops_of(stmt: Stmt) -> list[For]:
     """Every loop below the statement (outside block bodies), in the order of the text."""
-    return [n for n in _statements(stmt) if isinstance(n, For)]
-
-
-def _statements(stmt: Stmt) -> Iterator[Stmt]:
-    stack = [stmt]
-    while stack:
-        current = stack.pop()
-        yield current
-        match current:
-            case For() | Alloc() | Tensorized():
-                stack.append(current.body)
-            case Seq(stmts):
-                stack.extend(reversed(stmts))
-            case If(_, then, otherwise):
-                if otherwise is not None:
-                    stack.append(otherwise)
-                stack.append(then)
+    return [n for n in stmts_of(stmt) if isinstance(n, For)]
 
 
 def apply_reducer(reducer: Reducer, old: tuple[Expr, ...], new: tuple[Expr, ...]) -> list[Expr]:

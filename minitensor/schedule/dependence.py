@@ -35,10 +35,16 @@ class Access:
 
 def accesses(program: ir.Program, name: str) -> tuple[Access, ...]:
     """Every access of a block."""
-    known: dict[str, tuple[Access, ...]] = program.facts.setdefault("accesses", {})
+    known = _known_accesses(program)
     if name not in known:
         known[name] = accesses_of(program.blocks[name], loops_around(program, name))
     return known[name]
+
+
+@ir.fact
+def _known_accesses(program: ir.Program) -> dict[str, tuple[Access, ...]]:
+    """The accesses of the blocks that have been asked about."""
+    return {}
 
 
 def accesses_of(block: ir.Block, loops: tuple[ir.For, ...]) -> tuple[Access, ...]:

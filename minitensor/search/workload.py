@@ -18,7 +18,6 @@ from minitensor.errors import unexpected
 
 KEY_DIGITS: Final = 32
 """Hexadecimal digits of a key."""
-_FACT: Final = "workload"
 
 
 def workload_key(program: ir.Program) -> str:
@@ -31,13 +30,14 @@ def workload_key(program: ir.Program) -> str:
     """
     if not isinstance(program, ir.Program):
         raise unexpected("a program (see mt.lower)", "program", program)
-    if _FACT not in program.facts:
-        ir.make_room(program.body)
-        facts = [ir.structural_hash(program), _names(program), sorted(program.retired)]
-        digest = hashlib.sha256(json.dumps(facts).encode("ascii")).hexdigest()
-        program.facts[_FACT] = digest[:KEY_DIGITS]
-    key: str = program.facts[_FACT]
-    return key
+    return _key(program)
+
+
+@ir.fact
+def _key(program: ir.Program) -> str:
+    ir.make_room(program.body)
+    parts = [ir.structural_hash(program), _names(program), sorted(program.retired)]
+    return hashlib.sha256(json.dumps(parts).encode("ascii")).hexdigest()[:KEY_DIGITS]
 
 
 def _names(program: ir.Program) -> list[str]:
