@@ -5,8 +5,8 @@
 guided by a model that `gbt` learns (docs/cost_model.md) from `features` of programs; `runner`
 builds and measures candidates in processes they may take along (docs/measurement.md).
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
-`records` (one line), `logfile` (appending, whatever is killed), `reading` (whatever is damaged),
-`log` (finding, merging, pruning), `load` (the best of a log, as a schedule).
+`records` (one line), `logfile` (appending, whatever is killed), `log` (finding, merging, pruning,
+the best of a log as a schedule).
 For templates there is a simpler search too: `random_search` draws their decisions at random and
 keeps the fastest (`trial` is what it returns, `measure` how a candidate is timed).
 """
@@ -16,11 +16,9 @@ from minitensor.search import gbt
 from minitensor.search.evolution import Evolution
 from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees
-from minitensor.search.load import load_best
-from minitensor.search.log import Log, Merged, Rewritten
+from minitensor.search.log import Log, Merged, Report, Rewritten, load_best
 from minitensor.search.measure import TOLERANCE, difference, random_inputs
 from minitensor.search.random_search import random_search
-from minitensor.search.reading import Report
 from minitensor.search.records import Host, Record, new_record, trace_key
 from minitensor.search.runner import (
     Candidate, Failures, Result, Runner, Settings, Status, Task, failures_of, nothing_works,

@@ -7,9 +7,8 @@
 
 A record is *acknowledged* when `append` returns: it survives the death of the process, whatever
 kills it, and with fsync=True that of the machine. Lines that are no records are skipped and counted
-in a Report, with one warning; nothing that a file may contain makes reading fail.
-Not here: the format (`records`), damaged lines (`reading`), locks and bytes (`logfile`), a schedule
-from a record (`load`).
+in a Report, with one warning; no content of a file makes reading fail.
+Not here: the format (`records`), locks and bytes (`logfile`).
 """
 
 from __future__ import annotations
@@ -18,28 +17,93 @@ import hashlib
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from minitensor.codegen import Target
-from minitensor.errors import TuningError, printable, unexpected
+from minitensor.errors import ArgumentError, MinitensorError, TuningError, printable, unexpected
 from minitensor.ir import Program
 from minitensor.runtime import native_target
-from minitensor.search.logfile import held
-from minitensor.search.reading import Entry, Kind, Report, entries, entries_of
-from minitensor.search.records import LONGEST_LINE, OK, Record, encode
+from minitensor.schedule import Schedule
+from minitensor.search import logfile
+from minitensor.search.records import LONGEST_LINE, OK, Fault, Record, decode, encode
 from minitensor.search.workload import workload_key
 
 logger = logging.getLogger("minitensor")
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
+MOST_NAMED: Final = 10
+"""The most damaged lines of which a report has the numbers."""
+
+
+class Entry(NamedTuple):
+    """A line of a log: its number, counted from 1, its bytes, and the record on it."""
+
+    number: int
+    raw: bytes
+    found: Record | Fault
+
+
+@dataclass
+class Report:
+    """The lines of a log by kind.
+
+    good        records
+    unknown     records of another version of the format
+    torn        lines whose writer was stopped before they were acknowledged
+    unfinished  whether the last line is such a one, without a newline (the next append seals it)
+    damaged     other lines that are no record
+    where       the numbers of the first few damaged lines, counted from 1
+    """
+
+    good: int = 0
+    unknown: int = 0
+    torn: int = 0
+    unfinished: bool = False
+    damaged: int = 0
+    where: list[int] = field(default_factory=list)
+
+    @property
+    def skipped(self) -> int:
+        """The lines that gave no record."""
+        return self.unknown + self.torn + self.damaged
+
+    @property
+    def faults(self) -> str:
+        """The lines that were skipped, as text; "" for none."""
+        parts = []
+        if self.damaged:
+            more = ", …" if self.damaged > len(self.where) else ""
+            numbers = f"{', '.join(map(str, self.where))}{more}"
+            parts.append(f"{counted(self.damaged, 'damaged line')} ({numbers})")
+        if self.torn:
+            end = " (the file ends in one)" if self.unfinished else ""
+            parts.append(f"{counted(self.torn, 'unfinished line')}{end}")
+        if self.unknown:
+            parts.append(f"{counted(self.unknown, 'record')} of another version")
+        return ", ".join(parts)
+
+    def add(self, entry: Entry) -> None:
+        """Count an entry."""
+        match entry.found:
+            case Fault.UNKNOWN:
+                self.unknown += 1
+            case Fault.TORN | Fault.UNFINISHED:
+                self.torn += 1
+                self.unfinished = entry.found is Fault.UNFINISHED
+            case Fault.DAMAGED:
+                self.damaged += 1
+                if len(self.where) < MOST_NAMED:
+                    self.where.append(entry.number)
+            case _:
+                self.good += 1
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What became of the records of a log that was rewritten, and what its lines were before."""
+    """The numbers of records kept and dropped by a rewrite, and the lines before it."""
 
     kept: int
     dropped: int
@@ -48,26 +112,11 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """How many records were added, how many were there already, and what was read."""
+    """The numbers of records that were added and that were there already, and the lines read."""
 
     added: int
     known: int
     report: Report
-
-
-class _Brief(NamedTuple):
-    """What rewriting must know of a record."""
-
-    number: int
-    group: tuple[str, Target]
-    seconds: float
-    failed: bool
-
-    @staticmethod
-    def of(number: int, record: Record) -> _Brief:
-        """Of the record that is the entry of that number."""
-        group = (record.workload, record.target)
-        return _Brief(number, group, record.median, record.status != OK)
 
 
 class Log:
@@ -80,7 +129,10 @@ class Log:
     """
 
     def __init__(self, path: PathLike, *, fsync: bool = False) -> None:
-        self.path = _checked_path(path)
+        name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+        if not isinstance(name, str) or "\0" in name or not name:
+            raise unexpected("the path of a file", "path", path)
+        self.path = Path(name)
         self.fsync = fsync
 
     def append(self, record: Record) -> None:
@@ -90,24 +142,23 @@ class Log:
         space), ArgumentError if the path is no file, or for a record that has no room in a line.
         """
         line = encode(record)
-        with held(self.path, sync=self.fsync) as file:
+        with logfile.held(self.path, sync=self.fsync) as file:
             file.append(line)
 
     def touch(self) -> None:
-        """Find out before much work is done whether records can be appended; raises as `append`."""
-        with held(self.path, sync=self.fsync):
+        """Check before much work is done that records can be appended. Raises as `append`."""
+        with logfile.held(self.path, sync=self.fsync):
             pass
 
     def __iter__(self) -> Iterator[Record]:
         """The records in the order of the file, one at a time in memory; none without a file.
 
-        Lines that are skipped give one logged warning at the end.
-        Raises as `read`.
+        Lines that are skipped give one logged warning at the end. Raises as `read`.
         """
         return self.records(Report())
 
     def read(self) -> tuple[list[Record], Report]:
-        """All records in the order of the file, and what was skipped, with one logged warning.
+        """All records in the order of the file, and the lines skipped, with one logged warning.
 
         Raises TuningError if the file cannot be read, ArgumentError if the path is no file.
         """
@@ -115,16 +166,16 @@ class Log:
         return list(self.records(report)), report
 
     def records(self, report: Report) -> Iterator[Record]:
-        """As iterating over the log, with what is met counted in a report. Raises as `read`."""
+        """The records as iterating over the log gives them, counted in a report."""
         for entry in self._entries():
             report.add(entry)
-            if entry.record is not None:
-                yield entry.record
+            if isinstance(entry.found, Record):
+                yield entry.found
         _warn(report, self.path)
 
     def _entries(self) -> Iterator[Entry]:
         try:
-            yield from entries(self.path)
+            yield from _entries(logfile.lines(self.path, LONGEST_LINE))
         except FileNotFoundError:
             return
 
@@ -135,7 +186,7 @@ class Log:
 
         workload  a program, or the key of one
         target    what is left open is filled in from this machine; records for other numbers of
-                  cores or widths of vectors are not looked at
+                  cores or widths of vectors are left out
 
         Raises as `read`; CompileError if this machine must be asked and has no compiler.
         """
@@ -144,8 +195,7 @@ class Log:
 
     def best(self, workload: str | Program, target: str | Target = "c") -> Record | None:
         """The fastest candidate that worked; None if there is none. Raises as `ranked`."""
-        found = (r for r in self._of(workload, target) if r.status == OK)
-        return min(found, key=lambda record: record.median, default=None)
+        return next(iter(self.ranked(workload, target)), None)
 
     def measured(self, workload: str | Program, target: str | Target = "c") -> dict[str, Record]:
         """Every candidate that was tried, by the key of its trace; its fastest record if several.
@@ -192,35 +242,38 @@ class Log:
 
         failed  whether records of failures stay as well
 
-        What is dropped will be measured again by a search that resumes. Raises as `compact`.
+        A search that resumes measures again what is dropped. Raises as `compact`.
         """
         if isinstance(best, bool) or not isinstance(best, int) or best < 0:
             raise unexpected("an integer >= 0", "best", best)
         return self._rewrite(lambda record: failed or record.status == OK, best)
 
     def _rewrite(self, keep: Callable[[Record], bool], best: int | None) -> Rewritten:
-        """Keep what `keep` wants: failures, and of the others the `best` fastest of each kind."""
+        """Keep the records that `keep` wants, of those that worked the `best` of each group."""
         self.check_is_there()
-        report = Report()
-        others: set[int] = set()
-        briefs: list[_Brief] = []
-        seen: set[bytes] = set()
-        with held(self.path, make=False) as file:
-            for number, entry in enumerate(entries_of(file)):
+        report, others, seen = Report(), set[int](), set[bytes]()
+        wanted: list[tuple[float, int, tuple[str, Target]]] = []
+        with logfile.held(self.path, make=False) as file:
+            for place, entry in enumerate(_entries(file.lines(LONGEST_LINE))):
                 report.add(entry)
                 digest = _digest(entry.raw)
-                if entry.kind not in (Kind.RECORD, Kind.UNKNOWN) or digest in seen:
+                if digest in seen:
                     continue
-                seen.add(digest)
-                if entry.record is None:
-                    others.add(number)
-                elif keep(entry.record):
-                    briefs.append(_Brief.of(number, entry.record))
-            kept = {brief.number for brief in briefs} if best is None else _best_of(briefs, best)
-            wanted = kept | others
-            file.replace(
-                entry.raw + b"\n" for n, entry in enumerate(entries_of(file)) if n in wanted
-            )
+                if isinstance(entry.found, Record):
+                    seen.add(digest)
+                    if keep(entry.found):
+                        group = (entry.found.workload, entry.found.target)
+                        wanted.append((entry.found.median, place, group))
+                elif entry.found is Fault.UNKNOWN:
+                    seen.add(digest)
+                    others.add(place)
+            kept, taken = set[int](), Counter[tuple[str, Target]]()
+            for seconds, place, group in sorted(wanted, key=lambda one: one[0]):
+                taken[group] += 1
+                if best is None or seconds == float("inf") or taken[group] <= best:
+                    kept.add(place)
+            places = enumerate(_entries(file.lines(LONGEST_LINE)))
+            file.replace(entry.raw + b"\n" for place, entry in places if place in kept | others)
         return Rewritten(len(kept), report.good - len(kept), report)
 
     def merge(self, paths: Iterable[PathLike]) -> Merged:
@@ -233,27 +286,24 @@ class Log:
         sources = [Log(path) for path in paths]
         for source in sources:
             source.check_is_there()
-        report, known, added, lines = Report(), 0, 0, bytearray()
-        with held(self.path, sync=self.fsync) as file:
-            seen = {_digest(entry.raw) for entry in entries_of(file) if entry.record}
+        report, known, added = Report(), 0, 0
+        with logfile.held(self.path, sync=self.fsync) as file:
+            entries = _entries(file.lines(LONGEST_LINE))
+            seen = {_digest(entry.raw) for entry in entries if isinstance(entry.found, Record)}
             for source in sources:
                 if os.path.samefile(source.path, self.path):
                     continue
                 for entry in source._entries():
                     report.add(entry)
-                    if entry.record is None:
+                    if not isinstance(entry.found, Record):
                         continue
-                    if _digest(entry.raw) in seen:
+                    digest = _digest(entry.raw)
+                    if digest in seen:
                         known += 1
                         continue
-                    seen.add(_digest(entry.raw))
-                    if len(lines) + len(entry.raw) >= LONGEST_LINE:
-                        file.append(bytes(lines))
-                        lines.clear()
-                    lines += entry.raw + b"\n"
+                    seen.add(digest)
+                    file.append(entry.raw + b"\n")
                     added += 1
-            if lines:
-                file.append(bytes(lines))
         _warn(report, *[source.path for source in sources])
         return Merged(added, known, report)
 
@@ -263,15 +313,82 @@ class Log:
             raise TuningError(f"there is no log {printable(str(self.path))}")
 
 
-def _best_of(briefs: list[_Brief], count: int) -> set[int]:
-    """The numbers of the `count` fastest of each group, and of all failures."""
-    kept: set[int] = set()
-    taken: Counter[tuple[str, Target]] = Counter()
-    for brief in sorted(briefs, key=lambda brief: brief.seconds):
-        taken[brief.group] += 1
-        if brief.failed or taken[brief.group] <= count:
-            kept.add(brief.number)
-    return kept
+def load_best(log: PathLike | Log, program: Program, target: str | Target = "c") -> Schedule:
+    """The fastest schedule that a log knows for a program and a target: no search.
+
+    log      a Log, or the path of one
+    program  the definition, as it was when it was searched: same shapes, same names
+    target   what is left open is filled in from this machine
+
+    The steps go through the same checks as if a user wrote them. A record whose steps are refused
+    (an older version may have allowed more) gives way to the next best, with one logged warning.
+
+    Raises TuningError if there is no such record, saying what there is; CompileError if this
+    machine must be asked and has no compiler.
+    """
+    source = log if isinstance(log, Log) else Log(log)
+    if not isinstance(program, Program):
+        raise unexpected("a program (see mt.lower)", "program", program)
+    exact = native_target(Target.of(target))
+    refused: list[str] = []
+    for record in source.ranked(program, exact):
+        try:
+            schedule = applied(record, program)
+        except MinitensorError as problem:
+            refused.append(problem.message)
+            continue
+        if refused:
+            logger.warning(
+                "%s: %s of %s cannot be applied, and the next best was taken; the first: %s",
+                printable(str(source.path)),
+                counted(len(refused), "faster record"),
+                printable(program.name),
+                refused[0],
+            )
+        return schedule
+    raise TuningError(_nothing_found(source, program, exact, refused))
+
+
+def applied(record: Record, program: Program) -> Schedule:
+    """The schedule of a record. Raises MinitensorError where a step is refused, or left open."""
+    trace = record.parsed()
+    if None in trace.decisions.values():
+        raise ArgumentError("the trace leaves decisions open")
+    return trace.apply(program)
+
+
+def _nothing_found(log: Log, program: Program, target: Target, refused: Sequence[str]) -> str:
+    where, name = printable(str(log.path)), printable(program.name)
+    if refused:
+        count = counted(len(refused), "record")
+        return f"{where}: none of {count} of {name} can be applied; the first: {refused[0]}"
+    if not os.path.lexists(log.path):
+        return f"there is no log {where}"
+    key = workload_key(program)
+    others = [(r.status, r.target) for r in log.records(Report()) if r.workload == key]
+    if not others:
+        return (
+            f"{where} has no record of {name} (workload {key}); shapes, dtypes and names must be "
+            "those of the program that was searched; `minitensor log show` lists what it has"
+        )
+    working = dict.fromkeys(str(t) for status, t in others if status == OK)
+    if working:
+        return f"{where} has records of {name}, but not for {target}: for {', '.join(working)}"
+    return f"{where}: all {counted(len(others), 'record')} of {name} are of failures"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and what it counts, in the plural if need be."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _entries(lines: Iterable[logfile.Line]) -> Iterator[Entry]:
+    for number, line in enumerate(lines, start=1):
+        found = decode(line.data) if line.data else None
+        if found is Fault.DAMAGED and (line.sealed or not line.ended):
+            found = Fault.TORN if line.sealed else Fault.UNFINISHED
+        if found is not None:
+            yield Entry(number, line.data, found)
 
 
 def _warn(report: Report, *paths: Path) -> None:
@@ -282,10 +399,3 @@ def _warn(report: Report, *paths: Path) -> None:
 
 def _digest(raw: bytes) -> bytes:
     return hashlib.sha256(raw).digest()[:16]
-
-
-def _checked_path(path: object) -> Path:
-    name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
-    if not isinstance(name, str) or "\0" in name or not name:
-        raise unexpected("the path of a file", "path", path)
-    return Path(name)

@@ -1,15 +1,15 @@
 """A file of lines that many processes append to, each of which may be killed at any moment.
 
 Appending is one `write` of whole lines to a descriptor opened for appending, under a lock (flock)
-that all who write hold. Whoever is killed in the middle leaves a line without an end, which nobody
-was told of; the next to append ends it with a seal, so that it is known for what it is. A write
-that the system cuts short (a full disk) is taken back.
+that all writers hold. A writer that is killed in the middle leaves a line without an end, which it
+has not acknowledged; the next append ends that line with a seal. A write that the system cuts short
+(a full disk) is taken back.
 
-A file is rewritten by making another beside it and renaming that. So whoever has got the lock asks
-whether its name still means the file that was locked, and begins again if not.
+A file is rewritten by making another beside it and renaming that. So a process that has got the
+lock checks that the name still means the file that was locked, and begins again if not.
 
 Files are opened anew for each use: nothing is shared between threads, or with a forked child.
-Not here: what a line means (`records`).
+Not here: the meaning of a line (`records`).
 """
 
 from __future__ import annotations
@@ -24,40 +24,33 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, NamedTuple
 
 from minitensor.errors import ArgumentError, TuningError, printable
 
 logger = logging.getLogger("minitensor")
 
 SEAL: Final = b"#torn\n"
-"""What ends a line whose writer was stopped."""
+"""The end of a line whose writer was stopped."""
 LOCK_SECONDS: Final = 60.0
-"""How long to wait for the lock: others hold it for microseconds, or while they rewrite the log."""
+"""The longest wait for the lock: others hold it for microseconds, or while they rewrite the log."""
 READER_SECONDS: Final = 1.0
 """The same for readers, who go on without it and may then see an unfinished line."""
-CHUNK: Final = 1 << 18
 
 _NO_LOCKS: Final = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NEW_MODE: Final = 0o600
-_told: set[str] = set()
-"""Files of which it was said that they cannot be locked."""
+_BLANK: Final = b" \t\r\n\0"
+"""NULs are what a file system may leave of a block that was not written when power was lost."""
+_warned: set[str] = set()
+"""Files for which the warning that they cannot be locked was given."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A line, or a part of one that is longer than what is read at once.
+class Line(NamedTuple):
+    """A line without its end: whether it was sealed, and whether a newline follows."""
 
-    number  of the line, counted from 1
-    data    its bytes, without the newline
-    whole   whether this is all of the line
-    ended   whether a newline follows; only the last line of a file may lack one
-    """
-
-    number: int
     data: bytes
-    whole: bool
+    sealed: bool
     ended: bool
 
 
@@ -72,6 +65,12 @@ class Held:
     descriptor: int
     locked: bool
     sync: bool
+
+    def lines(self, longest: int) -> Iterator[Line]:
+        """The lines of the file (see `lines`)."""
+        with open(os.dup(self.descriptor), "rb") as file:
+            file.seek(0)
+            yield from _split(file, os.fstat(self.descriptor).st_size, longest)
 
     def append(self, lines: bytes) -> None:
         """Write whole lines at the end, all or nothing.
@@ -150,6 +149,44 @@ def held(path: Path, *, make: bool = True, sync: bool = False) -> Iterator[Held]
         _close(descriptor, locked)
 
 
+def lines(path: Path, longest: int) -> Iterator[Line]:
+    """The lines of a file as it is now, of those beyond `longest` bytes only a part.
+
+    Raises FileNotFoundError if there is no file, ArgumentError if the path names something else,
+    TuningError if it cannot be read.
+    """
+    name = os.fspath(path)
+    try:
+        descriptor = _open(name, os.O_RDONLY)
+        try:
+            _check_is_file(name, descriptor)
+            with open(descriptor, "rb", closefd=False) as file:
+                yield from _split(file, _size(name, descriptor), longest)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        raise
+    except OSError as failure:
+        raise _failed("read", name, failure) from failure
+
+
+def _split(file: BinaryIO, left: int, longest: int) -> Iterator[Line]:
+    while left > 0:
+        line = piece = file.readline(min(left, longest))
+        left -= len(piece)
+        while left > 0 and piece and not piece.endswith(b"\n"):
+            piece = file.readline(min(left, longest))
+            left -= len(piece)
+        if piece is not line:
+            line += piece
+        data = line.strip(_BLANK)
+        sealed = data.endswith(SEAL[:-1])
+        yield Line(data.removesuffix(SEAL[:-1]), sealed, line.endswith(b"\n"))
+
+
+# ---- the system
+
+
 def _open_locked(name: str, make: bool, sync: bool) -> tuple[int, bool]:
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
@@ -165,68 +202,6 @@ def _open_locked(name: str, make: bool, sync: bool) -> tuple[int, bool]:
         _close(descriptor, locked)  # it was rewritten, or removed, before we had the lock
 
 
-def pieces(path: Path, longest: int, mark: bytes) -> Iterator[Piece]:
-    """The lines of a file as it is now, in memory for one of `longest` bytes.
-
-    longest  bytes of what is worth having whole; a line that is much longer comes in pieces
-    mark     what that begins with: it is whole in one piece, unless it is longer
-
-    Raises FileNotFoundError if there is no file, ArgumentError if the path names something else,
-    TuningError if it cannot be read.
-    """
-    name = os.fspath(path)
-    try:
-        descriptor = _open(name, os.O_RDONLY)
-    except FileNotFoundError:
-        raise
-    except OSError as failure:
-        raise _failed("read", name, failure) from failure
-    try:
-        _check_is_file(name, descriptor)
-        yield from _split(_chunks(descriptor, _size(name, descriptor)), longest, mark)
-    except OSError as failure:
-        raise _failed("read", name, failure) from failure
-    finally:
-        os.close(descriptor)
-
-
-def pieces_of(held_file: Held, longest: int, mark: bytes) -> Iterator[Piece]:
-    """As `pieces`, of a file that is locked."""
-    descriptor = held_file.descriptor
-    try:
-        size = os.fstat(descriptor).st_size
-        yield from _split(_chunks(descriptor, size), longest, mark)
-    except OSError as failure:
-        raise _failed("read", held_file.path, failure) from failure
-
-
-def _chunks(descriptor: int, size: int) -> Iterator[bytes]:
-    at = 0
-    while at < size:
-        chunk = os.pread(descriptor, min(CHUNK, size - at), at)
-        if not chunk:
-            return
-        at += len(chunk)
-        yield chunk
-
-
-def _split(chunks: Iterator[bytes], longest: int, mark: bytes) -> Iterator[Piece]:
-    number, rest, whole = 1, b"", True
-    for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield Piece(number, line, whole, True)
-            number, whole = number + 1, True
-        if len(rest) >= longest + len(mark):
-            # what begins before the last mark ends before it; what begins there may go on
-            cut = rest.rfind(mark)
-            cut = cut if cut > 0 else len(rest) - len(mark)
-            yield Piece(number, rest[:cut], False, True)
-            rest, whole = rest[cut:], False
-    if rest:
-        yield Piece(number, rest, whole, False)
-
-
 def _size(name: str, descriptor: int) -> int:
     """The size when no line was half written. What lies below it does not change any more."""
     try:
@@ -239,11 +214,8 @@ def _size(name: str, descriptor: int) -> int:
     return size
 
 
-# ---- the system
-
-
 def _open(name: str, flags: int) -> int:
-    """Open a file, never waiting for whom a pipe is connected to."""
+    """Open a file; a pipe without a partner does not block."""
     try:
         return os.open(name, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, _NEW_MODE)
     except OSError as failure:
@@ -281,7 +253,7 @@ def _lock(name: str, descriptor: int, kind: int, deadline: float) -> bool:
             return True
         except OSError as failure:
             if failure.errno in _NO_LOCKS:
-                _say_there_are_no_locks(name)
+                _warn_of_no_locks(name)
                 return False
             if failure.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise
@@ -291,9 +263,9 @@ def _lock(name: str, descriptor: int, kind: int, deadline: float) -> bool:
         pause = min(2 * pause, 0.02)
 
 
-def _say_there_are_no_locks(name: str) -> None:
-    if name not in _told:
-        _told.add(name)
+def _warn_of_no_locks(name: str) -> None:
+    if name not in _warned:
+        _warned.add(name)
         logger.warning(
             "%s cannot be locked, for its file system has no locks: let one process at a time "
             "write to it",
@@ -302,7 +274,7 @@ def _say_there_are_no_locks(name: str) -> None:
 
 
 def _is_at(name: str, descriptor: int) -> bool:
-    """Whether the path still names this very file."""
+    """Return whether the path still names this very file."""
     try:
         return os.path.samestat(os.stat(name), os.fstat(descriptor))
     except FileNotFoundError:

@@ -17,9 +17,7 @@ from typing import Final, Protocol
 from minitensor.errors import MinitensorError
 from minitensor.ir import structural_hash
 from minitensor.schedule import Schedule, Trace
-from minitensor.search.load import applied
-from minitensor.search.log import Log
-from minitensor.search.reading import counted
+from minitensor.search.log import Log, applied, counted
 from minitensor.search.records import OK, Record, new_record, trace_key
 from minitensor.search.runner import Result
 from minitensor.search.space import Choices, Space

@@ -15,7 +15,7 @@ from minitensor.errors import ArgumentError, TuningError
 from minitensor.search import Log, Report, new_record, trace_key, workload_key
 from minitensor.search import logfile as files
 from minitensor.search.logfile import SEAL
-from minitensor.search.records import LONGEST_LINE, encode
+from minitensor.search.records import encode
 from tests.made_records import KEY, TARGET, failed, filled, made
 
 OTHER = "f" * 32
@@ -188,9 +188,7 @@ def test_compact(log):
     done = log.compact()
     assert lines(log) == wanted
     assert (done.kept, done.dropped) == (2, 1)
-    assert done.report == Report(
-        good=3, unknown=2, torn=2, unfinished=True, damaged=2, where=[1, 4]
-    )
+    assert done.report == Report(good=3, unknown=2, torn=2, unfinished=True, damaged=1, where=[1])
     assert log.verify() == Report(good=2, unknown=1)
     assert log.compact().dropped == 0
     assert lines(log) == wanted
@@ -351,17 +349,6 @@ def test_merge(tmp_path, caplog):
     assert list(one) == [made(0), made(1)]
 
 
-def test_merge_into_a_new_file_with_more_than_a_write_holds(tmp_path, monkeypatch):
-    padding = '{"x":"%s"}' % ("y" * 300_000)
-    one = filled(Log(tmp_path / "one"), *[made(n, trace=padding) for n in range(9)])
-    into = Log(tmp_path / "into")
-    write, sizes = os.write, []
-    monkeypatch.setattr(os, "write", lambda fd, data: sizes.append(len(data)) or write(fd, data))
-    assert into.merge([one.path]).added == 9
-    assert len(sizes) == 3 and max(sizes) <= LONGEST_LINE
-    assert into.path.read_bytes() == one.path.read_bytes()
-
-
 def test_merge_of_what_is_not_there(tmp_path):
     into = Log(tmp_path / "into")
     with pytest.raises(TuningError, match=r"there is no log .+nothing"):
@@ -385,5 +372,5 @@ def test_a_damaged_log_warns_once(log, caplog):
         use()
         assert len(caplog.messages) == 1
     caplog.clear()
-    assert log.verify().damaged == 2
+    assert log.verify().damaged == 1
     assert caplog.messages == []

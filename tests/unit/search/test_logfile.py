@@ -155,7 +155,7 @@ def no_locks(monkeypatch):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    monkeypatch.setattr(files, "_told", set())
+    monkeypatch.setattr(files, "_warned", set())
 
 
 def test_a_file_system_without_locks(log, no_locks, caplog):

@@ -117,10 +117,6 @@ def checked(body):
     "body",
     {
         "nested deeply": b'{"v":1,"trace":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-        "nested objects": b'{"v":' * 50_000 + b"1" + b"}" * 50_000,
-        "brackets never closed": b'{"v":1,"trace":' + b"[{" * 100_000,
-        "a huge integer": b'{"v":1,"seed":' + b"9" * 500_000 + b"}",
-        "a version of many digits": b'{"v":' + b"1" * 500_000 + b"}",
         "NaN": b'{"v":1,"seconds":[NaN]}',
         "infinity": b'{"v":1,"seconds":[1e999]}',
         "no UTF-8": b'{"v":1,"name":"\xff\xfe"}',
@@ -132,30 +128,8 @@ def checked(body):
     }.items(),
     ids=lambda item: item[0],
 )
-def test_hostile_json_with_a_right_checksum(body):
+def test_json_that_is_no_record_with_a_right_checksum(body):
     assert decode(checked(body[1])) is Fault.DAMAGED
-
-
-def test_nested_within_bounds_in_another_field():
-    line = line_of(data_of(), mine=json.loads("[" * 150 + "]" * 150))
-    assert decode(line) == made()
-
-
-@pytest.mark.parametrize(
-    "value",
-    {
-        "nested": b"[" * 250 + b"]" * 250,
-        "a long integer": b"9" * 1001,
-        "NaN": b"NaN",
-        "infinity": b"[-Infinity]",
-    }.items(),
-    ids=lambda item: item[0],
-)
-def test_bounds_hold_in_fields_of_others(value):
-    """In a line that is good but for that."""
-    body = canonical(data_of()).encode()[:-1] + b',"zebra":' + value[1] + b"}"
-    assert decode(checked(body)) is Fault.DAMAGED
-    assert decode(checked(body.replace(value[1], b"1"))) == made()
 
 
 def test_brackets_in_texts_do_not_nest():
@@ -175,7 +149,7 @@ def test_a_field_that_is_missing_or_of_another_type(field):
     data = data_of()
     del data[field]
     assert decode(line_of(data)) is Fault.DAMAGED
-    for wrong in (True, -1, 1.5, "x" * 2000, [[]], {"a": 1}, ["a", 1]):
+    for wrong in (True, -1, 1.5, [[]], {"a": 1}, ["a", 1]):
         if field == "trace" and isinstance(wrong, dict):
             continue  # what is in it is looked at when it is applied
         assert decode(line_of({**data, field: wrong})) is Fault.DAMAGED, wrong
@@ -186,27 +160,26 @@ def test_a_field_that_is_missing_or_of_another_type(field):
     [
         ({"workload": "0123"}, "32 hexadecimal digits, but got workload='0123'"),
         ({"workload": 3}, "32 hexadecimal digits"),
-        ({"name": "x" * 1001}, "at most 1000 characters, but got name"),
+        ({"name": 3}, "text, but got name"),
         ({"target": mt.Target("c")}, "a target with nothing left open"),
         ({"target": "c"}, "a target with nothing left open"),
-        ({"trace": {}}, "JSON text, but got trace"),
+        ({"trace": {}}, "text, but got trace"),
         ({"seconds": (math.nan,)}, "finite numbers above 0, but got seconds"),
         ({"seconds": (math.inf,)}, "finite numbers above 0"),
         ({"seconds": (0.0,)}, "finite numbers above 0"),
         ({"seconds": (True,)}, "finite numbers above 0"),
         ({"seconds": (10**400,)}, "finite numbers above 0"),
-        ({"seconds": 1.0}, "a list of at most 1000"),
-        ({"seconds": (1.0,) * 1001}, "a list of at most 1000"),
+        ({"seconds": 1.0}, "a list"),
         ({"seconds": ()}, "status"),
         ({"status": "not built"}, "status"),
         ({"status": "", "seconds": ()}, "status"),
         ({"host": "here"}, "a Host"),
-        ({"seed": -1}, "an integer from 0 to 2**512"),
-        ({"seed": 1.0}, "an integer from 0 to 2**512"),
-        ({"seed": True}, "an integer from 0 to 2**512"),
+        ({"seed": -1}, "an integer >= 0"),
+        ({"seed": 1.0}, "an integer >= 0"),
+        ({"seed": True}, "an integer >= 0"),
         ({"date": "yesterday"}, "a date such as"),
         ({"date": "2025-03-01T12:00:00Z\n"}, "a date such as"),
-        ({"flop": -1}, "an integer from 0 to 2**512"),
+        ({"flop": -1}, "an integer >= 0"),
     ],
 )
 def test_fields_that_cannot_be(changes, said):
