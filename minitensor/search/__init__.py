@@ -7,8 +7,6 @@ builds and measures candidates in processes they may take along (docs/measuremen
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
 `records` (one line), `logfile` (appending, whatever is killed), `log` (finding, merging, pruning,
 the best of a log as a schedule).
-For templates there is a simpler search too: `random_search` draws their decisions at random and
-keeps the fastest (`trial` is what it returns, `measure` how a candidate is timed).
 """
 
 # fmt: off
@@ -18,7 +16,6 @@ from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.log import Log, Merged, Report, Rewritten, load_best
 from minitensor.search.measure import TOLERANCE, difference, random_inputs
-from minitensor.search.random_search import random_search
 from minitensor.search.records import Host, Record, new_record, trace_key
 from minitensor.search.runner import (
     Candidate, Failures, Result, Runner, Settings, Status, Task, failures_of, nothing_works,
@@ -26,7 +23,6 @@ from minitensor.search.runner import (
 from minitensor.search.sketch import Derived, Rule, Sketch, State, Verdict, generate_sketches
 from minitensor.search.sketch.derive import RULES
 from minitensor.search.space import Space
-from minitensor.search.trial import FailureKind, SearchResult, Trial
 from minitensor.search.tune import (
     STRATEGIES, Progress, Roofline, Tried, TuneResult, check_plots, tune,
 )
@@ -34,10 +30,10 @@ from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [
     "FEATURE_NAMES", "RULES", "STRATEGIES", "TOLERANCE", "Candidate", "Derived", "Evolution",
-    "FailureKind", "Failures", "GradientBoostedTrees", "Host", "Log", "Merged", "Progress",
-    "Record", "Report", "Result", "Rewritten", "Roofline", "Rule", "Runner", "SearchResult",
-    "Settings", "Sketch", "Space", "State", "Status", "Task", "Trial", "Tried", "TuneResult",
+    "Failures", "GradientBoostedTrees", "Host", "Log", "Merged", "Progress",
+    "Record", "Report", "Result", "Rewritten", "Roofline", "Rule", "Runner",
+    "Settings", "Sketch", "Space", "State", "Status", "Task", "Tried", "TuneResult",
     "Verdict", "check_plots", "difference", "extract_features", "failures_of", "gbt",
     "generate_sketches", "load_best", "multiply_adds", "new_record", "nothing_works",
-    "random_inputs", "random_search", "trace_key", "tune", "workload_key",
+    "random_inputs", "trace_key", "tune", "workload_key",
 ]

@@ -1,12 +1,9 @@
-"""One candidate: built, checked against the unscheduled program, timed.
-
-Kernels run in this process. One that crashes or never ends takes the process along; the rules of
-the primitives are what stands between. Workers with limits come with the auto-scheduler.
+"""The reference of a search: inputs, the outputs of the unscheduled program, and how far off an
+output may be.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -15,9 +12,7 @@ import numpy as np
 from minitensor import ir
 from minitensor.api import build
 from minitensor.codegen import Target
-from minitensor.errors import MeasureError, unexpected
-from minitensor.runtime import Kernel, native_target
-from minitensor.schedule import Schedule
+from minitensor.errors import unexpected
 
 TOLERANCE: Final = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
 """How far an element may be off, as a fraction of the output's largest magnitude.
@@ -25,60 +20,7 @@ TOLERANCE: Final = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat1
 A schedule may sum in another order, which changes the last bits. Integers must be equal.
 """
 
-SLOW_SECONDS: Final = 0.25
-"""A kernel whose first call takes longer is not repeated: that call is its time."""
-REPEATS: Final = 5
-REPEAT_MS: Final = 10.0
-"""Of these repeats the fastest counts: what else runs on the machine only ever adds time."""
-
 _LARGEST_INPUT: Final = 4
-
-
-class WrongResultError(MeasureError):
-    """A kernel computed something else than the unscheduled program."""
-
-
-class Measurer:
-    """Builds, checks and times schedules of one program on one target.
-
-    program  the definition; it is built and run unscheduled, once, for the reference
-    target   what to build for
-    inputs   one array for each input of the program; None for small random integers, whose sums
-             are exact in any order
-    seed     of those
-
-    Raises CompileError without a compiler, and ArgumentError for inputs that do not fit.
-    """
-
-    def __init__(
-        self, program: ir.Program, target: Target, inputs: Sequence[Any] | None, seed: int
-    ) -> None:
-        self.target = native_target(target)
-        self.outputs = program.outputs
-        given, results = reference(program, self.target, inputs, seed)
-        self.results = dict(zip([b.name for b in self.outputs], results))
-        self.expected = {name: array.copy() for name, array in self.results.items()}
-        arrays = {**dict(zip([b.name for b in program.inputs], given)), **self.results}
-        self.arrays = [arrays[buffer.name] for buffer in program.params]
-
-    def build(self, schedule: Schedule) -> Kernel:
-        """The candidate as a kernel."""
-        return build(schedule, self.target)
-
-    def seconds(self, kernel: Kernel) -> float:
-        """Seconds per call. Raises WrongResultError, naming the element, for a wrong result."""
-        for name, expected in self.expected.items():
-            self.results[name][...] = _other_than(expected)
-        start = time.perf_counter()
-        kernel(*self.arrays)
-        first = time.perf_counter() - start
-        for buffer in self.outputs:
-            wrong = difference(buffer, self.results[buffer.name], self.expected[buffer.name])
-            if wrong is not None:
-                raise WrongResultError(wrong)
-        if first > SLOW_SECONDS:
-            return first
-        return kernel.time(*self.arrays, repeat=REPEATS, min_repeat_ms=REPEAT_MS).min
 
 
 def reference(
@@ -137,13 +79,6 @@ def random_inputs(program: ir.Program, seed: int, least: int = -_LARGEST_INPUT) 
             else np.asarray(values, ir.numpy_dtype(buffer.dtype))
         )
     return arrays
-
-
-def _other_than(expected: np.ndarray) -> np.ndarray:
-    """An array that differs from `expected` everywhere, so that a missing store is seen."""
-    if expected.dtype.kind == "f":
-        return np.where(np.isnan(expected), 0, np.nan)
-    return ~expected
 
 
 def difference(buffer: ir.Buffer, got: np.ndarray, expected: np.ndarray) -> str | None:

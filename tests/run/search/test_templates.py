@@ -1,10 +1,9 @@
-"""The random search with native kernels."""
+"""Searches of templates with native kernels."""
 
 import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.search import FailureKind, random_search
 from tests.run.search import template
 from tutorials.demo import dense
 
@@ -20,11 +19,11 @@ def test_the_best_is_right():
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(s, "float32") for s in ((64, 64), (64, 64), (64,))]
     program = dense.define(64, 64, 64)
-    result = random_search(program, template.template, trials=3, inputs=inputs)
+    result = mt.tune(program, trials=3, space=template.template, strategy="random", inputs=inputs)
     a, b, bias = inputs
     expected = np.maximum(a @ b + bias, 0)
     np.testing.assert_allclose(result.kernel()(*inputs), expected, rtol=1e-4, atol=1e-4)
-    assert len(result.trials) == 3
+    assert len(result.tried) == 3
 
 
 def test_a_compiler_that_fails_for_some_candidates(monkeypatch, tmp_path):
@@ -44,9 +43,8 @@ def test_a_compiler_that_fails_for_some_candidates(monkeypatch, tmp_path):
         i = s.get_loops(block)[0]
         s.split(i, [None, s.sample_categorical([2, 4, 8])])
 
-    result = random_search(program, space, trials=9)
-    assert len(result.trials) == 3
+    result = mt.tune(program, trials=9, space=space, strategy="random")
+    assert len(result.tried) == 3  # the space holds no more
     assert result.failures == {"not built": 1}
-    (failed,) = [t for t in result.trials if t.failure is FailureKind.BUILD]
-    assert failed.choices == (4,)
-    assert "a loop of 4" in failed.reason
+    (failed,) = [t for t in result.tried if t.status == "not built"]
+    assert "a loop of 4" in failed.error
