@@ -4,11 +4,13 @@ Read in this order: `machine`, `folder`, `process`, `flags`, `toolchain` (what t
 with), `cache` (compiling once), `texts` (generating once), `module` (native functions and memory),
 `arguments` (the checks of a call), `timing`, `rounds` (calls in turns), `spills` and `explain`
 (what a schedule became), `kernel` (what a user holds), `build` (all of it in a row), `limits` (what
-the machine can do at most), `known` (remembered), `doctor`.
+the machine can do at most), `known` (remembered), `doctor`; `descendants`, `worker` and `bundle`
+(code that may crash, in another process).
 """
 
 # fmt: off
 from minitensor.runtime.arguments import Signature
+from minitensor.runtime.bundle import load_kernel, save_kernel
 from minitensor.runtime.build import interpreter_kernel, load, load_together, native_target
 from minitensor.runtime.cache import TIME_LIMIT, compile_library
 from minitensor.runtime.doctor import Finding, diagnose
@@ -27,13 +29,15 @@ from minitensor.runtime.rounds import (
 from minitensor.runtime.texts import remembered
 from minitensor.runtime.timing import Timing, measure
 from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolchain
+from minitensor.runtime.worker import Parent, ParentGoneError, Reason, Worker, WorkerError
 
 __all__ = [
     "BLAS_SPIN_SECONDS", "QUICK", "RULE", "SPIN_SECONDS", "TIME_LIMIT", "Clock", "Explanation",
-    "Finding", "InterpreterKernel", "Kernel", "Limits", "NativeKernel", "Pace", "Probe",
-    "Signature", "Timing", "Toolchain", "Turns", "aligned_empty", "cache_folder", "compile_library",
-    "compute_probe", "cpu_name", "diagnose", "explained", "find_toolchain", "interleave",
-    "interpreter_kernel", "known_limits", "load", "load_function", "load_together", "measure",
-    "measure_limits", "memory_probes", "native_target", "pointer_to", "probe_toolchain", "ratio",
-    "remember_limits", "remembered", "scratch_folder", "spread_cores", "usable_cores",
+    "Finding", "InterpreterKernel", "Kernel", "Limits", "NativeKernel", "Pace", "Parent",
+    "ParentGoneError", "Probe", "Reason", "Signature", "Timing", "Toolchain", "Turns", "Worker",
+    "WorkerError", "aligned_empty", "cache_folder", "compile_library", "compute_probe", "cpu_name",
+    "diagnose", "explained", "find_toolchain", "interleave", "interpreter_kernel", "known_limits",
+    "load", "load_function", "load_kernel", "load_together", "measure", "measure_limits",
+    "memory_probes", "native_target", "pointer_to", "probe_toolchain", "ratio", "remember_limits",
+    "remembered", "save_kernel", "scratch_folder", "spread_cores", "usable_cores",
 ]

@@ -17,10 +17,9 @@ from minitensor.sanitize.address import read_report
 from minitensor.sanitize.between import bits_of_nothing
 from minitensor.sanitize.builds import Sanitizer, environment, load_sanitized, toolchain_for
 from minitensor.sanitize.child import check_address, check_memory
-from minitensor.sanitize.fault import Fault, Race
+from minitensor.sanitize.fault import Fault, Outcome, Race
 from minitensor.sanitize.guards import run_guarded
 from minitensor.sanitize.memory import GuardedMemory, bits_of, guarded_empty
-from minitensor.sanitize.outcome import Outcome
 from minitensor.sanitize.races import check_races, several_cores
 from minitensor.sanitize.run import run_sanitized
 from minitensor.sanitize.watch import Hit, guards_library, outside, watched

@@ -22,9 +22,8 @@ from minitensor.codegen import Emitted
 from minitensor.errors import ExecutionError
 from minitensor.runtime import NativeKernel, find_toolchain, load_function, pointer_to
 from minitensor.sanitize.builds import Sanitizer, runtime_library
-from minitensor.sanitize.fault import Fault, element_at, element_name
+from minitensor.sanitize.fault import Fault, Outcome, element_at, element_name
 from minitensor.sanitize.memory import bits_of, pattern
-from minitensor.sanitize.outcome import Outcome
 from minitensor.sanitize.subject import inputs_of
 
 _ALIGNMENT: Final = 64

@@ -27,9 +27,9 @@ from minitensor.runtime import (
     TIME_LIMIT,
     NativeKernel,
     Toolchain,
+    compile_library,
     load_together,
 )
-from minitensor.sanitize.libraries import library_of
 
 
 class Sanitizer(Enum):
@@ -115,6 +115,16 @@ def environment(sanitizer: Sanitizer, toolchain: Toolchain) -> dict[str, str]:
     text = ":".join(f"{name}={value}" for name, value in options.items())
     preload = " ".join(filter(None, [_address_library(toolchain), os.environ.get("LD_PRELOAD")]))
     return {"LD_PRELOAD": preload, "ASAN_OPTIONS": text, "UBSAN_OPTIONS": "print_stacktrace=0"}
+
+
+@cache
+def _text_of(name: str) -> str:
+    return Path(__file__).with_name(f"{name}.c").read_text(encoding="utf-8")
+
+
+def library_of(name: str, toolchain: Toolchain) -> Path:
+    """The library of `<name>.c`. Raises CompileError if the compiler fails."""
+    return compile_library(_text_of(name), toolchain).path
 
 
 def address_sanitizer_is_loaded() -> bool:

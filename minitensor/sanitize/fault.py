@@ -1,8 +1,10 @@
-"""What a sanitizer finds: something that a kernel did and that none may do."""
+"""Faults of kernels, as sanitizers find them, and the outcome of one run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import numpy as np
 
 from minitensor import ir
 
@@ -40,6 +42,21 @@ class Race(Fault):
     loop: str = ""
     iterations: tuple[int, int] = (0, 0)
     writes: tuple[bool, bool] = (True, True)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run.
+
+    status   what the kernel returned: 0, or which of its own checks failed (see `Emitted`); the
+             outputs are then incomplete, and not looked at
+    outputs  in call order
+    faults   what it did wrong
+    """
+
+    status: int
+    outputs: tuple[np.ndarray, ...]
+    faults: tuple[Fault, ...]
 
 
 def element_at(buffer: ir.Buffer, offset: int) -> tuple[int, ...]:

@@ -19,9 +19,8 @@ import numpy as np
 from minitensor import ir
 from minitensor.runtime import NativeKernel
 from minitensor.sanitize.between import GuardedRun, bits_of_nothing, first_of
-from minitensor.sanitize.fault import Fault, element_name
+from minitensor.sanitize.fault import Fault, Outcome, element_name
 from minitensor.sanitize.memory import bits_of
-from minitensor.sanitize.outcome import Outcome
 
 
 def run_guarded(kernel: NativeKernel, inputs: Sequence[object]) -> Outcome:

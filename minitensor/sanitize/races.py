@@ -32,8 +32,7 @@ from minitensor.runtime import (
 )
 from minitensor.sanitize.between import GuardedRun, address_of
 from minitensor.sanitize.builds import Sanitizer, load_sanitized, runtime_library
-from minitensor.sanitize.fault import Race, element_at, element_name
-from minitensor.sanitize.outcome import Outcome
+from minitensor.sanitize.fault import Outcome, Race, element_at, element_name
 from minitensor.sanitize.subject import program_of
 
 _MOST: Final = 256

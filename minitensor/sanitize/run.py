@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from minitensor.runtime import NativeKernel
 from minitensor.sanitize.address import run_with_address_sanitizer
 from minitensor.sanitize.builds import Sanitizer
+from minitensor.sanitize.fault import Outcome
 from minitensor.sanitize.guards import run_guarded
-from minitensor.sanitize.outcome import Outcome
 from minitensor.sanitize.races import run_watched
 
 

@@ -233,7 +233,7 @@ def test_a_kernel_that_takes_its_process_along():
     far = "C[1 << 30] = 1;"
     (fault,) = run_apart(Sanitizer.GUARDS, text(COPY + far), [np.ones(64, np.float32)])
     assert fault.kind == "crash"
-    assert "by_hand is killed by SIGSEGV" in fault.message
+    assert "by_hand was killed by SIGSEGV" in fault.message
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ from minitensor.errors import ArgumentError, CompileError
 from minitensor.ir import Buffer, DType
 from minitensor.runtime import Toolchain
 from minitensor.sanitize import Fault, Race, Sanitizer, environment, read_report, toolchain_for
-from minitensor.sanitize.child import _as_json, _from_json
 from minitensor.sanitize.fault import element_at, element_name
 from minitensor.sanitize.subject import program_of
 
@@ -162,11 +161,6 @@ def test_other_systems_are_told_so(monkeypatch):
 
 
 # ---- what goes to another process
-
-
-def test_what_a_process_is_told_of_a_text_is_what_it_needs():
-    told = _from_json(_as_json(EMITTED))
-    assert told == replace(EMITTED, loops=(), memory=())
 
 
 def test_what_can_be_checked():
