@@ -23,24 +23,26 @@ from typing import Any, Final
 from minitensor.errors import ArgumentError
 from minitensor.fuzz.batch import Counts
 from minitensor.fuzz.pair import FailedError, Failure, draw_pair
-from minitensor.fuzz.process import Process
 from minitensor.fuzz.reduce import reduced
 from minitensor.fuzz.script import script_of
 from minitensor.fuzz.worker import choices_of
+from minitensor.runtime import Worker, WorkerError, find_toolchain
+from minitensor.sanitize import Sanitizer, environment
 from minitensor.version import __version__
 
 VERSION: Final = 1
+WORKER: Final = "minitensor.fuzz.worker"
 BATCH: Final = 32
 """Pairs that are compiled as one text."""
 SILENCE: Final = 300.0
-"""Seconds without a word after which a process hangs."""
+"""Seconds without a reply after which a worker hangs."""
 MOST_REDUCED: Final = 10
 """How many failures of different kinds are made small; more would take all the time."""
 _STATE: Final = "state.json"
 _UNREADABLE: Final = (OSError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 """What reading a state raises that is none."""
 _RECYCLED: Final = 100
-"""Batches after which a process is replaced: libraries are never unloaded."""
+"""Batches after which a worker is replaced: libraries are never unloaded."""
 
 
 @dataclass
@@ -92,7 +94,7 @@ class Campaign:
         self.state = _restored(folder / _STATE, seed, sanitizer)
         self.resumed = self.state.counts.pairs
         self._selector = selectors.DefaultSelector()
-        self._workers: dict[Process, _Job | None] = {}
+        self._employed: list[_Employed] = []
         self._cache = tempfile.mkdtemp(prefix="minitensor-fuzz-")
         self._reduced: set[tuple[str, str]] = set()
 
@@ -111,9 +113,9 @@ class Campaign:
                 self.state.seconds = before + elapsed
                 if elapsed < seconds:
                     self._employ()
-                elif not any(self._workers.values()):
+                elif not any(one.job for one in self._employed):
                     break
-                self._listen()
+                self._receive()
                 if time.monotonic() - last >= 1:
                     last = time.monotonic()
                     self._save()
@@ -137,50 +139,54 @@ class Campaign:
         self._dismiss()
         shutil.rmtree(self._cache, ignore_errors=True)
 
-    # ---- processes
+    # ---- workers
 
     def _employ(self) -> None:
-        """Give every process a job, starting those that are missing."""
-        while len(self._workers) < self.jobs:
-            process = self._process()
-            self._workers[process] = None
-            self._selector.register(process.output, selectors.EVENT_READ, process)
-        for process, job in self._workers.items():
-            if job is None:
+        """Give every worker a batch, starting those that are missing."""
+        while len(self._employed) < self.jobs:
+            self._hire()
+        for one in self._employed:
+            if one.job is None:
                 batch = self.state.missing.pop() if self.state.missing else self.state.next
                 self.state.next = max(self.state.next, batch + 1)
-                numbers = list(range(batch * BATCH, (batch + 1) * BATCH))
-                self._assign(process, _Job(batch, numbers))
+                one.assign(_Job(batch, list(range(batch * BATCH, (batch + 1) * BATCH))))
 
-    def _process(self) -> Process:
-        return Process(self.state.seed, self.state.sanitizer, self._cache)
+    def _start(self) -> Worker:
+        kind = self.state.sanitizer
+        variables = environment(Sanitizer(kind), find_toolchain())
+        variables["MINITENSOR_CACHE_DIR"] = self._cache
+        return Worker.start(WORKER, str(self.state.seed), kind, variables=variables)
 
-    def _assign(self, process: Process, job: _Job) -> None:
-        self._workers[process] = job
-        process.send({"numbers": job.numbers})
+    def _hire(self) -> _Employed:
+        one = _Employed(self._start())
+        self._employed.append(one)
+        self._selector.register(one.worker, selectors.EVENT_READ, one)
+        return one
 
-    def _listen(self) -> None:
-        """Wait for news, at most a second, and take them."""
+    def _receive(self) -> None:
+        """Wait for replies, at most a second, and take them."""
         for key, _ in self._selector.select(timeout=1.0):
-            process: Process = key.data
-            for told in process.lines():
-                self._take(process, told)
-            if process.ended:
-                self._crashed(process, "crash", process.last_words())
-        for process, job in list(self._workers.items()):
-            if job is not None and time.monotonic() - process.heard > SILENCE:
-                self._crashed(process, "hang", f"nothing heard for {SILENCE:.0f} s")
+            one: _Employed = key.data
+            try:
+                self._take(one)
+            except WorkerError as failure:
+                self._failed(one, "crash", failure.message)
+        for one in list(self._employed):
+            if one.job is not None and time.monotonic() - one.heard > SILENCE:
+                self._failed(one, "hang", f"gave no reply for {SILENCE:.0f} s")
 
-    def _take(self, process: Process, told: Mapping[str, Any]) -> None:
-        job = self._workers.get(process)
-        if job is None or "done" not in told:
-            return
-        done = told["done"]
-        self._count(done)
-        process.jobs += 1
-        self._workers[process] = None
-        if process.jobs >= _RECYCLED:
-            self._retire(process)
+    def _take(self, one: _Employed) -> None:
+        while (reply := one.worker.poll()) is not None:
+            one.heard = time.monotonic()
+            if "at" in reply:
+                one.at = tuple(reply["at"])
+                continue
+            self._count(reply["done"])
+            one.job = None
+            one.batches += 1
+            if one.batches >= _RECYCLED:
+                self._retire(one)
+                break
 
     def _count(self, done: Mapping[str, Any]) -> None:
         counts = self.state.counts
@@ -190,33 +196,30 @@ class Campaign:
             failed = Failure(failure["kind"], failure["message"])
             self.state.found.append(Found(failure["number"], failed))
 
-    def _crashed(self, process: Process, kind: str, how: str) -> None:
-        """Blame the pair that the process was at, and let another one do the rest."""
-        job = self._workers[process]
-        self._retire(process)
+    def _failed(self, one: _Employed, kind: str, how: str) -> None:
+        """Blame the pair that the worker was at, and let another one do the rest."""
+        self._retire(one)
+        job, (what, number) = one.job, one.at
         if job is None:
             return
-        what, number = process.at
         if number in job.numbers:
-            failure = Failure(kind, f"{how} while it was to {what}")
+            failure = Failure(kind, f"the process {how}; it was to {what}")
             self.state.found.append(Found(number, failure))
             self.state.counts.pairs += 1
             job.numbers.remove(number)
         if job.numbers:
-            successor = self._process()
-            self._selector.register(successor.output, selectors.EVENT_READ, successor)
-            self._assign(successor, job)
+            self._hire().assign(job)
 
-    def _retire(self, process: Process) -> None:
-        self._selector.unregister(process.output)
-        del self._workers[process]
-        process.stop()
+    def _retire(self, one: _Employed) -> None:
+        self._selector.unregister(one.worker)
+        self._employed.remove(one)
+        one.worker.close()
 
     def _dismiss(self) -> None:
-        for process, job in list(self._workers.items()):
-            if job is not None:
-                self.state.missing.append(job.batch)
-            self._retire(process)
+        for one in list(self._employed):
+            if one.job is not None:
+                self.state.missing.append(one.job.batch)
+            self._retire(one)
 
     # ---- what is kept
 
@@ -225,7 +228,7 @@ class Campaign:
         kind = (found.failure.kind, re.sub(r"\d+|[A-Za-z_]+_?\d+", "#", found.failure.message)[:60])
         if kind not in self._reduced and len(self._reduced) < MOST_REDUCED:
             self._reduced.add(kind)
-            answers = reduced(answers, found.failure, self._process)
+            answers = reduced(answers, found.failure, self._start)
         name = f"failure-{found.number}-{found.failure.kind}.py"
         origin = (
             f"Found by `minitensor fuzz --seed {self.state.seed}` as pair {found.number}; "
@@ -236,7 +239,7 @@ class Campaign:
 
     def _save(self) -> None:
         state = asdict(self.state)
-        state["missing"] = self.state.missing + [j.batch for j in self._workers.values() if j]
+        state["missing"] = self.state.missing + [e.job.batch for e in self._employed if e.job]
         text = json.dumps({"version": VERSION, "minitensor": __version__, **state}, indent=1)
         _write(self.folder / _STATE, text)
 
@@ -245,6 +248,27 @@ class Campaign:
 class _Job:
     batch: int
     numbers: list[int]
+
+
+@dataclass(eq=False)
+class _Employed:
+    """A worker of a campaign.
+
+    job      the batch it checks; None if it waits for one
+    at       what it was last about to do, and with which pair
+    heard    when it last replied, by time.monotonic()
+    batches  how many it has checked
+    """
+
+    worker: Worker
+    job: _Job | None = None
+    at: tuple[str, int] = ("start", -1)
+    heard: float = 0.0
+    batches: int = 0
+
+    def assign(self, job: _Job) -> None:
+        self.job, self.heard = job, time.monotonic()
+        self.worker.send({"numbers": job.numbers})
 
 
 def choices_of_pair(seed: int, number: int) -> tuple[int, ...]:
@@ -287,14 +311,7 @@ def _restored(path: Path, seed: int, sanitizer: str) -> State:
             found,
         )
         given = (kept["version"], kept["minitensor"], state.seed, state.sanitizer)
-    except (
-        OSError,
-        ArithmeticError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as failure:
+    except _UNREADABLE as failure:
         raise ArgumentError(
             f"{path} is not the state of a campaign ({failure}); name another folder, or remove it"
         ) from None

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from minitensor.errors import ArgumentError
-from minitensor.fuzz import Campaign, campaign, process
+from minitensor.fuzz import Campaign, campaign
 from minitensor.fuzz.worker import choices_of
 
 pytestmark = pytest.mark.slow
@@ -94,16 +94,16 @@ def test_a_pair_is_named_by_seed_and_number():
 
 
 def test_crashes_and_hangs_are_blamed_on_a_pair_and_the_rest_is_done(tmp_path, monkeypatch):
-    monkeypatch.setattr(process, "MODULE", "tests.run.fuzz.faulty_worker")
+    monkeypatch.setattr(campaign, "WORKER", "tests.run.fuzz.faulty_worker")
     monkeypatch.setattr(campaign, "SILENCE", 3.0)
     done = Campaign(tmp_path, 0, 1, "guards")
     try:
-        state = done.run(8.0, lambda state: None)
+        state = done.run(14.0, lambda state: None)
         found = {f.number: f.failure for f in state.found}
         assert set(found) == {37, 40, 70}
         assert found[37].kind == found[40].kind == "crash"
-        assert "SIGSEGV while it was to run" in found[37].message
-        assert "exit status 1: cannot go on while it was to run" in found[40].message
+        assert "was killed by SIGSEGV; it was to run" in found[37].message
+        assert "status 1, without a reply: cannot go on; it was to run" in found[40].message
         assert (found[70].kind, state.missing) == ("hang", [])
         assert state.counts.pairs == state.next * campaign.BATCH
         monkeypatch.setattr(campaign, "MOST_REDUCED", 0)
