@@ -96,6 +96,23 @@ def _draw_tile(
     return draw_factors(extent, arguments["n"], arguments["max_innermost_factor"], rng)
 
 
+@sample_perfect_tile.on_batch
+def _tile_batch(view: StepView) -> Effect:
+    loop, number = view.argument("loop"), view.number
+
+    def effect(batch: Batch) -> None:
+        total = arith.product_of(batch.decided[number])
+        view.require(np.equal(total, batch.extents[loop]), "the factors do not multiply to it")
+
+    return effect
+
+
+@sample_perfect_tile.random_call()
+def _call_sample_perfect_tile(scene: Scene) -> None:
+    loop = scene.loop()
+    scene.do("split", loop, scene.do("sample_perfect_tile", loop, scene.number(1, 3)))
+
+
 def draw_factors(extent: int, count: int, limit: int, rng: random.Random) -> tuple[int, ...]:
     """Factors that multiply to an extent, the last at most `limit`: uniformly from all there are.
 
@@ -176,23 +193,6 @@ def _position(program: ir.Program, name: str, value: Any) -> int | None:
     return None if value is None else integer(name, value, 0, LARGEST_INT)
 
 
-@sample_perfect_tile.on_batch
-def _tile_batch(view: StepView) -> Effect:
-    loop, number = view.argument("loop"), view.number
-
-    def effect(batch: Batch) -> None:
-        total = arith.product_of(batch.decided[number])
-        view.require(np.equal(total, batch.extents[loop]), "the factors do not multiply to it")
-
-    return effect
-
-
-@sample_perfect_tile.random_call()
-def _call_sample_perfect_tile(scene: Scene) -> None:
-    loop = scene.loop()
-    scene.do("split", loop, scene.do("sample_perfect_tile", loop, scene.number(1, 3)))
-
-
 @primitive(
     rules={
         "R1": ("there is one weight for each candidate", "give as many weights as candidates"),
@@ -230,18 +230,18 @@ def _draw_category(program: ir.Program, arguments: Mapping[str, Any], rng: rando
     return rng.choices(range(count), weights)[0]
 
 
-def _place(program: ir.Program, name: str, value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        refuse("A2", f"expected the name of a loop, or root, but got {name}={shown(value)}")
-    return value
-
-
 sample_categorical.on_batch(unchanged)
 
 
 @sample_categorical.random_call()
 def _call_sample_categorical(scene: Scene) -> None:
     scene.do("split", scene.loop(), [None, scene.do("sample_categorical", [1, 2, 4])])
+
+
+def _place(program: ir.Program, name: str, value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        refuse("A2", f"expected the name of a loop, or root, but got {name}={shown(value)}")
+    return value
 
 
 @primitive(
