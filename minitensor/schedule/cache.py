@@ -6,27 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from minitensor import arith, ir
+from minitensor.schedule import edit, insertion
 from minitensor.schedule.arguments import Axis, BlockName, BufferName, ScopeName, Stride
 from minitensor.schedule.batch import Batch, Effect, Footprint, StepView, Written, unchanged
 from minitensor.schedule.dependence import accesses, region, result_depth
-from minitensor.schedule.edit import (
-    Fresh,
-    loops_around,
-    plain_store,
-    with_block,
-    writers,
-    written_extents,
-)
-from minitensor.schedule.insertion import (
-    common_loops,
-    exact_domain,
-    place,
-    point_after,
-    point_before,
-    shared_guards,
-    unavailable,
-    write_box,
-)
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
@@ -42,7 +25,7 @@ def _copy_block(
     """
     extents = buffer.shape
     for writer in writing:
-        mine = written_extents(writer)
+        mine = edit.written_extents(writer)
         assert mine is not None
         extents = mine if writer is writing[0] else tuple(map(max, extents, mine))
     iters = tuple(
@@ -71,7 +54,7 @@ def _rerouted(stmt: Any, old: str, new: str, loads: bool, stores: bool) -> Any:
 
 def _with_access(block: ir.Block, old: str, new: str, *, loads: bool, stores: bool) -> ir.Block:
     init = block.init
-    return with_block(
+    return edit.with_block(
         block,
         body=_rerouted(block.body, old, new, loads, stores),
         init=None if init is None else _rerouted(init, old, new, loads, stores),
@@ -115,26 +98,26 @@ def cache_read(
         )
     if buffer in written:
         refuse("R2", marks=ir.Marks(blocks={block: "writes it"}))
-    sources = writers(program, buffer)
+    sources = edit.writers(program, buffer)
     for writer in sources:
-        if plain_store(writer) is None:
+        if edit.plain_store(writer) is None:
             refuse("R3", marks=ir.Marks(blocks={writer.name: f"writes {ir.print_name(buffer)}"}))
-    where = loops_around(program, block)
+    where = edit.loops_around(program, block)
     shared: tuple[ir.For, ...] = ()
     for writer in sources:
-        both = common_loops(loops_around(program, writer.name), where)
+        both = insertion.common_loops(edit.loops_around(program, writer.name), where)
         shared = both if len(both) > len(shared) else shared
     old = program.buffers[buffer]
-    fresh = Fresh(program)
+    fresh = edit.Fresh(program)
     name = fresh.block(f"{buffer}_{scope}")
     reads = [a for a in accesses(program, block) if a.buffer == buffer]
     box = region(program, reads, buffer, {loop.var for loop in shared})
     copy = _copy_block(name, buffer, name, old, sources)
     domain = {f"ax{n}": span for n, span in enumerate(box)}
-    guards = shared_guards(program, [found], shared, every=True)
-    placed = place(copy, domain, shared, fresh, guards, widen=True)
-    point = point_before(program, shared, {block})
-    if unavailable(program, placed, point, strict=True) is not None:
+    guards = insertion.shared_guards(program, [found], shared, every=True)
+    placed = insertion.place(copy, domain, shared, fresh, guards, widen=True)
+    point = insertion.point_before(program, shared, {block})
+    if insertion.unavailable(program, placed, point, strict=True) is not None:
         refuse("R4", marks=ir.Marks(blocks={block: "reads more than was computed"}))
     changed = _with_access(found, buffer, name, loads=True, stores=False)
     new = point.insert(program, placed.stmt, {id(found): changed})
@@ -148,7 +131,7 @@ def _cache_read_batch(view: StepView) -> Effect:
     copy = view.after.blocks[view.result]
     outside, loops = _loops_of_copy(view, copy)
     footprint = Footprint(view, buffer, [block], outside)
-    writing = [Written(view, b.name, ()) for b in writers(view.before, buffer)]
+    writing = [Written(view, b.name, ()) for b in edit.writers(view.before, buffer)]
     view.follow(lambda body: _rerouted(body, buffer, copy.name, loads=True, stores=False))
 
     def effect(batch: Batch) -> None:
@@ -226,30 +209,32 @@ def cache_write(program: ir.Program, block: BlockName, scope: ScopeName) -> Rewr
     found = program.blocks[block]
     written = ir.stored_buffers(found.body)
     buffer = min(written)
-    others = [b.name for b in writers(program, buffer) if b.name != block]
+    others = [b.name for b in edit.writers(program, buffer) if b.name != block]
     if len(written) != 1 or others:
         marks = ir.Marks(blocks=dict.fromkeys([block, *others], "writes it"))
         refuse("R1", f"it writes {', '.join(sorted(written))}", marks=marks)
-    if plain_store(found) is None:
+    if edit.plain_store(found) is None:
         refuse("R2", marks=ir.Marks(blocks={block: "stores elsewhere"}))
-    loops = loops_around(program, block)
+    loops = edit.loops_around(program, block)
     outer = loops[: result_depth(program, found)]
     nest = loops[len(outer)] if len(outer) < len(loops) else found
     for other in ir.blocks_of(nest):
         if other.name != block and buffer in ir.accessed_buffers(other)[0]:
             refuse("R3", marks=ir.Marks(blocks={other.name: f"reads {ir.print_name(buffer)}"}))
-    domain = exact_domain(found, loops, {loop.var for loop in outer})
-    box = None if domain is None else write_box(found, domain)
+    domain = insertion.exact_domain(found, loops, {loop.var for loop in outer})
+    box = None if domain is None else insertion.write_box(found, domain)
     if box is None:
         refuse("R4", marks=ir.Marks(blocks={block: "not known to write a box"}))
     old = program.buffers[buffer]
-    fresh = Fresh(program)
+    fresh = edit.Fresh(program)
     name = fresh.block(f"{buffer}_{scope}")
     copy = _copy_block(name, name, buffer, old, [found])
-    guards = shared_guards(program, [found], outer, every=True)
-    placed = place(copy, {f"ax{n}": span for n, span in enumerate(box)}, outer, fresh, guards)
+    guards = insertion.shared_guards(program, [found], outer, every=True)
+    placed = insertion.place(
+        copy, {f"ax{n}": span for n, span in enumerate(box)}, outer, fresh, guards
+    )
     changed = _with_access(found, buffer, name, loads=True, stores=True)
-    point = point_after(program, outer, {block})
+    point = insertion.point_after(program, outer, {block})
     new = point.insert(program, placed.stmt, {id(found): changed})
     cached = ir.Buffer(name, old.shape, old.dtype, ir.Scope(scope))
     return new.replace(temporaries=(*program.temporaries, cached)), name

@@ -3,26 +3,10 @@
 from __future__ import annotations
 
 from minitensor import arith, ir
+from minitensor.schedule import edit, insertion
 from minitensor.schedule.arguments import BlockName, Location
 from minitensor.schedule.batch import Batch, Effect, Footprint, StepView
 from minitensor.schedule.dependence import accesses, region
-from minitensor.schedule.edit import (
-    Fresh,
-    loads_of,
-    loops_around,
-    plain_store,
-    readers,
-    spatial_iters,
-    writers,
-)
-from minitensor.schedule.insertion import (
-    place,
-    point_before,
-    require_not_vectorized,
-    runs_whole,
-    shared_guards,
-    unavailable,
-)
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
@@ -83,10 +67,10 @@ def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritt
     buffers = sorted(ir.stored_buffers(producer.body))
     target = ir.loop_sites(program)[loop]
     _check_producer(program, producer, buffers, loop)
-    reading = {b.name for name in buffers for b in readers(program, name)} - {block}
+    reading = {b.name for name in buffers for b in edit.readers(program, name)} - {block}
     around = (*target.outer, target.loop)
     names = {outer.var for outer in around}
-    store = plain_store(producer)
+    store = edit.plain_store(producer)
     if store is None:
         refuse("R6", marks=ir.Marks(blocks={block: "stores elsewhere"}))
     found = [
@@ -103,14 +87,18 @@ def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritt
     for i in producer.iters:
         if i.kind is not ir.IterKind.SPATIAL:
             domain.pop(i.var, None)
-    point = point_before(program, around, reading)
-    guards = shared_guards(
+    point = insertion.point_before(program, around, reading)
+    guards = insertion.shared_guards(
         program, [program.blocks[name] for name in sorted(reading)], around, every=True
     )
-    placed = place(producer, domain, around, Fresh(program), guards, widen=True)
-    missing = unavailable(program, placed, point, strict=not runs_whole(program, producer))
+    placed = insertion.place(producer, domain, around, edit.Fresh(program), guards, widen=True)
+    missing = insertion.unavailable(
+        program, placed, point, strict=not insertion.runs_whole(program, producer)
+    )
     if missing is not None:
-        late = {b.name: f"computes {ir.print_name(missing)}" for b in writers(program, missing)}
+        late = {
+            b.name: f"computes {ir.print_name(missing)}" for b in edit.writers(program, missing)
+        }
         refuse("R5", f"{ir.print_name(missing)} is not complete there", marks=ir.Marks(blocks=late))
     return point.insert(program, placed.stmt, {id(producer): None}), placed.names
 
@@ -129,13 +117,13 @@ def _check_producer(program: ir.Program, producer: ir.Block, buffers: list[str],
     target = ir.loop_sites(program)[loop]
     block = producer.name
     for buffer in buffers:
-        others = [b.name for b in writers(program, buffer) if b.name != block]
+        others = [b.name for b in edit.writers(program, buffer) if b.name != block]
         if others:
             marks = ir.Marks(
                 blocks=dict.fromkeys([block, *others], f"writes {ir.print_name(buffer)}")
             )
             refuse("R1", f"{ir.print_name(others[0])} writes it too", marks=marks)
-    if target.loop in loops_around(program, block):
+    if target.loop in edit.loops_around(program, block):
         marks = ir.Marks(loops={loop: "target"}, blocks={block: "inside it"})
         refuse("R2", marks=marks)
     for buffer in buffers:
@@ -144,18 +132,18 @@ def _check_producer(program: ir.Program, producer: ir.Block, buffers: list[str],
                 "R3", f"{ir.print_name(buffer)} is one", marks=ir.Marks(blocks={block: "an output"})
             )
     inside = {b.name for b in ir.blocks_of(target.loop)}
-    reading = [b for name in buffers for b in readers(program, name) if b.name != block]
+    reading = [b for name in buffers for b in edit.readers(program, name) if b.name != block]
     outside = [b for b in reading if b.name not in inside]
     if outside or not reading:
         parts = [
             (b.name, load, f"also reads {ir.print_name(load.buffer)}")
             for b in outside
-            for load in loads_of(b, buffers)[:1]
+            for load in edit.loads_of(b, buffers)[:1]
         ]
         marks = ir.Marks(loops={loop: "target"}, parts=parts)
         detail = f"{ir.print_name(outside[0].name)} is not" if outside else "nothing reads them"
         refuse("R4", detail, marks=marks)
-    require_not_vectorized(program, loop)
+    insertion.require_not_vectorized(program, loop)
 
 
 @compute_at.on_batch
@@ -166,10 +154,10 @@ def _compute_at_batch(view: StepView) -> Effect | None:
     around = view.around(view.argument("loop"))
     footprints = []
     for buffer in sorted(ir.stored_buffers(producer.body)):
-        reading = sorted({b.name for b in readers(view.before, buffer)} - {producer.name})
+        reading = sorted({b.name for b in edit.readers(view.before, buffer)} - {producer.name})
         if reading:
             footprints.append(Footprint(view, buffer, reading, around))
-    store, axes, loops = plain_store(producer) or (), spatial_iters(producer), view.result
+    store, axes, loops = edit.plain_store(producer) or (), edit.spatial_iters(producer), view.result
     view.follow()
 
     def effect(batch: Batch) -> None:

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from minitensor import arith, ir
 from minitensor.arith import init_nest, mixes, repeats
+from minitensor.schedule import edit
 from minitensor.schedule.arguments import BlockName, LoopName
 from minitensor.schedule.batch import Batch, Effect, StepView
 from minitensor.schedule.dependence import driven
-from minitensor.schedule.edit import (
-    Fresh,
-    loops_around,
-    nest,
-    spatial_iters,
-    spliced,
-    with_block,
-)
 from minitensor.schedule.insertion import require_init_and_only_writer
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
@@ -57,7 +50,7 @@ def decompose_reduction(program: ir.Program, block: BlockName, loop: LoopName) -
     """
     found = program.blocks[block]
     require_init_and_only_writer(program, found, "R1")
-    loops = loops_around(program, block)
+    loops = edit.loops_around(program, block)
     names = [around.var for around in loops]
 
     if loop not in names:
@@ -77,12 +70,14 @@ def decompose_reduction(program: ir.Program, block: BlockName, loop: LoopName) -
     if again is not None:
         marks = ir.Marks(loops={again: "repeats elements"})
         refuse("R5", f"{ir.print_name(again)} repeats elements", marks=marks)
-    fresh = Fresh(program)
+    fresh = edit.Fresh(program)
     name = fresh.block(f"{block}_init")
     own, init = init_nest(found, loops, depth, name, fresh.loop)
     target = ir.loop_sites(program)[loop].loop
-    after = spliced(program.replace(body=target), {id(found): with_block(found, init=None)}).body
-    return spliced(program, {id(target): ir.sequence(nest(own, init), after)}), name
+    after = edit.spliced(
+        program.replace(body=target), {id(found): edit.with_block(found, init=None)}
+    ).body
+    return edit.spliced(program, {id(target): ir.sequence(edit.nest(own, init), after)}), name
 
 
 @decompose_reduction.on_batch
@@ -91,7 +86,7 @@ def _decompose_batch(view: StepView) -> Effect:
     path = view.loops(block.name)
     depth = path.index(view.argument("loop"))
     own = view.loops_after(init.name)[depth:]
-    axes = spatial_iters(block)
+    axes = edit.spatial_iters(block)
     view.follow()
 
     def effect(batch: Batch) -> None:

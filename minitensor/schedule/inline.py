@@ -8,16 +8,9 @@ from typing import Any, Final
 from minitensor import arith, ir
 from minitensor.arith import Simplifier, extent_range
 from minitensor.errors import MinitensorError
+from minitensor.schedule import edit
 from minitensor.schedule.arguments import BlockName
 from minitensor.schedule.batch import StepView
-from minitensor.schedule.edit import (
-    loops_around,
-    plain_store,
-    readers,
-    spliced,
-    with_block,
-    writers,
-)
 from minitensor.schedule.insertion import common_loops
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
@@ -86,11 +79,11 @@ def compute_inline(program: ir.Program, block: BlockName) -> Rewritten[None]:
     if _is_parameter(program, store.buffer):
         refuse("R2", marks=ir.Marks(blocks={block: "writes an output"}))
     _require_only_writer(program, found, store.buffer, "R3")
-    axes = plain_store(found)
+    axes = edit.plain_store(found)
     if axes is None or len(axes) != len(found.iters):
         refuse("R4", marks=ir.Marks(blocks={block: "stores elsewhere"}))
     inlined = _inliner(store, axes)
-    reading = readers(program, store.buffer)
+    reading = edit.readers(program, store.buffer)
     parts = [part for r in reading for part in (r.body, r.init) if part is not None]
     uses = [sum(_is_var(node, axis) for node in ir.walk(store.value)) for axis in axes]
     _require_room(program, parts, store.buffer, ir.nodes_in(store.value, ir.LARGEST), uses, "R5")
@@ -99,12 +92,12 @@ def compute_inline(program: ir.Program, block: BlockName) -> Rewritten[None]:
         body = _checked(ir.rewrite(reader.body, inlined), "R5")
         init = None if reader.init is None else _checked(ir.rewrite(reader.init, inlined), "R5")
         simplifier = Simplifier({i.var: extent_range(i.extent) for i in reader.iters})
-        edits[id(reader)] = with_block(
+        edits[id(reader)] = edit.with_block(
             reader,
             body=_simplified(body, simplifier),
             init=None if init is None else _simplified(init, simplifier),
         )
-    return _without(spliced(program, edits), store.buffer), None
+    return _without(edit.spliced(program, edits), store.buffer), None
 
 
 def _inliner(store: ir.Store, axes: Sequence[str]) -> Callable[[Any], Any]:
@@ -122,7 +115,7 @@ def _inliner(store: ir.Store, axes: Sequence[str]) -> Callable[[Any], Any]:
 
 
 def _require_only_writer(program: ir.Program, block: ir.Block, buffer: str, rule: str) -> None:
-    others = [b.name for b in writers(program, buffer) if b.name != block.name]
+    others = [b.name for b in edit.writers(program, buffer) if b.name != block.name]
     if others:
         marks = ir.Marks(
             blocks=dict.fromkeys([block.name, *others], f"writes {ir.print_name(buffer)}")
@@ -193,7 +186,7 @@ def _simplified(stmt: Any, simplifier: Simplifier) -> Any:
 def _inline_batch(view: StepView) -> None:
     block = view.before.blocks[view.argument("block")]
     _require_plain(view, block.name)
-    store, axes = block.body, plain_store(block)
+    store, axes = block.body, edit.plain_store(block)
     if not isinstance(store, ir.Store) or axes is None:
         raise arith.BatchError("a block of several statements is inlined")
     view.follow(lambda body: ir.rewrite(body, _inliner(store, axes)))
@@ -260,7 +253,7 @@ def reverse_compute_inline(program: ir.Program, block: BlockName) -> Rewritten[N
     producer = _single_producer(program, consumer)
     inner = _only_store(producer, "R3")
     index = _common_index(consumer, inner.buffer)
-    target, source = plain_store(consumer), plain_store(producer)
+    target, source = edit.plain_store(consumer), edit.plain_store(producer)
     if target is None or source is None or len(source) != len(producer.iters):
         refuse("R6", marks=ir.Marks(blocks={block: "consumer", producer.name: "producer"}))
     _require_no_padding(consumer, producer, dict(zip(index, source)))
@@ -285,8 +278,8 @@ def reverse_compute_inline(program: ir.Program, block: BlockName) -> Rewritten[N
     if guards:
         merged = ir.If(ir.conjunction(guards), merged)
     merged = _checked(merged, "R7")
-    edits = {id(consumer): None, id(producer): with_block(producer, body=merged)}
-    return _without(spliced(program, edits), inner.buffer), None
+    edits = {id(consumer): None, id(producer): edit.with_block(producer, body=merged)}
+    return _without(edit.spliced(program, edits), inner.buffer), None
 
 
 def _renamed_reads(value: ir.Expr, moved: Mapping[str, ir.Expr], buffer: str) -> ir.Expr:
@@ -303,19 +296,21 @@ def _renamed_reads(value: ir.Expr, moved: Mapping[str, ir.Expr], buffer: str) ->
 def _single_producer(program: ir.Program, consumer: ir.Block) -> ir.Block:
     read = ir.accessed_buffers(consumer)[0]
     candidates = [
-        name for name in sorted(read) if writers(program, name) and not _is_parameter(program, name)
+        name
+        for name in sorted(read)
+        if edit.writers(program, name) and not _is_parameter(program, name)
     ]
     only = [
         name
         for name in candidates
-        if len(writers(program, name)) == 1
-        and [b.name for b in readers(program, name)] == [consumer.name]
+        if len(edit.writers(program, name)) == 1
+        and [b.name for b in edit.readers(program, name)] == [consumer.name]
     ]
     if len(only) != 1:
         names = ", ".join(ir.print_name(name) for name in candidates) or "none"
         marks = ir.Marks(blocks={consumer.name: "to inline into its producer"})
         refuse("R2", f"temporaries it reads: {names}", marks=marks)
-    return writers(program, only[0])[0]
+    return edit.writers(program, only[0])[0]
 
 
 def _common_index(consumer: ir.Block, buffer: str) -> tuple[str, ...]:
@@ -348,11 +343,11 @@ def _require_inputs_complete(
     program: ir.Program, consumer: ir.Block, producer: ir.Block, buffer: str
 ) -> None:
     order = list(program.blocks)
-    around = loops_around(program, producer.name)
+    around = edit.loops_around(program, producer.name)
     for name in sorted(ir.accessed_buffers(consumer)[0] - {buffer}):
-        for writer in writers(program, name):
+        for writer in edit.writers(program, name):
             late = order.index(writer.name) > order.index(producer.name)
-            if late or common_loops(loops_around(program, writer.name), around):
+            if late or common_loops(edit.loops_around(program, writer.name), around):
                 marks = ir.Marks(blocks={writer.name: f"computes {ir.print_name(name)}"})
                 refuse("R5", f"{ir.print_name(name)} is computed too late", marks=marks)
 

@@ -12,22 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from minitensor import arith, ir
+from minitensor.schedule import edit
 from minitensor.schedule.dependence import Access, accesses, accesses_of, iter_domain, region
-from minitensor.schedule.edit import (
-    Fresh,
-    holds_block,
-    loops_around,
-    nest,
-    parts,
-    plain_store,
-    ranges_of,
-    splice,
-    spliced,
-    with_block,
-    with_body,
-    writers,
-    written_extents,
-)
 from minitensor.schedule.refusal import refuse
 
 
@@ -41,7 +27,7 @@ class Placed:
     @property
     def stmt(self) -> ir.Stmt:
         """The whole nest."""
-        return nest(self.loops, self.block)
+        return edit.nest(self.loops, self.block)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,7 +39,7 @@ def place(
     block: ir.Block,
     domain: Mapping[str, arith.Span],
     outer: tuple[ir.For, ...],
-    fresh: Fresh,
+    fresh: edit.Fresh,
     guards: Iterable[ir.Expr] = (),
     widen: bool = False,
 ) -> Placed:
@@ -63,7 +49,7 @@ def place(
     guards  conditions on those loops under which alone the block runs (see `shared_guards`)
     widen   whether an axis whose span is as long as the axis may be taken whole, wherever it lies
     """
-    ranges = dict(ranges_of(outer))
+    ranges = dict(edit.ranges_of(outer))
     loops: list[ir.For] = []
     iters: list[ir.Iter] = []
     conditions = list(guards)
@@ -81,7 +67,7 @@ def place(
         )
     simplifier = arith.Simplifier(ranges, keep_units=True)
     predicate = ir.conjunction(simplifier.expr(condition) for condition in conditions)
-    return Placed(with_block(block, iters=tuple(iters), predicate=predicate), tuple(loops))
+    return Placed(edit.with_block(block, iters=tuple(iters), predicate=predicate), tuple(loops))
 
 
 def placed_axis(
@@ -110,7 +96,7 @@ class InsertionPoint:
 
     def before(self, program: ir.Program) -> set[str]:
         """The blocks that stand before it in the text."""
-        pieces = parts(self.loops[-1].body if self.loops else program.body)
+        pieces = edit.parts(self.loops[-1].body if self.loops else program.body)
         order = list(program.blocks)
         behind = {b.name for part in pieces[self.position :] for b in ir.blocks_of(part)}
         ahead = [b.name for part in pieces[: self.position] for b in ir.blocks_of(part)]
@@ -123,31 +109,31 @@ class InsertionPoint:
     ) -> ir.Program:
         """The program with the statement put there, and other statements edited (see `splice`)."""
         changes = dict(edits or {})
-        pieces = parts(self.loops[-1].body if self.loops else program.body)
-        kept = [splice(piece, changes) for piece in pieces]
+        pieces = edit.parts(self.loops[-1].body if self.loops else program.body)
+        kept = [edit.splice(piece, changes) for piece in pieces]
         kept.insert(self.position, stmt)
         body = ir.sequence(*[piece for piece in kept if piece is not None])
         if not self.loops:
             return program.replace(body=body)
         level = self.loops[-1]
-        return spliced(program, {**changes, id(level): with_body(level, body)})
+        return edit.spliced(program, {**changes, id(level): edit.with_body(level, body)})
 
 
 def point_before(
     program: ir.Program, loops: tuple[ir.For, ...], blocks: set[str]
 ) -> InsertionPoint:
     """Before the first part of the innermost loop's body that holds one of the blocks."""
-    pieces = parts(loops[-1].body if loops else program.body)
+    pieces = edit.parts(loops[-1].body if loops else program.body)
     return InsertionPoint(
-        loops, next(n for n, part in enumerate(pieces) if holds_block(part, blocks))
+        loops, next(n for n, part in enumerate(pieces) if edit.holds_block(part, blocks))
     )
 
 
 def point_after(program: ir.Program, loops: tuple[ir.For, ...], blocks: set[str]) -> InsertionPoint:
     """After the last part of the innermost loop's body that holds one of the blocks."""
-    pieces = parts(loops[-1].body if loops else program.body)
+    pieces = edit.parts(loops[-1].body if loops else program.body)
     return InsertionPoint(
-        loops, max(n for n, part in enumerate(pieces) if holds_block(part, blocks)) + 1
+        loops, max(n for n, part in enumerate(pieces) if edit.holds_block(part, blocks)) + 1
     )
 
 
@@ -163,7 +149,7 @@ def shared_guards(
     names = {loop.var for loop in outer}
     asked = []
     for block in blocks:
-        ranges = ranges_of(loops_around(program, block.name))
+        ranges = edit.ranges_of(edit.loops_around(program, block.name))
         found = (outer_guard(part, names, ranges) for part in ir.conjuncts(block.predicate))
         asked.append([guard for guard in found if guard is not None])
     if not every:
@@ -215,7 +201,7 @@ def unavailable(
     for access in accesses_of(placed.block, (*point.loops, *placed.loops)):
         if access.writes or access.buffer in own:
             continue
-        sources = [b for b in writers(program, access.buffer) if b.name != placed.block.name]
+        sources = [b for b in edit.writers(program, access.buffer) if b.name != placed.block.name]
         if any(b.name not in before for b in sources):
             return access.buffer
         if sources and not _covered(program, sources, access, placed, point.loops, strict):
@@ -234,7 +220,7 @@ def _covered(
     """Return whether the writers have computed all that an access reads, shared loops fixed."""
     where = ir.paths(program)
     loops = (*outer, *placed.loops)
-    known = arith.facts_of([placed.block.predicate], ranges_of(loops))
+    known = arith.facts_of([placed.block.predicate], edit.ranges_of(loops))
     shape = program.buffers[access.buffer].shape
     have: arith.Box | None = None
     shared: tuple[ir.For, ...] = ()
@@ -244,7 +230,7 @@ def _covered(
             return False
         shared = both
         for guard in shared_guards(program, [writer], shared, every=True):
-            if arith.prove(guard, ranges_of(shared), known) is not True:
+            if arith.prove(guard, edit.ranges_of(shared), known) is not True:
                 return False
         box = _written(program, writer, access.buffer, {loop.var for loop in shared}, strict)
         if box is None:
@@ -255,8 +241,10 @@ def _covered(
     assert have is not None
     names = {loop.var for loop in shared}
     inner = frozenset(loop.var for loop in loops if loop.var not in names)
-    need = arith.clipped_box(arith.box_of(access.indices, shape, inner, ranges_of(loops)), shape)
-    return arith.contains(have, need, ranges_of(loops))
+    need = arith.clipped_box(
+        arith.box_of(access.indices, shape, inner, edit.ranges_of(loops)), shape
+    )
+    return arith.contains(have, need, edit.ranges_of(loops))
 
 
 def _written(
@@ -283,7 +271,7 @@ def exact_domain(
     not, or not known: the map from loops to iters may overlap, leave holes, or be guarded by
     something else than the bounds of the domain.
     """
-    ranges = ranges_of(loops)
+    ranges = edit.ranges_of(loops)
     inner = [loop for loop in loops if loop.var not in outside]
     free = frozenset(loop.var for loop in inner)
     simplifier = arith.Simplifier(ranges)
@@ -307,11 +295,11 @@ def exact_domain(
 
 def write_box(block: ir.Block, box: arith.Box) -> arith.Box | None:
     """The box of the block's buffer that executing a box of its iters writes; None if unknown."""
-    store = plain_store(block)
+    store = edit.plain_store(block)
     if store is None:
         return None
     position = {i.var: n for n, i in enumerate(block.iters)}
-    extents = written_extents(block)
+    extents = edit.written_extents(block)
     assert extents is not None
     return arith.clipped_box([box[position[name]] for name in store], extents)
 
@@ -328,7 +316,7 @@ def runs_whole(program: ir.Program, block: ir.Block) -> bool:
     """Return whether the block is known to run all of its domain: else, elsewhere, it may run more
     instances than it did, and read what was not needed before.
     """
-    box = exact_domain(block, loops_around(program, block.name), ())
+    box = exact_domain(block, edit.loops_around(program, block.name), ())
     return box is not None and all(
         span.low.is_constant and span.low.constant <= 0 and span.extent >= i.extent
         for span, i in zip(box, block.iters)
@@ -340,7 +328,7 @@ def require_init_and_only_writer(program: ir.Program, block: ir.Block, rule: str
     others = [
         other.name
         for buffer in sorted(ir.stored_buffers(block.body))
-        for other in writers(program, buffer)
+        for other in edit.writers(program, buffer)
         if other.name != block.name
     ]
     if block.init is None or others:

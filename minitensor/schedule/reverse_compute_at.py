@@ -3,30 +3,10 @@
 from __future__ import annotations
 
 from minitensor import arith, ir
+from minitensor.schedule import edit, insertion
 from minitensor.schedule.arguments import BlockName, Location
 from minitensor.schedule.batch import Batch, Effect, StepView, Written
 from minitensor.schedule.dependence import accesses_of, driven
-from minitensor.schedule.edit import (
-    Fresh,
-    loads_of,
-    loops_around,
-    ranges_of,
-    spatial_iters,
-    writers,
-    written_extents,
-)
-from minitensor.schedule.insertion import (
-    InsertionPoint,
-    Placed,
-    exact_domain,
-    place,
-    point_after,
-    require_not_vectorized,
-    runs_whole,
-    shared_guards,
-    unavailable,
-    write_box,
-)
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
@@ -98,17 +78,19 @@ def reverse_compute_at(
     consumer = program.blocks[block]
     target = ir.loop_sites(program)[loop]
     around = (*target.outer, target.loop)
-    if target.loop in loops_around(program, block):
+    if target.loop in edit.loops_around(program, block):
         refuse("R1", marks=ir.Marks(loops={loop: "target"}, blocks={block: "inside it"}))
     inside = {b.name for b in ir.blocks_of(target.loop)}
     read, own = ir.accessed_buffers(consumer)
     computed = [
-        name for name in sorted(read - own) if any(w.name in inside for w in writers(program, name))
+        name
+        for name in sorted(read - own)
+        if any(w.name in inside for w in edit.writers(program, name))
     ]
     if not computed:
         marks = ir.Marks(loops={loop: "target"}, blocks={block: "reads nothing computed there"})
         refuse("R2", marks=marks)
-    require_not_vectorized(program, loop)
+    insertion.require_not_vectorized(program, loop)
     domain: dict[str, arith.Span] = {}
     producers: set[str] = set()
     for buffer in computed:
@@ -117,17 +99,21 @@ def reverse_compute_at(
         for var, span in _consumer_domain(consumer, buffer, box, whole).items():
             if domain.setdefault(var, span) != span:
                 refuse("R5", f"{ir.print_name(buffer)} asks for other elements than the rest")
-    _check_complete_axes(consumer, loops_around(program, block), domain)
-    point = point_after(program, around, producers)
-    guards = shared_guards(
+    _check_complete_axes(consumer, edit.loops_around(program, block), domain)
+    point = insertion.point_after(program, around, producers)
+    guards = insertion.shared_guards(
         program, [program.blocks[name] for name in sorted(producers)], around, False
     )
-    placed = place(consumer, domain, around, Fresh(program), guards)
+    placed = insertion.place(consumer, domain, around, edit.Fresh(program), guards)
     _check_order(program, consumer, point)
     _check_once(placed, around)
-    missing = unavailable(program, placed, point, strict=not runs_whole(program, consumer))
+    missing = insertion.unavailable(
+        program, placed, point, strict=not insertion.runs_whole(program, consumer)
+    )
     if missing is not None:
-        late = {b.name: f"computes {ir.print_name(missing)}" for b in writers(program, missing)}
+        late = {
+            b.name: f"computes {ir.print_name(missing)}" for b in edit.writers(program, missing)
+        }
         refuse("R8", f"{ir.print_name(missing)} is not complete there", marks=ir.Marks(blocks=late))
     return point.insert(program, placed.stmt, {id(consumer): None}), placed.names
 
@@ -138,7 +124,7 @@ def _computed_box(
     """The one block that computes a buffer, the box of it that one iteration gives, and the indices
     that all iterations together give.
     """
-    writing = writers(program, buffer)
+    writing = edit.writers(program, buffer)
     if len(writing) != 1:
         marks = ir.Marks(blocks={b.name: f"writes {ir.print_name(buffer)}" for b in writing})
         refuse("R4", f"{ir.print_name(buffer)} has {len(writing)} writers", marks=marks)
@@ -147,14 +133,14 @@ def _computed_box(
         if driven(producer, loop.var, (ir.IterKind.REDUCE, ir.IterKind.ORDERED)):
             marks = ir.Marks({loop.var: f"part of computing {ir.print_name(buffer)}"})
             refuse("R3", f"{ir.print_name(loop.var)} is", marks=marks)
-    path = loops_around(program, producer.name)
-    domain = exact_domain(producer, path, {loop.var for loop in around})
-    box = None if domain is None else write_box(producer, domain)
-    whole = None if box is None else arith.swept(box, ranges_of(around))
+    path = edit.loops_around(program, producer.name)
+    domain = insertion.exact_domain(producer, path, {loop.var for loop in around})
+    box = None if domain is None else insertion.write_box(producer, domain)
+    whole = None if box is None else arith.swept(box, edit.ranges_of(around))
     if box is None or whole is None:
         marks = ir.Marks(blocks={producer.name: "not known to write a box"})
         refuse("R4", f"the nest of {ir.print_name(producer.name)}", marks=marks)
-    extents = written_extents(producer)
+    extents = edit.written_extents(producer)
     assert extents is not None
     nothing = any(i.extent == 0 for i in producer.iters)
     inside = tuple(
@@ -172,7 +158,7 @@ def _consumer_domain(
     Every instance must be found that way: one whose index lies outside of `whole`, all that is
     computed of the buffer (it is padding, and does not read), would belong to no iteration.
     """
-    reads = {load.indices for load in loads_of(consumer, [buffer])}
+    reads = {load.indices for load in edit.loads_of(consumer, [buffer])}
     if len(reads) != 1:
         marks = ir.Marks(blocks={consumer.name: f"reads {ir.print_name(buffer)}"})
         refuse("R5", f"{ir.print_name(buffer)} is read at {len(reads)} places", marks=marks)
@@ -190,7 +176,7 @@ def _consumer_domain(
             case [] if span.low.is_constant and 0 <= offset - span.low.constant <= span.spread:
                 pass
             case _:
-                load = loads_of(consumer, [buffer])[0]
+                load = edit.loads_of(consumer, [buffer])[0]
                 marks = ir.Marks(parts=[(consumer.name, load, "read here")])
                 refuse("R5", f"index {axis} of {ir.print_name(buffer)} is not", marks=marks)
     return found
@@ -200,7 +186,7 @@ def _check_complete_axes(
     consumer: ir.Block, loops: tuple[ir.For, ...], domain: dict[str, arith.Span]
 ) -> None:
     """Rule R6, for where the consumer stands (another block may do the rest) and where it goes."""
-    now = exact_domain(consumer, loops, ())
+    now = insertion.exact_domain(consumer, loops, ())
     for n, i in enumerate(consumer.iters):
         if i.kind is ir.IterKind.SPATIAL:
             continue
@@ -220,7 +206,7 @@ def _check_complete_axes(
         del domain[i.var]
 
 
-def _check_once(placed: Placed, around: tuple[ir.For, ...]) -> None:
+def _check_once(placed: insertion.Placed, around: tuple[ir.For, ...]) -> None:
     """Rule R10: iterations of the loops around it now do not repeat what it does."""
     block = placed.block
     loops = (*around, *placed.loops)
@@ -230,7 +216,7 @@ def _check_once(placed: Placed, around: tuple[ir.For, ...]) -> None:
     updates = any(a.accumulates or (a.buffer in own and not a.writes) for a in found)
     if block.init is not None or not updates:
         return
-    free, ranges = frozenset(loop.var for loop in loops), ranges_of(loops)
+    free, ranges = frozenset(loop.var for loop in loops), edit.ranges_of(loops)
     for access in written:
         for loop in around:
             if not arith.separates(loop.var, access.indices, access.indices, free, ranges):
@@ -240,7 +226,7 @@ def _check_once(placed: Placed, around: tuple[ir.For, ...]) -> None:
                 refuse("R10", f"iterations of {ir.print_name(loop.var)} repeat it", marks=marks)
 
 
-def _check_order(program: ir.Program, consumer: ir.Block, point: InsertionPoint) -> None:
+def _check_order(program: ir.Program, consumer: ir.Block, point: insertion.InsertionPoint) -> None:
     """Rule R9: nothing that touches what the consumer writes is passed by."""
     order = list(program.blocks)
     touched = ir.accessed_buffers(consumer)[1]
@@ -261,10 +247,10 @@ def _reverse_compute_at_batch(view: StepView) -> Effect | None:
     read, own = ir.accessed_buffers(consumer)
     sources: list[tuple[Written, list[tuple[str, int] | None]]] = []
     for buffer in sorted(read - own):
-        writing = [b.name for b in writers(view.before, buffer)]
+        writing = [b.name for b in edit.writers(view.before, buffer)]
         if any(b in under for b in writing):
             sources.append((Written(view, writing[0], around), _read_at(view, consumer, buffer)))
-    axes, loops = spatial_iters(consumer), view.result
+    axes, loops = edit.spatial_iters(consumer), view.result
     view.follow()
 
     def effect(batch: Batch) -> None:

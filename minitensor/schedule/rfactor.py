@@ -6,16 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from minitensor import arith, ir
+from minitensor.schedule import edit
 from minitensor.schedule.arguments import Axis, LoopName
 from minitensor.schedule.batch import Batch, Effect, StepView
 from minitensor.schedule.dependence import driven, result_depth
-from minitensor.schedule.edit import (
-    Fresh,
-    loops_around,
-    nest,
-    ranges_of,
-    spatial_iters,
-)
 from minitensor.schedule.insertion import outer_guard, point_after, require_init_and_only_writer
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
@@ -72,15 +66,15 @@ def rfactor(program: ir.Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten
     if not 0 <= position <= rank:
         refuse("R4", f"axis={axis}, the buffer has {rank} axes")
     split = _split_axes(program, found, loop)
-    fresh = Fresh(program)
+    fresh = edit.Fresh(program)
     name = fresh.block(f"{found.name}_rf")
     buffers = {b: name if n == 0 else fresh.block(f"{b}_rf") for n, b in enumerate(reduce.buffers)}
     partial = _partial_block(found, split, loop, name, buffers, position)
-    loops = loops_around(program, found.name)
+    loops = edit.loops_around(program, found.name)
     depth = result_depth(program, found)
     final, final_loops = _final_block(found, split, loops, depth, loop, buffers, position, fresh)
     point = point_after(program, loops[:depth], {found.name})
-    new = point.insert(program, nest(final_loops, final), {id(found): partial})
+    new = point.insert(program, edit.nest(final_loops, final), {id(found): partial})
     extent = ir.loop_sites(program)[loop].loop.extent
     added = []
     for old, renamed in buffers.items():
@@ -106,7 +100,7 @@ def _the_reduction(program: ir.Program, loop: str) -> ir.Block:
 def _rfactor_batch(view: StepView) -> Effect:
     loop, partial = view.argument("loop"), view.after.blocks[view.result]
     found = _the_reduction(view.before, loop)
-    axes, known = spatial_iters(found), {i.var for i in found.iters}
+    axes, known = edit.spatial_iters(found), {i.var for i in found.iters}
     made = {i.binding.name: i.var for i in partial.iters if isinstance(i.binding, ir.Var)}
     made = {name: iter_ for name, iter_ in made.items() if iter_ not in known}
     reduce, axis = _update(found), int(view.argument("axis"))
@@ -116,7 +110,7 @@ def _rfactor_batch(view: StepView) -> Effect:
     old_loops, new_loops = view.loops(found.name), view.loops_after(found.name)
     depth = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old_loops, new_loops)))
     own = new_loops[depth:]
-    single = len(spatial_iters(partial)) == len(partial.iters)
+    single = len(edit.spatial_iters(partial)) == len(partial.iters)
     view.bodies.known.pop(found.name, None)
     view.follow()
     view.bodies.known[partial.name] = body
@@ -265,7 +259,7 @@ def _split_axes(program: ir.Program, block: ir.Block, loop: str) -> _Axes:
         if len(reached) == len(axes):
             break
         axes = reached
-    loops = [x for x in loops_around(program, block.name) if x.var in names]
+    loops = [x for x in edit.loops_around(program, block.name) if x.var in names]
     spatial = [i for i in block.iters if i.kind is ir.IterKind.SPATIAL]
     mixed = [x.var for x in loops if any(x.var in ir.free_vars(i.binding) for i in spatial)]
     for part in ir.conjuncts(block.predicate):
@@ -337,7 +331,7 @@ def _final_block(
     loop: str,
     buffers: Mapping[str, str],
     position: int,
-    fresh: Fresh,
+    fresh: edit.Fresh,
 ) -> tuple[ir.Block, tuple[ir.For, ...]]:
     """The block that reduces the partial results, and its new loops."""
     spatial = [i for i in block.iters if i.kind is ir.IterKind.SPATIAL]
@@ -358,7 +352,7 @@ def _final_block(
     )
     around = {x.var for x in (*loops[:depth], *copied)}
     asked = [
-        outer_guard(part, around, ranges_of(loops))
+        outer_guard(part, around, edit.ranges_of(loops))
         for part in ir.conjuncts(block.predicate)
         if not split.mixes(part)
     ]
