@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.compare.launch import Died, events
-from benchmarks.compare.report import about_lines, block, limits_text, threads_text
+from benchmarks.compare.report import about_lines, block, threads_text
 from benchmarks.compare.results import Report, Result, Run, lost, result_of_json
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError
@@ -34,7 +34,7 @@ class Progress:
         if not self._quiet:
             self.clear()
             self._console.print()
-            self._console.paragraph(limits_text(limits))
+            self._console.paragraph(str(limits))
 
     def begin(self, key: str, run: Run) -> None:
         """A workload begins."""

@@ -6,29 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks.compare.results import OWN, Entry, Report, Result, Run
-from minitensor.cli.console import Console
-from minitensor.runtime import Limits
+from minitensor.cli.console import Console, counted
 
 Rows = list[tuple[str, ...]]
 
 
 def threads_text(threads: int) -> str:
     """ "1 thread", "2 threads"."""
-    return _counted(threads, "thread")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def limits_text(limits: Limits) -> str:
-    """What the machine can do, on one line."""
-    core = f" ({limits.peak_core:.0f} a core)" if limits.threads > 1 else ""
-    return (
-        f"{threads_text(limits.threads)}: FMA peak {limits.peak:.0f} GFLOP/s{core}, vectors of "
-        f"{limits.vector_bits} bits; memory: read {limits.read:.1f}, copy {limits.copy:.1f}, "
-        f"triad {limits.triad:.1f} GB/s"
-    )
+    return counted(threads, "thread")
 
 
 def block(result: Result, run: Run, console: Console) -> str:
@@ -100,8 +85,8 @@ def about_lines(about: dict[str, Any]) -> Iterator[str]:
     yield f"{compiler['version']}: {' '.join(compiler['flags'])}"
     yield "; ".join(f"{name} {version}" for name, version in about["versions"].items())
     yield (
-        f"{_counted(pace['rounds'], 'round')}, bursts of {pace['burst'] * 1e3:g} ms and at least "
-        f"{_counted(pace['least_calls'], 'call')}"
+        f"{counted(pace['rounds'], 'round')}, bursts of {pace['burst'] * 1e3:g} ms and at least "
+        f"{counted(pace['least_calls'], 'call')}"
     )
 
 
@@ -111,7 +96,7 @@ def markdown(report: Report) -> str:
     lines = [f"# {about['machine']['cpu']}, {about['date']}", ""]
     lines += [f"- {line}" for line in about_lines(about)]
     lines += [f"- {about['rule']}"]
-    lines += [f"- limits, {limits_text(run.limits)}" for run in report.runs if run.limits]
+    lines += [f"- limits: {run.limits}" for run in report.runs if run.limits]
     lines += [
         "",
         '"Of machine": of the FMA peak, or of the best memory bandwidth, measured in the same '

@@ -1,11 +1,9 @@
-"""The command line: `minitensor doctor | demo | show | compile | explain | tune | log`.
+"""The command line: `minitensor COMMAND` or `python -m minitensor COMMAND`.
 
-Also `python -m minitensor …`.
-
-Each command is a module with two functions, `add_parser` (its arguments) and `run` (what it does,
-returning the exit status). Read in this order: `main`, `console`, `subject`; then `doctor`, `show`,
-`compile`, `explain`, `tune`, `log`, `demo`. Exit status: 0 done; 1 the work failed, the reason is
-on stderr; 2 bad usage; 130 interrupted.
+Each command is a module with a line of TEXT, an EPILOG, `add_arguments` and `run`, which returns
+the exit status: 0 done; 1 the work failed, the reason is on stderr; 2 bad usage; 130 interrupted.
+Read in this order: `main`, `console`, `files`, `subject`, `target`; then `doctor`, `show`,
+`compile`, `explain`, `bench` (with `by_numpy`), `tune`, `log`, `fuzz`, `demo`. `trees` draws trees.
 """
 
 from minitensor.cli.main import main

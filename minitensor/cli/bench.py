@@ -1,11 +1,10 @@
-"""`minitensor bench`: a schedule in turns with its definition, as it was before the first step."""
+"""`minitensor bench`: a schedule in turns with its definition, and with numpy."""
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -14,11 +13,13 @@ from minitensor import ir
 from minitensor.api import build
 from minitensor.cli import subject as subjects
 from minitensor.cli import target as targets
-from minitensor.cli.console import Console
+from minitensor.cli.by_numpy import ByNumpy
+from minitensor.cli.console import Console, counted
 from minitensor.cli.errors import CommandError, UsageError
 from minitensor.codegen import Target
 from minitensor.errors import printable
 from minitensor.runtime import (
+    BLAS_SPIN_SECONDS,
     QUICK,
     SPIN_SECONDS,
     Pace,
@@ -31,10 +32,15 @@ from minitensor.runtime import (
 from minitensor.schedule import Schedule
 from minitensor.search import Roofline, difference, load_best, random_inputs
 
+Arrays = Sequence[np.ndarray]
+
+AS_SLOW: Final = "the interpreter is as slow with one schedule as with another: use c"
 SCHEDULED: Final = "scheduled"
 DEFINED: Final = "as defined"
+NUMPY: Final = "numpy"
 
-_EPILOG: Final = """\
+TEXT: Final = "time a schedule in turns with its definition and numpy"
+EPILOG: Final = """\
 examples:
   minitensor bench my_schedule.py:s
   minitensor bench matmul --trace best.json --cores 1
@@ -46,26 +52,18 @@ the rounds of the fastest call in a round: a ratio holds where a time of another
 """
 
 
-def add_parser(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-) -> argparse.ArgumentParser:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    text = "time a schedule against its definition"
-    parser = commands.add_parser("bench", help=text, description=text, epilog=_EPILOG)
     subjects.add_arguments(parser)
     targets.add_arguments(parser)
     parser.add_argument("--log", metavar="FILE", help="the best schedule of a log of `tune`")
     parser.add_argument("--rounds", type=int, metavar="N", help="turns of each (default: 7)")
     parser.add_argument("--quick", action="store_true", help="3 rounds of short bursts")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     """Check, time, and print a table."""
-    target = targets.of(arguments)
-    if target.kind == "interpreter":
-        raise UsageError("the interpreter is as slow with one schedule as with another: use c")
+    target = targets.compiled(arguments, AS_SLOW)
     pace = pace_of(arguments)
     subject = subjects.resolve(arguments)
     schedule = subject.schedule
@@ -75,7 +73,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         schedule = load_best(arguments.log, subject.programs[0], target)
     compared = compare(subject.name, schedule, target, pace)
     if arguments.json:
-        console.print(json.dumps(compared.described(), indent=1))
+        console.json(compared.described())
     else:
         for line in compared.lines(console):
             console.print(line)
@@ -103,22 +101,27 @@ class Call:
 
 @dataclass(frozen=True)
 class Compared:
-    """The turns of a schedule and of its baselines, by name, and the limits of the machine."""
+    """The turns of a schedule and of its baselines, by name; `dropped`: baselines left out, why."""
 
     name: str
     target: Target
     roofline: Roofline
     turns: dict[str, Turns]
+    dropped: dict[str, str] = field(default_factory=dict)
 
     def lines(self, console: Console) -> Iterator[str]:
         """A table: times, rates, and the factor by which the schedule is faster."""
         own = self.turns[SCHEDULED]
-        yield console.styled(f"{printable(self.name)}, {threads(self.target)}", "bold")
+        yield console.styled(
+            f"{printable(self.name)}, {counted(self.target.num_cores or 1, 'thread')}", "bold"
+        )
         rows = []
         for name, turns in self.turns.items():
             faster = "" if turns is own else f"{SCHEDULED} is {self.ratio(name):.3g} x as fast"
             rows.append((f"  {name}", self.roofline.figures(turns.seconds), faster))
         yield from console.table(rows)
+        for name, reason in self.dropped.items():
+            yield console.styled(f"  {name}: {reason}", "yellow")
 
     def ratio(self, name: str) -> float:
         """The factor by which the schedule is faster than a baseline."""
@@ -135,11 +138,15 @@ class Compared:
             "seconds": {name: turns.seconds for name, turns in self.turns.items()},
             "rounds": {name: turns.fastest for name, turns in self.turns.items()},
             "times_as_fast_as": {n: self.ratio(n) for n in self.turns if n != SCHEDULED},
+            "dropped": self.dropped,
         }
 
 
 def compare(name: str, schedule: Schedule, target: Target, pace: Pace) -> Compared:
-    """Check a schedule against its definition and time both. Raises CommandError if it is wrong."""
+    """Check a schedule and time it beside its definition and numpy.
+
+    Raises CommandError if it is wrong.
+    """
     exact = native_target(target)
     definition = schedule.history[0]
     inputs = random_inputs(definition, seed=0)
@@ -148,19 +155,22 @@ def compare(name: str, schedule: Schedule, target: Target, pace: Pace) -> Compar
         outputs = [aligned_empty(b.shape, ir.numpy_dtype(b.dtype)) for b in definition.outputs]
         calls.append(Call(one, build(made, exact).prepare(*inputs, *outputs)))
         results.append(outputs)
-    check(definition, *results)
+    check(definition, results[0], results[1], SCHEDULED)
+    dropped = {}
+    try:
+        numpy = ByNumpy(definition, inputs)
+        numpy()
+        check(definition, numpy.outputs, results[1], NUMPY)
+        calls.append(Call(NUMPY, numpy, BLAS_SPIN_SECONDS))
+    except CommandError as failure:
+        dropped[NUMPY] = str(failure)
     turns = interleave(calls, pace, pause=(exact.num_cores or 1) > 1)
-    return Compared(name, exact, Roofline.of(definition, exact), dict(turns))
+    return Compared(name, exact, Roofline.of(definition, exact), dict(turns), dropped)
 
 
-def check(definition: ir.Program, own: list[np.ndarray], expected: list[np.ndarray]) -> None:
+def check(program: ir.Program, own: Arrays, expected: Arrays, name: str) -> None:
     """Raise CommandError if results differ by more than rounding."""
-    for buffer, got, right in zip(definition.outputs, own, expected):
+    for buffer, got, right in zip(program.outputs, own, expected):
         wrong = difference(buffer, got, right)
         if wrong:
-            raise CommandError(f"the schedule is wrong: {wrong}; please report this")
-
-
-def threads(target: Target) -> str:
-    """ "1 thread", "2 threads"."""
-    return f"{target.num_cores} thread{'' if target.num_cores == 1 else 's'}"
+            raise CommandError(f"the result of {name!r} is wrong: {wrong}; please report this")

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import json
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any, Final
 
 from minitensor.api import build
 from minitensor.cli import subject as subjects
 from minitensor.cli import target as targets
-from minitensor.cli.console import Console
-from minitensor.cli.errors import CommandError, UsageError, reason
+from minitensor.cli.console import Console, counted
+from minitensor.cli.errors import CommandError, UsageError
+from minitensor.cli.files import write_text
 from minitensor.cli.subject import Subject
 from minitensor.codegen import Target, generate
-from minitensor.errors import CompileError, printable
+from minitensor.errors import CompileError
 from minitensor.ir import LoopKind, loops_of
 from minitensor.runtime import Timing, native_target
 from minitensor.search import random_inputs
 
-_EPILOG: Final = """\
+TEXT: Final = "write the C or the assembly of an operator, a program or a schedule, or time it"
+EPILOG: Final = """\
 examples:
   minitensor compile matmul --size m=256,n=256,k=256          C on standard output
   minitensor compile my_schedule.py:s -o kernel.c
@@ -33,19 +34,13 @@ GFLOP/s count 2 operations for each product that the definition sums.
 """
 
 
-def add_parser(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-) -> argparse.ArgumentParser:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    text = "write the C or the assembly of an operator, a program or a schedule, or time it"
-    parser = commands.add_parser("compile", help=text, description=text, epilog=_EPILOG)
     subjects.add_arguments(parser)
     targets.add_arguments(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write the text to a file")
     parser.add_argument("--assembly", action="store_true", help="assembly instead of C")
     parser.add_argument("--time", action="store_true", help="build it and time it")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -56,13 +51,12 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     subject = subjects.resolve(arguments)
     text = _text(subject, target, arguments.assembly)
     if arguments.output:
-        _write(arguments.output, text)
+        write_text(arguments.output, text)
     timing = _timing(subject, target) if arguments.time else None
     if arguments.json:
         report = _report(subject, target, text, arguments.assembly, timing)
-        console.print(json.dumps(report, indent=1))
-        return 0
-    if timing is not None:
+        console.json(report)
+    elif timing is not None:
         console.print(_time_line(subject, target, timing))
     elif not arguments.output:
         console.print(text.rstrip("\n"))
@@ -90,13 +84,6 @@ def _resolved(target: Target) -> Target:
         ) from failure
 
 
-def _write(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as failure:
-        raise CommandError(f"cannot write {printable(path)}: {reason(failure)}") from failure
-
-
 def _timing(subject: Subject, target: Target) -> Timing:
     kernel = build(subject.schedule, target)
     inputs = random_inputs(subject.programs[0], seed=0)
@@ -112,8 +99,8 @@ def _time_line(subject: Subject, target: Target, timing: Timing) -> str:
         parts.append(f"{subject.flop / timing.median / 1e9:.3g} GFLOP/s")
     if exact.kind == "c":
         kinds = {loop.kind for loop in loops_of(subject.schedule.program.body)}
-        threads = exact.num_cores if LoopKind.PARALLEL in kinds else 1
-        parts.append(f"{threads} thread{'' if threads == 1 else 's'}")
+        threads = exact.num_cores or 1 if LoopKind.PARALLEL in kinds else 1
+        parts.append(counted(threads, "thread"))
     return f"{subject.name}: {'; '.join(parts)}"
 
 
@@ -123,11 +110,7 @@ def _report(
     exact = native_target(target)
     report: dict[str, Any] = {
         "name": subject.name,
-        "target": {
-            "kind": exact.kind,
-            "num_cores": exact.num_cores,
-            "vector_bits": exact.vector_bits,
-        },
+        "target": asdict(exact),
         "trace": subject.schedule.trace.as_python().splitlines(),
         "flop": subject.flop or None,
         "assembly" if assembly else "source": text,

@@ -1,4 +1,4 @@
-"""What the commands print with: headings, code, differences and tables, coloured on a terminal.
+"""The output of commands: headings, code, differences and tables, coloured on a terminal.
 
 Off a terminal, or with NO_COLOR set, the same text comes plain. With `rich` installed code is
 coloured by its grammar; without it, code is plain and the rest is the same.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import io
+import json
 import os
 import shutil
 import sys
@@ -27,7 +28,7 @@ class Console:
     """Prints to a stream.
 
     colour  whether to use the terminal's colours
-    width   columns at which long lines of a demonstration are folded
+    width   columns at which running text is folded
     """
 
     stream: TextIO
@@ -43,8 +44,12 @@ class Console:
         return Console(sys.stdout, colour, width)
 
     def print(self, text: str = "") -> None:
-        """Print a text as it is, at once: whoever watches sees each step when it is done."""
+        """Print a text as it is, at once."""
         print(text, file=self.stream, flush=True)
+
+    def json(self, value: object) -> None:
+        """Print a value of JSON's types."""
+        self.print(json.dumps(value, indent=1))
 
     def styled(self, text: str, *styles: str) -> str:
         """The text in a style: bold, dim, or the name of a colour."""
@@ -63,27 +68,16 @@ class Console:
         width = min(self.width, PLAIN_WIDTH)
         self.print(textwrap.fill(text, width, break_on_hyphens=False))
 
-    def code(self, text: str, *, fold: bool = False) -> str:
-        """Python, or a loop nest, coloured by its grammar if that can be done.
-
-        fold  whether to fold lines that are wider than the console, less an indentation
-        """
-        if fold:
-            lines = [part for line in text.splitlines() for part in _folded(line, self.width - 4)]
-            text = "\n".join(lines)
+    def code(self, text: str) -> str:
+        """Python, or a loop nest, coloured by its grammar if that can be done."""
         return _highlighted(text) if self.colour else text
 
-    def difference(self, before: str, after: str, *, fold: bool = False) -> str:
-        """What changed between two texts: lines that went (-) and that came (+), with one around.
-
-        fold  whether to fold lines that are wider than the console
-        """
-        lines: list[str] = []
-        for line in _difference(before, after):
-            mark, code = line[:2], line[2:]
-            style = {"-": "red", "+": "green"}.get(mark[0], "dim")
-            for part in _folded(code, self.width - 2) if fold else [code]:
-                lines.append(self.styled(mark + part, style))
+    def difference(self, before: str, after: str) -> str:
+        """The difference of two texts: lines that went (-) and that came (+), with one around."""
+        styles = {"-": "red", "+": "green"}
+        lines = [
+            self.styled(line, styles.get(line[0], "dim")) for line in _difference(before, after)
+        ]
         return "\n".join(lines) or "  (no change)"
 
     def table(self, rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
@@ -97,6 +91,11 @@ class Console:
             ).rstrip()
             for row in rows
         ]
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: "1 thread", "2 threads"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def indented(text: str, by: int = 4) -> str:
@@ -114,33 +113,6 @@ def _difference(before: str, after: str) -> list[str]:
         elif not line.startswith(("---", "+++")):
             lines.append(f"{line[:1]} {line[1:]}")
     return lines[1:]
-
-
-def _folded(line: str, width: int) -> list[str]:
-    """A line of code cut at blanks into lines of at most `width` columns, where that is possible.
-
-    What is cut off stands further to the right than where the line begins.
-    """
-    margin = " " * (len(line) - len(line.lstrip()) + 6)
-    folded: list[str] = []
-    while len(line) > width:
-        cut = _cut(line, max(len(margin), width // 2), width)
-        if cut is None:
-            break
-        folded.append(line[:cut])
-        line = margin + line[cut + 1 :]
-    return [*folded, line]
-
-
-def _cut(line: str, low: int, high: int) -> int | None:
-    """Where to cut a line: the last of the blanks in range that are inside the fewest brackets."""
-    depth = 0
-    best: tuple[int, int] | None = None
-    for n, letter in enumerate(line[: high + 1]):
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter == " " and n > low and (best is None or depth <= best[0]):
-            best = (depth, n)
-    return None if best is None else best[1]
 
 
 def _highlighted(text: str) -> str:

@@ -6,7 +6,6 @@ The long form, with a schedule by hand told step by step, is `make demo` in the 
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Final
 
 from minitensor.cli.bench import compare
@@ -19,23 +18,18 @@ from minitensor.search import tune
 SIZES: Final = {True: (256, 8), False: (1024, 32)}
 """With and without --quick: the size of the matrices, and the candidates of the search."""
 
-_EPILOG: Final = """\
+TEXT: Final = "define a dense layer, search for its schedule, and compare the two"
+EPILOG: Final = """\
 examples:
   minitensor demo                            a quarter of a minute
   minitensor demo --quick                    a smaller matrix, a shorter search
 """
 
 
-def add_parser(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-) -> argparse.ArgumentParser:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    text = "define a dense layer, search for its schedule, and compare the two"
-    parser = commands.add_parser("demo", help=text, description=text, epilog=_EPILOG)
     parser.add_argument("--quick", action="store_true", help="a smaller matrix, a shorter search")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the kernels")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    return parser
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -45,7 +39,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     program = lower(workloads.matmul_bias_relu(m=size, n=size, k=size), name="dense")
     if not arguments.json:
         console.heading("A definition")
-        console.print(indented(console.code(str(program), fold=True)))
+        console.print(indented(console.code(str(program))))
         console.heading(f"The best of {trials} schedules: mt.tune(program, trials={trials})")
     result = tune(program, target, trials, progress=False if arguments.json else None)
     if result.interrupted:
@@ -55,7 +49,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     compared = compare(program.name, result.schedule, target, pace)
     if arguments.json:
         described = {**compared.described(), "trials": trials, "python": python.splitlines()}
-        console.print(json.dumps(described, indent=1))
+        console.json(described)
         return 0
     console.print(indented(console.code(python)))
     console.heading("Measured in turns")

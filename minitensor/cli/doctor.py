@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -14,7 +13,8 @@ from minitensor.runtime import Finding, Limits, diagnose, measure_limits, rememb
 REQUIRED: Final = ("python", "numpy", "cffi")
 """What nothing works without. Without a compiler the interpreter still runs programs."""
 
-_EPILOG: Final = """\
+TEXT: Final = "say what this machine has, what is missing, and how to get it"
+EPILOG: Final = """\
 examples:
   minitensor doctor
   minitensor doctor --json
@@ -27,17 +27,11 @@ a C compiler, target="interpreter" does.
 """
 
 
-def add_parser(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-) -> argparse.ArgumentParser:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    text = "say what this machine has, what is missing, and how to get it"
-    parser = commands.add_parser("doctor", help=text, description=text, epilog=_EPILOG)
-    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--measure", action="store_true", help="measure the FMA peak and the memory bandwidth"
     )
-    return parser
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -46,7 +40,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     broken = [f.name for f in findings if f.ok is False and f.name in REQUIRED]
     limits = _limits(findings) if arguments.measure else None
     if limits is not None:
-        findings.append(_as_finding(limits))
+        findings.append(Finding("limits", True, str(limits)))
     if arguments.json:
         report: dict[str, Any] = {
             "ready": not broken,
@@ -54,7 +48,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         }
         if arguments.measure:
             report["limits"] = None if limits is None else asdict(limits)
-        console.print(json.dumps(report, indent=1))
+        console.json(report)
         return 1 if broken else 0
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
@@ -76,15 +70,6 @@ def _limits(findings: list[Finding]) -> Limits | None:
         advice = "native code measures it: see C compiler"
         findings.append(Finding("limits", None, failure.message, advice))
         return None
-
-
-def _as_finding(limits: Limits) -> Finding:
-    threads = f"{limits.threads} thread{'' if limits.threads == 1 else 's'}"
-    detail = (
-        f"{limits.peak:.0f} GFLOP/s with {threads}, {limits.peak_core:.0f} with one; memory: "
-        f"read {limits.read:.1f}, copy {limits.copy:.1f}, triad {limits.triad:.1f} GB/s"
-    )
-    return Finding("limits", True, detail)
 
 
 def _mark(finding: Finding, console: Console) -> str:

@@ -6,13 +6,4 @@ class UsageError(Exception):
 
 
 class CommandError(Exception):
-    """The work failed, for a reason that is not the library's to tell: status 1."""
-
-
-def reason(failure: OSError | ValueError) -> str:
-    """Why a file cannot be read or written, in a few words."""
-    if isinstance(failure, UnicodeDecodeError):
-        return "it is not UTF-8 text"
-    if isinstance(failure, OSError):
-        return failure.strerror or ""
-    return "no file can have that name"
+    """The work failed for a reason outside the library: status 1."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError, UsageError
@@ -17,32 +16,26 @@ from minitensor.fuzz import Campaign, Found, State
 from minitensor.runtime import find_toolchain, usable_cores
 from minitensor.sanitize import Sanitizer
 
-DESCRIPTION: Final = """\
-Draws programs and schedules of them at random, and holds them against each other: every primitive
-must refuse with a rule it declares or give a program that computes the same, in the interpreter, in
-C with one thread and with two, and as numpy has it. Kernels run between guard pages.
-
-Each failure becomes a script that shows it alone, the first of each kind made small. What has been
-done is kept, so that the same command goes on where it was stopped (give more --seconds).
-"""
-EXAMPLES: Final = """\
+TEXT: Final = "test random schedules of random programs"
+EPILOG: Final = """\
 examples:
   minitensor fuzz                                 a minute, on all cores
   minitensor fuzz --seconds 3600 --seed 7         an hour of other programs
   minitensor fuzz --sanitize races                looks for races, one iteration a thread
+
+Programs and schedules of them are drawn at random. Every primitive must refuse with a rule it
+declares or give a program that computes the same, in the interpreter, in C with one thread and with
+two, and in numpy. Kernels run between guard pages.
+
+Each failure becomes a script, the first of each kind made small. The state is kept: the same
+command goes on where it was stopped (give more --seconds).
 """
 MOST_JOBS: Final = 256
 MOST_SECONDS: Final = 7 * 24 * 3600.0
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """Add the command to those of `minitensor`."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "fuzz",
-        help="test random schedules of random programs",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
     parser.add_argument(
         "--seconds", type=float, default=60.0, metavar="N", help="how long to draw (60)"
     )
@@ -61,8 +54,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="where state and scripts are kept (fuzz-SEED, or with SANITIZE)",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    return parser
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -99,7 +90,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     finally:
         campaign.close()
     if arguments.json:
-        console.print(json.dumps({**asdict(state), "rate": state.rate}))
+        console.json({**asdict(state), "rate": state.rate})
     else:
         _report(state, folder, console)
     return 1 if state.found else 0

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from minitensor.cli.console import Console, indented
+from minitensor.cli.console import Console, counted, indented
 from minitensor.cli.errors import CommandError, UsageError
 from minitensor.codegen import Target
 from minitensor.errors import MinitensorError, printable
-from minitensor.search import Log, Record, Report
+from minitensor.search import Log, Record
 
-_EPILOG: Final = """\
+TEXT: Final = "show, merge, prune and check the records of searches"
+EPILOG: Final = """\
 examples:
   minitensor log show tuning.jsonl                   workloads, how often tried, the best time
   minitensor log best tuning.jsonl --workload dense  the fastest schedule, as Python
@@ -32,12 +33,8 @@ _SHORT: Final = 12
 _KEPT: Final = 10
 
 
-def add_parser(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-) -> argparse.ArgumentParser:
-    """The arguments of the command and of those below it."""
-    text = "show, merge, prune and check the records of searches"
-    parser = commands.add_parser("log", help=text, description=text, epilog=_EPILOG)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The commands below, and their arguments."""
     below = parser.add_subparsers(metavar="COMMAND", required=True)
 
     def command(name: str, act: Callable[..., int], text: str) -> argparse.ArgumentParser:
@@ -64,7 +61,6 @@ def add_parser(
     )
     prune.add_argument("--failed", action="store_true", help="keep failures as well")
     command("verify", _verify, "check every line of logs; status 1 if one is damaged")
-    return parser
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -132,7 +128,7 @@ def _show(arguments: argparse.Namespace, console: Console) -> int:
         return 0
     groups = _groups(arguments)
     if arguments.json:
-        console.print(json.dumps([_described(group) for group in groups], indent=1))
+        console.json([_described(group) for group in groups])
         return 0
     rows = [("workload", "", "target", "records", "failed", "best", "GFLOP/s", "last")]
     rows += [
@@ -155,7 +151,7 @@ def _show(arguments: argparse.Namespace, console: Console) -> int:
 def _show_records(arguments: argparse.Namespace, console: Console) -> None:
     records = _records(arguments.files, arguments.workload)
     if arguments.json:
-        console.print(json.dumps([_as_json(record) for record in records], indent=1))
+        console.json([_as_json(record) for record in records])
         return
     rows = [("workload", "", "target", "trace", "time", "GFLOP/s", "status")]
     rows += [
@@ -202,7 +198,7 @@ def _described(group: _Group) -> dict[str, Any]:
 def _best(arguments: argparse.Namespace, console: Console) -> int:
     working = [(group, group.best) for group in _groups(arguments) if group.best is not None]
     if arguments.json:
-        console.print(json.dumps([_as_json(best) for _, best in working], indent=1))
+        console.json([_as_json(best) for _, best in working])
         return 0
     if not working:
         console.print("no records of candidates that worked")
@@ -247,10 +243,10 @@ def _as_json(record: Record) -> dict[str, Any]:
 def _merge(arguments: argparse.Namespace, console: Console) -> int:
     merged = Log(arguments.into).merge(arguments.files)
     if arguments.json:
-        found = {"added": merged.added, "known": merged.known, **_counts(merged.report)}
-        console.print(json.dumps(found))
+        found = {"added": merged.added, "known": merged.known, **dataclasses.asdict(merged.report)}
+        console.json(found)
         return 0
-    added = _counted(merged.added, "record")
+    added = counted(merged.added, "record")
     console.print(
         printable(f"{arguments.into}: {added} added, {merged.known:,} were there already")
     )
@@ -264,15 +260,15 @@ def _prune(arguments: argparse.Namespace, console: Console) -> int:
     for log in [_log(file) for file in arguments.files]:
         done = log.prune(arguments.best, failed=arguments.failed)
         found = {"file": str(log.path), "kept": done.kept, "dropped": done.dropped}
-        described.append({**found, **_counts(done.report)})
+        described.append({**found, **dataclasses.asdict(done.report)})
         if not arguments.json:
-            text = f"{log.path}: {_counted(done.kept, 'record')} kept, {done.dropped:,} dropped"
+            text = f"{log.path}: {counted(done.kept, 'record')} kept, {done.dropped:,} dropped"
             lines = done.report.damaged + done.report.torn
             console.print(
-                printable(text + (f", and {_counted(lines, 'damaged line')}" if lines else ""))
+                printable(text + (f", and {counted(lines, 'damaged line')}" if lines else ""))
             )
     if arguments.json:
-        console.print(json.dumps(described, indent=1))
+        console.json(described)
     return 0
 
 
@@ -287,32 +283,22 @@ def _verify(arguments: argparse.Namespace, console: Console) -> int:
             continue
         whole = not report.damaged and not report.unfinished
         status = status if whole else 1
-        described.append({"file": file, "whole": whole, **_counts(report)})
+        described.append({"file": file, "whole": whole, **dataclasses.asdict(report)})
         if not arguments.json:
             faults = report.faults or "nothing damaged"
-            console.print(printable(f"{file}: {_counted(report.good, 'record')}, {faults}"))
+            console.print(printable(f"{file}: {counted(report.good, 'record')}, {faults}"))
     if arguments.json:
-        console.print(json.dumps(described, indent=1))
+        console.json(described)
     return status
-
-
-def _counts(report: Report) -> dict[str, Any]:
-    return dataclasses.asdict(report)
 
 
 # ---- texts
 
 
-def _counted(count: int, noun: str) -> str:
-    """A number and what it counts, in the plural if need be."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def _target(target: Target) -> str:
     if target.kind == "interpreter":
         return target.kind
-    cores = f"{target.num_cores} core{'' if target.num_cores == 1 else 's'}"
-    return f"{target.kind}, {cores}, {target.vector_bits} bits"
+    return f"{target.kind}, {counted(target.num_cores or 1, 'core')}, {target.vector_bits} bits"
 
 
 def _time(record: Record | None) -> str:

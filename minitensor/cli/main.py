@@ -17,6 +17,9 @@ from minitensor.cli.errors import CommandError, UsageError
 from minitensor.errors import MinitensorError
 from minitensor.version import __version__
 
+COMMANDS: Final = (doctor, demo, show, compiling, explain, tune, bench, log, fuzz)
+"""Modules with a line of TEXT, an EPILOG, `add_arguments(parser)` and `run(arguments, console)`."""
+
 EXAMPLES: Final = """\
 examples:
   minitensor doctor                          what this machine has, and how to get the rest
@@ -99,9 +102,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"minitensor {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (doctor, demo, show, compiling, explain, tune, bench, log, fuzz):
-        added: argparse.ArgumentParser = command.add_parser(commands)
-        added.formatter_class = argparse.RawDescriptionHelpFormatter
+    for command in COMMANDS:
+        added = commands.add_parser(
+            command.__name__.rpartition(".")[2],
+            help=command.TEXT,
+            description=command.TEXT,
+            epilog=command.EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_arguments(added)
+        if command is not log:  # its commands have their own
+            added.add_argument("--json", action="store_true", help="print JSON")
         added.set_defaults(run=command.run, parser=added)
     return parser
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any, Final
 
 from minitensor.cli import subject as subjects
@@ -11,16 +10,12 @@ from minitensor.cli import target as targets
 from minitensor.cli.console import Console, indented
 from minitensor.cli.errors import UsageError
 from minitensor.cli.subject import Subject
-from minitensor.codegen import Target, lowered
-from minitensor.errors import CompileError
+from minitensor.codegen import lowered
 from minitensor.ir import Program, print_name
 from minitensor.lang import workloads
-from minitensor.runtime import native_target
 
-WITHOUT_COMPILER: Final = 256
-"""Bits of the vectors that are shown where no compiler says what the machine has."""
-
-_EPILOG: Final = """\
+TEXT: Final = "print the loop nest of an operator, a program or a schedule"
+EPILOG: Final = """\
 examples:
   minitensor show --list                     every operator, with a line about each
   minitensor show matmul --small
@@ -30,12 +25,8 @@ examples:
 """
 
 
-def add_parser(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-) -> argparse.ArgumentParser:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    text = "print the loop nest of an operator, a program or a schedule"
-    parser = commands.add_parser("show", help=text, description=text, epilog=_EPILOG)
     subjects.add_arguments(parser, required=False)
     parser.add_argument("--list", action="store_true", help="list the operators")
     parser.add_argument("--steps", action="store_true", help="show what every step changes")
@@ -43,8 +34,6 @@ def add_parser(
         "--lowered", action="store_true", help="show the program that C is written from"
     )
     targets.add_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -56,15 +45,17 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         raise UsageError("say what to show, or --list")
     if arguments.steps and arguments.lowered:
         raise UsageError("--steps and --lowered cannot go together")
-    target = targets.of(arguments)
+    targets.of(arguments)
     subject = subjects.resolve(arguments)
     if arguments.steps and len(subject.programs) == 1:
         raise UsageError(f"{arguments.subject} has no steps; give it some with --trace")
     program = subject.programs[-1]
     if arguments.lowered:
-        program = _lowered(program, target)
+        nothing = "the interpreter runs a program as it is: there is nothing to lower"
+        target = targets.compiled(arguments, nothing)
+        program = lowered(program, targets.exact(target), check=True)
     if arguments.json:
-        console.print(json.dumps(_described(subject, program, arguments.steps), indent=1))
+        console.json(_described(subject, program, arguments.steps))
     elif arguments.steps:
         _steps(subject, console)
     else:
@@ -84,7 +75,7 @@ def _list(as_json: bool, console: Console) -> None:
             }
             for w in every
         ]
-        console.print(json.dumps(described, indent=1))
+        console.json(described)
         return
     width = max(len(workload.name) for workload in every)
     for workload in every:
@@ -97,16 +88,6 @@ def _list(as_json: bool, console: Console) -> None:
 def _written(value: object) -> str:
     """An argument as --size takes it."""
     return "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
-
-
-def _lowered(program: Program, target: Target) -> Program:
-    if target.kind == "interpreter":
-        raise UsageError("the interpreter runs a program as it is: there is nothing to lower")
-    try:
-        exact = native_target(target)
-    except CompileError:
-        exact = target.resolved(num_cores=1, vector_bits=WITHOUT_COMPILER)
-    return lowered(program, exact, check=True)
 
 
 def _steps(subject: Subject, console: Console) -> None:

@@ -21,7 +21,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from minitensor.cli.errors import CommandError, UsageError, reason
+from minitensor.cli.errors import CommandError, UsageError
+from minitensor.cli.files import read_text
 from minitensor.errors import MinitensorError, printable
 from minitensor.ir import Program
 from minitensor.lang import lower, workloads
@@ -148,12 +149,7 @@ def _value(text: str) -> int | tuple[int, ...] | str:
 
 def _trace(path: str) -> Trace:
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as failure:
-        where = printable(path)
-        raise CommandError(f"cannot read the trace {where}: {reason(failure)}") from failure
-    try:
-        return Trace.from_json(text)
+        return Trace.from_json(read_text(path, "trace"))
     except MinitensorError as failure:
         raise CommandError(f"{printable(path)}: {failure.message}") from failure
 

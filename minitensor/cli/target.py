@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
+from minitensor.cli.errors import UsageError
 from minitensor.codegen import Target
+from minitensor.errors import CompileError
+from minitensor.runtime import native_target
+
+WITHOUT_COMPILER: Final = 256
+"""Bits of the vectors that are shown where no compiler says what the machine has."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -12,20 +19,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", choices=("c", "interpreter"), default="c", help="what to build for (default: c)"
     )
-    parser.add_argument(
-        "--cores",
-        type=int,
-        metavar="N",
-        help="threads of a parallel loop (default: this machine's)",
-    )
-    parser.add_argument(
-        "--vector-bits",
-        type=int,
-        metavar="N",
-        help="width of vector registers (default: this machine's; 0 for none)",
-    )
+    text = "threads of a parallel loop (default: this machine's)"
+    parser.add_argument("--cores", type=int, metavar="N", help=text)
+    text = "width of vector registers (default: this machine's; 0 for none)"
+    parser.add_argument("--vector-bits", type=int, metavar="N", help=text)
 
 
 def of(arguments: argparse.Namespace) -> Target:
     """The target that the arguments ask for. Raises ArgumentError for numbers that cannot be."""
     return Target(arguments.target, arguments.cores, arguments.vector_bits)
+
+
+def compiled(arguments: argparse.Namespace, otherwise: str) -> Target:
+    """The target; UsageError, with a reason, if it is the interpreter."""
+    target = of(arguments)
+    if target.kind == "interpreter":
+        raise UsageError(otherwise)
+    return target
+
+
+def exact(target: Target) -> Target:
+    """The target with nothing left open: this machine's, or a common one without a compiler."""
+    try:
+        return native_target(target)
+    except CompileError:
+        return target.resolved(num_cores=1, vector_bits=WITHOUT_COMPILER)

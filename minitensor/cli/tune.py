@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 
 from minitensor.cli import subject as subjects
 from minitensor.cli import target as targets
+from minitensor.cli.bench import AS_SLOW
 from minitensor.cli.console import Console, indented
-from minitensor.cli.errors import CommandError, UsageError, reason
+from minitensor.cli.errors import UsageError
+from minitensor.cli.files import check_writable, write_text
 from minitensor.errors import printable
 from minitensor.ir import Program, print_name
 from minitensor.runtime import find_toolchain
@@ -32,7 +32,8 @@ LOG: Final = "tuning.jsonl"
 TRIALS: Final = 64
 INTERRUPTED: Final = 130
 
-_EPILOG: Final = """\
+TEXT: Final = "search for the fastest schedule of an operator or a program"
+EPILOG: Final = """\
 examples:
   minitensor tune matmul --size m=512,n=512,k=512
   minitensor tune my_program.py:program --trials 256 --explain
@@ -47,12 +48,8 @@ a search. docs/tuning.md says what is searched, and how.
 """
 
 
-def add_parser(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-) -> argparse.ArgumentParser:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    text = "search for the fastest schedule of an operator or a program"
-    parser = commands.add_parser("tune", help=text, description=text, epilog=_EPILOG)
     subjects.add_arguments(parser, trace=False)
     targets.add_arguments(parser)
     parser.add_argument(
@@ -85,8 +82,6 @@ def add_parser(
     parser.add_argument("--plot", metavar="FOLDER", help="draw the search into PNG files")
     parser.add_argument("--explain", action="store_true", help="say why, and what was tried")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    return parser
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -106,11 +101,11 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         _say_what_is_kept(arguments, sum(p.trials for p in last))
         raise
     if arguments.output:
-        _write(arguments.output, result.trace.to_json())
+        write_text(arguments.output, result.trace.to_json())
     drawn = result.plot(arguments.plot) if arguments.plot else []
     if arguments.json:
         report = _report(result, last, arguments)
-        console.print(json.dumps({**report, "plots": [str(path) for path in drawn]}, indent=1))
+        console.json({**report, "plots": [str(path) for path in drawn]})
     else:
         _print(result, arguments, console)
         for path in drawn:
@@ -122,8 +117,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _check_words(arguments: argparse.Namespace) -> None:
-    if targets.of(arguments).kind == "interpreter":
-        raise UsageError("the interpreter is as slow with one schedule as with another: use c")
+    targets.compiled(arguments, AS_SLOW)
     for name, least in (("trials", 1), ("seed", 0)):
         value = getattr(arguments, name)
         if value < least:
@@ -132,29 +126,12 @@ def _check_words(arguments: argparse.Namespace) -> None:
 
 def _check_surroundings(arguments: argparse.Namespace) -> None:
     """What can go wrong is better said before the search than after it."""
-    _check_writable(arguments.log)
+    check_writable(arguments.log)
     if arguments.output:
-        _check_writable(arguments.output)
+        check_writable(arguments.output)
     find_toolchain()
     if arguments.plot:
         check_plots(arguments.plot)
-
-
-def _check_writable(name: str) -> None:
-    """Raise CommandError for a file that nothing can be written to."""
-    fault = ""
-    try:
-        path = Path(name)
-        if path.is_dir():
-            fault = "it is a folder"
-        elif not path.parent.is_dir():
-            fault = f"there is no folder {printable(str(path.parent))}"
-        elif not os.access(path if path.exists() else path.parent, os.W_OK):
-            fault = "permission denied"
-    except (OSError, ValueError) as failure:
-        fault = reason(failure)
-    if fault:
-        raise CommandError(f"cannot write {printable(name)}: {fault}")
 
 
 def _searched(arguments: argparse.Namespace, program: Program, last: list[Progress]) -> TuneResult:
@@ -245,10 +222,3 @@ def _report(
         "python": result.trace.as_python().splitlines(),
         "trace": json.loads(result.trace.to_json()),
     }
-
-
-def _write(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as failure:
-        raise CommandError(f"cannot write {printable(path)}: {reason(failure)}") from failure

@@ -17,7 +17,7 @@ from minitensor.fuzz.oracle import (
 )
 from minitensor.fuzz.pair import FailedError, Failure, Pair, draw_pair
 from minitensor.fuzz.programs import DTYPES, EXTENTS, Limits, draw_program
-from minitensor.fuzz.reference import evaluate_by_numpy
+from minitensor.fuzz.reference import apply_by_numpy, evaluate_by_numpy
 from minitensor.fuzz.script import script_of
 from minitensor.fuzz.shrink import shrink
 from minitensor.fuzz.steps import PRIMITIVES, STEPS, BrokenPromiseError, draw_schedule
@@ -26,7 +26,7 @@ from minitensor.fuzz.written import with_script
 __all__ = [
     "DTYPES", "EXTENTS", "PRIMITIVES", "STEPS", "BrokenPromiseError", "Campaign", "Choices",
     "Counts", "Drawn", "FailedError", "Failure", "Found", "Limits", "Pair", "Recorded", "State",
-    "assert_equivalent", "check_alone", "compare", "draw_pair", "draw_program", "draw_schedule",
-    "evaluate_by_numpy", "expected_outputs", "matching_intrinsic", "numbers_of", "script_of",
-    "shrink", "small_arrays", "small_values", "with_script",
+    "apply_by_numpy", "assert_equivalent", "check_alone", "compare", "draw_pair", "draw_program",
+    "draw_schedule", "evaluate_by_numpy", "expected_outputs", "matching_intrinsic", "numbers_of",
+    "script_of", "shrink", "small_arrays", "small_values", "with_script",
 ]

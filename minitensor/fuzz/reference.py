@@ -117,23 +117,14 @@ class _Values:
                 return self.vars[name]
             case ir.Const(value, dtype):
                 return np.full(self.shape, value, ir.numpy_dtype(dtype))
-            case ir.Unary(op, a):
-                inner = self.of(a, wanted)
-                return ~inner if op == "not" else -inner
-            case ir.Binary(op, a, b):
-                return _BINARY[op](self.of(a, wanted), self.of(b, wanted))
             case ir.Select(condition, a, b, lazy):
                 test = self.of(condition, wanted)
                 yes, no = (wanted & test, wanted & ~test) if lazy else (wanted, wanted)
                 return np.where(test, self.of(a, yes), self.of(b, no))
-            case ir.Cast(dtype, a):
-                return _cast(self.of(a, wanted), dtype)
             case ir.Load(buffer, indices):
                 return self.load(buffer, [self.of(index, wanted) for index in indices], wanted)
-            case ir.Call(function, args) if function in _FUNCTION:
-                result = _FUNCTION[function](*[self.of(a, wanted) for a in args])
-                return np.asarray(result).astype(ir.numpy_dtype(expr.dtype))
-        raise ArgumentError(f"numpy computes definitions, and this expression is none: {expr!r}")
+        parts: Any = ir.children(expr)
+        return apply_by_numpy(expr, [self.of(part, wanted) for part in parts])
 
     def load(self, buffer: str, indices: list[Array], wanted: Array) -> Array:
         array = self.memory[buffer]
@@ -150,6 +141,22 @@ class _Values:
         if array.size == 0:  # and nothing is wanted of it
             return np.zeros(self.shape, array.dtype)
         return np.broadcast_to(array[tuple(places)], self.shape)
+
+
+def apply_by_numpy(expr: ir.Expr, parts: Sequence[Array]) -> Array:
+    """The value of an expression that has no name, from those of its children."""
+    match expr:
+        case ir.Unary(op):
+            return ~parts[0] if op == "not" else -parts[0]
+        case ir.Binary(op):
+            return _BINARY[op](*parts)
+        case ir.Select():
+            return np.where(*parts)
+        case ir.Cast(dtype):
+            return _cast(parts[0], dtype)
+        case ir.Call(function) if function in _FUNCTION:
+            return np.asarray(_FUNCTION[function](*parts)).astype(ir.numpy_dtype(expr.dtype))
+    raise ArgumentError(f"numpy computes definitions, and this expression is none: {expr!r}")
 
 
 def _cast(values: Array, dtype: ir.DType) -> Array:

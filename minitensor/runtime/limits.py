@@ -155,6 +155,14 @@ class Limits:
     copy: float
     triad: float
 
+    def __str__(self) -> str:
+        one = f" ({self.peak_core:.0f} with one)" if self.threads > 1 else ""
+        return (
+            f"{self.peak:.0f} GFLOP/s with {self.threads} thread{'' if self.threads == 1 else 's'}"
+            f"{one}, vectors of {self.vector_bits} bits; memory: read {self.read:.1f}, copy "
+            f"{self.copy:.1f}, triad {self.triad:.1f} GB/s"
+        )
+
     @property
     def bandwidth(self) -> float:
         """The best of the three, GB/s."""

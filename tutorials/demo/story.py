@@ -10,6 +10,7 @@ import minitensor as mt
 from minitensor.cli.console import Console, indented
 from minitensor.codegen import Target
 from minitensor.search import multiply_adds
+from tutorials.demo.folding import fold
 from tutorials.demo.race import Race, Timed
 
 
@@ -58,9 +59,9 @@ class Story:
 
     def tell(self, s: mt.Schedule, script: Iterator[tuple[str, str]]) -> None:
         """Show the definition's loop nest, then each step that the script makes on `s`."""
-        self.console.print(indented(self.console.code(str(s.program), fold=True)))
+        self.console.print(indented(self.console.code(self.shown(s))))
         self.time("as written", s)
-        before, told = str(s.program), 0
+        before, told = self.shown(s), 0
         for number, (title, why) in enumerate(script, start=1):
             lines = s.trace.as_python().splitlines()
             new, told = lines[told:], len(lines)
@@ -70,9 +71,13 @@ class Story:
             self.console.print()
             self.console.print(indented(self.console.code("\n".join(new))))
             self.console.print()
-            self.console.print(self.console.difference(before, str(s.program), fold=True))
-            before = str(s.program)
+            self.console.print(self.console.difference(before, self.shown(s)))
+            before = self.shown(s)
             self.time(title, s, new)
+
+    def shown(self, s: mt.Schedule) -> str:
+        """The loop nest, folded at the width of the console less an indentation."""
+        return fold(str(s.program), self.console.width - 4)
 
     def time(self, title: str, s: mt.Schedule, python: list[str] | None = None) -> Stage:
         """Build, check and time a schedule; the stage is kept and printed."""

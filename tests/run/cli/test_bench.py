@@ -12,7 +12,7 @@ from minitensor.search.tune import roofline
 from tests.unit.search.tune.made import LIMITS
 
 BRIEF = Pace(rounds=2, burst=0.0, warm=0.0, least_calls=1)
-NAMES = ["scheduled", "as defined"]
+NAMES = ["scheduled", "as defined", "numpy"]
 
 
 @pytest.fixture(autouse=True)
@@ -51,9 +51,16 @@ def test_the_best_of_a_log(run, user_file, tmp_path):
 def test_a_wrong_kernel_is_refused():
     definition = mt.lower(mt.workloads.matmul(m=2, n=2, k=2))
     right = [np.zeros((2, 2), "float32")]
-    bench.check(definition, right, right)
-    with pytest.raises(CommandError, match=r"the schedule is wrong: C\[0, 0\] is nan"):
-        bench.check(definition, [np.full((2, 2), np.nan, "float32")], right)
+    bench.check(definition, right, right, "scheduled")
+    with pytest.raises(CommandError, match=r"'scheduled' is wrong: C\[0, 0\] is nan"):
+        bench.check(definition, [np.full((2, 2), np.nan, "float32")], right, "scheduled")
+
+
+def test_a_definition_that_numpy_has_no_words_for(run):
+    done = run("bench", "cumsum", "--small", "--quick", "--json")
+    found = done.json()
+    assert list(found["seconds"]) == NAMES[:2]
+    assert "no expression of whole arrays" in found["dropped"]["numpy"]
 
 
 def test_the_demo(run, monkeypatch):

@@ -69,3 +69,11 @@ def test_one_thread_without_openmp(monkeypatch):
     with pytest.raises(ArgumentError, match="1 thread, for the compiler has no OpenMP"):
         measure_limits(2)
     assert measure_limits().threads == 1
+
+
+def test_limits_are_a_line():
+    one = str(limits.Limits(1, 256, 50.0, 50.0, 30.25, 28.0, 29.0))
+    assert one.startswith("50 GFLOP/s with 1 thread, vectors of 256 bits; memory: read 30.2, copy")
+    assert str(limits.Limits(2, 256, 99.6, 50.0, 30.0, 28.0, 29.0)).startswith(
+        "100 GFLOP/s with 2 threads (50 with one), "
+    )

@@ -72,18 +72,6 @@ def test_difference():
     assert console().difference("a", "a") == "  (no change)"
 
 
-def test_folding_keeps_every_word_and_cuts_outside_brackets():
-    line = "    C[i_0*8 + i_1, j] = max(A[i_0*8 + i_1, j], 0.0)"
-    folded = console(width=44).difference("", line, fold=True).splitlines()
-    assert folded == ["+     C[i_0*8 + i_1, j] =", "+           max(A[i_0*8 + i_1, j], 0.0)"]
-    assert console(width=44).difference("", line) == f"+ {line}"
-
-
-def test_what_cannot_be_folded_stays_as_it_is():
-    word = "x" * 60
-    assert console(width=40).difference("", word, fold=True) == f"+ {word}"
-
-
 def test_table_and_indentation():
     rows = [("a", "1"), ("long", "22")]
     assert console().table(rows, right=[1]) == ["a      1", "long  22"]

@@ -83,5 +83,5 @@ def test_what_was_measured_is_a_line_and_numbers(run, findings, monkeypatch):
     limits = Limits(2, 512, 236.0, 118.0, 31.5, 29.25, 30.0)
     monkeypatch.setattr(doctor, "measure_limits", lambda: limits)
     done = run("doctor", "--measure")
-    assert "limits      236 GFLOP/s with 2 threads, 118 with one; memory: read 31.5" in done.out
+    assert "limits      236 GFLOP/s with 2 threads (118 with one), vectors of 512 bits" in done.out
     assert run("doctor", "--measure", "--json").json()["limits"]["peak"] == 236.0
