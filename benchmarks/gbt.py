@@ -3,7 +3,7 @@
     python -m benchmarks.gbt            minutes; less without xgboost: ours alone
 
 Both learn 50 trees of depth 6 from the same rows with the same loss (the weighted squared error of
-sums over statements; xgboost gets it as an objective of its own). Everybody has a turn in each
+sums over statements; xgboost gets it as an objective of its own). All have a turn in each
 round, and ratios are medians of those within the rounds. "Ideal" is half the time that xgboost
 takes with one thread: two threads cannot do better, and on a machine that others use they do far
 worse, since each waits for the other.

@@ -86,18 +86,18 @@ class Table:
 
     def save(self, path: Path) -> None:
         rows = [[*_plain(c), round(s, 10) if s < np.inf else None] for c, s in self.costs.items()]
-        told = {"name": self.name, "about": self.about, "sketches": self.sketches, "rows": rows}
-        path.write_text(json.dumps(told), encoding="utf-8")
+        values = {"name": self.name, "about": self.about, "sketches": self.sketches, "rows": rows}
+        path.write_text(json.dumps(values), encoding="utf-8")
 
     @staticmethod
     def load(path: Path) -> Table:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"))
         costs = {}
-        for sketch, values, locations, parallel, unroll, seconds in told["rows"]:
-            decided = tuple(tuple(v) if isinstance(v, list) else v for v in values)
+        for sketch, chosen, locations, parallel, unroll, seconds in values["rows"]:
+            decided = tuple(tuple(v) if isinstance(v, list) else v for v in chosen)
             key = Choices(sketch, decided, tuple(locations), parallel, unroll)
             costs[key] = np.inf if seconds is None else seconds
-        return Table(told["name"], told["about"], tuple(told["sketches"]), costs)
+        return Table(values["name"], values["about"], tuple(values["sketches"]), costs)
 
 
 def _plain(choices: Choices) -> list[Any]:
@@ -355,8 +355,8 @@ def grow(name: str, rules: str, seeds: int, trials: int, folder: Path) -> str:
     costs = {k: r.median for k, r in shared.known.items() if r.ok}
     best = min(costs.values())
     parts = {c: [[best / s for s in one] for one in found] for c, found in curves.items()}
-    told = {"name": name, "rules": rules, "about": machine(), "best": best, "curves": parts}
-    (folder / f"grown-{name}-{rules}.json").write_text(json.dumps(told), encoding="utf-8")
+    values = {"name": name, "rules": rules, "about": machine(), "best": best, "curves": parts}
+    (folder / f"grown-{name}-{rules}.json").write_text(json.dumps(values), encoding="utf-8")
     plot({name: parts}, folder / f"grown-{name}-{rules}.png")
     head = f"### {HAND_SCHEDULES[name].name}, rules={rules!r}, {seeds} seeds\n\n"
     about = f"{len(costs):,} programs measured, best {best * 1e3:.4g} ms; {machine()}\n\n"

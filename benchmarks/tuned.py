@@ -103,8 +103,8 @@ def as_markdown(threads: int, rows: Sequence[Row]) -> str:
             f"{r.equal[0]} | {r.equal[1]:.2f} | {tvm} | {hand} |"
         )
     found = summary(rows)
-    told = ", ".join(f"{name} {value:.2f} (bar {BARS[name]})" for name, value in found.items())
-    return "\n".join([*lines, "", f"{len(rows)} workloads: {told}."])
+    figures = ", ".join(f"{name} {value:.2f} (bar {BARS[name]})" for name, value in found.items())
+    return "\n".join([*lines, "", f"{len(rows)} workloads: {figures}."])
 
 
 def main() -> int:

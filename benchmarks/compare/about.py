@@ -1,4 +1,4 @@
-"""Where and how something is measured: whatever somebody needs to believe it, or to repeat it."""
+"""The circumstances of a measurement: all that it takes to judge or repeat it."""
 
 from __future__ import annotations
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.compare.work import Work
+from benchmarks.compare.work import Arrays, Work
 from minitensor.api import build
+from minitensor.cli.errors import CommandError
 from minitensor.codegen import Target
 from minitensor.runtime import SPIN_SECONDS, Kernel, native_target
 from minitensor.search import load_best
@@ -43,6 +45,38 @@ class Implementation:
     note: str = ""
 
 
+Source = Callable[[], Iterator[Implementation]]
+"""Prepares implementations; a baseline may raise anything."""
+
+
+def admitted(
+    sources: Mapping[str, Source],
+    work: Work,
+    dropped: dict[str, str],
+    entered: Callable[[str], None] = lambda name: None,
+) -> Iterator[Implementation]:
+    """The implementations with a right result; `dropped` gets the reasons of the others.
+
+    entered  called with the name of each source before it is asked
+    """
+    for name, source in sources.items():
+        if name in dropped:
+            continue
+        entered(name)
+        try:
+            for implementation in source():
+                wrong = work.difference(implementation.array(implementation.call()))
+                time.sleep(implementation.spin)  # the next may time itself while it is prepared
+                if wrong:
+                    dropped[implementation.name] = f"wrong: {wrong}"
+                else:
+                    yield implementation
+        except CommandError as failure:
+            dropped[name] = str(failure)
+        except Exception as failure:  # of any library
+            dropped[name] = f"{type(failure).__name__}: {failure}"[:500]
+
+
 def ours(work: Work, threads: int) -> Iterator[Implementation]:
     """The hand schedule: all operands as arguments; and, if there are weights, with those bound."""
     target = native_target(Target("c", num_cores=threads))
@@ -62,16 +96,17 @@ def tuned(work: Work, threads: int, log: str) -> Iterator[Implementation]:
 
 def _both(plain: str, bound: str, kernel: Kernel, work: Work) -> Iterator[Implementation]:
     """All operands as arguments; and, if there are weights, with those bound."""
-    yield _of_kernel(plain, kernel, work.inputs, work)
+    yield of_kernel(plain, kernel, work)
     if work.constants:
         given = dict(zip(work.names, work.inputs))
         weights = {name: given.pop(name) for name in work.constants}
-        yield _of_kernel(bound, kernel.bind(**weights), tuple(given.values()), work)
+        yield of_kernel(bound, kernel.bind(**weights), work, tuple(given.values()))
 
 
-def _of_kernel(
-    name: str, kernel: Kernel, inputs: tuple[np.ndarray, ...], work: Work
+def of_kernel(
+    name: str, kernel: Kernel, work: Work, inputs: Arrays | None = None
 ) -> Implementation:
+    """A kernel on arrays; those of the work if none are given."""
     output = work.output()
-    call = kernel.prepare(*inputs, output)
+    call = kernel.prepare(*(work.inputs if inputs is None else inputs), output)
     return Implementation(name, call, lambda _: output, bound=name in (BOUND, TUNED_BOUND))

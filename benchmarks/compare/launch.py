@@ -24,7 +24,7 @@ from minitensor.runtime import spread_cores
 
 WORKER: Final = "benchmarks.compare.worker"
 SILENCE_SECONDS: Final = 300.0
-"""A process that tells nothing for so long hangs: compiling or a round takes seconds."""
+"""A process without an event for so long hangs: compiling or a round takes seconds."""
 
 _THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS",
@@ -57,9 +57,9 @@ def environment(threads: int) -> dict[str, str]:
 
 
 def events(job: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
-    """Start a process on a job and yield what it tells, until it is done.
+    """Start a process on a job and yield its events, until it is done.
 
-    It is pinned to as many cores as it may have threads, and stopped when nobody listens any more.
+    It is pinned to as many cores as it may have threads, and stopped when the generator is closed.
     Raises Died if it does not finish; CommandError if it cannot be started.
     """
     with tempfile.TemporaryFile() as errors:

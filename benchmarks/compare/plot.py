@@ -1,4 +1,4 @@
-"""The results as a roofline (extra `[ui]`): what the machine allows, and where everybody stands.
+"""The results as a roofline (extra `[ui]`): the limits of the machine, and all implementations.
 
 Left, workloads that multiply and add: operations a second over operations per byte, on logarithmic
 axes; the roof is the measured bandwidth where it rises and the measured peak where it is flat.

@@ -14,7 +14,7 @@ import numpy as np
 from minitensor.codegen import Target
 from minitensor.runtime import aligned_empty
 from minitensor.schedule import Schedule
-from tutorials.schedules import HAND_SCHEDULES, scheduled
+from tutorials.schedules import HAND_SCHEDULES, HandSchedule, scheduled
 
 Arrays = Sequence[np.ndarray]
 Sizes = Mapping[str, int]
@@ -59,7 +59,11 @@ class Work:
     @staticmethod
     def of(key: str) -> Work:
         """The work of a hand schedule by its key."""
-        hand = HAND_SCHEDULES[key]
+        return Work.of_hand(key, HAND_SCHEDULES[key])
+
+    @staticmethod
+    def of_hand(key: str, hand: HandSchedule) -> Work:
+        """The work of a hand schedule."""
         buffers = hand.define().inputs
         inputs = normal_arrays([b.shape for b in buffers])
         expected, allowed = expect(hand.kind, inputs, hand.parameters)

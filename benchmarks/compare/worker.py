@@ -1,8 +1,8 @@
 """The process that measures: `python -m benchmarks.compare.worker`, started by `launch`.
 
-Its environment and its cores were chosen before it was born. It reads a job as JSON from its
-standard input and writes what happens as JSON, a line for each event. What libraries print on
-standard output goes to standard error.
+Its environment and its cores are chosen before it starts. It reads a job as JSON from its standard
+input and writes its events as JSON, a line for each. The output of libraries goes to standard
+error.
 """
 
 from __future__ import annotations
@@ -11,43 +11,50 @@ import json
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from benchmarks.compare.baselines import BASELINES
-from benchmarks.compare.implementation import LOG, OURS, TUNED, Implementation, ours, tuned
+from benchmarks.compare.implementation import (
+    LOG,
+    OURS,
+    TUNED,
+    Implementation,
+    Source,
+    admitted,
+    ours,
+    tuned,
+)
 from benchmarks.compare.results import Entry, Result, lost, result_to_json
 from benchmarks.compare.work import Work
-from minitensor.cli.errors import CommandError
 from minitensor.runtime import Pace, Probe, compute_probe, interleave, measure_limits, memory_probes
 
-Tell = Callable[[Mapping[str, Any]], None]
-Source = Callable[[], Iterator[Implementation]]
+Report = Callable[[Mapping[str, Any]], None]
 
 ROOF = "\nroof "
-"""Begins the names of the machine's own limits among the implementations."""
+"""A prefix of the probes' names among the implementations."""
 
 
 def main() -> None:
     """Do the job that standard input describes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this one ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends this one
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
-    def tell(event: Mapping[str, Any]) -> None:
+    def report(event: Mapping[str, Any]) -> None:
         print(json.dumps(event), file=events, flush=True)
 
     try:
-        work_off(json.loads(sys.stdin.read()), tell)
-    except BrokenPipeError:  # nobody listens any more
+        work_off(json.loads(sys.stdin.read()), report)
+    except BrokenPipeError:  # the parent process has gone
         os._exit(1)
     sys.stdout.flush()
     os._exit(0)  # not through the exits of every library: some hang or crash there
 
 
-def work_off(job: Mapping[str, Any], tell: Tell) -> None:
+def work_off(job: Mapping[str, Any], report: Report) -> None:
     """Measure the machine and every workload of a job.
 
     job  threads, keys (of hand schedules), baselines (names), options (for them), pace, limits
@@ -57,21 +64,21 @@ def work_off(job: Mapping[str, Any], tell: Tell) -> None:
     threads: int = job["threads"]
     if job["limits"]:
         limits = asdict(measure_limits(threads))
-        tell({"event": "limits", "limits": limits, "cores": pinned_to()})
+        report({"event": "limits", "limits": limits, "cores": pinned_to()})
     roofs = Roofs(threads)
     for key in job["keys"]:
-        tell({"event": "begin", "key": key})
-        result = measured(key, job, roofs, tell)
-        tell({"event": "result", "result": result_to_json(result)})
+        report({"event": "begin", "key": key})
+        result = measured(key, job, roofs, report)
+        report({"event": "result", "result": result_to_json(result)})
 
 
 def pinned_to() -> list[int]:
-    """The numbers of the cores this process may run on; [] where the system does not tell."""
+    """The numbers of the cores this process may run on; [] where the system does not say."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 class Roofs:
-    """The probes that go round with the implementations, made when they are first needed."""
+    """The probes that take turns with the implementations, made when they are first needed."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -87,8 +94,8 @@ class Roofs:
         return self._memory
 
 
-def measured(key: str, job: Mapping[str, Any], roofs: Roofs, tell: Tell) -> Result:
-    """One workload: everybody enters, is checked, and takes turns with the others."""
+def measured(key: str, job: Mapping[str, Any], roofs: Roofs, report: Report) -> Result:
+    """One workload: all implementations are prepared, checked, and take turns."""
     threads, pace = job["threads"], Pace(**job["pace"])
     dropped: dict[str, str] = dict(job["without"].get(key, {}))
     try:
@@ -96,14 +103,18 @@ def measured(key: str, job: Mapping[str, Any], roofs: Roofs, tell: Tell) -> Resu
     except MemoryError as failure:  # numpy says how many bytes, and for which shape
         reason = f"too large for memory: {failure or 'none is left'}; time it with smaller sizes"
         return lost(key, {**dropped, key: reason})
-    implementations = list(entered(work, job, dropped, tell))
+
+    def entered(name: str) -> None:
+        report({"event": "enter", "key": key, "name": name})
+
+    implementations = list(admitted(sources_of(work, job), work, dropped, entered))
     probes = roofs.of(work)
-    playing = [*implementations, *(Implementation(ROOF + p.name, p.call, _nothing) for p in probes)]
+    timed = [*implementations, *(Implementation(ROOF + p.name, p.call, _nothing) for p in probes)]
 
     def started(number: int) -> None:
-        tell({"event": "round", "key": key, "number": number, "rounds": pace.rounds})
+        report({"event": "round", "key": key, "number": number, "rounds": pace.rounds})
 
-    turns = interleave(playing, pace, pause=threads > 1, started=started)
+    turns = interleave(timed, pace, pause=threads > 1, started=started)
     rates = [[p.work / s for s in turns[ROOF + p.name].fastest] for p in probes]
     return Result(
         work.key,
@@ -121,45 +132,15 @@ def measured(key: str, job: Mapping[str, Any], roofs: Roofs, tell: Tell) -> Resu
     )
 
 
-def entered(
-    work: Work, job: Mapping[str, Any], dropped: dict[str, str], tell: Tell
-) -> Iterator[Implementation]:
-    """Everybody who computes the work, and computes it right; the others are written down."""
-    sources: dict[str, Source] = {OURS: lambda: ours(work, job["threads"])}
-    if job["options"].get(LOG):
-        sources[TUNED] = lambda: tuned(work, job["threads"], job["options"][LOG])
-    sources |= {name: _source(name, work, job) for name in job["baselines"]}
-    for name, source in sources.items():
-        if name in dropped:
-            continue
-        tell({"event": "enter", "key": work.key, "name": name})
-        try:
-            for implementation in source():
-                wrong = _first_result(implementation, work)
-                if wrong:
-                    dropped[implementation.name] = f"wrong: {wrong}"
-                else:
-                    yield implementation
-        except CommandError as failure:
-            dropped[name] = str(failure)
-        except Exception as failure:  # other people's libraries: they may raise anything
-            dropped[name] = f"{type(failure).__name__}: {failure}"[:500]
-
-
-def _source(
-    name: str, work: Work, job: Mapping[str, Any]
-) -> Callable[[], Iterator[Implementation]]:
-    enter = BASELINES[name].enter
-    return lambda: enter(name, work, job["threads"], job["options"])
-
-
-def _first_result(implementation: Implementation, work: Work) -> str:
-    """What is wrong with what it computes; "" if nothing is."""
-    wrong = work.difference(implementation.array(implementation.call()))
-    time.sleep(
-        implementation.spin
-    )  # the next one is being prepared, perhaps timed by its own tuner
-    return wrong
+def sources_of(work: Work, job: Mapping[str, Any]) -> dict[str, Source]:
+    """Ours, those of the log, and the baselines of a job, by name."""
+    threads, options = job["threads"], job["options"]
+    sources: dict[str, Source] = {OURS: partial(ours, work, threads)}
+    if options.get(LOG):
+        sources[TUNED] = partial(tuned, work, threads, options[LOG])
+    for name in job["baselines"]:
+        sources[name] = partial(BASELINES[name].enter, name, work, threads, options)
+    return sources
 
 
 def _nothing(result: object) -> Any:

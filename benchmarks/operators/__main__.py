@@ -49,9 +49,9 @@ def tune(operator: Operator, folder: Path, trials: int, threads: int, seed: int)
         progress=False,
     )
     curve = [[round(t, 3), n, s] for t, n, s in points if np.isfinite(s)]
-    told = {"seconds": result.elapsed, "trials": len(result.tried), "curve": curve}
+    found = {"seconds": result.elapsed, "trials": len(result.tried), "curve": curve}
     if not any(t.known for t in result.tried):
-        (folder / f"{operator.key}.took.json").write_text(json.dumps(told), "utf-8")
+        (folder / f"{operator.key}.took.json").write_text(json.dumps(found), "utf-8")
     return (
         f"{operator.key}: {result.seconds * 1e3:.4g} ms after {len(result.tried)} trials, "
         f"{result.elapsed:.0f} s; failed {dict(result.failures)}"
@@ -67,7 +67,7 @@ def tune_tvm(operator: Operator, folder: Path, trials: int, threads: int) -> str
 
 
 def implementations(operator: Operator, folder: Path, threads: int) -> Iterator[Implementation]:
-    """Everybody who can take part."""
+    """The implementations that are installed."""
     program, inputs = operator.program(), operator.inputs()
     target = native_target(mt.Target("c", num_cores=threads))
     out = aligned_empty(program.outputs[0].shape, np.dtype(np.float32))
@@ -90,7 +90,7 @@ def implementations(operator: Operator, folder: Path, threads: int) -> Iterator[
 
 
 def compare(operator: Operator, folder: Path, threads: int) -> dict[str, Any]:
-    """Everybody checked against numpy in float64, and timed in turns: one row."""
+    """All checked against numpy in float64, and timed in turns: one row."""
     exact = operator.numpy([x.astype(np.float64) for x in operator.inputs()])
     allowed = TOLERANCE * float(np.abs(exact).max())
     playing, dropped = [], {}
@@ -110,8 +110,8 @@ def compare(operator: Operator, folder: Path, threads: int) -> dict[str, Any]:
         "ratios": {name: ratio(ours, t.fastest) for name, t in turns.items()},
         "over_best": _over_best(turns),
         "dropped": dropped,
-        "ours": _told(folder / f"{operator.key}.took.json"),
-        "tvm": _told(folder / f"tvm-{operator.key}" / "took.json"),
+        "ours": _read(folder / f"{operator.key}.took.json"),
+        "tvm": _read(folder / f"tvm-{operator.key}" / "took.json"),
     }
     records = folder / f"tvm-{operator.key}"
     if row["tvm"] and (records / tvm_peer.RECORDS).exists():
@@ -126,7 +126,7 @@ def _over_best(turns: Mapping[str, Turns]) -> float:
     return float(statistics.median(min(them) / us for us, *them in rounds))
 
 
-def _told(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
@@ -169,7 +169,7 @@ def plot(rows: Sequence[dict[str, Any]], path: Path) -> None:
         curve = row["ours"].get("curve", [])
         axis.step([t for t, _, _ in curve], [s * 1e3 for _, _, s in curve], where="post")
         best = row["tvm"].get("best", [])
-        if best:  # it tells when it was done; its records are spread evenly over that
+        if best:  # the total time is known; its records are spread evenly over it
             each = row["tvm"]["seconds"] / len(best)
             times = [each * (n + 1) for n in range(len(best))]
             axis.step(times, [s * 1e3 for s in best], where="post")

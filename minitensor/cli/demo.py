@@ -1,6 +1,6 @@
 """`minitensor demo`: a definition, the schedule that a search finds for it, and its speed.
 
-The long form, with a schedule by hand told step by step, is `make demo` in the project's folder.
+The long form, with a hand schedule step by step, is `make demo` in the project's folder.
 """
 
 from __future__ import annotations

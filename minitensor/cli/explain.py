@@ -20,7 +20,7 @@ examples:
   minitensor explain my_schedule.py:s --json
   minitensor explain softmax --vector-bits 256       with narrower vectors
 
-Spills are found in the assembly that this machine's compiler makes; without one the rest is told
+Spills are found in the assembly that this machine's compiler makes; without one the rest is shown
 all the same. docs/explain.md says what each remark means and what to do about it.
 """
 

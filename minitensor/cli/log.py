@@ -29,7 +29,7 @@ examples:
 `minitensor log COMMAND --help` says more; docs/records.md describes the format.
 """
 _SHORT: Final = 12
-"""Digits of a workload that are shown; --workload takes as few as tell it from the others."""
+"""Digits of a workload that are shown; --workload takes any unique beginning."""
 _KEPT: Final = 10
 
 

@@ -24,7 +24,8 @@ from minitensor.runtime.limits import (
 from minitensor.runtime.machine import cpu_name, spread_cores, usable_cores
 from minitensor.runtime.module import aligned_empty, load_function, pointer_to
 from minitensor.runtime.rounds import (
-    BLAS_SPIN_SECONDS, QUICK, RULE, SPIN_SECONDS, Clock, Pace, Turns, interleave, ratio,
+    BLAS_SPIN_SECONDS, QUICK, RULE, SLOW_SECONDS, SPIN_SECONDS, Clock, Pace, Turns, interleave,
+    ratio,
 )
 from minitensor.runtime.texts import remembered
 from minitensor.runtime.timing import Timing, measure
@@ -32,12 +33,13 @@ from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolch
 from minitensor.runtime.worker import Parent, ParentGoneError, Reason, Worker, WorkerError
 
 __all__ = [
-    "BLAS_SPIN_SECONDS", "QUICK", "RULE", "SPIN_SECONDS", "TIME_LIMIT", "Clock", "Explanation",
-    "Finding", "InterpreterKernel", "Kernel", "Limits", "NativeKernel", "Pace", "Parent",
-    "ParentGoneError", "Probe", "Reason", "Signature", "Timing", "Toolchain", "Turns", "Worker",
-    "WorkerError", "aligned_empty", "cache_folder", "compile_library", "compute_probe", "cpu_name",
-    "diagnose", "explained", "find_toolchain", "interleave", "interpreter_kernel", "known_limits",
-    "load", "load_function", "load_kernel", "load_together", "measure", "measure_limits",
-    "memory_probes", "native_target", "pointer_to", "probe_toolchain", "ratio", "remember_limits",
-    "remembered", "save_kernel", "scratch_folder", "spread_cores", "usable_cores",
+    "BLAS_SPIN_SECONDS", "QUICK", "RULE", "SLOW_SECONDS", "SPIN_SECONDS", "TIME_LIMIT", "Clock",
+    "Explanation", "Finding", "InterpreterKernel", "Kernel", "Limits", "NativeKernel", "Pace",
+    "Parent", "ParentGoneError", "Probe", "Reason", "Signature", "Timing", "Toolchain", "Turns",
+    "Worker", "WorkerError", "aligned_empty", "cache_folder", "compile_library", "compute_probe",
+    "cpu_name", "diagnose", "explained", "find_toolchain", "interleave", "interpreter_kernel",
+    "known_limits", "load", "load_function", "load_kernel", "load_together", "measure",
+    "measure_limits", "memory_probes", "native_target", "pointer_to", "probe_toolchain", "ratio",
+    "remember_limits", "remembered", "save_kernel", "scratch_folder", "spread_cores",
+    "usable_cores",
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import inspect
 import io
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -15,26 +14,27 @@ from typing import Any, Final
 import numpy as np
 
 import minitensor as mt
-from benchmarks.compare.baselines import numpy_baseline
-from minitensor.cli.console import Console, indented
+from benchmarks.compare.baselines import BASELINES
+from benchmarks.compare.work import Work
+from minitensor.cli.console import Console, counted, indented
 from minitensor.cli.main import perform
 from minitensor.codegen import Target
 from minitensor.runtime import Pace, cpu_name, find_toolchain, native_target, usable_cores
 from tutorials import schedules
 from tutorials.demo import dense
-from tutorials.demo.race import Race
 from tutorials.demo.story import Story
-from tutorials.demo.tuned import Tuned, summary, tell
+from tutorials.demo.tuned import Tuned, search, summary
+from tutorials.schedules.registry import product
 
 BAR: Final = 24
 """Columns of the longest bar in the summary."""
 NOISY: Final = 1.5
-"""How much numpy's own time may vary before the figures are called unreliable."""
+"""The factor that numpy's own time may vary by before the figures are called unreliable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is done.
+    """The amount of work.
 
     size    of the matrices of the story
     rounds  of a timing
@@ -80,15 +80,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Tell the story and the searches, then sum up."""
+    """The story, the searches, and a summary."""
     target = native_target(Target("c", num_cores=arguments.threads))
     effort = QUICK if arguments.quick else FULL
-    teller = replace(console, stream=io.StringIO()) if arguments.json else console
-    _introduce(target, teller)
-    story = _dense(effort, target, teller)
-    found = _tuned(effort, target, teller, show=not arguments.json)
+    shown = replace(console, stream=io.StringIO()) if arguments.json else console
+    _introduce(target, shown)
+    story = _dense(effort, target, shown)
+    found = _tuned(effort, target, shown, show=not arguments.json)
     if arguments.json:
-        console.print(json.dumps(_report(target, story, found), indent=1))
+        console.json(_report(target, story, found))
     else:
         _sum_up(story, found, console)
     return 0
@@ -98,8 +98,8 @@ def _introduce(target: Target, console: Console) -> None:
     compiler = find_toolchain().version
     console.print(console.styled("From a definition to a fast kernel", "bold"))
     console.print(
-        f"{cpu_name()}, {usable_cores()} cores; kernels use {_threads(target)} and vectors of "
-        f"{target.vector_bits} bits"
+        f"{cpu_name()}, {usable_cores()} cores; kernels use "
+        f"{counted(target.num_cores or 1, 'thread')} and vectors of {target.vector_bits} bits"
     )
     console.print(f"{compiler}; numpy {np.__version__}")
     console.paragraph(
@@ -113,23 +113,17 @@ def _introduce(target: Target, console: Console) -> None:
         )
 
 
-def _threads(target: Target) -> str:
-    return "1 thread" if target.num_cores == 1 else f"{target.num_cores} threads"
-
-
 def _dense(effort: Effort, target: Target, console: Console) -> Story:
     """The dense layer, by hand."""
-    size = effort.size
-    program = dense.define(size, size, size)
-    rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal((size, size), dtype=np.float32) for _ in range(2))
-    bias = rng.standard_normal(size, dtype=np.float32)
-    race = Race((a, b, bias), numpy_baseline.dense(a, b, bias), effort.rounds)
-    story = Story(program, race, target, console)
+    size, pace = effort.size, Pace(rounds=effort.rounds)
+    work = Work.of_hand("dense", product(size, size, size, bias_relu=True))
+    threads = target.num_cores or 1
+    (numpy,) = BASELINES["numpy"].enter("numpy", work, threads, {})
+    story = Story(work, numpy, pace, target, console)
     console.heading(f"1  A dense layer: relu(A B + bias), {size} x {size} x {size}, float32")
     _show_source(dense.define, f"program = define({size}, {size}, {size})", console)
-    s = mt.Schedule(program)
-    story.tell(s, schedules.matmul.packed(s, schedules.matmul.Tiles.of(target, size)))
+    s = mt.Schedule(dense.define(size, size, size))
+    story.show(s, schedules.matmul.packed(s, schedules.matmul.Tiles.of(target, size)))
     return story
 
 
@@ -146,18 +140,18 @@ def _tuned(effort: Effort, target: Target, console: Console, show: bool) -> list
     call = f"result = mt.tune(program, trials={effort.trials})"
     console.print(indented(console.code(f"{call}\nkernel = result.kernel()")))
     pace = Pace(rounds=effort.rounds)
-    return [tell(key, effort.trials, pace, target, console, show) for key in effort.keys]
+    return [search(key, effort.trials, pace, target, console, show) for key in effort.keys]
 
 
 def _show_source(function: Callable[..., Any], call: str, console: Console) -> None:
-    """The text of a function of this demonstration, and a call of it."""
+    """The text of a function of the demo, and a call of it."""
     console.print()
     console.print(indented(console.code(f"{inspect.getsource(function)}\n{call}")))
     console.print()
 
 
 def _sum_up(story: Story, found: Sequence[Tuned], console: Console) -> None:
-    """A table of all stages, one of the searches, and a word if the machine was not quiet."""
+    """A table of all stages, one of the searches, and a warning if the machine was busy."""
     console.heading("Summary")
     best = max(stage.gflops for stage in story.stages)
     rows = [(stage.title, *stage.figures()) for stage in story.stages]
@@ -165,7 +159,7 @@ def _sum_up(story: Story, found: Sequence[Tuned], console: Console) -> None:
     for stage, line in zip(story.stages, console.table(rows, right=(1, 2, 3))):
         bar = console.styled("#" * round(BAR * stage.gflops / best), "green")
         console.print(f"  {line}  {bar}".rstrip())
-    baselines = [stage.timed.baseline for stage in story.stages]
+    baselines = [stage.numpy for stage in story.stages]
     fastest, slowest = (f"{seconds * 1e3:.3g}" for seconds in (min(baselines), max(baselines)))
     console.print(f"  numpy itself took {fastest} to {slowest} ms")
     if max(baselines) > NOISY * min(baselines):
@@ -194,8 +188,8 @@ def _report(target: Target, story: Story, found: Sequence[Tuned]) -> dict[str, A
             "numpy": np.__version__,
         },
         "story": {
-            "name": story.program.name,
-            "flop": story.flop,
+            "name": story.work.name,
+            "flop": story.work.flop,
             "stages": [stage.described() for stage in story.stages],
         },
         "tuned": [tuned.described() for tuned in found],

@@ -1,16 +1,15 @@
-"""Workloads whose schedules a search finds, beside those by hand, numpy, and torch if it is there.
-
-Everybody takes turns, as in `minitensor bench`, but in this process.
-"""
+"""Workloads whose schedules a search finds, in turns with hand schedules, numpy and torch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from benchmarks.compare.baselines import BASELINES
-from benchmarks.compare.implementation import OURS, Implementation, ours
+from benchmarks.compare.implementation import Source, admitted, of_kernel, ours
 from benchmarks.compare.results import Entry, Result
 from benchmarks.compare.work import Work
 from minitensor.cli.console import Console, indented
@@ -27,18 +26,18 @@ PEERS: Final = ("numpy", "torch")
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """A workload, what the search found for it, and how fast everybody was in turns."""
+    """A workload, the result of its search, and all times in turns."""
 
     result: TuneResult
     timed: Result
 
     @property
     def found(self) -> Entry:
-        """Ours, as the search has it."""
+        """The kernel of the search."""
         return self.timed.entries[0]
 
     def ratio(self, name: str) -> float | None:
-        """How many times as fast as somebody else ours is; None if they were not there."""
+        """The factor by which that is faster than another; None if the other was left out."""
         other = self.timed.entry(name)
         return None if other is None else self.found.times_as_fast_as(other)
 
@@ -57,7 +56,9 @@ class Tuned:
         }
 
 
-def tell(key: str, trials: int, pace: Pace, target: Target, console: Console, show: bool) -> Tuned:
+def search(
+    key: str, trials: int, pace: Pace, target: Target, console: Console, show: bool
+) -> Tuned:
     """Search for the schedule of a workload, say what was found, and compare.
 
     show  whether progress may be shown, on a terminal
@@ -67,9 +68,9 @@ def tell(key: str, trials: int, pace: Pace, target: Target, console: Console, sh
     console.print()
     console.print(console.styled(f"{hand.name}, float32", "bold", "cyan"))
     result = tune(program, target, trials, progress=None if show else False)
-    if result.interrupted:  # whoever presses Ctrl-C here does not want the rest either
+    if result.interrupted:  # Ctrl-C ends the demo, not one search only
         raise KeyboardInterrupt
-    console.print(_told(result))
+    console.print(_said(result))
     if result.choices is not None:
         derived = result.space.sketches[result.choices.sketch].explain()
         console.print(indented(console.styled(derived, "dim")))
@@ -80,7 +81,7 @@ def tell(key: str, trials: int, pace: Pace, target: Target, console: Console, sh
     return Tuned(result, timed)
 
 
-def _told(result: TuneResult) -> str:
+def _said(result: TuneResult) -> str:
     failed = sum(result.failures.values())
     text = f"the best of {len(result.tried)} candidates in {result.elapsed:.0f} s"
     text += f" ({failed} failed)" if failed else ""
@@ -89,9 +90,24 @@ def _told(result: TuneResult) -> str:
 
 
 def compared(work: Work, result: TuneResult, pace: Pace, target: Target) -> Result:
-    """Everybody in turns, the search's first. Raises CommandError if one of ours is wrong."""
-    dropped: dict[str, str] = {}
-    implementations = [*_own(work, result, target), *_peers(work, target, dropped)]
+    """All in turns, the search's kernel first. Raises CommandError if one of ours is wrong."""
+    threads = target.num_cores or 1
+    dropped = {
+        name: f"{', '.join(BASELINES[name].missing)} is not installed"
+        for name in PEERS
+        if BASELINES[name].missing
+    }
+    sources: dict[str, Source] = {
+        FOUND: lambda: iter([of_kernel(FOUND, result.kernel(), work)]),
+        BY_HAND: lambda: (replace(one, name=BY_HAND) for one in islice(ours(work, threads), 1)),
+    }
+    for name in PEERS:
+        sources[name] = partial(BASELINES[name].enter, name, work, threads, {})
+    implementations = list(admitted(sources, work, dropped))
+    for name in (FOUND, BY_HAND):
+        if name in dropped:
+            reason = f"the kernel {name} fails for {work.name}: {dropped[name]}; please report this"
+            raise CommandError(reason)
     turns = interleave(implementations, pace)
     entries = [Entry(c.name, turns[c.name].fastest, turns[c.name].typical) for c in implementations]
     roof = result.roofline()
@@ -107,40 +123,6 @@ def compared(work: Work, result: TuneResult, pace: Pace, target: Target) -> Resu
         rates,
         dropped,
     )
-
-
-def _own(work: Work, result: TuneResult, target: Target) -> Iterator[Implementation]:
-    output = work.output()
-    call = result.kernel().prepare(*work.inputs, output)
-    hand = next(c for c in ours(work, target.num_cores or 1) if c.name == OURS)
-    for own in (
-        Implementation(FOUND, call, lambda _: output),
-        Implementation(BY_HAND, hand.call, hand.array),
-    ):
-        wrong = work.difference(own.array(own.call()))
-        if wrong:
-            raise CommandError(
-                f"the kernel {own.name} is wrong for {work.name}: {wrong}; please report this"
-            )
-        yield own
-
-
-def _peers(work: Work, target: Target, dropped: dict[str, str]) -> Iterator[Implementation]:
-    """Those who are installed and compute it right; the reasons of the others are written down."""
-    for name in PEERS:
-        baseline = BASELINES[name]
-        if baseline.missing:
-            dropped[name] = f"{', '.join(baseline.missing)} is not installed"
-            continue
-        try:
-            for peer in baseline.enter(name, work, target.num_cores or 1, {}):
-                wrong = work.difference(peer.array(peer.call()))
-                if wrong:
-                    dropped[name] = f"wrong: {wrong}"
-                else:
-                    yield peer
-        except Exception as failure:  # other people's libraries: they may raise anything
-            dropped[name] = f"{type(failure).__name__}: {failure}"[:500]
 
 
 def _rows(tuned: Tuned) -> Iterator[Sequence[str]]:
@@ -167,7 +149,7 @@ def _part(timed: Result, entry: Entry) -> str:
 
 
 def summary(every: Sequence[Tuned]) -> list[Sequence[str]]:
-    """A row for each workload: ours by search against everybody."""
+    """A row for each workload: the kernel of the search against all others."""
     names = (BY_HAND, *(n for n in PEERS if any(t.timed.entry(n) for t in every)))
     rows: list[Sequence[str]] = [
         ("found by search", "ms", "rate", "", *(f"x {name}" for name in names))

@@ -65,7 +65,7 @@ def packed(s: Schedule, tiles: Tiles) -> Steps:
         s.vectorize(j_d)
         yield (
             "Fusion",
-            "What follows is done as soon as a tile is. Nobody needs the rest of C any more: the "
+            "What follows is done as soon as a tile is. The rest of C is not needed any more: the "
             "tile is all that is kept of it, and it fits in registers.",
         )
     packed_b = s.cache_read("C", "B", "global")

@@ -15,7 +15,8 @@ _FLOAT: Final = 4
 """Bytes of a number."""
 
 
-def _matmul(m: int, n: int, k: int, bias_relu: bool = False) -> HandSchedule:
+def product(m: int, n: int, k: int, bias_relu: bool = False) -> HandSchedule:
+    """A product of matrices, or a dense layer."""
     kind = "matmul_bias_relu" if bias_relu else "matmul"
 
     def define() -> Program:
@@ -199,13 +200,13 @@ def _transpose_add(n: int) -> HandSchedule:
 
 
 HAND_SCHEDULES: Final[dict[str, HandSchedule]] = {
-    "matmul-512": _matmul(512, 512, 512),
-    "matmul-1024": _matmul(1024, 1024, 1024),
-    "matmul-2048": _matmul(2048, 2048, 2048),
-    "matmul-odd": _matmul(997, 1009, 1013),
-    "matmul-16": _matmul(16, 1024, 1024),
+    "matmul-512": product(512, 512, 512),
+    "matmul-1024": product(1024, 1024, 1024),
+    "matmul-2048": product(2048, 2048, 2048),
+    "matmul-odd": product(997, 1009, 1013),
+    "matmul-16": product(16, 1024, 1024),
     "batch-matmul": _batch_matmul(12, 128, 128, 64),
-    "dense-1024": _matmul(1024, 1024, 1024, bias_relu=True),
+    "dense-1024": product(1024, 1024, 1024, bias_relu=True),
     "conv-64-56": _conv(64, 64, 56, 3, padding=1),
     "conv-128-28": _conv(128, 128, 28, 3, padding=1),
     "conv-256-14": _conv(256, 256, 14, 3, padding=1),

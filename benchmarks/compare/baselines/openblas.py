@@ -1,4 +1,4 @@
-"""OpenBLAS told to use its AVX-512 kernels, where numpy's copy of it prefers narrower ones.
+"""OpenBLAS with its AVX-512 kernels, where numpy's copy of it prefers narrower ones.
 
 numpy's OpenBLAS picks its kernels by the name of the CPU, and takes those for 256-bit vectors on
 CPUs that have wider ones. scipy brings a copy of its own, which is loaded here with its choice made

@@ -1,13 +1,21 @@
-"""The demonstration from beginning to end."""
+"""The demo from beginning to end."""
+
+import io
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from benchmarks.compare.baselines import BASELINES, Baseline
+import minitensor as mt
+from benchmarks.compare.baselines import BASELINES
+from benchmarks.compare.work import Work
+from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError
+from minitensor.runtime import Pace, interleave, native_target
 from minitensor.search.tune import roofline
 from tests.unit.search.tune.made import LIMITS
 from tutorials.demo import __main__ as command
-from tutorials.demo import race, tuned
+from tutorials.demo import story, tuned
 
 KEY = "matmul-16"
 
@@ -17,8 +25,9 @@ def brief(monkeypatch, private_cache):
     """As little as shows all of it."""
     monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(private_cache))
     monkeypatch.setattr(command, "QUICK", command.Effort(64, 1, (KEY,), trials=2))
-    monkeypatch.setattr(race, "TURN_SECONDS", 0.001)
-    monkeypatch.setattr(race, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(command, "Pace", lambda rounds: Pace(rounds, 0.0, 0.0, 1))
+    for module in (story, tuned):
+        monkeypatch.setattr(module, "interleave", partial(interleave, pause=False))
     monkeypatch.setattr(tuned, "PEERS", ("numpy",))
     monkeypatch.setattr(roofline, "known_limits", lambda threads: LIMITS)
     monkeypatch.setattr(roofline, "measure_limits", lambda threads: LIMITS)
@@ -77,46 +86,30 @@ def test_ctrl_c_during_a_search_ends_it_all(run, brief, monkeypatch):
     assert "Summary" not in done.out
 
 
-@pytest.mark.slow
-def test_peers_that_are_missing_or_wrong_are_left_out(monkeypatch):
-    work = tuned.Work.of(KEY)
-    target = command.native_target(command.Target("c", num_cores=1))
-
-    def wrong(name, work, threads, options):
-        for implementation in BASELINES["numpy"].enter(name, work, threads, options):
-            yield tuned.Implementation(
-                name, lambda: implementation.call() + 1, implementation.array
-            )
-
-    def broken(name, work, threads, options):
-        raise RuntimeError("no such library")
-
-    baselines = {
-        "numpy": BASELINES["numpy"],
-        "wrong": Baseline("wrong", {}, wrong),
-        "broken": Baseline("broken", {}, broken),
-        "missing": Baseline("missing", {"not_there": "not-there"}, broken),
-    }
-    monkeypatch.setattr(tuned, "BASELINES", baselines)
-    monkeypatch.setattr(tuned, "PEERS", tuple(baselines))
-    dropped = {}
-    assert [c.name for c in tuned._peers(work, target, dropped)] == ["numpy"]
-    assert dropped["wrong"].startswith("wrong: it is off by ")
-    assert dropped["broken"] == "RuntimeError: no such library"
-    assert dropped["missing"] == "not-there is not installed"
+def work_and_target():
+    return Work.of(KEY), native_target(mt.Target("c", num_cores=1))
 
 
-@pytest.mark.slow
-def test_a_wrong_kernel_of_ours_ends_the_demonstration(brief):
-    work = tuned.Work.of(KEY)
-    target = command.native_target(command.Target("c", num_cores=1))
+class Found:
+    """A search's result with a kernel that writes zeros."""
 
-    class Wrong:
-        def kernel(self):
-            return self
+    def kernel(self):
+        return self
 
-        def prepare(self, *arrays):
-            return lambda: arrays[-1].fill(0.0)
+    def prepare(self, *arrays):
+        return lambda: arrays[-1].fill(0.0)
 
-    with pytest.raises(CommandError, match="the kernel by search is wrong for matmul 16x1024"):
-        list(tuned._own(work, Wrong(), target))
+
+def test_a_wrong_kernel_of_a_search_ends_the_demo(brief):
+    work, target = work_and_target()
+    with pytest.raises(CommandError, match=r"the kernel by search fails for matmul 16x1024.*wrong"):
+        tuned.compared(work, Found(), Pace(1), target)
+
+
+def test_a_wrong_kernel_of_the_story_ends_the_demo(brief):
+    work, target = work_and_target()
+    (numpy,) = BASELINES["numpy"].enter("numpy", work, 1, {})
+    quiet = Console(io.StringIO(), colour=False, width=100)
+    shown = story.Story(replace(work, expected=work.expected + 1), numpy, Pace(1), target, quiet)
+    with pytest.raises(CommandError, match="the kernel is wrong: it is off by 1"):
+        shown.time("as written", work.schedule(target))

@@ -1,15 +1,12 @@
-"""The parts of the demonstration that need no compiler: what is told, and that it is right."""
+"""The parts of the demo that need no compiler: its schedule is right after every step."""
 
 import numpy as np
 import pytest
 
 import minitensor as mt
-from benchmarks.compare.baselines import numpy_baseline
-from minitensor.cli.errors import CommandError
 from tutorials import schedules
 from tutorials.demo import __main__ as command
 from tutorials.demo import dense
-from tutorials.demo.race import Race
 
 TARGETS = [
     mt.Target("c", num_cores=cores, vector_bits=bits) for cores in (1, 16) for bits in (512, 256, 0)
@@ -36,8 +33,7 @@ def integers(rng, *shape):
 def test_the_dense_layer_is_right_after_every_step(target):
     rng = np.random.default_rng(0)
     a, b, bias = integers(rng, 16, 6), integers(rng, 6, 64), integers(rng, 64)
-    expected = numpy_baseline.dense(a, b, bias)()
-    np.testing.assert_array_equal(expected, np.maximum(a @ b + bias, 0))
+    expected = np.maximum(a @ b + bias, 0)
     s = mt.Schedule(dense.define(16, 64, 6))
     titles = []
     for title, why in schedules.matmul.packed(s, schedules.matmul.Tiles.of(target, 16)):
@@ -56,25 +52,3 @@ def test_the_schedule_at_its_real_size_is_accepted():
 def test_what_is_tuned_is_known():
     for effort in (command.FULL, command.QUICK):
         assert set(effort.keys) <= set(schedules.HAND_SCHEDULES)
-
-
-class Wrong:
-    """A kernel that writes something else."""
-
-    def __call__(self, *arrays):
-        arrays[-1][...] = 1.0
-
-
-def test_a_wrong_kernel_ends_the_demonstration():
-    race = Race([], lambda: np.zeros(3, "float32"), rounds=1)
-    with pytest.raises(CommandError, match="the kernel is wrong"):
-        race.run(Wrong())
-    with pytest.raises(CommandError, match="the kernel is wrong"):
-        race.check(np.full(3, np.nan, "float32"))
-
-
-def test_a_race_times_both():
-    race = Race([], lambda: np.ones(3, "float32"), rounds=1)
-    timed = race.run(Wrong())
-    assert timed.seconds > 0
-    assert timed.ratio == timed.baseline / timed.seconds

@@ -112,7 +112,7 @@ def entering(monkeypatch, enter):
     return result
 
 
-def test_whoever_computes_something_else_is_dropped(monkeypatch):
+def test_a_wrong_implementation_is_dropped(monkeypatch):
     def enter(name, work, threads, options):
         yield Implementation(name, lambda: work.expected + 1, np.asarray)
 
@@ -121,7 +121,7 @@ def test_whoever_computes_something_else_is_dropped(monkeypatch):
     assert "wrong: it is off by 1" in result.dropped["other"]
 
 
-def test_whoever_raises_is_dropped(monkeypatch):
+def test_an_implementation_that_raises_is_dropped(monkeypatch):
     def enter(name, work, threads, options):
         raise RuntimeError("no such operator")
         yield
@@ -129,7 +129,7 @@ def test_whoever_raises_is_dropped(monkeypatch):
     assert entering(monkeypatch, enter).dropped == {"other": "RuntimeError: no such operator"}
 
 
-def test_whoever_killed_a_process_is_not_asked_again():
+def test_an_implementation_that_killed_a_process_is_left_out():
     (result,) = results(told(job(without={"small": {"numpy": "signal 11"}})))
     assert result.dropped == {"numpy": "signal 11"}
     assert result.entry("numpy") is None
