@@ -8,8 +8,17 @@ from functools import lru_cache
 from typing import Any
 
 from minitensor import arith, ir
-from minitensor.codegen import Emitted, Target, generate, unsupported
-from minitensor.errors import CompileError, unexpected
+from minitensor.codegen import (
+    PASSES,
+    Dump,
+    Emitted,
+    Passes,
+    Target,
+    checked_passes,
+    generate,
+    unsupported,
+)
+from minitensor.errors import ArgumentError, CompileError, unexpected
 from minitensor.lang import Scalar
 from minitensor.runtime import (
     TIME_LIMIT,
@@ -26,21 +35,35 @@ from minitensor.schedule import Schedule
 
 
 def build(
-    what: Schedule | ir.Program, target: str | Target = "c", *, check: bool = False
+    what: Schedule | ir.Program,
+    target: str | Target = "c",
+    *,
+    check: bool = False,
+    passes: Passes | None = None,
+    dump: Dump | None = None,
 ) -> Kernel:
     """A kernel: the program, or the schedule's program, compiled for a target.
 
     target  "c", "interpreter", or an mt.Target with a number of cores and a vector width
     check   verify the program after every pass of code generation; MINITENSOR_DEBUG=1 in the
             environment does so always
+    passes  the passes of code generation, pairs of a name and a function of (program, target):
+            usually `[*mt.codegen.PASSES, ("mine", f)]`
+    dump    is called with the difference that each pass makes, as text: `print`
 
     Raises CompileError if there is no compiler, it fails, or generating and compiling take more
-    than 20 s; ArgumentError for a target that does not exist or is not available, and for a program
-    that is too large.
+    than 20 s; ArgumentError for a target that does not exist or is not available, for a program
+    that is too large, and for passes that cannot be run; VerifyError for a pass of one's own whose
+    result is malformed.
     """
     program, header = _program_of(what)
     wanted = Target.of(target)
+    ordered = PASSES if passes is None else checked_passes(passes)
+    if dump is not None and not callable(dump):
+        raise unexpected("a function of a text, such as print", "dump", dump)
     if wanted.kind == "interpreter":
+        if passes is not None or dump is not None:
+            raise ArgumentError('target "interpreter" runs no passes: use "c"')
         return interpreter_kernel(program).built_from(program, lambda p: build(p, wanted))
     if wanted.kind != "c":
         raise unsupported(wanted)
@@ -48,9 +71,12 @@ def build(
 
     def made(part: ir.Program) -> Kernel:
         start = time.monotonic()
-        emitted = _generated(part, exact, header, check)
+        if passes is None and dump is None:
+            emitted = _generated(part, exact, header, check)
+        else:  # a function has no identity that a cache could tell it by
+            emitted = generate(part, exact, header, passes=ordered, check=check, dump=dump)
         left = max(1.0, TIME_LIMIT - (time.monotonic() - start))
-        return load(emitted, find_toolchain(), time_limit=left).built_from(part, made)
+        return load(emitted, find_toolchain(), time_limit=left).built_from(part, made, ordered)
 
     check = check or os.environ.get("MINITENSOR_DEBUG", "0") not in ("", "0")
     return made(program)
@@ -62,7 +88,7 @@ def _generated(program: ir.Program, target: Target, header: str, check: bool) ->
     generated again, unless its passes are to be checked.
     """
     if check:
-        return generate(program, target, header, check)
+        return generate(program, target, header, check=check)
     return remembered(program, target, header, lambda: generate(program, target, header))
 
 

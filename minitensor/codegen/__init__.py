@@ -11,7 +11,8 @@ from minitensor.codegen.constants import Split, split_constants
 from minitensor.codegen.emit.intrinsics import emit_alone, intrinsics_in
 from minitensor.codegen.emit.names import safe
 from minitensor.codegen.pipeline import (
-    PASSES, REQUIRED, generate, generate_together, lowered, passes,
+    PASSES, REQUIRED, Dump, Pass, Passes, checked_passes, generate, generate_together, lowered,
+    passes_without,
 )
 from minitensor.codegen.pressure import Pressure, usual_registers
 from minitensor.codegen.remarks import Remark, Storage
@@ -19,7 +20,8 @@ from minitensor.codegen.report import Report, report_of
 from minitensor.codegen.target import Emitted, Target, unsupported
 
 __all__ = [
-    "PASSES", "REQUIRED", "Emitted", "Pressure", "Remark", "Report", "Split", "Storage", "Target",
-    "emit_alone", "generate", "generate_together", "intrinsics_in", "lowered", "passes",
-    "report_of", "safe", "split_constants", "unsupported", "usual_registers",
+    "PASSES", "REQUIRED", "Dump", "Emitted", "Pass", "Passes", "Pressure", "Remark", "Report",
+    "Split", "Storage", "Target", "checked_passes", "emit_alone", "generate", "generate_together",
+    "intrinsics_in", "lowered", "passes_without", "report_of", "safe", "split_constants",
+    "unsupported", "usual_registers",
 ]

@@ -1,14 +1,15 @@
 """From a scheduled program to text: the passes, in order.
 
-Each pass takes a program that verifies and gives one that verifies and means the same; with
-`check` on, that is tested after each. `lowered` is the program that is emitted. All passes but
-those of `REQUIRED` only make it faster and can be left out, to find which one a fault comes from.
+A pass takes a program that verifies and gives one that verifies and means the same; with `check`
+on, that is tested after each. `lowered` is the program that is emitted. All passes but those of
+REQUIRED only make it faster and can be left out, to find the one that a fault comes from.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from minitensor import ir
 from minitensor.codegen.emit.c import Part, emit_c
@@ -22,76 +23,155 @@ from minitensor.codegen.passes.simplify import simplify_program
 from minitensor.codegen.passes.unroll_loops import unroll_loops
 from minitensor.codegen.passes.vectorize_loops import vectorize_loops
 from minitensor.codegen.target import Emitted, Target, unsupported
-from minitensor.errors import unexpected
+from minitensor.errors import ArgumentError, unexpected
 
-Pass: TypeAlias = Callable[[ir.Program, Target], ir.Program]
+
+class Pass(Protocol):
+    """A function from a program to one that means the same; the target has nothing left open."""
+
+    def __call__(self, program: ir.Program, target: Target, /) -> ir.Program:
+        """Run the pass."""
+
+
+Passes: TypeAlias = Sequence[tuple[str, Pass]]
+"""Passes with their names, in the order in which they run."""
+Dump: TypeAlias = Callable[[str], object]
+"""A function that is given the difference that each pass makes, as text."""
 
 PASSES: Final[tuple[tuple[str, Pass], ...]] = (
-    ("check_bounds", lambda program, target: check_bounds(program)),
-    ("erase_blocks", lambda program, target: erase_blocks(program)),
-    ("shrink_storage", lambda program, target: shrink_storage(program)),
-    ("simplify", lambda program, target: simplify_program(program)),
-    ("partition_loops", lambda program, target: partition_loops(program)),
-    (
-        "promote_accumulators",
-        lambda program, target: promote_accumulators(program, target.vector_bits or 0),
-    ),
-    ("vectorize_loops", lambda program, target: vectorize_loops(program, target.vector_bits or 0)),
-    ("unroll_loops", lambda program, target: unroll_loops(program)),
-    ("simplify again", lambda program, target: simplify_program(program)),
-    ("name_registers", lambda program, target: name_registers(program)),
+    ("check_bounds", check_bounds),
+    ("erase_blocks", erase_blocks),
+    ("shrink_storage", shrink_storage),
+    ("simplify", simplify_program),
+    ("partition_loops", partition_loops),
+    ("promote_accumulators", promote_accumulators),
+    ("vectorize_loops", vectorize_loops),
+    ("unroll_loops", unroll_loops),
+    ("simplify again", simplify_program),
+    ("name_registers", name_registers),
 )
-"""Every pass by name, in the order in which they run."""
-
-
-LONGEST_HEADER: Final = 500
-"""How many lines of a header are put in front."""
+"""The passes of `build`."""
 REQUIRED: Final = ("check_bounds", "erase_blocks")
-"""What no program goes without: the first makes it safe, the second leaves plain statements."""
+"""The passes that no program goes without: the first makes it safe, the second leaves plain
+statements."""
+LONGEST_HEADER: Final = 500
+"""The most lines of a header that are put in front."""
+
+
+def passes_without(names: Collection[str]) -> tuple[tuple[str, Pass], ...]:
+    """PASSES but for those called `names`.
+
+    Raises ArgumentError for a name that is no pass, or a pass of REQUIRED.
+    """
+    optional = [name for name, _ in PASSES if name not in REQUIRED]
+    for name in names:
+        if name not in optional:
+            raise unexpected("one of " + ", ".join(map(repr, optional)), "without", name)
+    return tuple((name, run) for name, run in PASSES if name not in names)
+
+
+def checked_passes(passes: object) -> tuple[tuple[str, Pass], ...]:
+    """Passes given by a user. Raises ArgumentError for what is none, or if one is missing."""
+    if not isinstance(passes, Sequence) or not all(map(_is_pass, passes)):
+        raise unexpected("pairs of a name and a function of a program", "passes", passes)
+    found = tuple((str(name), run) for name, run in passes)
+    for name, run in PASSES:
+        if name in REQUIRED and run not in [other for _, other in found]:
+            raise ArgumentError(
+                f"passes lacks {name!r}, which no program goes without; "
+                "begin with mt.codegen.PASSES"
+            )
+    return found
+
+
+def _is_pass(item: object) -> bool:
+    return (
+        isinstance(item, tuple)
+        and len(item) == 2
+        and isinstance(item[0], str)
+        and callable(item[1])
+    )
 
 
 def lowered(
-    program: ir.Program, target: Target, check: bool = False, without: Collection[str] = ()
+    program: ir.Program,
+    target: Target,
+    passes: Passes = PASSES,
+    check: bool = False,
+    dump: Dump | None = None,
 ) -> ir.Program:
-    """The program after all passes, those called `without` left out.
+    """The program after all passes.
 
-    Raises ArgumentError for a name that is no pass, or a pass of REQUIRED, and for a program that
-    is too large.
+    check  verify the program after each pass, and not only after those that are not in PASSES
+    dump   is given the difference that each pass makes
+
+    Raises ArgumentError for a program that is too large, and for a pass of a user that gives no
+    program, or one with other parameters; VerifyError if what it gives is malformed.
     """
     ir.make_room(program.body, around=len(program.temporaries))
-    for _, run in passes(without):
+    for name, run in passes:
+        before = program
         program = run(program, target)
-        if check:
+        if (name, run) not in PASSES:
+            _check_result(name, before, program)
+        if check or (name, run) not in PASSES:
             ir.verify(program)
+        if dump is not None:
+            dump(_difference(name, before, program))
     return program
 
 
-def passes(without: Collection[str] = ()) -> tuple[tuple[str, Pass], ...]:
-    """The passes that run where those called `without` are left out; raises as `lowered`."""
-    optional = [name for name, _ in PASSES if name not in REQUIRED]
-    for name in without:
-        if name not in optional:
-            raise unexpected("one of " + ", ".join(map(repr, optional)), "without", name)
-    return tuple((name, run) for name, run in PASSES if name not in without)
+def _check_result(name: str, before: ir.Program, after: object) -> None:
+    if not isinstance(after, ir.Program):
+        raise unexpected("a program", f"the result of the pass {name!r}", after)
+    if (after.params, after.outputs) != (before.params, before.outputs):
+        raise ArgumentError(f"the pass {name!r} changes the parameters of the program")
+
+
+def _difference(name: str, before: ir.Program, after: ir.Program) -> str:
+    """The lines that a pass took away and put in, as a unified diff."""
+    old, new = str(before).splitlines(), str(after).splitlines()
+    lines = list(difflib.unified_diff(old, new, "before", name, lineterm=""))
+    return "\n".join(lines) if lines else f"--- {name}: no difference"
 
 
 def generate(
     program: ir.Program,
     target: Target,
     header: str = "",
+    *,
+    passes: Passes = PASSES,
     check: bool = False,
-    without: Collection[str] = (),
+    dump: Dump | None = None,
     hooks: bool = False,
 ) -> Emitted:
     """The text of a kernel.
 
-    target   with nothing left open (see `Target.resolved`)
-    header   what stands in front as a comment: usually the schedule as Python
-    check    whether every pass is followed by the verifier
-    without  the passes to leave out (see `lowered`)
-    hooks    whether the function tells what it does as it runs (see `codegen.emit.hooks`)
+    target  with nothing left open (see `Target.resolved`)
+    header  put in front as a comment: usually the schedule as Python
+    passes, check, dump  see `lowered`
+    hooks   whether the function reports events as it runs (see `codegen.emit.hooks`)
     """
-    return emit_c([_part(program, target, check, without)], _cut(header), hooks)[0]
+    after = lowered(_emittable(program, target), target, passes, check, dump)
+    return emit_c([Part(after, program, target)], _cut(header), hooks)[0]
+
+
+def generate_together(
+    wanted: Sequence[tuple[ir.Program, Target]], hooks: bool = False
+) -> tuple[Emitted, ...]:
+    """One text with a kernel for each program: what takes a compiler longest is to start.
+
+    wanted  programs, each with its target (nothing left open)
+    hooks   see `generate`
+    """
+    parts = [Part(lowered(_emittable(p, target), target), p, target) for p, target in wanted]
+    return emit_c(parts, hooks=hooks)
+
+
+def _emittable(program: ir.Program, target: Target) -> ir.Program:
+    if target.kind != "c":
+        raise unsupported(target)
+    return program
 
 
 def _cut(header: str) -> str:
@@ -100,22 +180,3 @@ def _cut(header: str) -> str:
         return header
     left = f"... and {len(lines) - LONGEST_HEADER} more lines"
     return "\n".join([*lines[:LONGEST_HEADER], left])
-
-
-def generate_together(
-    wanted: Sequence[tuple[ir.Program, Target]], without: Collection[str] = (), hooks: bool = False
-) -> tuple[Emitted, ...]:
-    """One text with a kernel for each program: what takes the compiler longest is to start.
-
-    wanted   programs, each with its target (nothing left open)
-    without  the passes to leave out (see `lowered`)
-    hooks    whether the functions tell what they do as they run (see `codegen.emit.hooks`)
-    """
-    parts = [_part(program, target, False, without) for program, target in wanted]
-    return emit_c(parts, hooks=hooks)
-
-
-def _part(program: ir.Program, target: Target, check: bool, without: Collection[str]) -> Part:
-    if target.kind != "c":
-        raise unsupported(target)
-    return Part(lowered(program, target, check, without), program, target)

@@ -13,7 +13,7 @@ from typing import Final
 
 from minitensor import ir
 from minitensor.codegen.emit.c import Part, emit_c
-from minitensor.codegen.pipeline import lowered
+from minitensor.codegen.pipeline import PASSES, Passes, lowered
 from minitensor.codegen.pressure import Pressure, pressures
 from minitensor.codegen.remarks import LOOP_KINDS, Recorder, Remark, Storage, missed, recording
 from minitensor.codegen.target import Emitted, Target, unsupported
@@ -65,7 +65,12 @@ def _operations(body: ir.Stmt) -> int:
     return count
 
 
-def report_of(program: ir.Program, target: Target, registers: int | None = None) -> Report:
+def report_of(
+    program: ir.Program,
+    target: Target,
+    registers: int | None = None,
+    passes: Passes = PASSES,
+) -> Report:
     """The report on a program for a target with nothing left open.
 
     registers  how many vector registers there are; None for what is usual with vectors so wide
@@ -73,7 +78,7 @@ def report_of(program: ir.Program, target: Target, registers: int | None = None)
     if target.kind != "c":
         raise unsupported(target)
     with recording() as recorder:
-        after = lowered(program, target)
+        after = lowered(program, target, passes)
         _record_guards(after)
         (emitted,) = emit_c([Part(after, program, target)])
         found = pressures(program, after, target, registers, recorder)

@@ -1,10 +1,11 @@
-"""What code is generated for, and what generating it gives."""
+"""The target of code generation, and its result."""
 
 from __future__ import annotations
 
 import numbers
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from minitensor.errors import ArgumentError, unexpected
 from minitensor.ir import Buffer
@@ -15,7 +16,7 @@ WIDTHS: Final = (0, 64, 128, 256, 512, 1024, 2048)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What to generate code for.
+    """A kind of target, with the threads and vectors that it has.
 
     kind         "c" (with OpenMP), "interpreter", "cuda" or "cuda-emulator"
     num_cores    how many threads a parallel loop uses; None for what the machine offers
@@ -66,7 +67,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """The text of a kernel and what a caller must know about it.
+    """The text of a kernel, and the facts that a caller needs.
 
     The text defines `int entry(T0 *p0, T1 *p1, …, void *workspace)`, one pointer for each parameter
     in call order. It returns 0, or k if `checks[k - 1]` failed: the outputs are then incomplete.
@@ -80,6 +81,8 @@ class Emitted:
                neither read before written nor kept
     target     what it was generated for, with nothing left open
     name       of the program, for messages; the entry if empty
+    parallel   whether it starts threads
+    float16    whether the compiler must have 16-bit floats
     loops      with hooks: the parallel loops by the numbers that hooks tell (see `hooks`)
     memory     with hooks: what the function allocates; the first has the number len(params)
     """
@@ -92,8 +95,30 @@ class Emitted:
     workspace: int
     target: Target
     name: str = ""
+    parallel: bool = False
+    float16: bool = False
     loops: tuple[str, ...] = ()
     memory: tuple[Buffer, ...] = ()
+
+    def facts(self) -> dict[str, Any]:
+        """The plain values among these, for JSON; see `restored`."""
+        return {name: getattr(self, name) for name in _FACTS} | {"checks": list(self.checks)}
+
+    @staticmethod
+    def restored(
+        facts: Mapping[str, Any],
+        source: str,
+        params: tuple[Buffer, ...],
+        outputs: frozenset[str],
+        target: Target,
+    ) -> Emitted:
+        """An Emitted from its `facts` and the rest."""
+        known = {name: facts[name] for name in _FACTS if name in facts}
+        known["checks"] = tuple(facts["checks"])
+        return Emitted(source=source, params=params, outputs=outputs, target=target, **known)
+
+
+_FACTS: Final = ("entry", "checks", "workspace", "name", "parallel", "float16")
 
 
 def unsupported(target: Target) -> ArgumentError:

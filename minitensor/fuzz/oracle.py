@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minitensor import ir
-from minitensor.codegen import Target, generate, passes
+from minitensor.codegen import Target, generate, passes_without
 from minitensor.errors import ArgumentError, ExecutionError, VerifyError, unexpected
 from minitensor.fuzz.reference import evaluate_by_numpy
 from minitensor.fuzz.written import arrays_as_python, with_script
@@ -53,7 +53,7 @@ def assert_equivalent(
     targets    where to run it: "interpreter"; "c" with one thread and with two; "passes" for the
                interpreter after each pass of code generation; or an mt.Target
     arrays     one for each input; random small integers if None
-    without    passes of code generation to leave out, by name (see `codegen.passes`)
+    without    passes of code generation to leave out, by name
     then       a transformation of yours that comes after the schedule: a function from a program
                to a program, and its other arguments
 
@@ -122,7 +122,7 @@ def _check_native(
     expected: Sequence[np.ndarray],
     without: Collection[str],
 ) -> None:
-    emitted = generate(program, native_target(target), without=without)
+    emitted = generate(program, native_target(target), passes=passes_without(without))
     ran = run_guarded(load(emitted, find_toolchain()), inputs)
     left_out = f" without {', '.join(without)}" if without else ""
     where = f"in C ({target}){left_out}"
@@ -145,7 +145,7 @@ def _check_passes(
     for bits in (0, 128, target.vector_bits or 512):
         current = program
         exact = Target("c", num_cores=1, vector_bits=bits)
-        for name, run in passes(without):
+        for name, run in passes_without(without):
             current = run(current, exact)
             ir.verify(current)
             got, _ = ir.interpret(current, inputs, names)

@@ -36,7 +36,7 @@ def load_together(
 ) -> list[NativeKernel]:
     """The kernels of one text (see `generate_together`); raises as `load`."""
     source = emitted[0].source
-    if "_Float16" in source and not toolchain.float16:
+    if any(e.float16 for e in emitted) and not toolchain.float16:
         raise CompileError(
             f"{toolchain.version} has no 16-bit floats here, which float16 needs: gcc 12 "
             "or clang 15 have them on x86-64; CC can name another compiler, and "

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from minitensor import ir
-from minitensor.codegen import Remark, Report, Target, report_of, safe
+from minitensor.codegen import PASSES, Passes, Remark, Report, Target, report_of, safe
 from minitensor.errors import CompileError
 from minitensor.runtime.cache import compile_assembly
 from minitensor.runtime.spills import Spills, find_spills, understood
@@ -100,7 +100,9 @@ class Explanation:
         }
 
 
-def explained(program: ir.Program, target: Target, toolchain: Toolchain | None) -> Explanation:
+def explained(
+    program: ir.Program, target: Target, toolchain: Toolchain | None, passes: Passes = PASSES
+) -> Explanation:
     """The explanation of a program for a target with nothing left open.
 
     toolchain  the compiler whose assembly is looked at, and whose machine has the registers; None
@@ -111,7 +113,7 @@ def explained(program: ir.Program, target: Target, toolchain: Toolchain | None) 
     registers = None
     if toolchain is not None and (target.vector_bits or 0) <= toolchain.vector_bits:
         registers = toolchain.vector_registers
-    report = report_of(program, target, registers)
+    report = report_of(program, target, registers, passes)
     if toolchain is None:
         return Explanation(report, None, "there is no C compiler")
     try:

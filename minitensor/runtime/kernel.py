@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from minitensor import ir
-from minitensor.codegen import Emitted, Remark, Target, split_constants
+from minitensor.codegen import PASSES, Emitted, Passes, Remark, Target, split_constants
 from minitensor.errors import ArgumentError, CompileError, ExecutionError
 from minitensor.runtime import forked
 from minitensor.runtime.arguments import Signature
@@ -19,9 +19,6 @@ from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.module import Pointer, aligned_empty, pointer_to
 from minitensor.runtime.timing import Timing, check_repeats, measure
 from minitensor.runtime.toolchain import Toolchain
-
-PARALLEL = "#pragma omp parallel"
-"""What stands in the text of a kernel that starts threads."""
 
 _SCRATCH = aligned_empty((64,), np.dtype(np.uint8))
 _SCRATCH[...] = 0
@@ -62,6 +59,7 @@ class Kernel(ABC):
         self._checks = tuple(checks)
         self._signature = Signature(name, params, outputs)
         self._origin: tuple[ir.Program, Build] | None = None
+        self._passes: Passes = PASSES
 
     def __call__(self, /, *arrays: object, **named: object) -> Any:
         """Run on one array for each input, in call order, and return new outputs.
@@ -77,12 +75,13 @@ class Kernel(ABC):
             raise self._failure(status)
         return results[0] if len(results) == 1 else results
 
-    def built_from(self, program: ir.Program, build: Build) -> Kernel:
-        """Remember what it was built from, and how programs are built for its target: for `bind`.
+    def built_from(self, program: ir.Program, build: Build, passes: Passes = PASSES) -> Kernel:
+        """Keep the program and the passes that it was built from, and for `bind` the way to build.
 
         Returns the kernel.
         """
         self._origin = program, build
+        self._passes = passes
         return self
 
     def bind(self, /, **constants: object) -> Kernel:
@@ -209,7 +208,7 @@ class NativeKernel(Kernel):
         self._function = function
         self._toolchain = toolchain
         self._workspace_bytes = emitted.workspace
-        self._is_parallel = PARALLEL in emitted.source
+        self._is_parallel = emitted.parallel
         # one for each call that has ever run at the same time; pop and append are atomic
         self._workspaces: list[Pointer] = []
 
@@ -239,7 +238,7 @@ class NativeKernel(Kernel):
             raise ArgumentError(
                 f"{ir.print_name(self.name)}: only a kernel of mt.build can be explained"
             )
-        return explained(self._origin[0], self.target, self._toolchain)
+        return explained(self._origin[0], self.target, self._toolchain, self._passes)
 
     def _run(self, arrays: list[np.ndarray]) -> int:
         try:

@@ -40,16 +40,8 @@ def remembered(
         emitted = make()
         _write(path, emitted)
         return emitted
-    return Emitted(
-        source=kept["source"],
-        entry=kept["entry"],
-        params=program.params,
-        outputs=frozenset(b.name for b in program.outputs),
-        checks=tuple(kept["checks"]),
-        workspace=kept["workspace"],
-        target=target,
-        name=program.name,
-    )
+    outputs = frozenset(b.name for b in program.outputs)
+    return Emitted.restored(kept, kept["source"], program.params, outputs, target)
 
 
 @functools.cache
@@ -61,12 +53,7 @@ def _generator() -> tuple[tuple[str, int, int], ...]:
 
 
 def _write(path: Path, emitted: Emitted) -> None:
-    kept = {
-        "source": emitted.source,
-        "entry": emitted.entry,
-        "checks": emitted.checks,
-        "workspace": emitted.workspace,
-    }
+    kept = {"source": emitted.source, **emitted.facts()}
     content = json.dumps(kept).encode()
     # where it cannot be kept, the next process generates it again
     with contextlib.suppress(CompileError), scratch_folder(path.parent) as scratch:

@@ -10,7 +10,7 @@ import json
 import pytest
 
 import minitensor as mt
-from minitensor.codegen import generate
+from minitensor.codegen import generate, passes_without
 from minitensor.errors import MinitensorError
 from tests.hostile import ENORMOUS, HOSTILE
 from tests.unit.hostile_schedule import (
@@ -254,7 +254,7 @@ SITES = {
     "a kind of target": lambda text: mt.Target(text),
     "a number of cores": lambda text: mt.Target("c", text),
     "bits of a vector": lambda text: mt.Target("c", 1, text),
-    "a pass": lambda text: generate(scale(), TARGET, without=[text]),
+    "a pass": lambda text: passes_without([text]),
     "a trace": lambda text: mt.Trace.from_json(text),
     "a primitive of a trace": lambda text: applied(step_of(text, loop="i")),
     "a loop of a trace": lambda text: applied(step_of("parallel", loop=text)),

@@ -11,7 +11,7 @@ from minitensor.codegen.emit.emitter import INDENT, Dialect, Emitter
 from minitensor.codegen.emit.helpers import Helpers
 from minitensor.codegen.emit.names import safe
 from minitensor.codegen.target import Emitted, Target
-from minitensor.ir import Program, print_name
+from minitensor.ir import DType, Expr, Program, print_name, walk
 
 WIDTH: Final = 100
 
@@ -88,11 +88,19 @@ def emit_c(parts: Sequence[Part], header: str = "", hooks: bool = False) -> tupl
             workspace=emitter.workspace,
             target=part.target,
             name=part.lowered.name,
+            parallel=emitter.is_parallel,
+            float16=_has_float16(part.lowered),
             loops=tuple(emitter.hooks.loops) if emitter.hooks is not None else (),
             memory=tuple(emitter.hooks.memory) if emitter.hooks is not None else (),
         )
         for part, emitter, entry in zip(parts, emitters, entries)
     )
+
+
+def _has_float16(program: Program) -> bool:
+    nodes = (node for node in walk(program.body) if isinstance(node, Expr))
+    dtypes = [*(b.dtype for b in program.params), *(node.dtype for node in nodes)]
+    return any(dtype.scalar == DType.of("float16") for dtype in dtypes)
 
 
 def _comment(text: str) -> list[str]:

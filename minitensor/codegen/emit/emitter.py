@@ -82,6 +82,8 @@ class Emitter(Expressions):
         self.on_stack = 0
         """Bytes of arrays on the stack where the walk stands."""
         self.in_parallel = False
+        self.is_parallel = False
+        """Whether the function starts threads."""
         self.undeclared: set[str] = set()
         """Variables that are declared where they get their first value."""
 
@@ -166,7 +168,7 @@ class Emitter(Expressions):
         if self.hooks is not None:
             self.line(self.hooks.loop(loop))
         self.lines.extend(pragma)
-        self.in_parallel = True
+        self.in_parallel = self.is_parallel = True
         self._loop(loop, parallel=True)
         self.in_parallel = False
         if self.hooks is not None:

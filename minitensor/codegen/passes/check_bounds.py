@@ -11,11 +11,12 @@ harder. Affine programs come out unchanged.
 from __future__ import annotations
 
 from minitensor import arith, ir
+from minitensor.codegen.target import Target
 
 INDEX_CHECK = "in_bounds"
 
 
-def check_bounds(program: ir.Program) -> ir.Program:
+def check_bounds(program: ir.Program, target: Target) -> ir.Program:
     """The program with every access either proven or checked."""
     return program.replace(body=_statement(program.body, program))
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from minitensor import arith, ir
 from minitensor.codegen.intrinsics import declared
+from minitensor.codegen.target import Target
 from minitensor.errors import LoweringError
 
 
-def erase_blocks(program: ir.Program) -> ir.Program:
+def erase_blocks(program: ir.Program, target: Target) -> ir.Program:
     """The program without blocks and temporaries."""
     eraser = _Eraser(program)
     body = eraser.statement(program.body)

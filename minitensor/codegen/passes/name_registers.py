@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from minitensor import ir
 from minitensor.codegen.remarks import missed, stands_for, stored
+from minitensor.codegen.target import Target
 
 MOST: Final = 64
 """The most variables that one array may become."""
@@ -27,7 +28,7 @@ Variables: TypeAlias = dict[Part, ir.Buffer]
 N = TypeVar("N", bound=ir.Node)
 
 
-def name_registers(program: ir.Program) -> ir.Program:
+def name_registers(program: ir.Program, target: Target) -> ir.Program:
     """The program with its small arrays as variables, where all indices are constants."""
     names = set(program.buffers) | {loop.var for loop in ir.loops_of(program.body)}
     names |= {s.buffer.name for s in ir.stmts_of(program.body) if isinstance(s, ir.Alloc)}

@@ -24,6 +24,7 @@ from typing import Final
 from minitensor import arith, ir
 from minitensor.codegen.passes.simplify import simplified
 from minitensor.codegen.remarks import became, missed
+from minitensor.codegen.target import Target
 
 LARGEST: Final = 400
 """How many statements a cut loop may hold."""
@@ -32,7 +33,7 @@ MOST: Final = 512
 a bound sixteen guarded loops, one in the other, would become 65,536."""
 
 
-def partition_loops(program: ir.Program) -> ir.Program:
+def partition_loops(program: ir.Program, target: Target) -> ir.Program:
     """The program with its loops cut at the places where guards begin or cease to hold."""
     return program.replace(body=_Cutter().statement(program.body, {}))
 

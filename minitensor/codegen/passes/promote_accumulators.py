@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from minitensor import arith, ir
 from minitensor.codegen.remarks import became, is_recording, missed, stands_for
+from minitensor.codegen.target import Target
 
 REGISTERS: Final = 32
 """How many vectors a tile may hold: the most registers that a machine has for them."""
@@ -34,12 +35,12 @@ SMALLER: Final = "split the loops of the tile by less"
 DECOMPOSE: Final = "decompose_reduction moves an init out; split by a divisor leaves no guard"
 
 
-def promote_accumulators(program: ir.Program, vector_bits: int) -> ir.Program:
+def promote_accumulators(program: ir.Program, target: Target) -> ir.Program:
     """The program with the tiles that its loops update in local arrays."""
     names = set(program.buffers) | {loop.var for loop in ir.loops_of(program.body)}
     names |= {s.buffer.name for s in ir.stmts_of(program.body) if isinstance(s, ir.Alloc)}
     params = {b.name: b for b in program.params}
-    promoter = _Promoter(names, max(128, vector_bits) * REGISTERS // 8)
+    promoter = _Promoter(names, max(128, target.vector_bits or 0) * REGISTERS // 8)
     return program.replace(body=promoter.statement(program.body, {}, params))
 
 

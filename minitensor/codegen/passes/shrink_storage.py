@@ -17,12 +17,13 @@ from typing import Any, Final
 
 from minitensor import arith, ir
 from minitensor.codegen.intrinsics import relied_on
+from minitensor.codegen.target import Target
 
 STATEMENTS: Final = (ir.For, ir.Seq, ir.If, ir.Store, ir.Alloc, ir.Tensorized)
 """What may stand in a program without blocks."""
 
 
-def shrink_storage(program: ir.Program) -> ir.Program:
+def shrink_storage(program: ir.Program, target: Target) -> ir.Program:
     """The program with every allocation as small as it can be."""
     return program.replace(body=_statement(program.body, {}, _Users()))
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from minitensor import arith, ir
 from minitensor.codegen.remarks import became, missed
+from minitensor.codegen.target import Target
 
 
-def simplify_program(program: ir.Program) -> ir.Program:
+def simplify_program(program: ir.Program, target: Target) -> ir.Program:
     """The program, simplified."""
     return program.replace(body=simplified(program.body, {}))
 

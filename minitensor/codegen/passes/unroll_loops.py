@@ -16,6 +16,7 @@ from typing import Final
 
 from minitensor import ir
 from minitensor.codegen.remarks import became, missed
+from minitensor.codegen.target import Target
 
 MOST_STATEMENTS: Final = 1024
 """How many statements all unrolled loops of a program together may add."""
@@ -23,7 +24,7 @@ MOST_OPERATIONS: Final = 200_000
 """How many operations, loads and numbers these may hold."""
 
 
-def unroll_loops(program: ir.Program) -> ir.Program:
+def unroll_loops(program: ir.Program, target: Target) -> ir.Program:
     """The program with its unrolled loops written out, innermost first."""
     return program.replace(body=_Unroller().statement(program.body))
 

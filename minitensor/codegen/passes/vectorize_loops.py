@@ -20,6 +20,7 @@ from typing import Final
 from minitensor import ir
 from minitensor.arith import Interval, Simplifier, extent_range
 from minitensor.codegen.remarks import became, is_recording, missed
+from minitensor.codegen.target import Target
 
 NARROWEST: Final = 128
 """The width in bits below which what remains of a loop is done in scalars."""
@@ -29,10 +30,10 @@ LANE: Final = "lane"
 LAZY: Final = "select, where both of its sides are safe to compute, does not"
 
 
-def vectorize_loops(program: ir.Program, vector_bits: int) -> ir.Program:
-    """The program with its vectorized loops in vectors of at most `vector_bits` bits."""
+def vectorize_loops(program: ir.Program, target: Target) -> ir.Program:
+    """The program with its vectorized loops in vectors of the target's width."""
     names = frozenset(loop.var for loop in ir.loops_of(program.body))
-    return program.replace(body=_statement(program.body, {}, vector_bits, names))
+    return program.replace(body=_statement(program.body, {}, target.vector_bits or 0, names))
 
 
 def _statement(

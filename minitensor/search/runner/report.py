@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from minitensor.codegen import Emitted, generate_together
 from minitensor.errors import ArgumentError, TuningError
@@ -67,16 +67,8 @@ def load_saved(folder: Path) -> tuple[Task, Emitted]:
     """What `nothing_works` has saved."""
     task = Task.load(folder)
     told = json.loads((folder / _CANDIDATE).read_text(encoding="utf-8"))
-    emitted = Emitted(
-        source=(folder / _SOURCE).read_text(encoding="utf-8"),
-        entry=told["entry"],
-        params=task.params,
-        outputs=task.outputs,
-        checks=tuple(told["checks"]),
-        workspace=told["workspace"],
-        target=task.target,
-        name=told["name"],
-    )
+    source = (folder / _SOURCE).read_text(encoding="utf-8")
+    emitted = Emitted.restored(told, source, task.params, task.outputs, task.target)
     return task, emitted
 
 
@@ -96,12 +88,7 @@ def _emitted(task: Task, candidate: Candidate) -> Emitted | None:
 
 def _saved(task: Task, emitted: Emitted) -> Path:
     """The folder that `again` takes."""
-    told: dict[str, Any] = {
-        "entry": emitted.entry,
-        "checks": list(emitted.checks),
-        "workspace": emitted.workspace,
-        "name": emitted.name,
-    }
+    told = emitted.facts()
     facts = json.dumps([task.name, emitted.source, told]).encode()
     cache = cache_folder()
     folder = cache / _FOLDER / hashlib.sha256(facts).hexdigest()[:16]

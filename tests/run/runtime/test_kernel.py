@@ -305,6 +305,7 @@ def test_a_compiler_without_16_bit_floats(toolchain):
     """The error says what has them, before the compiler is asked."""
     lacking = dataclasses.replace(toolchain, float16=False)
     source = "int f(_Float16 *a, void *w) { return 0; }"
-    emitted = Emitted(source, "f", (), frozenset(), (), 0, Target("c", 1, 128))
+    target = Target("c", 1, 128)
+    emitted = Emitted(source, "f", (), frozenset(), (), 0, target, float16=True)
     with pytest.raises(errors.CompileError, match=r"no 16-bit floats.*gcc 12"):
         load(emitted, lacking)

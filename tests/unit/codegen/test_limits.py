@@ -79,7 +79,7 @@ def test_the_hot_part_is_cut_before_what_is_left():
 def test_sixteen_guarded_loops_do_not_become_65536():
     program = before(guarded(16)[0].program, "partition_loops")
     with recording() as recorder:
-        cut = partition_loops.partition_loops(program)
+        cut = partition_loops.partition_loops(program, TARGET)
     assert count(cut) <= count(program) + partition_loops.MOST
     assert any("statements, and of 512" in remark.text for remark in recorder.remarks)
 
@@ -93,7 +93,7 @@ def test_all_unrolled_loops_share_one_room():
         s.unroll(s.get_loops(block)[0])
     program = before(s.program, "unroll_loops")
     with recording() as recorder:
-        after = unroll_loops.unroll_loops(program)
+        after = unroll_loops.unroll_loops(program, TARGET)
     assert count(after) <= count(program) + unroll_loops.MOST_STATEMENTS
     assert [n.where for n in recorder.remarks] == [s.get_loops(f"C{n}")[0] for n in (3, 4)]
     assert all("299 statements more, and of 1024 127 are left" in n.text for n in recorder.remarks)
@@ -158,7 +158,7 @@ def test_variables_have_a_limit_at_each_place(monkeypatch):
     for block in s.get_blocks():
         s.unroll(s.get_loops(block)[-1])
     program = before(s.program, "name_registers")
-    after = name_registers.name_registers(program)
+    after = name_registers.name_registers(program, TARGET)
     buffers = [n.buffer for n in walk(after.body) if isinstance(n, Alloc)]
     assert sum(not b.shape for b in buffers) == 16
     assert sum(bool(b.shape) for b in buffers) == 2
