@@ -10,17 +10,15 @@ baseline near the limit cannot be beaten by a factor of 2.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from benchmarks.compare.implementation import BOUND, OURS
-from benchmarks.compare.results import Entry, Report, Result, Run
-from minitensor.errors import ArgumentError
+from benchmarks.compare.results import Entry, Report, Result, Run, of_results
+from minitensor.cli.console import aligned
 
 
 @dataclass(frozen=True)
@@ -168,35 +166,22 @@ def table(found: list[Verdict]) -> str:
         value = "" if v.value is None else f"{v.value:.2f}"
         most = "" if v.at_most is None else f"{v.at_most:.2f}"
         rows.append((v.bar, str(v.threads), f"{v.wanted:.2f}", value, most, v.word))
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return "\n".join(
-        "  ".join(
-            c.ljust(w) if n in (0, 5) else c.rjust(w) for n, (c, w) in enumerate(zip(r, widths))
-        )
-        for r in rows
-    )
+    return "\n".join(aligned(rows, right=(1, 2, 3, 4)))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("results", help="a file of `benchmarks.compare --save`")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    arguments = parser.parse_args()
-    try:
-        report = Report.from_json(Path(arguments.results).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ArgumentError) as failure:
-        print(f"cannot read {arguments.results}: {failure}", file=sys.stderr)
-        return 1
+    """The command; its exit status."""
+    return of_results(__doc__, show)
+
+
+def show(report: Report, as_json: bool) -> None:
     found = verdicts(report)
-    if arguments.json:
+    if as_json:
         values: list[dict[str, Any]] = [{**asdict(v), "verdict": v.word} for v in found]
         print(json.dumps(values, indent=1))
     else:
         print(f"{report.about['machine']['cpu']}, {report.about['date']}")
         print(table(found))
-    return 0
 
 
 if __name__ == "__main__":

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
-import time
+from functools import partial
 
 import minitensor as mt
-from benchmarks.common import Figure, figure, main
+from benchmarks.common import Figure, figure, in_processes, main, mean_seconds
 from benchmarks.kernels import matmul_tile
 
 PROCESSES = 7
@@ -32,28 +30,16 @@ def same_process() -> list[float]:
     results = []
     for _ in range(REPEATS):
         schedule = matmul_tile()
-        start = time.perf_counter()
-        mt.build(schedule)
-        results.append(time.perf_counter() - start)
+        results.append(mean_seconds(partial(mt.build, schedule), 1))
     return results
 
 
 def new_process() -> list[float]:
     """Seconds of the first mt.build in a process, with a cache folder that has the kernel."""
-    results = []
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o700)
         environment = {**os.environ, "MINITENSOR_CACHE_DIR": folder}
-        for _ in range(PROCESSES + 1):
-            done = subprocess.run(
-                [sys.executable, "-c", CHILD],
-                env=environment,
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            results.append(float(done.stdout))
-    return results[1:]  # the first filled the cache
+        return [taken for (taken,) in in_processes(CHILD, PROCESSES, environment)]
 
 
 def measure() -> list[Figure]:

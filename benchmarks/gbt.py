@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import Figure, figure, main
+from benchmarks.common import Figure, figure, main, mean_seconds
 from benchmarks.synthetic import FEATURES, Programs, programs
 from minitensor.search.gbt import Booster
 
@@ -94,16 +94,13 @@ def _sums(baseline: Any, features: Any, owners: Any) -> Any:
 def _rounds(calls: dict[str, Call], number: int = 1) -> dict[str, list[float]]:
     """CPU seconds of all threads under "ours" and "xgboost 1"; seconds on the clock for the rest.
 
-    The two that have a single thread are so compared without what others do to the machine.
+    Those with a single thread are so compared without the load of other programs.
     """
     results: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):
         for name, call in calls.items():
             clock = time.perf_counter if name == "xgboost 2" else time.process_time
-            start = clock()
-            for _ in range(number):
-                call()
-            results[name].append((clock() - start) / number)
+            results[name].append(mean_seconds(call, number, clock))
     return results
 
 

@@ -9,13 +9,14 @@ features, the same halves and the same loss for both (see `benchmarks.gbt`).
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 
 import numpy as np
 
 import minitensor as mt
-from benchmarks.common import Figure, main
+from benchmarks.common import show
 from benchmarks.gbt import accuracy
 from benchmarks.synthetic import Programs
 from minitensor.runtime import native_target
@@ -60,13 +61,16 @@ def recorded(paths: Sequence[str]) -> Programs:
     )
 
 
-def measure() -> list[Figure]:
-    """The figures for the logs that are named on the command line."""
-    data = recorded(PATHS)
-    return accuracy(lambda seed: data)
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("logs", nargs="+", metavar="LOG")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    given = parser.parse_args()
+    data = recorded(given.logs)
+    show(lambda: accuracy(lambda seed: data), given.json)
 
 
 if __name__ == "__main__":
-    PATHS = [a for a in sys.argv[1:] if not a.startswith("-")]
-    sys.argv = [a for a in sys.argv if a not in PATHS]
-    main(measure, __doc__)
+    main()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 
-from benchmarks.common import Figure, figure, main
+from benchmarks.common import Figure, figure, in_processes, main
 
 PROCESSES = 11
 
@@ -28,20 +26,8 @@ def environment(bytecode: str) -> dict[str, str]:
 
 
 def measure() -> list[Figure]:
-    numpy_seconds, own_seconds = [], []
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(PROCESSES + 1):  # the first writes the bytecode, as an installation does
-            done = subprocess.run(
-                [sys.executable, "-c", CHILD],
-                env=environment(folder),
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            first, second = map(float, done.stdout.split())
-            numpy_seconds.append(first)
-            own_seconds.append(second)
-    numpy_seconds, own_seconds = numpy_seconds[1:], own_seconds[1:]
+    with tempfile.TemporaryDirectory() as folder:  # the first process writes the bytecode
+        numpy_seconds, own_seconds = zip(*in_processes(CHILD, PROCESSES, environment(folder)))
     note = f"median of {PROCESSES} processes, bytecode cached"
     return [
         figure("import minitensor", own_seconds, "ms", 150.0, f"after numpy, {note}"),

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 import minitensor as mt
-from benchmarks.common import machine
+from benchmarks.common import can_draw, machine, markdown_table, pictures, searched
 from minitensor.errors import ScheduleError
 from minitensor.ir import structural_hash
 from minitensor.runtime import native_target
@@ -252,28 +252,20 @@ def as_markdown(table: Table, curves: dict[str, list[list[float]]], trials: int)
 
 def _curves_as_markdown(curves: dict[str, list[list[float]]], trials: int) -> str:
     steps = [n for n in STEPS if n <= trials]
-    lines = [
-        "| search | " + " | ".join(f"after {n}" for n in steps) + f" | trials to {1 / NEAR:.0%} |",
-        "|---" * (len(steps) + 2) + "|",
-    ]
+    lines = [["search", *(f"after {n}" for n in steps), f"trials to {1 / NEAR:.0%}"]]
     for variant, found in curves.items():
         medians = [f"{statistics.median(c[n - 1] for c in found):.3f}" for n in steps]
         reached = [next((n for n, v in enumerate(c, 1) if v >= 1 / NEAR), None) for c in found]
         times = [n for n in reached if n is not None]
         near = f"{statistics.median(times):.0f}" if len(times) > len(found) // 2 else "-"
         near += "" if len(times) == len(found) else f" ({len(times)} of {len(found)} seeds)"
-        lines.append(f"| {variant} | " + " | ".join(medians) + f" | {near} |")
-    return "\n".join([*lines, ""])
+        lines.append([variant, *medians, near])
+    return "\n".join([*markdown_table(lines), ""])
 
 
 def plot(curves: dict[str, dict[str, list[list[float]]]], path: Path) -> None:
     """The curves, a picture for each table: medians over seeds, and quartiles as a band."""
-    import matplotlib as mpl  # noqa: PLC0415
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415
-
-    figure, axes = plt.subplots(1, len(curves), figsize=(5.5 * len(curves), 4.2), squeeze=False)
+    figure, axes = pictures(1, len(curves), 5.5, 4.2)
     for axis, (name, found) in zip(axes[0], curves.items()):
         for variant, seeds in found.items():
             table = np.array(seeds)
@@ -357,7 +349,8 @@ def grow(name: str, rules: str, seeds: int, trials: int, folder: Path) -> str:
     parts = {c: [[best / s for s in one] for one in found] for c, found in curves.items()}
     values = {"name": name, "rules": rules, "about": machine(), "best": best, "curves": parts}
     (folder / f"grown-{name}-{rules}.json").write_text(json.dumps(values), encoding="utf-8")
-    plot({name: parts}, folder / f"grown-{name}-{rules}.png")
+    if can_draw():
+        plot({name: parts}, folder / f"grown-{name}-{rules}.png")
     head = f"### {HAND_SCHEDULES[name].name}, rules={rules!r}, {seeds} seeds\n\n"
     about = f"{len(costs):,} programs measured, best {best * 1e3:.4g} ms; {machine()}\n\n"
     return head + about + _curves_as_markdown(parts, trials)
@@ -373,15 +366,7 @@ def live(name: str, trials: int, seed: int, folder: Path | None) -> str:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / f"tuning-{name}.jsonl"
-    points: list[tuple[float, int, float]] = []
-    result = mt.tune(
-        hand.define(),
-        trials=trials,
-        seed=seed,
-        log=log,
-        callbacks=[lambda p: points.append((p.elapsed, p.trials, p.best))],
-        progress=False,
-    )
+    result, points = searched(hand.define(), log, trials, seed)
     flop = hand.flop or 0
     outside = result.elapsed - result.measuring
     steps = [p for p in points if p[1] in (32, 64, 128, 256, 512, 1000) or p is points[-1]]
@@ -428,7 +413,8 @@ def main() -> None:
         print("\n".join(texts))
         if given.save is not None:
             (given.save / "search.md").write_text("\n".join(texts), encoding="utf-8")
-            plot(curves, given.save / "search.png")
+            if can_draw():
+                plot(curves, given.save / "search.png")
 
 
 if __name__ == "__main__":

@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import math
-import time
 from collections.abc import Iterator
 
 import numpy as np
 
 import minitensor as mt
 from benchmarks.common import machine
-from minitensor.runtime import native_target
+from benchmarks.compare.work import normal_arrays
+from minitensor.runtime import Clock, Pace, native_target, take_turn
 from tutorials.schedules import HAND_SCHEDULES, HandSchedule, scheduled
 
-CALLS = 5
-LONGEST = 20.0
-"""Seconds after which a workload's slow steps are called only once."""
+PACE = Pace(burst=0.0, least_calls=5)
 
 
 def timed_steps(hand: HandSchedule, target: mt.Target) -> Iterator[tuple[str, float]]:
@@ -32,20 +29,11 @@ def timed_steps(hand: HandSchedule, target: mt.Target) -> Iterator[tuple[str, fl
     titles = ["as written"]
     titles += [title for title, _ in hand.steps(mt.Schedule(hand.define()), target)]
     program = hand.define()
-    rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal(b.shape, dtype=np.float32) for b in program.inputs]
+    arrays = list(normal_arrays([b.shape for b in program.inputs]))
     arrays += [np.empty(b.shape, np.float32) for b in program.outputs]
     for steps, title in enumerate(titles):
-        kernel = mt.build(scheduled(hand, target, steps), target)
-        best, spent = math.inf, 0.0
-        for _ in range(CALLS):
-            start = time.perf_counter()
-            kernel(*arrays)
-            seconds = time.perf_counter() - start
-            best, spent = min(best, seconds), spent + seconds
-            if spent > LONGEST:
-                break
-        yield title, best
+        call = mt.build(scheduled(hand, target, steps), target).prepare(*arrays)
+        yield title, min(take_turn(call, PACE, Clock()))
 
 
 def main() -> None:

@@ -10,16 +10,15 @@ baseline has the weights beforehand (onnxruntime packs them), so has ours.
 
 from __future__ import annotations
 
-import argparse
+import json
 import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from statistics import median
 
+from benchmarks.common import geometric_mean, markdown_table, times_of_best
 from benchmarks.compare.implementation import OURS, TUNED, TUNED_BOUND
-from benchmarks.compare.results import OWN, Entry, Report, Result
+from benchmarks.compare.results import OWN, Entry, Report, Result, of_results
 
 TVM = "tvm"
 BARS = {"mean over the best": 0.95, "least": 0.75, "ahead": 8, "mean over TVM": 1.15}
@@ -57,66 +56,57 @@ def row(result: Result) -> Row | None:
         ours.seconds,
         _best(ours, baselines),
         _best(plain, [e for e in baselines if not e.bound]),
-        _ratio(plain, tvm) if tvm else None,
-        _ratio(plain, hand) if hand else None,
+        plain.times_as_fast_as(tvm) if tvm else None,
+        plain.times_as_fast_as(hand) if hand else None,
     )
 
 
 def _best(own: Entry, baselines: Sequence[Entry]) -> tuple[str, float]:
     """The name of the fastest baseline; the ratio to the best of each round."""
     first = min(baselines, key=lambda e: e.seconds)
-    times = zip(own.fastest, *(e.fastest for e in baselines))
-    return first.name, median(min(them) / us for us, *them in times)
-
-
-def _ratio(own: Entry, other: Entry) -> float:
-    return median(them / us for us, them in zip(own.fastest, other.fastest))
-
-
-def geometric(values: Sequence[float]) -> float:
-    """The geometric mean; NaN of nothing."""
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+    return first.name, times_of_best(own.fastest, [e.fastest for e in baselines])
 
 
 def summary(rows: Sequence[Row]) -> dict[str, float]:
     """The figures that have a bar."""
     ratios = [r.best[1] for r in rows]
     return {
-        "mean over the best": geometric(ratios),
+        "mean over the best": geometric_mean(ratios),
         "least": min(ratios, default=math.nan),
         "ahead": sum(r > 1 for r in ratios),
-        "mean over TVM": geometric([r.tvm for r in rows if r.tvm is not None]),
+        "mean over TVM": geometric_mean([r.tvm for r in rows if r.tvm is not None]),
     }
 
 
 def as_markdown(threads: int, rows: Sequence[Row]) -> str:
     """A table for one number of threads."""
-    lines = [
-        f"| {threads} threads | ms | best baseline | its time / ours | all operands given | "
-        "| TVM / ours | hand / ours |",
-        "|---|---|---|---|---|---|---|---|",
+    head = [
+        f"{threads} threads",
+        "ms",
+        "best baseline",
+        "its time / ours",
+        "all operands given",
+        "",
     ]
+    lines = [[*head, "TVM / ours", "hand / ours"]]
     for r in rows:
-        tvm, hand = (f"{v:.2f}" if v is not None else "-" for v in (r.tvm, r.hand))
-        lines.append(
-            f"| {r.name} | {r.seconds * 1e3:.4g} | {r.best[0]} | {r.best[1]:.2f} | "
-            f"{r.equal[0]} | {r.equal[1]:.2f} | {tvm} | {hand} |"
-        )
+        best, equal = ((name, f"{value:.2f}") for name, value in (r.best, r.equal))
+        last = (f"{v:.2f}" if v is not None else "-" for v in (r.tvm, r.hand))
+        lines.append([r.name, f"{r.seconds * 1e3:.4g}", *best, *equal, *last])
     found = summary(rows)
     figures = ", ".join(f"{name} {value:.2f} (bar {BARS[name]})" for name, value in found.items())
-    return "\n".join([*lines, "", f"{len(rows)} workloads: {figures}."])
+    return "\n".join([*markdown_table(lines), "", f"{len(rows)} workloads: {figures}."])
 
 
-def main() -> int:
+def show(report: Report, as_json: bool) -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("results", help="a file of `benchmarks.compare --save`")
-    report = Report.from_json(Path(parser.parse_args().results).read_text(encoding="utf-8"))
     for run in report.runs:
         rows = [found for result in run.results if (found := row(result)) is not None]
-        print(as_markdown(run.threads, rows), "\n")
-    return 0
+        if as_json:
+            print(json.dumps({"threads": run.threads, **summary(rows)}))
+        else:
+            print(as_markdown(run.threads, rows), "\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(of_results(__doc__, show))

@@ -21,7 +21,7 @@ from benchmarks.compare.measure import Progress, measure
 from benchmarks.compare.report import markdown, summary
 from benchmarks.compare.results import Report, Run
 from minitensor.cli.bench import pace_of
-from minitensor.cli.console import Console
+from minitensor.cli.console import Console, aligned
 from minitensor.cli.errors import CommandError
 from minitensor.cli.main import perform
 from minitensor.errors import printable
@@ -179,7 +179,7 @@ def _list(arguments: argparse.Namespace, console: Console) -> int:
     for key, hand in HAND_SCHEDULES.items():
         amount = f"{hand.flop / 1e6:.4g} MFLOP" if hand.flop else f"{hand.bytes / 1e6:.4g} MB"
         rows.append((key, hand.name, amount))
-    for line in console.table(rows, right=(2,)):
+    for line in aligned(rows, right=(2,)):
         console.print(line)
     console.print()
     others = [("baseline", "")]
@@ -187,7 +187,7 @@ def _list(arguments: argparse.Namespace, console: Console) -> int:
         missing = f"not installed: pip install {' '.join(baseline.missing)}"
         found = ", ".join(f"{name} {version}" for name, version in baseline.versions.items())
         others.append((baseline.name, missing if baseline.missing else found))
-    for line in console.table(others):
+    for line in aligned(others):
         console.print(line)
     return 0
 

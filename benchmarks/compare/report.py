@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from benchmarks.common import markdown_table
 from benchmarks.compare.results import OWN, Entry, Report, Result, Run
-from minitensor.cli.console import Console, counted
+from minitensor.cli.console import Console, aligned, counted
 
 Rows = list[tuple[str, ...]]
 
@@ -19,7 +20,7 @@ def threads_text(threads: int) -> str:
 def block(result: Result, run: Run, console: Console) -> str:
     """One workload: a line for each implementation, and who is missing."""
     title = console.styled(f"{result.name}, {threads_text(run.threads)}", "bold")
-    lines = [title, *_indented(console.table(_implementations(result), right=(1, 2, 3, 4, 5)))]
+    lines = [title, *_indented(aligned(_implementations(result), right=(1, 2, 3, 4, 5)))]
     for name, reason in result.dropped.items():
         first, *_ = reason.splitlines() or [""]
         lines.append(console.styled(f"  {name}: {first}", "yellow"))
@@ -72,7 +73,7 @@ def summary(report: Report, console: Console) -> str:
         rows = summary_rows(run)
         if len(rows) > 1:
             lines += ["", console.styled(f"Summary, {threads_text(run.threads)}", "bold")]
-            lines += _indented(console.table(rows, right=(2, 3, 5, 7, 8)))
+            lines += _indented(aligned(rows, right=(2, 3, 5, 7, 8)))
     if report.interrupted:
         lines += ["", "Interrupted: these are the workloads that were finished."]
     return "\n".join(lines)
@@ -107,9 +108,9 @@ def markdown(report: Report) -> str:
     for run in report.runs:
         if run.results:
             lines += ["", f"## {threads_text(run.threads)}", ""]
-            lines += _markdown_table(summary_rows(run))
+            lines += markdown_table(summary_rows(run))
             lines += ["", "Milliseconds, in brackets GFLOP/s or GB/s:", ""]
-            lines += _markdown_table(_wide(run))
+            lines += markdown_table(_wide(run))
             lines += _missing(run)
     if report.interrupted:
         lines += ["", "Interrupted before the end."]
@@ -138,11 +139,6 @@ def _missing(run: Run) -> list[str]:
         for name, reason in result.dropped.items()
     ]
     return ["", "Not there:", "", *lines] if lines else []
-
-
-def _markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    head, *body = (f"| {' | '.join(row)} |" for row in rows)
-    return [head, "|---" * len(rows[0]) + "|", *body]
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

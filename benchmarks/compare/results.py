@@ -5,9 +5,12 @@ The file holds the time of every round: all that is printed can be computed from
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
@@ -219,3 +222,23 @@ def _run_of_json(values: Mapping[str, Any]) -> Run:
         None if limits is None else Limits(**limits),
         [result_of_json(result) for result in values["results"]],
     )
+
+
+def of_results(description: str | None, show: Callable[[Report, bool], None]) -> int:
+    """The command line of a script about a file of results; its exit status.
+
+    show  prints the report; the flag says whether as JSON
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", help="a file of `benchmarks.compare --save`")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    given = parser.parse_args()
+    try:
+        report = Report.from_json(Path(given.results).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ArgumentError) as failure:
+        print(f"cannot read {given.results}: {failure}", file=sys.stderr)
+        return 1
+    show(report, given.json)
+    return 0

@@ -6,15 +6,22 @@ import argparse
 import importlib.util
 import json
 import math
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import minitensor as mt
-from benchmarks.common import machine
+from benchmarks.common import (
+    can_draw,
+    geometric_mean,
+    machine,
+    markdown_table,
+    pictures,
+    searched,
+    times_of_best,
+)
 from benchmarks.compare.implementation import Implementation
 from benchmarks.operators import tvm_peer
 from benchmarks.operators.operators import OPERATORS, Operator
@@ -22,7 +29,6 @@ from minitensor.runtime import (
     BLAS_SPIN_SECONDS,
     SPIN_SECONDS,
     Pace,
-    Turns,
     aligned_empty,
     interleave,
     native_target,
@@ -37,17 +43,9 @@ PACE = Pace(rounds=9)
 
 def tune(operator: Operator, folder: Path, trials: int, threads: int, seed: int) -> str:
     """Our search; a line of figures."""
-    program = operator.program()
-    points: list[tuple[float, int, float]] = []
-    result = mt.tune(
-        program,
-        mt.Target("c", num_cores=threads),
-        trials=trials,
-        seed=seed,
-        log=folder / f"{operator.key}.jsonl",
-        callbacks=[lambda p: points.append((p.elapsed, p.trials, p.best))],
-        progress=False,
-    )
+    target = mt.Target("c", num_cores=threads)
+    log = folder / f"{operator.key}.jsonl"
+    result, points = searched(operator.program(), log, trials, seed, target)
     curve = [[round(t, 3), n, s] for t, n, s in points if np.isfinite(s)]
     found = {"seconds": result.elapsed, "trials": len(result.tried), "curve": curve}
     if not any(t.known for t in result.tried):
@@ -108,7 +106,9 @@ def compare(operator: Operator, folder: Path, threads: int) -> dict[str, Any]:
         "flop": operator.flop,
         "seconds": {name: t.seconds for name, t in turns.items()},
         "ratios": {name: ratio(ours, t.fastest) for name, t in turns.items()},
-        "over_best": _over_best(turns),
+        "over_best": times_of_best(
+            ours, [t.fastest for name, t in turns.items() if name != "ours"]
+        ),
         "dropped": dropped,
         "ours": _read(folder / f"{operator.key}.took.json"),
         "tvm": _read(folder / f"tvm-{operator.key}" / "took.json"),
@@ -119,13 +119,6 @@ def compare(operator: Operator, folder: Path, threads: int) -> dict[str, Any]:
     return row
 
 
-def _over_best(turns: Mapping[str, Turns]) -> float:
-    """The median, over the rounds, of the fastest baseline's time over ours."""
-    baselines = [t.fastest for name, t in turns.items() if name != "ours"]
-    rounds = zip(turns["ours"].fastest, *baselines)
-    return float(statistics.median(min(them) / us for us, *them in rounds))
-
-
 def _read(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
@@ -134,37 +127,26 @@ def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
     """A table: milliseconds, and the others' time over ours."""
     names = list(dict.fromkeys(name for row in rows for name in row["seconds"]))
     head = ["operator", *(f"{n}, ms" for n in names), *(f"{n} / ours" for n in names[1:])]
-    lines = ["| " + " | ".join([*head, "best / ours", "s, ours", "s, TVM"]) + " |"]
-    lines.append("|" + "---|" * (len(head) + 3))
+    lines = [[*head, "best / ours", "s, ours", "s, TVM"]]
     for row in rows:
         cells = [f"{row['key']}: {row['about']}"]
         cells += [f"{row['seconds'][n] * 1e3:.4g}" if n in row["seconds"] else "-" for n in names]
         cells += [f"{row['ratios'][n]:.2f}" if n in row["ratios"] else "-" for n in names[1:]]
         cells += [f"{row['over_best']:.2f}"]
         cells += [f"{row[who]['seconds']:.0f}" if row[who] else "-" for who in ("ours", "tvm")]
-        lines.append("| " + " | ".join(cells) + " |")
-    means = [_mean(r["ratios"][n] for r in rows if n in r["ratios"]) for n in names[1:]]
-    best = _mean(r["over_best"] for r in rows)
+        lines.append(cells)
+    means = [geometric_mean(r["ratios"][n] for r in rows if n in r["ratios"]) for n in names[1:]]
+    best = geometric_mean(r["over_best"] for r in rows)
     over = ", ".join(f"{n} {m:.2f}" for n, m in zip(names[1:], means))
-    lines += ["", f"Geometric means of the others' time over ours: {over}, the best {best:.2f}."]
-    return "\n".join(lines) + "\n"
-
-
-def _mean(values: Iterator[float]) -> float:
-    logs = [math.log(v) for v in values]
-    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+    means_line = f"Geometric means of the others' time over ours: {over}, the best {best:.2f}."
+    return "\n".join([*markdown_table(lines), "", means_line]) + "\n"
 
 
 def plot(rows: Sequence[dict[str, Any]], path: Path) -> None:
     """How fast the best so far was after so many seconds of tuning, for us and for TVM."""
-    import matplotlib as mpl  # noqa: PLC0415 - optional
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415
-
     columns = 4
     lines = math.ceil(len(rows) / columns)
-    figure, axes = plt.subplots(lines, columns, figsize=(14, 2.8 * lines), squeeze=False)
+    figure, axes = pictures(lines, columns, 3.5, 2.8)
     for axis, row in zip(axes.flat, rows):
         curve = row["ours"].get("curve", [])
         axis.step([t for t, _, _ in curve], [s * 1e3 for _, _, s in curve], where="post")
@@ -216,7 +198,8 @@ def main() -> None:
         print(as_markdown(rows[-1:]), flush=True)
     (given.save / "operators.json").write_text(json.dumps([machine(), rows], indent=1), "utf-8")
     (given.save / "operators.md").write_text(as_markdown(rows), "utf-8")
-    plot(rows, given.save / "operators.png")
+    if can_draw():
+        plot(rows, given.save / "operators.png")
     print(as_markdown(rows))
 
 

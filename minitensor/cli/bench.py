@@ -9,26 +9,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from minitensor import ir
+from minitensor import ir, runtime
 from minitensor.api import build
 from minitensor.cli import subject as subjects
 from minitensor.cli import target as targets
 from minitensor.cli.by_numpy import ByNumpy
-from minitensor.cli.console import Console, counted
+from minitensor.cli.console import Console, aligned, counted
 from minitensor.cli.errors import CommandError, UsageError
 from minitensor.codegen import Target
 from minitensor.errors import printable
-from minitensor.runtime import (
-    BLAS_SPIN_SECONDS,
-    QUICK,
-    SPIN_SECONDS,
-    Pace,
-    Turns,
-    aligned_empty,
-    interleave,
-    native_target,
-    ratio,
-)
 from minitensor.schedule import Schedule
 from minitensor.search import Roofline, difference, load_best, random_inputs
 
@@ -80,14 +69,14 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def pace_of(arguments: argparse.Namespace) -> Pace:
+def pace_of(arguments: argparse.Namespace) -> runtime.Pace:
     """--quick and --rounds. Raises UsageError for no rounds at all."""
-    pace = QUICK if arguments.quick else Pace()
+    pace = runtime.QUICK if arguments.quick else runtime.Pace()
     if arguments.rounds is None:
         return pace
     if arguments.rounds < 1:
         raise UsageError(f"expected at least one round, but got --rounds {arguments.rounds}")
-    return Pace(arguments.rounds, pace.burst, pace.warm, pace.least_calls)
+    return runtime.Pace(arguments.rounds, pace.burst, pace.warm, pace.least_calls)
 
 
 @dataclass(frozen=True)
@@ -96,7 +85,7 @@ class Call:
 
     name: str
     call: Callable[[], object]
-    spin: float = SPIN_SECONDS
+    spin: float = runtime.SPIN_SECONDS
 
 
 @dataclass(frozen=True)
@@ -106,7 +95,7 @@ class Compared:
     name: str
     target: Target
     roofline: Roofline
-    turns: dict[str, Turns]
+    turns: dict[str, runtime.Turns]
     dropped: dict[str, str] = field(default_factory=dict)
 
     def lines(self, console: Console) -> Iterator[str]:
@@ -119,13 +108,13 @@ class Compared:
         for name, turns in self.turns.items():
             faster = "" if turns is own else f"{SCHEDULED} is {self.ratio(name):.3g} x as fast"
             rows.append((f"  {name}", self.roofline.figures(turns.seconds), faster))
-        yield from console.table(rows)
+        yield from aligned(rows)
         for name, reason in self.dropped.items():
             yield console.styled(f"  {name}: {reason}", "yellow")
 
     def ratio(self, name: str) -> float:
         """The factor by which the schedule is faster than a baseline."""
-        return ratio(self.turns[SCHEDULED].fastest, self.turns[name].fastest)
+        return runtime.ratio(self.turns[SCHEDULED].fastest, self.turns[name].fastest)
 
     def described(self) -> dict[str, Any]:
         """As JSON; seconds of every round."""
@@ -142,29 +131,35 @@ class Compared:
         }
 
 
-def compare(name: str, schedule: Schedule, target: Target, pace: Pace) -> Compared:
+def compare(name: str, schedule: Schedule, target: Target, pace: runtime.Pace) -> Compared:
     """Check a schedule and time it beside its definition and numpy.
 
     Raises CommandError if it is wrong.
     """
-    exact = native_target(target)
+    exact = runtime.native_target(target)
     definition = schedule.history[0]
     inputs = random_inputs(definition, seed=0)
-    calls, results = [], []
-    for one, made in ((SCHEDULED, schedule), (DEFINED, Schedule(definition))):
-        outputs = [aligned_empty(b.shape, ir.numpy_dtype(b.dtype)) for b in definition.outputs]
-        calls.append(Call(one, build(made, exact).prepare(*inputs, *outputs)))
-        results.append(outputs)
-    check(definition, results[0], results[1], SCHEDULED)
+    made = {SCHEDULED: schedule}
+    if len(schedule.history) > 1:
+        made[DEFINED] = Schedule(definition)
+    calls, results = [], {}
+    for one, of in made.items():
+        outputs = [
+            runtime.aligned_empty(b.shape, ir.numpy_dtype(b.dtype)) for b in definition.outputs
+        ]
+        calls.append(Call(one, build(of, exact).prepare(*inputs, *outputs)))
+        results[one] = outputs
+    expected = results[list(made)[-1]]
+    check(definition, results[SCHEDULED], expected, SCHEDULED)
     dropped = {}
     try:
         numpy = ByNumpy(definition, inputs)
         numpy()
-        check(definition, numpy.outputs, results[1], NUMPY)
-        calls.append(Call(NUMPY, numpy, BLAS_SPIN_SECONDS))
+        check(definition, numpy.outputs, expected, NUMPY)
+        calls.append(Call(NUMPY, numpy, runtime.BLAS_SPIN_SECONDS))
     except CommandError as failure:
         dropped[NUMPY] = str(failure)
-    turns = interleave(calls, pace, pause=(exact.num_cores or 1) > 1)
+    turns = runtime.interleave(calls, pace, pause=(exact.num_cores or 1) > 1)
     return Compared(name, exact, Roofline.of(definition, exact), dict(turns), dropped)
 
 

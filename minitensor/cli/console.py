@@ -80,17 +80,18 @@ class Console:
         ]
         return "\n".join(lines) or "  (no change)"
 
-    def table(self, rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
-        """The rows as lines with aligned columns; the columns `right` are aligned to the right."""
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        to_right = set(right)
-        return [
-            "  ".join(
-                cell.rjust(width) if n in to_right else cell.ljust(width)
-                for n, (cell, width) in enumerate(zip(row, widths))
-            ).rstrip()
-            for row in rows
-        ]
+
+def aligned(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
+    """The rows as lines with aligned columns; the columns `right` are aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    to_right = set(right)
+    return [
+        "  ".join(
+            cell.rjust(width) if n in to_right else cell.ljust(width)
+            for n, (cell, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def counted(count: int, noun: str) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
+from minitensor import runtime
 from minitensor.cli.bench import compare
 from minitensor.cli.console import Console, indented
 from minitensor.codegen import Target
 from minitensor.lang import lower, workloads
-from minitensor.runtime import QUICK, Pace, native_target
 from minitensor.search import tune
 
 SIZES: Final = {True: (256, 8), False: (1024, 32)}
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     """Define, tune, compare."""
-    target = native_target(Target("c", num_cores=arguments.threads))
+    target = runtime.native_target(Target("c", num_cores=arguments.threads))
     size, trials = SIZES[arguments.quick]
     program = lower(workloads.matmul_bias_relu(m=size, n=size, k=size), name="dense")
     if not arguments.json:
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     if result.interrupted:
         raise KeyboardInterrupt
     python = result.trace.as_python()
-    pace = QUICK if arguments.quick else Pace()
+    pace = runtime.QUICK if arguments.quick else runtime.Pace()
     compared = compare(program.name, result.schedule, target, pace)
     if arguments.json:
         described = {**compared.described(), "trials": trials, "python": python.splitlines()}

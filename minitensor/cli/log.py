@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from minitensor.cli.console import Console, counted, indented
+from minitensor.cli.console import Console, aligned, counted, indented
 from minitensor.cli.errors import CommandError, UsageError
 from minitensor.codegen import Target
 from minitensor.errors import MinitensorError, printable
@@ -173,7 +173,7 @@ def _table(console: Console, rows: Sequence[Sequence[str]], right: Sequence[int]
     if len(rows) == 1:
         console.print("no records")
         return
-    heading, *lines = console.table(rows, right)
+    heading, *lines = aligned(rows, right)
     console.print(console.styled(heading, "bold"))
     for line in lines:
         console.print(line)

@@ -25,7 +25,7 @@ from minitensor.runtime.machine import cpu_name, spread_cores, usable_cores
 from minitensor.runtime.module import aligned_empty, load_function, pointer_to
 from minitensor.runtime.rounds import (
     BLAS_SPIN_SECONDS, QUICK, RULE, SLOW_SECONDS, SPIN_SECONDS, Clock, Pace, Turns, interleave,
-    ratio,
+    ratio, take_turn,
 )
 from minitensor.runtime.texts import remembered
 from minitensor.runtime.timing import Timing, measure
@@ -40,6 +40,6 @@ __all__ = [
     "cpu_name", "diagnose", "explained", "find_toolchain", "interleave", "interpreter_kernel",
     "known_limits", "load", "load_function", "load_kernel", "load_together", "measure",
     "measure_limits", "memory_probes", "native_target", "pointer_to", "probe_toolchain", "ratio",
-    "remember_limits", "remembered", "save_kernel", "scratch_folder", "spread_cores",
+    "remember_limits", "remembered", "save_kernel", "scratch_folder", "spread_cores", "take_turn",
     "usable_cores",
 ]

@@ -16,7 +16,7 @@ import numpy as np
 import minitensor as mt
 from benchmarks.compare.baselines import BASELINES
 from benchmarks.compare.work import Work
-from minitensor.cli.console import Console, counted, indented
+from minitensor.cli.console import Console, aligned, counted, indented
 from minitensor.cli.main import perform
 from minitensor.codegen import Target
 from minitensor.runtime import Pace, cpu_name, find_toolchain, native_target, usable_cores
@@ -156,7 +156,7 @@ def _sum_up(story: Story, found: Sequence[Tuned], console: Console) -> None:
     best = max(stage.gflops for stage in story.stages)
     rows = [(stage.title, *stage.figures()) for stage in story.stages]
     console.print(console.styled("Dense layer, by hand", "bold"))
-    for stage, line in zip(story.stages, console.table(rows, right=(1, 2, 3))):
+    for stage, line in zip(story.stages, aligned(rows, right=(1, 2, 3))):
         bar = console.styled("#" * round(BAR * stage.gflops / best), "green")
         console.print(f"  {line}  {bar}".rstrip())
     baselines = [stage.numpy for stage in story.stages]
@@ -166,7 +166,7 @@ def _sum_up(story: Story, found: Sequence[Tuned], console: Console) -> None:
         busy = "  That differs too much: something else runs here; do not rely on the figures."
         console.print(console.styled(busy, "yellow"))
     console.print()
-    heading, *lines = console.table(summary(found), right=range(1, 9))
+    heading, *lines = aligned(summary(found), right=range(1, 9))
     console.print(console.styled(heading, "bold"))
     for line in lines:
         console.print(line)

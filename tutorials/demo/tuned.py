@@ -12,7 +12,7 @@ from benchmarks.compare.baselines import BASELINES
 from benchmarks.compare.implementation import Source, admitted, of_kernel, ours
 from benchmarks.compare.results import Entry, Result
 from benchmarks.compare.work import Work
-from minitensor.cli.console import Console, indented
+from minitensor.cli.console import Console, aligned, indented
 from minitensor.cli.errors import CommandError
 from minitensor.codegen import Target
 from minitensor.runtime import Pace, interleave
@@ -76,7 +76,7 @@ def search(
         console.print(indented(console.styled(derived, "dim")))
     timed = compared(Work.of(key), result, pace, target)
     console.print()
-    for line in console.table(list(_rows(Tuned(result, timed))), right=(1, 2, 3)):
+    for line in aligned(list(_rows(Tuned(result, timed))), right=(1, 2, 3)):
         console.print(f"  {line}")
     return Tuned(result, timed)
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from minitensor.cli.console import PLAIN_WIDTH, Console, indented
+from minitensor.cli.console import PLAIN_WIDTH, Console, aligned, indented
 
 
 def console(colour=False, width=40):
@@ -74,5 +74,5 @@ def test_difference():
 
 def test_table_and_indentation():
     rows = [("a", "1"), ("long", "22")]
-    assert console().table(rows, right=[1]) == ["a      1", "long  22"]
+    assert aligned(rows, right=[1]) == ["a      1", "long  22"]
     assert indented("a\n\nb", 2) == "  a\n\n  b"
