@@ -8,7 +8,8 @@ tests/property/search/test_structure.py does the same with a fifth of them.
 import sys
 from collections import Counter
 
-from tests.property.search.test_structure import random_schedule
+from minitensor.testing import drawn
+from tests.property.search.test_structure import compare_with_replays, scheduled
 
 COUNT = 1500
 MOST_STEPS = 16
@@ -17,9 +18,9 @@ MOST_STEPS = 16
 def outcome(seed: int) -> str:
     """What becomes of one."""
     try:
-        return random_schedule(seed, MOST_STEPS) or "as replayed"
+        return compare_with_replays(drawn(scheduled(MOST_STEPS), seed), seed) or "as replayed"
     except AssertionError:
-        print(f"{seed} differs: random_schedule({seed}, {MOST_STEPS}) in its test shows how")
+        print(f"{seed} differs: drawn(scheduled({MOST_STEPS}), {seed}) in its test shows how")
         return "differs"
 
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 
 from minitensor.codegen import Target, generate
 from minitensor.errors import MinitensorError
-from minitensor.fuzz import Recorded, draw_pair
 from minitensor.ir import Program, structural_hash
 from minitensor.schedule import Schedule, Trace
+from minitensor.testing import pair_of
 from tutorials.schedules import HAND_SCHEDULES, scheduled
 
 TARGETS = (Target("c", num_cores=2, vector_bits=256), Target("c", num_cores=1, vector_bits=0))
@@ -32,7 +32,7 @@ def subject(name: str) -> Schedule:
     kind, _, which = name.partition(" ")
     if kind == "hand":
         return scheduled(HAND_SCHEDULES[which], TARGETS[0])
-    return draw_pair(Recorded(seed=f"replayed/{which}")).schedule
+    return pair_of("replayed", int(which)).schedule
 
 
 def digests(made: Schedule, text: str | None = None) -> dict[str, str]:

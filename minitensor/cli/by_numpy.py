@@ -13,7 +13,6 @@ import numpy as np
 
 from minitensor import arith, ir
 from minitensor.cli.errors import CommandError
-from minitensor.fuzz import apply_by_numpy
 
 LARGEST: Final = 1 << 27
 """Elements of an array that is made on the way."""
@@ -100,7 +99,7 @@ class ByNumpy:
             case ir.Load(buffer, indices):
                 return self._load(self._memory[buffer], indices, axes)
         parts: Any = ir.children(expr)
-        return apply_by_numpy(expr, [self._value(part, axes) for part in parts])
+        return ir.apply_by_numpy(expr, [self._value(part, axes) for part in parts])
 
     def _load(self, array: Any, indices: Sequence[ir.Expr], axes: Mapping[str, int]) -> Any:
         """A view with strides where indices are sums that stay inside; else a gathered copy."""

@@ -7,14 +7,16 @@ import sys
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError, UsageError
 from minitensor.errors import ArgumentError
-from minitensor.fuzz import Campaign, Found, State
 from minitensor.runtime import find_toolchain, usable_cores
 from minitensor.sanitize import Sanitizer
+
+if TYPE_CHECKING:
+    from minitensor.testing import Campaign, Found, State
 
 TEXT: Final = "test random schedules of random programs"
 EPILOG: Final = """\
@@ -67,7 +69,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     kind = "" if arguments.sanitize == "guards" else f"-{arguments.sanitize}"
     folder = Path(arguments.out or f"fuzz-{arguments.seed}{kind}")
     try:
-        campaign = Campaign(folder, arguments.seed, jobs, arguments.sanitize)
+        campaign = _campaign(folder, arguments.seed, jobs, arguments.sanitize)
     except OSError as failure:
         raise CommandError(f"cannot use the folder {folder}: {failure.strerror}") from failure
     except ArgumentError as failure:
@@ -94,6 +96,15 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     else:
         _report(state, folder, console)
     return 1 if state.found else 0
+
+
+def _campaign(folder: Path, seed: int, jobs: int, sanitizer: str) -> Campaign:
+    """The campaign. Raises CommandError where Hypothesis is not installed."""
+    try:
+        from minitensor.testing import Campaign  # noqa: PLC0415 - needs an optional package
+    except ImportError as failure:
+        raise CommandError(str(failure)) from failure
+    return Campaign(folder, seed, jobs, sanitizer)
 
 
 def _report(state: State, folder: Path, console: Console) -> None:

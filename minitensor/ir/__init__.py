@@ -26,6 +26,7 @@ a program and are the handles by which users and primitives refer to them. Read 
 """
 
 # fmt: off
+from minitensor.ir.by_numpy import apply_by_numpy
 from minitensor.ir.dtype import BFLOAT16, BOOL, FLOAT32, INDEX, INT64, USER_DTYPES, DType
 from minitensor.ir.equal import structural_equal, structural_hash
 from minitensor.ir.evaluate import evaluate
@@ -63,7 +64,8 @@ __all__ = [
     "Broadcast", "Buffer", "Call", "Cast", "Const", "Counts", "DType", "Expr", "For", "If",
     "Intrinsic", "Iter", "IterKind", "Lanes", "Load", "LoopKind", "LoopSite", "Marks", "Node",
     "Program", "Ramp", "Reduce", "Reducer", "Scope", "Select", "Seq", "Stmt", "Store", "Tensorized",
-    "Unary", "UnaryOp", "Var", "accessed_buffers", "apply_reducer", "arithmetic", "as_expr",
+    "Unary", "UnaryOp", "Var", "accessed_buffers", "apply_by_numpy", "apply_reducer", "arithmetic",
+    "as_expr",
     "at_most", "blocks_of", "children", "conjunction", "conjuncts", "const", "constant_value",
     "equal", "evaluate", "fact", "floor_div", "floor_mod", "free_vars", "fresh_name",
     "from_bfloat16", "homes", "interpret", "less", "loads", "loop_sites", "loops_of", "make_room",

@@ -1,6 +1,6 @@
 """A process that runs code which may crash, and the messages it exchanges with its parent.
 
-    with Worker.start("minitensor.fuzz.worker") as worker:      in the parent
+    with Worker.start("minitensor.testing.worker") as worker:      in the parent
         worker.send({"numbers": [1, 2, 3]})
         reply = worker.receive(60.0)                            a reply, or WorkerError says why not
 

@@ -3,7 +3,7 @@
 Each primitive declares below its rewrite how a random call of it looks (`@split.random_call`): a
 function of a `Scene`, which knows the schedule so far and a source of choices. Arguments are drawn
 so that most calls are plausible, a good part is legal, and every rule is broken now and then. The
-choices are Hypothesis's or a seed's; `minitensor.testing` supplies both.
+choices are drawn by Hypothesis (`minitensor.testing`).
 """
 
 from __future__ import annotations

@@ -15,17 +15,45 @@ And the bodies of your own intrinsics (`mt.intrinsic`):
     def test_my_intrinsic():
         check_intrinsic(my_intrinsic)
 
-Needs Hypothesis, which `pip install minitensor[test]` brings. Every number that is generated is a
-small integer, whatever its type, so that reordered sums are exact and equality needs no tolerance.
-What the strategies draw, and how a campaign of them is run, is in `minitensor.fuzz`.
+Needs Hypothesis, which draws every random decision and makes failures small. Every number that is
+generated is a small integer, whatever its type, so that reordered sums are exact and equality needs
+no tolerance.
+
+Read `draws` first: every generator asks it for numbers. Then `programs`, `schedules` and `matching`
+(intrinsics for them); the oracles `reference` (numpy) and `oracle`, with `scripts`. A campaign
+(`minitensor fuzz`) is `pairs`, `batch`, `worker`, `reduce`, and `campaign`.
 """
 
 # fmt: off
-from minitensor.fuzz import PRIMITIVES, assert_equivalent
+try:
+    import hypothesis as _hypothesis
+except ImportError:
+    raise ImportError(
+        "minitensor.testing needs Hypothesis: python -m pip install 'minitensor[test]'"
+    ) from None
+
+from minitensor.testing.batch import Counts, check_pair
+from minitensor.testing.campaign import Campaign, Found, State
+from minitensor.testing.draws import Draws, drawn
 from minitensor.testing.intrinsics import check_intrinsic
-from minitensor.testing.strategies import arrays_for, index_expressions, programs, schedules
+from minitensor.testing.matching import matching_intrinsic
+from minitensor.testing.oracle import (
+    assert_equivalent, compare, expected_outputs, numbers_of, small_arrays, small_values,
+)
+from minitensor.testing.pairs import (
+    FailedError, Failure, Pair, check_meaning, pair_of, pairs,
+)
+from minitensor.testing.programs import DTYPES, EXTENTS, programs
+from minitensor.testing.reduce import reduced, script_of
+from minitensor.testing.reference import evaluate_by_numpy
+from minitensor.testing.schedules import PRIMITIVES, BrokenPromiseError, attempts, schedules
+from minitensor.testing.strategies import arrays_for, index_expressions
 
 __all__ = [
-    "PRIMITIVES", "arrays_for", "assert_equivalent", "check_intrinsic", "index_expressions",
-    "programs", "schedules",
+    "DTYPES", "EXTENTS", "PRIMITIVES", "BrokenPromiseError", "Campaign", "Counts", "Draws",
+    "FailedError", "Failure", "Found", "Pair", "State", "arrays_for", "assert_equivalent",
+    "attempts", "check_intrinsic", "check_meaning", "check_pair", "compare", "drawn",
+    "evaluate_by_numpy", "expected_outputs", "index_expressions", "matching_intrinsic",
+    "numbers_of", "pair_of", "pairs", "programs", "reduced", "schedules", "script_of",
+    "small_arrays", "small_values",
 ]

@@ -21,8 +21,8 @@ from hypothesis.strategies import DrawFn
 from minitensor import ir
 from minitensor.codegen import Target, emit_alone
 from minitensor.errors import unexpected
-from minitensor.fuzz import numbers_of, small_values
 from minitensor.runtime import find_toolchain, load, native_target
+from minitensor.testing.oracle import numbers_of, small_values
 
 MARGIN = 40
 """Elements before and after an operand, in which nothing may be touched."""

@@ -3,13 +3,13 @@
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from minitensor.fuzz import matching_intrinsic
 from minitensor.ir import DECLARED, LoopKind, loops_of
 from minitensor.testing import (
     PRIMITIVES,
     arrays_for,
     assert_equivalent,
     check_intrinsic,
+    matching_intrinsic,
     programs,
     schedules,
 )

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.fuzz import matching_intrinsic
 from minitensor.ir import Program, blocks_of, loops_of
 from minitensor.lang.workloads import WORKLOADS
 from minitensor.schedule import REGISTRY
+from minitensor.testing import matching_intrinsic
 from tests.references import REFERENCES, assert_matches, inputs
 
 # ---- the operators: all give rows of 10 elements

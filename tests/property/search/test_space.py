@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minitensor as mt
-from minitensor.fuzz import assert_equivalent
 from minitensor.ir import structural_hash
 from minitensor.lang import workloads
 from minitensor.schedule import Trace
 from minitensor.search.space import Mutations, Space, crossed, mutated, repaired
 from minitensor.search.space.choices import GRANULARITY, UNROLL
+from minitensor.testing import assert_equivalent
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
 

@@ -9,14 +9,15 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import minitensor as mt
+from minitensor import testing
 from minitensor.errors import ScheduleError
-from minitensor.fuzz import Recorded, draw_program, draw_schedule
 from minitensor.lang.workloads import WORKLOADS
 from minitensor.schedule import Schedule
 from minitensor.search import generate_sketches
 from minitensor.search.features import BatchError
 from tests.parts import some
 from tests.property.search.numbered import check, drawn, opened, renumbered
+from tests.property.search.went_wrong import WENT_WRONG
 
 W = mt.workloads
 SKETCHED = {
@@ -211,21 +212,26 @@ def test_written_by_hand(write, level):
     check(schedules)
 
 
-@pytest.mark.parametrize("seed", [34, 875, 9498, 11757, 12444, 14824])
-def test_seeds_that_went_wrong(seed):
-    random_schedule(seed, 12)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("schedule", WENT_WRONG, ids=lambda f: f.__name__)
+def test_schedules_that_went_wrong(schedule, seed):
+    compare_with_replays(schedule(), seed)
 
 
-def random_schedule(seed, most):
-    """A random schedule of a random program, its factors made decisions, held against replays.
+@st.composite
+def scheduled(draw, most):
+    """A random schedule of a random program, after attempts at so many primitives at most."""
+    return draw(testing.schedules(draw(testing.programs()), most))
+
+
+def compare_with_replays(schedule, seed):
+    """Compare a structure with replays of a schedule whose factors were made decisions.
 
     Returns why the structure could not be made, if so.
     """
-    choices, rng = Recorded(seed=seed), random.Random(seed)
-    program = draw_program(choices)
-    schedule = draw_schedule(choices, program, most).schedule
+    rng = random.Random(seed)
     try:
-        first = opened(schedule, rng).apply(program)
+        first = opened(schedule, rng).apply(schedule.history[0])
     except ScheduleError as refusal:
         return f"refused: {refusal.rule}"
     schedules = renumbered(first, 4, rng)
@@ -236,20 +242,23 @@ def random_schedule(seed, most):
     return None
 
 
-@given(st.integers(0, 2**32))
+SEEDS = st.integers(0, 2**32)
+
+
+@given(scheduled(10), SEEDS)
 @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_random_schedules(seed):
-    event(str(random_schedule(seed, 10)))
+def test_random_schedules(schedule, seed):
+    event(str(compare_with_replays(schedule, seed)))
 
 
 def test_most_random_schedules_have_a_structure():
-    why = [random_schedule(seed, 8) for seed in range(20)]
+    why = [compare_with_replays(testing.drawn(scheduled(8), n), n) for n in range(20)]
     assert sum(reason is None for reason in why) >= 14, why
 
 
 @pytest.mark.slow
-@given(st.integers(0, 2**32))
+@given(scheduled(16), SEEDS)
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-def test_more_random_schedules(seed):
+def test_more_random_schedules(schedule, seed):
     """`python -m tests.exhaustive_structures` tries five times as many."""
-    event(str(random_schedule(seed, 16)))
+    event(str(compare_with_replays(schedule, seed)))

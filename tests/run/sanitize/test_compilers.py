@@ -4,8 +4,8 @@ import numpy as np
 
 import minitensor as mt
 from minitensor.codegen import generate
-from minitensor.fuzz import assert_equivalent
 from minitensor.sanitize import check_memory
+from minitensor.testing import assert_equivalent
 
 
 def neighbours():

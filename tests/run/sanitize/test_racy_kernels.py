@@ -3,8 +3,8 @@
 import pytest
 
 import minitensor as mt
-from minitensor.fuzz import small_arrays
 from minitensor.sanitize import check_races
+from minitensor.testing import small_arrays
 from tests.run.sanitize.racy import CASES, forced
 
 QUICK = ("sum_over_rows", "a_prefix_sum", "halos_of_tiles", "argmax_keeps_two_numbers")

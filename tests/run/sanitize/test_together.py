@@ -9,7 +9,6 @@ import pytest
 import minitensor as mt
 import minitensor.sanitize
 from minitensor.codegen import Target, generate, generate_together
-from minitensor.fuzz import assert_equivalent, small_arrays
 from minitensor.runtime import find_toolchain, native_target
 from minitensor.sanitize import (
     Sanitizer,
@@ -18,6 +17,7 @@ from minitensor.sanitize import (
     run_guarded,
     run_sanitized,
 )
+from minitensor.testing import assert_equivalent, small_arrays
 from tests.run.sanitize.racy import CASES, forced
 
 

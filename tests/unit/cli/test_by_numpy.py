@@ -6,9 +6,9 @@ import pytest
 import minitensor as mt
 from minitensor.cli import by_numpy
 from minitensor.cli.errors import CommandError
-from minitensor.fuzz import evaluate_by_numpy
 from minitensor.lang.workloads import WORKLOADS
 from minitensor.search import difference, random_inputs
+from minitensor.testing import evaluate_by_numpy
 
 REFUSED = ("argmax", "cumsum")
 

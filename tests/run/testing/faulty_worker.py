@@ -5,17 +5,17 @@ import signal
 import sys
 import time
 
-from minitensor.fuzz import Counts, worker
-from minitensor.fuzz.batch import Outcome
+from minitensor.testing import Counts, worker
+from minitensor.testing.batch import Outcome
 
 CRASHES = 37
 ABORTS = 40
 HANGS = 70
 
 
-def run_batch(pairs, report, sanitizer):
+def run_batch(seed, numbers, report, sanitizer):
     done = 0
-    for number, _ in pairs:
+    for number in numbers:
         report("run", number)
         done += 1
         if number == CRASHES:

@@ -1,30 +1,28 @@
 """One case of a campaign: a program, a schedule of it, arrays; and what is asked of them.
 
-A pair is drawn from a list of answers (see `choices`), so a seed and a number name it, and so does
-the list itself. What goes wrong is a `Failure`.
+A seed and a number name a pair. What goes wrong is a `Failure`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
 from minitensor import ir
 from minitensor.codegen import Target
 from minitensor.errors import MinitensorError
-from minitensor.fuzz.choices import Recorded
-from minitensor.fuzz.oracle import compare, small_arrays
-from minitensor.fuzz.programs import Limits, draw_program
-from minitensor.fuzz.reference import evaluate_by_numpy
-from minitensor.fuzz.steps import Attempt, BrokenPromiseError, draw_schedule
 from minitensor.schedule import Schedule
+from minitensor.testing.draws import drawn
+from minitensor.testing.oracle import compare, small_arrays
+from minitensor.testing.programs import programs
+from minitensor.testing.reference import evaluate_by_numpy
+from minitensor.testing.schedules import Attempt, BrokenPromiseError, attempts
 
-LIMITS: Final = Limits(steps=1024)
-"""Programs are small, so that the interpreter takes milliseconds."""
 MOST_INTERPRETED: Final = 100_000
 """Steps of a scheduled program beyond which only its native code is run: a second, or so. Moving a
 producer can make it compute everything again for each element.
@@ -48,26 +46,19 @@ class Failure:
     message: str
 
 
-class FailedError(Exception):
-    """A pair that failed, with what is known of it."""
-
-    def __init__(self, failure: Failure, program: ir.Program | None = None) -> None:
-        super().__init__(f"{failure.kind}: {failure.message}")
-        self.failure = failure
-        self.program = program
-        self.schedule: Schedule | None = None
-        self.call = ""
-        """The call of a primitive that failed, as Python."""
-
-
 @dataclass(frozen=True)
 class Pair:
-    """A program, and a schedule of it."""
+    """A program, and a schedule of it.
+
+    values  the seed of the inputs
+    call    the call of a primitive that broke its promise, as Python, after the schedule
+    """
 
     program: ir.Program
     schedule: Schedule
     values: int
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[Attempt, ...] = ()
+    call: str = ""
 
     @property
     def arrays(self) -> list[np.ndarray]:
@@ -81,22 +72,37 @@ class Pair:
         return sum(math.prod(loop.extent for loop in nest) for nest in nests)
 
 
-def draw_pair(choices: Recorded) -> Pair:
+class FailedError(Exception):
+    """A pair that failed, if there is one: a program may fail to be drawn."""
+
+    def __init__(self, kind: str, cause: BaseException, pair: Pair | None) -> None:
+        self.failure = Failure(kind, _line(cause))
+        super().__init__(f"{kind}: {self.failure.message}")
+        self.pair = pair
+
+
+@st.composite
+def pairs(draw: DrawFn) -> Pair:
     """A pair. Raises FailedError if it cannot be drawn, or a primitive broke its promise."""
-    values = choices.number(0, VALUES - 1)
+    values = draw(st.integers(0, VALUES - 1))
     try:
-        program = draw_program(choices, LIMITS)
+        program = draw(programs())
     except Exception as failure:
-        raise FailedError(Failure("program", _line(failure))) from failure
+        raise FailedError("program", failure, None) from failure
     try:
-        drawn = draw_schedule(choices, program)
+        found = draw(attempts(program))
     except BrokenPromiseError as broken:
-        failed = FailedError(Failure("primitive", _line(broken)), program)
-        failed.schedule, failed.call = broken.schedule, broken.call
-        raise failed from broken
+        pair = Pair(program, broken.schedule, values, call=broken.call)
+        raise FailedError("primitive", broken, pair) from broken
     except Exception as failure:
-        raise FailedError(Failure("primitive", _line(failure)), program) from failure
-    return Pair(program, drawn.schedule, values, tuple(drawn.attempts))
+        pair = Pair(program, Schedule(program), values)
+        raise FailedError("primitive", failure, pair) from failure
+    return Pair(program, found.schedule, values, tuple(found.attempts))
+
+
+def pair_of(seed: int | str, number: int) -> Pair:
+    """A pair by its number. Raises FailedError as `pairs` does."""
+    return drawn(pairs(), f"{seed}:{number}")
 
 
 def check_meaning(pair: Pair) -> list[np.ndarray]:
@@ -110,7 +116,7 @@ def check_meaning(pair: Pair) -> list[np.ndarray]:
     try:
         expected = evaluate_by_numpy(pair.program, arrays)
     except Exception as failure:
-        raise FailedError(Failure("numpy", _line(failure)), pair.program) from failure
+        raise FailedError("numpy", failure, pair) from failure
     scheduled = pair.schedule.program
     names = [b.name for b in pair.program.outputs]
     try:
@@ -119,9 +125,7 @@ def check_meaning(pair: Pair) -> list[np.ndarray]:
             got, _ = ir.interpret(scheduled, arrays, names)
             compare(pair.program.outputs, expected, got, "in the interpreter", scheduled)
     except Exception as failure:
-        failed = FailedError(Failure("interpreter", _line(failure)), pair.program)
-        failed.schedule = pair.schedule
-        raise failed from failure
+        raise FailedError("interpreter", failure, pair) from failure
     return expected
 
 
@@ -133,26 +137,6 @@ def targets(pair: Pair) -> list[Target]:
         loop.kind is ir.LoopKind.PARALLEL for loop in ir.loops_of(pair.schedule.program.body)
     )
     return [Target("c", num_cores=n) for n in ((1, 2) if parallel else (1,))]
-
-
-def compare_native(
-    pair: Pair, target: Target, expected: Sequence[np.ndarray], got: Sequence[np.ndarray]
-) -> None:
-    """Raise FailedError where compiled code gives something else."""
-    scheduled = pair.schedule.program
-    try:
-        compare(pair.program.outputs, expected, got, f"in C ({target})", scheduled)
-    except AssertionError as failure:
-        failed = FailedError(Failure("native", _line(failure)), pair.program)
-        failed.schedule = pair.schedule
-        raise failed from failure
-
-
-def failed_at(kind: str, pair: Pair, failure: BaseException) -> FailedError:
-    """The error for a pair that failed in a later stage."""
-    failed = FailedError(Failure(kind, _line(failure)), pair.program)
-    failed.schedule = pair.schedule
-    return failed
 
 
 def _line(failure: BaseException) -> str:

@@ -6,9 +6,8 @@ are grids, a read is a gather. Reductions and updates go step by step along thei
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -124,7 +123,7 @@ class _Values:
             case ir.Load(buffer, indices):
                 return self.load(buffer, [self.of(index, wanted) for index in indices], wanted)
         parts: Any = ir.children(expr)
-        return apply_by_numpy(expr, [self.of(part, wanted) for part in parts])
+        return ir.apply_by_numpy(expr, [self.of(part, wanted) for part in parts])
 
     def load(self, buffer: str, indices: list[Array], wanted: Array) -> Array:
         array = self.memory[buffer]
@@ -141,79 +140,3 @@ class _Values:
         if array.size == 0:  # and nothing is wanted of it
             return np.zeros(self.shape, array.dtype)
         return np.broadcast_to(array[tuple(places)], self.shape)
-
-
-def apply_by_numpy(expr: ir.Expr, parts: Sequence[Array]) -> Array:
-    """The value of an expression that has no name, from those of its children."""
-    match expr:
-        case ir.Unary(op):
-            return ~parts[0] if op == "not" else -parts[0]
-        case ir.Binary(op):
-            return _BINARY[op](*parts)
-        case ir.Select():
-            return np.where(*parts)
-        case ir.Cast(dtype):
-            return _cast(parts[0], dtype)
-        case ir.Call(function) if function in _FUNCTION:
-            return np.asarray(_FUNCTION[function](*parts)).astype(ir.numpy_dtype(expr.dtype))
-    raise ArgumentError(f"numpy computes definitions, and this expression is none: {expr!r}")
-
-
-def _cast(values: Array, dtype: ir.DType) -> Array:
-    """Converted as `ir.Cast` says: truncated, wrapped, 0 for what no 64-bit integer holds."""
-    target = ir.numpy_dtype(dtype)
-    if dtype.kind == "bool":
-        truth: Array = values != 0
-        return truth
-    if values.dtype.kind != "f" or dtype.is_float:
-        return values.astype(target)
-    wide = values.astype(np.float64)
-    if dtype == "uint64":
-        high = (wide >= 2.0**63) & (wide < 2.0**64)
-        upper = np.where(high, wide - 2.0**63, 0).astype(np.uint64) + np.uint64(1 << 63)
-        return np.where(high, upper, _cast(values, ir.DType.of("int64")).view(np.uint64))
-    fits = (wide >= -(2.0**63)) & (wide < 2.0**63)
-    return np.trunc(np.where(fits, wide, 0)).astype(np.int64).astype(target)
-
-
-def _floored(operation: Callable[..., Any], a: Array, b: Array) -> Array:
-    """A division, total: by 0 it gives 0 where numbers are integers."""
-    if a.dtype.kind == "f":
-        return np.asarray(operation(a, b))
-    safe = np.where(b == 0, 1, b).astype(b.dtype)
-    quotient: Array = np.asarray(operation(a, safe)).astype(a.dtype)
-    total: Array = np.where(b == 0, np.zeros_like(quotient), quotient)
-    return total
-
-
-_BINARY: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "/": np.true_divide,
-    "//": lambda a, b: _floored(np.floor_divide, a, b),
-    "%": lambda a, b: _floored(np.remainder, a, b),
-    "min": np.minimum,
-    "max": np.maximum,
-    "<": np.less,
-    "<=": np.less_equal,
-    "==": np.equal,
-    "!=": np.not_equal,
-    "and": np.logical_and,
-    "or": np.logical_or,
-}
-
-_FUNCTION: Final[Mapping[str, Callable[..., Any]]] = {
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x.astype(np.float64)),
-    "tanh": np.tanh,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x.astype(np.float64))),
-    "erf": np.vectorize(math.erf, otypes=[np.float64]),
-    "abs": np.abs,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round": np.rint,
-    "power": np.power,
-}

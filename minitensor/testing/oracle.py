@@ -10,11 +10,11 @@ import numpy as np
 from minitensor import ir
 from minitensor.codegen import Target, generate, passes_without
 from minitensor.errors import ArgumentError, ExecutionError, VerifyError, unexpected
-from minitensor.fuzz.reference import evaluate_by_numpy
-from minitensor.fuzz.written import arrays_as_python, with_script
 from minitensor.runtime import find_toolchain, load, native_target
 from minitensor.sanitize import run_guarded
 from minitensor.schedule import Schedule
+from minitensor.testing.reference import evaluate_by_numpy
+from minitensor.testing.scripts import arrays_as_python, with_script
 
 LARGEST_VALUE = 4
 

@@ -4,7 +4,6 @@ from collections import Counter
 
 import pytest
 
-from minitensor.fuzz import DTYPES, PRIMITIVES, Recorded, draw_pair
 from minitensor.ir import (
     TRUE,
     Binary,
@@ -22,6 +21,7 @@ from minitensor.ir import (
     walk,
 )
 from minitensor.schedule import Ref
+from minitensor.testing import DTYPES, PRIMITIVES, pair_of
 
 PAIRS = 500
 PRIMES = {2, 3, 5, 7, 13, 17, 23, 31, 37}
@@ -29,7 +29,7 @@ PRIMES = {2, 3, 5, 7, 13, 17, 23, 31, 37}
 
 @pytest.fixture(scope="module")
 def pairs():
-    return [draw_pair(Recorded(seed=f"generators {n}")) for n in range(PAIRS)]
+    return [pair_of("generators", n) for n in range(PAIRS)]
 
 
 def of_definition(program):

@@ -5,8 +5,8 @@ import pytest
 
 import minitensor as mt
 from minitensor.errors import ArgumentError, ExecutionError
-from minitensor.fuzz import Recorded, draw_program, evaluate_by_numpy, small_arrays
 from minitensor.ir import interpret
+from minitensor.testing import drawn, evaluate_by_numpy, programs, small_arrays
 
 
 def outputs(tensors, *arrays):
@@ -85,7 +85,7 @@ def test_a_schedule_is_none_of_its_business():
 @pytest.mark.slow
 def test_it_agrees_with_the_interpreter():
     for n in range(150):
-        program = draw_program(Recorded(seed=f"reference {n}"))
+        program = drawn(programs(), f"reference {n}")
         arrays = small_arrays(program, n)
         expected, _ = interpret(program, arrays)
         for mine, other in zip(evaluate_by_numpy(program, arrays), expected):

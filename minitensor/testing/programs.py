@@ -4,43 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
-from minitensor.fuzz.choices import Choices
-from minitensor.ir import Program
-from minitensor.lang import (
-    ReduceAxis,
-    Scalar,
-    Tensor,
-    abs_,
-    all_,
-    any_,
-    argmax,
-    argmin,
-    comm_reducer,
-    compute,
-    const,
-    if_then_else,
-    logical_and,
-    logical_not,
-    logical_or,
-    lower,
-    max_,
-    maximum,
-    min_,
-    minimum,
-    placeholder,
-    prod,
-    reduce_axis,
-    select,
-    sum_,
-    update,
-)
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from minitensor import ir, lang
+from minitensor.testing.draws import Draws
 
 EXTENTS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 23, 31, 32, 37, 40)
 DTYPES: Final = ("int32", "float32", "int8", "float64", "int64", "uint8", "uint32", "bool")
-LARGEST: Final = 2048
+MAX_STEPS: Final = 1024
 """The most steps of one stage, so that the interpreter runs it in some milliseconds."""
 CLAMP: Final = 8
 """Floats read from another stage are brought back to [-CLAMP, CLAMP], so that sums stay exact."""
@@ -48,82 +22,86 @@ TITLES: Final = "PQRSTUVW"
 STAGES: Final = ("elementwise", "reduction", "elementwise", "reduction", "update", "chain", "chain")
 """The kinds of stages, as often as they are drawn."""
 
-Axes = list[tuple[Scalar, int]]
+Axes = list[tuple[lang.Scalar, int]]
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How large programs may be.
-
-    stages   the most stages
-    rank     the most axes of a tensor, and the most of a stage with its reduction axes
-    dtypes   the types to draw from
-    extents  the extents to draw from; 0 is drawn besides, rarely
-    steps    the most steps of one stage, all its axes together
-    """
-
-    stages: int = 4
-    rank: int = 4
-    dtypes: tuple[str, ...] = DTYPES
-    extents: tuple[int, ...] = EXTENTS
-    steps: int = LARGEST
-
-
-def draw_program(choices: Choices, limits: Limits | None = None) -> Program:
-    """A program of 1 to `limits.stages` stages over 1 to 3 inputs.
+@st.composite
+def programs(
+    draw: DrawFn,
+    max_stages: int = 4,
+    dtypes: Sequence[str] = DTYPES,
+    extents: Sequence[int] = EXTENTS,
+    max_rank: int = 4,
+    max_steps: int = MAX_STEPS,
+) -> ir.Program:
+    """A program of 1 to `max_stages` stages over 1 to 3 inputs, as `mt.lower` makes it.
 
     Stages are elementwise, reductions (sum, prod, max, min, any, all, argmax, argmin, ones of the
     user's; over one axis or two) or updates in order. They read inputs and earlier stages, several
     of them the same, at affine indices with offsets (padded), halos, strides, //, %, reversed,
     repeated (diagonals), clamped, or taken from data. Some extents are 0.
+
+    dtypes     the types to draw from
+    extents    the extents to draw from; 0 is drawn besides, rarely
+    max_rank   the most axes of a tensor, and the most of a stage without its reduction axes
+    max_steps  the most steps of one stage, all its axes together: what the interpreter has to do
     """
-    return _Writer(choices, limits or Limits()).program()
+    writer = _Writer(draw, max_stages, dtypes, extents, max_rank, max_steps)
+    return writer.program()
 
 
-class _Writer:
+class _Writer(Draws):
     """Draws a program one stage at a time; `tensors` are those a stage may read."""
 
-    def __init__(self, choices: Choices, limits: Limits) -> None:
-        self.limits = limits
-        self.number, self.chance, self.pick = choices.number, choices.chance, choices.pick
-        self.repeat = choices.repeat
-        self.dtype = self.pick(limits.dtypes)
+    def __init__(
+        self,
+        draw: DrawFn,
+        stages: int,
+        dtypes: Sequence[str],
+        extents: Sequence[int],
+        rank: int,
+        steps: int,
+    ) -> None:
+        super().__init__(draw)
+        self.stages, self.dtypes, self.extents = stages, dtypes, extents
+        self.rank, self.steps = rank, steps
+        self.dtype = self.pick(dtypes)
         """Of the inputs, and of most stages."""
         self.kind = self.dtype
         """Of the stage that is being drawn."""
-        self.inputs: list[Tensor] = []
-        self.tensors: list[Tensor] = []
-        self.places: Tensor | None = None
+        self.inputs: list[lang.Tensor] = []
+        self.tensors: list[lang.Tensor] = []
+        self.places: lang.Tensor | None = None
         """An input of indices, for reads that depend on data."""
 
-    def program(self) -> Program:
+    def program(self) -> ir.Program:
         self.repeat(1, 2, 50, self.input)
         self.tensors += self.inputs
         if self.chance(12):
-            self.places = placeholder((self.extent(),), "int32", name="places")
+            self.places = lang.placeholder((self.extent(),), "int32", name="places")
             self.inputs.append(self.places)
-        outputs: list[Tensor] = []
+        outputs: list[lang.Tensor] = []
 
         def stage(n: int) -> None:
             made = self.stage(TITLES[n])
             self.tensors += made
             outputs.extend(tensor for tensor in made if self.chance(25))
 
-        self.repeat(1, self.limits.stages, 67, stage)
+        self.repeat(1, self.stages, 67, stage)
         if self.tensors[-1] not in outputs:
             outputs.append(self.tensors[-1])
-        return lower([*self.inputs, *outputs], name="generated")
+        return lang.lower([*self.inputs, *outputs], name="generated")
 
     def input(self, n: int) -> None:
-        shape = self.shape(1, self.limits.rank)
-        self.inputs.append(placeholder(shape, self.dtype, name="AB"[n]))
+        shape = self.shape(1, self.rank)
+        self.inputs.append(lang.placeholder(shape, self.dtype, name="AB"[n]))
 
     # ---- shapes
 
-    def extent(self, largest: int = LARGEST) -> int:
+    def extent(self, largest: int = MAX_STEPS) -> int:
         if self.chance(2):
             return 0
-        return int(self.pick([n for n in self.limits.extents if n <= largest] or [1]))
+        return int(self.pick([n for n in self.extents if n <= largest] or [1]))
 
     def shape(self, low: int, high: int) -> tuple[int, ...]:
         found: list[int] = []
@@ -132,29 +110,27 @@ class _Writer:
 
     def room(self, extents: Sequence[int]) -> int:
         """How large one more extent may be."""
-        return self.limits.steps // max(1, math.prod(extents))
+        return self.steps // max(1, math.prod(extents))
 
     # ---- stages
 
-    def stage(self, name: str) -> list[Tensor]:
-        shape = (
-            self.pick(self.tensors).shape if self.chance(50) else self.shape(0, self.limits.rank)
-        )
+    def stage(self, name: str) -> list[lang.Tensor]:
+        shape = self.pick(self.tensors).shape if self.chance(50) else self.shape(0, self.rank)
         drawn = self.pick(STAGES)
-        self.kind = self.pick(self.limits.dtypes) if self.chance(15) else self.dtype
-        made: list[Tensor] = getattr(self, drawn)(name, shape)
+        self.kind = self.pick(self.dtypes) if self.chance(15) else self.dtype
+        made: list[lang.Tensor] = getattr(self, drawn)(name, shape)
         return [
             tensor if tensor.dtype == self.kind else self.converted(tensor, f"{tensor.name}_as")
             for tensor in made
         ]
 
-    def converted(self, tensor: Tensor, name: str) -> Tensor:
-        made: Tensor = compute(
+    def converted(self, tensor: lang.Tensor, name: str) -> lang.Tensor:
+        made: lang.Tensor = lang.compute(
             tensor.shape, lambda *axes: self.cast(tensor[axes], tensor.dtype), name=name
         )
         return made
 
-    def cast(self, value: Scalar, dtype: str) -> Scalar:
+    def cast(self, value: lang.Scalar, dtype: str) -> lang.Scalar:
         """A value in the type of the stage; what becomes a float is small first."""
         if dtype == self.kind:
             return value
@@ -162,81 +138,94 @@ class _Writer:
             value = _clamped(value)
         return value.astype(self.kind)
 
-    def elementwise(self, name: str, shape: tuple[int, ...]) -> list[Tensor]:
-        return [compute(shape, lambda *axes: self.value(list(zip(axes, shape))), name=name)]
+    def elementwise(self, name: str, shape: tuple[int, ...]) -> list[lang.Tensor]:
+        return [lang.compute(shape, lambda *axes: self.value(list(zip(axes, shape))), name=name)]
 
-    def chain(self, name: str, shape: tuple[int, ...]) -> list[Tensor]:
+    def chain(self, name: str, shape: tuple[int, ...]) -> list[lang.Tensor]:
         """Elementwise of the last stage, as an activation or a conversion is."""
         last = self.tensors[-1]
 
-        def expression(*axes: Scalar) -> Scalar:
+        def expression(*axes: lang.Scalar) -> lang.Scalar:
             value = self.padded(last, axes, ())
             domain = list(zip(axes, last.shape))
             return self.combined(value, self.read(domain)) if self.chance(50) else value
 
-        return [compute(last.shape, expression, name=name)]
+        return [lang.compute(last.shape, expression, name=name)]
 
-    def reduction(self, name: str, shape: tuple[int, ...]) -> list[Tensor]:
-        over: list[ReduceAxis] = []
+    def reduction(self, name: str, shape: tuple[int, ...]) -> list[lang.Tensor]:
+        over: list[lang.ReduceAxis] = []
 
         def axis(n: int) -> None:
             room = self.room([*shape, *(axis.stop for axis in over)])
-            over.append(reduce_axis(self.extent(room), name=f"k{n}"))
+            over.append(lang.reduce_axis(self.extent(room), name=f"k{n}"))
 
         self.repeat(1, 2, 40, axis)
         reduce = self.pick(self.reductions())
 
-        def expression(*axes: Scalar) -> Any:
+        def expression(*axes: lang.Scalar) -> Any:
             domain = list(zip(axes, shape)) + _ranges(over)
             if reduce is _both:
                 return _both((self.value(domain), self.value(domain)), over)
             return reduce(self.value(domain), over)
 
-        made = compute(shape, expression, name=name)
+        made = lang.compute(shape, expression, name=name)
         return list(made) if isinstance(made, tuple) else [made]
 
     def reductions(self) -> list[Callable[[Any, Any], Any]]:
         """What reduces values of the stage's type, exactly in any order."""
-        found: list[Callable[[Any, Any], Any]] = [any_, all_, sum_, argmax]
+        found: list[Callable[[Any, Any], Any]] = [lang.any_, lang.all_, lang.sum_, lang.argmax]
         if self.kind != "bool":
-            found = [sum_, max_, sum_, min_, argmax, argmin, _both, _own_sum]
+            found = [
+                lang.sum_,
+                lang.max_,
+                lang.sum_,
+                lang.min_,
+                lang.argmax,
+                lang.argmin,
+                _both,
+                _own_sum,
+            ]
         if self.kind not in ("bool", "float32", "float64"):
-            found.append(prod)
+            found.append(lang.prod)
         return found
 
-    def update(self, name: str, shape: tuple[int, ...]) -> list[Tensor]:
-        over = [reduce_axis(self.extent(self.room(shape)), name="k")] if self.chance(50) else []
+    def update(self, name: str, shape: tuple[int, ...]) -> list[lang.Tensor]:
+        over = (
+            [lang.reduce_axis(self.extent(self.room(shape)), name="k")] if self.chance(50) else []
+        )
         init = 0 if over or not shape or self.chance(30) else None
         kind = self.kind
 
-        def expression(own: Tensor, *axes: Scalar) -> Any:
+        def expression(own: lang.Tensor, *axes: lang.Scalar) -> Any:
             value = self.value(list(zip(axes, shape)) + _ranges(over))
             if over or not axes:
                 before = self.narrowed(own[axes])
                 return (
-                    select(value, logical_not(before), before)
+                    lang.select(value, lang.logical_not(before), before)
                     if kind == "bool"
                     else (before * 2 + value)
                 )
             axis = self.number(0, len(axes) - 1)
             earlier = [a - 1 if n == axis else a for n, a in enumerate(axes)]
-            started = if_then_else(axes[axis] > 0, self.narrowed(own[tuple(earlier)]), self.one())
-            return logical_or(started, value) if kind == "bool" else started + value
+            started = lang.if_then_else(
+                axes[axis] > 0, self.narrowed(own[tuple(earlier)]), self.one()
+            )
+            return lang.logical_or(started, value) if kind == "bool" else started + value
 
-        return [update(shape, expression, axis=over, init=init, dtype=kind, name=name)]
+        return [lang.update(shape, expression, axis=over, init=init, dtype=kind, name=name)]
 
     # ---- expressions
 
-    def one(self) -> Scalar:
-        return const(1, self.kind)
+    def one(self) -> lang.Scalar:
+        return lang.const(1, self.kind)
 
-    def value(self, axes: Axes) -> Scalar:
+    def value(self, axes: Axes) -> lang.Scalar:
         """An expression of reads of earlier tensors."""
         results = [self.read(axes)]
         self.repeat(0, 2, 40, lambda n: results.append(self.combined(results[-1], self.read(axes))))
         result = results[-1]
         if self.kind == "bool":
-            return logical_not(result) if self.chance(15) else result
+            return lang.logical_not(result) if self.chance(15) else result
         if self.chance(20):
             result = result + self.number(0, 3)
         if self.chance(15) and axes:
@@ -246,32 +235,36 @@ class _Writer:
             result = result // by if self.chance(50) else result % by
         return result
 
-    def combined(self, a: Scalar, b: Scalar) -> Scalar:
-        options: list[Callable[[Scalar, Scalar], Scalar]]
+    def combined(self, a: lang.Scalar, b: lang.Scalar) -> lang.Scalar:
+        options: list[Callable[[lang.Scalar, lang.Scalar], lang.Scalar]]
         if self.kind == "bool":
-            options = [logical_or, logical_and, lambda a, b: select(a, logical_not(b), b)]
+            options = [
+                lang.logical_or,
+                lang.logical_and,
+                lambda a, b: lang.select(a, lang.logical_not(b), b),
+            ]
         else:
             options = [
                 lambda a, b: a + b,
                 lambda a, b: a - b,
-                maximum,
-                minimum,
-                lambda a, b: select(a < b, a, b),
-                lambda a, b: select(a == b, abs_(a), b),
+                lang.maximum,
+                lang.minimum,
+                lambda a, b: lang.select(a < b, a, b),
+                lambda a, b: lang.select(a == b, lang.abs_(a), b),
             ]
             exact = not self.kind.startswith("float")
             options.append(lambda a, b: a * b if exact else _clamped(a) * _clamped(b))
         return self.pick(options)(a, b)
 
-    def read(self, axes: Axes) -> Scalar:
+    def read(self, axes: Axes) -> lang.Scalar:
         """One read at a random place, padded where it may be outside; or three neighbours."""
         tensor = self.pick(self.tensors[::-1] if self.chance(50) else self.tensors)
         if 0 in tensor.shape:
-            return const(1, self.kind)
-        guards: list[Scalar] = []
+            return lang.const(1, self.kind)
+        guards: list[lang.Scalar] = []
         indices = [self.index(extent, axes, guards) for extent in tensor.shape]
         value = self.padded(tensor, indices, guards)
-        symbolic = [n for n, index in enumerate(indices) if isinstance(index, Scalar)]
+        symbolic = [n for n, index in enumerate(indices) if isinstance(index, lang.Scalar)]
         if symbolic and self.chance(10):
             along = self.pick(symbolic)
             for step in (1, 2):
@@ -280,20 +273,22 @@ class _Writer:
                 value = self.combined(value, self.padded(tensor, moved, inside))
         return value
 
-    def padded(self, tensor: Tensor, indices: Sequence[Any], guards: Sequence[Scalar]) -> Scalar:
-        value: Scalar = tensor[tuple(indices)]
+    def padded(
+        self, tensor: lang.Tensor, indices: Sequence[Any], guards: Sequence[lang.Scalar]
+    ) -> lang.Scalar:
+        value: lang.Scalar = tensor[tuple(indices)]
         if tensor not in self.inputs:
             value = self.narrowed(value) if tensor.dtype == self.kind else value
         value = self.cast(value, tensor.dtype)
         if not guards:
             return value
-        inside = guards[0] if len(guards) == 1 else logical_and(*guards)
-        return if_then_else(inside, value, const(self.number(0, 1), self.kind))
+        inside = guards[0] if len(guards) == 1 else lang.logical_and(*guards)
+        return lang.if_then_else(inside, value, lang.const(self.number(0, 1), self.kind))
 
-    def narrowed(self, value: Scalar) -> Scalar:
+    def narrowed(self, value: lang.Scalar) -> lang.Scalar:
         return _clamped(value) if self.kind.startswith("float") else value
 
-    def index(self, extent: int, axes: Axes, guards: list[Scalar]) -> Any:
+    def index(self, extent: int, axes: Axes, guards: list[lang.Scalar]) -> Any:
         """An index into an axis: any of the shapes that real programs have."""
         if not axes:
             return self.number(0, extent - 1)
@@ -320,7 +315,7 @@ class _Writer:
                 return self.number(0, extent - 1)
         if length <= extent:
             return axis
-        return self.pick([axis % extent, minimum(axis, extent - 1)])
+        return self.pick([axis % extent, lang.minimum(axis, extent - 1)])
 
 
 INDICES: Final = (
@@ -330,30 +325,32 @@ INDICES: Final = (
 """The shapes of an index, as often as they are drawn."""
 
 
-def _clamped(value: Scalar) -> Scalar:
-    return minimum(maximum(value, -CLAMP if "u" not in str(value.dtype) else 0), CLAMP)
+def _clamped(value: lang.Scalar) -> lang.Scalar:
+    return lang.minimum(lang.maximum(value, -CLAMP if "u" not in str(value.dtype) else 0), CLAMP)
 
 
-def _both(values: tuple[Scalar, Scalar], axis: Any) -> Any:
+def _both(values: tuple[lang.Scalar, lang.Scalar], axis: Any) -> Any:
     """A sum and a maximum at once: a reduction of two values."""
-    reduce = comm_reducer(
-        lambda x, y: (x[0] + y[0], maximum(x[1], y[1])),
+    reduce = lang.comm_reducer(
+        lambda x, y: (x[0] + y[0], lang.maximum(x[1], y[1])),
         lambda a, b: (0, -math.inf if b.is_float else b.min_value),
         "sum_and_max",
     )
     return reduce(values, axis=axis)
 
 
-def _own_sum(value: Scalar, axis: Any) -> Any:
+def _own_sum(value: lang.Scalar, axis: Any) -> Any:
     """A reduction of the user's own, a sum that nothing recognises as one."""
-    return comm_reducer(lambda x, y: x - (0 - y), 0, "own_sum")(value, axis=axis)
+    return lang.comm_reducer(lambda x, y: x - (0 - y), 0, "own_sum")(value, axis=axis)
 
 
-def _ranges(axes: Sequence[ReduceAxis]) -> Axes:
+def _ranges(axes: Sequence[lang.ReduceAxis]) -> Axes:
     return [(axis, axis.stop) for axis in axes]
 
 
-def _inside(index: Scalar, length: int, extent: int, guards: list[Scalar], reach: int) -> Scalar:
+def _inside(
+    index: lang.Scalar, length: int, extent: int, guards: list[lang.Scalar], reach: int
+) -> lang.Scalar:
     """The index, with the conditions under which it is inside if it may not be."""
     guards.append(index >= 0)
     if length + reach > extent:

@@ -21,17 +21,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from minitensor.errors import ArgumentError
-from minitensor.fuzz.batch import Counts
-from minitensor.fuzz.pair import FailedError, Failure, draw_pair
-from minitensor.fuzz.reduce import reduced
-from minitensor.fuzz.script import script_of
-from minitensor.fuzz.worker import choices_of
 from minitensor.runtime import Worker, WorkerError, find_toolchain
 from minitensor.sanitize import Sanitizer, environment
+from minitensor.testing.batch import Counts
+from minitensor.testing.pairs import FailedError, Failure, Pair, pair_of
+from minitensor.testing.reduce import BUDGET, PATIENCE, script_of
 from minitensor.version import __version__
 
 VERSION: Final = 1
-WORKER: Final = "minitensor.fuzz.worker"
+WORKER: Final = "minitensor.testing.worker"
 BATCH: Final = 32
 """Pairs that are compiled as one text."""
 SILENCE: Final = 300.0
@@ -52,6 +50,13 @@ class Found:
     number: int
     failure: Failure
     script: str | None = None
+
+    def pair_of(self, seed: int) -> Pair | None:
+        """The pair that failed, as it was drawn; None if there is no program."""
+        try:
+            return pair_of(seed, self.number)
+        except FailedError as failed:
+            return failed.pair
 
 
 @dataclass
@@ -151,14 +156,14 @@ class Campaign:
                 self.state.next = max(self.state.next, batch + 1)
                 one.assign(_Job(batch, list(range(batch * BATCH, (batch + 1) * BATCH))))
 
-    def _start(self) -> Worker:
+    def _start(self, what: str) -> Worker:
         kind = self.state.sanitizer
         variables = environment(Sanitizer(kind), find_toolchain())
         variables["MINITENSOR_CACHE_DIR"] = self._cache
-        return Worker.start(WORKER, str(self.state.seed), kind, variables=variables)
+        return Worker.start(WORKER, str(self.state.seed), kind, what, variables=variables)
 
     def _hire(self) -> _Employed:
-        one = _Employed(self._start())
+        one = _Employed(self._start("check"))
         self._employed.append(one)
         self._selector.register(one.worker, selectors.EVENT_READ, one)
         return one
@@ -224,18 +229,24 @@ class Campaign:
     # ---- what is kept
 
     def _script(self, found: Found) -> str:
-        answers = choices_of_pair(self.state.seed, found.number)
+        seed, text = self.state.seed, None
         kind = (found.failure.kind, re.sub(r"\d+|[A-Za-z_]+_?\d+", "#", found.failure.message)[:60])
         if kind not in self._reduced and len(self._reduced) < MOST_REDUCED:
             self._reduced.add(kind)
-            answers = reduced(answers, found.failure, self._start)
+            text = self._reduce(found)
+        if text is None:
+            text = script_of(found.pair_of(seed), found.failure, seed, found.number)
         name = f"failure-{found.number}-{found.failure.kind}.py"
-        origin = (
-            f"Found by `minitensor fuzz --seed {self.state.seed}` as pair {found.number}; "
-            "run it with Python: it fails as long as the fault is there."
-        )
-        _write(self.folder / name, script_of(answers, found.failure, origin))
+        _write(self.folder / name, text)
         return name
+
+    def _reduce(self, found: Found) -> str | None:
+        """The script of a smaller pair; None if there is none, or it takes too long."""
+        with self._start("reduce") as worker, contextlib.suppress(WorkerError):
+            worker.send({"number": found.number, "failure": asdict(found.failure)})
+            text: str | None = worker.receive(BUDGET + 2 * PATIENCE)["script"]
+            return text
+        return None
 
     def _save(self) -> None:
         state = asdict(self.state)
@@ -269,14 +280,6 @@ class _Employed:
     def assign(self, job: _Job) -> None:
         self.job, self.heard = job, time.monotonic()
         self.worker.send({"numbers": job.numbers})
-
-
-def choices_of_pair(seed: int, number: int) -> tuple[int, ...]:
-    """The answers from which a pair of a campaign is drawn."""
-    choices = choices_of(seed, number)
-    with contextlib.suppress(FailedError):
-        draw_pair(choices)
-    return tuple(choices.answers)
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""A definition, a schedule and arrays as Python that holds them against each other."""
+"""Reproduction scripts: a definition, a schedule and arrays as Python that compares them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def written(
     lines = [
         "import numpy as np" if "np." in arrays else "",
         "import minitensor as mt",
-        "from minitensor.fuzz import assert_equivalent, small_arrays",
+        "from minitensor.testing import assert_equivalent, small_arrays",
         _imported(then[0]) if then else "",
         "",
         *[intrinsic_as_python(intrinsic) + "\n" for intrinsic in needed],
@@ -53,7 +53,7 @@ def written(
 
 
 def _imported(transform: Callable[..., Any]) -> str:
-    """How a script gets a user's function: from its module, or from whoever reads the script."""
+    """The import of a user's function; a comment where no module has it."""
     module, name = transform.__module__, transform.__qualname__
     if name.isidentifier() and module != "__main__":
         return f"from {module} import {name}"
@@ -76,7 +76,7 @@ def with_script(
     call: str = "",
     then: Sequence[Any] = (),
 ) -> str:
-    """What a failure says, and the script of `written`, if the program is a definition."""
+    """A failure's message, and the script of `written`, if the program is a definition."""
     try:
         script = written(program, schedule, arrays, call, then)
     except ArgumentError:

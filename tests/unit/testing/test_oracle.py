@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.fuzz import small_arrays
 from minitensor.ir import Buffer, Const, DType, rewrite
-from minitensor.testing import assert_equivalent
+from minitensor.testing import assert_equivalent, small_arrays
 from minitensor.testing.intrinsics import WIDEST_GAP, _strides
 from tests.sent import imported
 
@@ -94,7 +93,7 @@ def test_a_transformation_of_a_users_own_comes_after_the_schedule_in_the_script(
         assert_equivalent(program, s, ["interpreter"], then=(with_factor, 3.0))
     said, script = str(caught.value).split("This script shows it:\n\n")
     assert "B[" in said
-    assert "from tests.unit.test_oracle import with_factor\n" in script
+    assert "from tests.unit.testing.test_oracle import with_factor\n" in script
     assert "s.split('i', [2, 2])" in script
     assert "then=(with_factor, 3.0))" in script
     with pytest.raises(AssertionError, match=r"B\["):

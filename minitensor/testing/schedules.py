@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
+
+from hypothesis import event
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
 from minitensor import ir
 from minitensor.errors import ScheduleError
-from minitensor.fuzz.choices import Choices
-from minitensor.fuzz.meanings import example_intrinsic, matching_intrinsic
 from minitensor.schedule import REGISTRY, Scene, Schedule
-
-T = TypeVar("T")
+from minitensor.testing.draws import Draws
+from minitensor.testing.matching import example_intrinsic, matching_intrinsic
+from minitensor.testing.scripts import with_script
 
 STEPS: Final = 12
 """The most primitives that are tried on a program."""
@@ -55,36 +58,62 @@ class BrokenPromiseError(AssertionError):
         self.call = call
 
 
-def draw_schedule(
-    choices: Choices,
+@st.composite
+def schedules(
+    draw: DrawFn,
     program: ir.Program,
-    most: int = STEPS,
+    max_steps: int = STEPS,
     primitives: Sequence[str] | None = None,
-) -> DrawnSchedule:
-    """A schedule after 1 to `most` attempts at a primitive of `primitives` (None: of all).
+) -> Schedule:
+    """A schedule after 1 to `max_steps` attempts at a primitive, with legal and illegal arguments.
 
     Arguments are drawn from what the program has at each step, so that most steps are plausible
-    and a good part is legal. Raises BrokenPromiseError for what no primitive may do.
+    and a good part is legal. A refusal must be a ScheduleError that names a rule its primitive
+    declares, and must leave the schedule as it was; for anything else AssertionError is raised,
+    with a script that shows it.
+
+    primitives  the names to draw from, each as often as it stands there; all of them if None
     """
-    drawn = DrawnSchedule(Schedule(program, seed=choices.number(0, 1000)))
+    try:
+        found = draw(attempts(program, max_steps, primitives))
+    except BrokenPromiseError as broken:
+        arrays = "small_arrays(program, 0)"
+        text = with_script(broken, program, broken.schedule, arrays, broken.call)
+        raise AssertionError(text) from broken
+    for attempt in found.attempts:
+        ended = f"refused by {attempt.refused}" if attempt.refused else "accepted"
+        event(f"{attempt.primitive} {ended}")
+    return found.schedule
+
+
+@st.composite
+def attempts(
+    draw: DrawFn,
+    program: ir.Program,
+    max_steps: int = STEPS,
+    primitives: Sequence[str] | None = None,
+) -> DrawnSchedule:
+    """What `schedules` draws, with the attempts. Raises BrokenPromiseError."""
+    draws = Draws(draw)
+    made = DrawnSchedule(Schedule(program, seed=draws.number(0, 1000)))
 
     def attempt(n: int) -> None:
-        step = _Step(choices, drawn)
+        step = _Step(draw, made)
         with suppress(ScheduleError):
-            call = REGISTRY[choices.pick(primitives or PRIMITIVES)].call
+            call = REGISTRY[draws.pick(primitives or PRIMITIVES)].call
             assert call is not None
             call(step)
 
-    choices.repeat(1, most, 88, attempt)
-    return drawn
+    draws.repeat(1, max_steps, 88, attempt)
+    return made
 
 
-class _Step(Scene):
+class _Step(Draws, Scene):
     """Draws arguments from what a schedule's program has, and tries primitives with them."""
 
-    def __init__(self, choices: Choices, drawn: DrawnSchedule) -> None:
+    def __init__(self, draw: DrawFn, drawn: DrawnSchedule) -> None:
+        super().__init__(draw)
         self.drawn = drawn
-        self._choices = choices
 
     @property
     def schedule(self) -> Schedule:
@@ -118,18 +147,6 @@ class _Step(Scene):
 
     def _broken(self, what: str, call: str) -> NoReturn:
         raise BrokenPromiseError(f"{call}: {what}", self.schedule, call)
-
-    def number(self, low: int, high: int) -> int:
-        return self._choices.number(low, high)
-
-    def pick(self, options: Sequence[T]) -> T:
-        return self._choices.pick(options)
-
-    def shuffled(self, options: Sequence[T]) -> list[T]:
-        return self._choices.shuffled(options)
-
-    def chance(self, percent: int) -> bool:
-        return self._choices.chance(percent)
 
     def example_intrinsic(self) -> ir.Intrinsic:
         return example_intrinsic()

@@ -1,81 +1,59 @@
 """Planted faults are found, made small, and written as scripts that show them."""
 
-import contextlib
-
 import pytest
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from minitensor.fuzz import FailedError, Recorded, check_alone, draw_pair, script_of, shrink
-from minitensor.fuzz.pair import check_meaning
-from minitensor.testing import arrays_for, assert_equivalent, programs, schedules
-from tests.run.fuzz.planted import PASSES, PRIMITIVES
+from minitensor.testing import (
+    FailedError,
+    arrays_for,
+    assert_equivalent,
+    check_meaning,
+    check_pair,
+    pair_of,
+    programs,
+    reduced,
+    schedules,
+    script_of,
+)
+from tests.run.testing.planted import PASSES, PRIMITIVES
 from tests.sent import imported
 
 pytestmark = pytest.mark.slow
-PAIRS = 200
+PAIRS = 400
 
 
-def found(check, most=PAIRS, name=""):
-    """The first answers with which a check fails, and the failure."""
-    for n in range(most):
-        choices = Recorded(seed=f"planted {name} {n}")
+def found(check, name):
+    """The number of the first pair with which a check fails, and how it fails."""
+    for n in range(PAIRS):
         try:
-            check(choices)
+            check(pair_of(name, n))
         except FailedError as failed:
-            return tuple(choices.answers), failed.failure
-    return None
-
-
-def by_meaning(choices):
-    check_meaning(draw_pair(choices))
-
-
-def small(answers, kind, check):
-    """The smallest answers that fail in this way."""
-
-    def fails(candidate):
-        try:
-            check(Recorded(candidate))
-        except FailedError as failed:
-            return failed.failure.kind == kind
-        return False
-
-    def spans(candidate):
-        choices = Recorded(candidate)
-        with contextlib.suppress(FailedError):
-            draw_pair(choices)
-        return choices.spans
-
-    return shrink(answers, spans, fails)
+            return n, failed
+    raise AssertionError(f"no pair of {PAIRS} shows {name}")
 
 
 @pytest.mark.parametrize("name", PRIMITIVES)
 def test_faults_of_primitives_are_found_by_drawing(name):
     with PRIMITIVES[name]():
-        failure = found(by_meaning)
-    assert failure is not None
-    assert failure[1].kind in ("interpreter", "primitive")
-    by_meaning(Recorded(failure[0]))  # it was the fault, and not the pair
+        number, failed = found(check_meaning, name)
+    assert failed.failure.kind in ("interpreter", "primitive")
+    check_meaning(pair_of(name, number))  # it was the fault, and not the pair
 
 
 @pytest.mark.parametrize("name", PASSES)
 def test_faults_of_passes_are_found_in_native_code(name):
     with PASSES[name]():
-        failure = found(check_alone, name=name)
-    assert failure is not None
-    assert failure[1].kind == "native"
+        assert found(check_pair, name)[1].failure.kind == "native"
 
 
 def test_a_failure_is_made_small_and_its_script_shows_it(tmp_path):
     with PRIMITIVES["split without its guard"]():
-        answers, failure = found(by_meaning)
-        least = small(answers, failure.kind, by_meaning)
-        assert len(least) < len(answers)
-        pair = draw_pair(Recorded(least))
-        assert len(pair.schedule.trace) == 1
-        assert len(pair.program.blocks) == 1
-        text = script_of(least, failure, "Found by a test.")
+        number, failed = found(check_meaning, "split")
+        least = reduced("split", number, failed.failure.kind, check_meaning)
+        assert len(least.schedule.trace) == 1
+        assert len(least.program.blocks) == 1
+        text = script_of(least, failed.failure, "split", number)
         path = tmp_path / "failure.py"
         path.write_text(text)
         with pytest.raises(Exception, match=r"outside|domain"):
@@ -84,15 +62,22 @@ def test_a_failure_is_made_small_and_its_script_shows_it(tmp_path):
     imported(path.read_text())  # mended, it passes
 
 
-def test_a_call_that_raises_stands_in_the_script(tmp_path):
+def test_a_call_that_raises_stands_in_the_script():
     with PRIMITIVES["reorder that raises KeyError"]():
-        answers, failure = found(by_meaning)
-        least = small(answers, failure.kind, by_meaning)
-        path = tmp_path / "failure.py"
-        path.write_text(script_of(least, failure))
+        number, failed = found(check_meaning, "reorder")
+        text = script_of(failed.pair, failed.failure, "reorder", number)
         with pytest.raises(KeyError):
-            imported(path.read_text())
-    assert "s.reorder(" in path.read_text()
+            imported(text)
+    assert "s.reorder(" in text
+
+
+def test_a_pair_that_is_no_definition_is_drawn_again_by_its_script():
+    with PRIMITIVES["reorder that raises KeyError"]():
+        number, failed = found(check_meaning, "reorder")
+        text = script_of(None, failed.failure, "reorder", number)
+        with pytest.raises(FailedError, match="KeyError"):
+            imported(text)
+    imported(text)
 
 
 def script_that_hypothesis_ends_with(primitives, phases):

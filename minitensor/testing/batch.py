@@ -14,19 +14,17 @@ import numpy as np
 
 from minitensor.codegen import Target, generate_together
 from minitensor.errors import CompileError
-from minitensor.fuzz.choices import Recorded
-from minitensor.fuzz.pair import (
+from minitensor.runtime import NativeKernel, find_toolchain, native_target
+from minitensor.sanitize import Sanitizer, load_sanitized, run_sanitized
+from minitensor.testing.oracle import compare
+from minitensor.testing.pairs import (
     MOST_INTERPRETED,
     FailedError,
     Pair,
     check_meaning,
-    compare_native,
-    draw_pair,
-    failed_at,
+    pair_of,
     targets,
 )
-from minitensor.runtime import NativeKernel, find_toolchain, native_target
-from minitensor.sanitize import Sanitizer, load_sanitized, run_sanitized
 
 PATIENCE: Final = 120.0
 """Seconds for the compiler, five times and more what a user waits: what a campaign finds should not
@@ -34,7 +32,7 @@ depend on what else the machine does.
 """
 
 Report = Callable[[str, int], None]
-"""Told what is about to be done with which pair, so that a crash can be blamed."""
+"""Called with what is about to be done to which pair, so that a crash can be blamed."""
 
 
 @dataclass
@@ -68,24 +66,42 @@ class _Case:
 
 
 def run_batch(
-    pairs: Iterable[tuple[int, Recorded]],
+    seed: int | str,
+    numbers: Iterable[int],
     report: Report,
     sanitizer: Sanitizer = Sanitizer.GUARDS,
 ) -> Outcome:
-    """Check pairs, given by their numbers and their choices."""
+    """Check pairs of a seed, given by their numbers."""
     outcome = Outcome()
     cases = []
-    for number, choices in pairs:
+    for number in numbers:
         report("draw", number)
         outcome.counts.pairs += 1
         try:
-            pair = draw_pair(choices)
+            pair = pair_of(seed, number)
             outcome.counts.attempts += len(pair.attempts)
             outcome.counts.accepted += sum(a.refused is None for a in pair.attempts)
             cases.append(_Case(number, pair, check_meaning(pair)))
             outcome.counts.interpreted += pair.work <= MOST_INTERPRETED
         except FailedError as failed:
             outcome.failures[number] = failed
+    _check_native(cases, outcome, report, sanitizer)
+    return outcome
+
+
+def check_pair(pair: Pair, sanitizer: Sanitizer = Sanitizer.GUARDS) -> None:
+    """Check one pair, as a campaign does. Raises FailedError; a crash is a crash."""
+    outcome = Outcome()
+    cases = [_Case(0, pair, check_meaning(pair))]
+    _check_native(cases, outcome, lambda what, number: None, sanitizer)
+    for failed in outcome.failures.values():
+        raise failed
+
+
+def _check_native(
+    cases: list[_Case], outcome: Outcome, report: Report, sanitizer: Sanitizer
+) -> None:
+    """Run the kernels of all cases, and enter what they did."""
     wanted = [(case, target) for case in cases for target in targets(case.pair)]
     for (case, target), kernel in zip(wanted, _kernels(wanted, outcome, report, sanitizer)):
         if kernel is None or case.number in outcome.failures:
@@ -94,22 +110,15 @@ def run_batch(
         report("run", case.number)
         try:
             ran = run_sanitized(sanitizer, kernel, case.pair.arrays)
+            where = f"in C ({target})"
             if ran.status:
-                raise AssertionError(f"a check fails in C ({target}): status {ran.status}")
-            compare_native(case.pair, target, case.expected, ran.outputs)
+                raise AssertionError(f"a check fails {where}: status {ran.status}")
+            scheduled = case.pair.schedule.program
+            compare(case.pair.program.outputs, case.expected, ran.outputs, where, scheduled)
             if ran.faults:
-                raise AssertionError(f"{ran.faults[0]} ({target})")
-        except FailedError as failed:
-            outcome.failures[case.number] = failed
+                raise AssertionError(f"{ran.faults[0]} {where}")
         except Exception as failure:
-            outcome.failures[case.number] = failed_at("native", case.pair, failure)
-    return outcome
-
-
-def check_alone(choices: Recorded, sanitizer: Sanitizer = Sanitizer.GUARDS) -> None:
-    """Check one pair, as a campaign does. Raises what it finds; a crash is a crash."""
-    for failed in run_batch([(0, choices)], lambda what, number: None, sanitizer).failures.values():
-        raise failed
+            outcome.failures[case.number] = FailedError("native", failure, case.pair)
 
 
 def _kernels(
@@ -118,18 +127,16 @@ def _kernels(
     """The kernels, compiled together; alone where that fails. None for those that failed."""
     if not wanted:
         return []
-    items = []
-    exact = [native_target(target) for _, target in wanted]
     try:
         report("compile", wanted[0][0].number)
-        items = [(case.pair.schedule.program, t) for (case, _), t in zip(wanted, exact)]
+        items = [(case.pair.schedule.program, native_target(t)) for case, t in wanted]
         text = generate_together(items, hooks=sanitizer.hooks)
         return list(load_sanitized(sanitizer, text, find_toolchain(), time_limit=PATIENCE))
     except Exception as failure:
         if len(wanted) == 1:
             case = wanted[0][0]
             kind = "compile" if isinstance(failure, CompileError) else "generate"
-            outcome.failures[case.number] = failed_at(kind, case.pair, failure)
+            outcome.failures[case.number] = FailedError(kind, failure, case.pair)
             return [None]
     middle = len(wanted) // 2
     halves = (wanted[:middle], wanted[middle:])

@@ -13,8 +13,14 @@ from pathlib import Path
 import pytest
 
 from minitensor.errors import ArgumentError
-from minitensor.fuzz import Campaign, campaign
-from minitensor.fuzz.worker import choices_of
+from minitensor.testing import (
+    Campaign,
+    FailedError,
+    campaign,
+    pair_of,
+    reduce,
+    reduced,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -87,14 +93,14 @@ def test_a_folder_that_is_taken_away(tmp_path, monkeypatch, run):
 
 
 def test_a_pair_is_named_by_seed_and_number():
-    numbers = [choices_of(5, 7).number(0, 10**9) for _ in range(2)]
-    assert numbers[0] == numbers[1]
-    assert choices_of(5, 8).number(0, 10**9) != numbers[0]
-    assert choices_of(6, 7).number(0, 10**9) != numbers[0]
+    one = pair_of(5, 7)
+    again, next_one, other = pair_of(5, 7), pair_of(5, 8), pair_of(6, 7)
+    assert (again.program, again.schedule.trace) == (one.program, one.schedule.trace)
+    assert one.program not in (next_one.program, other.program)
 
 
 def test_crashes_and_hangs_are_blamed_on_a_pair_and_the_rest_is_done(tmp_path, monkeypatch):
-    monkeypatch.setattr(campaign, "WORKER", "tests.run.fuzz.faulty_worker")
+    monkeypatch.setattr(campaign, "WORKER", "tests.run.testing.faulty_worker")
     monkeypatch.setattr(campaign, "SILENCE", 3.0)
     done = Campaign(tmp_path, 0, 1, "guards")
     try:
@@ -161,3 +167,46 @@ def alive(pid):
     except ProcessLookupError:
         return False
     return True
+
+
+def test_without_hypothesis_it_says_what_to_install(run, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    monkeypatch.delitem(sys.modules, "minitensor.testing")
+    done = run("fuzz", "--seconds", "1", "--out", tmp_path / "out")
+    assert done.status == 1
+    assert "needs Hypothesis: python -m pip install 'minitensor[test]'" in done.err
+
+
+def crash(pair):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hang(pair):
+    time.sleep(60)
+
+
+def fail(pair):
+    raise FailedError("native", AssertionError("3 is not 4"), pair)
+
+
+@pytest.mark.parametrize("check", [crash, hang, fail])
+def test_an_isolated_check_reports_how_it_ended(check, monkeypatch):
+    monkeypatch.setattr(reduce, "PATIENCE", 1.0)
+    with pytest.raises(FailedError) as caught:
+        reduce.isolated(check)(pair_of(0, 0))
+    kind = {crash: "crash", hang: "hang", fail: "native"}[check]
+    assert caught.value.failure.kind == kind
+    reduce.isolated(lambda pair: None)(pair_of(0, 0))
+
+
+def test_a_crash_is_made_small(monkeypatch):
+    """One that needs a schedule with a step."""
+
+    def check(pair):
+        if any(step.primitive == "split" for step in pair.schedule.trace.steps):
+            crash(pair)
+
+    number = next(n for n in range(100) if "s.split(" in pair_of(0, n).schedule.trace.as_python())
+    least = reduced(0, number, "crash", reduce.isolated(check))
+    assert [step.primitive for step in least.schedule.trace.steps] == ["split"]
+    assert len(least.program.blocks) == 1

@@ -1,0 +1,95 @@
+"""Operators of expressions on numpy arrays: what a reference and a baseline compute with.
+
+It shares nothing with the interpreter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from minitensor.errors import ArgumentError
+from minitensor.ir.dtype import DType
+from minitensor.ir.expr import Binary, Call, Cast, Expr, Select, Unary
+from minitensor.ir.numbers import numpy_dtype
+
+Array = np.ndarray
+
+
+def apply_by_numpy(expr: Expr, parts: Sequence[Array]) -> Array:
+    """The value of an expression that has no name, from those of its children."""
+    match expr:
+        case Unary(op):
+            return ~parts[0] if op == "not" else -parts[0]
+        case Binary(op):
+            return _BINARY[op](*parts)
+        case Select():
+            return np.where(*parts)
+        case Cast(dtype):
+            return _cast(parts[0], dtype)
+        case Call(function) if function in _FUNCTION:
+            return np.asarray(_FUNCTION[function](*parts)).astype(numpy_dtype(expr.dtype))
+    raise ArgumentError(f"numpy computes definitions, and this expression is none: {expr!r}")
+
+
+def _cast(values: Array, dtype: DType) -> Array:
+    """Converted as `Cast` says: truncated, wrapped, 0 for what no 64-bit integer holds."""
+    target = numpy_dtype(dtype)
+    if dtype.kind == "bool":
+        truth: Array = values != 0
+        return truth
+    if values.dtype.kind != "f" or dtype.is_float:
+        return values.astype(target)
+    wide = values.astype(np.float64)
+    if dtype == "uint64":
+        high = (wide >= 2.0**63) & (wide < 2.0**64)
+        upper = np.where(high, wide - 2.0**63, 0).astype(np.uint64) + np.uint64(1 << 63)
+        return np.where(high, upper, _cast(values, DType.of("int64")).view(np.uint64))
+    fits = (wide >= -(2.0**63)) & (wide < 2.0**63)
+    return np.trunc(np.where(fits, wide, 0)).astype(np.int64).astype(target)
+
+
+def _floored(operation: Callable[..., Any], a: Array, b: Array) -> Array:
+    """A division, total: by 0 it gives 0 where numbers are integers."""
+    if a.dtype.kind == "f":
+        return np.asarray(operation(a, b))
+    safe = np.where(b == 0, 1, b).astype(b.dtype)
+    quotient: Array = np.asarray(operation(a, safe)).astype(a.dtype)
+    total: Array = np.where(b == 0, np.zeros_like(quotient), quotient)
+    return total
+
+
+_BINARY: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.true_divide,
+    "//": lambda a, b: _floored(np.floor_divide, a, b),
+    "%": lambda a, b: _floored(np.remainder, a, b),
+    "min": np.minimum,
+    "max": np.maximum,
+    "<": np.less,
+    "<=": np.less_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
+
+_FUNCTION: Final[Mapping[str, Callable[..., Any]]] = {
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x.astype(np.float64)),
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x.astype(np.float64))),
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "abs": np.abs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "power": np.power,
+}
