@@ -96,12 +96,13 @@ def _is_pass(item: object) -> bool:
 def lowered(
     program: ir.Program,
     target: Target,
-    passes: Passes = PASSES,
+    passes: Passes | None = None,
     check: bool = False,
     dump: Dump | None = None,
 ) -> ir.Program:
     """The program after all passes.
 
+    passes  in their order; None for PASSES
     check  verify the program after each pass, and not only after those that are not in PASSES
     dump   is given the difference that each pass makes
 
@@ -109,7 +110,7 @@ def lowered(
     program, or one with other parameters; VerifyError if what it gives is malformed.
     """
     ir.make_room(program.body, around=len(program.temporaries))
-    for name, run in passes:
+    for name, run in PASSES if passes is None else passes:
         before = program
         program = run(program, target)
         if (name, run) not in PASSES:
@@ -140,7 +141,7 @@ def generate(
     target: Target,
     header: str = "",
     *,
-    passes: Passes = PASSES,
+    passes: Passes | None = None,
     check: bool = False,
     dump: Dump | None = None,
     hooks: bool = False,

@@ -258,7 +258,8 @@ annotate.on_batch(unchanged)
 
 @annotate.random_call()
 def _call_annotate(scene: Scene) -> None:
-    scene.do("annotate", scene.pick([scene.loop(), scene.block()]), "note", 1)
+    key = "" if scene.chance(10) else "note"
+    scene.do("annotate", scene.pick([scene.loop(), scene.block()]), key, 1)
 
 
 @primitive(rules={"R1": ("there is such an annotation", "name one that is there")})

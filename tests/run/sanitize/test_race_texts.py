@@ -55,8 +55,9 @@ static inline void store(float *p, V x) {{ *(U *)p = x; }}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32, 64])
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32])
 def test_vectors_are_seen_whole(lanes):
+    """Up to twice the widest vectors of a kernel; beyond, gcc copies them through the frame."""
     before = VECTOR.format(bytes=4 * lanes)
     n = 8 * lanes
     whole = races(f"store(C + {lanes} * i + 1, load(A + i));", before, n=n)
