@@ -24,7 +24,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -144,18 +144,12 @@ class TableSpace(Space):
         return schedule
 
     def measure(
-        self,
-        candidates: Sequence[Schedule],
-        best: float | None = None,
-        tell: Callable[[int, Result], object] = lambda number, result: None,
-    ) -> list[Result]:
-        found = []
-        for number, schedule in enumerate(candidates):
+        self, candidates: Sequence[Schedule], best: float | None = None
+    ) -> Iterator[Result]:
+        for schedule in candidates:
             seconds = self.last[structural_hash(schedule.program)]
             ok = seconds < np.inf
-            found.append(Result(Status.OK, (seconds,), 1) if ok else Result(Status.CRASH))
-            tell(number, found[-1])
-        return found
+            yield Result(Status.OK, (seconds,), 1) if ok else Result(Status.CRASH)
 
 
 # ---- the table
@@ -298,12 +292,7 @@ class Shared:
                 key, seconds = json.loads(line)
                 self.known[key] = _result(seconds)
 
-    def measure(
-        self,
-        candidates: Sequence[Schedule],
-        best: float | None = None,
-        tell: Callable[[int, Result], object] = lambda number, result: None,
-    ) -> list[Result]:
+    def measure(self, candidates: Sequence[Schedule], best: float | None = None) -> list[Result]:
         """As `Runner.measure`."""
         keys = [structural_hash(c.program) for c in candidates]
         news = {k: c for k, c in zip(keys, candidates) if k not in self.known}
@@ -312,8 +301,6 @@ class Shared:
                 seconds = result.median if result.ok else None
                 self.known[key] = _result(seconds)
                 print(json.dumps([key, seconds]), file=file)
-        for number, key in enumerate(keys):
-            tell(number, self.known[key])
         return [self.known[key] for key in keys]
 
 

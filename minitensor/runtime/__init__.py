@@ -10,9 +10,10 @@ the machine can do at most), `known` (remembered), `doctor`; `descendants`, `wor
 
 # fmt: off
 from minitensor.runtime.arguments import Signature
-from minitensor.runtime.bundle import load_kernel, save_kernel
+from minitensor.runtime.bundle import SOURCE, load_kernel, save_kernel
 from minitensor.runtime.build import interpreter_kernel, load, load_together, native_target
 from minitensor.runtime.cache import TIME_LIMIT, compile_library
+from minitensor.runtime.descendants import end_children
 from minitensor.runtime.doctor import Finding, diagnose
 from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.folder import cache_folder, scratch_folder
@@ -33,13 +34,13 @@ from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolch
 from minitensor.runtime.worker import Parent, ParentGoneError, Reason, Worker, WorkerError
 
 __all__ = [
-    "BLAS_SPIN_SECONDS", "QUICK", "RULE", "SLOW_SECONDS", "SPIN_SECONDS", "TIME_LIMIT", "Clock",
-    "Explanation", "Finding", "InterpreterKernel", "Kernel", "Limits", "NativeKernel", "Pace",
-    "Parent", "ParentGoneError", "Probe", "Reason", "Signature", "Timing", "Toolchain", "Turns",
-    "Worker", "WorkerError", "aligned_empty", "cache_folder", "compile_library", "compute_probe",
-    "cpu_name", "diagnose", "explained", "find_toolchain", "interleave", "interpreter_kernel",
-    "known_limits", "load", "load_function", "load_kernel", "load_together", "measure",
-    "measure_limits", "memory_probes", "native_target", "pointer_to", "probe_toolchain", "ratio",
-    "remember_limits", "remembered", "save_kernel", "scratch_folder", "spread_cores", "take_turn",
-    "usable_cores",
+    "BLAS_SPIN_SECONDS", "QUICK", "RULE", "SLOW_SECONDS", "SOURCE", "SPIN_SECONDS", "TIME_LIMIT",
+    "Clock", "Explanation", "Finding", "InterpreterKernel", "Kernel", "Limits", "NativeKernel",
+    "Pace", "Parent", "ParentGoneError", "Probe", "Reason", "Signature", "Timing", "Toolchain",
+    "Turns", "Worker", "WorkerError", "aligned_empty", "cache_folder", "compile_library",
+    "compute_probe", "cpu_name", "diagnose", "end_children", "explained", "find_toolchain",
+    "interleave", "interpreter_kernel", "known_limits", "load", "load_function", "load_kernel",
+    "load_together", "measure", "measure_limits", "memory_probes", "native_target", "pointer_to",
+    "probe_toolchain", "ratio", "remember_limits", "remembered", "save_kernel", "scratch_folder",
+    "spread_cores", "take_turn", "usable_cores",
 ]

@@ -1,276 +1,261 @@
-"""One candidate, seen from the server: a child is forked, watched, judged and ended."""
+"""One candidate in a process of its own: forked, run, checked, timed and ended.
+
+The server that forks it loads no kernel; it keeps the deadlines and looks at the outputs itself.
+
+    Attempt.result   in the server: what became of the candidate
+    Job.run          in the candidate's process: limits, a run between guard pages, then the timing
+"""
 
 from __future__ import annotations
 
 import contextlib
-import math
+import gc
 import os
-import select
+import resource
 import signal
-import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from minitensor.ir import print_name
-from minitensor.search.runner.channel import ForgedError, Reader, new_secret
-from minitensor.search.runner.check import Arena
-from minitensor.search.runner.child import Job, run_child
-from minitensor.search.runner.family import end_children, kill_group
-from minitensor.search.runner.results import Result, Status
-from minitensor.search.runner.settings import MOST_REPEATS
+import numpy as np
 
-_TICK: Final = 0.05
+from minitensor.ir import numpy_dtype
+from minitensor.runtime import (
+    Parent,
+    Reason,
+    Worker,
+    WorkerError,
+    aligned_empty,
+    end_children,
+    load_function,
+    pointer_to,
+)
+from minitensor.sanitize import GuardedMemory, bits_of, bits_of_nothing, watched
+from minitensor.search.runner.results import Result, Settings, Status, reason_of
+from minitensor.search.runner.task import Arena
+from minitensor.search.runner.timing import time_call
+
+PATIENCE: Final = 2.0
+"""Seconds that the first call of any candidate may take: the machine may be busy."""
 COLD, COLDER = 0.1, 3.0
 """A first call may take so many seconds more, and so many times as long, as later ones."""
 MOST_CALLS: Final = 8
 """That many calls must be possible in the time of a candidate; else the first is its time."""
-_CAN_PEEK: Final = hasattr(os, "waitid")
-"""Whether it can be seen that a child has ended before it is waited for; not on older macOS."""
-_GRACE: Final = 0.5
-"""Seconds for a child to end after its channel has."""
-_TRUSTED_CLOCKS: Final = 1.02
-"""What a child says its repeats took, at most, as a multiple of what the server saw pass."""
 _NEARLY: Final = 0.75
 """Of the memory that it may have: a candidate that dies with so much had no more."""
+_REASONS: Final = {
+    Reason.CRASH: Status.CRASH,
+    Reason.EXIT: Status.EXIT,
+    Reason.TIMEOUT: Status.TIMEOUT,
+    Reason.STOPPED: Status.STOPPED,
+    Reason.GARBLED: Status.INVALID,
+}
+_STACK, _THREAD = 8 << 20, 1 << 20
+"""Bytes of addresses that a thread takes for its stack, at least, and beside it."""
+_FILE: Final = 1 << 20
+"""Bytes of a file that a candidate may write."""
+_NANS: Final = 0xFF
+"""A byte of scratch memory; four are a NaN."""
+_EMPTY: Final = aligned_empty((64,), np.dtype(np.uint8))
+"""What a kernel is given for an array without elements."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Ended:
-    """How a child ended that gave no answer.
+class Job:
+    """A candidate to run.
 
-    status    as of os.wait
-    resident  bytes of memory that it had at most
+    library    of the kernel
+    entry      the name of its function
+    workspace  bytes of scratch memory that it needs
+    guards     the library that watches guard pages
+    best       seconds of the best candidate so far, None if there is none
     """
 
-    status: int
-    resident: int
+    library: Path
+    entry: str
+    workspace: int
+    guards: Path
+    settings: Settings
+    best: float | None
 
+    @property
+    def first_limit(self) -> float:
+        """Seconds for the first call."""
+        if self.best is None:
+            return self.settings.time_limit
+        return min(self.settings.time_limit, PATIENCE + self.settings.hopeless * self.best)
 
-class _FailedError(Exception):
-    """The candidate failed: why is known."""
+    def run(self, arena: Arena, parent: Parent) -> None:
+        """Run it in this process, which was forked for it."""
+        gc.disable()
+        try:
+            self._run(arena, parent)
+        except MemoryError:
+            parent.send({"failed": Status.MEMORY, "message": "there is no memory to run it"})
+        except Exception as failure:  # of loading it
+            parent.send({"failed": Status.BUILD, "message": reason_of(failure)})
 
-    def __init__(self, status: Status, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class _EndedError(Exception):
-    """The child has ended without an answer: why is to be found out."""
+    def _run(self, arena: Arena, parent: Parent) -> None:
+        task = arena.task
+        scratch = GuardedMemory((-(-self.workspace // 64) * 64,), np.uint8)
+        scratch.array[...] = _NANS
+        private = [aligned_empty(b.shape, numpy_dtype(b.dtype)) for b in task.params]
+        workspace = aligned_empty((self.workspace,), np.dtype(np.uint8))
+        _limit(self.settings.memory, task.target.num_cores or 1)
+        function = load_function(self.library, self.entry, len(task.params) + 1)
+        guarded = [m.array for m in arena.memories]
+        with watched(self.guards, [*arena.memories, scratch]) as hits:
+            start = time.perf_counter()
+            status = _call(function, guarded, scratch.array)()
+            took = time.perf_counter() - start
+        ran = {"status": status, "hits": hits, "took": took}
+        parent.send({**ran, "alone": _is_alone(), "steady": _rounds_to_nearest()})
+        next(parent.requests())  # its outputs are right
+        for array, buffer in zip(private, task.params):
+            if buffer.name not in task.outputs:
+                array[...] = task.arrays[buffer.name]
+        _forget(private, arena)
+        call = _call(function, private, workspace)
+        times = time_call(call, self.settings, self.best)
+        if not times.early:  # which cannot win, and need not compute the same a second time
+            _forget(private, arena)
+            call()
+            for array, shared in zip(private, guarded):
+                shared[...] = array
+        parent.send(times._asdict())
 
 
 class Attempt:
-    """A job in a child of its own, from the fork to its end.
+    """A job in a process of its own, from the fork to its end.
 
     job, arena  what is run, on which arrays
-    scratch     an empty folder to run in
-    meanwhile   called some twenty times a second; it may raise, and the child is ended
+    folder      an empty folder to run in
+    meanwhile   called some twenty times a second; where it raises, the process is ended
     """
 
     def __init__(
-        self, job: Job, arena: Arena, scratch: Path, meanwhile: Callable[[], None]
+        self, job: Job, arena: Arena, folder: Path, meanwhile: Callable[[], object]
     ) -> None:
-        self.job, self.arena, self.scratch, self.meanwhile = job, arena, scratch, meanwhile
-        self.name = print_name(arena.task.name)
-        self.pid = 0
+        self.job, self.arena, self.folder, self.meanwhile = job, arena, folder, meanwhile
 
     def result(self) -> Result:
         """Run it. No process is left when this returns, or raises."""
         self.arena.reset()
-        self._give(self.job.settings.first_limit(self.job.best))
-        ours, theirs = socket.socketpair()
-        secret = new_secret()
-        before = _resident()
-        with ours, theirs:
-            parent = os.getpid()
-            self.pid = os.fork()
-            if self.pid == 0:
-                with contextlib.suppress(OSError):
-                    os.chdir(self.scratch)
-                run_child(theirs, secret, self.job, self.arena, parent)
-            theirs.close()
-            ours.setblocking(False)
-            result: Result | None
-            try:
-                result = self._judged(ours, secret)
-            except _FailedError as failed:
-                result = Result(failed.status, message=str(failed))
-            except _EndedError:
-                result = None
-            except ForgedError as forged:
-                text = f"{self.name} wrote on the channel of the measurement: {forged}"
-                result = Result(Status.LIED, message=text)
-            finally:
-                ended, left = self._end()
-        if result is None:
-            return self._explained(ended, before)
+        own = _memory_of_this_process(1)
+        try:
+            with Worker.fork(partial(self.job.run, self.arena), self.folder) as worker:
+                result = self._judged(worker)
+        except WorkerError as failure:
+            result = self._explained(failure, own)
+        finally:
+            left = end_children()
         if result.ok and left:
-            text = f"{self.name} left {left} process{'es' if left > 1 else ''} running"
-            result = Result(Status.PROCESSES, message=text)
-        return result
-
-    def _give(self, seconds: float) -> None:
-        """Let the child live for so many seconds from now."""
-        self.limit, self.deadline = seconds, time.monotonic() + seconds
-
-    def _end(self) -> tuple[_Ended, int]:
-        """Kill the child and all it started: how it ended, and how many others there were."""
-        kill_group(self.pid)
-        _, status, usage = os.wait4(self.pid, 0)
-        return _Ended(status, usage.ru_maxrss << 10), end_children()
-
-    def _judged(self, channel: socket.socket, secret: bytes) -> Result:
-        reader, start = Reader(channel), time.perf_counter()
-        ran = self._line(reader, channel, secret)
-        status, hits, took = ran.get("status"), ran.get("hits"), ran.get("took")
-        if not (_is_int(status) and isinstance(hits, list) and isinstance(took, float)):
-            raise ForgedError("an answer of another form")
-        fault = self.arena.fault(hits)
-        if status and (fault is None or fault[0] is not Status.BOUNDS):
-            fault = Status.CHECK, str(status)
-        if fault is None and not ran.get("alone"):
-            fault = Status.PROCESSES, f"{self.name} leaves processes behind"
-        if fault is None and not ran.get("steady"):
-            fault = Status.WRONG, f"{self.name} changes how the processor rounds"
-        if fault is not None:
-            raise _FailedError(*fault)
-        best = self.job.best
-        if best is not None and took > COLD + self.job.settings.slower * COLDER * best:
-            only = {"times": [took], "calls": 1, "early": True}
-            return self._believed(only, time.perf_counter() - start)
-        if took > self.job.settings.time_limit / MOST_CALLS:
-            only = {"times": [took], "calls": 1, "early": False}
-            return self._believed(only, time.perf_counter() - start)
-        self.arena.reset()
-        self._give(self.job.settings.time_limit)
-        secret, start = new_secret(), time.perf_counter()
-        with contextlib.suppress(OSError):
-            channel.send(secret + b"\n")
-        told = self._line(reader, channel, secret)
-        result = self._believed(told, time.perf_counter() - start)
-        if result.early:
-            return result
-        fault = self.arena.fault()
-        if fault is not None:
-            kind, text = fault
-            raise _FailedError(kind, f"{text}, when it is called again")
-        return result
-
-    def _line(self, reader: Reader, channel: socket.socket, secret: bytes) -> dict[str, Any]:
-        """The next line of the child; _FailedError if there is none."""
-        poll = select.poll()
-        poll.register(channel, select.POLLIN)
-        while True:
-            if poll.poll(int(_TICK * 1000)):
-                told = reader.line(secret)
-                if told == {}:
-                    raise self._ended_or_closed()
-                if told is not None:
-                    return self._line_of(told)
-            self.meanwhile()
-            if self._is_over() and not poll.poll(0):
-                raise _EndedError
-            if time.monotonic() > self.deadline:
-                text = f"{self.name} did not end within {self.limit:.3g} s and was stopped"
-                raise _FailedError(Status.TIMEOUT, text)
-
-    def _line_of(self, told: dict[str, Any]) -> dict[str, Any]:
-        if isinstance(told.get("memory"), str):
-            raise _FailedError(Status.MEMORY, f"{self.name}: {told['memory']}")
-        if isinstance(told.get("failed"), str):
-            raise _FailedError(Status.BUILD, told["failed"])
-        return told
-
-    def _ended_or_closed(self) -> _EndedError | _FailedError:
-        """Why the channel is closed: the child ends in a moment, or it has closed it."""
-        if not _CAN_PEEK:
-            time.sleep(_TICK)
-            return _EndedError()
-        until = time.monotonic() + _GRACE
-        while time.monotonic() < until:
-            if self._is_over():
-                return _EndedError()
-            time.sleep(0.001)
-        return _FailedError(Status.EXIT, f"{self.name} closed what it was to answer on")
-
-    def _is_over(self) -> bool:
-        """Whether the child has ended, while others may hold its channel."""
-        if not _CAN_PEEK:
-            return False
-        how = os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT
-        seen = os.waitid(os.P_PID, self.pid, how)
-        if seen is not None and seen.si_code == os.CLD_STOPPED:
-            text = f"{self.name} was stopped by {_signal_name(seen.si_status)}"
-            raise _FailedError(Status.STOPPED, text)
-        return seen is not None
-
-    def _believed(self, told: dict[str, Any], passed: float) -> Result:
-        """The times that a child tells, if they can be true.
-
-        passed  seconds that the server saw pass
-        """
-        times, calls, early = told.get("times"), told.get("calls"), told.get("early")
-        if not (
-            isinstance(times, list)
-            and 0 < len(times) <= MOST_REPEATS
-            and all(isinstance(t, float) and math.isfinite(t) for t in times)
-            and isinstance(calls, int)
-            and calls > 0
-            and isinstance(early, bool)
-        ):
-            raise ForgedError("times of another form")
-        least, floor = min(times), self.arena.task.floor
-        if least <= floor:
-            text = (
-                f"{self.name} tells a time of {least:.3g} s; nothing takes less than {floor:.3g} s"
+            return self._failed(
+                Status.PROCESSES, f"left {left} process{'es' if left > 1 else ''} running"
             )
-            raise _FailedError(Status.LIED, text)
-        if early and (self.job.best is None or least <= self.job.best):
-            text = f"{self.name} gives up being timed, and tells a time of {least:.3g} s"
-            raise _FailedError(Status.LIED, text)
-        if sum(times) * calls > passed * _TRUSTED_CLOCKS:
-            text = f"{self.name} tells of {sum(times) * calls:.3g} s, while {passed:.3g} s passed"
-            raise _FailedError(Status.LIED, text)
-        return Result(Status.OK, tuple(times), calls, early=early)
+        return result
 
-    def _explained(self, ended: _Ended, before: int) -> Result:
-        """What a child died of.
+    def _judged(self, worker: Worker) -> Result:
+        job, settings = self.job, self.job.settings
+        ran = worker.receive(job.first_limit, self.meanwhile)
+        fault = self._fault_of(ran)
+        if fault is not None:
+            return fault
+        took = ran["took"]
+        early = job.best is not None and took > COLD + settings.slower * COLDER * job.best
+        if early or took > settings.time_limit / MOST_CALLS:
+            return Result(Status.OK, (took,), 1, early=early)
+        self.arena.reset()
+        worker.send({})
+        timed = worker.receive(settings.time_limit, self.meanwhile)
+        wrong = None if timed["early"] else self.arena.fault()
+        if wrong is not None:
+            return Result(wrong[0], message=f"{wrong[1]}, when it is called again")
+        return Result(Status.OK, tuple(timed["seconds"]), timed["calls"], early=timed["early"])
 
-        before  bytes of memory that the server had, which a child has from its start
+    def _fault_of(self, ran: dict[str, Any]) -> Result | None:
+        """The fault of the first run; None if there is none."""
+        if "failed" in ran:
+            return Result(Status(ran["failed"]), message=ran["message"])
+        wrong = self.arena.fault(ran["hits"])
+        if ran["status"] and (wrong is None or wrong[0] is not Status.BOUNDS):
+            wrong = Status.CHECK, str(ran["status"])
+        if wrong is not None:
+            return Result(wrong[0], message=wrong[1])
+        if not ran["alone"]:
+            return self._failed(Status.PROCESSES, "leaves processes behind")
+        if not ran["steady"]:
+            return self._failed(Status.WRONG, "changes how the processor rounds")
+        return None
+
+    def _explained(self, failure: WorkerError, own: int) -> Result:
+        """The reason why a process gave no reply.
+
+        own  bytes of memory that the server has, which the process had from its start
         """
-        own = 2 * (self.arena.size + self.job.workspace)
-        much = ended.resident - before - own > _NEARLY * self.job.settings.memory
-        code = os.waitstatus_to_exitcode(ended.status)
-        if code >= 0 and not much:
-            text = f"{self.name} ended its process with status {code}, without an answer"
-            return Result(Status.EXIT, message=text)
-        if code == -signal.SIGXCPU:
-            text = f"{self.name} took more processor time than {self.job.settings.time_limit:g} s"
-            return Result(Status.TIMEOUT, message=text)
-        how = f"killed by {_signal_name(-code)}" if code < 0 else f"ended with status {code}"
-        if much:
-            text = f"{self.name} was {how} when it had {ended.resident >> 20} MiB of memory"
-            return Result(Status.MEMORY, message=text)
-        hint = "; the system does that when memory runs out" if code == -signal.SIGKILL else ""
-        return Result(Status.CRASH, message=f"{self.name} was {how}{hint}")
+        settings = self.job.settings
+        more = failure.memory - own - 2 * (self.arena.size + self.job.workspace)
+        died = failure.reason in (Reason.CRASH, Reason.EXIT)
+        if died and more > _NEARLY * settings.memory:
+            text = f"{failure.message} when it had {failure.memory >> 20} MiB of memory"
+            return self._failed(Status.MEMORY, text)
+        killed = failure.code == -signal.SIGKILL and failure.reason is Reason.CRASH
+        hint = "; the system does that when memory runs out" if killed else ""
+        return self._failed(_REASONS[failure.reason], failure.message + hint)
+
+    def _failed(self, status: Status, text: str) -> Result:
+        return Result(status, message=f"{self.arena.name} {text}")
 
 
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _call(
+    function: Callable[..., int], arrays: Sequence[np.ndarray], workspace: np.ndarray
+) -> Callable[[], int]:
+    given = [pointer_to(a if a.size else _EMPTY) for a in (*arrays, workspace)]
+    return partial(function, *given)
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+def _forget(arrays: Sequence[np.ndarray], arena: Arena) -> None:
+    """Fill outputs with what nothing computes."""
+    for array, buffer in zip(arrays, arena.task.params):
+        if buffer.name in arena.task.outputs:
+            bits_of(array)[...] = bits_of_nothing(buffer, 0)
 
 
-def _resident() -> int:
-    """Bytes of memory that this process has; 0 if it is not known."""
+def _limit(memory: int, threads: int) -> None:
+    """Limit this process: bytes of memory beyond those that it has, size of files, no core."""
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: _FILE}
+    size, soft = _memory_of_this_process(0), resource.getrlimit(resource.RLIMIT_STACK)[0]
+    if size:
+        stack = max(_STACK, 0 if soft == resource.RLIM_INFINITY else soft)
+        limits[resource.RLIMIT_AS] = size + memory + threads * (stack + _THREAD)
+    for which, limit in limits.items():
+        hard = resource.getrlimit(which)[1]
+        least = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(which, (least, least))
+
+
+def _memory_of_this_process(field: int) -> int:
+    """Bytes of addresses (field 0) or of memory (1) that this process has; 0 if not known."""
     with contextlib.suppress(OSError, ValueError):
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[field])
         return pages * os.sysconf("SC_PAGE_SIZE")
     return 0
+
+
+def _is_alone() -> bool:
+    """Whether this process has no children, not even ones that have ended."""
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return True
+    return False
+
+
+def _rounds_to_nearest() -> bool:
+    """Whether the processor rounds to nearest and keeps tiny numbers, as it did before."""
+    one, small, tiny = float("1"), float("1e-20"), float("5e-324")
+    nearest = one + small == one and one - small == one and small - one == -one
+    return nearest and tiny * one != 0.0

@@ -1,10 +1,9 @@
-"""When no candidate works: the first reason, its schedule, and a command that shows it again."""
+"""When no candidate works: the first reason, its schedule, and a command that reproduces it."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import shlex
 import shutil
@@ -16,18 +15,16 @@ from typing import Final
 from minitensor.codegen import Emitted, generate_together
 from minitensor.errors import ArgumentError, TuningError
 from minitensor.ir import Program, print_name
-from minitensor.runtime import cache_folder, scratch_folder
+from minitensor.runtime import SOURCE, cache_folder, scratch_folder
 from minitensor.schedule import Schedule
-from minitensor.search.runner.candidate import Candidate
+from minitensor.search.runner.build import WORKER, Candidate
 from minitensor.search.runner.results import Result, failures_of
+from minitensor.search.runner.runner import Runner
 from minitensor.search.runner.task import Task
 
-MODULE: Final = "minitensor.search.runner.again"
 _FOLDER: Final = "failed"
 _KEPT: Final = 8
 """Folders of failures; older ones are removed."""
-_CANDIDATE: Final = "candidate.json"
-_SOURCE: Final = "kernel.c"
 
 
 def nothing_works(
@@ -57,19 +54,28 @@ def nothing_works(
         lines += ["", "its schedule:", *_indented(candidate.trace.as_python() or "no steps")]
     emitted = _emitted(task, candidate)
     if emitted is not None:
-        command = [sys.executable, "-m", MODULE, str(_saved(task, emitted))]
-        lines += ["", "to see it again:", *_indented(shlex.join(command))]
+        command = [sys.executable, "-m", WORKER, "reproduce", str(_saved(task, emitted))]
+        lines += ["", "to reproduce it:", *_indented(shlex.join(command))]
     picture = "\n".join(lines)
     return TuningError(text, lambda: picture)
 
 
-def load_saved(folder: Path) -> tuple[Task, Emitted]:
-    """What `nothing_works` has saved."""
-    task = Task.load(folder)
-    told = json.loads((folder / _CANDIDATE).read_text(encoding="utf-8"))
-    source = (folder / _SOURCE).read_text(encoding="utf-8")
-    emitted = Emitted.restored(told, source, task.params, task.outputs, task.target)
-    return task, emitted
+def reproduce(folder: Path) -> int:
+    """Build and measure a candidate that `nothing_works` saved, and print its result.
+
+    Returns an exit status: 0 if it works, 1 if it fails.
+    """
+    task, emitted = Task.load(folder)
+    with Runner(task) as runner:
+        (result,) = runner.measure([emitted])
+    print(f"the text: {folder / SOURCE}")
+    if result.details:
+        print(result.details.rstrip())
+    if result.ok:
+        print(f"ok: {result.median:.3g} s a call, noise {result.noise:.1%}")
+        return 0
+    print(f"{result.status.value}: {result.message}")
+    return 1
 
 
 def _indented(text: str) -> list[str]:
@@ -87,17 +93,14 @@ def _emitted(task: Task, candidate: Candidate) -> Emitted | None:
 
 
 def _saved(task: Task, emitted: Emitted) -> Path:
-    """The folder that `again` takes."""
-    told = emitted.facts()
-    facts = json.dumps([task.name, emitted.source, told]).encode()
+    """The folder that `reproduce` takes."""
     cache = cache_folder()
-    folder = cache / _FOLDER / hashlib.sha256(facts).hexdigest()[:16]
+    key = hashlib.sha256(f"{task.name}\n{emitted.entry}\n{emitted.source}".encode())
+    folder = cache / _FOLDER / key.hexdigest()[:16]
     with scratch_folder(cache) as scratch:
         made = scratch / folder.name
         made.mkdir()
-        task.save(made)
-        (made / _SOURCE).write_text(emitted.source, encoding="utf-8")
-        (made / _CANDIDATE).write_text(json.dumps(told), encoding="utf-8")
+        task.save(made, emitted)
         folder.parent.mkdir(mode=0o700, exist_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(made, folder)

@@ -1,15 +1,73 @@
-"""What became of a candidate: a time, or how it failed; and of many, in a sentence."""
+"""Settings go into a measurement, a Result for each candidate comes out."""
 
 from __future__ import annotations
 
+import math
+import numbers
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Final
 
+from minitensor.errors import MinitensorError, unexpected
+
+MOST_REPEATS: Final = 1_000
+"""Times that a record may hold."""
 _NORMAL: Final = 1.4826
 """The standard deviation of normal numbers is this many times their median absolute deviation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Limits and precision. Times are in seconds.
+
+    time_limit     for one candidate: to run and be checked, and again to be timed
+    compile_limit  for one run of the compiler
+    memory         bytes that a candidate may take beyond its arrays and temporaries
+    batch          how many candidates are compiled together
+    repeat         least time of a repeat, which makes as many calls as that takes
+    repeats        least number of repeats
+    most_repeats   greatest number of repeats
+    noise          no further repeats once the standard error of the median is this fraction of it
+    budget         no further repeats after this time, but for `repeats`
+    slower         a candidate whose first calls take this many times the best is not repeated
+    hopeless       one whose very first call takes this many times the best, and 2 s, is stopped
+    flush          empty the caches before each call
+    """
+
+    time_limit: float = 10.0
+    compile_limit: float = 20.0
+    memory: int = 1 << 30
+    batch: int = 8
+    repeat: float = 0.005
+    repeats: int = 3
+    most_repeats: int = 20
+    noise: float = 0.01
+    budget: float = 0.2
+    slower: float = 2.0
+    hopeless: float = 50.0
+    flush: bool = False
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "bool":
+                if not isinstance(value, bool):
+                    raise unexpected("True or False", field.name, value)
+                continue
+            whole = field.type == "int"
+            kind: type = numbers.Integral if whole else numbers.Real
+            number = isinstance(value, kind) and not isinstance(value, bool)
+            if not number or not 0 < value < math.inf:
+                wanted = f"a positive {'integer' if whole else 'number'}"
+                raise unexpected(wanted, field.name, value)
+        for name, least in (("slower", 1), ("hopeless", 1), ("most_repeats", self.repeats)):
+            if getattr(self, name) < least:
+                wanted = f"at least repeats={least}" if name == "most_repeats" else "at least 1"
+                raise unexpected(wanted, name, getattr(self, name))
+        if self.most_repeats > MOST_REPEATS:
+            raise unexpected(f"at most {MOST_REPEATS}", "most_repeats", self.most_repeats)
 
 
 class Status(str, Enum):
@@ -26,7 +84,7 @@ class Status(str, Enum):
     STOPPED = "stopped itself"
     """It raised SIGSTOP or its like."""
     EXIT = "ended the process"
-    """It called exit, or closed what it was to answer on."""
+    """It called exit, or closed the channel for its reply."""
     MEMORY = "out of memory"
     """It took more memory than the limit, or than there is."""
     CHECK = "failed while running"
@@ -39,17 +97,17 @@ class Status(str, Enum):
     """It computed something else, or changed an input or how the processor rounds."""
     PROCESSES = "left processes"
     """It started processes that were still there when it had returned."""
-    LIED = "made up"
-    """What came back cannot be a measurement: nothing is so fast, or somebody else wrote it."""
+    INVALID = "invalid timing"
+    """What its process wrote is no timing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one candidate.
+    """The outcome of one candidate.
 
     status   how it ended
     times    seconds per call, one for each repeat; none for a failure
-    calls    how many calls a repeat has
+    calls    calls in a repeat
     message  what went wrong, in one line; "" for a success
     early    whether it was stopped after its first runs, being clearly slower than the best
     command  the command that compiled it, from a file kernel.c; () if none ran
@@ -76,13 +134,13 @@ class Result:
 
     @property
     def noise(self) -> float:
-        """How far a repeat is off, as a fraction of the median (see `noise_of`)."""
+        """The deviation of a repeat, as a fraction of the median (see `noise_of`)."""
         return noise_of(self.times)
 
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """The failures of one kind: how many, and what the first said."""
+    """The failures of one kind: their number, and the message of the first."""
 
     status: Status
     count: int
@@ -110,3 +168,10 @@ def failures_of(results: Iterable[Result]) -> list[Failures]:
             before = found.get(kind, Failures(kind, 0, result.message))
             found[kind] = Failures(kind, before.count + 1, before.first)
     return sorted(found.values(), key=lambda f: -f.count)
+
+
+def reason_of(failure: Exception) -> str:
+    """The message of a failure, with its type where it is none of minitensor's errors."""
+    if isinstance(failure, MinitensorError):
+        return failure.message
+    return f"{type(failure).__name__}: {failure}"

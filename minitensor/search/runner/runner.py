@@ -1,38 +1,57 @@
-"""What a search holds: candidates go in, what became of them comes out."""
+"""`Runner`: candidates go in, a Result for each comes out."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
+import json
+import math
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import replace
+from concurrent.futures import Executor
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Final
 
-from minitensor.errors import unexpected
+from minitensor.errors import MeasureError, unexpected
 from minitensor.ir import print_name
-from minitensor.runtime import cache_folder, usable_cores
-from minitensor.search.runner.candidate import Built, Candidate, build_all
-from minitensor.search.runner.compiling import compile_text
-from minitensor.search.runner.process import BuilderProcess, LostError, ServerProcess
-from minitensor.search.runner.results import Result, Status
-from minitensor.search.runner.settings import Settings
-from minitensor.search.runner.task import Task
+from minitensor.runtime import Parent, Worker, WorkerError, cache_folder, scratch_folder
+from minitensor.sanitize import guards_library
+from minitensor.search.runner.attempt import Attempt, Job
+from minitensor.search.runner.build import (
+    GRACE,
+    WORKER,
+    Built,
+    Candidate,
+    Compilers,
+    Reply,
+    build_all,
+    compile_text,
+)
+from minitensor.search.runner.results import Result, Settings, Status
+from minitensor.search.runner.task import Arena, Task
+from minitensor.search.runner.timing import timing_lock
+
+_START: Final = 60.0
+"""Seconds for a server to start."""
+_ALONE: Final = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+"""A process that forks should have one thread, and these give numpy others."""
 
 
 class Runner:
-    """Builds and measures candidates of one task, in processes that they may take along.
+    """Builds and measures candidates of one task, in processes of their own.
 
         with Runner(Task.of(program)) as runner:
-            results = runner.measure(schedules)
+            for result in runner.measure(schedules): …
 
-    task      inputs, and what is to be computed
+    task      inputs and expected outputs
     settings  limits and precision
-    builder   runs `compile_text`; None for a process of our own, which ends with this one
-    measurer  runs `measure_there`; None for a server of our own, which ends with this one
+    builder   runs `compile_text`; None for a process of its own
+    measurer  runs `measure_there`; None for a server of its own
 
     Any executor of concurrent.futures will do for either. Those that run elsewhere must see the
     cache folder under the same path. A thread or process pool of one worker that is given as
@@ -50,12 +69,13 @@ class Runner:
     ) -> None:
         if not isinstance(task, Task):
             raise unexpected("a Task (see Task.of)", "task", task)
-        self.task = task
-        self.settings = Settings() if settings is None else settings
+        for name, executor in (("builder", builder), ("measurer", measurer)):
+            if executor is not None and not callable(getattr(executor, "submit", None)):
+                raise unexpected("an executor of concurrent.futures, or None", name, executor)
+        self.task, self.settings = task, Settings() if settings is None else settings
         self._builder, self._measurer = builder, measurer
-        self._own_builder: BuilderProcess | None = None
-        self._session: Session | None = None
-        self._queue: ThreadPoolExecutor | None = None
+        self._compilers: Compilers | None = None
+        self._server: Server | None = None
         self._folder = Path(tempfile.mkdtemp(prefix="build-", dir=cache_folder()))
         task.save(self._folder)
 
@@ -71,10 +91,8 @@ class Runner:
         self.close()
 
     def close(self) -> None:
-        """End all processes that were started, and remove what they were told."""
+        """End all processes that were started, and remove their files."""
         self._stop()
-        if self._queue is not None:
-            self._queue.shutdown(cancel_futures=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def build(self, candidates: Sequence[Candidate]) -> list[Built | Result]:
@@ -82,80 +100,63 @@ class Runner:
         return self._build(candidates, self.settings)
 
     def measure(
-        self,
-        candidates: Sequence[Candidate],
-        best: float | None = None,
-        tell: Callable[[int, Result], object] = lambda number, result: None,
-    ) -> list[Result]:
-        """What became of each candidate, in order. All are built before the first is timed.
+        self, candidates: Sequence[Candidate], best: float | None = None
+    ) -> Iterator[Result]:
+        """Yield the result of each candidate, in order. All are built before the first is timed.
 
-        best  seconds of the best candidate so far: who is clearly slower is not timed exactly
-        tell  is called with the number of each candidate (from 0) and its result once it is known,
-              not always in order
+        best  seconds of the best candidate so far: one that is clearly slower is not timed exactly
 
         Where an exception ends it (Ctrl-C), its processes end too; the next call starts new ones.
-        Raises ArgumentError for what is no candidate, LostError if no process can measure.
+        Raises ArgumentError for what is no candidate, MeasureError if no process can measure.
         """
+        with contextlib.suppress(OSError):
+            os.utime(self._folder)  # others remove old folders
         try:
-            built, again, results = self.build(candidates), [], []
-            for number, result in enumerate(self._measured(built, best)):
-                results.append(result)
-                if _is_suspect(result, built[number], built):
-                    again.append(number)
+            built, alone = self.build(candidates), replace(self.settings, batch=1)
+            for candidate, one, result in zip(candidates, built, self._run(built, best)):
+                if _is_suspect(result, one, built):
+                    yield from self._run(self._build([candidate], alone), best)
                 else:
-                    tell(number, result)
-            if again:
-                alone = replace(self.settings, batch=1)
-                rebuilt = self._build([candidates[n] for n in again], alone)
-                for number, result in zip(again, self._measured(rebuilt, best)):
-                    results[number] = result
-                    tell(number, result)
+                    yield result
+        except GeneratorExit:  # nothing runs meanwhile
+            raise
         except BaseException:
             self._stop()
             raise
-        return results
-
-    def submit(
-        self, candidates: Sequence[Candidate], best: float | None = None
-    ) -> Future[list[Result]]:
-        """`measure`, in a thread that does one after the other; for `asyncio.wrap_future`, say."""
-        if self._queue is None:
-            self._queue = ThreadPoolExecutor(1, thread_name_prefix="minitensor-runner")
-        return self._queue.submit(self.measure, list(candidates), best)
 
     def _stop(self) -> None:
-        for process in (self._own_builder, self._session):
+        for process in (self._compilers, self._server):
             if process is not None:
                 process.close()
-        self._own_builder = self._session = None
-
-    def _compiling(self) -> Callable[[str, float], Future[dict[str, Any]]]:
-        if self._builder is not None:
-            executor = self._builder
-            return lambda source, limit: executor.submit(compile_text, source, limit)
-        if self._own_builder is None:
-            self._own_builder = BuilderProcess(usable_cores())
-        return self._own_builder.compile
+        self._compilers = self._server = None
 
     def _build(self, candidates: Sequence[Candidate], settings: Settings) -> list[Built | Result]:
-        return build_all(candidates, self.task.target, settings, self._compiling())
+        return build_all(candidates, self.task.target, settings, self._compile)
 
-    def _measured(self, built: Sequence[Built | Result], best: float | None) -> Iterator[Result]:
-        """What became of each; those that were not built have a Result already."""
-        results = self._run([b for b in built if isinstance(b, Built)], best)
+    def _compile(self, source: str, time_limit: float) -> Callable[[], Reply]:
+        if self._builder is not None:
+            return self._builder.submit(compile_text, source, time_limit).result
+        if self._compilers is None:
+            self._compilers = Compilers()
+        return self._compilers.compile(source, time_limit)
+
+    def _run(self, built: Sequence[Built | Result], best: float | None) -> Iterator[Result]:
+        """The result of each; those that were not built have one already."""
+        jobs = [b for b in built if isinstance(b, Built)]
+        if self._measurer is not None and jobs:
+            there = functools.partial(measure_there, str(self._folder), jobs, self.settings, best)
+            results = iter(self._measurer.submit(there).result())
+        else:
+            if self._server is None:
+                self._server = Server(self._folder, self.settings)
+            results = self._server.measure(jobs, best)
         return (b if isinstance(b, Result) else next(results) for b in built)
 
-    def _run(self, jobs: Sequence[Built], best: float | None) -> Iterator[Result]:
-        if not jobs:
-            return iter(())
-        if self._measurer is not None:
-            there = self._measurer.submit(
-                measure_there, str(self._folder), jobs, self.settings, best
-            )
-            return iter(there.result())
-        if self._session is None:
-            self._session = Session(self._folder, self.settings)
-        return self._session.measure(jobs, best)
+
+def _better(best: float | None, result: Result) -> float | None:
+    if not result.ok or result.early:
+        return best
+    return result.median if best is None else min(best, result.median)
 
 
 def _is_suspect(result: Result, built: Built | Result, others: Sequence[Built | Result]) -> bool:
@@ -166,58 +167,93 @@ def _is_suspect(result: Result, built: Built | Result, others: Sequence[Built | 
     return len({b.emitted.entry for b in same}) > 1
 
 
-class Session:
-    """A server, and another one if it is lost."""
+class Server:
+    """The process that measures, started when it is needed, and again where it is lost."""
 
     def __init__(self, task: Path, settings: Settings) -> None:
         self.task, self.settings = task, settings
-        self.server: ServerProcess | None = None
+        self.worker: Worker | None = None
 
     def measure(self, built: Sequence[Built], best: float | None) -> Iterator[Result]:
-        """What became of each, one at a time: the next is measured when it is asked for."""
+        """The result of each, one at a time: the next is measured when it is asked for."""
         for one in built:
             result = self._one(one, best)
-            if result.ok and not result.early:
-                best = result.median if best is None else min(best, result.median)
+            best = _better(best, result)
             yield result
 
     def close(self) -> None:
         """End the server, with everything it started."""
-        if self.server is not None:
-            self.server.close()
-        self.server = None
+        if self.worker is not None:
+            self.worker.close(GRACE)
+        self.worker = None
+
+    def _started(self) -> Worker:
+        settings = json.dumps(asdict(self.settings))
+        arguments = ("measure", str(self.task), settings, str(guards_library()))
+        worker = Worker.start(WORKER, *arguments, variables=_ALONE)
+        try:
+            worker.receive(_START)
+        except BaseException as failure:
+            worker.close()
+            if isinstance(failure, WorkerError):
+                raise MeasureError(f"the process that measures {failure.message}") from None
+            raise
+        return worker
 
     def _one(self, built: Built, best: float | None) -> Result:
-        if self.server is None:
-            self.server = ServerProcess(self.task, self.settings)
+        if self.worker is None:
+            self.worker = self._started()
+        emitted = built.emitted
+        job = {"library": built.library, "entry": emitted.entry, "workspace": emitted.workspace}
+        self.worker.send({**job, "best": best})
         try:
-            told = self.server.run(built.job(best))
-        except LostError as lost:
-            with contextlib.suppress(LostError):
-                self.server.kill()
-            self.close()
-            name = print_name(built.emitted.name or built.emitted.entry)
-            text = f"{name} took the process along that measured it; {lost.message}"
+            reply = self.worker.receive(math.inf)
+        except WorkerError as lost:
+            self.worker.close()
+            self.worker = None
+            name = print_name(emitted.name or emitted.entry)
+            text = f"{name} took the process along that measured it, which {lost.message}"
             return Result(Status.CRASH, message=text, command=built.command)
-        result = Result(**{**told, "status": Status(told["status"]), "times": tuple(told["times"])})
-        if result.status is Status.CHECK:
-            checks = built.emitted.checks
-            number = int(result.message)
-            known = 1 <= number <= len(checks)
-            text = checks[number - 1] if known else f"it returned {number}, which means nothing"
-            result = replace(result, message=text)
-        return replace(result, command=built.command)
+        reply |= {"status": Status(reply["status"]), "times": tuple(reply["times"])}
+        result = Result(**{**reply, "command": built.command})
+        return result if result.status is not Status.CHECK else _with_check(result, emitted.checks)
+
+
+def _with_check(result: Result, checks: Sequence[str]) -> Result:
+    """The result of a kernel that returned the number of one of its checks."""
+    number = int(result.message)
+    known = 1 <= number <= len(checks)
+    text = checks[number - 1] if known else f"it returned {number}, which means nothing"
+    return replace(result, message=text)
 
 
 def measure_there(
     task: str, built: Sequence[Built], settings: Settings, best: float | None
 ) -> list[Result]:
-    """`Session.measure` with a server that is started for it; for executors.
+    """`Server.measure` with a server that is started for it; for executors.
 
     task  the folder that Task.save wrote
     """
-    session = Session(Path(task), settings)
+    server = Server(Path(task), settings)
     try:
-        return list(session.measure(built, best))
+        return list(server.measure(built, best))
     finally:
-        session.close()
+        server.close()
+
+
+def serve_measurements(task: Path, settings: Settings, guards: Path) -> None:
+    """The process of `Server`, until its parent closes it: it forks one for each candidate."""
+    with Parent.connected(watched=False) as parent, scratch_folder(cache_folder()) as scratch:
+        arena = Arena(Task.load(task)[0])
+        gc.collect()
+        gc.freeze()
+        parent.send({})
+        for request in parent.requests():
+            request["library"] = Path(request["library"])
+            job = Job(**request, guards=guards, settings=settings)
+            with (
+                tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as folder,
+                timing_lock(parent.check),
+            ):
+                result = Attempt(job, arena, Path(folder), parent.check).result()
+            parent.send(asdict(result))

@@ -1,43 +1,32 @@
-"""What all candidates of a search have in common: inputs, and what they are to compute."""
+"""Inputs and expected outputs of all candidates of a search, and the guarded memory they run on."""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from minitensor import ir
-from minitensor.codegen import Target
+from minitensor.codegen import Emitted, Target
 from minitensor.errors import unexpected
-from minitensor.runtime import native_target
-from minitensor.search.measure import reference
-from minitensor.search.workload import multiply_adds
-
-_FASTEST_CLOCK: Final = 8e9
-_STORES: Final = 2 * 64
-"""Bytes that a core stores in a cycle."""
-_OPERATIONS: Final = 8
-"""Operations in a cycle for each byte of a vector: two units, a multiply and an add, four 8-bit
-products in a lane of 32 bits. Both are more than any CPU does, so that nothing true is refused.
-"""
-_FILE: Final = "task.json"
+from minitensor.runtime import load_kernel, native_target, save_kernel
+from minitensor.sanitize import GuardedMemory, Hit, bits_of, bits_of_nothing, outside
+from minitensor.search.measure import difference, has_nan, reference
+from minitensor.search.runner.results import Status
 
 
 @dataclass(frozen=True)
 class Task:
-    """Inputs, the outputs that a right candidate gives for them, and what is known of the work.
+    """Inputs, and the outputs that a right candidate gives for them.
 
     name    of the program, for messages
     params  in call order
     arrays  for each parameter, by name: an input, or what an output should hold
     outputs the names of those that are written
     target  what candidates are built for, with nothing left open
-    floor   seconds that no call takes less than
     """
 
     name: str
@@ -45,7 +34,6 @@ class Task:
     arrays: Mapping[str, np.ndarray]
     outputs: frozenset[str]
     target: Target
-    floor: float
 
     @staticmethod
     def of(
@@ -72,60 +60,78 @@ class Task:
         buffers = (*program.inputs, *program.outputs)
         arrays = {b.name: np.asarray(a).copy() for b, a in zip(buffers, (*given, *results))}
         outputs = frozenset(b.name for b in program.outputs)
-        return Task(
-            name=program.name,
-            params=program.params,
-            arrays=arrays,
-            outputs=outputs,
-            target=exact,
-            floor=_floor(program, exact),
-        )
+        return Task(program.name, program.params, arrays, outputs, exact)
 
-    def save(self, folder: Path) -> None:
-        """Write it to a folder: task.json, and one .npy file for each parameter, by number."""
-        for number, buffer in enumerate(self.params):
-            file = folder / f"{number}.npy"
-            np.save(file, _stored(buffer, self.arrays[buffer.name]), allow_pickle=False)
-        target = self.target
-        told = {
-            "name": self.name,
-            "params": [_buffer_as_json(b) for b in self.params],
-            "outputs": sorted(self.outputs),
-            "target": [target.kind, target.num_cores, target.vector_bits],
-            "floor": self.floor,
-        }
-        (folder / _FILE).write_text(json.dumps(told), encoding="utf-8")
+    def save(self, folder: Path, candidate: Emitted | None = None) -> None:
+        """Write it to a folder, with the text of a candidate if one is given."""
+        text = candidate or Emitted("", "", self.params, self.outputs, (), 0, self.target)
+        save_kernel(folder, replace(text, name=self.name), self.arrays)
 
     @staticmethod
-    def load(folder: Path) -> Task:
-        """The task that `save` wrote."""
-        told = json.loads((folder / _FILE).read_text(encoding="utf-8"))
-        params = tuple(
-            ir.Buffer(b["name"], tuple(b["shape"]), ir.DType.of(b["dtype"]), ir.Scope.GLOBAL)
-            for b in told["params"]
-        )
-        arrays = {
-            b.name: np.load(folder / f"{number}.npy", allow_pickle=False)
-            for number, b in enumerate(params)
-        }
-        outputs, target = frozenset(told["outputs"]), Target(*told["target"])
-        return Task(told["name"], params, arrays, outputs, target, told["floor"])
+    def load(folder: Path) -> tuple[Task, Emitted]:
+        """The task that `save` wrote, and the candidate."""
+        text, arrays = load_kernel(folder)
+        return Task(text.name, text.params, arrays, text.outputs, text.target), text
 
 
-def _floor(program: ir.Program, target: Target) -> float:
-    """Seconds that no machine of this kind takes less than: outputs stored, operations done."""
-    sizes = [math.prod(b.shape) * ir.numpy_dtype(b.dtype).itemsize for b in program.outputs]
-    width = max(target.vector_bits or 0, 64) // 8
-    cycles = max(sum(sizes) / _STORES, multiply_adds(program) / (width * _OPERATIONS))
-    return cycles / (_FASTEST_CLOCK * (target.num_cores or 1))
+class Arena:
+    """Guarded memory for all parameters of a task: each array ends where a guard page begins.
 
+    It belongs to the process that measures, which shares it with the processes of candidates and
+    looks at it itself.
 
-def _stored(buffer: ir.Buffer, array: np.ndarray) -> np.ndarray:
-    """The array as a kernel takes it: bfloat16 as uint16."""
-    dtype = ir.numpy_dtype(buffer.dtype)
-    plain = np.ascontiguousarray(array).reshape(buffer.shape)
-    return plain if plain.dtype == dtype else plain.view(dtype)
+    memories  one for each parameter
+    with_nan  the names of outputs that are to hold a NaN
+    size      their bytes, all together
+    """
 
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.name = ir.print_name(task.name)
+        shapes = [(b.shape, ir.numpy_dtype(b.dtype)) for b in task.params]
+        self.memories = [GuardedMemory(*shape, shared=True) for shape in shapes]
+        pairs = list(zip(task.params, self.memories))
+        self.outputs = [(b, m.array) for b, m in pairs if b.name in task.outputs]
+        self.inputs = [(b, m.array) for b, m in pairs if b.name not in task.outputs]
+        self.with_nan = {b.name for b, _ in self.outputs if has_nan(b, task.arrays[b.name])}
+        self.size = sum(memory.array.nbytes for memory in self.memories)
+        self._restore()
+        self.reset()
 
-def _buffer_as_json(buffer: ir.Buffer) -> dict[str, Any]:
-    return {"name": buffer.name, "shape": buffer.shape, "dtype": str(buffer.dtype)}
+    def reset(self) -> None:
+        """Fill outputs with what nothing computes."""
+        for buffer, array in self.outputs:
+            bits_of(array)[...] = bits_of_nothing(buffer, 0)
+
+    def fault(self, hits: Iterable[Sequence[int]] = ()) -> tuple[Status, str] | None:
+        """The fault of a run; None if there is none. Inputs that changed are restored.
+
+        hits  accesses to guard pages
+        """
+        for buffer, array in self.inputs:
+            if not np.array_equal(bits_of(array), bits_of(self.task.arrays[buffer.name])):
+                self._restore()
+                text = f"{self.name} changes its input {ir.print_name(buffer.name)}"
+                return Status.WRONG, text
+        for hit in map(Hit._make, hits):
+            if hit.memory >= len(self.memories):
+                return Status.BOUNDS, f"{self.name} touches memory outside its scratch memory"
+            buffer, memory = self.task.params[hit.memory], self.memories[hit.memory]
+            return Status.BOUNDS, outside(self.task.name, buffer, memory, hit)
+        found = (self._fault_of(buffer, array) for buffer, array in self.outputs)
+        return next((fault for fault in found if fault is not None), None)
+
+    def _restore(self) -> None:
+        for buffer, array in self.inputs:
+            array[...] = self.task.arrays[buffer.name]
+
+    def _fault_of(self, buffer: ir.Buffer, got: np.ndarray) -> tuple[Status, str] | None:
+        text = difference(buffer, got, self.task.arrays[buffer.name])
+        if text is None and buffer.name not in self.with_nan:
+            return None  # else an element that is not written, a NaN, is like a NaN that is
+        unwritten = np.count_nonzero(bits_of(got) == bits_of_nothing(buffer, 0))
+        if unwritten:
+            name = ir.print_name(buffer.name)
+            text = f"{unwritten} of {got.size} elements of {name} are not written"
+            return Status.INCOMPLETE, text
+        return None if text is None else (Status.WRONG, text)

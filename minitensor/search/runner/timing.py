@@ -1,18 +1,31 @@
-"""How long a call takes, as exactly as is worth while."""
+"""The time of a call, as exactly as is worth while; and the timing lock.
+
+Timing waits for compilers, and compilers for timing, in all processes that share a cache folder.
+Two files are locked, and a lock ends with the process that holds it, however that ends. The timing
+lock is shared by compilers and exclusive for timing. The queue is held while waiting for the timing
+lock: later ones wait behind, so that timing is not kept waiting for ever.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import math
+import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from minitensor.search.runner.settings import Settings
+from minitensor.runtime import cache_folder
+from minitensor.search.runner.results import Settings
+
+_LOCK: Final = "timing.lock"
+_QUEUE: Final = "timing-queue.lock"
+_PAUSE: Final = 0.002
 
 FIRST_CALLS: Final = 3
 FIRST_SECONDS: Final = 0.0005
@@ -28,7 +41,50 @@ _MEDIAN: Final = 1.2533
 _MEAN_DISTANCE: Final = 1.2533
 """The standard deviation of normal numbers is this many times their mean absolute deviation."""
 _LARGEST_CACHE: Final = 64 << 20
-"""Bytes, where the system does not tell."""
+"""Bytes, where the system does not say."""
+
+
+@contextlib.contextmanager
+def compile_lock() -> Iterator[None]:
+    """While this is entered nothing is timed."""
+    with _opened(_QUEUE) as queue, _opened(_LOCK) as lock:
+        fcntl.flock(queue, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        fcntl.flock(queue, fcntl.LOCK_UN)
+        yield
+
+
+@contextlib.contextmanager
+def timing_lock(meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """While this is entered nothing is compiled, and nothing else is timed.
+
+    meanwhile  called every few milliseconds while it waits; what it raises is raised
+    """
+    with _opened(_QUEUE) as queue, _opened(_LOCK) as lock:
+        for file in (queue, lock):
+            while not _is_taken(file):
+                meanwhile()
+                time.sleep(_PAUSE)
+        fcntl.flock(queue, fcntl.LOCK_UN)
+        yield
+
+
+def _is_taken(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _opened(name: str) -> Iterator[int]:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    file = os.open(cache_folder() / name, flags, 0o600)
+    try:
+        yield file
+    finally:
+        os.close(file)
 
 
 class Times(NamedTuple):

@@ -11,9 +11,9 @@ from minitensor.search.tune.result import TuneResult
 from minitensor.search.tune.roofline import Roofline
 from minitensor.search.tune.strategies import STRATEGIES, Strategy
 from minitensor.search.tune.tune import tune
-from minitensor.search.tune.tuner import Measure, Progress, Tried, Tuner
+from minitensor.search.tune.tuner import Progress, RunnerProtocol, Tried, Tuner
 
 __all__ = [
-    "STRATEGIES", "Learner", "Measure", "Progress", "Roofline", "Strategy", "Tried", "TuneResult",
-    "Tuner", "check_plots", "tune",
+    "STRATEGIES", "Learner", "Progress", "Roofline", "RunnerProtocol", "Strategy", "Tried",
+    "TuneResult", "Tuner", "check_plots", "tune",
 ]

@@ -10,11 +10,11 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from minitensor.errors import MinitensorError
+from minitensor.errors import MinitensorError, unexpected
 from minitensor.ir import structural_hash
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.log import Log, applied, counted
@@ -31,16 +31,20 @@ CHUNK: Final = 16
 """Candidates that are built together, before the first of them is measured."""
 
 
-class Measure(Protocol):
-    """Builds and measures; a Runner does, and a table of recorded costs."""
+class RunnerProtocol(Protocol):
+    """A source of measurements; `mt.search.Runner` is one, and so is a table of recorded costs.
+
+    Where it has a method `close`, its owner calls that: `mt.tune` closes only a runner of its own.
+    """
 
     def measure(
-        self,
-        candidates: Sequence[Schedule],
-        best: float | None = None,
-        tell: Callable[[int, Result], object] = ...,
-    ) -> Sequence[Result]:
-        """What became of each candidate; each is told, with its number, as soon as it is known."""
+        self, schedules: Sequence[Schedule], best: float | None = None, /
+    ) -> Iterable[Result]:
+        """The result of each schedule, in order. Each is recorded before the next is asked for.
+
+        best  seconds of the fastest so far, None at first: one that is clearly slower may be
+              stopped early
+        """
         ...
 
 
@@ -104,7 +108,7 @@ class Progress:
 class Tuner:
     """One search over a space.
 
-    measure   builds and measures
+    runner    builds and measures
     strategy  proposes
     learner   features and the model
     trials    how many candidates, those that are recorded already counted in
@@ -114,7 +118,7 @@ class Tuner:
     """
 
     space: Space
-    measure: Measure
+    runner: RunnerProtocol
     strategy: Strategy
     learner: Learner
     trials: int
@@ -248,22 +252,18 @@ class Tuner:
         best = self.best.seconds if self.best is not None else None
         news: list[Tried] = []
 
-        def told(number: int, result: Result) -> None:
-            (choices, schedule), guess = chosen[number], guesses[number]
-            status = OK if result.ok else result.status.value
-            place = len(self.tried) + len(news) + 1
-            tried = Tried(
-                place, schedule.trace, choices, status, result.median, result.message, guess=guess
-            )
-            if self.log is not None:
-                self.log.append(self._record(schedule, result, status))
-            news.append(tried)
-            if not result.ok and best is None:
-                self.failures.append((schedule, result))
-
         start = time.perf_counter()
         try:
-            self.measure.measure([s for _, s in chosen], best, told)
+            results = self._results([schedule for _, schedule in chosen], best)
+            for result, (choices, schedule), guess in zip(results, chosen, guesses):
+                status = OK if result.ok else result.status.value
+                if self.log is not None:
+                    self.log.append(self._record(schedule, result, status))
+                place, error = len(self.tried) + len(news) + 1, result.message
+                seconds, trace = result.median, schedule.trace
+                news.append(Tried(place, trace, choices, status, seconds, error, guess=guess))
+                if not result.ok and best is None:
+                    self.failures.append((schedule, result))
         except BaseException:  # Ctrl-C; what is in the log was tried
             self.tried += news
             raise
@@ -271,6 +271,18 @@ class Tuner:
             self.measuring += time.perf_counter() - start
         self._take(news)
         self._report(tuple(news))
+
+    def _results(self, schedules: Sequence[Schedule], best: float | None) -> Iterator[Result]:
+        """The results of a runner that may be another's."""
+        count = 0
+        for result in self.runner.measure(schedules, best):
+            if not isinstance(result, Result):
+                raise unexpected("results (mt.search.Result) from measure()", "runner", result)
+            count += 1
+            yield result
+        if count != len(schedules):
+            wanted = f"a result of measure() for each of {len(schedules)} schedules, not {count}"
+            raise unexpected(wanted, "runner", self.runner)
 
     def _record(self, schedule: Schedule, result: Result, status: str) -> Record:
         return new_record(

@@ -110,11 +110,11 @@ KERNEL(prints) {
     if (write(1, "x", 1) < 0) abort();
     return twice(A, B, N - 1);
 }
-KERNEL(fakes) {
-    const char line[] = "{\"times\": [1e-12], \"calls\": 1, \"early\": false}\n";
+KERNEL(garbles) {
+    const char line[] = "no message\n";
     for (int file = 3; file < 64; file++)
         if (write(file, line, sizeof line - 1) < 0) continue;
-    return 0;
+    return twice(A, B, N);
 }
 KERNEL(closes) {
     for (int file = 0; file < 256; file++) close(file);

@@ -33,7 +33,7 @@ BAD = {
     "allocates": Status.MEMORY,
     "writes_a_file": Status.CRASH,
     "prints": Status.INCOMPLETE,
-    "fakes": Status.LIED,
+    "garbles": Status.INVALID,
     "closes": Status.EXIT,
     "returns_a_check": Status.CHECK,
     "kills_its_parent": Status.CRASH,

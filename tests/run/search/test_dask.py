@@ -27,7 +27,7 @@ def test_a_local_cluster_builds_and_measures(tmp_path, monkeypatch):
         with cluster, distributed.Client(cluster) as client:
             there = client.get_executor()
             with Runner(Task.of(program), builder=there, measurer=there) as runner:
-                results = runner.measure(schedules)
+                results = list(runner.measure(schedules))
             found = mt.tune(program, trials=8, builder=there, measurer=there, progress=False)
     assert [r.status for r in results] == [Status.OK] * 3
     assert all(r.median > 0 for r in results)

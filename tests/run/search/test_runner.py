@@ -1,6 +1,5 @@
 """Runner: building together, measuring one at a time, executors, and what is said of failures."""
 
-import asyncio
 import subprocess
 import sys
 import threading
@@ -21,7 +20,7 @@ from minitensor.search.runner import (
     failures_of,
     nothing_works,
 )
-from minitensor.search.runner.quiet import compiling, timing
+from minitensor.search.runner.timing import compile_lock, timing_lock
 from tests.run.search.bad_kernels import doubled, kernel, task
 
 QUICK = Settings(repeats=2, most_repeats=4, budget=0.01, repeat=0.0005, noise=0.5)
@@ -57,6 +56,10 @@ def runner(products):
         yield runner
 
 
+def measured(runner, candidates, best=None):
+    return list(runner.measure(candidates, best))
+
+
 def split(program, factor):
     s = mt.Schedule(program)
     s.split(s.get_loops(s.get_blocks()[0])[0], [None, factor])
@@ -79,7 +82,7 @@ def test_schedules_are_built_together_and_measured(runner, program):
     schedules = [split(program, f) for f in (1, 2, 4, 8, 16, 3)]
     built = runner.build(schedules)
     assert len({b.library for b in built}) == 1
-    results = runner.measure(schedules)
+    results = measured(runner, schedules)
     assert [r.status for r in results] == [Status.OK] * 6
     for result in results:
         assert 0 < result.median < 0.1
@@ -96,11 +99,11 @@ def repeated(result):
 
 
 def test_nothing_to_do(runner):
-    assert runner.measure([]) == []
+    assert measured(runner, []) == []
 
 
 def test_a_program_and_a_text_are_candidates_too(runner, program, products):
-    results = runner.measure([program, split(program, 4).program])
+    results = measured(runner, [program, split(program, 4).program])
     assert [r.status for r in results] == [Status.OK] * 2
 
 
@@ -110,7 +113,7 @@ def test_parallel_kernels():
     s = mt.Schedule(program)
     s.parallel(s.get_loops(s.get_blocks()[0])[0])
     with Runner(Task.of(program, mt.Target("c", num_cores=2)), QUICK) as runner:
-        first, second = runner.measure([s, mt.Schedule(program)])
+        first, second = measured(runner, [s, mt.Schedule(program)])
     assert first.ok, first
     assert second.ok, second
 
@@ -122,7 +125,7 @@ def test_only_the_guilty_do_not_compile():
     with Runner(Task.of(program), QUICK) as runner:
         built = runner.build(mixed)
         assert [isinstance(b, Built) for b in built] == [n != 2 for n in range(7)]
-        results = runner.measure(mixed)
+        results = measured(runner, mixed)
     assert [r.ok for r in results] == [n != 2 for n in range(7)]
     (failures,) = failures_of(results)
     assert (failures.status, failures.count) == (Status.BUILD, 1)
@@ -135,21 +138,21 @@ def test_only_the_guilty_do_not_load():
     program = doubled()
     mixed = [split(program, 2), refused(program, "no_such_thing();"), split(program, 3)]
     with Runner(Task.of(program), QUICK) as runner:
-        results = runner.measure(mixed)
+        results = measured(runner, mixed)
     assert [r.status for r in results] == [Status.OK, Status.BUILD, Status.OK]
     assert "no_such_thing" in results[1].message
 
 
 def test_a_text_that_does_not_compile(runner, products):
-    (result,) = runner.measure([kernel("broken", products, REFUSED)])
+    (result,) = measured(runner, [kernel("broken", products, REFUSED)])
     assert result.status is Status.BUILD
     assert "no_such_thing" in result.message
     assert result.command
 
 
 def test_a_clearly_slower_one_stops_after_its_first_runs(runner, program):
-    (alone,) = runner.measure([program])
-    (result,) = runner.measure([program], best=1e-12)
+    (alone,) = measured(runner, [program])
+    (result,) = measured(runner, [program], best=1e-12)
     assert result.ok
     assert result.early
     assert len(result.times) == 1
@@ -159,14 +162,14 @@ def test_a_clearly_slower_one_stops_after_its_first_runs(runner, program):
 def test_the_best_of_a_round_counts_within_it():
     work = task()
     with Runner(work, QUICK) as runner:
-        results = runner.measure([kernel(name, work) for name in ("ok_3", "ok_0", "ok_3")])
+        results = measured(runner, [kernel(name, work) for name in ("ok_3", "ok_0", "ok_3")])
     assert [r.early for r in results] == [False, False, True]
 
 
 def test_caches_are_emptied(products, program):
     settings = Settings(flush=True, repeats=2, most_repeats=2)
     with Runner(products, settings) as runner:
-        (result,) = runner.measure([program])
+        (result,) = measured(runner, [program])
     assert result.ok
     assert result.calls == 1
 
@@ -175,7 +178,7 @@ def test_inputs_are_those_given_and_results_may_be_off_by_rounding(program):
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal((16, 16), np.float32) for _ in range(2)]
     with Runner(Task.of(program, inputs=inputs), QUICK) as runner:
-        results = runner.measure([split(program, f) for f in (1, 4)])
+        results = measured(runner, [split(program, f) for f in (1, 4)])
     assert [r.status for r in results] == [Status.OK] * 2
 
 
@@ -185,7 +188,7 @@ def test_other_types(dtype):
     a = mt.placeholder((8, 5), dtype, name="A")
     program = mt.lower([a, mt.compute((8, 5), lambda i, j: a[i, j] + a[i, j], name="B")])
     with Runner(Task.of(program), QUICK) as runner:
-        (result,) = runner.measure([program])
+        (result,) = measured(runner, [program])
     assert result.ok, result
 
 
@@ -193,7 +196,7 @@ def test_no_elements():
     a = mt.placeholder((0, 5), "float32", name="A")
     program = mt.lower([a, mt.compute((0, 5), lambda i, j: a[i, j] + 1.0, name="B")])
     with Runner(Task.of(program), QUICK) as runner:
-        (result,) = runner.measure([program])
+        (result,) = measured(runner, [program])
     assert result.ok, result
 
 
@@ -205,21 +208,13 @@ def test_any_executor(pool, products, program):
         else (lambda: ProcessPoolExecutor(1, get_context("spawn")))
     )
     with make() as executor, Runner(products, QUICK, builder=executor, measurer=executor) as runner:
-        results = runner.measure([split(program, 4), kernel("broken", products, REFUSED)])
+        results = measured(runner, [split(program, 4), kernel("broken", products, REFUSED)])
     assert [r.status for r in results] == [Status.OK, Status.BUILD]
-
-
-def test_in_the_background(runner, program):
-    async def both():
-        futures = [runner.submit([split(program, f)]) for f in (2, 4)]
-        return await asyncio.gather(*map(asyncio.wrap_future, futures))
-
-    assert [r.status for (r,) in asyncio.run(both())] == [Status.OK] * 2
 
 
 def test_what_is_no_candidate(runner, products):
     with pytest.raises(mt.ArgumentError, match="expected a schedule, a program, or emitted text"):
-        runner.measure(["nonsense"])
+        measured(runner, ["nonsense"])
     with pytest.raises(mt.ArgumentError, match=r"expected a Task \(see Task.of\)"):
         Runner("nonsense")
     with pytest.raises(mt.ArgumentError, match="expected a positive number"):
@@ -233,10 +228,9 @@ def test_what_is_no_candidate(runner, products):
 def test_closing_removes_everything(products, program, cache):
     before = {p.name for p in cache.iterdir() if p.is_dir()}
     with Runner(products, QUICK) as runner:
-        assert runner.measure([program])[0].ok
-        server = runner._session.server._process
-        builder = runner._own_builder._process
-    assert (server.returncode, builder.returncode) == (0, 0)
+        assert measured(runner, [program])[0].ok
+        server, compilers = runner._server.worker, runner._compilers.worker
+    assert (server._code, compilers._code) == (0, 0)
     assert {p.name for p in cache.iterdir() if p.is_dir()} == before
 
 
@@ -244,7 +238,7 @@ def test_closing_removes_everything(products, program, cache):
 def test_nothing_works_and_how_to_see_it():
     schedule = refused(doubled())
     with Runner(Task.of(doubled()), QUICK) as doubling:
-        results = doubling.measure([schedule, schedule])
+        results = measured(doubling, [schedule, schedule])
         error = nothing_works(doubling.task, [schedule, schedule], results)
     assert isinstance(error, mt.TuningError)
     assert "none of 2 candidates of" in error.message
@@ -253,7 +247,7 @@ def test_nothing_works_and_how_to_see_it():
     text = str(error)
     assert "s.tensorize(" in text
     command = text.strip().splitlines()[-1].split()
-    assert command[:3] == [sys.executable, "-m", "minitensor.search.runner.again"]
+    assert command[:4] == [sys.executable, "-m", "minitensor.search.runner", "reproduce"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done
     assert "not built" in done.stdout
@@ -265,7 +259,7 @@ def test_a_failure_that_ran_is_shown_again_too():
     work = task()
     bad = kernel("crashes", work)
     with Runner(work, QUICK) as runner:
-        results = runner.measure([bad])
+        results = measured(runner, [bad])
     error = nothing_works(work, [bad], results)
     assert error.message.startswith("the only candidate of doubled does not work (1 crashed)")
     command = str(error).strip().splitlines()[-1].split()
@@ -276,7 +270,7 @@ def test_a_failure_that_ran_is_shown_again_too():
 
 
 def test_nothing_is_timed_while_something_compiles():
-    """Two who compile at once, and one who times: whoever times is alone."""
+    """Two threads that compile, and two that time: while one times, it is alone."""
     inside, wrong = [], []
 
     def enter(lock, kind):
@@ -289,8 +283,8 @@ def test_nothing_is_timed_while_something_compiles():
                 time.sleep(0.001)
                 inside.remove(kind)
 
-    kinds = [(compiling, "compiling"), (compiling, "compiling"), (timing, "timing")]
-    threads = [threading.Thread(target=enter, args=k) for k in [*kinds, (timing, "timing")]]
+    kinds = [(compile_lock, "compiling"), (compile_lock, "compiling"), (timing_lock, "timing")]
+    threads = [threading.Thread(target=enter, args=k) for k in [*kinds, (timing_lock, "timing")]]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -299,14 +293,14 @@ def test_nothing_is_timed_while_something_compiles():
     assert wrong == []
 
 
-def test_who_waits_to_time_may_give_up():
+def test_waiting_for_the_timing_lock_may_be_given_up():
     class GivenUpError(Exception):
         pass
 
     def give_up():
         raise GivenUpError
 
-    with compiling(), pytest.raises(GivenUpError), timing(give_up):
+    with compile_lock(), pytest.raises(GivenUpError), timing_lock(give_up):
         pass
-    with timing():
+    with timing_lock():
         pass

@@ -90,23 +90,28 @@ AT_WORK = {"hangs": 1, "forks_away_and_hangs": 4, "holds_the_pipe": 2}
 """How many processes, the tuner apart, have loaded something that it compiled."""
 
 
-def wait_for_work(process, what, folder):
-    """Until what the tuner is to do is being done."""
-    if what == "compiles":
-        wait_for(lambda: set(processes_with("cc1", "cmdline")) & set(family(process.pid)))
-    else:
-        wait_for(lambda: len(processes_with(str(folder))) > AT_WORK[what])
-    wait_for(lambda: len(family(process.pid)) >= 3)
+def descendants_at_work(process, what, folder):
+    """Wait until the tuner does what it is to do; its descendants then."""
+    found = []
+
+    def is_at_work():
+        found[:] = family(process.pid)
+        if what == "compiles":
+            loaded = len(set(processes_with("cc1", "cmdline")) & set(found))
+        else:
+            loaded = len(processes_with(str(folder))) - AT_WORK[what]
+        return loaded > 0 and len(found) >= 3
+
+    wait_for(is_at_work)
+    return found
 
 
 @pytest.mark.parametrize("what", [*AT_WORK, "compiles"])
 def test_sigkill_of_the_tuner(folder, what):
     with tuner(what) as process:
-        wait_for_work(process, what, folder)
-        found = family(process.pid)
+        found = descendants_at_work(process, what, folder)
         held = [p for p in found if is_held(p)]
         descendants = [p for p in found if p not in held]
-        assert len(descendants) >= 3
         assert len(held) == (what == "holds_the_pipe")
         process.kill()
         process.wait()
@@ -128,9 +133,7 @@ def is_held(pid):
 @pytest.mark.parametrize("what", ["hangs", "compiles"])
 def test_ctrl_c(folder, what):
     with tuner(what) as process:
-        wait_for_work(process, what, folder)
-        descendants = family(process.pid)
-        assert len(descendants) >= 3
+        descendants = descendants_at_work(process, what, folder)
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 7
         assert alive(descendants) == []

@@ -41,22 +41,17 @@ def main(what):
     work = task()
     with Runner(work, settings) as runner:
         if what == "holds_the_pipe":
-            runner.measure(
-                [
-                    kernel(
-                        "hangs", work, HANGS.replace("for (volatile int i = 0;; i++)", "return 0;")
-                    )
-                ]
-            )
+            ends = HANGS.replace("for (volatile int i = 0;; i++)", "return 0;")
+            list(runner.measure([kernel("hangs", work, ends)]))
         print("at work", flush=True)
         if what == "compiles":
-            runner.measure([kernel("f0", work, LONG)])
+            list(runner.measure([kernel("f0", work, LONG)]))
         if what == "holds_the_pipe":
             if os.fork() == 0:  # it has the ends of all pipes now, and outlives its parent
                 time.sleep(60)
                 os._exit(0)
-            runner.measure([kernel("hangs", work, HANGS)])
-        runner.measure([kernel(what, work, HANGS)])
+            list(runner.measure([kernel("hangs", work, HANGS)]))
+        list(runner.measure([kernel(what, work, HANGS)]))
 
 
 if __name__ == "__main__":

@@ -1,29 +1,11 @@
-"""The parts of measuring that need no compiler: repeats, believing, lines with a secret."""
-
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
+"""The parts of measuring that need no compiler: repeats, and what is made of many results."""
 
 import pytest
 
 from minitensor.search.runner import Result, Settings, Status, failures_of
 from minitensor.search.runner import timing as timing_module
-from minitensor.search.runner.channel import ForgedError, Reader, new_secret, send
-from minitensor.search.runner.family import (
-    MARK,
-    children,
-    count_of_threads,
-    kill_marked,
-    marked,
-    size_of_memory,
-)
 from minitensor.search.runner.results import noise_of
 from minitensor.search.runner.timing import time_call, uncertainty
-
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 
 
 @pytest.fixture
@@ -123,85 +105,3 @@ def test_failures_by_kind():
     assert found == [(Status.CRASH, 2, "first"), (Status.WRONG, 1, "other")]
     assert results[1].median == float("inf")
     assert results[0].ok
-
-
-@pytest.fixture
-def pair():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.setblocking(False)
-        yield ours, theirs
-
-
-def test_a_line_with_the_secret(pair):
-    ours, theirs = pair
-    secret, reader = new_secret(), Reader(ours)
-    assert reader.line(secret) is None
-    send(theirs, secret, {"a": 1})
-    assert reader.line(secret) == {"a": 1}
-    theirs.close()
-    assert reader.line(secret) == {}
-
-
-def test_a_line_in_pieces(pair):
-    ours, theirs = pair
-    secret, reader = new_secret(), Reader(ours)
-    theirs.send(secret[:5])
-    assert reader.line(secret) is None
-    theirs.send(secret[5:] + b'{"a"')
-    assert reader.line(secret) is None
-    theirs.send(b": 2}\n")
-    assert reader.line(secret) == {"a": 2}
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b'{"times": [1e-9]}\n',
-        b"x",
-        b"\n",
-        b"%s{\n",
-        b"%s[]\n",
-        b"%s" + b" " * (1 << 17),
-    ],
-)
-def test_a_forged_line(pair, line):
-    ours, theirs = pair
-    secret, reader = new_secret(), Reader(ours)
-    theirs.sendall(line.replace(b"%s", secret))
-    with pytest.raises(ForgedError):
-        while reader.line(secret) is None:
-            pass
-
-
-def test_an_earlier_secret_is_no_longer_good(pair):
-    ours, theirs = pair
-    first, second, reader = new_secret(), new_secret(), Reader(ours)
-    send(theirs, first, {})
-    assert reader.line(first) == {}
-    send(theirs, first, {"times": []})
-    with pytest.raises(ForgedError):
-        reader.line(second)
-
-
-@linux
-def test_marked_processes_are_found_and_killed():
-    token = new_secret().decode()
-    command = [sys.executable, "-c", "import time; time.sleep(100)"]
-    with subprocess.Popen(
-        command, env={**os.environ, MARK: token}, start_new_session=True
-    ) as process:
-        until = time.monotonic() + 20
-        while not marked(token) and time.monotonic() < until:
-            time.sleep(0.01)
-        assert marked(token) == [process.pid]
-        assert process.pid in children(os.getpid())
-        kill_marked(token)
-        assert process.wait() == -signal.SIGKILL
-    assert marked(token) == []
-
-
-@linux
-def test_what_the_system_tells():
-    assert size_of_memory() > 1 << 20
-    assert count_of_threads() >= 1

@@ -77,7 +77,7 @@ def test_a_search_that_is_resumed_goes_on_as_it_would_have(strategy):
     second.run()
     assert traces(second) == traces(whole)
     assert [t.known for t in second.tried] == [True] * 16 + [False] * 24
-    assert second.measure.count == 24
+    assert second.runner.count == 24
 
 
 def test_records_of_another_space_count_and_do_no_harm():
@@ -193,15 +193,15 @@ def test_a_small_space_ends_the_search():
 def test_what_an_interrupt_leaves_is_in_the_log(tmp_path):
     program, log = product(), Log(tmp_path / "log.jsonl")
     tuner = tuner_of(program, 40, fails=False, log=log)
-    real, calls = tuner.measure.measure, []
+    real, calls = tuner.runner.measure, []
 
-    def measure(candidates, best=None, tell=None):
+    def measure(candidates, best=None):
         calls.append(len(candidates))
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return real(candidates, best, tell)
+        return real(candidates, best)
 
-    tuner.measure.measure = measure
+    tuner.runner.measure = measure
     with pytest.raises(KeyboardInterrupt):
         tuner.run()
     assert len(tuner.tried) == sum(calls[:2])
@@ -220,14 +220,14 @@ def test_everything_is_a_decision_of_the_trace():
 def test_each_result_is_recorded_as_soon_as_it_is_known(tmp_path):
     program, log = product(), Log(tmp_path / "log.jsonl")
     tuner = tuner_of(program, 40, fails=False, log=log)
-    one = tuner.measure.one
+    one = tuner.runner.one
 
     def interrupted(candidate):
-        if tuner.measure.count == 5:
+        if tuner.runner.count == 5:
             raise KeyboardInterrupt
         return one(candidate)
 
-    tuner.measure.one = interrupted
+    tuner.runner.one = interrupted
     with pytest.raises(KeyboardInterrupt):
         tuner.run()
     assert len(tuner.tried) == 5
