@@ -228,8 +228,9 @@ def _run_over(batch: Batch, blocks: Sequence[str], loop: str) -> None:
 
 @split.random_call(often=4)
 def _call_split(scene: Scene) -> None:
-    count = scene.number(1, 3)
-    factors: list[int | None] = [scene.pick((1, 2, 3, 4, 5, 7, 8, 16, 64)) for _ in range(count)]
+    """The simplest is split(loop, [None, 2]), to which a failure is made smaller in one step."""
+    count = scene.pick((2, 1, 3))
+    factors: list[int | None] = [scene.pick((2, 1, 3, 4, 5, 7, 8, 16, 64)) for _ in range(count)]
     if not scene.chance(10):
         factors[scene.number(0, count - 1)] = None
     scene.do("split", scene.loop(), factors, tail=scene.pick(["guard", "guard", "cut", "exact"]))
