@@ -101,10 +101,10 @@ class _Meaning:
             *(ir.Iter(a, self.extents[a], ir.IterKind.REDUCE, ir.Var(a)) for a in reduced),
         )
         nest: ir.Stmt = ir.Block(target.buffer, iters, statement, init if reduced else None)
-        text = f"{self.c(target)} = {self.c(result)};"
+        text = f"{self.c(target)} =\n    {self.c(result)};"
         for axis in reversed([i.var for i in iters]):
             nest = ir.For(axis, self.extents[axis], nest)
-            text = f"for (int {axis} = 0; {axis} < {self.extents[axis]}; ++{axis}) {text}"
+            text = f"for (int {axis} = 0; {axis} < {self.extents[axis]}; ++{axis})\n{text}"
         made = ir.Intrinsic(
             "drawn",
             ir.Program("drawn", tuple(self.operands), (), nest),

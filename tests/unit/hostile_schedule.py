@@ -132,7 +132,10 @@ def assert_same_but_names(source, reference, strict=True):
     strict  whether each name of the reference has become one name, and no two the same
     """
     assert_plain(source)
-    words, wanted = tokens_of(source), tokens_of(reference)
+    words, wanted = (
+        [" " if word.isspace() else word for word in tokens_of(text)]  # a long name breaks its line
+        for text in (source, reference)
+    )
     fixed = {word for word in wanted if MARK not in word and len(word) > 1} - DIRECTIVES
     assert len(words) == len(wanted)
     became: dict[str, str] = {}

@@ -19,13 +19,13 @@ from minitensor.codegen.emit.guarded import KEEP_SCALAR, NARROWEST, may_be_maske
 from minitensor.codegen.emit.helpers import Helpers, element_type
 from minitensor.codegen.emit.hooks import GAP, Hooks, is_observed
 from minitensor.codegen.emit.intrinsics import definition, function_name
+from minitensor.codegen.emit.lines import broken, indented
 from minitensor.codegen.emit.storage import elements_of, is_narrow_float
 from minitensor.codegen.intrinsics import declared, operand_strides
 from minitensor.codegen.remarks import became, missed, stored
 from minitensor.codegen.target import Target
 from minitensor.errors import LoweringError
 
-INDENT: Final = "    "
 STACK_LIMIT: Final = 1 << 16
 """The largest small-scope array that is kept on the stack, in bytes."""
 SMALL_ARRAY: Final = 1 << 12
@@ -107,7 +107,7 @@ class Emitter(Expressions):
 
     def line(self, text: str) -> None:
         """Add a line at the current depth."""
-        self.lines.append(INDENT * self.depth + text)
+        self.lines.extend(broken(indented(text, self.depth)))
 
     # ---- statements
 
@@ -178,10 +178,13 @@ class Emitter(Expressions):
         self._record_threads(loop, parallel)
         with self.looping(loop.var, loop.extent) as name:
             self.line(f"for (int64_t {name} = 0; {name} < {loop.extent}; ++{name}) {{")
+            self.depth += 1
             if parallel and self.hooks is not None:
-                self.line(INDENT + self.hooks.iteration(name))
+                self.line(self.hooks.iteration(name))
             if self.has_masks and may_be_masked(loop):
-                self.line(f"{INDENT}{KEEP_SCALAR}  // no vectors here: a masked load may read all")
+                self.line("// no vectors here: a masked load may read all")
+                self.line(KEEP_SCALAR)
+            self.depth -= 1
             self._block(loop.body)
         self.line("}")
 

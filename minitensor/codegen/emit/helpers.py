@@ -16,6 +16,7 @@ import numpy as np
 from minitensor import ir
 from minitensor.codegen.emit.hooks import DECLARATIONS
 from minitensor.codegen.emit.instructions import with_instruction
+from minitensor.codegen.emit.lines import broken
 from minitensor.codegen.remarks import missed_call
 from minitensor.errors import LoweringError
 
@@ -66,6 +67,15 @@ class Helpers:
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
         """The definitions, in the order in which they must come."""
+
+    def lines(self) -> list[str]:
+        """The definitions, line by line; bodies of intrinsics as they were declared."""
+        return [
+            part
+            for name, text in self.texts.items()
+            for line in text.splitlines()
+            for part in ([line] if name.startswith("intrinsic_") else broken(line))
+        ]
 
     def need(self, name: str) -> None:
         """Ask for a helper by its name."""

@@ -1,0 +1,63 @@
+"""Long lines are broken, and no emitted text has one."""
+
+import pytest
+
+from minitensor.codegen import Target, generate
+from minitensor.codegen.emit.lines import WIDTH, broken, comment
+from minitensor.schedule import REGISTRY
+from minitensor.testing import pair_of
+from tutorials.schedules import HAND_SCHEDULES, scheduled
+
+
+def test_a_call_is_broken_at_its_outermost_comma():
+    line = f"    store(&C[{'i + ' * 12}j], load(&A[i * 16 + {'k + ' * 8}j]), 0.0f);"
+    assert broken(line) == [
+        f"    store(&C[{'i + ' * 12}j],",
+        f"        load(&A[i * 16 + {'k + ' * 8}j]), 0.0f);",
+    ]
+
+
+def test_an_operator_that_binds_least_begins_the_next_line():
+    line = "    x = " + " && ".join(f"{n} * i + j < 1{n}00" for n in range(1, 8)) + " ? a : b;"
+    first, second, *_ = broken(line)
+    assert first.endswith("00") and second.startswith("        && ")
+    assert broken("x = " + "a * b " * 9 + "+ " + "a * b " * 9)[-1].startswith("    + a")
+
+
+def test_what_has_no_place_to_break_stays():
+    assert broken("a" * 150 + ";") == ["a" * 150 + ";"]
+    assert broken("#define X " + "a + " * 40) == ["#define X " + "a + " * 40]
+    assert broken("short;") == ["short;"]
+
+
+@pytest.mark.parametrize("inner", ["a, b", "(a + b) * c ? d : e", "x[i * 4 + 1]"])
+def test_no_word_is_lost(inner):
+    line = "    y += f(" + ", ".join(f"g({inner}, {n})" for n in range(30)) + ") * h;"
+    parts = broken(line)
+    assert all(len(part) <= WIDTH for part in parts) and len(parts) > 4
+    assert "".join(parts).replace(" ", "") == line.replace(" ", "")
+
+
+def test_a_long_comment_goes_on():
+    lines = comment("s.split('i', [" + ", ".join(["None"] * 40) + "])\n\nlast \\ ??/ */")
+    assert len(lines) > 4 and all(line.startswith("//") and len(line) <= WIDTH for line in lines)
+    assert lines[-2:] == ["//", "// last _ __/ */"]
+    assert comment("") == []
+
+
+@pytest.mark.parametrize("primitive", REGISTRY)
+def test_no_text_of_a_drawn_schedule_has_a_long_line(primitive):
+    for number in range(4):
+        s = pair_of(primitive, number).schedule
+        assert longest(s, Target("c", num_cores=2, vector_bits=(128, 512)[number % 2])) <= WIDTH
+
+
+@pytest.mark.parametrize("name", HAND_SCHEDULES)
+def test_no_text_of_a_hand_schedule_has_a_long_line(name):
+    target = Target("c", num_cores=4, vector_bits=512)
+    assert longest(scheduled(HAND_SCHEDULES[name], target), target) <= WIDTH
+
+
+def longest(schedule, target):
+    source = generate(schedule.program, target, schedule.trace.as_python()).source
+    return max(map(len, source.splitlines()))
