@@ -30,7 +30,6 @@ C: Final = Dialect(
     parallel=lambda threads: [f"#pragma omp parallel for num_threads({threads}) schedule(static)"],
     team=lambda threads: [f"#pragma omp parallel num_threads({threads})"],
     share=["#pragma omp for schedule(static)"],
-    thread_number="omp_get_thread_num()",
 )
 
 
@@ -71,7 +70,7 @@ def emit_c(parts: Sequence[Part], header: str = "", hooks: bool = False) -> tupl
         "#include <stddef.h>",
         "#include <stdint.h>",
         "",
-        *helpers.lines(),
+        *helpers.texts.values(),
         *functions,
         "",
     ]

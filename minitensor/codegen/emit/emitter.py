@@ -14,13 +14,14 @@ from itertools import groupby
 from typing import Final
 
 from minitensor import ir
+from minitensor.codegen.emit import scalars, vectors
+from minitensor.codegen.emit.c_types import element_type, elements_of, is_narrow_float
 from minitensor.codegen.emit.expressions import Expressions
 from minitensor.codegen.emit.guarded import KEEP_SCALAR, NARROWEST, may_be_masked
-from minitensor.codegen.emit.helpers import Helpers, element_type
-from minitensor.codegen.emit.hooks import GAP, Hooks, is_observed
-from minitensor.codegen.emit.intrinsics import definition, function_name
+from minitensor.codegen.emit.helpers import Helpers
+from minitensor.codegen.emit.hooks import GAP, Hooks, declarations, is_observed
+from minitensor.codegen.emit.intrinsics import definition
 from minitensor.codegen.emit.lines import broken, indented
-from minitensor.codegen.emit.storage import elements_of, is_narrow_float
 from minitensor.codegen.intrinsics import declared, operand_strides
 from minitensor.codegen.remarks import became, missed, stored
 from minitensor.codegen.target import Target
@@ -43,14 +44,12 @@ class Dialect:
     parallel       the lines in front of a parallel loop, given the number of threads
     team           the lines in front of a block in which several parallel loops follow each other
     share          the lines in front of a loop in such a block
-    thread_number  the expression for the number of the running thread
     """
 
     signature: Callable[[str, list[str]], list[str]]
     parallel: Callable[[int], list[str]]
     team: Callable[[int], list[str]]
     share: list[str]
-    thread_number: str
 
 
 class Emitter(Expressions):
@@ -65,14 +64,15 @@ class Emitter(Expressions):
         helpers: Helpers,
         hooks: bool = False,
     ) -> None:
-        super().__init__(program, helpers)
+        super().__init__(helpers, program.params)
+        self.program = program
         self.outputs = outputs
         self.dialect = dialect
         self.threads = target.num_cores or 1
         self.has_masks = (target.vector_bits or 0) >= NARROWEST
         self.hooks = Hooks(len(program.params)) if hooks else None
         if hooks:
-            helpers.need("hooks")
+            helpers.need(declarations)
         self.lines: list[str] = []
         self.depth = 1
         self.offset = 0
@@ -245,8 +245,7 @@ class Emitter(Expressions):
     def _intrinsic(self, stmt: ir.Tensorized) -> None:
         """The call of an intrinsic instead of its loops."""
         intrinsic = declared(stmt.intrinsic)
-        name = function_name(intrinsic)
-        self.helpers.texts.setdefault(name, definition(intrinsic))
+        name = self.helpers.need_text(*definition(intrinsic))
         arguments = []
         for position, operand in enumerate(stmt.operands):
             arguments.append("&" + self.element(operand.buffer, operand.indices))
@@ -268,8 +267,7 @@ class Emitter(Expressions):
         self.workspace = max(self.workspace, self.offset)
         address = f"workspace + {start}" if start else "workspace"
         if self.in_parallel:
-            self.helpers.need("thread_number")
-            address += f" + (size_t){self.dialect.thread_number} * {size}"
+            address += f" + (size_t){self.helpers.need(scalars.thread_number)}() * {size}"
         return address
 
     def _store(self, stmt: ir.Store) -> None:
@@ -281,10 +279,9 @@ class Emitter(Expressions):
             self.line(f"{self.storage_type(buffer.dtype)} {target} = {self.stored(value)};")
             return
         if value.dtype.lanes > 1 and buffer.dtype.lanes == 1:
-            kind = self.helpers.vector(buffer.dtype, value.dtype.lanes)
             step = self.step(buffer, stmt.indices)
-            name = f"store_{kind}" if step == 1 else f"scatter_{kind}"
-            self.helpers.need(name)
+            helper = vectors.store if step == 1 else vectors.scatter
+            name = self.helpers.need(helper, buffer.dtype.with_lanes(value.dtype.lanes))
             where = target if step == 1 else f"{target}, {step}"
             self.line(f"{name}(&{where}, {self.stored(value)});")
             return

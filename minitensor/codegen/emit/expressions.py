@@ -7,19 +7,23 @@ A vector of conditions is held as integers as wide as what it selects from: all 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from minitensor import arith, ir
-from minitensor.codegen.emit.guarded import KEEP_SCALAR, reads_under_condition
-from minitensor.codegen.emit.helpers import (
-    Helpers,
+from minitensor.codegen.emit import scalars, vectors
+from minitensor.codegen.emit.c_types import (
     compute_type,
+    computed,
     element_type,
     int_twin,
-    vector_name,
+    is_narrow_float,
+    number,
+    of_lanes,
 )
-from minitensor.codegen.emit.mathematics import define
+from minitensor.codegen.emit.guarded import KEEP_SCALAR, reads_under_condition
+from minitensor.codegen.emit.helpers import Definition, Helpers
+from minitensor.codegen.emit.mathematics import defined
 from minitensor.codegen.emit.names import Names
 from minitensor.codegen.emit.precedence import (
     AND,
@@ -40,7 +44,6 @@ from minitensor.codegen.emit.precedence import (
     power_of_two,
     wrap,
 )
-from minitensor.codegen.emit.storage import computed, is_narrow_float, lane_step, truncation
 from minitensor.codegen.remarks import missed_gather
 from minitensor.errors import LoweringError
 
@@ -48,9 +51,8 @@ from minitensor.errors import LoweringError
 class Expressions:
     """Writes expressions; knows the buffers and the ranges of variables in scope."""
 
-    def __init__(self, program: ir.Program, helpers: Helpers) -> None:
-        self.program = program
-        self.parameters: Mapping[str, ir.Buffer] = {b.name: b for b in program.params}
+    def __init__(self, helpers: Helpers, params: Sequence[ir.Buffer] = ()) -> None:
+        self.parameters: Mapping[str, ir.Buffer] = {b.name: b for b in params}
         self.helpers = helpers
         self.names = Names()
         self.buffers: dict[str, ir.Buffer] = dict(self.parameters)
@@ -62,27 +64,34 @@ class Expressions:
         self.plain_constants = False
         """Whether a vector of equal constants, as an operand, is written as the one constant."""
 
+    @classmethod
+    def of_definitions(cls, helpers: Helpers) -> Expressions:
+        """What writes the functions that are defined in the IR's terms."""
+        fresh = Expressions(helpers)
+        fresh.plain_constants = True
+        return fresh
+
     def stored(self, value: ir.Expr) -> str:
         """A value as memory holds it."""
-        dtype, lanes = value.dtype.scalar, value.dtype.lanes
-        if lanes > 1:
-            if dtype == ir.BOOL:
-                vector = self.helpers.vector(ir.DType.of("int8"), lanes)
-                wanted = self.helpers.vector(ir.BOOL, lanes)
+        dtype = value.dtype
+        if dtype.lanes > 1:
+            if dtype.scalar == ir.BOOL:
+                vector = self.helpers.vector(of_lanes("int8", dtype))
+                wanted = self.helpers.vector(dtype)
                 return f"({wanted})({self.mask(value, 8)} & ({vector}){{0}} + 1)"
             if is_narrow_float(dtype):
-                return self._helper(f"narrow_{vector_name(dtype, lanes)}", value)
+                return self._call_of(vectors.narrow, dtype)(value)
             return self.expr(value)
-        if dtype == ir.DType.of("bfloat16"):
-            return self._helper("to_bfloat16", value)
-        if dtype == ir.DType.of("float16"):
+        if dtype == "bfloat16":
+            return self._call_of(scalars.to_bfloat16)(value)
+        if dtype == "float16":
             return f"(_Float16){self.expr(value, UNARY)}"
         return self.expr(value)
 
     def storage_type(self, dtype: ir.DType) -> str:
         """The type of an element in memory."""
         if dtype.lanes > 1:
-            return self.helpers.vector(dtype.scalar, dtype.lanes)
+            return self.helpers.vector(dtype)
         return element_type(dtype)
 
     # ---- addresses
@@ -98,7 +107,8 @@ class Expressions:
 
     def step(self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...]) -> int:
         """The distance in elements between neighbouring lanes of a vector access."""
-        distance = lane_step(buffer, indices)
+        strides = zip(indices, ir.strides_of(buffer))
+        distance = sum(i.stride * stride for i, stride in strides if isinstance(i, ir.Ramp))
         if distance != 1:
             missed_gather(buffer.name, distance)
         return distance
@@ -143,7 +153,7 @@ class Expressions:
         dtype, value = const.dtype, const.value
         if dtype.kind == "bool":
             return "1" if value else "0"
-        text = self.helpers.number(value, dtype)
+        text = number(value, dtype)
         return f"({text})" if text.startswith("-") and outer > SUM else text
 
     def _binary(self, expr: ir.Binary, outer: int) -> str:
@@ -151,9 +161,7 @@ class Expressions:
         if op in ("//", "%"):
             return self._division(expr, outer)
         if op in ("min", "max"):
-            kind = compute_type(a.dtype)
-            self.helpers.need(f"{op}_{kind}")
-            return f"{op}_{kind}({self.expr(a)}, {self.expr(b)})"
+            return self._call_of(scalars.extremum, op, compute_type(a.dtype))(a, b)
         mine = PRECEDENCE[op]
         symbol = SYMBOL.get(op, op)
         if op == "+" and isinstance(b, ir.Const) and b.value < 0 and b.dtype.kind != "uint":
@@ -172,8 +180,7 @@ class Expressions:
     def _rounded(self, dtype: ir.DType, text: str, mine: int, outer: int) -> str:
         """The result of an operation brought back to its type, where C computed in a wider one."""
         if is_narrow_float(dtype):
-            self.helpers.need(f"rounded_{dtype}")
-            return f"rounded_{dtype}({text})"
+            return f"{self.helpers.need(scalars.rounded, dtype)}({text})"
         if dtype.is_integer and dtype.bits < 32:
             return wrap(f"({element_type(dtype)})({text})", UNARY, outer)
         return wrap(text, mine, outer)
@@ -191,9 +198,7 @@ class Expressions:
             symbol = "/" if expr.op == "//" else "%"
             text = f"{self.expr(expr.a, PRODUCT)} {symbol} {self.expr(divisor, UNARY)}"
             return self._rounded(dtype, text, PRODUCT, outer)
-        name = f"{'floordiv' if expr.op == '//' else 'floormod'}_{compute_type(dtype)}"
-        self.helpers.need(name)
-        text = f"{name}({self.expr(expr.a)}, {self.expr(divisor)})"
+        text = self._call_of(scalars.division, expr.op, compute_type(dtype))(expr.a, divisor)
         return self._rounded(dtype, text, ATOM, outer)
 
     def _shifted(self, expr: ir.Binary, power: int) -> tuple[str, int]:
@@ -201,7 +206,7 @@ class Expressions:
         operand = self.expr(expr.a, PRODUCT)  # compilers ask for parentheses around a sum
         if expr.op == "//":
             return f"{operand} >> {power}", SHIFT
-        return f"{operand} & {self.helpers.number((1 << power) - 1, expr.dtype.scalar)}", BITS
+        return f"{operand} & {number((1 << power) - 1, expr.dtype.scalar)}", BITS
 
     def _cast(self, expr: ir.Cast, outer: int) -> str:
         source, target = expr.a.dtype, expr.dtype
@@ -210,13 +215,11 @@ class Expressions:
         if target == "float16" and source == "float64":  # in one step, not through float
             return wrap(f"(float)(_Float16){self.expr(expr.a, UNARY)}", UNARY, outer)
         if is_narrow_float(target):
-            self.helpers.need(f"rounded_{target}")
-            return f"rounded_{target}({self.expr(expr.a)})"
+            return self._call_of(scalars.rounded, target)(expr.a)
         if compute_type(source) == compute_type(target):
             return self.expr(expr.a, outer)
         if source.is_float and not target.is_float:
-            name = truncation(str(computed(source)), target)
-            whole = self._helper(name, expr.a)
+            whole = self._call_of(scalars.truncated, computed(source), _whole(target))(expr.a)
             if target.bits == 64:
                 return whole
             return wrap(f"({compute_type(target)}){whole}", UNARY, outer)
@@ -225,8 +228,7 @@ class Expressions:
     def _load(self, load: ir.Load) -> str:
         text = self.element(load.buffer, load.indices)
         if load.dtype == ir.DType.of("bfloat16"):
-            self.helpers.need("from_bfloat16")
-            return f"from_bfloat16({text})"
+            return f"{self.helpers.need(scalars.from_bfloat16)}({text})"
         if load.dtype == ir.DType.of("float16"):
             return f"(float){text}"
         return text
@@ -237,53 +239,48 @@ class Expressions:
         dtype = call.dtype
         if call.function == "reinterpret":
             source, target = compute_type(call.args[0].dtype), compute_type(dtype)
-            return self._helper(f"reinterpret_{source}_as_{target}", *call.args)
-        name = self._defined(call.function, dtype) or self.helpers.function(call.function, dtype)
-        text = f"{name}({', '.join(self.expr(a) for a in call.args)})"
-        return self._rounded(dtype, text, ATOM, COMMA)
+            return self._call_of(scalars.reinterpret, source, target)(*call.args)
+        return self._rounded(dtype, self._function(call), ATOM, COMMA)
 
-    def _defined(self, function: str, dtype: ir.DType) -> str | None:
-        """The name of a function that is defined in the IR's terms; asks for its text."""
-
-        def writer() -> Expressions:
-            fresh = Expressions(self.program, self.helpers)
-            fresh.plain_constants = True
-            return fresh
-
-        return define(function, computed(dtype.scalar).with_lanes(dtype.lanes), writer)
+    def _function(self, call: ir.Call) -> str:
+        """A call of a function that is defined in the IR's terms, or of the C library's."""
+        dtype = computed(call.dtype)
+        name = defined(self.helpers, call.function, dtype, Expressions.of_definitions)
+        if name is None and dtype.lanes == 1:
+            name = scalars.called(self.helpers, call.function, call.dtype)
+        elif name is None:
+            name = self.helpers.need(vectors.library, call.function, dtype)
+        return f"{name}({', '.join(self.expr(a) for a in call.args)})"
 
     def _index_check(self, call: ir.Call) -> str:
         index, extent = call.args
         assert isinstance(extent, ir.Const)
         self.checks.append(f"the index {ir.print_expr(index)} is outside [0, {extent.value})")
-        self.helpers.need("check_index")
-        number = len(self.checks)
-        return f"check_index({self.expr(index)}, {extent.value}, &status, {number})"
+        name = self.helpers.need(scalars.check_index)
+        return f"{name}({self.expr(index)}, {extent.value}, &status, {len(self.checks)})"
 
-    def _helper(self, name: str, *args: ir.Expr) -> str:
-        """A call of a helper function."""
-        self.helpers.need(name)
-        return f"{name}({', '.join(self.expr(a) for a in args)})"
+    def _call_of(self, helper: Callable[..., Definition], *about: object) -> Callable[..., str]:
+        """Writes a call of a helper, given the arguments of the call."""
+        name = self.helpers.need(helper, *about)
+        return lambda *args: f"{name}({', '.join(self.expr(a) for a in args)})"
 
     # ---- vectors
 
     def _vector_expr(self, expr: ir.Expr, outer: int) -> str:
         """A vector, of the type in which its elements are computed."""
-        dtype, lanes = expr.dtype.scalar, expr.dtype.lanes
-        if dtype == ir.BOOL:
+        if expr.dtype.scalar == ir.BOOL:
             raise LoweringError(f"{ir.print_expr(expr)} is a condition, not a value")
-        kind = self.helpers.vector(computed(dtype), lanes)
+        dtype = computed(expr.dtype)
+        kind = self.helpers.vector(dtype)
         match expr:
             case ir.Var(name):
                 return self.names.variable(name)
             case ir.Broadcast(ir.Const() as a) if self.plain_constants and outer > AND:
                 return self._constant(a, outer)
             case ir.Broadcast(a):
-                self.helpers.need(f"splat_{kind}")
-                return f"splat_{kind}({self.expr(a)})"
+                return self._call_of(vectors.splat, dtype)(a)
             case ir.Ramp(base, stride):
-                self.helpers.need(f"ramp_{kind}")
-                return f"ramp_{kind}({self.expr(base)}, {stride})"
+                return f"{self.helpers.need(vectors.ramp, dtype)}({self.expr(base)}, {stride})"
             case ir.Load():
                 return self._vector_load(expr)
             case ir.Lanes(var, count, a):
@@ -296,8 +293,8 @@ class Expressions:
                 text, mine = self._shifted(expr, power)
                 return wrap(text, mine, outer)
             case ir.Binary(op, a, b):
-                name = {"//": "floordiv", "%": "floormod"}.get(op, op)
-                text = self._helper(f"{name}_{kind}", a, b)
+                helper = vectors.extremum if op in ("min", "max") else vectors.division
+                text = self._call_of(helper, op, dtype)(a, b)
                 return self._rounded_vector(expr.dtype, text, ATOM, outer)
             case ir.Unary(_, a):
                 return wrap(f"-{self.expr(a, UNARY)}", UNARY, outer)
@@ -305,40 +302,31 @@ class Expressions:
                 text = f"{self.expr(condition, OR)} ? {self.expr(a, OR)} : {self.expr(b, TERNARY)}"
                 return wrap(text, TERNARY, outer)
             case ir.Select(condition, a, b):
-                self.helpers.need(f"select_{kind}")
-                test = self.mask(condition, computed(dtype).bits)
-                return f"select_{kind}({test}, {self.expr(a)}, {self.expr(b)})"
-            case ir.Cast(_, a):
-                return self._vector_cast(a, dtype, lanes, kind)
+                name = self.helpers.need(vectors.select, dtype)
+                test = self.mask(condition, dtype.bits)
+                return f"{name}({test}, {self.expr(a)}, {self.expr(b)})"
+            case ir.Cast(target, a):
+                return self._vector_cast(a, target, kind)
             case ir.Call("reinterpret", (a,)):
                 return wrap(f"({kind}){self.expr(a, UNARY)}", UNARY, outer)
-            case ir.Call(function, args):
-                self._defined(function, expr.dtype)
-                text = self._helper(f"{function}_{kind}", *args)
-                return self._rounded_vector(expr.dtype, text, ATOM, outer)
+            case ir.Call():
+                return self._rounded_vector(expr.dtype, self._function(expr), ATOM, outer)
         raise LoweringError(f"{ir.print_expr(expr)} cannot be emitted")
 
     def _rounded_vector(self, dtype: ir.DType, text: str, mine: int, outer: int) -> str:
         if is_narrow_float(dtype):
-            name = f"rounded_{vector_name(dtype.scalar, dtype.lanes)}"
-            self.helpers.need(name)
-            return f"{name}({text})"
+            return f"{self.helpers.need(vectors.rounded, dtype)}({text})"
         return wrap(text, mine, outer)
 
     def _vector_load(self, load: ir.Load) -> str:
-        dtype, lanes = load.dtype.scalar, load.dtype.lanes
         target = self.element(load.buffer, load.indices)
-        kind = self.helpers.vector(dtype, lanes)
         buffer = self.buffers[load.buffer]
         if buffer.dtype.lanes == 1:
             step = self.step(buffer, load.indices)
-            name = f"load_{kind}" if step == 1 else f"gather_{kind}"
-            self.helpers.need(name)
+            name = self.helpers.need(vectors.load if step == 1 else vectors.gather, load.dtype)
             target = f"{name}(&{target}{'' if step == 1 else f', {step}'})"
-        if is_narrow_float(dtype):
-            name = f"widen_{vector_name(dtype, lanes)}"
-            self.helpers.need(name)
-            return f"{name}({target})"
+        if is_narrow_float(load.dtype):
+            return f"{self.helpers.need(vectors.widen, load.dtype)}({target})"
         return target
 
     def _lanes(self, kind: str, var: str, count: int, a: ir.Expr) -> str:
@@ -361,36 +349,34 @@ class Expressions:
         else:
             self.ranges[var] = outside
 
-    def _vector_cast(self, a: ir.Expr, target: ir.DType, lanes: int, kind: str) -> str:
+    def _vector_cast(self, a: ir.Expr, target: ir.DType, kind: str) -> str:
         if a.dtype.scalar == ir.BOOL:
             twin = int_twin(computed(target))
-            ones = self.helpers.vector(twin, lanes)
+            ones = self.helpers.vector(twin)
             text = f"({self.mask(a, twin.bits)} & ({ones}){{0}} + 1)"
             if ones != kind:
                 text = f"__builtin_convertvector({text}, {kind})"
             return text
-        source = self.helpers.vector(computed(a.dtype.scalar), lanes)
+        source = self.helpers.vector(computed(a.dtype))
         text = self.expr(a)
-        if target == "float16" and a.dtype.scalar == "float64":  # in one step, not through float
-            half = self.helpers.vector(target, lanes)
-            self.helpers.need(f"widen_{half}")
-            return f"widen_{half}(__builtin_convertvector({text}, {half}))"
+        if target.scalar == "float16" and a.dtype.scalar == "float64":  # not through float
+            half, widen = self.helpers.vector(target), self.helpers.need(vectors.widen, target)
+            return f"{widen}(__builtin_convertvector({text}, {half}))"
         if source != kind and a.dtype.is_float and not target.is_float:
-            name = truncation(source, target)
-            self.helpers.need(name)
+            name = self.helpers.need(vectors.truncated, computed(a.dtype), _whole(target))
             text = f"{name}({text})"
             if target.bits < 64:
                 text = f"__builtin_convertvector({text}, {kind})"
         elif source != kind:
             text = f"__builtin_convertvector({text}, {kind})"
-        if is_narrow_float(target) and target != a.dtype.scalar:
-            return self._rounded_vector(target.with_lanes(lanes), text, ATOM, COMMA)
+        if is_narrow_float(target) and target != a.dtype:
+            return self._rounded_vector(target, text, ATOM, COMMA)
         return text
 
     def mask(self, expr: ir.Expr, bits: int) -> str:
         """A condition for each lane, as integers of `bits` bits: all ones or all zeros."""
-        lanes = expr.dtype.lanes
-        kind = self.helpers.vector(ir.DType.of(f"int{bits}"), lanes)
+        dtype = of_lanes(f"int{bits}", expr.dtype)
+        kind = self.helpers.vector(dtype)
         match expr:
             case ir.Binary("and" | "or" as op, a, b):
                 symbol = "&" if op == "and" else "|"
@@ -398,8 +384,7 @@ class Expressions:
             case ir.Unary("not", a):
                 return f"(~{self.mask(a, bits)})"
             case ir.Broadcast(a):
-                self.helpers.need(f"splat_{kind}")
-                return f"splat_{kind}(-({self.expr(a)}))"
+                return f"{self.helpers.need(vectors.splat, dtype)}(-({self.expr(a)}))"
             case ir.Select(condition, a, b) if condition.dtype.lanes == 1:
                 yes, no = self.mask(a, bits), self.mask(b, bits)
                 return f"({self.expr(condition, OR)} ? {yes} : {no})"
@@ -417,7 +402,7 @@ class Expressions:
                 text = f"({self._vector_load(expr)} != 0)"
             case ir.Lanes(var, count, a):
                 own = 8
-                byte = self.helpers.vector(ir.DType.of("int8"), lanes)
+                byte = self.helpers.vector(of_lanes("int8", dtype))
                 text = f"({self._lanes(byte, var, count, a)} != 0)"
             case ir.Cast(_, a) | ir.Call(_, (a,)):
                 own = computed(a.dtype.scalar).bits
@@ -427,3 +412,8 @@ class Expressions:
         if own == bits:
             return text
         return f"__builtin_convertvector({text}, {kind})"
+
+
+def _whole(target: ir.DType) -> ir.DType:
+    """The 64-bit integer type by way of which a float becomes another type."""
+    return of_lanes("uint64" if target.scalar == "uint64" else "int64", target)

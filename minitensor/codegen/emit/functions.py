@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from minitensor import ir
-from minitensor.codegen.emit.helpers import Helpers, compute_type
+from minitensor.codegen.emit.c_types import compute_type
+from minitensor.codegen.emit.helpers import Helpers
 from minitensor.codegen.emit.names import Names
 from minitensor.errors import LoweringError
 
@@ -208,7 +209,7 @@ def write_function(function: Function, name: str, lanes: int, writer: Writer) ->
     wide = function if lanes == 1 else function.widened(lanes)
 
     def kind(dtype: ir.DType) -> str:
-        return compute_type(dtype) if lanes == 1 else writer.helpers.vector(dtype.scalar, lanes)
+        return compute_type(dtype) if lanes == 1 else writer.helpers.vector(dtype)
 
     params = ", ".join(f"{kind(p.dtype)} {writer.names.push(p.name)}" for p in wide.params)
     lines = [f"static inline {kind(wide.result.dtype)} {name}({params}) {{"]
@@ -231,8 +232,9 @@ def write_in_halves(function: Function, name: str, half: str, lanes: int, writer
     which compilers would otherwise take apart operation by operation.
     """
     dtype = function.params[0].dtype
-    whole = writer.helpers.vector(dtype, lanes)
-    part = writer.helpers.vector(dtype, lanes // 2) if lanes > 2 else compute_type(dtype)
+    whole = writer.helpers.vector(dtype.with_lanes(lanes))
+    half_dtype = dtype.with_lanes(lanes // 2)
+    part = writer.helpers.vector(half_dtype) if lanes > 2 else compute_type(dtype)
     names = [p.name for p in function.params]
     calls = "".join(
         f"    {names[0]}_.part[{i}] = {half}({', '.join(f'{n}_.part[{i}]' for n in names)});\n"

@@ -19,15 +19,21 @@ from __future__ import annotations
 from typing import Final
 
 from minitensor import ir
+from minitensor.codegen.emit.helpers import Definition, Helpers
 
 GAP: Final = 64
 """Bytes that nobody uses behind each temporary in the workspace."""
-DECLARATIONS: Final = """\
+_DECLARATIONS: Final = """\
 void checked_loop(int number);
 void checked_iteration(int64_t iteration);
 void checked_end(void);
 void checked_memory(int number, void *start, size_t bytes);
 void checked_gone(int number, void *start, size_t bytes);"""
+
+
+def declarations(helpers: Helpers) -> Definition:
+    """The declarations of these functions."""
+    return "hooks", _DECLARATIONS
 
 
 class Hooks:

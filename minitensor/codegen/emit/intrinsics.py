@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from minitensor import ir
-from minitensor.codegen.emit.helpers import element_type
+from minitensor.codegen.emit.c_types import element_type
+from minitensor.codegen.emit.helpers import Definition
 from minitensor.codegen.target import Emitted, Target
 
 PREFIX = "intrinsic_"
@@ -41,14 +42,15 @@ def parameters(intrinsic: ir.Intrinsic) -> list[str]:
     return found
 
 
-def definition(intrinsic: ir.Intrinsic) -> str:
+def definition(intrinsic: ir.Intrinsic) -> Definition:
     """The C function, with every alternative of the body; the preprocessor takes one."""
+    name = function_name(intrinsic)
     lines = []
     for header in intrinsic.includes:
         lines += [f"#if __has_include(<{header}>)", f"#include <{header}>", "#endif"]
     lines.append("__attribute__((always_inline))")
     listed = ",\n    ".join(parameters(intrinsic))
-    lines.append(f"static inline void {function_name(intrinsic)}(\n    {listed}) {{")
+    lines.append(f"static inline void {name}(\n    {listed}) {{")
     *special, portable = intrinsic.bodies
     word = "#if"
     for body in special:
@@ -56,7 +58,7 @@ def definition(intrinsic: ir.Intrinsic) -> str:
         word = "#elif"
     lines += ["#else", portable.text, "#endif"] if special else [portable.text]
     lines.append("}")
-    return "\n".join(lines)
+    return name, "\n".join(lines)
 
 
 def emit_alone(
@@ -82,11 +84,12 @@ def emit_alone(
     listed = ",\n    ".join(
         [*arrays, "const int64_t *restrict where", "int32_t *restrict ran", "void *workspace"]
     )
+    name, text = definition(alone)
     source = f"""\
 #include <stddef.h>
 #include <stdint.h>
 
-{definition(alone)}
+{text}
 
 int alone_kernel(
     {listed}) {{
@@ -95,7 +98,7 @@ int alone_kernel(
 #else
     ran[0] = 0;
 #endif
-    {function_name(alone)}({", ".join(arguments)});
+    {name}({", ".join(arguments)});
     return 0;
 }}
 """

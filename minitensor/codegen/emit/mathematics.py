@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from minitensor.codegen.emit.c_types import compute_type
 from minitensor.codegen.emit.functions import (
     Function,
     Writer,
@@ -19,43 +20,50 @@ from minitensor.codegen.emit.functions import (
     write_function,
     write_in_halves,
 )
-from minitensor.codegen.emit.helpers import compute_type, vector_name
+from minitensor.codegen.emit.helpers import Definition, Helpers
 from minitensor.codegen.emit.instructions import with_instruction
 from minitensor.codegen.emit.math32 import MATH32
 from minitensor.codegen.emit.math64 import MATH64
 from minitensor.ir import DType
 
 
-def define(name: str, dtype: DType, writer: Callable[[], Writer]) -> str | None:
-    """The name that a function has in a text, on scalars or vectors; its definition is added.
+def defined(
+    helpers: Helpers, name: str, dtype: DType, writer: Callable[[Helpers], Writer]
+) -> str | None:
+    """The name that a function has in a text, on scalars or vectors; None if it is not defined in
+    the IR's terms.
 
     dtype   that it is computed in
     writer  makes what writes expressions, for a function of its own
-
-    Returns None if the function is not defined in the IR's terms.
     """
-    function = definitions().get((name, dtype.scalar))
-    if function is None:
+    if (name, dtype.scalar) not in definitions():
         return None
+    return helpers.need(_definition, name, dtype, writer)
+
+
+def _definition(
+    helpers: Helpers, name: str, dtype: DType, writer: Callable[[Helpers], Writer]
+) -> Definition:
+    function = definitions()[name, dtype.scalar]
     own = f"{name}_{_kind(dtype)}"
-    helpers = writer().helpers
-    if own in helpers.texts:
-        return own
     if dtype.lanes > 1 and computes_wider(function):
-        part = dtype.with_lanes(dtype.lanes // 2)
-        half = f"{name}_part_{_kind(part)}" if part.lanes > 1 else str(define(name, part, writer))
-        if half not in helpers.texts:
-            helpers.texts[half] = write_function(function, half, part.lanes, writer())
-        helpers.texts[own] = write_in_halves(function, own, half, dtype.lanes, writer())
-    else:
-        text = write_function(function, own, dtype.lanes, writer())
-        params = tuple(p.name for p in function.params)
-        helpers.texts[own] = with_instruction(text, name, dtype, params)
-    return own
+        helper = _half if dtype.lanes > 2 else _definition
+        half = helpers.need(helper, name, dtype.with_lanes(dtype.lanes // 2), writer)
+        return own, write_in_halves(function, own, half, dtype.lanes, writer(helpers))
+    text = write_function(function, own, dtype.lanes, writer(helpers))
+    return own, with_instruction(text, name, dtype, tuple(p.name for p in function.params))
+
+
+def _half(
+    helpers: Helpers, name: str, dtype: DType, writer: Callable[[Helpers], Writer]
+) -> Definition:
+    """The function on half a vector, where it is computed in wider numbers."""
+    own = f"{name}_part_{dtype}"
+    return own, write_function(definitions()[name, dtype.scalar], own, dtype.lanes, writer(helpers))
 
 
 def _kind(dtype: DType) -> str:
-    return compute_type(dtype) if dtype.lanes == 1 else vector_name(dtype, dtype.lanes)
+    return compute_type(dtype) if dtype.lanes == 1 else str(dtype)
 
 
 @cache
