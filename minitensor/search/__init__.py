@@ -24,14 +24,14 @@ from minitensor.search.sketch import Derived, Rule, Sketch, State, Verdict, gene
 from minitensor.search.sketch.derive import RULES
 from minitensor.search.space import Space
 from minitensor.search.tune import (
-    STRATEGIES, Progress, Roofline, Tried, TuneResult, check_plots, tune,
+    STRATEGIES, Progress, Roofline, RunnerProtocol, Tried, TuneResult, check_plots, tune,
 )
 from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [
     "FEATURE_NAMES", "RULES", "STRATEGIES", "TOLERANCE", "Candidate", "Derived", "Evolution",
     "Failures", "GradientBoostedTrees", "Host", "Log", "Merged", "Progress",
-    "Record", "Report", "Result", "Rewritten", "Roofline", "Rule", "Runner",
+    "Record", "Report", "Result", "Rewritten", "Roofline", "Rule", "Runner", "RunnerProtocol",
     "Settings", "Sketch", "Space", "State", "Status", "Task", "Tried", "TuneResult",
     "Verdict", "check_plots", "difference", "extract_features", "failures_of", "gbt",
     "generate_sketches", "load_best", "multiply_adds", "new_record", "nothing_works",

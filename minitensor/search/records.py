@@ -12,6 +12,7 @@ Not here: the file (`log`).
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -21,13 +22,13 @@ import statistics
 import sys
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timezone
 from enum import Enum
 from typing import Any, Final
 
 from minitensor.codegen import Target
-from minitensor.errors import ArgumentError, printable, unexpected
+from minitensor.errors import ArgumentError, CompileError, printable, unexpected
 from minitensor.ir import Program
 from minitensor.runtime import cpu_name, find_toolchain, native_target, usable_cores
 from minitensor.schedule import Trace
@@ -174,8 +175,8 @@ def new_record(
     error    what went wrong; the first line of it is kept
     seed     of the search
 
-    Raises ArgumentError for what cannot be recorded, CompileError if the target is C and there is
-    no compiler.
+    Raises ArgumentError for what cannot be recorded, CompileError if the target is C, something of
+    it is left open, and there is no compiler.
     """
     if not isinstance(error, str):
         raise unexpected("text", "error", error)
@@ -269,10 +270,12 @@ def _object(data: Any) -> dict[str, Any]:
 
 
 def _this_host(target: Target) -> Host:
-    if target.kind == "interpreter":
-        return Host(cpu_name(), usable_cores())
-    toolchain = find_toolchain()
-    return Host(cpu_name(), usable_cores(), toolchain.version, tuple(toolchain.flags))
+    host = Host(cpu_name(), usable_cores())
+    if target.kind != "interpreter":
+        with contextlib.suppress(CompileError):  # a runner may need no compiler
+            toolchain = find_toolchain()
+            return replace(host, compiler=toolchain.version, flags=tuple(toolchain.flags))
+    return host
 
 
 def _canonical(data: Any) -> str:

@@ -67,9 +67,10 @@ def test_features(capsys):
 def test_measurement(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(tmp_path / "cache"))
     imported(code_of("measurement.md"))
-    *lines, last = capsys.readouterr().out.splitlines()
+    *lines, failures, seconds = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["ok"] * 3
-    assert last == "[]"
+    assert failures == "[]"
+    assert 0 < float(seconds) < 1e-2
 
 
 def test_evolution(capsys):

@@ -28,9 +28,11 @@ _KEPT: Final = 8
 
 
 def nothing_works(
-    task: Task, candidates: Sequence[Candidate], results: Sequence[Result]
+    task: Task | str, candidates: Sequence[Candidate], results: Sequence[Result]
 ) -> TuningError:
     """The error for a search in which every candidate failed; the caller raises it.
+
+    task  or the name of the program, where no task can reproduce a failure
 
     Its message counts the failures by kind and has the first one's; the text below has what the
     compiler printed, the schedule as Python, and a command that builds and measures it again, from
@@ -41,7 +43,7 @@ def nothing_works(
         raise ArgumentError("expected candidates and their results, all of them failures")
     first, candidate = results[0], candidates[0]
     kinds = ", ".join(f"{f.count} {f.status.value}" for f in failures_of(results))
-    name = print_name(task.name)
+    name = print_name(task if isinstance(task, str) else task.name)
     count = f"none of {len(results)} candidates" if len(results) > 1 else "the only candidate"
     does = "works" if len(results) > 1 else "does not work"
     text = f"{count} of {name} {does} ({kinds}); the first: {first.status.value}: {first.message}"
@@ -52,8 +54,7 @@ def nothing_works(
         lines += ["", "compiled by:", *_indented(shlex.join(first.command))]
     if isinstance(candidate, Schedule):
         lines += ["", "its schedule:", *_indented(candidate.trace.as_python() or "no steps")]
-    emitted = _emitted(task, candidate)
-    if emitted is not None:
+    if isinstance(task, Task) and (emitted := _emitted(task, candidate)) is not None:
         command = [sys.executable, "-m", WORKER, "reproduce", str(_saved(task, emitted))]
         lines += ["", "to reproduce it:", *_indented(shlex.join(command))]
     picture = "\n".join(lines)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import numbers
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
 from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, TuningError, unexpected
 from minitensor.ir import Program, print_name
+from minitensor.runtime import native_target
 from minitensor.schedule import Schedule
 from minitensor.search.evolution import Evolution
 from minitensor.search.gbt import LOSSES, Booster
@@ -22,7 +24,7 @@ from minitensor.search.tune.learner import Learner
 from minitensor.search.tune.progress import Display
 from minitensor.search.tune.result import TuneResult
 from minitensor.search.tune.strategies import STRATEGIES
-from minitensor.search.tune.tuner import Progress, Tuner
+from minitensor.search.tune.tuner import Progress, RunnerProtocol, Tuner
 from minitensor.search.workload import workload_key
 
 BATCHES = (8, 64)
@@ -48,6 +50,7 @@ def tune(
     booster: Booster | None = None,
     loss: str = "squared",
     settings: Settings | None = None,
+    runner: RunnerProtocol | None = None,
     builder: Executor | None = None,
     measurer: Executor | None = None,
 ) -> TuneResult:
@@ -71,7 +74,10 @@ def tune(
     callbacks  each is called with a Progress after every few candidates
     progress   whether to show on standard error how far it is; None: on a terminal or in a notebook
     evolution  parameters of the search, booster and loss of its model, settings of measurement
-    builder    runs the compiler, measurer the candidates; None for our own processes (see Runner)
+    runner     builds and measures: an object with `measure(schedules, best)` that yields a Result
+               for each (see mt.search.RunnerProtocol), which is not closed; None for an
+               mt.search.Runner with these inputs, settings and executors
+    builder    executor that runs the compiler, measurer the candidates; None for own processes
 
     Ctrl-C ends the search: what was found until then is returned, marked `interrupted`; without
     any, it is raised.
@@ -89,24 +95,31 @@ def tune(
         count = _integer("batch", batch, 1)
     calls = _checked(program, strategy, loss, callbacks)
     _check_parts(evolution=evolution, booster=booster, settings=settings)
-    _check_executors(builder=builder, measurer=measurer)
+    own = {"inputs": inputs, "settings": settings, "builder": builder, "measurer": measurer}
+    exact = _target(target)
+    if runner is not None:
+        _check_runner(runner, exact, own)
     where = log if isinstance(log, Log) or log is None else Log(log)
     if where is not None:
         where.touch()
     started = time.perf_counter()
-    task = Task.of(program, target, inputs, seed)
-    whole = _space(program, task.target, space, rules, seed)
+    task = Task.of(program, exact, inputs, seed) if runner is None else None
+    whole = _space(program, exact, space, rules, seed)
     learner = Learner(whole, booster or Booster(seed=seed), loss)
     plan = STRATEGIES[strategy](whole, learner, evolution or Evolution())
-    display = Display.of(progress, program, task.target)
+    display = Display.of(progress, program, exact)
     calls.append(display.update)
-    with display, Runner(task, settings, builder=builder, measurer=measurer) as runner:
+    with display, contextlib.ExitStack() as stack:
+        if task is not None:
+            made = Runner(task, settings, builder=builder, measurer=measurer)
+            runner = stack.enter_context(made)
+        assert runner is not None
         tuner = Tuner(whole, runner, plan, learner, trials, count, where, seed)
         tuner.callback = lambda progress: [call(progress) for call in calls]
         interrupted = False
         try:
             if resume and where is not None:
-                tuner.resume(list(where.measured(program, task.target).values()))
+                tuner.resume(list(where.measured(program, exact).values()))
             tuner.run()
         except KeyboardInterrupt:
             if tuner.best is None:
@@ -114,13 +127,13 @@ def tune(
             interrupted = True
     best = tuner.best
     if best is None:
-        raise _no_result(task, tuner)
+        raise _no_result(program, task, tuner)
     return TuneResult(
         program=program,
         schedule=best.trace.apply(program),
         seconds=best.seconds,
         tried=tuple(tuner.tried),
-        target=task.target,
+        target=exact,
         space=whole,
         model=learner.model,
         elapsed=time.perf_counter() - started,
@@ -164,10 +177,21 @@ def _check_parts(**given: object) -> None:
             raise unexpected(f"{wanted[name].__name__}(...), or None", name, value)
 
 
-def _check_executors(**given: object) -> None:
-    for name, value in given.items():
-        if value is not None and not callable(getattr(value, "submit", None)):
-            raise unexpected("an executor of concurrent.futures, or None", name, value)
+def _target(target: str | Target) -> Target:
+    exact = native_target(Target.of(target))
+    if exact.kind != "c":
+        raise unexpected('"c" or an mt.Target for it', "target", target)
+    return exact
+
+
+def _check_runner(runner: object, target: Target, own: Mapping[str, object]) -> None:
+    if not callable(getattr(runner, "measure", None)):
+        raise unexpected("an object with measure(schedules, best), or None", "runner", runner)
+    for name, value in own.items():
+        if value is not None:
+            raise ArgumentError(f"with runner=, {name}= has no effect; give it to the runner")
+    if isinstance(runner, Runner) and runner.task.target != target:
+        raise ArgumentError(f"expected a runner for {target}, but got {runner.task.target}")
 
 
 def _space(program: Program, target: Target, space: object, rules: str, seed: int) -> Space:
@@ -185,14 +209,15 @@ def _space(program: Program, target: Target, space: object, rules: str, seed: in
     return Space.of_template(program, target, space, seed)
 
 
-def _no_result(task: Task, tuner: Tuner) -> TuningError:
+def _no_result(program: Program, task: Task | None, tuner: Tuner) -> TuningError:
     if tuner.failures:
         schedules = [schedule for schedule, _ in tuner.failures]
-        return nothing_works(task, schedules, [result for _, result in tuner.failures])
+        results = [result for _, result in tuner.failures]
+        return nothing_works(task or program.name, schedules, results)
     if tuner.tried:
         first = tuner.tried[0]
         return TuningError(
             f"all {len(tuner.tried)} candidates in the log failed; the first was {first.status}: "
             f"{first.error}"
         )
-    return TuningError(f"no legal candidate of {task.name} was found")
+    return TuningError(f"no legal candidate of {program.name} was found")

@@ -32,10 +32,7 @@ CHUNK: Final = 16
 
 
 class RunnerProtocol(Protocol):
-    """A source of measurements; `mt.search.Runner` is one, and so is a table of recorded costs.
-
-    Where it has a method `close`, its owner calls that: `mt.tune` closes only a runner of its own.
-    """
+    """A source of measurements; `mt.search.Runner` is one, and so is a table of recorded costs."""
 
     def measure(
         self, schedules: Sequence[Schedule], best: float | None = None, /
