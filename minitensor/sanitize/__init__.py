@@ -1,4 +1,4 @@
-"""Sanitizers for kernels: what they do wrong is found as they run.
+"""Sanitizers: faults of kernels, found as they run.
 
     from minitensor.sanitize import check_address, check_memory, check_races
 
@@ -7,22 +7,20 @@
     check_address(schedule, a, b)    the same inside temporaries too, and undefined behaviour
 
 Each returns a list of faults, empty where there are none. For many kernels at once, `Sanitizer`,
-`load_sanitized` and `run_sanitized` are the parts. Read in this order: `fault`, `builds`, `memory`,
-`watch` (and guards.c), `between`, `guards`, `races` (races.c), `address` (address.c), `child`,
-`run`.
+`load_sanitized` and `run_sanitized` are the parts. Read in this order: `fault`, `builds`, `memory`
+(and guards.c), `guards`, `races` (races.c), `address` (address.c), `run`.
 """
 
 # fmt: off
 from minitensor.sanitize.address import read_report
-from minitensor.sanitize.between import bits_of_nothing
 from minitensor.sanitize.builds import Sanitizer, environment, load_sanitized, toolchain_for
-from minitensor.sanitize.child import check_address, check_memory
 from minitensor.sanitize.fault import Fault, Outcome, Race
-from minitensor.sanitize.guards import run_guarded
-from minitensor.sanitize.memory import GuardedMemory, bits_of, guarded_empty
+from minitensor.sanitize.guards import bits_of_nothing, run_guarded
+from minitensor.sanitize.memory import (
+    GuardedMemory, Hit, bits_of, guarded_empty, guards_library, outside, watched,
+)
 from minitensor.sanitize.races import check_races, several_cores
-from minitensor.sanitize.run import run_sanitized
-from minitensor.sanitize.watch import Hit, guards_library, outside, watched
+from minitensor.sanitize.run import check_address, check_memory, run_sanitized
 
 __all__ = [
     "Fault", "GuardedMemory", "Hit", "Outcome", "Race", "Sanitizer", "bits_of", "bits_of_nothing",

@@ -1,4 +1,4 @@
-"""The worker of `child`: it runs the kernel in a folder, and replies with the faults."""
+"""The worker of `run`: it runs the kernel in a folder, and replies with the faults."""
 
 from dataclasses import asdict
 from pathlib import Path

@@ -22,9 +22,8 @@ from minitensor.codegen import Emitted
 from minitensor.errors import ExecutionError
 from minitensor.runtime import NativeKernel, find_toolchain, load_function, pointer_to
 from minitensor.sanitize.builds import Sanitizer, runtime_library
-from minitensor.sanitize.fault import Fault, Outcome, element_at, element_name
+from minitensor.sanitize.fault import Fault, Outcome, element_at, element_name, inputs_of
 from minitensor.sanitize.memory import bits_of, pattern
-from minitensor.sanitize.subject import inputs_of
 
 _ALIGNMENT: Final = 64
 
@@ -51,12 +50,12 @@ def run_with_address_sanitizer(kernel: NativeKernel, inputs: Sequence[object]) -
     for array in (*arrays, workspace):
         start = array.__array_interface__["data"][0]
         bounds += [start, start + array.nbytes]
-    told = pointer_to(np.array(bounds, np.uint64))
+    ends = pointer_to(np.array(bounds, np.uint64))
     path = runtime_library(Sanitizer.ADDRESS, find_toolchain())
     start_watch, finish = (load_function(path, f"address_{n}", 1) for n in ("start", "finish"))
-    start_watch(told)
+    start_watch(ends)
     status = kernel.run_in(workspace, arrays)
-    finish(told)
+    finish(ends)
     outputs = [a.copy() for b, a in zip(kernel.params, arrays) if b.name in emitted.outputs]
     return Outcome(status, tuple(outputs), ())
 
@@ -105,13 +104,13 @@ _MEMORY: Final = re.compile(r"^checked memory (\d+) is \[(0x\w+),(0x\w+)\)$", re
 
 
 def read_report(text: str, emitted: Emitted) -> Fault | None:
-    """What a process that ran a kernel says on stderr as a fault; None if it is no such report."""
+    """The fault that a kernel's process reports on stderr; None if the text is no such report."""
     kernel = ir.print_name(emitted.name or emitted.entry)
     undefined = _UNDEFINED.search(text)
     if undefined is not None:
         line = int(undefined[1])
-        told = f"{kernel}: {undefined[2]}, line {line} of its text{_quoted(emitted, line)}"
-        return Fault("undefined", told, line=line)
+        message = f"{kernel}: {undefined[2]}, line {line} of its text{_quoted(emitted, line)}"
+        return Fault("undefined", message, line=line)
     error = _ERROR.search(text)
     if error is None:
         return None

@@ -1,4 +1,4 @@
-"""How a kernel is compiled for each sanitizer, and what the process that runs it needs.
+"""The flags of each sanitizer, and the environment of the process that runs its kernels.
 
 A sanitizer's kernels are made of the same text as others, generated with hooks for those that need
 them, and built by the same compiler with other flags:
@@ -33,7 +33,7 @@ from minitensor.runtime import (
 
 
 class Sanitizer(Enum):
-    """What is looked for while a kernel runs.
+    """The kind of fault that is looked for while a kernel runs.
 
     GUARDS   accesses outside buffers, results that depend on memory that nothing wrote; the code is
              the one that others run
@@ -48,7 +48,7 @@ class Sanitizer(Enum):
 
     @property
     def hooks(self) -> bool:
-        """Whether texts are generated with hooks."""
+        """True if texts are generated with hooks."""
         return self is not Sanitizer.GUARDS
 
 
@@ -128,7 +128,7 @@ def library_of(name: str, toolchain: Toolchain) -> Path:
 
 
 def address_sanitizer_is_loaded() -> bool:
-    """Whether this process was started with AddressSanitizer."""
+    """True if this process was started with AddressSanitizer."""
     return hasattr(ctypes.CDLL(None), "__asan_init")
 
 
@@ -151,7 +151,7 @@ _ADDRESS_FLAGS: Final = (
     "-g1",
     "-O1",
 )
-_GCC_HURRIES: Final = (
+_GCC_FASTER: Final = (
     "-fno-var-tracking",
     "--param=asan-instrumentation-with-call-threshold=0",
 )
@@ -161,8 +161,8 @@ _GCC_HURRIES: Final = (
 def _for_address(toolchain: Toolchain) -> Toolchain:
     _address_library(toolchain)
     runtime = str(runtime_library(Sanitizer.ADDRESS, toolchain))
-    hurry = _GCC_HURRIES if toolchain.family == "gcc" else ()
-    flags = (*toolchain.flags, *_ADDRESS_FLAGS, *hurry)
+    faster = _GCC_FASTER if toolchain.family == "gcc" else ()
+    flags = (*toolchain.flags, *_ADDRESS_FLAGS, *faster)
     return replace(toolchain, flags=flags, libraries=(runtime, *toolchain.libraries))
 
 

@@ -1,12 +1,17 @@
-"""Faults of kernels, as sanitizers find them, and the outcome of one run."""
+"""Faults of kernels, as sanitizers find them, the outcome of one run, and what can be checked."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from minitensor import ir
+from minitensor.codegen import Emitted
+from minitensor.errors import unexpected
+from minitensor.runtime import Signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +80,17 @@ def element_name(buffer: ir.Buffer, index: tuple[int, ...]) -> str:
     """The element as messages show it."""
     name = ir.print_name(buffer.name)
     return f"{name}[{', '.join(map(str, index))}]" if index else name
+
+
+def program_of(what: Any) -> ir.Program:
+    """The program itself, or that of a schedule. Raises ArgumentError for anything else."""
+    program = getattr(what, "program", what)
+    if not isinstance(program, ir.Program):
+        raise unexpected("a schedule or a program", "what", what)
+    return program
+
+
+def inputs_of(emitted: Emitted, given: Sequence[object]) -> list[np.ndarray]:
+    """One array for each input, in call order. Raises ArgumentError for one that does not fit."""
+    inputs = [b for b in emitted.params if b.name not in emitted.outputs]
+    return Signature(emitted.name or emitted.entry, inputs, ()).accept(tuple(given))[0]

@@ -1,7 +1,7 @@
 // Accesses to guard pages: where they were, without ending the process.
 //
 // The handler notes the address, opens the page, and returns: the access is done again, and the
-// kernel runs on to its end. So one run tells all that it did wrong, and whoever called the kernel,
+// kernel runs on to its end. So one run tells all that it did wrong, and the caller of the kernel,
 // on however many threads, lives on. Any other fault goes to the handler that was there before.
 
 #define _GNU_SOURCE

@@ -1,20 +1,27 @@
-"""Arrays with guard pages before and after them: touching one is a fault that the CPU reports.
+"""Arrays between guard pages, and the accesses to those pages.
 
 An array lies flush against one of its two guards, so that one element beyond it is in the guard
-already; the other side has up to a page of slack. A check therefore runs a kernel twice.
+already; the other side has up to a page of slack. A check therefore runs a kernel twice. The CPU
+reports an access to a guard page as a fault; guards.c records it and opens the page.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import mmap
-from collections.abc import Sequence
-from typing import Any, Final, Literal, TypeAlias
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from minitensor import ir
 from minitensor.errors import ExecutionError, unexpected
+from minitensor.runtime import find_toolchain, load_function, pointer_to
+from minitensor.sanitize.builds import Sanitizer, runtime_library
 
 Side: TypeAlias = Literal["start", "end"]
 
@@ -119,3 +126,66 @@ _mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 def _protect(address: int, size: int) -> None:
     if _mprotect(address, size, _NOTHING) != 0:
         raise ExecutionError("guard pages cannot be made inaccessible", "memory")
+
+
+# ---- accesses to guard pages
+
+_MOST_HITS: Final = 256
+_ACCESS: Final = {0: "reads", 1: "writes"}
+_one_at_a_time: Final = threading.Lock()
+
+
+class Hit(NamedTuple):
+    """An access to a guard page.
+
+    memory   the number of the memory whose guard it is
+    address  what was touched
+    access   0 for a read, 1 for a write, else it is not known
+    """
+
+    memory: int
+    address: int
+    access: int
+
+
+def guards_library() -> Path:
+    """The library that watches guard pages. Raises CompileError without a compiler."""
+    return runtime_library(Sanitizer.GUARDS, find_toolchain())
+
+
+@contextlib.contextmanager
+def watched(library: Path, memories: Sequence[GuardedMemory]) -> Iterator[list[Hit]]:
+    """Watch the guards of these memories; the list is filled at the end.
+
+    library  what `guards_library` gave
+
+    A page that was touched stays open. One at a time in a process. Raises ExecutionError if there
+    is no memory.
+    """
+    start, finish = (load_function(library, f"guards_{name}", 1) for name in ("start", "finish"))
+    bounds = [len(memories)]
+    for memory in memories:
+        bounds += [memory.before, memory.start, memory.end, memory.after]
+    given, found = np.array(bounds, np.uint64), np.zeros((_MOST_HITS, 3), np.int64)
+    hits: list[Hit] = []
+    with _one_at_a_time:
+        if start(pointer_to(given)) != 0:
+            raise ExecutionError("no memory to watch guard pages", "memory")
+        try:
+            yield hits
+        finally:
+            count = finish(pointer_to(found))
+            hits.extend(Hit(*hit) for hit in found[:count].tolist())
+
+
+def outside(kernel: str, buffer: ir.Buffer | None, memory: GuardedMemory, hit: Hit) -> str:
+    """The message for an access to a guard page; `buffer` is None for scratch memory."""
+    did = f"{ir.print_name(kernel)} {_ACCESS.get(hit.access, 'touches')}"
+    if buffer is None:
+        return f"{did} memory outside its scratch memory"
+    start: int = memory.array.__array_interface__["data"][0]
+    beyond = hit.address - start - memory.array.nbytes
+    far, where = (beyond, "after its end") if beyond >= 0 else (start - hit.address, "before it")
+    return (
+        f"{did} outside {ir.print_name(buffer.name)}: {ir.print_type(buffer)}, {far} bytes {where}"
+    )

@@ -16,7 +16,7 @@
 // ---- shadow memory: who touched a byte first
 
 // Iterations are numbered on from loop to loop, so that a number below `base`, the number of the
-// first iteration of this loop, means nobody: a new loop clears nothing. (2^31 iterations at most.)
+// first iteration of this loop, means none: a new loop clears nothing. (2^31 iterations at most.)
 
 enum { PAGE_BITS = 12, PAGE = 1 << PAGE_BITS, CACHED = 64 };
 
@@ -201,7 +201,7 @@ static __attribute__((noinline)) void touch_range(uintptr_t address, size_t byte
     }
 }
 
-// The usual access: one cell of a page that was touched lately, and nobody else was there.
+// The usual access: one cell of a page that was touched lately, by no other iteration.
 static inline int touched_fast(uintptr_t address, size_t bytes, int writes) {
     uintptr_t number = address >> PAGE_BITS;
     const Page *page = cached[number % CACHED];
@@ -250,7 +250,7 @@ void checked_memory(int number, void *start, size_t bytes) {
     uintptr_t address = (uintptr_t)start, end = address + bytes;
     if (!name_memory((size_t)number, address, end)) out_of_memory = 1;
     if (!in_iteration) return;
-    while (address < end) {  // the iteration's own from now on, whoever had it before
+    while (address < end) {  // the iteration's own from now on, whichever had it before
         uint32_t from = address % PAGE;
         uint32_t part = end - address < PAGE - from ? (uint32_t)(end - address) : PAGE - from;
         Page *page = page_of(address >> PAGE_BITS, 0);
@@ -270,7 +270,7 @@ void checked_gone(int number, void *start, size_t bytes) {
     if ((size_t)number < memories_size) memories[number] = (Memory){0, 0, 0};
 }
 
-// ---- for whoever runs the kernel
+// ---- for the caller of the kernel
 
 // Begin a check; `given` is the number of parameters, then the start and end of each.
 int races_start(const uint64_t *given) {

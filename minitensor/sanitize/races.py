@@ -3,7 +3,7 @@
 The kernel is compiled without OpenMP, so that its iterations run one after the other, and each
 counts as a thread of its own. The compiler's `-fsanitize=thread` puts a call in front of each
 access; `races.c` takes the calls. What is found does not depend on how many cores there are or when
-they run, and there is no false alarm: libtsan knows nothing of the barriers of libgomp.
+they run, and there is no false alarm: libtsan does not see the barriers of libgomp.
 
 An iteration's own memory is no cause of races: temporaries that live in the loop, and what the
 functions it calls have on the stack. A parallel loop inside another runs serially in our kernels,
@@ -30,10 +30,9 @@ from minitensor.runtime import (
     native_target,
     pointer_to,
 )
-from minitensor.sanitize.between import GuardedRun, address_of
 from minitensor.sanitize.builds import Sanitizer, load_sanitized, runtime_library
-from minitensor.sanitize.fault import Outcome, Race, element_at, element_name
-from minitensor.sanitize.subject import program_of
+from minitensor.sanitize.fault import Outcome, Race, element_at, element_name, program_of
+from minitensor.sanitize.guards import GuardedRun, address_of
 
 _MOST: Final = 256
 _FIELDS: Final = 7

@@ -104,7 +104,7 @@ def is_list(value: object) -> bool:
 
 
 MOST_FACTORS: Final = 128
-"""How many loops may nest (rule K2)."""
+"""The most loops that may nest (rule K2)."""
 FACTORS: Final = "factors that are integers >= 1 (0 only for a loop of extent 0)"
 
 
@@ -138,7 +138,7 @@ def choice(*options: str) -> Argument:
 
 
 Tail: TypeAlias = Annotated[Literal["guard", "exact", "cut"], choice("guard", "exact", "cut")]
-"""What `split` does when the factors do not divide the extent."""
+"""The way in which `split` handles factors that do not divide the extent."""
 THREADS: Final = (
     "blockIdx.x",
     "blockIdx.y",
@@ -151,7 +151,7 @@ THREADS: Final = (
 ThreadName: TypeAlias = Annotated[str, choice(*THREADS)]
 """A GPU index that a loop can be bound to."""
 ScopeName: TypeAlias = Annotated[str, choice(*[scope.value for scope in ir.Scope])]
-"""Where a buffer lives; see `Scope`."""
+"""The memory of a buffer; see `Scope`."""
 
 
 def _annotation_key(program: ir.Program, name: str, value: Any) -> str:
@@ -161,7 +161,7 @@ def _annotation_key(program: ir.Program, name: str, value: Any) -> str:
 
 
 AnnotationKey: TypeAlias = Annotated[str, Argument(_annotation_key)]
-"""What an annotation is called."""
+"""The key of an annotation."""
 
 
 def plain_value(name: str, value: object) -> str | int | float | bool:
@@ -180,4 +180,4 @@ def plain_value(name: str, value: object) -> str | int | float | bool:
 AnnotationValue: TypeAlias = Annotated[
     str | int | float | bool, Argument(lambda program, name, value: plain_value(name, value))
 ]
-"""What an annotation says."""
+"""The value of an annotation."""

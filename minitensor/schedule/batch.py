@@ -6,7 +6,7 @@ would change each. Extents, index maps and shapes are ints where all candidates 
 arrays (candidates,), in the arithmetic that the primitives compute with (`arith.numeric`).
 
 A primitive declares its effect below its rewrite (`@split.on_batch`). Where the numbers of other
-candidates cannot be told, it raises BatchError: they are replayed then.
+candidates is unknown, it raises BatchError: they are replayed then.
 """
 
 from __future__ import annotations

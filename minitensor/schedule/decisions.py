@@ -36,7 +36,7 @@ from minitensor.schedule.refusal import accepted, refuse
 from minitensor.schedule.scene import Scene
 
 ROOT: Final = "root"
-"""Where a block is that has not been moved."""
+"""The location of a block that has not been moved."""
 
 PartCount: TypeAlias = Annotated[int, ints(1, 16)]
 InnermostLimit: TypeAlias = Annotated[int, ints(1, LARGEST_INT)]

@@ -18,7 +18,7 @@ from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
 
 LONGEST_UNROLL = 1024
-"""How many copies of a loop's body unrolling may make, together with the unrolled loops inside."""
+"""The most copies of a loop's body that unrolling makes, with those of unrolled loops inside."""
 
 _CONCURRENT_RULES = {
     "R1": ("the loop is serial", "a loop runs in one way: split it and decide for a part"),

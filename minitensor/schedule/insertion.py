@@ -92,7 +92,7 @@ class InsertionPoint:
     loops: tuple[ir.For, ...]
     """The loops around it; none at the top."""
     position: int
-    """How many parts come before it."""
+    """The number of parts before it."""
 
     def before(self, program: ir.Program) -> set[str]:
         """The blocks that stand before it in the text."""

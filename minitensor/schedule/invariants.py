@@ -12,13 +12,13 @@ from minitensor.schedule.dependence import conflict
 from minitensor.schedule.refusal import refuse
 
 DEEPEST: Final = 128
-"""How many loops may stand around a block."""
+"""The most loops around a block."""
 MOST_RUNS: Final = 1 << 62
-"""How many iterations these may have together: what is computed of their variables to find a place
-in memory then fits into 64 bits."""
+"""The most iterations of these together: an offset into memory, computed of their variables, then
+fits into 64 bits."""
 LARGEST_INDEX: Final = 5000
-"""How many nodes the indices of an access, the binding of an iter or a predicate may have. A few
-steps could make millions: to split, reorder and fuse the loops of a reduction doubles a binding."""
+"""The most nodes of the indices of an access, the binding of an iter or a predicate. A few steps
+could make millions: to split, reorder and fuse the loops of a reduction doubles a binding."""
 
 
 def concurrent_loops_stay_independent(

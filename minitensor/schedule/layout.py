@@ -21,17 +21,17 @@ from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
 
 INDEX_LIMIT: Final = 1 << 62
-"""What no number on the way to an index may reach."""
+"""The bound of every number on the way to an index."""
 LARGEST_MAP: Final = 1000
-"""How many nodes the outputs of an index map may have together."""
+"""The most nodes of the outputs of an index map together."""
 GROWTH: Final = 16
-"""How many times its size a buffer may grow to by padding."""
+"""The largest factor by which padding may make a buffer grow."""
 
 
 INDEX_OPERATORS: Final = ("+", "-", "*", "//", "%")
-"""What an index map computes with."""
+"""The operators of an index map."""
 DEEPEST: Final = 100
-"""How deep its expressions may be."""
+"""The greatest depth of its expressions."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -330,7 +330,7 @@ class Schedule(
                 return
 
     def _consumed(self, name: str) -> str | None:
-        """If the name was a loop or a block once: which step replaced it, and by what."""
+        """The step that replaced a name that was a loop or a block once, and the new names."""
         for number in range(len(self._steps) - 1, -1, -1):
             before, after = self._history[number], self._history[number + 1]
             if name in _names(before) and name not in _names(after):

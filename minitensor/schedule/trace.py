@@ -25,7 +25,7 @@ LONGEST: Final = 1_000
 LARGEST_TEXT: Final = 4 << 20
 """The most characters of JSON that are read."""
 DEEPEST_LIST: Final = 3
-"""How deep lists may nest in an argument."""
+"""The greatest depth of lists in an argument."""
 
 
 def to_json(steps: Sequence[Step]) -> str:

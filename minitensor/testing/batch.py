@@ -37,7 +37,7 @@ Report = Callable[[str, int], None]
 
 @dataclass
 class Counts:
-    """What a batch, or a campaign, has done.
+    """The counts of a batch, or of a campaign.
 
     interpreted  of the pairs, those that the interpreter ran too (see MOST_INTERPRETED)
     attempts     primitives that were drawn, and of them those that were accepted
@@ -52,7 +52,7 @@ class Counts:
 
 @dataclass
 class Outcome:
-    """What became of a batch: its counts, and what failed, by number of pair."""
+    """The result of a batch: its counts, and its failures by number of pair."""
 
     counts: Counts = field(default_factory=Counts)
     failures: dict[int, FailedError] = field(default_factory=dict)

@@ -35,10 +35,10 @@ BATCH: Final = 32
 SILENCE: Final = 300.0
 """Seconds without a reply after which a worker hangs."""
 MOST_REDUCED: Final = 10
-"""How many failures of different kinds are made small; more would take all the time."""
+"""The most failures of different kinds that are reduced; more would take all the time."""
 _STATE: Final = "state.json"
 _UNREADABLE: Final = (OSError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
-"""What reading a state raises that is none."""
+"""Exceptions that reading a damaged state raises."""
 _RECYCLED: Final = 100
 """Batches after which a worker is replaced: libraries are never unloaded."""
 
@@ -61,7 +61,7 @@ class Found:
 
 @dataclass
 class State:
-    """What a campaign has done: batches from 0 to `next` - 1, but for those `missing`."""
+    """The progress of a campaign: batches from 0 to `next` - 1, but for those `missing`."""
 
     seed: int
     sanitizer: str

@@ -27,9 +27,9 @@ from minitensor.testing.oracle import numbers_of, small_values
 MARGIN = 40
 """Elements before and after an operand, in which nothing may be touched."""
 FARTHEST = 17
-"""How far an operand may be moved, so that its address is aligned to nothing."""
+"""The most elements by which an operand is moved, so that its address is unaligned."""
 WIDEST_GAP = 3
-"""How many elements a stride may leave free."""
+"""The most elements that a stride leaves free."""
 PORTABLE = "portable"
 BEFORE = "_before"
 
@@ -225,7 +225,7 @@ def _updating(intrinsic: ir.Intrinsic) -> ir.Program:
 
 
 def _expected(meaning: ir.Program, operands: Sequence[_Operand]) -> np.ndarray:
-    """What the output holds afterwards."""
+    """The content of the output afterwards."""
     by_name = {o.buffer.name: o.view(o.array).copy() for o in operands}
     (output,) = meaning.outputs
     by_name[meaning.inputs[-1].name] = by_name[output.name]

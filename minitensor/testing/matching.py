@@ -48,7 +48,7 @@ def matching_intrinsic(
 
 
 class _NotSayableError(Exception):
-    """What is no meaning of an intrinsic, or not written as plain C here."""
+    """Operations that no intrinsic means, or that are not written as plain C here."""
 
 
 class _Meaning:

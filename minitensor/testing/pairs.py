@@ -30,12 +30,12 @@ producer can make it compute everything again for each element.
 MOST_RUN: Final = 1 << 30
 """Steps beyond which its native code is not run either."""
 VALUES: Final = 1 << 16
-"""How many seeds for the values of arrays there are."""
+"""The number of seeds for the values of arrays."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong.
+    """The failure of a pair.
 
     kind     where: "program" (it cannot be drawn), "primitive", "numpy" (against the interpreter),
              "interpreter", "generate", "compile", "native", "crash", "hang"
@@ -67,7 +67,7 @@ class Pair:
 
     @property
     def work(self) -> int:
-        """How often blocks of the scheduled program run."""
+        """The number of block instances of the scheduled program."""
         nests = ir.paths(self.schedule.program).values()
         return sum(math.prod(loop.extent for loop in nest) for nest in nests)
 
@@ -130,7 +130,7 @@ def check_meaning(pair: Pair) -> list[np.ndarray]:
 
 
 def targets(pair: Pair) -> list[Target]:
-    """What the pair is compiled for: one thread, and two if that makes a difference."""
+    """The targets of a pair: one thread, and two if that makes a difference."""
     if pair.work > MOST_RUN:
         return []
     parallel = any(

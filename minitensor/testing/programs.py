@@ -109,7 +109,7 @@ class _Writer(Draws):
         return tuple(found)
 
     def room(self, extents: Sequence[int]) -> int:
-        """How large one more extent may be."""
+        """The largest that one more extent may be."""
         return self.steps // max(1, math.prod(extents))
 
     # ---- stages
@@ -172,7 +172,7 @@ class _Writer(Draws):
         return list(made) if isinstance(made, tuple) else [made]
 
     def reductions(self) -> list[Callable[[Any, Any], Any]]:
-        """What reduces values of the stage's type, exactly in any order."""
+        """Reducers of values of the stage's type that are exact in any order."""
         found: list[Callable[[Any, Any], Any]] = [lang.any_, lang.all_, lang.sum_, lang.argmax]
         if self.kind != "bool":
             found = [

@@ -1,4 +1,4 @@
-"""What a definition computes, by numpy: a second oracle that shares nothing with the interpreter.
+"""Evaluation of a definition by numpy: a second oracle that shares nothing with the interpreter.
 
 It takes a program as `mt.lower` makes it. A stage is computed for all its elements at once: indices
 are grids, a read is a gather. Reductions and updates go step by step along their own axes only.
@@ -104,7 +104,7 @@ class _Stage:
 
 
 class _Values:
-    """Expressions on a grid. A mask tells where the value is wanted: elsewhere nothing is read."""
+    """Expressions on a grid. A mask selects the wanted values: elsewhere nothing is read."""
 
     def __init__(self, memory: Mapping[str, Array], vars: Values, shape: tuple[int, ...]) -> None:
         self.memory, self.vars, self.shape = memory, vars, shape

@@ -93,7 +93,7 @@ def attempts(
     max_steps: int = STEPS,
     primitives: Sequence[str] | None = None,
 ) -> DrawnSchedule:
-    """What `schedules` draws, with the attempts. Raises BrokenPromiseError."""
+    """A schedule as `schedules` draws it, with the attempts. Raises BrokenPromiseError."""
     draws = Draws(draw)
     made = DrawnSchedule(Schedule(program, seed=draws.number(0, 1000)))
 

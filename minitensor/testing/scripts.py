@@ -13,7 +13,7 @@ from minitensor.lang import definition_as_python, intrinsic_as_python
 from minitensor.schedule import Schedule
 
 MOST_NUMBERS: Final = 4096
-"""How many elements of arrays are written out."""
+"""The most elements of arrays that are written out."""
 
 
 def written(

@@ -11,7 +11,7 @@ from minitensor.codegen import Target, generate
 from minitensor.errors import CompileError
 from minitensor.runtime import find_toolchain, native_target
 from minitensor.sanitize import Sanitizer, check_address, load_sanitized, toolchain_for
-from minitensor.sanitize.child import run_apart
+from minitensor.sanitize.run import run_apart
 from tests.parts import some
 from tests.run.sanitize.texts import inputs_of, text
 

@@ -18,8 +18,8 @@ from minitensor.sanitize import (
     load_sanitized,
     run_guarded,
 )
-from minitensor.sanitize.child import run_apart
 from minitensor.sanitize.memory import PAGE
+from minitensor.sanitize.run import run_apart
 from tests.run.sanitize.texts import run, text
 
 SHAPES = [(), (0,), (3, 0, 2), (1,), (7, 5), (PAGE,), (3000, 3)]
