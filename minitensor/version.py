@@ -1,3 +1,3 @@
 """The version, alone in its file so that the build tools can read it without importing the rest."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -48,15 +48,19 @@ def repeats(block: ir.Block, loops: Sequence[ir.For], depth: int) -> str | None:
 
 
 def init_nest(
-    block: ir.Block, loops: Sequence[ir.For], depth: int, name: str, fresh: Callable[[str], str]
+    block: ir.Block,
+    loops: Sequence[ir.For],
+    depth: int,
+    name: str,
+    fresh: Callable[[str, str], str],
 ) -> tuple[tuple[ir.For, ...], ir.Block]:
     """The loops and the block that initialise what the loops from `depth` inwards reduce.
 
     name   of the new block
-    fresh  gives the name of a new loop, from that of the loop it copies
+    fresh  gives the name of a new loop, from that of the loop it copies and `name`
     """
     copied = [loop for loop in loops[depth:] if not carries(block, loop.var)]
-    renamed = {loop.var: fresh(loop.var) for loop in copied}
+    renamed = {loop.var: fresh(loop.var, name) for loop in copied}
     values: dict[str, ir.Expr] = {loop.var: ir.Const(0) for loop in loops[depth:]}
     values.update({old: ir.Var(new) for old, new in renamed.items()})
     own = tuple(

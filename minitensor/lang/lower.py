@@ -135,8 +135,8 @@ class _Names:
             if id(tensor) not in self.buffer:
                 self.buffer[id(tensor)] = ir.fresh_name(tensor.name, self.taken)
 
-    def loop(self, label: str) -> str:
-        return ir.fresh_name(label, self.loops, also=self.taken)
+    def loop(self, stage: str, label: str) -> str:
+        return ir.fresh_name(label, self.loops, also=self.taken, owner=stage)
 
 
 class _Nest:
@@ -179,13 +179,14 @@ class _Nest:
         if any(axis.kind is ir.IterKind.ORDERED for axis in stage.axes):
             free = tuple(Axis(a.var, a.extent) for a in stage.axes)
             name = ir.fresh_name(f"{self.block}_init", self.names.taken)
-            return [self.nest(name, free, init, None), self.nest(self.block, domain, body, None)]
+            nest = self.nest(self.block, domain, body, None)
+            return [self.nest(name, free, init, None), nest]
         return [self.nest(self.block, domain, body, init)]
 
     def nest(
         self, name: str, domain: tuple[Axis, ...], body: ir.Stmt, init: ir.Stmt | None
     ) -> ir.Stmt:
-        loops = [self.names.loop(axis.var.label) for axis in domain]
+        loops = [self.names.loop(name, self.iters[axis.var]) for axis in domain]
         iters = tuple(
             ir.Iter(self.iters[axis.var], axis.extent, axis.kind, ir.Var(loop))
             for axis, loop in zip(domain, loops)

@@ -124,9 +124,10 @@ class Fresh:
             elif isinstance(stmt, ir.Seq):
                 stack.extend(stmt.stmts)
 
-    def loop(self, label: str) -> str:
-        """A name for a new loop."""
-        return ir.fresh_name(label[:LONGEST_LABEL], self.loops)
+    def loop(self, label: str, block: str = "") -> str:
+        """A name for a new loop; of a loop of one block, that begins with the block if need be."""
+        owner = block[:LONGEST_LABEL]
+        return ir.fresh_name(label[:LONGEST_LABEL], self.loops, owner=owner)
 
     def block(self, label: str) -> str:
         """A name for a new block, or for a new buffer and the block that writes it."""

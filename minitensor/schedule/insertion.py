@@ -55,7 +55,7 @@ def place(
     conditions = list(guards)
     for i in block.iters:
         low, extent = placed_axis(domain.get(i.var), i.extent, widen)
-        loop = ir.For(fresh.loop(i.var), extent, block)
+        loop = ir.For(fresh.loop(i.var, block.name), extent, block)
         loops.append(loop)
         ranges[loop.var] = arith.extent_range(extent)
         value = low.plus(arith.variable(loop.var)).expr()

@@ -336,10 +336,10 @@ def _final_block(
     """The block that reduces the partial results, and its new loops."""
     spatial = [i for i in block.iters if i.kind is ir.IterKind.SPATIAL]
     copied = [x for x in loops[depth:] if any(x.var in ir.free_vars(i.binding) for i in spatial)]
-    renamed = {x.var: fresh.loop(x.var) for x in copied}
+    renamed = {x.var: fresh.loop(x.var, block.name) for x in copied}
     values: dict[str, ir.Expr] = {old: ir.Var(new) for old, new in renamed.items()}
     extent = next(x.extent for x in split.loops if x.var == loop)
-    last = ir.For(fresh.loop(loop), extent, block)
+    last = ir.For(fresh.loop(loop, block.name), extent, block)
     iters = [
         *(ir.Iter(i.var, i.extent, i.kind, ir.substitute(i.binding, values)) for i in spatial),
         ir.Iter(split.names[loop], extent, ir.IterKind.REDUCE, ir.Var(last.var)),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import html
 import random
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -290,6 +291,8 @@ class Schedule(
                 results.append(self._apply(primitive, positional, named))
             except ScheduleError as error:
                 error.step = first + len(results) + 1
+                if error.rule == "A1" and any(map(_NUMBERED.fullmatch, _names_in(step.arguments))):
+                    error.advice = error.advice or _RENAMED
                 raise
         return self
 
@@ -345,6 +348,20 @@ class Schedule(
                     f"consumed it{instead}"
                 )
         return None
+
+
+_NUMBERED: Final = re.compile(r"[^\W\d]+\d+")
+_RENAMED: Final = (
+    "record the trace again if it is from version 0.1: it named the loops of later stages i2, j3, "
+    "which are now named after their stage, relu_i"
+)
+
+
+def _names_in(arguments: Mapping[str, Any]) -> Iterator[str]:
+    for value in arguments.values():
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, str):
+                yield item
 
 
 def _names(program: ir.Program) -> dict[str, None]:

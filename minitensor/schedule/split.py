@@ -140,7 +140,7 @@ def _split_and_cut(
     whole = ir.For(loop, total, site.loop.body, annotations=site.loop.annotations)
     main = _nest_of_tiles(whole, site.outer, names, extents, total)
     tail_loop = fresh.loop(f"{loop}_tail")
-    renamed = {inner.var: fresh.loop(inner.var) for inner in ir.loops_of(site.loop.body)}
+    renamed = {inner.var: fresh.loop(inner.var, tail_loop) for inner in ir.loops_of(site.loop.body)}
     blocks = {b.name: fresh.block(f"{b.name}_tail") for b in ir.blocks_of(site.loop)}
     shifted = ir.For(tail_loop, rest, site.loop.body)
     body = rebind(site.loop.body, (*site.outer, shifted), {loop: ir.Var(tail_loop) + total})

@@ -365,12 +365,19 @@ def _nothing_found(log: Log, program: Program, target: Target, refused: Sequence
     if not os.path.lexists(log.path):
         return f"there is no log {where}"
     key = workload_key(program)
-    others = [(r.status, r.target) for r in log.records(Report()) if r.workload == key]
+    every = list(log.records(Report()))
+    others = [(r.status, r.target) for r in every if r.workload == key]
     if not others:
-        return (
+        text = (
             f"{where} has no record of {name} (workload {key}); shapes, dtypes and names must be "
             "those of the program that was searched; `minitensor log show` lists what it has"
         )
+        if any(r.name == program.name and r.minitensor.startswith("0.1.") for r in every):
+            text += (
+                f"; its records of {name} by version 0.1 are too old if the program has several "
+                "stages, whose loops were named otherwise then: search again"
+            )
+        return text
     working = dict.fromkeys(str(t) for status, t in others if status == OK)
     if working:
         return f"{where} has records of {name}, but not for {target}: for {', '.join(working)}"

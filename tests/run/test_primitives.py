@@ -300,13 +300,19 @@ def unannotate(w):
 
 
 INLINED = {
-    "matmul": ("shifted", "relu[i0_2, i1_2] = max(C[i0_2, i1_2] + 1.0, 0.0)"),
+    "matmul": ("shifted", "relu[relu_i0, relu_i1] = max(C[relu_i0, relu_i1] + 1.0, 0.0)"),
     "conv2d": ("pad", "1 <= rx + x and rx + x < 11, data[0, rc, ry + y - 1, rx + x - 1], 0.0)"),
     "depthwise_conv2d": ("pad", "data[0, c, ry + y - 1, rx + x - 1], 0.0) * weight[c, 0, ry, rx]"),
-    "softmax": ("exps", "softmax[i4, j2] = exp(A[i4, j2] - row_max[i4]) / row_sum[i4]"),
-    "layer_norm": ("mean", "(A[i5, j] - row_sum[i5] / 10.0) * scale[i5]"),
+    "softmax": (
+        "exps",
+        "] = exp(A[softmax_i, softmax_j] - row_max[softmax_i]) / row_sum[softmax_i]",
+    ),
+    "layer_norm": ("mean", "(A[D_i, j] - row_sum[D_i] / 10.0) * scale[D_i]"),
     "avg_pool2d": ("pad", "pool_sum[n, c, y, x] += if_then_else(1 <= ry + y and ry + y < 5"),
-    "stencil2d": ("blur_y", "(data[y2, x2 + 2] + data[y2 + 1, x2 + 2] + data[y2 + 2, x2 + 2]) / 3"),
+    "stencil2d": (
+        "blur_y",
+        "data[blur_x_y + 1, blur_x_x + 2] + data[blur_x_y + 2, blur_x_x + 2]) / 3",
+    ),
 }
 
 
@@ -329,13 +335,17 @@ def reverse_compute_inline(w):
 
 
 PRODUCERS = {
-    "matmul": ("C", "i1", "C[i0 + i2, i1 + j2] += A[i0 + i2, k2] * B[k2, i1 + j2]"),
+    "matmul": ("C", "i1", "C[C_i + i0, C_j + i1] += A[C_i + i0, C_k] * B[C_k, C_j + i1]"),
     "conv2d": ("pad", "y", "for pad_y2 in range(3):"),
     "depthwise_conv2d": ("pad", "x", "for pad_x2 in range(3):"),
-    "softmax": ("row_max", "i2", "row_max[i2 + i5] = max(row_max[i2 + i5], A[i2 + i5, k3])"),
-    "layer_norm": ("squares", "i4", "squares[i4 + i6] += "),
+    "softmax": (
+        "row_max",
+        "exps_i",
+        "= max(row_max[exps_i + row_max_i], A[exps_i + row_max_i, row_max_k])",
+    ),
+    "layer_norm": ("squares", "scale_i", "squares[scale_i + squares_i2] += "),
     "avg_pool2d": ("pad", "c", "pad[pad_n2, c + pad_c2, pad_y2, pad_x2] = "),
-    "stencil2d": ("blur_y", "y2", "blur_y[y2 + y3, x3] = "),
+    "stencil2d": ("blur_y", "blur_x_y", "blur_y[blur_x_y + blur_y_y, blur_y_x] = "),
 }
 
 
@@ -349,13 +359,29 @@ def compute_at(w):
 
 
 CONSUMERS = {
-    "matmul": ("shifted", "i", "shifted[i + i0_3, i1_3] = C[i + i0_3, i1_3] + 1.0"),
-    "conv2d": ("shifted", "y", "= conv[i0_3, f + i1_3, i2_3 + y, i3_3] + 1.0"),
-    "depthwise_conv2d": ("shifted", "x", "= conv[i0_3, c + i1_3, i2_3 + y, i3_3 + x] + 1.0"),
-    "softmax": ("exps", "i", "exps[i + i5, j3] = exp(A[i + i5, j3] - row_max[i + i5])"),
-    "layer_norm": ("mean", "i", "mean[i + i6] = row_sum[i + i6] / 10.0"),
-    "avg_pool2d": ("avg_pool", "y", "avg_pool[n3, c + c3, y + y3, x3] = "),
-    "stencil2d": ("shifted", "x2", "shifted[i0_3 + y2, i1_3 + x2] = blur_x[i0_3 + y2, i1_3 + x2]"),
+    "matmul": (
+        "shifted",
+        "i",
+        "shifted[i + shifted_i0, shifted_i1] = C[i + shifted_i0, shifted_i1] + 1.0",
+    ),
+    "conv2d": (
+        "shifted",
+        "y",
+        "= conv[shifted_i0, f + shifted_i1, shifted_i2 + y, shifted_i3] + 1.0",
+    ),
+    "depthwise_conv2d": (
+        "shifted",
+        "x",
+        "[shifted_i0, c + shifted_i1, shifted_i2 + y, shifted_i3 + x] + 1.0",
+    ),
+    "softmax": ("exps", "i", "= exp(A[exps_i2 + i, exps_j] - row_max[exps_i2 + i])"),
+    "layer_norm": ("mean", "i", "mean[i + mean_i2] = row_sum[i + mean_i2] / 10.0"),
+    "avg_pool2d": (
+        "avg_pool",
+        "y",
+        "avg_pool[avg_pool_n2, avg_pool_c2 + c, avg_pool_y2 + y, avg_pool_x2] = ",
+    ),
+    "stencil2d": ("shifted", "blur_x_x", "= blur_x[blur_x_y + shifted_i0, blur_x_x + shifted_i1]"),
 }
 
 
@@ -378,8 +404,8 @@ READS = {
     "matmul": ("C", "B", "i"),
     "conv2d": ("conv", "weight", "f"),
     "depthwise_conv2d": ("conv", "pad", "y"),
-    "softmax": ("softmax", "exps", "i4"),
-    "layer_norm": ("D", "gamma", "i5"),
+    "softmax": ("softmax", "exps", "softmax_i"),
+    "layer_norm": ("D", "gamma", "D_i"),
     "avg_pool2d": ("pool_sum", "pad", "c"),
     "stencil2d": ("blur_y", "data", "y"),
 }
@@ -430,8 +456,8 @@ LAYOUTS = {
         "[1, 2, 6, 12, 2]",
         " c//2, ry + y, rx + x, c%2] * weight[",
     ),
-    "softmax": (lambda i, j: (j, i), "[10, 4]", "exps[k2, i3]"),
-    "layer_norm": (lambda i: (i // 3, i % 3), "[2, 3]", "mean[i3//3, i3%3]"),
+    "softmax": (lambda i, j: (j, i), "[10, 4]", "exps[row_sum_k, row_sum_i]"),
+    "layer_norm": (lambda i: (i // 3, i % 3), "[2, 3]", "mean[squares_i//3, squares_i%3]"),
     "avg_pool2d": (
         lambda n, c, y, x: (n, c, y * 12 + x),
         "[1, 2, 72]",
@@ -440,7 +466,7 @@ LAYOUTS = {
     "stencil2d": (
         lambda y, x: (x // 8, y, x % 8),
         "[2, 4, 8]",
-        "blur_y[(x2 + 2)//8, y2, (x2 + 2)%8]",
+        "blur_y[(blur_x_x + 2)//8, blur_x_y, (blur_x_x + 2)%8]",
     ),
 }
 
@@ -498,7 +524,8 @@ def rfactor(w):
     block, loop = w.operator.reduction, w.reducing[0]
     shape = [w.extent(loop), *w.s.program.buffers[block].shape]
     name = w.s.rfactor(loop)
-    w.has(f"    {block}_rf = empty(float32{shape})\n", f"+= {block}_rf[{loop}")
+    own = f"{loop}2" if loop.startswith(f"{block}_") else f"{block}_{loop}"
+    w.has(f"    {block}_rf = empty(float32{shape})\n", f"+= {block}_rf[{own}")
     assert name == f"{block}_rf"
 
 

@@ -58,8 +58,8 @@ class _Eraser:
         self.inits.setdefault(loops[depth].var, []).append(nest)
         self.started.add(block.name)
 
-    def fresh(self, label: str) -> str:
-        return ir.fresh_name(label, self.names)
+    def fresh(self, label: str, block: str) -> str:
+        return ir.fresh_name(label, self.names, owner=block)
 
     def allocated(self, home: str | None, body: ir.Stmt) -> ir.Stmt:
         for buffer in reversed(self.living.get(home, [])):
@@ -126,7 +126,7 @@ class _Eraser:
         given: list[tuple[ir.Buffer, ir.Expr]] = []
         held: dict[str, ir.Expr] = {}
         for var, value in zip(stmt.reducer.lhs + stmt.reducer.rhs, old + stmt.values):
-            name = self.fresh(f"{stmt.buffers[0]}_{var.name}")
+            name = ir.fresh_name(f"{stmt.buffers[0]}_{var.name}", self.names)
             given.append((ir.Buffer(name, (), var.dtype, ir.Scope.REGISTER), value))
             held[var.name] = ir.Load(name, (), var.dtype)
         results = [

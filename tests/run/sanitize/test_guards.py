@@ -190,7 +190,7 @@ def scheduled():
     T = mt.compute((8, 1024), lambda i, j: A[i, j] + 1, name="T")
     s = mt.Schedule(mt.lower([A, mt.compute((8, 1024), lambda i, j: T[i, j] * 2, name="D")]))
     s.parallel("i")
-    s.parallel("i2")
+    s.parallel("D_i")
     return s
 
 
@@ -202,7 +202,7 @@ def test_threads_between_guards(cores):
     outcome = run_guarded(kernel, [array])
     assert outcome.faults == ()
     assert (outcome.outputs[0] == 4).all()
-    wrong = replace(emitted, source=emitted.source.replace("j2] =", "j2 + 1] ="))
+    wrong = replace(emitted, source=emitted.source.replace("D_j] =", "D_j + 1] ="))
     (kernel,) = load_sanitized(Sanitizer.GUARDS, [wrong], find_toolchain())
     assert {f.kind for f in run_guarded(kernel, [array]).faults} == {"out of bounds", "unwritten"}
 

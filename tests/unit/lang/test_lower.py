@@ -60,9 +60,9 @@ def test_the_example_of_the_documentation():
         "                if k == 0:\n"
         "                    C[i, j] = 0.0\n"
         "                C[i, j] += A[i, k] * B[k, j]\n"
-        "    for i2 in range(4):\n"
-        "        for j2 in range(5):\n"
-        "            D[i2, j2] = max(C[i2, j2], 0.0)"
+        "    for D_i in range(4):\n"
+        "        for D_j in range(5):\n"
+        "            D[D_i, D_j] = max(C[D_i, D_j], 0.0)"
     )
 
 

@@ -350,7 +350,7 @@ def test_a_stale_handle_of_each_kind_of_step():
     s = mt.Schedule(chain())
     s.parallel("j")
     s.compute_at("B", "j")
-    refused(s, "A1", "step 2, compute_at.*it made 'i2'", lambda: s.unroll("i"))
+    refused(s, "A1", "step 2, compute_at.*it made 'B_i'", lambda: s.unroll("i"))
 
 
 def at(s):

@@ -191,9 +191,9 @@ def test_cache_read_in_a_shared_loop():
         P = empty(float32[12])
         P_local = empty(float32[12])  # local
         for y_0 in range(3):
-            for i2 in range(6):
-                if y_0*4 + i2 < 12:
-                    P[y_0*4 + i2] = A[y_0*4 + i2] * 2.0
+            for P_i in range(6):
+                if y_0*4 + P_i < 12:
+                    P[y_0*4 + P_i] = A[y_0*4 + P_i] * 2.0
             for ax0 in range(6):
                 if y_0*4 + ax0 < 12:
                     P_local[y_0*4 + ax0] = P[y_0*4 + ax0]
@@ -406,9 +406,9 @@ def test_storage_align():
         for i in range(8):
             for j in range(32):
                 B[i, j] = A[i, j] * 2.0
-        for i2 in range(8):
-            for j2 in range(32):
-                C[i2, j2] = B[i2, j2] + 1.0
+        for C_i in range(8):
+            for C_j in range(32):
+                C[C_i, C_j] = B[C_i, C_j] + 1.0
         """,
     )
 
@@ -502,7 +502,7 @@ REFUSALS = [
             stencil,
             lambda s: s.split("y", [2, 4]),
             lambda s: s.compute_at("P", "y_0"),
-            lambda s: s.split("i2", [2, 4]),
+            lambda s: s.split("P_i", [2, 4]),
         ),
         lambda s: s.cache_read("C", "P", "local"),
         "R4: what is copied has been computed before$",
@@ -538,7 +538,7 @@ REFUSALS = [
             stencil,
             lambda s: s.split("y", [2, 4]),
             lambda s: s.compute_at("P", "y_0"),
-            lambda s: s.split("i2", [2, 4]),
+            lambda s: s.split("P_i", [2, 4]),
         ),
         lambda s: s.cache_write("P", "local"),
         "R4: the nest writes a box of the buffer$",

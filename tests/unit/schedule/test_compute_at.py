@@ -32,17 +32,17 @@ def test_compute_at_recomputes_the_halo():
     P = mt.compute((34,), lambda y: A[y] * 2, name="P")
     C = mt.compute((32,), lambda y: P[y] + P[y + 2], name="C")
     s = mt.Schedule(mt.lower([A, C]))
-    s.split("y2", [8, 4])
-    assert s.compute_at("P", "y2_0") == ("y3",)
+    s.split("C_y", [8, 4])
+    assert s.compute_at("P", "C_y_0") == ("P_y",)
     golden(
         s,
         """
         P = empty(float32[34])
-        for y2_0 in range(8):
-            for y3 in range(6):
-                P[y2_0*4 + y3] = A[y2_0*4 + y3] * 2.0
-            for y2_1 in range(4):
-                C[y2_0*4 + y2_1] = P[y2_0*4 + y2_1] + P[y2_0*4 + y2_1 + 2]
+        for C_y_0 in range(8):
+            for P_y in range(6):
+                P[C_y_0*4 + P_y] = A[C_y_0*4 + P_y] * 2.0
+            for C_y_1 in range(4):
+                C[C_y_0*4 + C_y_1] = P[C_y_0*4 + C_y_1] + P[C_y_0*4 + C_y_1 + 2]
         """,
     )
 
@@ -85,9 +85,9 @@ def test_compute_at_a_loop_with_a_tail():
         """
         B = empty(float32[10])
         for j_0 in range(3):
-            for i2 in range(4):
-                if j_0*4 + i2 < 10:
-                    B[j_0*4 + i2] = A[j_0*4 + i2] * 2.0
+            for B_i in range(4):
+                if j_0*4 + B_i < 10:
+                    B[j_0*4 + B_i] = A[j_0*4 + B_i] * 2.0
             for j_1 in range(4):
                 if j_0*4 + j_1 < 10:
                     C[j_0*4 + j_1] = B[j_0*4 + j_1] + 1.0
@@ -109,9 +109,9 @@ def test_compute_at_a_loop_with_too_many_iterations():
         B = empty(float32[5])
         for j_0 in range(4):
             for j_1 in range(3):
-                for i2 in range(1):
-                    if j_0*3 + j_1 < 5 and j_0*3 + i2 + j_1 < 5:
-                        B[j_0*3 + i2 + j_1] = A[j_0*3 + i2 + j_1] * 2.0
+                for B_i in range(1):
+                    if j_0*3 + j_1 < 5 and j_0*3 + B_i + j_1 < 5:
+                        B[j_0*3 + B_i + j_1] = A[j_0*3 + B_i + j_1] * 2.0
                 if j_0*3 + j_1 < 5:
                     C[j_0*3 + j_1] = B[j_0*3 + j_1] + 1.0
         """,
@@ -163,9 +163,9 @@ def test_compute_at_under_padding_computes_what_is_inside():
         """
         B = empty(float32[8])
         for y_0 in range(3):
-            for i2 in range(4):
-                if 2 <= y_0*4 + i2 and y_0*4 + i2 < 10:
-                    B[y_0*4 + i2 - 2] = A[y_0*4 + i2 - 2] * 2.0
+            for B_i in range(4):
+                if 2 <= y_0*4 + B_i and y_0*4 + B_i < 10:
+                    B[y_0*4 + B_i - 2] = A[y_0*4 + B_i - 2] * 2.0
             for y_1 in range(4):
                 C[y_0*4 + y_1] = if_then_else(2 <= y_0*4 + y_1 and y_0*4 + y_1 < 10, READ, 0.0)
         """.replace("READ", "B[y_0*4 + y_1 - 2]"),
@@ -181,12 +181,12 @@ def test_compute_at_of_a_reduction_is_started_in_each_iteration():
         C = empty(float32[4, 5])
         for x in range(4):
             for y in range(5):
-                for i2 in range(1):
-                    for j2 in range(1):
-                        for k2 in range(3):
-                            if k2 == 0:
-                                C[i2 + x, j2 + y] = 0.0
-                            C[i2 + x, j2 + y] += A[i2 + x, k2] * B[k2, j2 + y]
+                for C_i in range(1):
+                    for C_j in range(1):
+                        for C_k in range(3):
+                            if C_k == 0:
+                                C[C_i + x, C_j + y] = 0.0
+                            C[C_i + x, C_j + y] += A[C_i + x, C_k] * B[C_k, C_j + y]
                 D[x, y] = max(C[x, y], 0.0)
         """,
     )
@@ -215,7 +215,7 @@ def test_compute_at_of_an_ordered_update_keeps_its_order():
     s = mt.Schedule(row_scans())
     s.split("a", [None, 3])
     (x, y) = s.compute_at("W", "a_0")
-    assert "W[a_0*3 + x2, y2] = if_then_else(1 <= y2" in str(s.program)
+    assert "W[a_0*3 + W_x, W_y] = if_then_else(1 <= W_y" in str(s.program)
     refused(s, "R3", "drives the ordered update", lambda: s.parallel(y))
     s.parallel(x)
     check(s)
@@ -240,15 +240,15 @@ def test_compute_at_of_several_readers():
         Q = empty(float32[9])
         R = empty(float32[9])
         for y_0 in range(3):
-            for i2 in range(4):
-                if y_0*4 + i2 < 9:
-                    P[y_0*4 + i2] = A[y_0*4 + i2] * 2.0
-            for x2 in range(4):
-                if y_0*4 + x2 < 9:
-                    R[y_0*4 + x2] = P[y_0*4 + x2] - 1.0
-            for j2 in range(4):
-                if y_0*4 + j2 < 9:
-                    Q[y_0*4 + j2] = P[y_0*4 + j2] + 1.0
+            for P_i in range(4):
+                if y_0*4 + P_i < 9:
+                    P[y_0*4 + P_i] = A[y_0*4 + P_i] * 2.0
+            for R_x in range(4):
+                if y_0*4 + R_x < 9:
+                    R[y_0*4 + R_x] = P[y_0*4 + R_x] - 1.0
+            for Q_j in range(4):
+                if y_0*4 + Q_j < 9:
+                    Q[y_0*4 + Q_j] = P[y_0*4 + Q_j] + 1.0
             for y_1 in range(4):
                 if y_0*4 + y_1 < 9:
                     S[y_0*4 + y_1] = Q[y_0*4 + y_1] * R[y_0*4 + y_1]
@@ -270,7 +270,7 @@ def test_compute_at_moves_what_was_scheduled_and_forgets_its_loops():
     s.parallel(i0)
     s.vectorize(i1)
     s.split("j", [3, 4])
-    assert s.compute_at("B", "j_0") == ("i2",)
+    assert s.compute_at("B", "j_0") == ("B_i",)
     assert i0 not in str(s.program)
     check(s)
 
@@ -325,7 +325,7 @@ def test_compute_at_of_a_scalar():
 def test_compute_at_where_the_index_depends_on_data_takes_the_whole_axis():
     s = mt.Schedule(gather(5, 4))
     s.compute_at("B", "x")
-    assert "for j2 in range(5):" in str(s.program)
+    assert "for B_j in range(5):" in str(s.program)
     check(s)
 
 
@@ -440,7 +440,7 @@ REFUSALS = [
         ),
         lambda s: s.compute_at("P", "a"),
         r"R5: everything the producer reads is computed before it \(X is not complete there\)",
-        marks=("X[i2] = A[i2] * 2.0  # <- computes X",),
+        marks=("X[X_i] = A[X_i] * 2.0  # <- computes X",),
     ),
     Refusal(
         "compute_at",
@@ -485,12 +485,12 @@ def test_the_error_in_full():
     Q = mt.compute((4, 6), lambda y, x: P[y, x] * 2, name="Q")
     R = mt.compute((4, 6), lambda y, z: Q[y, 5 - z] + P[y, z] + 1, name="R")
     s = mt.Schedule(mt.lower([A, R], name="example"))
-    _, x = s.compute_at("Q", "y2")
+    _, x = s.compute_at("Q", "R_y")
     with pytest.raises(mt.ScheduleError) as caught:
         s.compute_at("P", x)
     assert str(caught.value) == textwrap.dedent(
         """\
-        compute_at("P", "x2") breaks R4: every reader of the buffers is under the loop, and """
+        compute_at("P", "Q_x") breaks R4: every reader of the buffers is under the loop, and """
         """there is one (R is not)
             def example(A: float32[4, 6], R: float32[4, 6]):
                 P = empty(float32[4, 6])
@@ -498,18 +498,18 @@ def test_the_error_in_full():
                 for i in range(4):
                     for j in range(6):
                         P[i, j] = A[i, j] * 3.0
-                for y2 in range(4):
-                    for y3 in range(1):
-                        for x2 in range(6):  # <- target
-                            Q[y2 + y3, x2] = P[y2 + y3, x2] * 2.0
+                for R_y in range(4):
+                    for Q_y in range(1):
+                        for Q_x in range(6):  # <- target
+                            Q[Q_y + R_y, Q_x] = P[Q_y + R_y, Q_x] * 2.0
                     for z in range(6):
-                        R[y2, z] = Q[y2, 5 - z] + P[y2, z] + 1.0
-                                                  ^^^^^^^^ also reads P
-            legal: "y2"
+                        R[R_y, z] = Q[R_y, 5 - z] + P[R_y, z] + 1.0
+                                                    ^^^^^^^^^ also reads P
+            legal: "R_y"
             instead: choose a loop around all readers
             (step 2 of this schedule)"""
     )
-    s.compute_at("P", "y2")
+    s.compute_at("P", "R_y")
     check(s)
 
 

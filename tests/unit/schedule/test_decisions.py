@@ -211,7 +211,7 @@ def test_sample_compute_location_takes_a_decision():
     s.split("y", [2, 4])
     place = s.sample_compute_location("P", decision="y_0")
     assert place == "y_0"
-    assert s.compute_at("P", place) == ("i2",)
+    assert s.compute_at("P", place) == ("P_i",)
     check(s)
 
 

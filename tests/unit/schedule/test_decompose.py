@@ -51,8 +51,8 @@ def test_decompose_reduction_before_an_outer_loop():
     golden(
         s,
         """
-        for i2 in range(8):
-            C[i2] = 0.0  # block C_init
+        for C_init_i in range(8):
+            C[C_init_i] = 0.0  # block C_init
         for i in range(8):
             for k in range(5):
                 C[i] += A[i, k]
@@ -68,10 +68,10 @@ def test_decompose_reduction_keeps_guards_of_the_spatial_axes():
     golden(
         s,
         """
-        for i_0_2 in range(3):
-            for i_1_2 in range(3):
-                if i_0_2*3 + i_1_2 < 7:  # block C_init
-                    C[i_0_2*3 + i_1_2] = 0.0
+        for C_init_i_0 in range(3):
+            for C_init_i_1 in range(3):
+                if C_init_i_0*3 + C_init_i_1 < 7:  # block C_init
+                    C[C_init_i_0*3 + C_init_i_1] = 0.0
         for i_0 in range(3):
             for i_1 in range(3):
                 for k_0 in range(3):
@@ -115,8 +115,8 @@ def test_decompose_reduction_copies_kinds_and_annotations():
     golden(
         s,
         """
-        for i2 in vectorize(4):  # note = 'v'
-            C[i2] = 0.0  # block C_init
+        for C_init_i in vectorize(4):  # note = 'v'
+            C[C_init_i] = 0.0  # block C_init
         for k in range(6):
             for i in vectorize(4):  # note = 'v'
                 C[i] += A[i, k]
@@ -215,7 +215,7 @@ def test_refusals(case):
 
 def test_decompose_reduction_of_updates():
     s = mt.Schedule(started_update())
-    refused(s, "R1", "W_init writes it too|no init", lambda: s.decompose_reduction("W", "x2"))
+    refused(s, "R1", "W_init writes it too|no init", lambda: s.decompose_reduction("W", "W_init_x"))
     s = mt.Schedule(rowsum())
     s.decompose_reduction("C", "k")
     refused(s, "R1", "C_init writes it too", lambda: s.decompose_reduction("C", "k"))

@@ -24,9 +24,9 @@ def test_place_builds_a_loop_for_each_iter():
     program = programs.grid(6, 8)
     block = program.blocks["C"]
     placed = place(block, {"i": Span(constant_form(2), 1)}, (), Fresh(program))
-    assert [(loop.var, loop.extent) for loop in placed.loops] == [("i2", 2), ("j2", 8)]
-    assert placed.names == ("i2", "j2")
-    assert str(placed.block.iters[0].binding) == str(Var("i2") + 2)
+    assert [(loop.var, loop.extent) for loop in placed.loops] == [("C_i", 2), ("C_j", 8)]
+    assert placed.names == ("C_i", "C_j")
+    assert str(placed.block.iters[0].binding) == str(Var("C_i") + 2)
     assert blocks_of(placed.stmt) == [placed.block]
 
 
@@ -36,7 +36,7 @@ def test_place_guards_what_may_leave_the_domain():
     low = linear_of(Var("o") * 2 - 1)
     placed = place(program.blocks["C"], {"i": Span(low, 3)}, outer, Fresh(program))
     assert placed.loops[0].extent == 4
-    assert print_expr(placed.block.predicate) == "1 <= o*2 + i2 and o*2 + i2 < 7"
+    assert print_expr(placed.block.predicate) == "1 <= o*2 + C_i and o*2 + C_i < 7"
     whole = place(program.blocks["C"], {"i": Span(low, 9)}, outer, Fresh(program), widen=True)
     assert whole.loops[0].extent == 6
     assert whole.block.predicate == program.blocks["C"].predicate
@@ -133,7 +133,7 @@ def test_nests_that_execute_no_box():
     block, loops = s.program.blocks["P"], paths(s.program)["P"]
     assert exact_domain(block, loops, {"y_0"}) is not None
     assert exact_domain(block, loops, ()) is None
-    s.split("i2", [2, 4])
+    s.split("P_i", [2, 4])
     block, loops = s.program.blocks["P"], paths(s.program)["P"]
     assert exact_domain(block, loops, {"y_0"}) is None
 

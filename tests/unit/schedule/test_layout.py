@@ -49,9 +49,9 @@ def test_transform_layout():
         for i in range(64):
             for j in range(32):
                 B[i//8, j, i%8] = A[i, j] * 2.0
-        for i2 in range(64):
-            for j2 in range(32):
-                C[i2, j2] = B[i2//8, j2, i2%8] + 1.0
+        for C_i in range(64):
+            for C_j in range(32):
+                C[C_i, C_j] = B[C_i//8, C_j, C_i%8] + 1.0
         """,
     )
 

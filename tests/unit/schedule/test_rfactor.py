@@ -44,10 +44,10 @@ def test_rfactor():
                 if k_1 == 0:
                     S_rf[k_0] = 0.0
                 S_rf[k_0] += A[k_0*16 + k_1]
-        for k_0_2 in range(4):
-            if k_0_2 == 0:
+        for S_k_0 in range(4):
+            if S_k_0 == 0:
                 S[()] = 0.0
-            S[()] += S_rf[k_0_2]
+            S[()] += S_rf[S_k_0]
         """,
     )
 
@@ -65,10 +65,10 @@ def test_rfactor_of_the_inner_loop():
                 if k_0 == 0:
                     S_rf[k_1] = 0.0
                 S_rf[k_1] += A[k_0*16 + k_1]
-        for k_1_2 in range(16):
-            if k_1_2 == 0:
+        for S_k_1 in range(16):
+            if S_k_1 == 0:
                 S[()] = 0.0
-            S[()] += S_rf[k_1_2]
+            S[()] += S_rf[S_k_1]
         """,
     )
 
@@ -88,10 +88,10 @@ def test_rfactor_starts_rows_that_the_guard_leaves_out():
                         S_rf[k_0] = 0.0
                     if k_0*16 + k_1*4 + k_2 < 20:
                         S_rf[k_0] += A[k_0*16 + k_1*4 + k_2]
-        for k_0_2 in range(4):
-            if k_0_2 == 0:
+        for S_k_0 in range(4):
+            if S_k_0 == 0:
                 S[()] = 0.0
-            S[()] += S_rf[k_0_2]
+            S[()] += S_rf[S_k_0]
         """,
     )
 
@@ -118,10 +118,10 @@ def test_rfactor_of_a_whole_axis():
         S_rf = empty(float32[5])
         for k in range(5):
             S_rf[k] = A[k]
-        for k2 in range(5):
-            if k2 == 0:
+        for S_k in range(5):
+            if S_k == 0:
                 S[()] = 0.0
-            S[()] += S_rf[k2]
+            S[()] += S_rf[S_k]
         """,
     )
 

@@ -33,7 +33,7 @@ def test_get_blocks_and_loops():
     assert s.get_loops("D") == ("x", "y")
     assert s.get_block("C") == "C"
     s.reverse_compute_at("D", "i")
-    assert s.get_loops("D") == ("i", "x2", "y2")
+    assert s.get_loops("D") == ("i", "D_x", "D_y")
     check(s)
 
 

@@ -225,10 +225,10 @@ def test_split_cut_of_a_spatial_loop_starts_the_reduction_again():
                         C[i_0*2 + i_1] = 0.0
                     C[i_0*2 + i_1] += A[i_0*2 + i_1, k]
         for i_tail in range(1):
-            for k2 in range(3):
-                if k2 == 0:  # block C_tail
+            for i_tail_k in range(3):
+                if i_tail_k == 0:  # block C_tail
                     C[i_tail + 4] = 0.0
-                C[i_tail + 4] += A[i_tail + 4, k2]
+                C[i_tail + 4] += A[i_tail + 4, i_tail_k]
         """,
     )
 

@@ -38,9 +38,9 @@ def test_tensorize():
         f"""
         for i_0 in range(2):
             for j_0 in range(2):
-                for i_1_2 in range(4):
-                    for j_1_2 in range(4):
-                        C[i_0*4 + i_1_2, j_0*4 + j_1_2] = 0.0  # block C_init
+                for C_init_i_1 in range(4):
+                    for C_init_j_1 in range(4):
+                        C[i_0*4 + C_init_i_1, j_0*4 + C_init_j_1] = 0.0  # block C_init
                 for k_0 in range(2):
                     for i_1 in tensorize(4):  # intrinsic = '{key}'
                         for j_1 in tensorize(4):

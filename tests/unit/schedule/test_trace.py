@@ -246,7 +246,7 @@ def test_as_python_of_a_result_of_one():
     s = mt.Schedule(chain(8))
     (loop,) = s.compute_at("B", "j")
     s.unroll(loop)
-    assert s.trace.as_python() == "i2, = s.compute_at('B', 'j')\ns.unroll(i2)"
+    assert s.trace.as_python() == "B_i, = s.compute_at('B', 'j')\ns.unroll(B_i)"
     check(s)
 
 

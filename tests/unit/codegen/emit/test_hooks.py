@@ -50,8 +50,8 @@ def test_loops_iterations_and_memory_are_told():
 
 def test_an_iterations_own_memory_is_told_inside_it():
     schedule = chain()
-    schedule.compute_at("T", "i2")
-    emitted = generate(parallel(schedule, "i2"), TARGET, hooks=True)
+    schedule.compute_at("T", "D_i")
+    emitted = generate(parallel(schedule, "D_i"), TARGET, hooks=True)
     told = calls(emitted.source)
     assert [t.split("(")[0] for t in told] == [
         "checked_loop",
@@ -69,8 +69,8 @@ def test_temporaries_in_the_workspace_have_gaps_behind_them():
 
 
 def test_loops_that_share_a_start_of_the_threads_are_told_apart():
-    emitted = generate(parallel(chain(), "i", "i2"), TARGET, hooks=True)
-    assert emitted.loops == ("i", "i2")
+    emitted = generate(parallel(chain(), "i", "D_i"), TARGET, hooks=True)
+    assert emitted.loops == ("i", "D_i")
     assert calls(emitted.source).count("checked_end();") == 2
 
 

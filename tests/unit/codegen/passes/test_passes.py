@@ -136,8 +136,8 @@ for i_0 in range(4):
     B_local = empty(float32[5])  # local
     for i_1 in range(5):
         B_local[i_1] = A[i_0*5 + i_1] + 1.0
-    for ax0_2 in range(5):
-        B[i_0*5 + ax0_2] = B_local[ax0_2]"""
+    for B_local_ax0 in range(5):
+        B[i_0*5 + B_local_ax0] = B_local[B_local_ax0]"""
     )
 
 
@@ -210,7 +210,7 @@ def test_loops_of_one_iteration_and_of_none_disappear():
     A = mt.placeholder((1, 0, 3), name="A")
     B = mt.compute((1, 0, 3), lambda i, j, k: A[i, j, k], name="B")
     C = mt.compute((1, 3), lambda i, j: 2.0, name="C")
-    assert body(mt.lower([A, B, C]), "simplify") == "for j2 in range(3):\n    C[0, j2] = 2.0"
+    assert body(mt.lower([A, B, C]), "simplify") == "for C_j in range(3):\n    C[0, C_j] = 2.0"
 
 
 # ---- vectorize_loops and unroll_loops

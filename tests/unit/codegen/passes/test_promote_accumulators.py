@@ -92,9 +92,9 @@ def test_what_is_found_is_read_first():
     assert (
         after(s)
         == """\
-for i2 in range(2):
-    for j2 in range(2):
-        C[i2, j2] = 0.0
+for C_init_i in range(2):
+    for C_init_j in range(2):
+        C[C_init_i, C_init_j] = 0.0
 for i in range(2):
     for j in range(2):
         C_tile = empty(float32[])  # local
