@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from functools import lru_cache
 from typing import Any
 
 from minitensor import arith, ir
 from minitensor.codegen import (
     PASSES,
     Dump,
-    Emitted,
     Passes,
     Target,
     checked_passes,
@@ -28,8 +26,8 @@ from minitensor.runtime import (
     find_toolchain,
     interpreter_kernel,
     load,
+    load_program,
     native_target,
-    remembered,
 )
 from minitensor.schedule import Schedule
 
@@ -70,26 +68,17 @@ def build(
     exact = native_target(wanted)
 
     def made(part: ir.Program) -> Kernel:
-        start = time.monotonic()
-        if passes is None and dump is None:
-            emitted = _generated(part, exact, header, check)
+        if not check and passes is None and dump is None:
+            kernel = load_program(part, exact, header, find_toolchain())
         else:  # a function has no identity that a cache could tell it by
+            start = time.monotonic()
             emitted = generate(part, exact, header, passes=ordered, check=check, dump=dump)
-        left = max(1.0, TIME_LIMIT - (time.monotonic() - start))
-        return load(emitted, find_toolchain(), time_limit=left).built_from(part, made, ordered)
+            left = max(1.0, TIME_LIMIT - (time.monotonic() - start))
+            kernel = load(emitted, find_toolchain(), time_limit=left)
+        return kernel.built_from(part, made, ordered)
 
     check = check or os.environ.get("MINITENSOR_DEBUG", "0") not in ("", "0")
     return made(program)
-
-
-@lru_cache(maxsize=64)
-def _generated(program: ir.Program, target: Target, header: str, check: bool) -> Emitted:
-    """The text of a kernel. One that was generated before, in this process or another, is not
-    generated again, unless its passes are to be checked.
-    """
-    if check:
-        return generate(program, target, header, check=check)
-    return remembered(program, target, header, lambda: generate(program, target, header))
 
 
 def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:

@@ -1,7 +1,7 @@
 """Layer 3: the system compiler builds the C, cffi loads it, numpy arrays go in and out.
 
-Read in this order: `machine`, `folder`, `process`, `flags`, `toolchain` (what there is to compile
-with), `cache` (compiling once), `texts` (generating once), `module` (native functions and memory),
+Read in this order: `machine`, `folder` (the cache), `process`, `flags`, `toolchain` (what there is
+to compile with), `cache` (compiling once), `module` (native functions and memory),
 `arguments` (the checks of a call), `timing`, `rounds` (calls in turns), `spills` and `explain`
 (what a schedule became), `kernel` (what a user holds), `build` (all of it in a row), `limits` (what
 the machine can do at most), `known` (remembered), `doctor`; `descendants`, `worker` and `bundle`
@@ -11,7 +11,9 @@ the machine can do at most), `known` (remembered), `doctor`; `descendants`, `wor
 # fmt: off
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.bundle import SOURCE, load_kernel, save_kernel
-from minitensor.runtime.build import interpreter_kernel, load, load_together, native_target
+from minitensor.runtime.build import (
+    interpreter_kernel, load, load_program, load_together, native_target,
+)
 from minitensor.runtime.cache import TIME_LIMIT, compile_library
 from minitensor.runtime.descendants import end_children
 from minitensor.runtime.doctor import Finding, diagnose
@@ -28,7 +30,6 @@ from minitensor.runtime.rounds import (
     BLAS_SPIN_SECONDS, QUICK, RULE, SLOW_SECONDS, SPIN_SECONDS, Clock, Pace, Turns, interleave,
     ratio, take_turn,
 )
-from minitensor.runtime.texts import remembered
 from minitensor.runtime.timing import Timing, measure
 from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolchain
 from minitensor.runtime.worker import Parent, ParentGoneError, Reason, Worker, WorkerError
@@ -40,7 +41,7 @@ __all__ = [
     "Turns", "Worker", "WorkerError", "aligned_empty", "cache_folder", "compile_library",
     "compute_probe", "cpu_name", "diagnose", "end_children", "explained", "find_toolchain",
     "interleave", "interpreter_kernel", "known_limits", "load", "load_function", "load_kernel",
-    "load_together", "measure", "measure_limits", "memory_probes", "native_target", "pointer_to",
-    "probe_toolchain", "ratio", "remember_limits", "remembered", "save_kernel", "scratch_folder",
+    "load_program", "load_together", "measure", "measure_limits", "memory_probes", "native_target",
+    "pointer_to", "probe_toolchain", "ratio", "remember_limits", "save_kernel", "scratch_folder",
     "spread_cores", "take_turn", "usable_cores",
 ]

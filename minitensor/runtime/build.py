@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import logging
 import os
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
 
-from minitensor.codegen import Emitted, Target
+import minitensor.codegen
+from minitensor.codegen import Emitted, Target, generate
 from minitensor.errors import CompileError
 from minitensor.ir import Program
-from minitensor.runtime.cache import TIME_LIMIT, Compiled, compile_library, discard, is_whole
+from minitensor.runtime.cache import (
+    TIME_LIMIT,
+    Compiled,
+    compile_generated,
+    compile_library,
+    discard,
+    is_whole,
+)
 from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
 from minitensor.runtime.module import load_function
 from minitensor.runtime.toolchain import Toolchain, find_toolchain
 
 logger = logging.getLogger("minitensor")
 
-_MOST_CORES = 4096
-_ATTEMPTS = 4
+_GENERATOR: Final = ("ir", "arith", "codegen")
+"""The packages whose code makes a text of a program."""
+_MOST_CORES: Final = 4096
+_ATTEMPTS: Final = 4
 """How often a library is made whose file goes before it is loaded."""
 
 
@@ -36,6 +50,60 @@ def load_together(
 ) -> list[NativeKernel]:
     """The kernels of one text (see `generate_together`); raises as `load`."""
     source = emitted[0].source
+    _check_float16(emitted, toolchain)
+    return _loaded(
+        lambda: compile_library(source, toolchain, time_limit), lambda _: emitted, toolchain
+    )
+
+
+def load_program(
+    program: Program, target: Target, header: str, toolchain: Toolchain
+) -> NativeKernel:
+    """Generate C of a program, compile and load it; or take text and library from the cache.
+
+    header  comment lines for the top of the text
+
+    Raises as `load`.
+    """
+
+    def generated() -> tuple[str, dict[str, Any]]:
+        emitted = generate(program, target, header)
+        _check_float16([emitted], toolchain)
+        return emitted.source, emitted.facts()
+
+    def restored(compiled: Compiled) -> list[Emitted]:
+        outputs = frozenset(b.name for b in program.outputs)
+        facts, source = compiled.facts, compiled.source
+        return [Emitted.restored(facts, source, program.params, outputs, target)]
+
+    depends = [_generator(), repr(program), repr(target), header]
+    compiled = functools.partial(compile_generated, depends, generated, toolchain)
+    return _loaded(compiled, restored, toolchain)[0]
+
+
+def _loaded(
+    compiled: Callable[[], Compiled],
+    emitted_of: Callable[[Compiled], Sequence[Emitted]],
+    toolchain: Toolchain,
+) -> list[NativeKernel]:
+    """The kernels of a library. It is made again where its file went between making and loading:
+    the cache folder may be deleted at any time.
+    """
+    for attempt in range(_ATTEMPTS):
+        made = compiled()
+        emitted = emitted_of(made)
+        try:
+            functions = [load_function(made.path, e.entry, len(e.params) + 1) for e in emitted]
+            return [NativeKernel(e, f, made.command, toolchain) for e, f in zip(emitted, functions)]
+        except CompileError:
+            last = is_whole(made) or attempt == _ATTEMPTS - 1
+            discard(made)
+            if last:
+                raise
+    raise AssertionError
+
+
+def _check_float16(emitted: Sequence[Emitted], toolchain: Toolchain) -> None:
     if any(e.float16 for e in emitted) and not toolchain.float16:
         raise CompileError(
             f"{toolchain.version} has no 16-bit floats here, which float16 needs: gcc 12 "
@@ -43,26 +111,15 @@ def load_together(
             'target="interpreter" works without one',
             toolchain.words,
         )
-    compiled, functions = _loaded(emitted, lambda: compile_library(source, toolchain, time_limit))
-    return [NativeKernel(e, f, compiled.command, toolchain) for e, f in zip(emitted, functions)]
 
 
-def _loaded(
-    emitted: Sequence[Emitted], compiled: Callable[[], Compiled]
-) -> tuple[Compiled, list[Callable[..., int]]]:
-    """The functions of a library. It is made again where its file went between making and loading:
-    the cache folder may be deleted at any time.
-    """
-    for attempt in range(_ATTEMPTS):
-        made = compiled()
-        try:
-            return made, [load_function(made.path, e.entry, len(e.params) + 1) for e in emitted]
-        except CompileError:
-            last = is_whole(made) or attempt == _ATTEMPTS - 1
-            discard(made)
-            if last:
-                raise
-    raise AssertionError
+@functools.cache
+def _generator() -> str:
+    """The files that generate a text, with their sizes and times."""
+    root = Path(minitensor.codegen.__file__).parents[1]
+    files = sorted(p for package in _GENERATOR for p in (root / package).rglob("*.py"))
+    facts = [(str(p.relative_to(root)), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
 def interpreter_kernel(program: Program) -> Kernel:

@@ -1,35 +1,35 @@
-"""The compile cache: from C text to a shared library, once.
+"""Compiling, once: the libraries of kernels are entries of the cache.
 
-An entry is three files of the cache folder, named by a digest of all that the code depends on:
+    kernel-<digest>.so      the library
+    kernel-<digest>.c       the source
+    kernel-<digest>.json    their digests, the command, and facts about the source
 
-    <key>.so      the library
-    <key>.json    the key, its digest, the command, and the name of the source file; written last
-    <key>.c       the source, for people to read
-
-Any number of processes may use the folder, and none locks it: an entry is made elsewhere and moved
-into place whole, and a library that is not the one its record describes is made again. Two that
-make the same entry at once replace each other's; either is good.
-Not here: removing old entries. The folder may be deleted at any time.
+Not here: removing old entries.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import logging
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from minitensor.codegen import intrinsics_in
 from minitensor.errors import CompileError
-from minitensor.runtime.folder import cache_folder, keep, read_entry, scratch_folder
-from minitensor.runtime.machine import cpu_fingerprint
+from minitensor.runtime.folder import (
+    cache_folder,
+    entry_name,
+    read_entry,
+    recall,
+    scratch_folder,
+    store,
+)
 from minitensor.runtime.process import first_error, run_compiler
 from minitensor.runtime.toolchain import Toolchain
-from minitensor.version import __version__
 
 logger = logging.getLogger("minitensor")
 
@@ -44,33 +44,59 @@ _CAREFUL: Final = "-fno-tree-vectorize"
 _SOURCE: Final = "kernel.c"
 _OBJECT: Final = "kernel.so"
 _ASSEMBLY: Final = "kernel.s"
-_RECORD: Final = "kernel.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A shared library in the cache, and the command that made it (from a file kernel.c)."""
+    """A shared library in the cache.
+
+    path     of the library
+    command  the command that made it, from a file kernel.c
+    source   the C text
+    facts    about it, as they were kept with it
+    """
 
     path: Path
     command: tuple[str, ...]
+    source: str
+    facts: Mapping[str, Any]
 
 
 def compile_library(source: str, toolchain: Toolchain, time_limit: float = TIME_LIMIT) -> Compiled:
     """The library that the compiler makes of C text, taken from the cache if it is there.
 
-    A compiler that crashes is asked once more, without its vectorizer, where most of its faults
+    A compiler that crashes is started once more, without its vectorizer, where most of its faults
     are: the kernel's own vectors stay. One warning is logged, and `command` says so.
 
     Raises CompileError if the compiler fails, takes more than `time_limit` seconds, or the text
     has more than MAX_SOURCE bytes. Nothing is then left in the cache.
     """
+    return compile_generated([source], lambda: (source, {}), toolchain, time_limit)
+
+
+def compile_generated(
+    depends: Sequence[str],
+    generate: Callable[[], tuple[str, dict[str, Any]]],
+    toolchain: Toolchain,
+    time_limit: float = TIME_LIMIT,
+) -> Compiled:
+    """As `compile_library`, of a text that is generated only if its library is not in the cache.
+
+    depends     all that the text depends on
+    generate    returns the text, and facts that are kept with it
+    time_limit  seconds to generate and compile
+    """
+    begun = time.monotonic()
     command = toolchain.command(_SOURCE, _OBJECT)
-    folder = cache_folder()
-    key = _key(source, command, toolchain)
-    used = _command_of(folder, key)
-    if used is None:
-        used = _make(source, command, folder, key, time_limit)
-    return Compiled(folder / f"{key}.so", tuple(used))
+    compiler = (toolchain.version, toolchain.triple, toolchain.identity)
+    name = entry_name("kernel", *depends, command, compiler)
+    compiled = _recall(name)
+    if compiled is None:
+        source, facts = generate()
+        left = round(max(min(1.0, time_limit), time_limit - (time.monotonic() - begun)), 1)
+        used = _make(name, source, facts, command, left)
+        compiled = Compiled(cache_folder() / f"{name}.so", tuple(used), source, facts)
+    return compiled
 
 
 def compile_assembly(
@@ -88,34 +114,35 @@ def compile_assembly(
         return (scratch / _ASSEMBLY).read_text(encoding="utf-8", errors="replace")
 
 
-def _key(source: str, command: list[str], toolchain: Toolchain) -> str:
-    compiler = (toolchain.version, toolchain.triple, toolchain.identity)
-    facts = [__version__, source, command, *compiler, cpu_fingerprint()]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-
-def _command_of(folder: Path, key: str) -> list[str] | None:
-    """What made an entry; None unless it is there and its library is the one that was recorded."""
-    try:
-        record = json.loads(read_entry(folder / f"{key}.json"))
-        library = read_entry(folder / f"{key}.so")
-    except (OSError, ValueError, RecursionError):
+def _recall(name: str) -> Compiled | None:
+    """An entry; None unless its library and its source are those that were recorded."""
+    document = recall(name)
+    if document is None:
         return None
-    match record:
-        case {"key": found, "sha256": digest, "command": [*command]} if found == key:
-            return command if digest == hashlib.sha256(library).hexdigest() else None
-    return None
+    library, source = (cache_folder() / f"{name}{suffix}" for suffix in (".so", ".c"))
+    try:
+        text = read_entry(source)
+        if document["digests"] != [_digest(read_entry(library)), _digest(text)]:
+            return None
+        return Compiled(library, tuple(document["command"]), text.decode(), document["facts"])
+    except (OSError, LookupError):
+        return None
 
 
-def _make(source: str, command: list[str], folder: Path, key: str, time_limit: float) -> list[str]:
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _make(
+    name: str, source: str, facts: dict[str, Any], command: list[str], time_limit: float
+) -> list[str]:
     """Make an entry; returns the command that did."""
-    with scratch_folder(folder) as scratch:
-        used = _compile_anyhow(source, command, scratch / _OBJECT, time_limit)
-        digest = hashlib.sha256((scratch / _OBJECT).read_bytes()).hexdigest()
-        record = {"key": key, "sha256": digest, "command": used, "source": f"{key}.c"}
-        (scratch / _RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
-        for made in (_SOURCE, _OBJECT, _RECORD):
-            keep(scratch / made, folder / (key + Path(made).suffix))
+    with scratch_folder(cache_folder()) as scratch:
+        library = scratch / _OBJECT
+        used = _compile_anyhow(source, command, library, time_limit)
+        digests = [_digest(library.read_bytes()), _digest(source.encode())]
+        document = {"digests": digests, "command": used, "facts": facts}
+        store(name, document, scratch, scratch / _SOURCE, library)
     return used
 
 
@@ -173,7 +200,7 @@ def _advice(source: str) -> str:
 
 def is_whole(compiled: Compiled) -> bool:
     """Whether a library is there still, as it was made."""
-    return _command_of(compiled.path.parent, compiled.path.stem) is not None
+    return _recall(compiled.path.stem) is not None
 
 
 def discard(compiled: Compiled) -> None:

@@ -1,12 +1,15 @@
-"""The private folder that compiled kernels are kept in.
+"""The cache: a private folder of entries, which any number of processes use without locks.
 
-What lies in it is loaded into the process and executed. So the folder must be ours, no link, and
-writable by no one else, and nobody may be able to put another in its place. A default folder that
-is not gives way to a temporary one, with a warning; one that the user named is refused.
+What lies in it is loaded into the process and executed. So the folder must belong to the user, be
+no link, be writable by no one else, and lie where no one else can replace it. A default folder that
+is unfit gives way to a temporary one, with a warning; one that the user named is refused.
 
-What is read back is what was written under that name, or counts as missing: cut, damaged or put in
-place of each other, files that say what is to be run are not used. Between the check of a library
-and its loading only its owner can change it, so that is not guarded against.
+An entry is a JSON document <name>.json, and files of the same name that it describes. The name is
+a kind and a digest of all that the entry depends on. Files are made elsewhere and moved into place
+whole, the document last. A document that is cut, damaged or under another's name counts as missing;
+two processes that make the same entry at once replace each other's, and either is good. The folder
+may be deleted at any time. Between the check of a library and its loading only its owner can change
+it, so that is not guarded against.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import contextlib
 import errno
 import functools
 import hashlib
+import json
 import logging
 import os
 import shutil
@@ -25,8 +29,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from minitensor.errors import CompileError, unexpected
+from minitensor.runtime.machine import cpu_fingerprint
+from minitensor.version import __version__
 
 logger = logging.getLogger("minitensor")
 
@@ -115,22 +122,48 @@ def _open_entry(name: str, flags: int) -> int:
     return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe is not waited for
 
 
-def sealed(name: str, content: bytes) -> bytes:
-    """What to write to a file so that `unsealed` knows it: a digest of name and content, a line
-    end, the content.
+def entry_name(kind: str, *facts: object) -> str:
+    """The name of an entry: its kind, and a digest of what it depends on, this CPU and version
+    among it.
     """
-    return hashlib.sha256(f"{name}\n".encode() + content).hexdigest().encode() + b"\n" + content
+    text = json.dumps([__version__, cpu_fingerprint(), *facts])
+    return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def unsealed(path: Path) -> bytes:
-    """The content that was sealed under the name of this file; raises as `read_entry`, and
-    ValueError if the file is not as it was written, or has another's name.
+def recall(name: str) -> dict[str, Any] | None:
+    """The document of an entry; None if it is missing or not as it was written."""
+    path = cache_folder() / f"{name}.json"
+    try:
+        digest, _, content = read_entry(path).partition(b"\n")
+        document = json.loads(content)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return document if digest == _seal(name, content) and isinstance(document, dict) else None
+
+
+def store(name: str, document: dict[str, Any], scratch: Path, *files: Path) -> None:
+    """Move files into the cache as an entry, and write its document.
+
+    scratch  a scratch folder of the cache
+
+    Raises OSError or CompileError; there is no such entry then.
     """
-    written = read_entry(path)
-    content = written.partition(b"\n")[2]
-    if written != sealed(path.name, content):
-        raise ValueError(f"{path} is damaged")
-    return content
+    content = json.dumps(document).encode()
+    written = scratch / f"{name}.json"
+    written.write_bytes(_seal(name, content) + b"\n" + content)
+    for file in (*files, written):
+        keep(file, scratch.parent / (name + file.suffix))
+
+
+def remember(name: str, document: dict[str, Any]) -> None:
+    """Store an entry without files. Where that cannot be done, the next process makes it again."""
+    with contextlib.suppress(CompileError), scratch_folder(cache_folder()) as scratch:
+        store(name, document, scratch)
+
+
+def _seal(name: str, content: bytes) -> bytes:
+    """The digest that the document of an entry begins with."""
+    return hashlib.sha256(f"{name}\n".encode() + content).hexdigest().encode()
 
 
 def _default_folder() -> Path | str:

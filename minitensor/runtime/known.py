@@ -1,28 +1,24 @@
-"""The limits of this machine, kept between processes: who shows a part of the peak asks at once.
+"""The limits of this machine, kept between processes.
 
-An entry is one file of the cache folder, <key>.limits. The key is a digest of the CPU, the compiler
-and the number of threads. Other programs only ever take away, so the first few processes that ask
-measure anew, and of all that was measured the best is kept.
+They depend on the CPU, the compiler and the number of threads. Other programs can only lower what
+is measured, so the first few processes that need the limits measure again, and the best is kept.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
 from minitensor.errors import CompileError
-from minitensor.runtime.folder import cache_folder, keep, scratch_folder, sealed, unsealed
+from minitensor.runtime.folder import cache_folder, entry_name, recall, remember
 from minitensor.runtime.limits import Limits, measure_limits
-from minitensor.runtime.machine import cpu_fingerprint
 from minitensor.runtime.toolchain import find_toolchain
 
 TRIES: Final = 3
-"""How many processes measure before what is known is believed."""
+"""The number of processes that measure before the limits count as known."""
 
 
 def known_limits(threads: int | None = None) -> Limits:
@@ -41,33 +37,31 @@ def remember_limits(limits: Limits) -> Limits:
     """
     _known.cache_clear()
     with contextlib.suppress(CompileError):
-        return _kept(limits, cache_folder())
+        return _kept(limits)
     return limits
 
 
 @functools.lru_cache(maxsize=64)
 def _known(threads: int | None, folder: Path) -> Limits:
     count = find_toolchain().num_cores if threads is None else threads
-    known, tries = _read(_path(count, folder))
+    known, tries = _recall(count)
     if known is not None and tries >= TRIES:
         return known
-    return _kept(measure_limits(count), folder)
+    return _kept(measure_limits(count))
 
 
-def _kept(limits: Limits, folder: Path) -> Limits:
+def _kept(limits: Limits) -> Limits:
     """The best of what was measured now and before."""
-    path = _path(limits.threads, folder)
-    known, tries = _read(path)
+    known, tries = _recall(limits.threads)
     best = limits if known is None else _best(known, limits)
-    _write(path, best, tries + 1)
+    remember(_name(limits.threads), {"limits": asdict(best), "tries": tries + 1})
     return best
 
 
-def _path(threads: int, folder: Path) -> Path:
+def _name(threads: int) -> str:
     toolchain = find_toolchain()
     compiler = (toolchain.version, toolchain.triple, toolchain.identity)
-    facts = [*compiler, toolchain.flags, cpu_fingerprint(), threads]
-    return folder / (hashlib.sha256(json.dumps(facts).encode()).hexdigest() + ".limits")
+    return entry_name("limits", compiler, toolchain.flags, threads)
 
 
 def _best(a: Limits, b: Limits) -> Limits:
@@ -80,18 +74,10 @@ def _best(a: Limits, b: Limits) -> Limits:
     )
 
 
-def _read(path: Path) -> tuple[Limits | None, int]:
-    """What is known, and how often it was measured."""
+def _recall(threads: int) -> tuple[Limits | None, int]:
+    """The limits that are known, and how often they were measured."""
     try:
-        kept = json.loads(unsealed(path))
+        kept = recall(_name(threads)) or {}
         return Limits(**kept["limits"]), int(kept["tries"])
-    except (OSError, ValueError, TypeError, LookupError):
+    except (TypeError, ValueError, LookupError):
         return None, 0
-
-
-def _write(path: Path, limits: Limits, tries: int) -> None:
-    content = json.dumps({"limits": asdict(limits), "tries": tries}).encode()
-    # where it cannot be kept, the next process measures again
-    with contextlib.suppress(CompileError), scratch_folder(path.parent) as scratch:
-        (scratch / path.name).write_bytes(sealed(path.name, content))
-        keep(scratch / path.name, path)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
-import json
 import logging
 import os
 import re
@@ -21,11 +19,10 @@ from typing import Any, Final
 
 from minitensor.errors import CompileError
 from minitensor.runtime.flags import compiler_named, extra_flags
-from minitensor.runtime.folder import cache_folder, keep, scratch_folder, sealed, unsealed
-from minitensor.runtime.machine import cpu_fingerprint, cpu_name, usable_cores
+from minitensor.runtime.folder import cache_folder, entry_name, recall, remember, scratch_folder
+from minitensor.runtime.machine import cpu_name, usable_cores
 from minitensor.runtime.module import load_function
 from minitensor.runtime.process import Finished, first_error, one_line, run_compiler
-from minitensor.version import __version__
 
 logger = logging.getLogger("minitensor")
 
@@ -192,14 +189,14 @@ def _find_compiler() -> tuple[str, ...]:
     raise CompileError(f"no C compiler is found on PATH (tried {', '.join(NAMES)}); {ADVICE}")
 
 
-# ---- what was said before
+# ---- the answers of a former process
 
 
 def _key(words: tuple[str, ...], extra: tuple[str, ...]) -> str:
     """Everything that the answers, and the code it makes, depend on.
 
     A wrapper such as ccache counts with its compiler. The time of the last change of a file counts
-    too: nobody can set it, so a program replaced by another of its size and date is another.
+    too: it cannot be set, so a program replaced by another of its size and date is another.
     """
     files: list[tuple[str, int, int, int]] = []
     for word in (*words, *_TOOLS):
@@ -209,37 +206,26 @@ def _key(words: tuple[str, ...], extra: tuple[str, ...]) -> str:
             found = os.stat(real)
             files.append((real, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
     variables = [os.environ.get(name) for name in _READ_BY_COMPILERS]
-    facts = [__version__, cpu_fingerprint(), words, extra, files, variables]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-
-def _record(key: str) -> Path:
-    return cache_folder() / f"toolchain-{key}.json"
+    return entry_name("toolchain", words, extra, files, variables)
 
 
 def _recall(key: str) -> Toolchain | None:
+    values: dict[str, Any] = {
+        n: tuple(v) if isinstance(v, list) else v for n, v in (recall(key) or {}).items()
+    }
     try:
-        written = json.loads(unsealed(_record(key)))
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in written.items()
-        }
         return Toolchain(**values)
-    except (OSError, ValueError, TypeError, AttributeError):  # missing, damaged or of other fields
+    except TypeError:  # missing, or of other fields
         return None
 
 
 def _ask_and_record(words: tuple[str, ...], extra: tuple[str, ...], key: str) -> Toolchain:
     with scratch_folder(cache_folder()) as folder:
-        room = folder / "room"  # without it the compiler would fail, which is not its answer
-        room.write_bytes(bytes(_ROOM))
-        room.unlink()
+        spare = folder / "spare"  # without room the compiler would fail, which is not its answer
+        spare.write_bytes(bytes(_ROOM))
+        spare.unlink()
         found = dataclasses.replace(_Probe(words, extra, folder).toolchain(), identity=key)
-        written = folder / "toolchain.json"
-        with contextlib.suppress(OSError):  # a full disk costs the next process some time, no more
-            content = json.dumps(dataclasses.asdict(found)).encode()
-            written.write_bytes(sealed(_record(key).name, content))
-            keep(written, _record(key))
+    remember(key, dataclasses.asdict(found))
     logger.debug("C compiler: %s", found)
     return found
 

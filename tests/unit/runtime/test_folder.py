@@ -13,12 +13,14 @@ import pytest
 from minitensor import errors
 from minitensor.runtime import cache_folder, folder
 from minitensor.runtime.folder import (
+    entry_name,
     is_temporary,
     keep,
     read_entry,
+    recall,
+    remember,
     scratch_folder,
-    sealed,
-    unsealed,
+    store,
 )
 
 
@@ -290,18 +292,59 @@ def test_entry_of_another_user_is_not_read(cache, monkeypatch):
         read_entry(entry)
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"content\nof lines\n", bytes(range(256))])
-def test_what_is_sealed_is_read_back(cache, content):
-    entry = cache_folder() / "entry"
-    written = sealed("entry", content)
-    entry.write_bytes(written)
-    assert unsealed(entry) == content
-    damaged = [written[:n] for n in range(len(written))]
-    damaged += [
+def damaged(written):
+    """A written document in every way in which one byte of it can be missing or wrong."""
+    yield from (written[:n] for n in range(len(written)))
+    yield from (
         written[:n] + bytes([written[n] ^ 1]) + written[n + 1 :] for n in range(len(written))
-    ]
-    damaged += [written + b"\n", written.upper(), content, sealed("other", content)]
-    for other in damaged:
+    )
+    yield from (written + b"\n", written.upper(), b"[" * 100_000, b"{}", b"\xff")
+
+
+def test_a_document_is_read_back_as_it_was_written(cache):
+    name, document = entry_name("kind", "facts", 1), {"ü": [1, "two"], "": None}
+    assert recall(name) is None
+    remember(name, document)
+    assert recall(name) == document
+    (entry,) = cache.iterdir()
+    assert entry.name == f"{name}.json" and name.startswith("kind-")
+    written = entry.read_bytes()
+    for other in damaged(written):
         entry.write_bytes(other)
-        with pytest.raises(ValueError, match="is damaged"):
-            unsealed(entry)
+        assert recall(name) is None
+    entry.write_bytes(written)
+    assert recall(name) == document
+
+
+def test_a_document_in_the_place_of_another_is_not_taken(cache):
+    one, other = entry_name("kind", 1), entry_name("kind", 2)
+    remember(one, {"n": 1})
+    remember(other, {"n": 2})
+    os.replace(cache / f"{one}.json", cache / f"{other}.json")
+    assert recall(other) is None
+
+
+def test_the_name_depends_on_the_kind_the_facts_and_this_version(monkeypatch):
+    names = {entry_name("kind", "a"), entry_name("kind", "b"), entry_name("other", "a")}
+    monkeypatch.setattr(folder, "__version__", "another")
+    names.add(entry_name("kind", "a"))
+    monkeypatch.setattr(folder, "cpu_fingerprint", lambda: "another")
+    names.add(entry_name("kind", "a"))
+    assert len(names) == 5
+
+
+def test_what_cannot_be_remembered_is_no_error(cache, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(folder, "store", full)
+    remember(entry_name("kind"), {})
+    assert recall(entry_name("kind")) is None
+
+
+def test_files_of_an_entry_come_before_its_document(cache, monkeypatch):
+    kept = []
+    monkeypatch.setattr(folder, "keep", lambda made, path: kept.append(path.name))
+    with scratch_folder(cache_folder()) as scratch:
+        store("kind-1", {}, scratch, scratch / "a.so", scratch / "a.c")
+    assert kept == ["kind-1.so", "kind-1.c", "kind-1.json"]

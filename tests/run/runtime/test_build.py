@@ -1,4 +1,4 @@
-"""Generated texts between processes: what is not as it was written is generated again."""
+"""Programs to kernels: generated and compiled once; a damaged entry is generated again."""
 
 import os
 
@@ -6,7 +6,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.codegen import Target, generate
-from minitensor.runtime import remembered
+from minitensor.runtime import build, find_toolchain, load_program
 
 TARGET = Target("c", num_cores=1, vector_bits=0)
 
@@ -17,20 +17,17 @@ def program(factor):
 
 
 @pytest.fixture
-def recall(cache):
-    """The text of a program, whether it was generated for it, and the file it is kept in."""
+def recall(cache, monkeypatch):
+    """The source of a program's kernel, whether it was generated for it, and the entry."""
+    made = []
+    monkeypatch.setattr(build, "generate", lambda *given: made.append(1) or generate(*given))
 
     def one(of, target=TARGET, header=""):
-        made = []
-
-        def make():
-            made.append(generate(of, target, header))
-            return made[0]
-
-        before = set(cache.glob("*.text")) if cache.exists() else set()
-        text = remembered(of, target, header, make)
-        new = set(cache.glob("*.text")) - before
-        return text, bool(made), (new.pop() if new else None)
+        made.clear()
+        before = set(cache.glob("kernel-*.json"))
+        kernel = load_program(of, target, header, find_toolchain())
+        new = set(cache.glob("kernel-*.json")) - before
+        return kernel.source, bool(made), (new.pop() if new else None)
 
     return one
 
@@ -60,8 +57,13 @@ def cut(path, content):
     path.write_bytes(content[: len(content) // 2])
 
 
-def flip(path, content):
-    path.write_bytes(content.replace(b"* 2.0f", b"* 3.0f"))
+def change_source(path, content):
+    source = path.with_suffix(".c")
+    source.write_text(source.read_text().replace("* 2.0f", "* 3.0f"))
+
+
+def change_facts(path, content):
+    path.write_bytes(content.replace(b'"scale"', b'"other"'))
 
 
 def flip_digest(path, content):
@@ -83,10 +85,12 @@ def pipe(path, content):
     os.mkfifo(path)
 
 
-@pytest.mark.parametrize("damage", [cut, flip, flip_digest, empty, link, pipe])
+@pytest.mark.parametrize(
+    "damage", [cut, change_source, change_facts, flip_digest, empty, link, pipe]
+)
 def test_a_damaged_text_is_generated_again(recall, damage):
     first, _, path = recall(program(2.0))
-    assert b"* 2.0f" in path.read_bytes()
+    assert "* 2.0f" in first and b'"scale"' in path.read_bytes()
     damage(path, path.read_bytes())
     again, made, _ = recall(program(2.0))
     assert made and again == first
@@ -97,6 +101,7 @@ def test_a_damaged_text_is_generated_again(recall, damage):
 def test_a_text_put_in_place_of_another_is_not_taken(recall):
     first, _, path = recall(program(2.0))
     _, _, others = recall(program(3.0))
-    os.replace(others, path)
+    for suffix in (".json", ".c", ".so"):
+        os.replace(others.with_suffix(suffix), path.with_suffix(suffix))
     again, made, _ = recall(program(2.0))
     assert made and again == first
