@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 
 def fresh_name(label: str, taken: set[str], also: Collection[str] = (), owner: str = "") -> str:
-    """`label`; where that is taken `owner_label`, if it has an owner and does not begin with it; then
-    with a number: label2, label3, … (label_2 after a digit). Marks the name as taken.
+    """`label`; where that is taken `owner_label`, if there is an owner and the label does not begin
+    with it; then with a number: label2, label3, … (label_2 after a digit). Marks the name as taken.
     """
     name, number = label, 2
     if owner and not label.startswith(f"{owner}_") and (label in taken or label in also):

@@ -9,6 +9,9 @@ A block is shown as the statements it executes, its iters replaced by what they 
                     C[i_0*8 + i_1] = 0.0
                 C[i_0*8 + i_1] += A[i_0*8 + i_1, k] * x[k]     # its body
 
+A loop of one iteration is printed on the line of the loop inside it, unless one of them has
+annotations or an error points at it: `for u, i in grid(1, 8):`, `for u, j in grid(1, unroll(8)):`.
+
 A block whose name is not that of the buffer it writes says so in a comment. Indices are simplified
 for the reader, by what `arith` gives to `simplify_indices_by`; the program keeps them as they are.
 Not here: parsing. Programs are exchanged as traces, not as text.
@@ -238,17 +241,8 @@ class _Printer:
 
     def statement(self, stmt: Stmt, depth: int) -> None:
         match stmt:
-            case For(var, extent, body, kind, annotations):
-                word = "range" if kind is LoopKind.SERIAL else kind.value
-                text = f"for {print_name(var)} in {word}({extent}):"
-                if kind.is_bound:
-                    text = f'for {print_name(var)} in bind({extent}, "{kind.value}"):'
-                comments = _notes(annotations)
-                if var in self.marks.loops:
-                    comments.append(f"<- {self.marks.loops[var]}")
-                self.line(depth, text, comments)
-                self.extents[var] = extent
-                self.statement(body, depth + 1)
+            case For():
+                self.loop(stmt, depth)
             case Seq(stmts):
                 for child in stmts:
                     self.statement(child, depth)
@@ -275,6 +269,28 @@ class _Printer:
             case Tensorized(intrinsic, operands, _, body):
                 self.line(depth, f"with {print_name(intrinsic)}({_list(operands)}):")
                 self.statement(body, depth + 1)
+
+    def loop(self, loop: For, depth: int) -> None:
+        """A loop; one of a single iteration shares its line with the one inside it, as a grid."""
+        run = [loop]
+        while self.shares_line(run[-1]):
+            run.append(run[-1].body)  # type: ignore[arg-type]
+        names = ", ".join(print_name(one.var) for one in run)
+        counts = [_count(one, one.kind is LoopKind.SERIAL and len(run) > 1) for one in run]
+        count = counts[0] if len(run) == 1 else f"grid({', '.join(counts)})"
+        comments = _notes(loop.annotations)
+        if loop.var in self.marks.loops:
+            comments.append(f"<- {self.marks.loops[loop.var]}")
+        self.line(depth, f"for {names} in {count}:", comments)
+        self.extents |= {one.var: one.extent for one in run}
+        self.statement(run[-1].body, depth + 1)
+
+    def shares_line(self, outer: For) -> bool:
+        """Whether the loop right inside another is printed on the line of that one."""
+        inner = outer.body
+        if not isinstance(inner, For) or outer.extent != 1:
+            return False
+        return not any(x.annotations or x.var in self.marks.loops for x in (outer, inner))
 
     def block(self, block: Block, depth: int) -> None:
         bindings = {i.var: i.binding for i in block.iters}
@@ -307,6 +323,16 @@ class _Printer:
             if column >= 0:
                 self.lines.insert(position + 1, " " * column + "^" * len(text) + " " + label)
                 return
+
+
+def _count(loop: For, bare: bool) -> str:
+    """The values of a loop's variable: range(8), vectorize(8); `bare` leaves only the 8."""
+    if bare:
+        return str(loop.extent)
+    if loop.kind.is_bound:
+        return f'bind({loop.extent}, "{loop.kind.value}")'
+    word = "range" if loop.kind is LoopKind.SERIAL else loop.kind.value
+    return f"{word}({loop.extent})"
 
 
 def _shortened(node: N, shorten: Shorten) -> N:

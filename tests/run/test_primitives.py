@@ -170,8 +170,7 @@ def split_with_guard(w):
 def split_exactly(w):
     _, column = w.rows_and_columns
     outer, middle, inner = w.s.split(column, [None, 1, 5], tail="exact")
-    w.has(f"for {outer} in range(2):\n", f"for {middle} in range(1):\n")
-    w.has(f"for {inner} in range(5):\n")
+    w.has(f"for {outer} in range(2):\n", f"for {middle}, {inner} in grid(1, 5):\n")
     assert " < 10:" not in w.text
     assert {outer, middle, inner} < set(w.s.get_loops(w.operator.main))
 
@@ -217,7 +216,7 @@ def add_unit_loop(w):
     inner = w.s.add_unit_loop(w.operator.main)
     outer = w.s.add_unit_loop(w.s.get_loops(w.operator.main)[0])
     assert (outer, inner) == ("u2", "u")
-    w.has("for u in range(1):\n", "for u2 in range(1):\n")
+    w.has("for u in range(1):\n", "for u2, ")
     assert w.s.get_loops(w.operator.main)[0] == "u2"
     assert w.s.get_loops(w.operator.main)[-1] == "u"
 
@@ -544,7 +543,7 @@ def sample_perfect_tile(w):
     assert factors[0] * factors[1] == 10
     assert factors[1] <= 5
     w.s.split(column, factors, tail="exact")
-    w.has(*(f"for {column}_{n} in range({factors[n]}):\n" for n in (0, 1)))
+    assert [w.extent(f"{column}_{n}") for n in (0, 1)] == list(factors)
     assert w.s.trace.decisions == {0: factors}
     assert f"for {column}_1 in range(2):\n" in other_decision(w, (5, 2))
 

@@ -277,6 +277,26 @@ def test_the_kinds_of_loops():
     ]
 
 
+def unit_loops(**of_the_second):
+    body = For("i", 8, store("A", (Var("u") + Var("v"), Var("i")), 0.0))
+    return For("u", 1, For("v", 1, body, **of_the_second))
+
+
+def test_a_loop_of_one_iteration_is_printed_on_the_line_of_the_loop_inside_it():
+    assert print_stmt(unit_loops()) == "for u, v, i in grid(1, 1, 8):\n    A[u + v, i] = 0.0"
+    unrolled = unit_loops(kind=LoopKind.UNROLL)
+    assert print_stmt(unrolled).startswith("for u, v, i in grid(1, unroll(1), 8):\n    A[")
+    assert print_stmt(For("u", 1, Seq(()))) == "for u in range(1):\n    pass"
+
+
+def test_a_loop_of_one_iteration_with_something_to_say_has_a_line_of_its_own():
+    noted = print_stmt(unit_loops(annotations=(("note", 1),)))
+    assert noted.splitlines()[:2] == ["for u in range(1):", "    for v in range(1):  # note = 1"]
+    marked = print_stmt(unit_loops(), Marks(loops={"u": "here"}))
+    assert marked.splitlines()[0] == "for u in range(1):  # <- here"
+    assert marked.splitlines()[1] == "    for v, i in grid(1, 8):"
+
+
 def test_what_an_intrinsic_does_is_shown_below_its_call():
     nest = loop("i", 4, store("C", i, 1.0), kind=LoopKind.TENSORIZE)
     stmt = Tensorized("fill:0123", (load("C", 0),), ((0,),), nest)

@@ -181,12 +181,10 @@ def test_compute_at_of_a_reduction_is_started_in_each_iteration():
         C = empty(float32[4, 5])
         for x in range(4):
             for y in range(5):
-                for C_i in range(1):
-                    for C_j in range(1):
-                        for C_k in range(3):
-                            if C_k == 0:
-                                C[C_i + x, C_j + y] = 0.0
-                            C[C_i + x, C_j + y] += A[C_i + x, C_k] * B[C_k, C_j + y]
+                for C_i, C_j, C_k in grid(1, 1, 3):
+                    if C_k == 0:
+                        C[C_i + x, C_j + y] = 0.0
+                    C[C_i + x, C_j + y] += A[C_i + x, C_k] * B[C_k, C_j + y]
                 D[x, y] = max(C[x, y], 0.0)
         """,
     )

@@ -259,10 +259,8 @@ def test_add_unit_loop_around_a_loop():
     golden(
         s,
         """
-        for u in range(1):
-            for u2 in range(1):
-                for i in range(4):
-                    C[i] = A[i] * 2.0
+        for u, u2, i in grid(1, 1, 4):
+            C[i] = A[i] * 2.0
         """,
     )
 

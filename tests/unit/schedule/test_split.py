@@ -224,11 +224,10 @@ def test_split_cut_of_a_spatial_loop_starts_the_reduction_again():
                     if k == 0:
                         C[i_0*2 + i_1] = 0.0
                     C[i_0*2 + i_1] += A[i_0*2 + i_1, k]
-        for i_tail in range(1):
-            for i_tail_k in range(3):
-                if i_tail_k == 0:  # block C_tail
-                    C[i_tail + 4] = 0.0
-                C[i_tail + 4] += A[i_tail + 4, i_tail_k]
+        for i_tail, i_tail_k in grid(1, 3):
+            if i_tail_k == 0:  # block C_tail
+                C[i_tail + 4] = 0.0
+            C[i_tail + 4] += A[i_tail + 4, i_tail_k]
         """,
     )
 
