@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import minitensor
+from benchmarks.compare.cores import spread_cores
 from minitensor.cli.errors import CommandError
-from minitensor.runtime import spread_cores
 
 WORKER: Final = "benchmarks.compare.worker"
 SILENCE_SECONDS: Final = 300.0

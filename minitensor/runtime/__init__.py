@@ -3,9 +3,8 @@
 Read in this order: `machine`, `folder` (the cache), `process`, `flags`, `toolchain` (what there is
 to compile with), `cache` (compiling once), `module` (native functions and memory),
 `arguments` (the checks of a call), `timing`, `rounds` (calls in turns), `spills` and `explain`
-(what a schedule became), `kernel` (what a user holds), `build` (all of it in a row), `limits` (what
-the machine can do at most), `known` (remembered), `doctor`; `descendants`, `worker` and `bundle`
-(code that may crash, in another process).
+(what a schedule became), `kernel` (what a user holds), `build` (all of it in a row), `limits` (of
+the machine), `doctor`; `descendants`, `worker`, `bundle` (code that may crash, in another process).
 """
 
 # fmt: off
@@ -20,11 +19,10 @@ from minitensor.runtime.doctor import Finding, diagnose
 from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.folder import cache_folder, scratch_folder
 from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
-from minitensor.runtime.known import known_limits, remember_limits
 from minitensor.runtime.limits import (
-    Limits, Probe, compute_probe, measure_limits, memory_probes,
+    Limits, Probe, compute_probe, known_limits, measure_limits, memory_probes, remember_limits,
 )
-from minitensor.runtime.machine import cpu_name, spread_cores, usable_cores
+from minitensor.runtime.machine import cpu_name, usable_cores
 from minitensor.runtime.module import aligned_empty, load_function, pointer_to
 from minitensor.runtime.rounds import (
     BLAS_SPIN_SECONDS, QUICK, RULE, SLOW_SECONDS, SPIN_SECONDS, Clock, Pace, Turns, interleave,
@@ -43,5 +41,5 @@ __all__ = [
     "interleave", "interpreter_kernel", "known_limits", "load", "load_function", "load_kernel",
     "load_program", "load_together", "measure", "measure_limits", "memory_probes", "native_target",
     "pointer_to", "probe_toolchain", "ratio", "remember_limits", "save_kernel", "scratch_folder",
-    "spread_cores", "take_turn", "usable_cores",
+    "take_turn", "usable_cores",
 ]

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import minitensor.codegen
 from minitensor.codegen import Emitted, Target, generate
 from minitensor.errors import CompileError
 from minitensor.ir import Program
@@ -116,7 +115,7 @@ def _check_float16(emitted: Sequence[Emitted], toolchain: Toolchain) -> None:
 @functools.cache
 def _generator() -> str:
     """The files that generate a text, with their sizes and times."""
-    root = Path(minitensor.codegen.__file__).parents[1]
+    root = Path(__file__).parents[1]
     files = sorted(p for package in _GENERATOR for p in (root / package).rglob("*.py"))
     facts = [(str(p.relative_to(root)), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
     return hashlib.sha256(repr(facts).encode()).hexdigest()

@@ -26,6 +26,7 @@ _DEATH_SIGNAL: Final = 1
 _SUBREAPER: Final = 36
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 _PATIENCE: Final = 5.0
+_SCANS, _SCANS_OF_STARTING = 100, 25
 
 
 def inherit_orphans() -> None:
@@ -83,14 +84,28 @@ def marked(token: str) -> list[int]:
 
 def kill_marked(token: str) -> None:
     """Kill all processes that have inherited a mark; for when their parent has been killed."""
-    for _ in range(100):
+    for attempt in range(_SCANS):
+        starting = attempt < _SCANS_OF_STARTING and _is_any_starting()
         found = marked(token)
         for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        if not found:
+        if not found and not starting:
             return
         time.sleep(0.01)
+
+
+def _is_any_starting() -> bool:
+    """Whether a process may be about to begin a program: its environment is empty for a moment."""
+    return any(not found and _has_program(pid) for pid, found in processes("environ"))
+
+
+def _has_program(pid: int) -> bool:
+    """Whether a process is neither the kernel's nor at its end."""
+    try:
+        return bool(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return False
 
 
 def processes(file: str) -> Iterator[tuple[int, bytes]]:

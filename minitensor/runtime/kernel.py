@@ -12,11 +12,10 @@ import numpy as np
 from minitensor import ir
 from minitensor.codegen import PASSES, Emitted, Passes, Remark, Target, split_constants
 from minitensor.errors import ArgumentError, CompileError, ExecutionError
-from minitensor.runtime import forked
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.cache import compile_assembly
 from minitensor.runtime.explain import Explanation, explained
-from minitensor.runtime.module import Pointer, aligned_empty, pointer_to
+from minitensor.runtime.module import Pointer, aligned_empty, pointer_to, starting_threads
 from minitensor.runtime.timing import Timing, check_repeats, measure
 from minitensor.runtime.toolchain import Toolchain
 
@@ -262,13 +261,7 @@ class NativeKernel(Kernel):
         return partial(self._safe_function(), *self._pointers(arrays), self._new_workspace())
 
     def _safe_function(self) -> Callable[..., int]:
-        """The function, called from a thread where OpenMP still works (see `forked`)."""
-        if not self._is_parallel:
-            return self._function
-        if forked.threads_are_lost():
-            return partial(forked.call, self._function)
-        forked.threads_start()
-        return self._function
+        return starting_threads(self._function) if self._is_parallel else self._function
 
     def _pointers(self, arrays: list[np.ndarray]) -> list[Pointer]:
         pointers = [pointer_to(array) for array in arrays]

@@ -1,26 +1,30 @@
-"""What this machine can do at most: multiply-adds a second, and bytes from and to memory.
+"""The limits of this machine: multiply-adds a second, and bytes from and to memory.
 
-Nobody's data sheet, and not the figures of another day: small C functions, compiled with the
-compiler and the flags of every kernel, are timed here and now. A `Probe` is one of them; whoever
-compares kernels with the limits calls the probes between the kernels, so that what else runs on
-the machine hits both alike.
+They are measured, not taken from a data sheet: small C functions, compiled with the compiler and
+the flags of every kernel, are timed. A `Probe` is one of them; a comparison of kernels with the
+limits calls the probes between the kernels, so that other programs affect both alike.
 Not here: the caches. The arrays are larger than any, so the bandwidth is that of the memory.
+
+`known_limits` keeps what was measured in the cache. Other programs can only lower it, so the first
+few processes that need the limits measure again, and the best is kept.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Final
 
 import numpy as np
 
-from minitensor.errors import unexpected
-from minitensor.runtime import forked
+from minitensor.errors import CompileError, unexpected
 from minitensor.runtime.cache import compile_library
-from minitensor.runtime.module import aligned_empty, load_function, pointer_to
+from minitensor.runtime.folder import cache_folder, entry_name, recall, remember
+from minitensor.runtime.module import aligned_empty, load_function, pointer_to, starting_threads
 from minitensor.runtime.toolchain import Toolchain, find_toolchain
 
 ACCUMULATORS: Final = (8, 12, 16)
@@ -34,6 +38,8 @@ STEPS: Final = 250_000
 ARRAY_BYTES: Final = 128 << 20
 """Of each of the three arrays that are streamed."""
 REPEATS: Final = 5
+TRIES: Final = 3
+"""The number of processes that measure before the limits count as known."""
 BURST_SECONDS: Final = 0.02
 
 _FMA: Final = """
@@ -271,10 +277,70 @@ def _fma(bits: int, count: int) -> str:
 def _functions(
     source: str, names: Sequence[str], pointers: int, toolchain: Toolchain
 ) -> list[Callable[..., int]]:
-    """Functions of a C text, called from a thread where OpenMP still works (see `forked`)."""
     path = compile_library("#include <stdint.h>\n" + source, toolchain).path
-    functions = [load_function(path, name, pointers) for name in names]
-    forked.threads_start()
-    if forked.threads_are_lost():
-        return [partial(forked.call, function) for function in functions]
-    return functions
+    return [starting_threads(load_function(path, name, pointers)) for name in names]
+
+
+# ---- kept between processes
+
+
+def known_limits(threads: int | None = None) -> Limits:
+    """The limits of this machine with that many threads (None: with one for each usable core).
+
+    A process measures at most once, for a second or two; `measure_limits` measures always.
+    Raises as that.
+    """
+    return _known(threads, cache_folder())
+
+
+def remember_limits(limits: Limits) -> Limits:
+    """Keep what was measured where it is better than what is known; the best of both.
+
+    Without a compiler nothing is known or kept.
+    """
+    _known.cache_clear()
+    with contextlib.suppress(CompileError):
+        return _kept(limits)
+    return limits
+
+
+@functools.lru_cache(maxsize=64)
+def _known(threads: int | None, folder: object) -> Limits:
+    count = find_toolchain().num_cores if threads is None else threads
+    known, tries = _recall(count)
+    if known is not None and tries >= TRIES:
+        return known
+    return _kept(measure_limits(count))
+
+
+def _kept(limits: Limits) -> Limits:
+    """The best of what was measured now and before."""
+    known, tries = _recall(limits.threads)
+    best = limits if known is None else _best(known, limits)
+    remember(_name(limits.threads), {"limits": asdict(best), "tries": tries + 1})
+    return best
+
+
+def _name(threads: int) -> str:
+    toolchain = find_toolchain()
+    compiler = (toolchain.version, toolchain.triple, toolchain.identity)
+    return entry_name("limits", compiler, toolchain.flags, threads)
+
+
+def _best(a: Limits, b: Limits) -> Limits:
+    return replace(
+        max(a, b, key=lambda limits: limits.peak),
+        **{
+            name: max(getattr(a, name), getattr(b, name))
+            for name in ("peak_core", "read", "copy", "triad")
+        },
+    )
+
+
+def _recall(threads: int) -> tuple[Limits | None, int]:
+    """The limits that are known, and how often they were measured."""
+    try:
+        kept = recall(_name(threads)) or {}
+        return Limits(**kept["limits"]), int(kept["tries"])
+    except (TypeError, ValueError, LookupError):
+        return None, 0

@@ -5,12 +5,18 @@ do: `cffi.FFI()` imports a parser of C (15 ms, more than loading a kernel takes 
 a declaration that is the same for every kernel.
 
 A loaded library is never unloaded: the threads of an OpenMP runtime may still be waiting inside it.
+
+A fork copies only the thread that calls it, and the OpenMP runtime of the child waits for the
+threads of its parent for ever. It keeps them for each thread that starts a parallel region, so a
+thread that is new in the child gets new ones: `starting_threads` makes calls go through that.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,3 +69,34 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
     offset = -int(_ffi.cast(_ADDRESS, pointer_to(raw))) % ALIGNMENT
     aligned: np.ndarray = np.ndarray(shape, dtype, raw, offset)
     return aligned
+
+
+_started = False
+_lost = False
+_thread: ThreadPoolExecutor | None = None
+
+
+def starting_threads(function: Callable[..., int]) -> Callable[..., int]:
+    """A function that starts threads, as this process can call it: in a child that was forked after
+    threads had started, from a thread that its parent did not have.
+    """
+    global _started  # noqa: PLW0603 - a fact about the process
+    _started = True
+    return partial(_call, function) if _lost else function
+
+
+def _call(function: Callable[..., int], *arguments: object) -> int:
+    global _thread  # noqa: PLW0603 - made at the first call
+    if _thread is None:
+        _thread = ThreadPoolExecutor(1, thread_name_prefix="minitensor")
+    return _thread.submit(function, *arguments).result()
+
+
+def _after_fork() -> None:
+    global _lost, _thread  # noqa: PLW0603 - a fact about the process
+    _lost = _lost or _started
+    _thread = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -38,7 +38,6 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, Any, Final, NoReturn
 
-import minitensor
 from minitensor.errors import MeasureError, printable
 from minitensor.runtime.descendants import (
     MARK,
@@ -126,7 +125,7 @@ class Worker:
         Raises MeasureError if it cannot be started.
         """
         token = secrets.token_hex(16)
-        root = str(Path(minitensor.__file__).parents[1])
+        root = str(Path(__file__).parents[2])
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
         ours, theirs = socket.socketpair()
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`

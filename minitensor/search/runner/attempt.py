@@ -22,18 +22,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from minitensor import runtime, sanitize
 from minitensor.ir import numpy_dtype
-from minitensor.runtime import (
-    Parent,
-    Reason,
-    Worker,
-    WorkerError,
-    aligned_empty,
-    end_children,
-    load_function,
-    pointer_to,
-)
-from minitensor.sanitize import GuardedMemory, bits_of, bits_of_nothing, watched
 from minitensor.search.runner.results import Result, Settings, Status, reason_of
 from minitensor.search.runner.task import Arena
 from minitensor.search.runner.timing import time_call
@@ -47,11 +37,11 @@ MOST_CALLS: Final = 8
 _NEARLY: Final = 0.75
 """Of the memory that it may have: a candidate that dies with so much had no more."""
 _REASONS: Final = {
-    Reason.CRASH: Status.CRASH,
-    Reason.EXIT: Status.EXIT,
-    Reason.TIMEOUT: Status.TIMEOUT,
-    Reason.STOPPED: Status.STOPPED,
-    Reason.GARBLED: Status.INVALID,
+    runtime.Reason.CRASH: Status.CRASH,
+    runtime.Reason.EXIT: Status.EXIT,
+    runtime.Reason.TIMEOUT: Status.TIMEOUT,
+    runtime.Reason.STOPPED: Status.STOPPED,
+    runtime.Reason.GARBLED: Status.INVALID,
 }
 _STACK, _THREAD = 8 << 20, 1 << 20
 """Bytes of addresses that a thread takes for its stack, at least, and beside it."""
@@ -59,7 +49,7 @@ _FILE: Final = 1 << 20
 """Bytes of a file that a candidate may write."""
 _NANS: Final = 0xFF
 """A byte of scratch memory; four are a NaN."""
-_EMPTY: Final = aligned_empty((64,), np.dtype(np.uint8))
+_EMPTY: Final = runtime.aligned_empty((64,), np.dtype(np.uint8))
 """What a kernel is given for an array without elements."""
 
 
@@ -88,7 +78,7 @@ class Job:
             return self.settings.time_limit
         return min(self.settings.time_limit, PATIENCE + self.settings.hopeless * self.best)
 
-    def run(self, arena: Arena, parent: Parent) -> None:
+    def run(self, arena: Arena, parent: runtime.Parent) -> None:
         """Run it in this process, which was forked for it."""
         gc.disable()
         try:
@@ -98,16 +88,16 @@ class Job:
         except Exception as failure:  # of loading it
             parent.send({"failed": Status.BUILD, "message": reason_of(failure)})
 
-    def _run(self, arena: Arena, parent: Parent) -> None:
+    def _run(self, arena: Arena, parent: runtime.Parent) -> None:
         task = arena.task
-        scratch = GuardedMemory((-(-self.workspace // 64) * 64,), np.uint8)
+        scratch = sanitize.GuardedMemory((-(-self.workspace // 64) * 64,), np.uint8)
         scratch.array[...] = _NANS
-        private = [aligned_empty(b.shape, numpy_dtype(b.dtype)) for b in task.params]
-        workspace = aligned_empty((self.workspace,), np.dtype(np.uint8))
+        private = [runtime.aligned_empty(b.shape, numpy_dtype(b.dtype)) for b in task.params]
+        workspace = runtime.aligned_empty((self.workspace,), np.dtype(np.uint8))
         _limit(self.settings.memory, task.target.num_cores or 1)
-        function = load_function(self.library, self.entry, len(task.params) + 1)
+        function = runtime.load_function(self.library, self.entry, len(task.params) + 1)
         guarded = [m.array for m in arena.memories]
-        with watched(self.guards, [*arena.memories, scratch]) as hits:
+        with sanitize.watched(self.guards, [*arena.memories, scratch]) as hits:
             start = time.perf_counter()
             status = _call(function, guarded, scratch.array)()
             took = time.perf_counter() - start
@@ -146,19 +136,19 @@ class Attempt:
         self.arena.reset()
         own = _memory_of_this_process(1)
         try:
-            with Worker.fork(partial(self.job.run, self.arena), self.folder) as worker:
+            with runtime.Worker.fork(partial(self.job.run, self.arena), self.folder) as worker:
                 result = self._judged(worker)
-        except WorkerError as failure:
+        except runtime.WorkerError as failure:
             result = self._explained(failure, own)
         finally:
-            left = end_children()
+            left = runtime.end_children()
         if result.ok and left:
             return self._failed(
                 Status.PROCESSES, f"left {left} process{'es' if left > 1 else ''} running"
             )
         return result
 
-    def _judged(self, worker: Worker) -> Result:
+    def _judged(self, worker: runtime.Worker) -> Result:
         job, settings = self.job, self.job.settings
         ran = worker.receive(job.first_limit, self.meanwhile)
         fault = self._fault_of(ran)
@@ -191,18 +181,18 @@ class Attempt:
             return self._failed(Status.WRONG, "changes how the processor rounds")
         return None
 
-    def _explained(self, failure: WorkerError, own: int) -> Result:
+    def _explained(self, failure: runtime.WorkerError, own: int) -> Result:
         """The reason why a process gave no reply.
 
         own  bytes of memory that the server has, which the process had from its start
         """
         settings = self.job.settings
         more = failure.memory - own - 2 * (self.arena.size + self.job.workspace)
-        died = failure.reason in (Reason.CRASH, Reason.EXIT)
+        died = failure.reason in (runtime.Reason.CRASH, runtime.Reason.EXIT)
         if died and more > _NEARLY * settings.memory:
             text = f"{failure.message} when it had {failure.memory >> 20} MiB of memory"
             return self._failed(Status.MEMORY, text)
-        killed = failure.code == -signal.SIGKILL and failure.reason is Reason.CRASH
+        killed = failure.code == -signal.SIGKILL and failure.reason is runtime.Reason.CRASH
         hint = "; the system does that when memory runs out" if killed else ""
         return self._failed(_REASONS[failure.reason], failure.message + hint)
 
@@ -213,7 +203,7 @@ class Attempt:
 def _call(
     function: Callable[..., int], arrays: Sequence[np.ndarray], workspace: np.ndarray
 ) -> Callable[[], int]:
-    given = [pointer_to(a if a.size else _EMPTY) for a in (*arrays, workspace)]
+    given = [runtime.pointer_to(a if a.size else _EMPTY) for a in (*arrays, workspace)]
     return partial(function, *given)
 
 
@@ -221,7 +211,7 @@ def _forget(arrays: Sequence[np.ndarray], arena: Arena) -> None:
     """Fill outputs with what nothing computes."""
     for array, buffer in zip(arrays, arena.task.params):
         if buffer.name in arena.task.outputs:
-            bits_of(array)[...] = bits_of_nothing(buffer, 0)
+            sanitize.bits_of(array)[...] = sanitize.bits_of_nothing(buffer, 0)
 
 
 def _limit(memory: int, threads: int) -> None:

@@ -15,18 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from minitensor import runtime
 from minitensor.codegen import Emitted, Target, generate_together
 from minitensor.errors import CompileError, MeasureError, unexpected
 from minitensor.ir import Program
-from minitensor.runtime import (
-    Parent,
-    ParentGoneError,
-    Worker,
-    WorkerError,
-    compile_library,
-    find_toolchain,
-    usable_cores,
-)
 from minitensor.schedule import Schedule
 from minitensor.search.runner.results import Result, Settings, Status, reason_of
 from minitensor.search.runner.timing import compile_lock
@@ -67,7 +59,7 @@ def compile_text(source: str, time_limit: float) -> Reply:
     start = time.monotonic()
     try:
         with compile_lock():
-            compiled = compile_library(source, find_toolchain(), time_limit)
+            compiled = runtime.compile_library(source, runtime.find_toolchain(), time_limit)
     except Exception as failure:  # a request without a reply would be waited for
         reply = {"error": reason_of(failure), "command": [], "details": "", "seconds": 0.0}
         if isinstance(failure, CompileError):
@@ -81,7 +73,7 @@ class Compilers:
     """A process that compiles several texts at a time; it ends with this one, or with `close`."""
 
     def __init__(self) -> None:
-        self.worker = Worker.start(WORKER, "compile", str(usable_cores()))
+        self.worker = runtime.Worker.start(WORKER, "compile", str(runtime.usable_cores()))
         self._count = 0
         self._replies: dict[int, Reply] = {}
 
@@ -100,7 +92,7 @@ class Compilers:
             while number not in self._replies:
                 reply = self.worker.receive(math.inf)
                 self._replies[reply["id"]] = reply
-        except WorkerError as failure:
+        except runtime.WorkerError as failure:
             raise MeasureError(f"the process that compiles {failure.message}") from None
         return self._replies.pop(number)
 
@@ -108,7 +100,7 @@ class Compilers:
 def serve_compilers(threads: int) -> None:
     """The process of `Compilers`, until its parent closes it."""
     pool = ThreadPoolExecutor(threads)
-    with Parent.connected() as parent:
+    with runtime.Parent.connected() as parent:
         try:
             for request in parent.requests():
                 pool.submit(_serve, parent, request)
@@ -116,9 +108,9 @@ def serve_compilers(threads: int) -> None:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _serve(parent: Parent, request: Reply) -> None:
+def _serve(parent: runtime.Parent, request: Reply) -> None:
     reply = compile_text(request["source"], request["time_limit"])
-    with contextlib.suppress(ParentGoneError):
+    with contextlib.suppress(runtime.ParentGoneError):
         parent.send({"id": request["id"], **reply})
 
 

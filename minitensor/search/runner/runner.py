@@ -17,9 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from minitensor import runtime
 from minitensor.errors import MeasureError, unexpected
 from minitensor.ir import print_name
-from minitensor.runtime import Parent, Worker, WorkerError, cache_folder, scratch_folder
 from minitensor.sanitize import guards_library
 from minitensor.search.runner.attempt import Attempt, Job
 from minitensor.search.runner.build import (
@@ -76,7 +76,7 @@ class Runner:
         self._builder, self._measurer = builder, measurer
         self._compilers: Compilers | None = None
         self._server: Server | None = None
-        self._folder = Path(tempfile.mkdtemp(prefix="build-", dir=cache_folder()))
+        self._folder = Path(tempfile.mkdtemp(prefix="build-", dir=runtime.cache_folder()))
         task.save(self._folder)
 
     def __enter__(self) -> Runner:
@@ -172,7 +172,7 @@ class Server:
 
     def __init__(self, task: Path, settings: Settings) -> None:
         self.task, self.settings = task, settings
-        self.worker: Worker | None = None
+        self.worker: runtime.Worker | None = None
 
     def measure(self, built: Sequence[Built], best: float | None) -> Iterator[Result]:
         """The result of each, one at a time: the next is measured when it is asked for."""
@@ -187,15 +187,15 @@ class Server:
             self.worker.close(GRACE)
         self.worker = None
 
-    def _started(self) -> Worker:
+    def _started(self) -> runtime.Worker:
         settings = json.dumps(asdict(self.settings))
         arguments = ("measure", str(self.task), settings, str(guards_library()))
-        worker = Worker.start(WORKER, *arguments, variables=_ALONE)
+        worker = runtime.Worker.start(WORKER, *arguments, variables=_ALONE)
         try:
             worker.receive(_START)
         except BaseException as failure:
             worker.close()
-            if isinstance(failure, WorkerError):
+            if isinstance(failure, runtime.WorkerError):
                 raise MeasureError(f"the process that measures {failure.message}") from None
             raise
         return worker
@@ -208,7 +208,7 @@ class Server:
         self.worker.send({**job, "best": best})
         try:
             reply = self.worker.receive(math.inf)
-        except WorkerError as lost:
+        except runtime.WorkerError as lost:
             self.worker.close()
             self.worker = None
             name = print_name(emitted.name or emitted.entry)
@@ -243,7 +243,10 @@ def measure_there(
 
 def serve_measurements(task: Path, settings: Settings, guards: Path) -> None:
     """The process of `Server`, until its parent closes it: it forks one for each candidate."""
-    with Parent.connected(watched=False) as parent, scratch_folder(cache_folder()) as scratch:
+    with (
+        runtime.Parent.connected(watched=False) as parent,
+        runtime.scratch_folder(runtime.cache_folder()) as scratch,
+    ):
         arena = Arena(Task.load(task)[0])
         gc.collect()
         gc.freeze()

@@ -7,8 +7,8 @@ from minitensor.runtime import (
     Limits,
     find_toolchain,
     folder,
-    known,
     known_limits,
+    limits,
     remember_limits,
 )
 
@@ -21,15 +21,15 @@ def limits_of(peak, read=10.0, threads=2):
 def measured(monkeypatch, tmp_path):
     """What the next measurements give; how many there were is what is missing from it."""
     found = [limits_of(100.0), limits_of(90.0, read=12.0), limits_of(110.0), limits_of(500.0)]
-    monkeypatch.setattr(known, "measure_limits", lambda threads: found.pop(0))
+    monkeypatch.setattr(limits, "measure_limits", lambda threads: found.pop(0))
     monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(tmp_path / "cache"))
-    known._known.cache_clear()
+    limits._known.cache_clear()
     yield found
-    known._known.cache_clear()
+    limits._known.cache_clear()
 
 
 def another_process():
-    known._known.cache_clear()
+    limits._known.cache_clear()
 
 
 def test_a_process_measures_once(measured):
@@ -95,7 +95,7 @@ def test_without_a_compiler_nothing_is_kept(measured, monkeypatch, tmp_path):
     def missing():
         raise CompileError("no compiler")
 
-    monkeypatch.setattr(known, "find_toolchain", missing)
+    monkeypatch.setattr(limits, "find_toolchain", missing)
     assert remember_limits(limits_of(70.0)) == limits_of(70.0)
     assert not list((tmp_path / "cache").glob("limits-*"))
 
