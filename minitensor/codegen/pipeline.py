@@ -16,6 +16,7 @@ from minitensor.codegen.emit.c import Part, emit_c
 from minitensor.codegen.passes.check_bounds import check_bounds
 from minitensor.codegen.passes.erase_blocks import erase_blocks
 from minitensor.codegen.passes.name_registers import name_registers
+from minitensor.codegen.passes.name_values import name_values
 from minitensor.codegen.passes.partition_loops import partition_loops
 from minitensor.codegen.passes.promote_accumulators import promote_accumulators
 from minitensor.codegen.passes.shrink_storage import shrink_storage
@@ -49,6 +50,7 @@ PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("unroll_loops", unroll_loops),
     ("simplify again", simplify_program),
     ("name_registers", name_registers),
+    ("name_values", name_values),
 )
 """The passes of `build`."""
 REQUIRED: Final = ("check_bounds", "erase_blocks")

@@ -1,7 +1,7 @@
 """How many vector registers a loop needs: the tiles it updates, and the operands of one iteration.
 
 A tile is in registers as long as the loop runs that updates it, so all of it counts at once. Of the
-operands, vectors that more than one statement uses count (each is loaded once and kept), and one
+operands, vectors that more than one statement uses count (`name_values` gives them a name), and one
 register for a number that is broadcast; others can be read from memory where they are used. This is
 an estimate: what the compiler makes of it is measured in its assembly.
 """
@@ -98,16 +98,14 @@ def _pressure(
 
 
 def _operands(loop: ir.For, variables: Mapping[str, ir.Buffer], bits: int) -> int:
-    """The registers for what several statements of the innermost loop read, and for a broadcast."""
-    read: Counter[ir.Load] = Counter()
-    spread = 0
-    for node in ir.walk(loop.body):
-        if isinstance(node, ir.Load) and node.dtype.lanes > 1 and node.buffer not in variables:
-            read[node] += 1
-        elif isinstance(node, ir.Broadcast):
-            spread = 1
-    shared = [_registers(n.dtype.bits * n.dtype.lanes, bits) for n in read if read[n] > 1]
-    return sum(shared) + spread
+    """The registers for the vectors that several statements read, and one for a broadcast."""
+    shared = [
+        _registers(s.value.dtype.bits * s.value.dtype.lanes, bits)
+        for s in ir.stmts_of(loop.body)
+        if isinstance(s, ir.Store) and s.buffer in variables and isinstance(s.value, ir.Load)
+        if s.value.dtype.lanes > 1 and s.value.buffer not in variables
+    ]
+    return sum(shared) + any(isinstance(n, ir.Broadcast) for n in ir.walk(loop.body))
 
 
 def _registers(size: int, bits: int) -> int:

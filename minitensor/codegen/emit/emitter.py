@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Final
 
-from minitensor import ir
+from minitensor import arith, ir
 from minitensor.codegen.emit import scalars, vectors
 from minitensor.codegen.emit.c_types import element_type, elements_of, is_narrow_float
 from minitensor.codegen.emit.expressions import Expressions
@@ -22,6 +23,7 @@ from minitensor.codegen.emit.helpers import Helpers
 from minitensor.codegen.emit.hooks import GAP, Hooks, declarations, is_observed
 from minitensor.codegen.emit.intrinsics import definition
 from minitensor.codegen.emit.lines import broken, indented
+from minitensor.codegen.emit.rows import Access, shared_rows
 from minitensor.codegen.intrinsics import declared, operand_strides
 from minitensor.codegen.remarks import became, missed, stored
 from minitensor.codegen.target import Target
@@ -84,8 +86,10 @@ class Emitter(Expressions):
         self.in_parallel = False
         self.is_parallel = False
         """Whether the function starts threads."""
-        self.undeclared: set[str] = set()
-        """Variables that are declared where they get their first value."""
+        self.scopes: list[list[Callable[[], None]]] = [[]]
+        """For each of the braces around the walk, what takes the names declared there back."""
+        self.undeclared: dict[str, bool] = {}
+        """Variables that are declared where they get their first value; whether it is the last."""
 
     def function(self, entry: str) -> list[str]:
         """The lines of the function."""
@@ -120,8 +124,8 @@ class Emitter(Expressions):
                     if is_parallel and len(children) > 1:
                         self._team(children)
                         continue
-                    for child in children:
-                        self.statement(child)
+                    for _, line in groupby(children, lambda child: isinstance(child, ir.Store)):
+                        self._line(list(line))
             case ir.For() if self._forks(stmt):
                 self._parallel(stmt, self.dialect.parallel(self.threads))
             case ir.For():
@@ -142,10 +146,39 @@ class Emitter(Expressions):
             case _:
                 raise LoweringError(f"{type(stmt).__name__} cannot be emitted for this target")
 
+    def _line(self, stmts: list[ir.Stmt]) -> None:
+        """Emit statements that follow each other; stores with pointers to the rows they share."""
+        outside = self.rows
+        self.rows = dict(outside)
+        stores = [stmt for stmt in stmts if isinstance(stmt, ir.Store)]
+        for row in shared_rows(stores, self._position):
+            const = "" if row.is_written else "const "
+            kind = self.storage_type(self.buffers[row.start.buffer].dtype)
+            address = self.address(row.start.buffer, row.start.indices)
+            name = self.names.fresh(f"{row.start.buffer}_row")
+            self.scopes[-1].append(partial(self.names.release, name))
+            self.line(f"{const}{kind} *{name} = {address};")
+            self.rows[row.key] = name, row.offset
+        for stmt in stmts:
+            self.statement(stmt)
+        self.rows = outside
+
+    def _position(self, access: Access) -> arith.Linear | None:
+        """The place of an access in its buffer; None for variables, and for lanes that are apart:
+        GCC merges the stores of those only as they are.
+        """
+        name, indices = access.buffer, access.indices
+        if self.is_variable(name) or self.distance(self.buffers[name], indices) not in (0, 1):
+            return None
+        return self.position(name, indices)
+
     def _block(self, stmt: ir.Stmt) -> None:
-        """Emit a statement one level deeper."""
+        """Emit a statement one level deeper, in braces of its own."""
         self.depth += 1
+        self.scopes.append([])
         self.statement(stmt, alone=True)
+        for leave in self.scopes.pop():
+            leave()
         self.depth -= 1
 
     def _forks(self, stmt: ir.Stmt) -> bool:
@@ -204,11 +237,14 @@ class Emitter(Expressions):
 
     def _allocation(self, stmt: ir.Alloc, alone: bool) -> None:
         buffer = stmt.buffer
-        self.buffers[buffer.name] = buffer
-        if not alone:
+        if not alone and (buffer.shape or self.names.has(buffer.name)):
             self.line("{")
-            self.depth += 1
+            self._block(stmt)
+            self.line("}")
+            return
+        self.buffers[buffer.name] = buffer
         name = self.names.push(buffer.name, buffer=True)
+        self.scopes[-1].append(partial(self.names.pop, buffer.name, buffer=True))
         kind = self.storage_type(buffer.dtype)
         count = elements_of(buffer)
         size = count * buffer.dtype.bits // 8 * buffer.dtype.lanes
@@ -221,7 +257,8 @@ class Emitter(Expressions):
         if not buffer.shape:
             address = f"&{name}"
             if hooks is None and _starts_with_store(stmt.body, buffer.name):
-                self.undeclared.add(buffer.name)
+                stores = [s for s in ir.stmts_of(stmt.body) if isinstance(s, ir.Store)]
+                self.undeclared[buffer.name] = [s.buffer for s in stores].count(buffer.name) == 1
             else:
                 self.line(f"{kind} {name};")
         elif self._fits_stack(buffer.scope, size):
@@ -233,14 +270,10 @@ class Emitter(Expressions):
             self.line(f"{kind} *restrict {name} = ({kind} *)({self._reserve(buffer.name, size)});")
         if hooks is not None:
             self.line(hooks.begins(number, address, size))
-        self.statement(stmt.body, alone=True)
+        self.statement(stmt.body, alone)
         if hooks is not None and in_workspace:
             self.line(hooks.ends(number, address, size))
         self.offset, self.on_stack = before
-        self.names.pop(buffer.name, buffer=True)
-        if not alone:
-            self.depth -= 1
-            self.line("}")
 
     def _intrinsic(self, stmt: ir.Tensorized) -> None:
         """The call of an intrinsic instead of its loops."""
@@ -248,7 +281,7 @@ class Emitter(Expressions):
         name = self.helpers.need_text(*definition(intrinsic))
         arguments = []
         for position, operand in enumerate(stmt.operands):
-            arguments.append("&" + self.element(operand.buffer, operand.indices))
+            arguments.append(self.address(operand.buffer, operand.indices))
             strides = operand_strides(stmt, position, self.buffers[operand.buffer])
             arguments.extend(map(str, strides))
         self.line(f"{name}({', '.join(arguments)});")
@@ -275,15 +308,15 @@ class Emitter(Expressions):
         value = stmt.value
         target = self.element(stmt.buffer, stmt.indices)
         if stmt.buffer in self.undeclared:
-            self.undeclared.remove(stmt.buffer)
-            self.line(f"{self.storage_type(buffer.dtype)} {target} = {self.stored(value)};")
+            const = "const " if self.undeclared.pop(stmt.buffer) else ""
+            self.line(f"{const}{self.storage_type(buffer.dtype)} {target} = {self.stored(value)};")
             return
         if value.dtype.lanes > 1 and buffer.dtype.lanes == 1:
             step = self.step(buffer, stmt.indices)
             helper = vectors.store if step == 1 else vectors.scatter
             name = self.helpers.need(helper, buffer.dtype.with_lanes(value.dtype.lanes))
-            where = target if step == 1 else f"{target}, {step}"
-            self.line(f"{name}(&{where}, {self.stored(value)});")
+            where = self.address(stmt.buffer, stmt.indices) + ("" if step == 1 else f", {step}")
+            self.line(f"{name}({where}, {self.stored(value)});")
             return
         if isinstance(value, ir.Binary) and value.op in "+-*" and not is_narrow_float(value.dtype):
             same = ir.Load(stmt.buffer, stmt.indices, value.a.dtype)

@@ -44,6 +44,7 @@ from minitensor.codegen.emit.precedence import (
     power_of_two,
     wrap,
 )
+from minitensor.codegen.emit.rows import Key, key_of
 from minitensor.codegen.remarks import missed_gather
 from minitensor.errors import LoweringError
 
@@ -57,6 +58,8 @@ class Expressions:
         self.names = Names()
         self.buffers: dict[str, ir.Buffer] = dict(self.parameters)
         self.ranges: dict[str, arith.Interval] = {}
+        self.rows: dict[Key, tuple[str, int]] = {}
+        """The row pointers in scope, each with the constant of the position it points to."""
         self.checks: list[str] = []
         """What each check made at run time says when it fails."""
         self.has_masks = False
@@ -98,28 +101,49 @@ class Expressions:
 
     def element(self, name: str, indices: tuple[ir.Expr, ...]) -> str:
         """An element as an lvalue; for a vector access, the first of them."""
-        buffer = self.buffers[name]
-        text = self.names.buffer(name)
-        if not buffer.shape and name not in self.parameters:
-            return text
-        flat = self.flat_index(buffer, indices)
-        return f"{text}[{flat}]"
+        if self.is_variable(name):
+            return self.names.buffer(name)
+        array, position = self._place(name, indices)
+        return f"{array}[{position}]"
+
+    def address(self, name: str, indices: tuple[ir.Expr, ...]) -> str:
+        """The address of an element; for a vector access, of the first of them."""
+        if self.is_variable(name):
+            return f"&{self.names.buffer(name)}"
+        array, position = self._place(name, indices)
+        return array if position == "0" else f"&{array}[{position}]"
+
+    def _place(self, name: str, indices: tuple[ir.Expr, ...]) -> tuple[str, str]:
+        """The array that an access is in, or a pointer into it, and the position there."""
+        form = self.position(name, indices)
+        row = self.rows.get(key_of(name, form)) if self.rows else None
+        if row is not None:
+            return row[0], str(form.constant - row[1])
+        return self.names.buffer(name), self.expr(form.expr())
+
+    def is_variable(self, name: str) -> bool:
+        """Tell whether a buffer is a variable of the text, and no array."""
+        return not self.buffers[name].shape and name not in self.parameters
+
+    def distance(self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...]) -> int:
+        """How many elements neighbouring lanes of an access are apart; 0 for a scalar."""
+        strides = zip(indices, ir.strides_of(buffer))
+        return sum(i.stride * stride for i, stride in strides if isinstance(i, ir.Ramp))
 
     def step(self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...]) -> int:
-        """The distance in elements between neighbouring lanes of a vector access."""
-        strides = zip(indices, ir.strides_of(buffer))
-        distance = sum(i.stride * stride for i, stride in strides if isinstance(i, ir.Ramp))
+        """The distance of the lanes of a vector access, with a remark where they are apart."""
+        distance = self.distance(buffer, indices)
         if distance != 1:
             missed_gather(buffer.name, distance)
         return distance
 
-    def flat_index(self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...]) -> str:
-        """The position of an element, counted in elements."""
+    def position(self, name: str, indices: tuple[ir.Expr, ...]) -> arith.Linear:
+        """The position of an element in a buffer, counted in elements."""
         total = arith.linear_of(ir.Const(0))
-        for index, stride in zip(indices, ir.strides_of(buffer)):
+        for index, stride in zip(indices, ir.strides_of(self.buffers[name])):
             scalar = index.base if isinstance(index, ir.Ramp) else index
             total = total.plus(arith.linear_of(scalar), stride)
-        return self.expr(total.expr())
+        return total
 
     # ---- expressions
 
@@ -319,12 +343,14 @@ class Expressions:
         return wrap(text, mine, outer)
 
     def _vector_load(self, load: ir.Load) -> str:
-        target = self.element(load.buffer, load.indices)
         buffer = self.buffers[load.buffer]
         if buffer.dtype.lanes == 1:
             step = self.step(buffer, load.indices)
             name = self.helpers.need(vectors.load if step == 1 else vectors.gather, load.dtype)
-            target = f"{name}(&{target}{'' if step == 1 else f', {step}'})"
+            target = self.address(load.buffer, load.indices)
+            target = f"{name}({target}{'' if step == 1 else f', {step}'})"
+        else:
+            target = self.element(load.buffer, load.indices)
         if is_narrow_float(load.dtype):
             return f"{self.helpers.need(vectors.widen, load.dtype)}({target})"
         return target

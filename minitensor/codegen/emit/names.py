@@ -67,18 +67,31 @@ class Names:
 
     def push(self, name: str, buffer: bool = False) -> str:
         """Enter a scope in which `name` is a loop variable (or a buffer); its name in the text."""
+        text = self.fresh(name)
+        (self.arrays if buffer else self.variables).setdefault(name, []).append(text)
+        return text
+
+    def fresh(self, name: str) -> str:
+        """A name in the text that no other has, until it is released."""
         text = base = safe(name)
         number = 2
         while text in self.taken:
             text = f"{base}_{number}" if base[-1] != "_" else f"{base}{number}"
             number += 1
         self.taken.add(text)
-        (self.arrays if buffer else self.variables).setdefault(name, []).append(text)
         return text
+
+    def release(self, text: str) -> None:
+        """Have a name in the text free again."""
+        self.taken.discard(text)
+
+    def has(self, name: str) -> bool:
+        """Tell whether a buffer of that name is in scope."""
+        return bool(self.arrays.get(name))
 
     def pop(self, name: str, buffer: bool = False) -> None:
         """Leave the scope that `push` entered last for this name."""
-        self.taken.discard((self.arrays if buffer else self.variables)[name].pop())
+        self.release((self.arrays if buffer else self.variables)[name].pop())
 
     def buffer(self, name: str) -> str:
         """The text of a buffer; a parameter gets one when it is first asked for."""
