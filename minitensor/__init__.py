@@ -23,6 +23,7 @@ about indices), `schedule` (how), `codegen`, `runtime`. docs/architecture.md is 
 
 # fmt: off
 import importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from minitensor.api import build, explain, interpret, simplify, verify
@@ -46,8 +47,12 @@ from minitensor.lang import min_ as min
 from minitensor.lang import round_ as round
 from minitensor.lang import sum_ as sum
 from minitensor.runtime import Kernel
-from minitensor.schedule import Schedule, Trace
+from minitensor.schedule import Schedule, Trace, primitive, refuse
 from minitensor.version import __version__
+
+if _TYPE_CHECKING:
+    from minitensor import search, testing
+    from minitensor.search import load_best, tune
 
 __all__ = [
     "ArgumentError", "CompileError", "ExecutionError", "Intrinsic", "Kernel", "LoweringError",
@@ -55,11 +60,15 @@ __all__ = [
     "ScheduleError", "Target", "Tensor", "Trace", "TuningError", "VerifyError", "__version__",
     "abs", "all", "any", "argmax", "argmin", "build", "ceil", "comm_reducer", "compute", "const",
     "erf", "exp", "explain", "floor", "from_bfloat16", "if_then_else", "interpret", "intrinsic",
-    "intrinsics", "log", "logical_and", "logical_not", "logical_or", "lower", "max", "maximum",
-    "min", "minimum", "placeholder", "power", "prod", "reduce_axis", "round", "rsqrt", "select",
-    "sigmoid", "simplify", "sqrt", "sum", "tanh", "to_bfloat16", "update", "var", "verify",
-    "workloads",
+    "intrinsics", "load_best", "log", "logical_and", "logical_not", "logical_or", "lower", "max",
+    "maximum", "min", "minimum", "placeholder", "power", "primitive", "prod", "reduce_axis",
+    "refuse", "round", "rsqrt", "search", "select", "sigmoid", "simplify", "sqrt", "sum", "tanh",
+    "testing", "to_bfloat16", "tune", "update", "var", "verify", "workloads",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> _Any:

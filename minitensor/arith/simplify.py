@@ -305,6 +305,8 @@ class Simplifier:
         if difference.constant % factor:
             return other
         left, right = _two_sides(difference.divided(factor))
+        if isinstance(left, ir.Const):
+            left, right = right, left
         return ir.Binary("==" if op == "==" else "!=", left, right)
 
     def inequality(self, form: Linear) -> ir.Expr:

@@ -16,8 +16,13 @@ from minitensor import ir
 from minitensor.errors import ArgumentError
 
 _NAMED: Final = ("sum", "prod", "max", "min", "all", "any")
-_WIDTH: Final = 100
 _RESERVED: Final = ("mt", "program", "s", "intrinsic")
+_PRECEDENCE: Final = {
+    "<": 1, "<=": 1, "==": 1, "!=": 1, "+": 2, "-": 2, "*": 3, "/": 3, "//": 3, "%": 3,
+}  # fmt: skip
+_ANY: Final = 0
+_NEGATION: Final = 4
+_ATOM: Final = 5
 
 
 def definition_as_python(program: ir.Program, result: str = "program") -> str:
@@ -201,62 +206,63 @@ class _Writer:
 
     # ---- expressions
 
-    def value(self, expr: ir.Expr) -> str:
-        """An expression where nothing else tells the type of a constant."""
-        if isinstance(expr, ir.Const) and expr.dtype != ir.INDEX:
-            return f"mt.const({_number(expr.value)}, {str(expr.dtype)!r})"
+    def value(self, expr: ir.Expr, outer: int = _ANY) -> str:
+        """An expression where nothing else gives the type of a constant."""
         if isinstance(expr, ir.Const):
-            return f"mt.const({expr.value}, 'int64')"
-        return _bare(self.expr(expr))
+            dtype = ir.INT64 if expr.dtype == ir.INDEX else expr.dtype
+            return f"mt.const({_number(expr.value)}, {str(dtype)!r})"
+        return self.expr(expr, outer)
 
-    def expr(self, expr: ir.Expr) -> str:
+    def expr(self, expr: ir.Expr, outer: int = _ANY) -> str:
+        """An expression as an operand of something of precedence `outer`."""
         match expr:
             case ir.Var(name):
                 return self.loop[name]
             case ir.Const(value, dtype):
-                return _number(value) if dtype == ir.INDEX else self.value(expr)
+                return _number(value, outer) if dtype == ir.INDEX else self.value(expr)
             case ir.Unary("-", a):
-                return f"(-{self.expr(a)})"
-            case ir.Unary(_, a):
-                return f"mt.logical_not({self.value(a)})"
+                return _wrapped(f"-{self.value(a, _NEGATION)}", _NEGATION, outer)
+            case ir.Binary(op, a, b) if op in _PRECEDENCE:
+                own = _PRECEDENCE[op]
+                left = self.operand(a, b, own + (op in ir.COMPARISONS))  # they do not chain
+                return _wrapped(f"{left} {op} {self.operand(b, a, own + 1)}", own, outer)
+            case ir.Cast(dtype, a) if dtype == ir.INDEX:
+                return self.expr(a, outer)
+            case ir.Cast(dtype, a):
+                return f"{self.side(a, _ATOM)}.astype({str(dtype)!r})"
+            case ir.Load(buffer, indices):
+                return f"{self.variable[buffer]}[{', '.join(map(self.expr, indices)) or '()'}]"
+        function, args = self.call(expr)
+        return f"mt.{function}({', '.join(args)})"
+
+    def call(self, expr: ir.Expr) -> tuple[str, list[str]]:
+        """The name and the arguments of the function that makes an expression."""
+        match expr:
+            case ir.Unary("not", a):
+                return "logical_not", [self.value(a)]
             case ir.Binary("min" | "max" as op, a, b):
-                both = (_bare(self.operand(a, b)), _bare(self.operand(b, a)))
-                return f"mt.{op}imum({', '.join(both)})"
+                return f"{op}imum", [self.operand(a, b), self.operand(b, a)]
             case ir.Binary("and" | "or" as op, a, b):
-                return f"mt.logical_{op}({self.value(a)}, {self.value(b)})"
-            case ir.Binary(op, a, b):
-                return f"({self.operand(a, b)} {op} {self.operand(b, a)})"
+                return f"logical_{op}", [self.value(a), self.value(b)]
             case ir.Select(condition, a, b, lazy):
                 name = "if_then_else" if lazy else "select"
-                sides = f"{self.side(a)}, {self.side(b)}"
-                return f"mt.{name}({self.value(condition)}, {sides})"
-            case ir.Cast(dtype, a) if dtype == ir.INDEX:
-                return self.expr(a)
-            case ir.Cast(dtype, a):
-                return f"{_atom(self.side(a))}.astype({str(dtype)!r})"
-            case ir.Load(buffer, indices):
-                inside = ", ".join(self.index(index) for index in indices)
-                return f"{self.variable[buffer]}[{inside or '()'}]"
+                return name, [self.value(condition), self.side(a), self.side(b)]
             case ir.Call(function, args):
-                return f"mt.{function}({', '.join(self.value(a) for a in args)})"
+                return function, [self.value(a) for a in args]
         raise ArgumentError(f"{ir.print_expr(expr)} is not of the language of definitions")
 
-    def index(self, index: ir.Expr) -> str:
-        if isinstance(index, ir.Const):
-            return _number(index.value)
-        return _bare(self.expr(index))
-
-    def side(self, expr: ir.Expr) -> str:
+    def side(self, expr: ir.Expr, outer: int = _ANY) -> str:
         """A side of a selection: an index constant is an index there."""
         if isinstance(expr, ir.Const) and expr.dtype == ir.INDEX:
-            return f"mt.var('i') * 0 + {_number(expr.value)}"
-        return self.value(expr)
+            text = f"mt.var('i') * 0 + {_number(expr.value, _PRECEDENCE['*'])}"
+            return _wrapped(text, _PRECEDENCE["+"], outer)
+        return self.value(expr, outer)
 
-    def operand(self, expr: ir.Expr, other: ir.Expr) -> str:
-        """A side of an operation, whose other side tells the type of a constant."""
+    def operand(self, expr: ir.Expr, other: ir.Expr, outer: int = _ANY) -> str:
+        """A side of an operation, whose other side gives the type of a constant."""
         if isinstance(expr, ir.Const) and not isinstance(other, ir.Const) and _is_plain(expr):
-            return _number(expr.value)
-        return self.expr(expr)
+            return _number(expr.value, outer)
+        return self.expr(expr, outer)
 
 
 def _is_plain(const: ir.Const) -> bool:
@@ -264,33 +270,16 @@ def _is_plain(const: ir.Const) -> bool:
     return const.dtype.kind in ("index", "int", "uint") or const.dtype in ("float32", "float64")
 
 
-def _number(value: float) -> str:
+def _number(value: float, outer: int = _ANY) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
-    return f"({value!r})" if not isinstance(value, bool) and value < 0 else repr(value)
+    text = repr(value)
+    return _wrapped(text, _PRECEDENCE["+"], outer) if text.startswith("-") else text
 
 
-def _bare(text: str) -> str:
-    """The text without parentheses around all of it."""
-    return text[1:-1] if text.startswith("(") and _closes_last(text) else text
-
-
-def _atom(text: str) -> str:
-    """The text, in parentheses unless a method can be called on it as it stands."""
-    simple = text.isidentifier() or (
-        text.endswith((")", "]")) and text[0] != "(" and (_closes_last(text))
-    )
-    return text if simple else f"({text})"
-
-
-def _closes_last(text: str) -> bool:
-    """Whether everything after the first bracket is inside it: a call or an access."""
-    depth = 0
-    for n, c in enumerate(text):
-        depth += (c in "([") - (c in ")]")
-        if depth == 0 and (c == " " or (c in ")]" and n < len(text) - 1)):
-            return False
-    return True
+def _wrapped(text: str, own: int, outer: int) -> str:
+    """Text of precedence `own`, in parentheses where it is an operand of something tighter."""
+    return f"({text})" if own < outer else text
 
 
 def _variable(name: str, taken: set[str]) -> str:

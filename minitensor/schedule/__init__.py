@@ -8,6 +8,7 @@ Read in this order: `primitive` (the record of one), `edit` (finding and replaci
 """
 
 # fmt: off
+from minitensor.schedule.arguments import BlockName, BufferName, LoopName
 from minitensor.schedule.batch import Batch, Bodies, Effect, StepView
 from minitensor.schedule.decisions import ROOT, compute_locations, divisors, draw_factors
 from minitensor.schedule.layout import IndexMap
@@ -18,7 +19,7 @@ from minitensor.schedule.schedule import REGISTRY, Schedule, Trace
 from minitensor.schedule.step import Decided, Derived, Ref, Step
 
 __all__ = [
-    "REGISTRY", "ROOT", "Batch", "Bodies", "Decided", "Derived", "Effect", "IndexMap", "Primitive",
-    "Ref", "Rewritten", "Scene", "Schedule", "Step", "StepView", "Trace", "compute_locations",
-    "divisors", "draw_factors", "primitive", "refuse",
+    "REGISTRY", "ROOT", "Batch", "BlockName", "Bodies", "BufferName", "Decided", "Derived",
+    "Effect", "IndexMap", "LoopName", "Primitive", "Ref", "Rewritten", "Scene", "Schedule", "Step",
+    "StepView", "Trace", "compute_locations", "divisors", "draw_factors", "primitive", "refuse",
 ]

@@ -2,11 +2,10 @@
 
 import minitensor as mt
 from minitensor import ir
-from minitensor.schedule import primitive, refuse
-from minitensor.schedule.arguments import LoopName
+from minitensor.schedule import LoopName
 
 
-@primitive(rules={"R1": "the loop has an even extent"})
+@mt.primitive(rules={"R1": "the loop has an even extent"})
 def halve(program: ir.Program, loop: LoopName, *, inner: bool = True):
     """Split a loop in two halves.
 
@@ -17,7 +16,7 @@ def halve(program: ir.Program, loop: LoopName, *, inner: bool = True):
     """
     extent = ir.loop_sites(program)[loop].loop.extent
     if extent % 2:
-        refuse("R1", f"{extent} iterations", marks=ir.Marks(loops={loop: "odd"}))
+        mt.refuse("R1", f"{extent} iterations", marks=ir.Marks(loops={loop: "odd"}))
     return mt.schedule.REGISTRY["split"](program, loop, [None, 2] if inner else [2, None])
 
 
