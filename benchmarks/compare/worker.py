@@ -1,16 +1,12 @@
 """The process that measures: `python -m benchmarks.compare.worker`, started by `launch`.
 
-Its environment and its cores are chosen before it starts. It reads a job as JSON from its standard
-input and writes its events as JSON, a line for each. The output of libraries goes to standard
-error.
+Its environment and its cores are chosen before it starts. It takes one request, a job, and replies
+with events, of which {"event": "end"} is the last.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
@@ -29,7 +25,15 @@ from benchmarks.compare.implementation import (
 )
 from benchmarks.compare.results import Entry, Result, lost, result_to_json
 from benchmarks.compare.work import Work
-from minitensor.runtime import Pace, Probe, compute_probe, interleave, measure_limits, memory_probes
+from minitensor.runtime import (
+    Pace,
+    Parent,
+    Probe,
+    compute_probe,
+    interleave,
+    measure_limits,
+    memory_probes,
+)
 
 Report = Callable[[Mapping[str, Any]], None]
 
@@ -38,19 +42,10 @@ ROOF = "\nroof "
 
 
 def main() -> None:
-    """Do the job that standard input describes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends this one
-    events = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-
-    def report(event: Mapping[str, Any]) -> None:
-        print(json.dumps(event), file=events, flush=True)
-
-    try:
-        work_off(json.loads(sys.stdin.read()), report)
-    except BrokenPipeError:  # the parent process has gone
-        os._exit(1)
-    sys.stdout.flush()
+    """Do one job."""
+    with Parent.connected(watched=False) as parent:  # no thread of ours beside what is timed
+        work_off(next(parent.requests()), parent.send)
+        parent.send({"event": "end"})
     os._exit(0)  # not through the exits of every library: some hang or crash there
 
 

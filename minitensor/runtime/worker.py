@@ -117,10 +117,12 @@ class Worker:
         self._poll.register(channel, select.POLLIN)
 
     @classmethod
-    def start(cls, module: str, *arguments: str, variables: Mapping[str, str] = {}) -> Worker:
+    def start(
+        cls, module: str, *arguments: str, variables: Mapping[str, str | None] = {}
+    ) -> Worker:
         """Run a module in a new interpreter, with the cache folder of this process.
 
-        variables  of its environment, beside those of this process
+        variables  of its environment, beside those of this process; None removes one
 
         Raises MeasureError if it cannot be started.
         """
@@ -130,13 +132,14 @@ class Worker:
         ours, theirs = socket.socketpair()
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         own = {"MINITENSOR_CACHE_DIR": str(cache_folder()), "PYTHONPATH": path, MARK: token}
+        merged: dict[str, str | None] = {**os.environ, **own, **variables}
         try:
             process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
                 stdin=theirs.fileno(),
                 stdout=errors,
                 stderr=errors,
-                env={**os.environ, **own, **variables},
+                env={k: v for k, v in merged.items() if v is not None},
                 start_new_session=True,
             )
         except BaseException as failure:

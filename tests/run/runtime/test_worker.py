@@ -99,6 +99,14 @@ def test_a_deadline_and_what_is_done_meanwhile():
     assert not is_alive(worker.pid)
 
 
+def test_variables_are_set_and_removed(monkeypatch):
+    monkeypatch.setenv("REMOVED", "1")
+    monkeypatch.setenv("LEFT", "1")
+    with Worker.start(FAULTY, variables={"REMOVED": None, "SET": "2"}) as worker:
+        worker.send({"variables": ["REMOVED", "LEFT", "SET"]})
+        assert worker.receive(30) == {"values": [None, "1", "2"]}
+
+
 def test_requests_to_one_that_has_ended_are_no_error():
     with Worker.start(FAULTY) as worker:
         os.kill(worker.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A process that never says anything."""
+"""A process that never replies."""
 
 import time
 

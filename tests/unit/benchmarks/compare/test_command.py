@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 import sys
 from dataclasses import asdict
 
@@ -267,24 +266,15 @@ def test_the_environment_states_the_number_of_threads():
 
 def test_a_process_that_fails_says_its_last_words(monkeypatch):
     monkeypatch.setattr(launch, "WORKER", "minitensor.no_such_module")
-    with pytest.raises(Died, match=r"status 1: .*No module named minitensor\.no_such"):
+    with pytest.raises(Died, match=r"status 1.*: .*No module named minitensor\.no_such"):
         list(launch.events({"threads": 1}))
 
 
 def test_a_process_that_hangs_is_ended(monkeypatch):
     monkeypatch.setattr(launch, "WORKER", "tests.unit.benchmarks.compare.silent")
     monkeypatch.setattr(launch, "SILENCE_SECONDS", 0.3)
-    with pytest.raises(Died, match="did not say a word"):
+    with pytest.raises(Died, match=r"did not end within 0\.3 s"):
         list(launch.events({"threads": 1}))
-
-
-def test_lines_come_whole_however_they_are_sent():
-    out, into = os.pipe()
-    os.write(into, b'{"a": 1}\n{"b"')
-    os.write(into, b": 2}\n")
-    os.close(into)
-    assert list(launch._lines(out)) == [b'{"a": 1}', b'{"b": 2}']
-    os.close(out)
 
 
 def test_the_file_of_a_real_report_can_be_written(tmp_path):
