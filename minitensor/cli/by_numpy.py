@@ -31,8 +31,8 @@ class ByNumpy:
     def __init__(self, program: ir.Program, inputs: Sequence[np.ndarray]) -> None:
         self._blocks = tuple(program.blocks.values())
         held = [*program.params, *program.temporaries]
-        if any(b.dtype == ir.BFLOAT16 for b in held):
-            raise CommandError("numpy has no bfloat16")
+        if lacking := ir.lacking_in_numpy(b.dtype for b in held):
+            raise CommandError(f"numpy has no {lacking}")
         self._memory = {b.name: np.zeros(b.shape, ir.numpy_dtype(b.dtype)) for b in held}
         self._memory |= {b.name: a for b, a in zip(program.inputs, inputs)}
         self.outputs = [self._memory[b.name] for b in program.outputs]

@@ -27,7 +27,10 @@ a program and are the handles by which users and primitives refer to them. Read 
 
 # fmt: off
 from minitensor.ir.by_numpy import apply_by_numpy
-from minitensor.ir.dtype import BFLOAT16, BOOL, FLOAT32, INDEX, INT64, USER_DTYPES, DType
+from minitensor.ir.dtype import (
+    BOOL, FLOAT32, INDEX, INT64, USER_DTYPES, DType, from_bfloat16, lacking_in_numpy, numpy_dtype,
+    pack, to_bfloat16, unpack,
+)
 from minitensor.ir.equal import structural_equal, structural_hash
 from minitensor.ir.evaluate import evaluate
 from minitensor.ir.expr import (
@@ -41,7 +44,6 @@ from minitensor.ir.intrinsic import DECLARED, NOTE, SEPARATOR, Body, Intrinsic
 from minitensor.ir.memory import Counts
 from minitensor.ir.names import fresh_name
 from minitensor.ir.numbers import constant as constant_value
-from minitensor.ir.numbers import from_bfloat16, numpy_dtype, to_bfloat16
 from minitensor.ir.printer import (
     Marks, print_expr, print_indices, print_name, print_program, print_stmt, print_type,
     simplify_indices_by, summary_if_large,
@@ -58,20 +60,20 @@ from minitensor.ir.visit import (
 )
 
 __all__ = [
-    "BFLOAT16", "BOOL", "COMPARISONS", "DECLARED", "FALSE", "FLOAT32", "FUNCTIONS", "INDEX",
-    "INT64", "LARGEST", "LOGICAL", "NOTE", "NOTHING", "SEPARATOR", "TRUE", "USER_DTYPES", "ZERO",
+    "BOOL", "COMPARISONS", "DECLARED", "FALSE", "FLOAT32", "FUNCTIONS", "INDEX", "INT64",
+    "LARGEST", "LOGICAL", "NOTE", "NOTHING", "SEPARATOR", "TRUE", "USER_DTYPES", "ZERO",
     "Alloc", "Annotation", "Annotations", "Barrier", "Binary", "BinaryOp", "Block", "Body",
     "Broadcast", "Buffer", "Call", "Cast", "Const", "Counts", "DType", "Expr", "For", "If",
     "Intrinsic", "Iter", "IterKind", "Lanes", "Load", "LoopKind", "LoopSite", "Marks", "Node",
-    "Program", "Ramp", "Reduce", "Reducer", "Scope", "Select", "Seq", "Stmt", "Store", "Tensorized",
-    "Unary", "UnaryOp", "Var", "accessed_buffers", "apply_by_numpy", "apply_reducer", "arithmetic",
-    "as_expr",
-    "at_most", "blocks_of", "children", "conjunction", "conjuncts", "const", "constant_value",
-    "equal", "evaluate", "fact", "floor_div", "floor_mod", "free_vars", "fresh_name",
-    "from_bfloat16", "homes", "interpret", "less", "loads", "loop_sites", "loops_of", "make_room",
-    "map_children", "map_stmts", "measured", "mentions", "nodes_in", "numpy_dtype", "paths",
+    "Program", "Ramp", "Reduce", "Reducer", "Scope", "Select", "Seq", "Stmt", "Store",
+    "Tensorized", "Unary", "UnaryOp", "Var", "accessed_buffers", "apply_by_numpy",
+    "apply_reducer", "arithmetic", "as_expr", "at_most", "blocks_of", "children", "conjunction",
+    "conjuncts", "const", "constant_value", "equal", "evaluate", "fact", "floor_div",
+    "floor_mod", "free_vars", "fresh_name", "from_bfloat16", "homes", "interpret",
+    "lacking_in_numpy", "less", "loads", "loop_sites", "loops_of", "make_room", "map_children",
+    "map_stmts", "measured", "mentions", "nodes_in", "numpy_dtype", "pack", "paths",
     "print_expr", "print_indices", "print_name", "print_program", "print_stmt", "print_type",
     "rewrite", "sequence", "simplify_indices_by", "stmts_of", "stored_buffers", "strides_of",
     "structural_equal", "structural_hash", "substitute", "summary_if_large", "to_bfloat16",
-    "verify", "walk", "wrap_integer",
+    "unpack", "verify", "walk", "wrap_integer",
 ]

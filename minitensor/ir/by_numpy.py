@@ -12,9 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from minitensor.errors import ArgumentError
-from minitensor.ir.dtype import DType
+from minitensor.ir.dtype import DType, numpy_dtype
 from minitensor.ir.expr import Binary, Call, Cast, Expr, Select, Unary
-from minitensor.ir.numbers import numpy_dtype
 
 Array = np.ndarray
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from minitensor.errors import ExecutionError, VerifyError
-from minitensor.ir.dtype import BFLOAT16, INDEX, DType
+from minitensor.ir.dtype import INDEX, DType, compute_dtype, numpy_dtype
 from minitensor.ir.expr import (
     Binary,
     Broadcast,
@@ -24,17 +24,7 @@ from minitensor.ir.expr import (
     Unary,
     Var,
 )
-from minitensor.ir.numbers import (
-    FUNCTION,
-    UNARY,
-    Value,
-    binary,
-    cast,
-    compute_dtype,
-    constant,
-    numpy_dtype,
-    round_to,
-)
+from minitensor.ir.numbers import FUNCTION, UNARY, Value, binary, cast, constant, round_to
 from minitensor.ir.printer import print_expr
 
 
@@ -120,8 +110,7 @@ class Evaluator(Generic[F]):
     def _operation(
         self, function: Callable[..., Value], dtype: DType, *args: Callable[[F], Value]
     ) -> Callable[[F], Value]:
-        rounds = dtype.scalar == BFLOAT16
-        if rounds:
+        if dtype.is_packed:
             return lambda frame: round_to(function(*[a(frame) for a in args]), dtype)
         if len(args) == 1:
             (a,) = args

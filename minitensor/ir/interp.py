@@ -22,10 +22,10 @@ from typing import TypeAlias
 import numpy as np
 
 from minitensor.errors import ArgumentError, ExecutionError, VerifyError
-from minitensor.ir.dtype import BFLOAT16
+from minitensor.ir.dtype import numpy_dtype, pack, unpack
 from minitensor.ir.home import homes
 from minitensor.ir.memory import Counts, Frame, Memory, Storage, Team
-from minitensor.ir.numbers import Value, from_bfloat16, numpy_dtype, to_bfloat16
+from minitensor.ir.numbers import Value
 from minitensor.ir.printer import print_name
 from minitensor.ir.program import Program
 from minitensor.ir.stmt import (
@@ -87,8 +87,8 @@ def _loaded(buffer: Buffer, array: np.ndarray) -> Storage:
             f"expected {print_name(buffer.name)} of shape {buffer.shape} and dtype {buffer.dtype}, "
             f"but got shape {given.shape} and dtype {given.dtype}"
         )
-    data = from_bfloat16(given) if buffer.dtype == BFLOAT16 else given.copy()
-    return Storage(data, np.ones(buffer.shape, bool))
+    data = unpack(given, buffer.dtype)
+    return Storage(data.copy() if data is given else data, np.ones(buffer.shape, bool))
 
 
 def _result(buffer: Buffer, storage: Storage) -> np.ndarray:
@@ -98,7 +98,7 @@ def _result(buffer: Buffer, storage: Storage) -> np.ndarray:
         raise ExecutionError(
             f"the output {print_name(buffer.name)} was never written at [{index}]", "uninitialised"
         )
-    return to_bfloat16(storage.data) if buffer.dtype == BFLOAT16 else storage.data
+    return pack(storage.data, buffer.dtype)
 
 
 class _Machine:

@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from minitensor.errors import ExecutionError
+from minitensor.ir.dtype import compute_dtype
 from minitensor.ir.evaluate import Evaluator
 from minitensor.ir.expr import Expr, Load
-from minitensor.ir.numbers import Value, compute_dtype
+from minitensor.ir.numbers import Value
 from minitensor.ir.printer import Marks, print_name, print_program, print_type
 from minitensor.ir.program import Program
 from minitensor.ir.stmt import Buffer, For

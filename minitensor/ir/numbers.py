@@ -1,9 +1,8 @@
-"""What numbers do: the element types as numpy sees them, and every operation on scalars.
+"""Arithmetic of the reference semantics: every operation on scalars.
 
-This is the arithmetic of the reference semantics. Data are numpy scalars (so integers wrap and
-float32 rounds at each step); `index` values are Python ints and conditions Python bools. A bfloat16
-is held as the float32 with the same value, rounded after each step; what is converted to one is
-converted to float32 first.
+Data are numpy scalars (so integers wrap and float32 rounds at each step); `index` values are Python
+ints and conditions Python bools. A value of a packed type, such as bfloat16, is held in the type in
+which it is computed, and rounded after each step; a conversion goes through that type.
 """
 
 from __future__ import annotations
@@ -14,42 +13,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from minitensor.ir.dtype import BFLOAT16, DType
+from minitensor.ir.dtype import DType, compute_dtype, pack, unpack
 from minitensor.ir.expr import floor_div, floor_mod
 
 Value = Any
 """A numpy scalar, an int (index), a bool, or for vectors an array of them."""
 
 
-def numpy_dtype(dtype: DType) -> np.dtype[Any]:
-    """The dtype of the arrays a call exchanges: bfloat16 travels as its bits in uint16."""
-    name = {"bfloat16": "uint16", "index": "int64"}.get(dtype.scalar, dtype.scalar)
-    return np.dtype(name)
-
-
-def compute_dtype(dtype: DType) -> np.dtype[Any]:
-    """The dtype in which the interpreter holds such values: bfloat16 as float32."""
-    return np.dtype("float32") if dtype.scalar == BFLOAT16 else numpy_dtype(dtype)
-
-
-def from_bfloat16(bits: np.ndarray) -> np.ndarray:
-    """The float32 values of an array of bfloat16 bits (uint16)."""
-    return (np.asarray(bits, np.uint16).astype(np.uint32) << 16).view(np.float32)
-
-
-def to_bfloat16(values: np.ndarray) -> np.ndarray:
-    """The bits (uint16) of the bfloat16 nearest to each float32, ties to even; NaN stays NaN."""
-    given = np.asarray(values, np.float32)
-    bits = np.ascontiguousarray(given).view(np.uint32).reshape(given.shape)
-    with np.errstate(over="ignore"):
-        rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
-    return np.where(np.isnan(given), (bits >> 16) | 0x40, rounded).astype(np.uint16)
-
-
 def round_to(value: Value, dtype: DType) -> Value:
     """A result as its type holds it."""
-    if dtype.scalar == BFLOAT16:
-        rounded = from_bfloat16(to_bfloat16(np.atleast_1d(value)))
+    if dtype.is_packed:
+        rounded = unpack(pack(np.atleast_1d(value), dtype), dtype)
         return rounded if np.ndim(value) else rounded[0]
     return value
 

@@ -52,8 +52,8 @@ class Slot:
         """
         array = self._borrow(value)
         name, shape = self.name, self.buffer.shape
-        if self.buffer.dtype == ir.BFLOAT16 and _is_bfloat16(array.dtype):
-            array = array.view(np.uint16)
+        if _is_packed_as(array.dtype, self.buffer.dtype):
+            array = array.view(self.dtype)
         if array.dtype != self.dtype:
             raise self._dtype_refused(array)
         if array.shape != shape:
@@ -118,9 +118,9 @@ class Slot:
         same_size = array.dtype.kind == self.dtype.kind and array.itemsize == self.dtype.itemsize
         if same_size and not array.dtype.isnative:
             expected, remade = f"of dtype {dtype} in the machine's byte order", f'"{self.dtype}"'
-        elif dtype == ir.BFLOAT16:
-            expected = "of dtype bfloat16 (ml_dtypes), or of dtype uint16 with its bits"
-            remade = "ml_dtypes.bfloat16"
+        elif dtype.is_packed:
+            expected = f"of dtype {dtype} (ml_dtypes), or of dtype {self.dtype} with its bits"
+            remade = f"ml_dtypes.{dtype}"
         else:
             expected, remade = f"of dtype {dtype}", f'"{self.dtype}"'
         return self._refused(
@@ -176,9 +176,10 @@ def _somewhere(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """Whether it is the bfloat16 that ml_dtypes adds to numpy."""
-    return dtype.name == "bfloat16" and dtype.itemsize == 2 and dtype.isnative
+def _is_packed_as(given: np.dtype[Any], dtype: ir.DType) -> bool:
+    """Whether it is the packed type that ml_dtypes adds to numpy under the same name."""
+    size = dtype.bits // 8
+    return dtype.is_packed and given.name == dtype and given.itemsize == size and given.isnative
 
 
 def _shape_advice(name: str, array: np.ndarray, shape: tuple[int, ...]) -> str:

@@ -81,10 +81,10 @@ def _compare(kernel: str, buffer: ir.Buffer, a: np.ndarray, b: np.ndarray) -> li
 
 
 def _is_nan(buffer: ir.Buffer, array: np.ndarray) -> np.ndarray:
-    if buffer.dtype == ir.BFLOAT16:
-        nan: np.ndarray = (array & 0x7FFF) > 0x7F80
-        return nan
-    return np.isnan(array) if array.dtype.kind == "f" else np.zeros(array.shape, bool)
+    if not buffer.dtype.is_float:
+        return np.zeros(array.shape, bool)
+    nan: np.ndarray = np.isnan(ir.unpack(array, buffer.dtype))
+    return nan
 
 
 class GuardedRun:
@@ -156,7 +156,7 @@ def _scratch_memory(size: int, which: int) -> GuardedMemory:
 
 def bits_of_nothing(buffer: ir.Buffer, which: int) -> int:
     """The bits of an element of an output before anything is written to it."""
-    return pattern(ir.numpy_dtype(buffer.dtype), which, buffer.dtype == ir.BFLOAT16)
+    return pattern(buffer.dtype, which)
 
 
 def address_of(array: np.ndarray) -> int:

@@ -39,13 +39,6 @@ _FILLS: Final = {
     4: (0xA5A5A5A5, 0x5A5A5A5A),
     8: (0xA5A5A5A5A5A5A5A5, 0x5A5A5A5A5A5A5A5A),
 }
-_NANS: Final = {
-    2: (0x7E55, 0x7E2A),
-    4: (0x7FD5A5A5, 0x7FEA5A5A),
-    8: (0x7FFDA5A5A5A5A5A5, 0x7FFA5A5A5A5A5A5A),
-}
-_BFLOAT16_NANS: Final = (0x7FD5, 0x7FEA)
-"""Quiet NaNs, told apart by their payload, which arithmetic keeps."""
 
 
 class GuardedMemory:
@@ -96,18 +89,13 @@ def guarded_empty(shape: Sequence[int], dtype: Any, side: Side = "end") -> np.nd
     no more unless its size is. Raises ExecutionError if there is no memory.
     """
     array = GuardedMemory(shape, dtype, side).array
-    bits_of(array)[...] = pattern(array.dtype, 0)
+    bits_of(array)[...] = pattern(ir.DType.of(array.dtype), 0)
     return array
 
 
-def pattern(dtype: np.dtype[Any], which: int, bfloat16: bool = False) -> int:
-    """The bits to fill elements with: NaN for floats, else what stands out; two of each, 0 and 1.
-
-    bfloat16  whether elements of uint16 are the bits of bfloat16
-    """
-    if bfloat16:
-        return _BFLOAT16_NANS[which]
-    return (_NANS if dtype.kind == "f" else _FILLS)[dtype.itemsize][which]
+def pattern(dtype: ir.DType, which: int) -> int:
+    """The bits to fill elements with: NaN for floats, else what stands out; `which` is 0 or 1."""
+    return (dtype.row.nans or _FILLS[dtype.bits // 8])[which]
 
 
 def bits_of(array: np.ndarray) -> np.ndarray:

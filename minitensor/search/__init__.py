@@ -15,7 +15,7 @@ from minitensor.search.evolution import Evolution
 from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.log import Log, Merged, Report, Rewritten, load_best
-from minitensor.search.measure import TOLERANCE, difference, random_inputs
+from minitensor.search.measure import difference, random_inputs
 from minitensor.search.records import Host, Record, new_record, trace_key
 from minitensor.search.runner import (
     Candidate, Failures, Result, Runner, Settings, Status, Task, failures_of, nothing_works,
@@ -29,11 +29,10 @@ from minitensor.search.tune import (
 from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [
-    "FEATURE_NAMES", "RULES", "STRATEGIES", "TOLERANCE", "Candidate", "Derived", "Evolution",
-    "Failures", "GradientBoostedTrees", "Host", "Log", "Merged", "Progress",
-    "Record", "Report", "Result", "Rewritten", "Roofline", "Rule", "Runner", "RunnerProtocol",
-    "Settings", "Sketch", "Space", "State", "Status", "Task", "Tried", "TuneResult",
-    "Verdict", "check_plots", "difference", "extract_features", "failures_of", "gbt",
-    "generate_sketches", "load_best", "multiply_adds", "new_record", "nothing_works",
-    "random_inputs", "trace_key", "tune", "workload_key",
+    "FEATURE_NAMES", "RULES", "STRATEGIES", "Candidate", "Derived", "Evolution", "Failures",
+    "GradientBoostedTrees", "Host", "Log", "Merged", "Progress", "Record", "Report", "Result",
+    "Rewritten", "Roofline", "Rule", "Runner", "RunnerProtocol", "Settings", "Sketch", "Space",
+    "State", "Status", "Task", "Tried", "TuneResult", "Verdict", "check_plots", "difference",
+    "extract_features", "failures_of", "gbt", "generate_sketches", "load_best", "multiply_adds",
+    "new_record", "nothing_works", "random_inputs", "trace_key", "tune", "workload_key",
 ]

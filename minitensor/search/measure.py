@@ -14,12 +14,6 @@ from minitensor.api import build
 from minitensor.codegen import Target
 from minitensor.errors import unexpected
 
-TOLERANCE: Final = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
-"""How far an element may be off, as a fraction of the output's largest magnitude.
-
-A schedule may sum in another order, which changes the last bits. Integers must be equal.
-"""
-
 _LARGEST_INPUT: Final = 4
 
 
@@ -60,8 +54,7 @@ def has_nan(buffer: ir.Buffer, array: np.ndarray) -> bool:
     """Whether there is a NaN among the elements of a buffer."""
     if not buffer.dtype.is_float:
         return False
-    values = ir.from_bfloat16(array) if buffer.dtype == ir.BFLOAT16 else array
-    return bool(np.isnan(values).any())
+    return bool(np.isnan(ir.unpack(array, buffer.dtype)).any())
 
 
 def random_inputs(program: ir.Program, seed: int, least: int = -_LARGEST_INPUT) -> list[np.ndarray]:
@@ -72,12 +65,7 @@ def random_inputs(program: ir.Program, seed: int, least: int = -_LARGEST_INPUT) 
         low = max(least, 0) if buffer.dtype.kind in ("uint", "bool") else least
         high = 1 if buffer.dtype.kind == "bool" else _LARGEST_INPUT
         values = rng.integers(low, high + 1, buffer.shape)
-        is_bfloat16 = buffer.dtype == ir.BFLOAT16
-        arrays.append(
-            ir.to_bfloat16(values)
-            if is_bfloat16
-            else np.asarray(values, ir.numpy_dtype(buffer.dtype))
-        )
+        arrays.append(ir.pack(values, buffer.dtype))
     return arrays
 
 
@@ -85,9 +73,8 @@ def difference(buffer: ir.Buffer, got: np.ndarray, expected: np.ndarray) -> str 
     """What is wrong with an output; None if nothing is."""
     if np.array_equal(got, expected):
         return None
-    if buffer.dtype == ir.BFLOAT16:
-        got, expected = ir.from_bfloat16(got), ir.from_bfloat16(expected)
-    tolerance = TOLERANCE.get(str(buffer.dtype), 0.0)
+    got, expected = ir.unpack(got, buffer.dtype), ir.unpack(expected, buffer.dtype)
+    tolerance = buffer.dtype.tolerance
     if tolerance:
         finite = np.abs(expected[np.isfinite(expected)])
         off_by = tolerance * float(finite.max(initial=0.0))

@@ -38,7 +38,7 @@ from minitensor.testing.draws import Draws, drawn
 from minitensor.testing.intrinsics import check_intrinsic
 from minitensor.testing.matching import matching_intrinsic
 from minitensor.testing.oracle import (
-    assert_equivalent, compare, expected_outputs, numbers_of, small_arrays, small_values,
+    assert_equivalent, compare, expected_outputs, small_arrays, small_values,
 )
 from minitensor.testing.pairs import (
     FailedError, Failure, Pair, check_meaning, pair_of, pairs,
@@ -54,6 +54,6 @@ __all__ = [
     "FailedError", "Failure", "Found", "Pair", "State", "arrays_for", "assert_equivalent",
     "attempts", "check_intrinsic", "check_meaning", "check_pair", "compare", "drawn",
     "evaluate_by_numpy", "expected_outputs", "index_expressions", "matching_intrinsic",
-    "numbers_of", "pair_of", "pairs", "programs", "reduced", "schedules", "script_of",
-    "small_arrays", "small_values",
+    "pair_of", "pairs", "programs", "reduced", "schedules", "script_of", "small_arrays",
+    "small_values",
 ]

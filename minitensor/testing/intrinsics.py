@@ -22,7 +22,7 @@ from minitensor import ir
 from minitensor.codegen import Target, emit_alone
 from minitensor.errors import unexpected
 from minitensor.runtime import find_toolchain, load, native_target
-from minitensor.testing.oracle import numbers_of, small_values
+from minitensor.testing.oracle import small_values
 
 MARGIN = 40
 """Elements before and after an operand, in which nothing may be touched."""
@@ -247,7 +247,7 @@ def _compare(
     there = f"with {', '.join(map(repr, operands))}"
     mine = output.view(got)
     dtype = output.buffer.dtype
-    found, wanted = numbers_of(mine, dtype), numbers_of(expected, dtype)
+    found, wanted = ir.unpack(mine, dtype), ir.unpack(expected, dtype)
     wrong = found != wanted
     if dtype.is_float:
         wrong = ~np.isclose(found, wanted, rtol=rtol, atol=0.0, equal_nan=True)

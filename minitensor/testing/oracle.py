@@ -30,12 +30,7 @@ def small_values(rng: np.random.Generator, dtype: ir.DType, shape: Sequence[int]
     low = 0 if dtype.kind in ("uint", "bool") else -LARGEST_VALUE
     high = 1 if dtype.kind == "bool" else LARGEST_VALUE
     values = np.asarray(rng.integers(low, high + 1, tuple(shape)))
-    return ir.to_bfloat16(values) if dtype == ir.BFLOAT16 else values.astype(ir.numpy_dtype(dtype))
-
-
-def numbers_of(array: np.ndarray, dtype: ir.DType) -> np.ndarray:
-    """An array of a call as numbers: the values of bfloat16, not its bits."""
-    return ir.from_bfloat16(array) if dtype == ir.BFLOAT16 else array
+    return ir.pack(values, dtype)
 
 
 def assert_equivalent(
@@ -166,7 +161,7 @@ def compare(
             raise AssertionError(f"{name} has dtype {b.dtype}, not {a.dtype}, {where}")
         if a.shape != b.shape:
             raise AssertionError(f"{name} has shape {b.shape}, not {a.shape}, {where}")
-        wanted, found = numbers_of(a, buffer.dtype), numbers_of(b, buffer.dtype)
+        wanted, found = ir.unpack(a, buffer.dtype), ir.unpack(b, buffer.dtype)
         differs = (wanted != found) & ~((wanted != wanted) & (found != found))  # any NaN is any NaN
         if differs.any():
             wrong = tuple(np.argwhere(differs)[0])

@@ -23,12 +23,12 @@ def evaluate_by_numpy(program: ir.Program, arrays: Sequence[np.ndarray]) -> list
 
     arrays  one for each input, in call order
 
-    Raises ArgumentError for a program that has been scheduled, or uses a bfloat16 (which numpy has
-    not); ExecutionError for a read outside a buffer.
+    Raises ArgumentError for a program that has been scheduled, or uses a type that
+    numpy lacks (bfloat16); ExecutionError for a read outside a buffer.
     """
     held = [*program.params, *program.temporaries]
-    if any(b.dtype == ir.BFLOAT16 for b in held):
-        raise ArgumentError("numpy has no bfloat16")
+    if lacking := ir.lacking_in_numpy(b.dtype for b in held):
+        raise ArgumentError(f"numpy has no {lacking}")
     memory = {b.name: np.zeros(b.shape, ir.numpy_dtype(b.dtype)) for b in held}
     memory |= {b.name: np.asarray(array) for b, array in zip(program.inputs, arrays)}
     with np.errstate(all="ignore"):

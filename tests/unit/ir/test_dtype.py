@@ -1,9 +1,19 @@
 import copy
 
+import numpy as np
 import pytest
 
 from minitensor.errors import ArgumentError
-from minitensor.ir import FLOAT32, INDEX, USER_DTYPES, DType
+from minitensor.ir import (
+    FLOAT32,
+    INDEX,
+    USER_DTYPES,
+    DType,
+    lacking_in_numpy,
+    numpy_dtype,
+    pack,
+    unpack,
+)
 from tests.sent import sent
 
 API = [
@@ -89,3 +99,27 @@ def test_a_copy_keeps_what_a_dtype_knows(dtype):
         assert again == dtype
         assert (again.kind, again.bits, again.lanes) == (dtype.kind, dtype.bits, dtype.lanes)
         assert again.scalar == dtype.scalar
+
+
+# ---- the table
+
+
+@pytest.mark.parametrize("dtype", USER_DTYPES.values())
+def test_a_row_has_conversions_that_keep_small_values(dtype):
+    values = np.array([0, 1] if dtype.kind in ("bool", "uint") else [-4, 0, 3])
+    array = pack(values, dtype)
+    assert array.dtype == numpy_dtype(dtype) and array.itemsize * 8 == dtype.bits
+    np.testing.assert_array_equal(unpack(array, dtype), values)
+    assert dtype.is_packed == (unpack(array, dtype).dtype != array.dtype)
+
+
+@pytest.mark.parametrize("dtype", [d for d in USER_DTYPES.values() if d.is_float])
+def test_a_float_has_two_quiet_nans_and_a_tolerance(dtype):
+    bits = np.array(dtype.row.nans, f"uint{dtype.bits}")
+    assert np.isnan(unpack(bits.view(numpy_dtype(dtype)), dtype)).all()
+    assert bits[0] != bits[1] and 0 < dtype.tolerance < 1
+
+
+def test_types_that_numpy_lacks():
+    assert lacking_in_numpy(USER_DTYPES[n] for n in ("int8", "bfloat16")) == "bfloat16"
+    assert lacking_in_numpy([USER_DTYPES["float16"]]) is None
