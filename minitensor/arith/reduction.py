@@ -57,10 +57,12 @@ def init_nest(
     """The loops and the block that initialise what the loops from `depth` inwards reduce.
 
     name   of the new block
-    fresh  gives the name of a new loop, from that of the loop it copies and `name`
+    fresh  gives the name of a new loop, from that of the loop it copies (without that of its
+           block) and `name`
     """
     copied = [loop for loop in loops[depth:] if not carries(block, loop.var)]
-    renamed = {loop.var: fresh(loop.var, name) for loop in copied}
+    prefix = f"{block.name}_"
+    renamed = {loop.var: fresh(loop.var.removeprefix(prefix), name) for loop in copied}
     values: dict[str, ir.Expr] = {loop.var: ir.Const(0) for loop in loops[depth:]}
     values.update({old: ir.Var(new) for old, new in renamed.items()})
     own = tuple(

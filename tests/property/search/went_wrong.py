@@ -4,14 +4,10 @@ import minitensor as mt
 from minitensor.testing import matching_intrinsic
 
 
-def tensorize(s, loop, key):
-    """Have a loop done by an intrinsic that was drawn for it."""
-    for block in s.get_blocks():
-        loops = s.get_loops(block)
-        if loop in loops:
-            matching_intrinsic(s.program, block, loops[loops.index(loop) :])
-            matching_intrinsic(s.program, block, loops[loops.index(loop) :], fixed=True)
-    s.tensorize(loop, key)
+def tensorize(s, block, loop, fixed=False):
+    """Have a loop around a block done by an intrinsic that is drawn for it."""
+    loops = s.get_loops(block)
+    s.tensorize(loop, matching_intrinsic(s.program, block, loops[loops.index(loop) :], fixed))
 
 
 def two_partial_sums_and_a_moved_producer():
@@ -62,13 +58,13 @@ def two_partial_sums_and_a_moved_producer():
     B_global = s.cache_read("P", "B", "global")
     s.rfactor("k0", axis=-2)
     s.bind("axes0", "blockIdx.x")
-    tensorize(s, "axes0_2", "drawn:fcd9bc258af8a9a1")
-    s.compute_at("R", "axes0_3")
+    tensorize(s, "P", "P_axes0")
+    s.compute_at("R", "S_axes0")
     s.annotate(B_global, "note", 1)
-    S_rf2 = s.rfactor("k0_2", axis=-2)
+    S_rf2 = s.rfactor("S_k0", axis=-2)
     s.reverse_compute_at(S_rf2, "k0")
     s.vectorize("k0")
-    tensorize(s, "ax0", "drawn:33ccf5a6b270ddf9")
+    tensorize(s, B_global, "ax0", fixed=True)
     return s
 
 
@@ -204,13 +200,13 @@ def a_separate_init_and_two_partial_reductions():
     )
     program = mt.lower([A, places, S], name="generated")
     s = mt.Schedule(program)
-    s.decompose_reduction("P", "axes0_2")
-    tensorize(s, "axes2_2_2", "drawn:9e227af1ac002990")
-    s.unroll("axes3_3")
-    s.compute_at("Q", "axes0_4")
+    s.decompose_reduction("P", "P_axes0")
+    tensorize(s, "P_init", "P_init_axes2", fixed=True)
+    s.unroll("Q_axes3")
+    s.compute_at("Q", "S_axes0")
     s.rfactor("k0", axis=-1)
     s.rfactor("k1", axis=-2)
-    s.bind("axes1_2", "threadIdx.x")
+    s.bind("P_axes1", "threadIdx.x")
     return s
 
 
@@ -248,12 +244,12 @@ def two_caches_of_an_update():
     )
     program = mt.lower([A, B, S], name="generated")
     s = mt.Schedule(program)
-    axes0_3_axes1_2 = s.fuse("axes0_3", "axes1_2")
+    axes0_3_axes1_2 = s.fuse("S_axes0", "S_axes1")
     s.annotate("R", "note", 1)
     s.split(axes0_3_axes1_2, [None, 16, 3])
     R_register = s.cache_write("R", "register")
     s.cache_write(R_register, "register")
-    tensorize(s, "ax3", "drawn:df33e2e7f260c04d")
+    tensorize(s, R_register, "ax3")
     return s
 
 
@@ -308,7 +304,7 @@ def a_fused_loop_split_by_a_decision():
     program = mt.lower([A, B, places, Q, R], name="generated")
     s = mt.Schedule(program)
     _, axes1_3, axes2_3, axes3_2, k0_2, k1_2 = s.compute_at("P", "k")
-    s.decompose_reduction("Q", "axes0_2")
+    s.decompose_reduction("Q", "Q_axes0")
     axes3_2_k0_2 = s.fuse(axes3_2, k0_2)
     v3 = s.sample_compute_location("Q", decision="root")
     s.compute_at("Q", v3)
@@ -325,15 +321,15 @@ def partial_argmax_of_one_element():
     P_as = mt.compute((6, 9), lambda axes0, axes1: P[axes0, axes1].astype("int32"), name="P_as")
     program = mt.lower([A, P_as], name="generated")
     s = mt.Schedule(program)
-    _, _, k0_2 = s.compute_at("P", "axes1_2")
-    k0_2_0, k0_2_1 = s.split(k0_2, [None, 1])
-    k0_2_0_k0_2_1 = s.fuse(k0_2_0, k0_2_1)
-    s.rfactor(k0_2_0_k0_2_1)
-    (axes0_2_0,) = s.split("axes0_2", [None], tail="cut")
-    s.rfactor("k0_2_0_k0_2_1_2")
+    _, _, k0_2 = s.compute_at("P", "P_as_axes1")
+    k0_0, k0_1 = s.split(k0_2, [None, 1])
+    k0_0_k0_1 = s.fuse(k0_0, k0_1)
+    s.rfactor(k0_0_k0_1)
+    (axes0_2_0,) = s.split("P_as_axes0", [None], tail="cut")
+    s.rfactor("P_k0_0_P_k0_1_2")
     s.unroll(axes0_2_0)
-    s.rfactor("k0_2_0_k0_2_1_2_2", axis=2)
-    s.reverse_compute_at("P_as", "axes0_3_2_2_2")
+    s.rfactor("P_k0_0_P_k0_1_2_2", axis=2)
+    s.reverse_compute_at("P_as", "P_axes0_2_2_2")
     return s
 
 
