@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final, TextIO
 
 PLAIN_WIDTH: Final = 100
-"""Columns where there is no terminal to ask."""
+"""Columns where there is no terminal."""
 
 _CODES: Final = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
 
@@ -37,7 +37,7 @@ class Console:
 
     @staticmethod
     def of_process() -> Console:
-        """The console for standard output, as the terminal and NO_COLOR ask for it."""
+        """The console for standard output, as the terminal and NO_COLOR demand."""
         terminal = sys.stdout.isatty()
         colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         width = shutil.get_terminal_size().columns if terminal else PLAIN_WIDTH

@@ -11,7 +11,7 @@ from minitensor.errors import CompileError
 from minitensor.runtime import Finding, Limits, diagnose, measure_limits, remember_limits
 
 REQUIRED: Final = ("python", "numpy", "cffi")
-"""What nothing works without. Without a compiler the interpreter still runs programs."""
+"""Required for everything. Without a compiler the interpreter still runs programs."""
 
 TEXT: Final = "say what this machine has, what is missing, and how to get it"
 EPILOG: Final = """\
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _limits(findings: list[Finding]) -> Limits | None:
-    """What the machine can do; None, and a finding that says why, if it cannot be measured."""
+    """The limits of the machine; None, and a finding, if they cannot be measured."""
     try:
         limits = measure_limits()
         remember_limits(limits)

@@ -2,7 +2,7 @@
 
 
 class UsageError(Exception):
-    """The command line asks for something that does not exist or cannot go together: status 2."""
+    """The command line names something that does not exist or does not fit together: status 2."""
 
 
 class CommandError(Exception):

@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     jobs = usable_cores() if arguments.jobs is None else arguments.jobs
     if not 1 <= jobs <= MOST_JOBS:
         raise UsageError(f"--jobs must be from 1 to {MOST_JOBS}, but is {jobs}")
-    find_toolchain()  # better said now than by each process
+    find_toolchain()  # fail here, not in each process
     kind = "" if arguments.sanitize == "guards" else f"-{arguments.sanitize}"
     folder = Path(arguments.out or f"fuzz-{arguments.seed}{kind}")
     try:
@@ -130,7 +130,7 @@ def _text(found: Found) -> str:
 
 
 class _Line:
-    """One line of a terminal that is written again and again; off a terminal, one now and then."""
+    """One line of a terminal that is overwritten; off a terminal, a line now and then."""
 
     def __init__(self, console: Console, end: float, quiet: bool) -> None:
         self.console, self.finish, self.quiet = console, end, quiet

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Print what is asked for."""
+    """Print the subject."""
     if arguments.list:
         _list(arguments.json, console)
         return 0

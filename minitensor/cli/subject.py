@@ -1,4 +1,4 @@
-"""What a command works on: a named operator at some size, or an object of a user's file.
+"""The subject of a command: a named operator at some size, or an object of a user's file.
 
 matmul                                  an operator of mt.workloads, at its benchmark size
 matmul --size m=128,layout=NHWC         with some of its arguments replaced
@@ -201,7 +201,7 @@ def _importable(module: ModuleType, folder: str) -> Iterator[None]:
 
 
 def _failure_in(path: str, failure: BaseException) -> str:
-    """What a user's file raised, and at which of its lines."""
+    """The exception of a user's file, and the line that raised it."""
     where = path
     if isinstance(failure, SyntaxError) and failure.lineno is not None:
         where = f"{failure.filename}, line {failure.lineno}"

@@ -11,7 +11,7 @@ from minitensor.errors import CompileError
 from minitensor.runtime import native_target
 
 WITHOUT_COMPILER: Final = 256
-"""Bits of the vectors that are shown where no compiler says what the machine has."""
+"""Bits of the vectors that are shown where there is no compiler to find them out."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def of(arguments: argparse.Namespace) -> Target:
-    """The target that the arguments ask for. Raises ArgumentError for numbers that cannot be."""
+    """The target that the arguments name. Raises ArgumentError for numbers that cannot be."""
     return Target(arguments.target, arguments.cores, arguments.vector_bits)
 
 

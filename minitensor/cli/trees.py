@@ -45,7 +45,7 @@ def plot_tree(axes: Any, tree: gbt.Tree, names: Sequence[str] | None = None) -> 
 
 
 def draw(tree: gbt.Tree, path: str, names: Sequence[str] | None = None) -> None:
-    """Draw into a file, of a kind that matplotlib knows. Raises CommandError, ArgumentError."""
+    """Draw into a file, of a kind that matplotlib can write. Raises CommandError, ArgumentError."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - optional
     except ImportError:

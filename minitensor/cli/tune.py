@@ -44,7 +44,7 @@ examples:
 Candidates are written to the log before the next ones are tried. The same command goes on from
 there: nothing is measured twice, and more --trials add to those of before. Ctrl-C stops, and what
 is in the log stays. In Python: mt.tune(program), and mt.load_best("tuning.jsonl", program) without
-a search. docs/tuning.md says what is searched, and how.
+a search. docs/tuning.md describes the search.
 """
 
 
@@ -125,7 +125,7 @@ def _check_words(arguments: argparse.Namespace) -> None:
 
 
 def _check_surroundings(arguments: argparse.Namespace) -> None:
-    """What can go wrong is better said before the search than after it."""
+    """Check before the search what would fail after it."""
     check_writable(arguments.log)
     if arguments.output:
         check_writable(arguments.output)

@@ -1,4 +1,4 @@
-"""What a call is given, checked before native code runs.
+"""The arguments of a call, checked before native code runs.
 
 An argument is a numpy array, or lends its memory through `__array_interface__` or `__dlpack__`.
 Nothing is ever copied: an array that does not fit is refused, with the expression that would make
@@ -29,7 +29,7 @@ _LENDERS: Final = "a numpy array, or an object with __array_interface__ or __dlp
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What one parameter of a kernel takes.
+    """The arrays that one parameter of a kernel takes.
 
     flags  the bits of `ndarray.flags.num` that an array must have
     """
@@ -83,7 +83,7 @@ class Slot:
     def _borrow(self, value: Any) -> np.ndarray:
         """The value's memory as a plain array, whatever its dtype and shape.
 
-        What the value's class says of itself is not asked: `__class__`, `view` and `shape` may lie.
+        `__class__`, `view` and `shape` of the value's class are not used: they may be wrong.
         """
         name, kind = self.name, type(value)
         if issubclass(kind, np.ma.MaskedArray):
@@ -128,7 +128,7 @@ class Slot:
         )
 
     def _remade(self, expression: str) -> str:
-        """What to do instead: a copy serves for an input; an output must be the array itself."""
+        """The way to do it: a copy serves for an input; an output must be the array itself."""
         if not self.is_output:
             return f"pass {expression}"
         return f'pass np.empty({self.buffer.shape}, "{self.dtype}")'
@@ -150,7 +150,7 @@ class _Lent:
 def _by_interface(interface: object, value: Any) -> np.ndarray:
     """The memory that an object's `__array_interface__` names, which is read only once.
 
-    An address is believed, for nobody can check it; of bytes it is seen to that there are enough.
+    The address is trusted; the byte length is checked.
     Raises anything if the interface is none.
     """
     if not isinstance(interface, dict):
@@ -177,7 +177,7 @@ def _somewhere(array: np.ndarray) -> np.ndarray:
 
 
 def _is_packed_as(given: np.dtype[Any], dtype: ir.DType) -> bool:
-    """Whether it is the packed type that ml_dtypes adds to numpy under the same name."""
+    """Test for the packed type that ml_dtypes adds to numpy under the same name."""
     size = dtype.bits // 8
     return dtype.is_packed and given.name == dtype and given.itemsize == size and given.isnative
 

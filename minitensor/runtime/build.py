@@ -32,7 +32,7 @@ _GENERATOR: Final = ("ir", "arith", "codegen")
 """The packages whose code makes a text of a program."""
 _MOST_CORES: Final = 4096
 _ATTEMPTS: Final = 4
-"""How often a library is made whose file goes before it is loaded."""
+"""Times that a library is made whose file vanishes before it is loaded."""
 
 
 def load(emitted: Emitted, toolchain: Toolchain, *, time_limit: float = TIME_LIMIT) -> NativeKernel:

@@ -35,7 +35,7 @@ def save_kernel(folder: Path, emitted: Emitted, arrays: Mapping[str, np.ndarray]
 
 
 def load_kernel(folder: Path) -> tuple[Emitted, dict[str, np.ndarray]]:
-    """What `save_kernel` wrote."""
+    """The text and the arrays that `save_kernel` wrote."""
     facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
     given = facts.pop("arrays")
     facts |= {name: [_buffer_from_json(b) for b in facts[name]] for name in _BUFFERS}

@@ -66,7 +66,7 @@ def compile_library(source: str, toolchain: Toolchain, time_limit: float = TIME_
     """The library that the compiler makes of C text, taken from the cache if it is there.
 
     A compiler that crashes is started once more, without its vectorizer, where most of its faults
-    are: the kernel's own vectors stay. One warning is logged, and `command` says so.
+    are: the kernel's own vectors stay. One warning is logged, and `command` shows it.
 
     Raises CompileError if the compiler fails, takes more than `time_limit` seconds, or the text
     has more than MAX_SOURCE bytes. Nothing is then left in the cache.
@@ -199,7 +199,7 @@ def _advice(source: str) -> str:
 
 
 def is_whole(compiled: Compiled) -> bool:
-    """Whether a library is there still, as it was made."""
+    """Test whether a library is still there, as it was made."""
     return _recall(compiled.path.stem) is not None
 
 

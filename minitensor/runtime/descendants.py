@@ -96,12 +96,12 @@ def kill_marked(token: str) -> None:
 
 
 def _is_any_starting() -> bool:
-    """Whether a process may be about to begin a program: its environment is empty for a moment."""
+    """Test whether a process may just begin a program: its environment is empty for a moment."""
     return any(not found and _has_program(pid) for pid, found in processes("environ"))
 
 
 def _has_program(pid: int) -> bool:
-    """Whether a process is neither the kernel's nor at its end."""
+    """Test whether a process is neither the kernel's nor at its end."""
     try:
         return bool(os.readlink(f"/proc/{pid}/exe"))
     except OSError:

@@ -1,4 +1,4 @@
-"""What this machine has of what minitensor uses, and how to get the rest. Printing is the CLI's."""
+"""The parts of this machine that minitensor uses, and how to get those that are missing."""
 
 from __future__ import annotations
 

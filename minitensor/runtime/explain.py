@@ -1,7 +1,7 @@
 """The outcome of a schedule, for people: loops, buffers, remarks, registers, and measured spills.
 
-`codegen.report` knows what the passes did; what the compiler did then, its assembly shows. Both
-are put into words here. What the remarks mean and what to do is in docs/explain.md.
+`codegen.report` has the work of the passes; the assembly shows that of the compiler. Both are
+put into words here. What the remarks mean and what to do is in docs/explain.md.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     remarks = explanation.remarks
     yield from (f"{_GAP}{remark.kind}: {remark}" for remark in remarks)
     if not remarks:
-        yield f"{_GAP}none: everything became what the schedule says"
+        yield f"{_GAP}none: everything is as scheduled"
 
 
 def _aligned(rows: list[tuple[str, str]]) -> Iterator[str]:

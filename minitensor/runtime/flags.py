@@ -3,7 +3,7 @@
 They often come from elsewhere (a build system, a container) and were meant for other programs.
 Refused is what would run other code than the compiler's, what would change what the compiler
 makes or write elsewhere, and what would change the arithmetic or end the whole process.
-The toolchain also asks the compiler what it would link: spellings that are not known here, and
+The toolchain also has the compiler print what it would link: spellings that are not known here, and
 flags that a script adds, are found there.
 """
 

@@ -73,7 +73,7 @@ def cache_folder() -> Path:
 
 
 def is_temporary(folder: Path) -> bool:
-    """Whether `cache_folder` gave this folder in place of one that could not be used."""
+    """Test whether `cache_folder` gave this folder in place of one that could not be used."""
     return folder in _temporary
 
 
@@ -81,7 +81,7 @@ def is_temporary(folder: Path) -> bool:
 def scratch_folder(parent: Path) -> Iterator[Path]:
     """A new empty folder inside the cache folder, removed with all it holds at the end.
 
-    An OSError in its creation or its use becomes a CompileError that says where and what to do.
+    An OSError in its creation or its use becomes a CompileError with the place and what to do.
     """
     try:
         _sweep(parent)
@@ -112,7 +112,7 @@ def read_entry(path: Path) -> bytes:
     with open(path, "rb", opener=_open_entry) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-            raise PermissionError(errno.EPERM, "no plain file of ours", str(path))
+            raise PermissionError(errno.EPERM, "no plain file of this user", str(path))
         if found.st_mode & _OTHERS:
             raise PermissionError(errno.EPERM, "others could have written to it", str(path))
         return file.read()
@@ -181,7 +181,7 @@ def _default_folder() -> Path | str:
 
 
 def _fault_of(folder: Path) -> str | None:
-    """What makes a folder unfit to hold code, to follow its name in a message; None if nothing."""
+    """The reason why a folder is unfit to hold code, to follow its name; None if it is fit."""
     if not _is_utf8(folder):
         return "has a name that is not UTF-8, as the names of libraries must be"
     try:
@@ -216,7 +216,7 @@ def _loose_parent(folder: Path) -> Path | None:
 
 
 def _is_utf8(path: Path | str) -> bool:
-    """Whether a path is text; other bytes are surrogates in it."""
+    """Test whether a path is text; other bytes are surrogates in it."""
     return not any("\ud800" <= letter <= "\udfff" for letter in str(path))
 
 

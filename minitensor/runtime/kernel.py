@@ -1,4 +1,4 @@
-"""What building gives: a program that can be called with arrays."""
+"""Kernels: built programs that can be called with arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from minitensor.runtime.toolchain import Toolchain
 _SCRATCH = aligned_empty((64,), np.dtype(np.uint8))
 _SCRATCH[...] = 0
 _NOWHERE = pointer_to(_SCRATCH)
-"""What an array without elements is passed as, for its own address may be anything."""
+"""The address of an array without elements, whose own may be anything."""
 
 
 Build: TypeAlias = "Callable[[ir.Program], Kernel]"
@@ -131,9 +131,9 @@ class Kernel(ABC):
     def prepare(self, /, *arrays: object, **named: object) -> Callable[[], object]:
         """A call on these arrays with everything done that can be done before, run once already.
 
-        For whoever calls it many times on the same arrays: what is left costs well under a
-        microsecond. Takes what a call takes; what it computes stands in the outputs that were
-        given. Raises as a call does; the function it returns does not look at its status again.
+        For many calls on the same arrays: the rest costs well under a microsecond. Takes what a
+        call takes; the results are in the outputs that were given. Raises as a call does; the
+        function that it returns does not check the status.
         """
         call = self._prepared(self._signature.accept(arrays, named)[0])
         status = call()
@@ -147,15 +147,15 @@ class Kernel(ABC):
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What was not done as the schedule may have meant it, and why: scalar tails, accesses that
-        go lane by lane, results that are not kept in registers, vector registers that spill.
+        """Missed optimizations, with reasons: scalar tails, accesses that go lane by lane, results
+        that are not kept in registers, vector registers that spill.
 
-        Found when it is first asked for, which generates the code anew and runs the compiler.
+        The first use generates the code once more and runs the compiler.
         """
         return ()
 
     def explain(self) -> str:
-        """What the schedule became, as text: loops, buffers, registers, spills, remarks."""
+        """The outcome of the schedule, as text: loops, buffers, registers, spills, remarks."""
         return f"{ir.print_name(self.name)} runs in the interpreter, as it is:\n\n{self.source}"
 
     @abstractmethod
@@ -224,7 +224,7 @@ class NativeKernel(Kernel):
         return self.explanation.remarks
 
     def explain(self) -> str:
-        """What the schedule became, as text: loops, buffers, registers, spills, remarks.
+        """The outcome of the schedule, as text: loops, buffers, registers, spills, remarks.
 
         Raises ArgumentError for a kernel that mt.build did not make.
         """
@@ -232,7 +232,7 @@ class NativeKernel(Kernel):
 
     @cached_property
     def explanation(self) -> Explanation:
-        """What `explain` puts into words, as data."""
+        """The outcome of the schedule, as data."""
         if self._origin is None:
             raise ArgumentError(
                 f"{ir.print_name(self.name)}: only a kernel of mt.build can be explained"
@@ -251,7 +251,7 @@ class NativeKernel(Kernel):
     def run_in(self, workspace: np.ndarray, arrays: Sequence[np.ndarray]) -> int:
         """Run on one array for each parameter, with scratch memory of the caller's.
 
-        Nothing is checked: for who observes where a kernel reads and writes. Returns its status
+        Nothing is checked: for observing where a kernel reads and writes. Returns its status
         (see `Emitted`); `workspace` has at least `emitted.workspace` bytes.
         """
         pointers = [pointer_to(array) for array in (*arrays, workspace)]
@@ -344,7 +344,7 @@ class BoundKernel(Kernel):
         return self._kernel.remarks
 
     def explain(self) -> str:
-        """What a call became, as text: without what was computed when the inputs were bound."""
+        """The outcome of the schedule, without what was computed when the inputs were bound."""
         return self._kernel.explain()
 
     def _run(self, arrays: list[np.ndarray]) -> int:

@@ -142,7 +142,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What was measured; each is the best of several tries, for other programs only take away.
+    """Measured limits, each the best of several tries: other programs can only lower them.
 
     threads      that ran at the same time
     vector_bits  the vectors that gave the peak
@@ -236,7 +236,9 @@ def memory_probes(threads: int) -> list[Probe]:
     pieces = ARRAY_BYTES // _PIECE_BYTES
     arrays = [aligned_empty((ARRAY_BYTES // 4,), np.dtype(np.float32)) for _ in range(3)]
     operands = [pointer_to(a) for a in (np.array([threads, pieces], np.int64), *arrays)]
-    fill(*operands)  # by the threads that use it: memory is placed near who touches it first
+    fill(
+        *operands
+    )  # by the threads that use it: memory is placed near the core that touches it first
     return [
         Probe(
             name.partition("_")[0],
@@ -338,7 +340,7 @@ def _best(a: Limits, b: Limits) -> Limits:
 
 
 def _recall(threads: int) -> tuple[Limits | None, int]:
-    """The limits that are known, and how often they were measured."""
+    """The limits that are known, and the number of measurements."""
     try:
         kept = recall(_name(threads)) or {}
         return Limits(**kept["limits"]), int(kept["tries"])

@@ -1,4 +1,4 @@
-"""What can be known about this machine without starting a process: its cores and its CPU."""
+"""The cores and the CPU of this machine, found without starting a process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FEATURES = ("flags", "Features")
 
 
 def usable_cores() -> int:
-    """How many cores this process may run on: its affinity where the system tells, else all."""
+    """The number of cores this process may run on: its affinity where that is known, else all."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

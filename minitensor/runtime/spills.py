@@ -4,7 +4,7 @@ A variable that finds no register lives on the stack: a vector move stores it th
 loads it again, in every iteration. Compilers say in comments which operands those are (gcc:
 `%sfp`; clang: `64-byte Spill`). Where a text has no such comments, every vector move to or from the
 stack counts. Lines (`.loc`) lead from an instruction to the C text, and from there to the loop.
-Understood are x86-64 in AT&T syntax, and AArch64; of other machines nothing is said.
+Understood are x86-64 in AT&T syntax, and AArch64; other machines give no spills.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MACHINES: Final = ("x86_64", "amd64", "aarch64", "arm64")
-"""What the machines are called, in a compiler's triple, whose assembly is understood."""
+"""The machines whose assembly is understood, as a compiler's triple names them."""
 
 _LABEL: Final = re.compile(r"^([.\w$]+):")
 _INSTRUCTION: Final = re.compile(r"^\s+([a-z][\w.]*)(?:\s+(.*?))?\s*$")
@@ -32,7 +32,7 @@ _MARKS: Final = re.compile(r"%sfp|\d+-byte (?:Folded )?(?:Spill|Reload)")
 _MARKING: Final = re.compile(
     r"%sfp|\d+-byte (?:Folded )?(?:Spill|Reload)|options passed|\.ident.*clang"
 )
-"""What a text contains of a compiler that marks spills."""
+"""The parts of a text by which a compiler that marks spills is recognized."""
 
 _X86_STACK: Final = re.compile(r"-?\w*\(%(rsp|rbp)\b[^)]*\)")
 _X86_VECTOR: Final = re.compile(r"%([xyz])mm\d+")
@@ -48,7 +48,7 @@ _FOR: Final = re.compile(r"^(\s*)for \(int64_t (\w+) = 0; \w+ < \d+; \+\+\w+\) \
 class Spills:
     """The vector moves between registers and the stack in one innermost loop, or outside of those.
 
-    loop       the variable of the loop in the C text; "" where no loop could be told
+    loop       the variable of the loop in the C text; "" where no loop is found
     innermost  whether it is a loop without another inside: its moves are repeated the most
     loads      how many vectors come from the stack in one iteration
     stores     how many go there
@@ -128,7 +128,7 @@ def find_spills(assembly: str, source: str = "") -> tuple[Spills, ...]:
 
 
 def understood(triple: str) -> bool:
-    """Whether the assembly of a machine is."""
+    """Test whether the assembly of a machine is understood."""
     return triple.partition("-")[0] in MACHINES
 
 

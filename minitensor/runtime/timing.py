@@ -1,4 +1,4 @@
-"""How long a call takes."""
+"""The time of a call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from minitensor.errors import unexpected
 
 LONGEST_REPEAT: Final = 3_600_000
-"""The most milliseconds that a repeat can be asked to last: an hour."""
+"""The most milliseconds of `min_repeat_ms`: an hour."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""The C compiler of this machine: found, asked once what it can do, and remembered.
+"""The C compiler of this machine: found, probed once for what it can do, and remembered.
 
-Asking takes some ten processes. What they said is kept in the cache folder under everything it
-depends on, so that a later Python process starts none.
+Probing takes some ten processes. The answers are an entry of the cache, under all that they depend
+on, so that a later Python process starts none.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Toolchain:
 
     @property
     def vector_registers(self) -> int:
-        """How many vector registers the machine has that it compiles for; 0 if it has none."""
+        """The number of vector registers of the machine that it compiles for; 0 if it has none."""
         if not self.vector_bits:
             return 0
         machine = self.triple.partition("-")[0]
@@ -136,8 +136,8 @@ class Toolchain:
         origins  whether the text says which line an instruction comes from, and which of its
                  operands are variables that did not fit in registers; the code is the same
         """
-        told = ("-g1", "-fverbose-asm") if origins else ()
-        return [*self.words, "-fPIC", *self.flags, *told, "-S", "-o", output, source]
+        origin = ("-g1", "-fverbose-asm") if origins else ()
+        return [*self.words, "-fPIC", *self.flags, *origin, "-S", "-o", output, source]
 
     def file_named(self, name: str) -> str | None:
         """The path of one of the compiler's own files, such as "libasan.so"; None if it has none.
@@ -159,15 +159,15 @@ def find_toolchain() -> Toolchain:
     words, extra = _find_compiler(), extra_flags()
     key = _key(words, extra)
     if key not in _known:
-        _known[key] = _recall(key) or _ask_and_record(words, extra, key)
+        _known[key] = _recall(key) or _probe_and_record(words, extra, key)
     return _known[key]
 
 
 def probe_toolchain() -> Toolchain:
-    """As `find_toolchain`, but asked anew: something may have been installed since."""
+    """As `find_toolchain`, but probed again: something may have been installed since."""
     words, extra = _find_compiler(), extra_flags()
     key = _key(words, extra)
-    _known[key] = _ask_and_record(words, extra, key)
+    _known[key] = _probe_and_record(words, extra, key)
     return _known[key]
 
 
@@ -219,7 +219,7 @@ def _recall(key: str) -> Toolchain | None:
         return None
 
 
-def _ask_and_record(words: tuple[str, ...], extra: tuple[str, ...], key: str) -> Toolchain:
+def _probe_and_record(words: tuple[str, ...], extra: tuple[str, ...], key: str) -> Toolchain:
     with scratch_folder(cache_folder()) as folder:
         spare = folder / "spare"  # without room the compiler would fail, which is not its answer
         spare.write_bytes(bytes(_ROOM))
@@ -234,7 +234,7 @@ def _ask_and_record(words: tuple[str, ...], extra: tuple[str, ...], key: str) ->
 
 
 class _Probe:
-    """Asks one compiler, by compiling small files in `folder`."""
+    """Questions to one compiler, by compiling small files in `folder`."""
 
     def __init__(self, words: tuple[str, ...], extra: tuple[str, ...], folder: Path) -> None:
         self.words = words

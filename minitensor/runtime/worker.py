@@ -2,7 +2,7 @@
 
     with Worker.start("minitensor.testing.worker") as worker:      in the parent
         worker.send({"numbers": [1, 2, 3]})
-        reply = worker.receive(60.0)                            a reply, or WorkerError says why not
+        reply = worker.receive(60.0)                            a reply, else WorkerError
 
     with Parent.connected() as parent:                          in the module that is started
         for request in parent.requests():
@@ -70,7 +70,7 @@ class Reason(enum.Enum):
     STOPPED = "stopped"
     """It got SIGSTOP or its like."""
     GARBLED = "garbled"
-    """What it wrote is no message, or only a part of one."""
+    """It wrote something else than a message, or only a part of one."""
 
 
 class WorkerError(MeasureError):
@@ -212,7 +212,7 @@ class Worker:
     def close(self, grace: float = 0.0) -> None:
         """End it and all that it started.
 
-        grace  seconds in which it may do so itself, having been told that no more requests come
+        grace  seconds in which it may end by itself, after the end of the requests
         """
         with contextlib.suppress(OSError):
             self._channel.shutdown(socket.SHUT_WR)
@@ -239,7 +239,7 @@ class Worker:
         self.close()
 
     def _has_ended(self, stopped_too: bool = True) -> bool:
-        """Whether the process has ended. Raises WorkerError if it was stopped by a signal."""
+        """Test whether the process has ended. Raises WorkerError if it was stopped by a signal."""
         status = self._wait(os.WNOHANG | os.WUNTRACED)
         if stopped_too and status is not None and os.WIFSTOPPED(status):
             name = _signal_name(os.WSTOPSIG(status))
@@ -247,7 +247,7 @@ class Worker:
         return self._code is not None
 
     def _wait(self, options: int) -> int | None:
-        """What os.wait4 reports; None if that is nothing, or was reported before."""
+        """The status of os.wait4; None if there is none, or it was reported before."""
         if self._code is not None:
             return None
         try:

@@ -188,7 +188,7 @@ class Log:
         target    what is left open is filled in from this machine; records for other numbers of
                   cores or widths of vectors are left out
 
-        Raises as `read`; CompileError if this machine must be asked and has no compiler.
+        Raises as `read`; CompileError if the target is left open and there is no compiler.
         """
         found = [r for r in self._of(workload, target) if r.status == OK]
         return sorted(found, key=lambda record: record.median)
@@ -200,7 +200,7 @@ class Log:
     def measured(self, workload: str | Program, target: str | Target = "c") -> dict[str, Record]:
         """Every candidate that was tried, by the key of its trace; its fastest record if several.
 
-        A search that resumes asks `trace_key(trace) in measured` before it tries a candidate.
+        A search that resumes looks up `trace_key(trace) in measured` before it tries a candidate.
         Failures are in it too. Raises as `ranked`.
         """
         found: dict[str, Record] = {}
@@ -228,7 +228,7 @@ class Log:
     def compact(self, keep: Callable[[Record], bool] | None = None) -> Rewritten:
         """Rewrite the file without what is no record, repetitions, and records not to keep.
 
-        keep  asked about each record; None to keep all
+        keep  called with each record; None to keep all
 
         The new file takes the place of the old one at once; if anything fails, the old one stays.
         Others may read and append all the while. Records of other versions stay.
@@ -314,7 +314,7 @@ class Log:
 
 
 def load_best(log: PathLike | Log, program: Program, target: str | Target = "c") -> Schedule:
-    """The fastest schedule that a log knows for a program and a target: no search.
+    """The fastest schedule in a log for a program and a target: no search.
 
     log      a Log, or the path of one
     program  the definition, as it was when it was searched: same shapes, same names
@@ -323,8 +323,8 @@ def load_best(log: PathLike | Log, program: Program, target: str | Target = "c")
     The steps go through the same checks as if a user wrote them. A record whose steps are refused
     (an older version may have allowed more) gives way to the next best, with one logged warning.
 
-    Raises TuningError if there is no such record, saying what there is; CompileError if this
-    machine must be asked and has no compiler.
+    Raises TuningError if there is no such record, with those that there are; CompileError if
+    something of the target is left open and there is no compiler.
     """
     source = log if isinstance(log, Log) else Log(log)
     if not isinstance(program, Program):

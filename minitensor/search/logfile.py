@@ -35,7 +35,7 @@ SEAL: Final = b"#torn\n"
 LOCK_SECONDS: Final = 60.0
 """The longest wait for the lock: others hold it for microseconds, or while they rewrite the log."""
 READER_SECONDS: Final = 1.0
-"""The same for readers, who go on without it and may then see an unfinished line."""
+"""The same for readers, which continue without it and may then see an unfinished line."""
 
 _NO_LOCKS: Final = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -82,12 +82,12 @@ class Held:
             torn = size > 0 and os.pread(self.descriptor, 1, size - 1) != b"\n"
             data = SEAL + lines if torn else lines
             written = os.write(self.descriptor, data)
-            while written < len(data):  # a disk that is full says so the second time
+            while written < len(data):  # a full disk fails the second time
                 written += os.write(self.descriptor, data[written:])
             if self.sync:
                 os.fsync(self.descriptor)
         except BaseException as failure:
-            if self.locked:  # else another's lines may follow ours
+            if self.locked:  # else lines of another may follow
                 with contextlib.suppress(OSError):
                     os.ftruncate(self.descriptor, size)
             if isinstance(failure, OSError):
@@ -238,7 +238,7 @@ def _open_to_append(name: str, make: bool, sync: bool) -> int:
 
 
 def _close(descriptor: int, locked: bool) -> None:
-    # a child that was forked meanwhile has the descriptor too: closing ours would not unlock
+    # a child that was forked meanwhile has the descriptor too: closing this one would not unlock
     if locked:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
@@ -303,7 +303,7 @@ def _write_new(path: str, lines: Iterable[bytes], like: os.stat_result) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """Bring a new name to the disk, where the file system can be asked to."""
+    """Bring a new name to the disk, where the file system can do that."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -51,7 +51,7 @@ def reference(
 
 
 def has_nan(buffer: ir.Buffer, array: np.ndarray) -> bool:
-    """Whether there is a NaN among the elements of a buffer."""
+    """Test whether there is a NaN among the elements of a buffer."""
     if not buffer.dtype.is_float:
         return False
     return bool(np.isnan(ir.unpack(array, buffer.dtype)).any())
@@ -70,7 +70,7 @@ def random_inputs(program: ir.Program, seed: int, least: int = -_LARGEST_INPUT) 
 
 
 def difference(buffer: ir.Buffer, got: np.ndarray, expected: np.ndarray) -> str | None:
-    """What is wrong with an output; None if nothing is."""
+    """A description of the first wrong element of an output; None if there is none."""
     if np.array_equal(got, expected):
         return None
     got, expected = ir.unpack(got, buffer.dtype), ir.unpack(expected, buffer.dtype)

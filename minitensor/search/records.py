@@ -76,7 +76,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One candidate that was tried; `new_record` makes one of what a search knows.
+    """One candidate that was tried; `new_record` makes one.
 
     workload    the key of the definition (see `workload_key`)
     name        the name of the program, for people
@@ -199,7 +199,7 @@ def new_record(
 
 
 def trace_key(trace: Trace) -> str:
-    """What a trace is known by: 32 hexadecimal digits, shared by equal traces alone."""
+    """The key of a trace: 32 hexadecimal digits, shared by equal traces alone."""
     return _digest(canonical_trace(trace))
 
 

@@ -50,7 +50,7 @@ _FILE: Final = 1 << 20
 _NANS: Final = 0xFF
 """A byte of scratch memory; four are a NaN."""
 _EMPTY: Final = runtime.aligned_empty((64,), np.dtype(np.uint8))
-"""What a kernel is given for an array without elements."""
+"""Passed for an array without elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ def _memory_of_this_process(field: int) -> int:
 
 
 def _is_alone() -> bool:
-    """Whether this process has no children, not even ones that have ended."""
+    """Test whether this process has no children, not even ones that have ended."""
     try:
         os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -245,7 +245,7 @@ def _is_alone() -> bool:
 
 
 def _rounds_to_nearest() -> bool:
-    """Whether the processor rounds to nearest and keeps tiny numbers, as it did before."""
+    """Test whether the processor rounds to nearest and keeps tiny numbers, as it did before."""
     one, small, tiny = float("1"), float("1e-20"), float("5e-324")
     nearest = one + small == one and one - small == one and small - one == -one
     return nearest and tiny * one != 0.0

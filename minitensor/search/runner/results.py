@@ -71,7 +71,7 @@ class Settings:
 
 
 class Status(str, Enum):
-    """How a candidate ended."""
+    """The outcomes of a candidate."""
 
     OK = "ok"
     """It computes what it should, and was timed."""
@@ -98,7 +98,7 @@ class Status(str, Enum):
     PROCESSES = "left processes"
     """It started processes that were still there when it had returned."""
     INVALID = "invalid timing"
-    """What its process wrote is no timing."""
+    """Its process wrote something else than a timing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """Whether it was timed."""
+        """True if it was timed."""
         return self.status is Status.OK
 
     @property

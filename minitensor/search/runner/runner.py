@@ -96,7 +96,7 @@ class Runner:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def build(self, candidates: Sequence[Candidate]) -> list[Built | Result]:
-        """Each candidate as machine code, or a Result that says why there is none."""
+        """Each candidate as machine code, or a Result with the reason why there is none."""
         return self._build(candidates, self.settings)
 
     def measure(
@@ -160,7 +160,7 @@ def _better(best: float | None, result: Result) -> float | None:
 
 
 def _is_suspect(result: Result, built: Built | Result, others: Sequence[Built | Result]) -> bool:
-    """Whether a library could not be loaded, and another candidate in it may be to blame."""
+    """Test whether a library could not be loaded, perhaps because of another candidate in it."""
     if result.status is not Status.BUILD or not isinstance(built, Built):
         return False
     same = [b for b in others if isinstance(b, Built) and b.library == built.library]
@@ -175,7 +175,7 @@ class Server:
         self.worker: runtime.Worker | None = None
 
     def measure(self, built: Sequence[Built], best: float | None) -> Iterator[Result]:
-        """The result of each, one at a time: the next is measured when it is asked for."""
+        """The result of each, one at a time: the next is measured when the generator continues."""
         for one in built:
             result = self._one(one, best)
             best = _better(best, result)

@@ -31,11 +31,11 @@ FIRST_CALLS: Final = 3
 FIRST_SECONDS: Final = 0.0005
 """The first calls: as many as make both."""
 FAR: Final = 2.0
-"""So many times what is clearly slower needs no third call,"""
+"""A candidate that takes this many times the limit of "slower" needs no third call,"""
 LONG: Final = 0.005
 """if a call takes so many seconds."""
 NEAR: Final = 1.1
-"""What takes at least so many times the best is not timed more exactly than that says."""
+"""A candidate that takes this many times the best is not timed more exactly."""
 _MEDIAN: Final = 1.2533
 """The standard error of a median of normal numbers is this many times that of their mean."""
 _MEAN_DISTANCE: Final = 1.2533
@@ -134,8 +134,8 @@ def uncertainty(seconds: list[float]) -> float:
 
 
 def _is_behind(seconds: list[float], best: float | None) -> bool:
-    """Whether repeats tell that a candidate is slower than the best, however often it is repeated:
-    three standard errors behind what is near it.
+    """Test whether a candidate is certainly slower than the best: three standard errors behind NEAR
+    times that.
     """
     if best is None:
         return False

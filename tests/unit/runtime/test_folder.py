@@ -288,7 +288,7 @@ def test_entry_of_another_user_is_not_read(cache, monkeypatch):
     entry = cache_folder() / "entry"
     entry.write_bytes(b"content")
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(OSError, match="no plain file of ours"):
+    with pytest.raises(OSError, match="no plain file of this user"):
         read_entry(entry)
 
 
