@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.common import Figure, figure, main, mean_seconds
 from benchmarks.synthetic import FEATURES, Programs, programs
-from minitensor.search.gbt import Booster
+from minitensor.search import GradientBoostedTrees, Samples
 
 try:
     import xgboost
@@ -73,7 +73,8 @@ def _prediction() -> list[Figure]:
     rows = POPULATION * STATEMENTS
     features = made.features[np.random.default_rng(1).integers(0, len(made.features), rows)]
     owners = np.arange(rows) // STATEMENTS
-    calls: dict[str, Call] = {"ours": lambda: model.predict(features, owners)}
+    samples = Samples(features, np.bincount(owners))
+    calls: dict[str, Call] = {"ours": lambda: model.predict(samples)}
     for threads in (1, 2) if xgboost else ():
         baseline = _xgboost(made, 128, threads)
         baseline.set_param({"nthread": threads})
@@ -133,7 +134,7 @@ def accuracy(data_of: Callable[[int], Programs]) -> list[Figure]:
             "ours, 255 bins": _fit(known, 255),
             "ours, rank": _fit(known, BINS, "rank"),
         }
-        results = {n: m.predict(unseen.features, unseen.programs) for n, m in models.items()}
+        results: dict[str, Any] = {n: m.predict(_samples(unseen)) for n, m in models.items()}
         if xgboost:
             margins = _xgboost(known, 256, 1).inplace_predict(
                 unseen.features, predict_type="margin"
@@ -177,16 +178,26 @@ def quality(scores: Any, data: Programs) -> tuple[float, float]:
     return float(pairs), float(top)
 
 
-def _fit(data: Programs, bins: int, loss: str = "squared") -> Any:
-    booster = Booster(trees=TREES, depth=DEPTH, bins=bins)
-    return booster.fit(data.features, data.programs, data.labels, data.groups, loss=loss)
+def _fit(data: Programs, bins: int, objective: str = "squared") -> GradientBoostedTrees:
+    trees = GradientBoostedTrees(objective, n_trees=TREES, max_depth=DEPTH, bins=bins)
+    label, weight = _targets(data)
+    return trees.fit(_samples(data), label, weight if objective == "squared" else None, data.groups)
+
+
+def _samples(data: Programs) -> Samples:
+    return Samples(data.features, np.bincount(data.programs, minlength=len(data.labels)))
+
+
+def _targets(data: Programs) -> tuple[Any, Any]:
+    """Labels as parts of the best of their workload, and weights: Ansor's loss."""
+    best = np.maximum.reduceat(data.labels, np.flatnonzero(np.diff(data.groups, prepend=-1)))
+    label = data.labels / best[data.groups]
+    return label, np.maximum(label, 0.1)
 
 
 def _xgboost(data: Programs, bins: int, threads: int) -> Any:
     """xgboost on the same loss, with our own derivatives and settings."""
-    best = np.maximum.reduceat(data.labels, np.flatnonzero(np.diff(data.groups, prepend=-1)))
-    label = data.labels / best[data.groups]
-    weight = np.maximum(label, 0.1)
+    label, weight = _targets(data)
     start = float((weight * label).sum() / weight.sum())
     curvature = 2 * (weight * np.bincount(data.programs))[data.programs]
 

@@ -20,8 +20,7 @@ from benchmarks.common import show
 from benchmarks.gbt import accuracy
 from benchmarks.synthetic import Programs
 from minitensor.runtime import native_target
-from minitensor.search import Log, Space
-from minitensor.search.gbt import Booster
+from minitensor.search import GradientBoostedTrees, Log, Space
 from minitensor.search.records import OK
 from minitensor.search.tune import Learner
 from tutorials.schedules import HAND_SCHEDULES
@@ -43,7 +42,7 @@ def recorded(paths: Sequence[str]) -> Programs:
             continue
         number += 1
         space = Space.of(program, target)
-        learner = Learner(space, Booster(), "squared")
+        learner = Learner(space, GradientBoostedTrees())
         known = [(space.decode(r.parsed()), r) for r in found]
         kept = [(c, r) for c, r in known if c is not None]
         for (_, record), rows in zip(kept, learner.features([c for c, _ in kept])):

@@ -37,10 +37,21 @@ from minitensor.errors import ScheduleError
 from minitensor.ir import structural_hash
 from minitensor.runtime import native_target
 from minitensor.schedule import Schedule
-from minitensor.search import Evolution, Result, Runner, Settings, Space, Status, Task
-from minitensor.search.gbt import Booster
+from minitensor.search import (
+    STRATEGIES,
+    Evolution,
+    GradientBoostedTrees,
+    Result,
+    Runner,
+    Settings,
+    Space,
+    Status,
+    Strategy,
+    Task,
+)
+from minitensor.search.evolution import NoModel
 from minitensor.search.space import GRANULARITY, UNROLL, Choices
-from minitensor.search.tune import STRATEGIES, Learner, Tuner
+from minitensor.search.tune import Learner, Tuner
 from tutorials.schedules import HAND_SCHEDULES
 
 MOST_OF_A_SKETCH = 1_500
@@ -210,13 +221,21 @@ def search(table: Table, variant: str, seed: int, trials: int) -> list[float]:
     """The best cost after each trial of one search."""
     half = range(0, len(table.sketches), 2) if variant == "limited" else None
     space = TableSpace(table, half)
-    kind = variant.replace(" ", "-") if variant.replace(" ", "-") in STRATEGIES else "evolution"
-    learner = Learner(space, Booster(seed=seed), "rank" if variant == "rank loss" else "squared")
-    strategy = STRATEGIES[kind](space, learner, Evolution(population=512))
+    objective = "rank" if variant == "rank loss" else "squared"
+    learner = Learner(space, GradientBoostedTrees(objective, seed=seed))
+    strategy = _strategy(variant, population=512)
     tuner = Tuner(space, space, strategy, learner, trials, 16, seed=seed)
     tuner.run()
     costs = [t.seconds for t in tuner.tried]
     return list(np.minimum.accumulate([*costs, *[np.inf] * (trials - len(costs))]))
+
+
+def _strategy(variant: str, population: int) -> Strategy:
+    if variant == "no model":
+        return NoModel(population=population)
+    if variant in ("evolution", "rank loss", "limited"):
+        return Evolution(population=population)
+    return STRATEGIES[variant]
 
 
 def compare(table: Table, seeds: int, trials: int) -> dict[str, list[list[float]]]:
@@ -320,10 +339,8 @@ def grow(name: str, rules: str, seeds: int, trials: int, folder: Path) -> str:
         for seed in range(seeds):
             for variant in GROWN:
                 space = half if variant == "limited" else whole
-                kind = variant.replace(" ", "-")
-                learner = Learner(space, Booster(seed=seed), "squared")
-                plan = STRATEGIES[kind if kind in STRATEGIES else "evolution"]
-                strategy = plan(space, learner, Evolution())
+                learner = Learner(space, GradientBoostedTrees(seed=seed))
+                strategy = _strategy(variant, population=2048)
                 tuner = Tuner(space, shared, strategy, learner, trials, 16, seed=seed)
                 tuner.run()
                 tried = [t.seconds for t in tuner.tried]

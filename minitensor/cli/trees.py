@@ -2,8 +2,8 @@
 
 from minitensor.cli.trees import draw, plot_tree
 
-draw(model.trees[0], "tree.svg", names)
-plot_tree(axes, model.trees[0], names)    # on axes of your own
+draw(boosted.trees[0], "tree.svg", names)
+plot_tree(axes, boosted.trees[0], names)    # on axes of your own
 """
 
 from __future__ import annotations

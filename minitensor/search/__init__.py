@@ -11,28 +11,32 @@ the best of a log as a schedule).
 
 # fmt: off
 from minitensor.search import gbt
+from minitensor.search.baselines import STRATEGIES
 from minitensor.search.evolution import Evolution
 from minitensor.search.features import FEATURE_NAMES, extract_features
-from minitensor.search.gbt import GradientBoostedTrees
+from minitensor.search.gbt import GradientBoostedTrees, Samples
 from minitensor.search.log import Log, Merged, Report, Rewritten, load_best
 from minitensor.search.measure import difference, random_inputs
 from minitensor.search.records import Host, Record, new_record, trace_key
 from minitensor.search.runner import (
     Candidate, Failures, Result, Runner, Settings, Status, Task, failures_of, nothing_works,
 )
-from minitensor.search.sketch import Derived, Rule, Sketch, State, Verdict, generate_sketches
-from minitensor.search.sketch.derive import RULES
-from minitensor.search.space import Space
+from minitensor.search.sketch import (
+    DEFAULT_RULES, RULES, Derived, Rule, Sketch, SketchRule, State, Verdict, generate_sketches,
+)
+from minitensor.search.space import Mutations, Space
+from minitensor.search.strategy import Round, Strategy
 from minitensor.search.tune import (
-    STRATEGIES, Progress, Roofline, RunnerProtocol, Tried, TuneResult, check_plots, tune,
+    Model, Progress, Roofline, RunnerProtocol, Tried, TuneResult, check_plots, tune,
 )
 from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [
-    "FEATURE_NAMES", "RULES", "STRATEGIES", "Candidate", "Derived", "Evolution", "Failures",
-    "GradientBoostedTrees", "Host", "Log", "Merged", "Progress", "Record", "Report", "Result",
-    "Rewritten", "Roofline", "Rule", "Runner", "RunnerProtocol", "Settings", "Sketch", "Space",
-    "State", "Status", "Task", "Tried", "TuneResult", "Verdict", "check_plots", "difference",
+    "DEFAULT_RULES", "FEATURE_NAMES", "RULES", "STRATEGIES", "Candidate", "Derived",
+    "Evolution", "Failures", "GradientBoostedTrees", "Host", "Log", "Merged", "Model", "Mutations",
+    "Progress", "Record", "Report", "Result", "Rewritten", "Roofline", "Round", "Rule", "Runner",
+    "RunnerProtocol", "Samples", "Settings", "Sketch", "SketchRule", "Space", "State", "Status",
+    "Strategy", "Task", "Tried", "TuneResult", "Verdict", "check_plots", "difference",
     "extract_features", "failures_of", "gbt", "generate_sketches", "load_best", "multiply_adds",
     "new_record", "nothing_works", "random_inputs", "trace_key", "tune", "workload_key",
 ]

@@ -1,9 +1,9 @@
-"""Evolutionary search: which candidates a model thinks are fast.
+"""Evolutionary search: the candidates that a model scores best.
 
 A population starts from random candidates and the best that were measured. Parents are drawn, in
 proportion to their scores, from the best that any generation has had; children are mutations or
-crossovers of them. The best of all, no two alike, are what is measured next; some of the batch is
-random, so that the model sees what it would not have chosen.
+crossovers of them. The best of all, no two alike, are measured next; some of the batch is random,
+so that the model sees what it would not have chosen.
 
 Source: Zheng et al., Ansor, OSDI 2020, section 5.1. Ansor's published code has no crossover; the
 paper has.
@@ -16,29 +16,26 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import accumulate
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from minitensor.errors import unexpected
-from minitensor.search.space import Choices, Mutations, Space, crossed, mutated
-
-Doubles = npt.NDArray[np.float64]
-Score = Callable[[Sequence[Choices]], Doubles]
-"""How fast candidates are thought to be: higher is faster, -inf for what cannot be."""
+from minitensor.search.space import Choices, Mutations, Space
+from minitensor.search.strategy import Doubles, Round, Score
 
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """How a search evolves; the defaults are Ansor's where it has the parameter.
+    """Evolution as a strategy; the defaults are Ansor's where it has the parameter.
 
     population   candidates in a generation
-    generations  how many follow the first
+    generations  that follow the first
     crossover    the part of children that have two parents; the others are mutations
     measured     the most of the first generation that are among the best measured, as a part
     epsilon      the part of a batch that is chosen at random
     forms        new places of blocks that are looked into in a round: each takes a while
-    mutations    what mutations change, and how often
+    mutations    the kinds of mutations, and their weights
     """
 
     population: int = 2048
@@ -48,6 +45,8 @@ class Evolution:
     epsilon: float = 0.05
     forms: int = 16
     mutations: Mutations = field(default_factory=Mutations)
+
+    uses_model: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.mutations, Mutations):
@@ -64,18 +63,46 @@ class Evolution:
             ):
                 raise unexpected("a number from 0 to 1", one.name, value)
 
+    def propose(self, round: Round) -> list[Choices]:
+        """See Strategy."""
+        population = Population(round.space, self, round.rng)
+        if not round.best:
+            return population.first(2 * round.count)
+        score = self._score(round, population)
+        ranked = evolve(population, score, round.best, 4 * round.count + len(round.best))
+        return population.batch(ranked, round)
+
+    def _score(self, round: Round, population: Population) -> Score:
+        return round.score
+
+
+@dataclass(frozen=True, slots=True)
+class NoModel(Evolution):
+    """Evolution by random scores: the difference from `Evolution` is what the model is worth."""
+
+    uses_model: ClassVar[bool] = False
+
+    def _score(self, round: Round, population: Population) -> Score:
+        def score(batch: Sequence[Choices]) -> Doubles:
+            legal = [round.space.plan(c.sketch, c.locations) is not None for c in batch]
+            return np.where(legal, [round.rng.random() for _ in batch], -np.inf)
+
+        return score
+
 
 class Population:
     """Draws and varies candidates of a space, looking into a bounded number of new forms.
 
     A form is a sketch with blocks at some places: what candidates share that differ in numbers.
+    Nothing is left of earlier rounds, which depend on the seed and on what was measured only: so a
+    search that is resumed goes on as it would have.
     """
 
     def __init__(self, space: Space, settings: Evolution, rng: random.Random) -> None:
         self.space, self.settings, self.rng = space, settings, rng
         self.known: dict[tuple[int, tuple[str, ...]], None] = {}
         self.left = settings.forms
-        """How many new forms may be looked into yet."""
+        """The number of new forms that may be looked into yet."""
         for number in range(len(space.sketches)):
             self._learn(space.draw(rng, number), anyway=True)
         for _ in range(settings.forms // 2):
@@ -87,17 +114,46 @@ class Population:
         locations = self.rng.choice([key[1] for key in self.known if key[0] == sketch])
         return self.space.draw(self.rng, sketch, locations)
 
+    def drawn(self, count: int, found: Iterable[Choices] = ()) -> list[Choices]:
+        """Different random candidates behind those that were found, `count` in all."""
+        chosen = dict.fromkeys(found)
+        for _ in range(50 * count):
+            if len(chosen) >= count:
+                break
+            chosen.setdefault(self.draw())
+        return list(chosen)
+
+    def first(self, count: int) -> list[Choices]:
+        """The first candidates of a search: one of each sketch, in any order, and random ones."""
+        forms: dict[int, tuple[str, ...]] = {}
+        for sketch, places in self.known:
+            forms.setdefault(sketch, places)
+        order = self.rng.sample(list(forms), len(forms))
+        return self.drawn(count, [self.space.draw(self.rng, s, forms[s]) for s in order])
+
+    def batch(self, ranked: Sequence[Choices], round: Round) -> list[Choices]:
+        """The best by score that are new, ε-greedily, and more behind them if some are refused.
+
+        What was measured scores high and takes part in a search, but not in what it proposes.
+        """
+        known, count = set(round.best), round.count
+        news = [choices for choices in ranked if choices not in known]
+        lucky = sum(self.rng.random() < self.settings.epsilon for _ in range(count))
+        first = self.drawn(count, news[: count - lucky])
+        spare = [self.draw() for _ in range(4 * count)]
+        return list(dict.fromkeys([*first, *news, *spare]))
+
     def child(self, parents: Callable[[], Choices]) -> Choices:
         """A mutation of a parent, or a crossover of two."""
         one = parents()
         if self.rng.random() >= self.settings.crossover:
             return self.mutant(one)
-        made = crossed(self.space, one, parents(), self.rng)
+        made = self.space.crossed(one, parents(), self.rng)
         return made if self._learn(made) else one
 
     def mutant(self, one: Choices) -> Choices:
         """A mutation; the same candidate where it would be of one new form too many."""
-        made = mutated(self.space, one, self.rng, self.settings.mutations)
+        made = self.space.mutated(one, self.rng, self.settings.mutations)
         return made if self._learn(made) else one
 
     def _learn(self, choices: Choices, anyway: bool = False) -> bool:
@@ -133,25 +189,20 @@ def evolve(
         scores = score(generation)
         scores = np.where(np.isnan(scores), -np.inf, scores)
         found.update(zip(generation, scores.tolist()))
-        found = dict(_top(found, max(size, count)))
+        found = dict(sorted(found.items(), key=lambda item: -item[1])[: max(size, count)])
         if number < settings.generations:
             parents = _proportional(list(found), np.array(list(found.values())), rng)
             generation = [population.child(parents) for _ in range(size)]
     return [choices for choices, value in found.items() if value > -np.inf][:count]
 
 
-def _top(found: dict[Choices, float], count: int) -> list[tuple[Choices, float]]:
-    """The best, in an order that depends on nothing but scores and when they were found."""
-    return sorted(found.items(), key=lambda item: -item[1])[:count]
-
-
 def _proportional(
     generation: Sequence[Choices], scores: Doubles, rng: random.Random
 ) -> Callable[[], Choices]:
-    """Draws candidates in proportion to their fitness: what they score above the median.
+    """A draw of candidates in proportion to their fitness: their score above the median.
 
-    (Scores of either loss have no zero: what is measured from the worst would let a single
-    hopeless candidate make all the others look alike.)
+    (Scores of a model have no zero: fitness above the worst would let a single hopeless candidate
+    make all the others look alike.)
     """
     finite = np.isfinite(scores)
     if not finite.any():
@@ -161,20 +212,3 @@ def _proportional(
     bounds = list(accumulate(fitness.tolist()))
     total = bounds[-1]
     return lambda: generation[min(bisect(bounds, rng.random() * total), len(generation) - 1)]
-
-
-def batch_of(
-    ranked: Sequence[Choices],
-    random_ones: Callable[[], Choices],
-    count: int,
-    epsilon: float,
-    rng: random.Random,
-) -> list[Choices]:
-    """What is measured next, ε-greedily: the best, and some at random; all different."""
-    lucky = sum(rng.random() < epsilon for _ in range(count))
-    chosen = dict.fromkeys(ranked[: count - lucky])
-    for _ in range(50 * count):
-        if len(chosen) >= count:
-            break
-        chosen.setdefault(random_ones())
-    return list(chosen)

@@ -35,8 +35,8 @@ CHUNK: Final = 1 << 16
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a split must respect.
+class Growth:
+    """The conditions of a split.
 
     depth     of the tree: 0 is a single leaf
     lambda_   is added to every sum of hessians: the larger, the smaller the leaves' values; > 0
@@ -97,7 +97,7 @@ def _integers(values: Doubles, bits: int) -> tuple[Doubles, float]:
     return np.rint(values / unit), float(unit)
 
 
-def grow(data: Binned, gradient: Doubles, hessian: Doubles, limits: Limits) -> Grown:
+def grow(data: Binned, gradient: Doubles, hessian: Doubles, limits: Growth) -> Grown:
     """The tree that a greedy search finds for the rows' gradients and hessians (rows,).
 
     Between splits of equal gain, the lowest column of the table wins, then NaN to the right, then
@@ -124,7 +124,7 @@ class _Grower:
     (columns, slots, width) for each group.
     """
 
-    def __init__(self, data: Binned, numbers: Packed, limits: Limits) -> None:
+    def __init__(self, data: Binned, numbers: Packed, limits: Growth) -> None:
         self.data, self.packed, self.limits = data, numbers, limits
         nodes = 2 ** (limits.depth + 1) - 1
         rows = data.codes.shape[1]

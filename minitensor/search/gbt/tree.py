@@ -1,4 +1,4 @@
-"""One tree, to be read: as text, as positions for a drawing, as arrays.
+"""One tree: as arrays, as text, as positions for a drawing, and walked by many rows at once.
 
 A tree is a complete binary tree in arrays: the children of node i are 2i + 1 and 2i + 2. There are
 no pointers that could be wrong, and a path is arithmetic.
@@ -14,19 +14,20 @@ import numpy as np
 import numpy.typing as npt
 
 from minitensor.errors import ArgumentError, printable, unexpected
+from minitensor.search.gbt.bins import LARGEST, Floats, finite
+
+Doubles = npt.NDArray[np.float64]
 
 DEEPEST: Final = 12
-MOST_NODES: Final = 1 << 18
-"""Of all trees of a model."""
-LARGEST_VALUE: Final = 1e60
-"""Of a value, gain or cover, such that no sum of them overflows."""
+CHUNK: Final = 4096
+"""Rows that are scored together: few enough for their features to stay in a core's cache."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a node is drawn: x counts leaves from the left, y levels from the top.
+class Node:
+    """The position of a node in a drawing: x counts leaves from the left, y levels from the top.
 
-    `text` says what it asks or gives; `parent` is a node, None for the root (node 0).
+    `text` is its split or its value; `parent` is a node, None for the root (node 0).
     """
 
     node: int
@@ -40,11 +41,11 @@ class Place:
 class Tree:
     """A decision tree. All arrays are (nodes,), with nodes = 2**(levels) - 1.
 
-    feature       int32: the column that is asked for; -1 for a leaf, and for what is under a leaf
+    feature       int32: the column of the split; -1 for a leaf, and for what is under a leaf
     threshold     float32: rows with value <= threshold go left, to 2i + 1
     missing_left  bool: rows whose value is NaN go left
-    value         float64: the score that a leaf gives; of other nodes, what it would be as a leaf
-    gain          float64: what the split took off the loss, 0 for a leaf
+    value         float64: the score of a leaf; of other nodes, their score if they were leaves
+    gain          float64: the decrease of the loss by the split, 0 for a leaf
     cover         float64: the sum of the curvatures of the rows that reached the node
     rows          int32: the number of rows of the training data that reached the node
     """
@@ -59,7 +60,7 @@ class Tree:
 
     @property
     def depth(self) -> int:
-        """The number of questions on the longest path."""
+        """The number of splits on the longest path."""
         return len(self.feature).bit_length() - 1
 
     @property
@@ -76,16 +77,16 @@ class Tree:
             yield f"{head}{self.value[node]:+.5g}  ({self.rows[node]:,} rows)"
             return
         size = f"({self.rows[node]:,} rows, gain {self.gain[node]:.4g})"
-        yield f"{head}{self._question(node, name)}  {size}"
+        yield f"{head}{self._split(node, name)}  {size}"
         yield from self._lines(2 * node + 1, f"{rest}├─ yes: ", f"{rest}│  ", name)
         yield from self._lines(2 * node + 2, f"{rest}└─ no: ", f"{rest}   ", name)
 
-    def _question(self, node: int, name: Any) -> str:
+    def _split(self, node: int, name: Any) -> str:
         missing = " or NaN" if self.missing_left[node] else ""
         return f"{name(int(self.feature[node]))} <= {self.threshold[node]:.6g}{missing}"
 
-    def layout(self, names: Sequence[str] | None = None) -> list[Place]:
-        """Where to draw the nodes, parents before their children. Raises ArgumentError."""
+    def layout(self, names: Sequence[str] | None = None) -> list[Node]:
+        """The positions of the nodes, parents before their children. Raises ArgumentError."""
         name = _namer(names, self.feature)
         x: dict[int, float] = {}
         order: list[tuple[int, int | None, int]] = []
@@ -101,13 +102,13 @@ class Tree:
             if node not in x:
                 x[node] = (x[2 * node + 1] + x[2 * node + 2]) / 2
         return [
-            Place(node, parent, x[node], y, self._label(node, name)) for node, parent, y in order
+            Node(node, parent, x[node], y, self._label(node, name)) for node, parent, y in order
         ]
 
     def _label(self, node: int, name: Any) -> str:
         if self.feature[node] < 0:
             return f"{self.value[node]:+.3g}"
-        return self._question(node, name)
+        return self._split(node, name)
 
 
 FIELDS: Final = {
@@ -123,30 +124,94 @@ FIELDS: Final = {
 
 
 def check(tree: Tree, columns: int) -> None:
-    """Raise ValueError if the arrays, of the right types, are no tree over so many columns."""
+    """Raise ValueError if the arrays are no tree over so many columns."""
     nodes = len(tree.feature)
     levels = nodes.bit_length()
     if nodes != 2**levels - 1 or not 2 <= levels <= DEEPEST + 1:
         raise ValueError(f"a tree of {nodes} nodes: expected 2**n - 1, n from 2 to {DEEPEST + 1}")
-    for name, dtype in FIELDS.items():
-        values = getattr(tree, name)
-        if values.shape != (nodes,) or values.dtype != dtype:
-            raise ValueError(f"{name} is {values.dtype}{values.shape}, not {dtype}({nodes},)")
+    if any(getattr(tree, name).shape != (nodes,) for name in FIELDS):
+        raise ValueError(f"arrays that are not all of {nodes} nodes")
     if tree.feature.min() < -1 or tree.feature.max() >= columns:
         raise ValueError(f"a feature that is none of {columns} columns")
     splits = tree.feature >= 0
-    if not splits[0] or splits[nodes // 2 :].any():
-        raise ValueError("a tree that does not begin with a question, or ends with one")
-    if (splits[1:] & ~splits[(np.arange(1, nodes) - 1) // 2]).any():
-        raise ValueError("a question under a leaf")
+    if splits[nodes // 2 :].any() or (splits[1:] & ~splits[(np.arange(1, nodes) - 1) // 2]).any():
+        raise ValueError("a split under a leaf, or none under a split")
     for name in ("threshold", "value", "gain", "cover"):
-        values = getattr(tree, name)
-        if not np.isfinite(values).all():
+        if not np.isfinite(getattr(tree, name)).all():
             raise ValueError(f"a {name} that is not finite")
-        if name != "threshold" and np.abs(values).max() > LARGEST_VALUE:
-            raise ValueError(f"a {name} beyond {LARGEST_VALUE:g}")
-    if tree.rows.min() < 0:
-        raise ValueError("a negative number of rows")
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """A tree made ready for many rows: complete, so that each row takes the same number of steps.
+
+    Under a leaf there are splits that send every row left; so a row ends in the leftmost node of
+    the last level, which has the leaf's value. All arrays are (nodes,) but the last.
+
+    feature   int64: the column of the split
+    value     float64 (nodes of the last level,)
+    """
+
+    depth: int
+    feature: npt.NDArray[np.int64]
+    threshold: Floats
+    missing_right: npt.NDArray[np.bool_]
+    value: Doubles
+
+
+def predict(trees: Sequence[Tree], table: npt.NDArray[Any]) -> Doubles:
+    """The sum (rows,) of the values of the leaves in which each row (rows, columns) ends."""
+    walks = [_walk(tree) for tree in trees]
+    scores = np.zeros(len(table))
+    for first in range(0, len(table), CHUNK):
+        columns = np.ascontiguousarray(finite(table[first : first + CHUNK]).T)
+        _score(columns, walks, scores[first : first + CHUNK])
+    return scores
+
+
+def _walk(tree: Tree) -> _Walk:
+    leaf = tree.feature < 0
+    value = tree.value.copy()
+    for level in range(tree.depth):
+        first, last = 2**level - 1, 2 ** (level + 1) - 1
+        left = value[2 * first + 1 : 2 * last : 2]
+        np.copyto(left, value[first:last], where=leaf[first:last])
+    return _Walk(
+        tree.depth,
+        np.where(leaf, 0, tree.feature).astype(np.int64),
+        np.where(leaf, LARGEST, tree.threshold),
+        ~tree.missing_left & ~leaf,
+        value[len(value) // 2 :],
+    )
+
+
+def _score(columns: Floats, walks: Sequence[_Walk], scores: Doubles) -> None:
+    """Add the values of the trees for the rows (rows,) of a table (columns, rows)."""
+    rows = columns.shape[1]
+    lanes = np.arange(rows)
+    flat = columns.reshape(-1)
+    missing = np.isnan(flat).any()
+    at, right = np.empty(rows, np.int64), np.empty(rows, np.bool_)
+    value, bound = np.empty(rows, np.float32), np.empty(rows, np.float32)
+    for walk in walks:
+        node = np.zeros(rows, np.int64)  # its number in the level
+        begins = walk.feature * rows  # of each node's column, in the flat table
+        for level in range(walk.depth):
+            nodes = slice(2**level - 1, 2 ** (level + 1) - 1)
+            if level == 0:
+                np.greater(columns[walk.feature[0]], walk.threshold[0], out=right)
+            else:  # mode="clip" works without buffers; all numbers are in range
+                begins[nodes].take(node, out=at, mode="clip")
+                at += lanes
+                flat.take(at, out=value, mode="clip")
+                walk.threshold[nodes].take(node, out=bound, mode="clip")
+                np.greater(value, bound, out=right)
+            if missing:
+                compared = columns[walk.feature[0]] if level == 0 else value
+                right |= np.isnan(compared) & walk.missing_right[nodes].take(node)
+            node *= 2
+            node += right
+        scores += walk.value.take(node)
 
 
 def _namer(names: Sequence[str] | None, used: npt.NDArray[np.int32]) -> Any:

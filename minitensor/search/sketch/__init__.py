@@ -5,8 +5,13 @@ Read in this order: `predicates` (what a block is like), `state`, `tiling`, `rul
 `transposed`, `stages`, `transforms`, `default` (ours); `derive`.
 """
 
-from minitensor.search.sketch.derive import Sketch, generate_sketches
-from minitensor.search.sketch.rules import Rule, Verdict
+# fmt: off
+from minitensor.search.sketch.default import DEFAULT as DEFAULT_RULES
+from minitensor.search.sketch.derive import RULES, Rules, Sketch, check_rules, generate_sketches
+from minitensor.search.sketch.rules import Rule, SketchRule, Verdict
 from minitensor.search.sketch.state import Derived, State
 
-__all__ = ["Derived", "Rule", "Sketch", "State", "Verdict", "generate_sketches"]
+__all__ = [
+    "DEFAULT_RULES", "RULES", "Derived", "Rule", "Rules", "Sketch", "SketchRule", "State",
+    "Verdict", "check_rules", "generate_sketches",
+]

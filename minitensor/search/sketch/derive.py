@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from minitensor.codegen import Target, unsupported
 from minitensor.errors import CompileError, unexpected
@@ -14,16 +14,18 @@ from minitensor.ir import Program
 from minitensor.runtime import native_target, usable_cores
 from minitensor.schedule import Schedule, Step, Trace
 from minitensor.search.sketch.default import DEFAULT
-from minitensor.search.sketch.rules import CPU, Rule, Verdict
+from minitensor.search.sketch.rules import CPU, SketchRule, Verdict
 from minitensor.search.sketch.state import Derived, State
 
-RULES: Final[dict[str, dict[str, Sequence[Rule]]]] = {
+RULES: Final[dict[str, dict[str, Sequence[SketchRule]]]] = {
     "default": {"c": DEFAULT},
     "ansor": {"c": CPU},
 }
 """Sets of rules by name, and in each the rules of a target."""
-LIMITS: Final = {"default": 24}
-"""The most sketches that a set of rules gives, for those that have a bound."""
+MOST_SKETCHES: Final = 24
+"""That are derived, but by the paper's rules: those give all that they derive."""
+Rules: TypeAlias = "str | Sequence[SketchRule]"
+"""The name of a set of rules, or rules."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,7 @@ def generate_sketches(
     target: str | Target = "c",
     *,
     num_cores: int | None = None,
-    rules: str | Sequence[Rule] = "default",
-    before: Sequence[Rule] = (),
+    rules: Rules = "default",
 ) -> list[Sketch]:
     """The sketches of a definition: all ways in which rules can be applied to its blocks.
 
@@ -81,10 +82,9 @@ def generate_sketches(
 
     target     for whose rules
     num_cores  how many cores reductions should keep busy; None for those of this machine
-    rules      a name, or rules of your own: "default" has Ansor's and more (docs/sketches.md), and
-               gives at most 24 sketches, those for which rules were taken that are asked first;
-               "ansor" gives all that Ansor's rules derive
-    before     rules that are asked first
+    rules      a name, or rules, such as [mine, *DEFAULT_RULES]: "default" has Ansor's and more
+               (docs/sketches.md). At most 24 sketches are derived, those of the rules that are
+               asked first; "ansor" derives all that Ansor's rules do
 
     Source: Zheng et al., "Ansor: Generating High-Performance Tensor Programs for Deep Learning",
     OSDI 2020, section 4.1.
@@ -95,8 +95,8 @@ def generate_sketches(
     cores = num_cores if num_cores is not None else wanted.num_cores or usable_cores()
     if isinstance(cores, bool) or not isinstance(cores, numbers.Integral) or cores < 1:
         raise unexpected("a number of cores of at least 1", "num_cores", num_cores)
-    ordered = (*before, *_rules(rules, wanted))
-    limit = LIMITS.get(rules) if isinstance(rules, str) else None
+    ordered = _rules(rules, wanted)
+    limit = None if rules == "ansor" else MOST_SKETCHES
     resolved = wanted.resolved(int(cores), _vector_bits(wanted))
     start = State(Schedule(program, seed=0), tuple(reversed(program.blocks)), target=resolved)
     return [
@@ -105,7 +105,9 @@ def generate_sketches(
     ]
 
 
-def _derived(start: State, rules: Sequence[Rule], cores: int, limit: int | None) -> list[State]:
+def _derived(
+    start: State, rules: Sequence[SketchRule], cores: int, limit: int | None
+) -> list[State]:
     """All final states in the order of the rules; with a limit, those whose choices come first.
 
     A state is known by the numbers of the choices that led to it: the smaller their sum, the
@@ -138,27 +140,48 @@ def _vector_bits(target: Target) -> int:
         return 128
 
 
-def _rules(rules: str | Sequence[Rule], target: Target) -> Sequence[Rule]:
+def check_rules(rules: object) -> None:
+    """Raise ArgumentError for what is neither the name of a set of rules nor a list of rules."""
     if isinstance(rules, str):
         if rules not in RULES:
             raise unexpected("one of " + ", ".join(map(repr, RULES)), "rules", rules)
-        if target.kind not in RULES[rules]:
-            raise unsupported(target)
-        return RULES[rules][target.kind]
-    given: tuple[Any, ...] = tuple(rules) if isinstance(rules, Iterable) else (rules,)
-    for rule in given:
-        if not (callable(getattr(rule, "judge", None)) and callable(getattr(rule, "apply", None))):
-            raise unexpected("the name of a set of rules, or a list of Rules", "rules", rules)
-    return given
+        return
+    for rule in rules if isinstance(rules, Sequence) else (None,):
+        methods = (getattr(rule, name, None) for name in ("judge", "apply"))
+        if isinstance(rule, type) or not all(map(callable, methods)):
+            names = ", ".join(map(repr, RULES))
+            expected = f"one of {names}, or a list of objects with judge and apply (see Rule)"
+            raise unexpected(expected, "rules", rules)
 
 
-def _applied(state: State, rules: Sequence[Rule], cores: int) -> list[State]:
+def _rules(rules: Rules, target: Target) -> Sequence[SketchRule]:
+    check_rules(rules)
+    if not isinstance(rules, str):
+        return rules
+    if target.kind not in RULES[rules]:
+        raise unsupported(target)
+    return RULES[rules][target.kind]
+
+
+def _applied(state: State, rules: Sequence[SketchRule], cores: int) -> list[State]:
     """The states that the rules make of one."""
     found: list[State] = []
     for rule in rules:
         verdict = rule.judge(state, cores)
+        if not isinstance(verdict, Verdict):
+            raise unexpected("a Verdict from judge", _name(rule), verdict)
         if verdict is not Verdict.SKIP:
-            found.extend(rule.apply(state, cores))
+            found.extend(_checked(rule, rule.apply(state, cores)))
         if verdict is Verdict.APPLY_AND_STOP:
             break
     return found
+
+
+def _checked(rule: SketchRule, states: Sequence[State]) -> Sequence[State]:
+    if not isinstance(states, Sequence) or not all(isinstance(s, State) for s in states):
+        raise unexpected("a list of States from apply (see State.after)", _name(rule), states)
+    return states
+
+
+def _name(rule: SketchRule) -> str:
+    return str(getattr(rule, "name", type(rule).__name__))

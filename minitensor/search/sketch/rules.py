@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
 from minitensor.ir import accessed_buffers
 from minitensor.search.sketch.predicates import (
@@ -37,13 +37,21 @@ class Verdict(Enum):
     """It applies, and the rules after it do not."""
 
 
+class SketchRule(Protocol):
+    """A rule of a derivation: any object with these two methods."""
+
+    def judge(self, state: State, cores: int) -> Verdict:
+        """Whether the rule applies to the block that is visited (`state.block`)."""
+        ...
+
+    def apply(self, state: State, cores: int) -> Sequence[State]:
+        """The states that come of it, from `state.after`; none where each way is refused."""
+        ...
+
+
 @dataclass(frozen=True)
 class Rule:
-    """A rule of a derivation.
-
-    judge  of a state and a number of cores: whether it applies
-    apply  of the same: the states that come of it
-    """
+    """A rule made of two functions (see SketchRule)."""
 
     name: str
     judge: Callable[[State, int], Verdict]

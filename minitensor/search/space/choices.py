@@ -53,6 +53,11 @@ class Knob:
         return not self.candidates
 
     @property
+    def meaning(self) -> tuple[object, ...]:
+        """Equal for two knobs of different sketches that are the same choice."""
+        return (self.block, self.loop, self.extent, self.parts, self.limit, self.candidates)
+
+    @property
     def options(self) -> tuple[Value, ...]:
         """All values, in order."""
         if self.is_tile:
@@ -119,6 +124,20 @@ class Choices:
     locations: tuple[str, ...] = ()
     parallel: int = 0
     unroll: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mutations:
+    """The kinds of mutations, with weights of any sum.
+
+    They are Ansor's, with its probabilities (its code, sketch_policy.cc); it moves a tile's
+    divisors far more often than anything else.
+    """
+
+    tile: float = 0.90
+    parallel: float = 0.01
+    unroll: float = 0.03
+    location: float = 0.05
 
 
 @lru_cache(maxsize=1024)

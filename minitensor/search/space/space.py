@@ -10,18 +10,18 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from minitensor.codegen import Target
-from minitensor.errors import ArgumentError, MinitensorError, ScheduleError
+from minitensor.errors import ArgumentError, MinitensorError, ScheduleError, unexpected
 from minitensor.ir import Program, loop_sites
 from minitensor.schedule import Schedule, Trace, compute_locations
 from minitensor.search.features import BatchError, Structure
-from minitensor.search.sketch import Sketch, generate_sketches
+from minitensor.search.sketch import Rules, Sketch, generate_sketches
 from minitensor.search.space.annotate import (
     Amounts,
     Form,
@@ -32,7 +32,14 @@ from minitensor.search.space.annotate import (
     form_of,
     marks_of,
 )
-from minitensor.search.space.choices import GRANULARITY, UNROLL, Choices, Knob, Value
+from minitensor.search.space.choices import (
+    GRANULARITY,
+    UNROLL,
+    Choices,
+    Knob,
+    Mutations,
+    Value,
+)
 from minitensor.search.space.open import decision, knobs_of, movable_of, resolved, typical
 
 TEMPLATE_CALLS: Final = 32
@@ -79,7 +86,7 @@ class Space:
         self._places: dict[tuple[int, tuple[str, ...]], tuple[str, ...]] = {}
 
     @staticmethod
-    def of(program: Program, target: Target, rules: str = "default") -> Space:
+    def of(program: Program, target: Target, rules: Rules = "default") -> Space:
         """The space that rules derive (see `generate_sketches`)."""
         return Space(program, target, generate_sketches(program, target, rules=rules))
 
@@ -142,6 +149,72 @@ class Space:
             self._places[key] = tuple(found[:MOST_LOCATIONS])
         return self._places[key]
 
+    # ---- changing
+
+    def mutated(
+        self, choices: Choices, rng: random.Random, weights: Mutations | None = None
+    ) -> Choices:
+        """A candidate that differs in one choice; the same one if nothing else is possible there.
+
+        weights  how often a mutation changes what; Ansor's if None
+        """
+        chances, knobs = weights or Mutations(), self.knobs[choices.sketch]
+        kinds = {
+            "tile": chances.tile if knobs else 0.0,
+            "parallel": chances.parallel if self.annotate else 0.0,
+            "unroll": chances.unroll if self.annotate else 0.0,
+            "location": chances.location if choices.locations else 0.0,
+        }
+        if not any(kinds.values()):
+            return choices
+        (kind,) = rng.choices(list(kinds), list(kinds.values()))
+        if kind == "tile":
+            number = rng.randrange(len(knobs))
+            values = list(choices.values)
+            values[number] = knobs[number].changed(values[number], rng)
+            return replace(choices, values=tuple(values))
+        if kind == "parallel":
+            return replace(choices, parallel=rng.choice(GRANULARITY))
+        if kind == "unroll":
+            return replace(choices, unroll=rng.choice(UNROLL))
+        number = rng.randrange(len(choices.locations))
+        kept = choices.locations[:number]
+        moved = rng.choice(self.places(choices.sketch, kept))
+        return self._repaired(
+            replace(choices, locations=(*kept, moved, *choices.locations[number + 1 :])), rng
+        )
+
+    def crossed(self, a: Choices, b: Choices, rng: random.Random) -> Choices:
+        """Node-based crossover (Ansor, section 5.1): a block has all its choices from one parent.
+
+        The child has the sketch of `a`. From `b`, whose sketch may be another, a block takes what
+        is a choice for it in both. Locations that do not exist in the child are drawn anew.
+        """
+        knobs, movable = self.knobs[a.sketch], self.movable[a.sketch]
+        theirs = dict(zip((k.meaning for k in self.knobs[b.sketch]), b.values))
+        blocks = dict.fromkeys([*(k.block for k in knobs), *movable])
+        from_b = {block for block in blocks if rng.random() < 0.5}
+        values = tuple(
+            theirs.get(knob.meaning, value) if knob.block in from_b else value
+            for knob, value in zip(knobs, a.values)
+        )
+        places = dict(zip(self.movable[b.sketch], b.locations))
+        locations = tuple(
+            places.get(block, place) if block in from_b else place
+            for block, place in zip(movable, a.locations)
+        )
+        parallel, unroll = rng.choice((a.parallel, b.parallel)), rng.choice((a.unroll, b.unroll))
+        child = Choices(a.sketch, values, locations, parallel, unroll)
+        return child if locations == a.locations else self._repaired(child, rng)
+
+    def _repaired(self, choices: Choices, rng: random.Random) -> Choices:
+        """The candidate, with locations drawn anew where they do not exist."""
+        locations: tuple[str, ...] = ()
+        for place in choices.locations:
+            possible = self.places(choices.sketch, locations)
+            locations += (place if place in possible else rng.choice(possible),)
+        return replace(choices, locations=locations)
+
     # ---- what candidates have in common
 
     def plan(self, sketch: int, locations: tuple[str, ...]) -> Plan | None:
@@ -203,6 +276,17 @@ class Space:
         return found
 
     # ---- schedules
+
+    def check(self, choices: Choices) -> None:
+        """Raise ArgumentError for what is no candidate of this space."""
+        if not isinstance(choices, Choices) or choices.sketch not in range(len(self.sketches)):
+            expected = f"a candidate of one of {len(self.sketches)} sketches (see Space.draw)"
+            raise unexpected(expected, "candidate", choices)
+        knobs, movable = self.knobs[choices.sketch], self.movable[choices.sketch]
+        fits = len(choices.values) == len(knobs) and len(choices.locations) == len(movable)
+        if not fits or not all(k.fits(v) for k, v in zip(knobs, choices.values)):
+            expected = f"values of the {len(knobs)} knobs and locations of {list(movable)}"
+            raise unexpected(expected, "candidate", choices)
 
     def schedule(self, choices: Choices) -> Schedule:
         """The schedule of a candidate. Raises ScheduleError if a step of it is refused.

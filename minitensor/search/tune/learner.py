@@ -1,65 +1,95 @@
-"""What a search has learnt: features of candidates, and a model of what was measured."""
+"""Cost models in a search: features of candidates, and a model of what was measured."""
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from minitensor.errors import ArgumentError, MinitensorError
+from minitensor.errors import ArgumentError, MinitensorError, unexpected
 from minitensor.search.features import FEATURE_NAMES, BatchError, extract_features
-from minitensor.search.gbt import Booster, Model
+from minitensor.search.gbt import Samples
 from minitensor.search.space import Choices, Plan, Space
 
 Doubles = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
 
-
 SLOW: Final = 64
-"""How many candidates at a time are replayed for their features, where no arrays will do."""
+"""Candidates of a batch that are replayed for their features, where arrays cannot compute them."""
+LEAST_WEIGHT: Final = 0.1
+"""Of a candidate, whose weight is its throughput: with none at all, nothing would be learnt from
+those that are slow or fail, and they could have any score."""
+
+
+class Model(Protocol):
+    """A cost model: learns throughputs of programs from features of their statements.
+
+    X is a sequence of tables (statements, 164), one for each program (see `Samples`); as an array
+    (`np.asarray(X)`) it is a row for each program, the sum over its statements. So a model may give
+    each statement a score and add them up, as `GradientBoostedTrees` does, or see a program as one
+    row.
+
+    `fit` is called with all programs measured so far, whenever there are new ones. A model whose
+    `fit` has a parameter `weight` is given one for each program, larger for faster ones.
+    """
+
+    def fit(self, X: Samples, y: Doubles) -> object:
+        """Learn throughputs (programs,): 1 for the fastest, 0 for a failure."""
+        ...
+
+    def predict(self, X: Samples) -> Any:
+        """A number (programs,) for each program: the higher, the faster. NaN is the last."""
+        ...
+
+
+def check_model(model: object) -> None:
+    """Raise ArgumentError for an object that is no Model."""
+    for name in ("fit", "predict"):
+        if isinstance(model, type) or not callable(getattr(model, name, None)):
+            raise unexpected("an object with fit(X, y) and predict(X), or None", "model", model)
 
 
 class Learner:
-    """Scores candidates of a space.
+    """Scores candidates of a space by a model."""
 
-    booster  how trees are grown
-    loss     "squared" or "rank" (see `gbt`)
-    """
-
-    def __init__(self, space: Space, booster: Booster, loss: str) -> None:
-        self.space, self.booster, self.loss = space, booster, loss
-        self.model: Model | None = None
+    def __init__(self, space: Space, model: Model) -> None:
+        check_model(model)
+        self.space, self.model = space, model
+        self.fitted = False
         self.seconds = 0.0
-        """Spent on features and trees."""
+        """Spent on features and the model."""
         self._rows: list[Floats] = []
-        self._labels: list[float] = []
+        self._speeds: list[float] = []
+        self._weighted = "weight" in inspect.signature(model.fit).parameters
 
     def learn(self, batch: Sequence[Choices], throughputs: Sequence[float]) -> None:
-        """Remember candidates and how fast they were: operations a second in any unit, 0 for
-        failures.
-        """
-        rows = self.features(batch)
-        self._rows += [
-            r if r is not None else np.zeros((0, len(FEATURE_NAMES)), np.float32) for r in rows
-        ]
-        self._labels += list(throughputs)
+        """Remember candidates and how fast they were: calls a second, 0 for failures."""
+        none = np.zeros((0, len(FEATURE_NAMES)), np.float32)
+        self._rows += [none if r is None else r for r in self.features(batch)]
+        self._speeds += list(throughputs)
 
     def fit(self) -> None:
-        """Grow the trees anew from all that is remembered."""
+        """Fit the model anew to all that is remembered."""
         start = time.perf_counter()
         if self._rows:
-            owners = np.repeat(np.arange(len(self._rows)), [len(r) for r in self._rows])
-            table = np.concatenate(self._rows)
-            self.model = self.booster.fit(table, owners, self._labels, loss=self.loss)
+            table = Samples(np.concatenate(self._rows), [len(r) for r in self._rows])
+            speeds = np.array(self._speeds)
+            y = speeds / (speeds.max() or 1.0)
+            more: dict[str, Doubles] = {}
+            if self._weighted:
+                more["weight"] = np.maximum(y, LEAST_WEIGHT)
+            self.model.fit(table, y, **more)
+            self.fitted = True
         self.seconds += time.perf_counter() - start
 
     def score(self, batch: Sequence[Choices]) -> Doubles:
-        """What the model gives each candidate: higher is faster; -inf for what is refused.
+        """The model's scores of candidates: higher is faster; -inf for what is refused.
 
-        Without a model all legal candidates score alike.
+        Before anything is learnt all legal candidates score alike.
         """
         start = time.perf_counter()
         scores = np.full(len(batch), -np.inf)
@@ -67,24 +97,29 @@ class Learner:
         for plan, found in self._by_plan(batch):
             if plan is None:
                 continue
-            if self.model is None:
+            if not self.fitted:
                 scores[found] = 0.0
                 continue
             places = found if plan.structure is not None else found[:slow]
             slow -= len(places) if plan.structure is None else 0
-            rows, owners = self._stacked(plan, [batch[p] for p in places])
-            scores[places] = self.model.predict(rows, owners, len(places))
+            scores[places] = self._predicted(self._stacked(plan, [batch[p] for p in places]))
         self.seconds += time.perf_counter() - start
         return scores
+
+    def _predicted(self, samples: Samples) -> Doubles:
+        found = np.asarray(self.model.predict(samples))
+        if found.shape != (len(samples),) or found.dtype.kind not in "biuf":
+            expected = f"a number from model.predict for each of {len(samples)} programs"
+            raise unexpected(expected, "scores", f"{found.dtype}{found.shape}")
+        return found.astype(np.float64, copy=False)
 
     def features(self, batch: Sequence[Choices]) -> list[Floats | None]:
         """The features (statements, columns) of each candidate; None for what is refused."""
         found: list[Floats | None] = [None] * len(batch)
         for plan, places in self._by_plan(batch):
             if plan is not None:
-                rows, owners = self._stacked(plan, [batch[p] for p in places])
-                for number, place in enumerate(places):
-                    found[place] = rows[owners == number]
+                for place, rows in zip(places, self._stacked(plan, [batch[p] for p in places])):
+                    found[place] = rows
         return found
 
     def _by_plan(self, batch: Sequence[Choices]) -> list[tuple[Plan | None, list[int]]]:
@@ -93,10 +128,8 @@ class Learner:
             groups.setdefault((choices.sketch, choices.locations), []).append(place)
         return [(self.space.plan(*key), places) for key, places in groups.items()]
 
-    def _stacked(
-        self, plan: Plan, batch: Sequence[Choices]
-    ) -> tuple[Floats, npt.NDArray[np.int64]]:
-        """Rows of features, and whose they are, of candidates that share a plan."""
+    def _stacked(self, plan: Plan, batch: Sequence[Choices]) -> Samples:
+        """The features of candidates that share a plan."""
         if plan.structure is None:
             return self._one_by_one(batch)
         try:
@@ -106,25 +139,39 @@ class Learner:
             if len(batch) == 1:
                 return self._one_by_one(batch)
             middle = len(batch) // 2
-            (first, whose), (second, others) = (
-                self._stacked(plan, half) for half in (batch[:middle], batch[middle:])
-            )
-            return np.concatenate([first, second]), np.concatenate([whose, others + middle])
-        owners = np.repeat(np.arange(len(batch)), table.shape[1])
-        return table.reshape(-1, table.shape[2]), owners
+            first, second = (self._stacked(plan, h) for h in (batch[:middle], batch[middle:]))
+            tables = np.concatenate([first.table, second.table])
+            return Samples(tables, np.concatenate([first.counts, second.counts]))
+        count, statements, columns = table.shape
+        return Samples(table.reshape(-1, columns), np.full(count, statements))
 
-    def _one_by_one(self, batch: Sequence[Choices]) -> tuple[Floats, npt.NDArray[np.int64]]:
+    def _one_by_one(self, batch: Sequence[Choices]) -> Samples:
         """The same from schedules. (Loops that are fused to be parallel are one loop there, and
         several where marks say so: a few columns differ.)
         """
-        rows, owners = [], []
-        for number, choices in enumerate(batch):
+        rows = []
+        for choices in batch:
             try:
                 found = extract_features(self.space.schedule(choices), self.space.target)
             except MinitensorError:
-                continue
+                found = np.zeros((0, len(FEATURE_NAMES)), np.float32)
             rows.append(found)
-            owners += [number] * len(found)
-        if not rows:
-            return np.zeros((0, len(FEATURE_NAMES)), np.float32), np.zeros(0, np.int64)
-        return np.concatenate(rows), np.array(owners, np.int64)
+        return Samples(np.concatenate(rows), [len(r) for r in rows])
+
+
+def spearman(a: npt.ArrayLike, b: npt.ArrayLike) -> float | None:
+    """Spearman's rank correlation of two lists of numbers (count,), from -1 to 1; infinities are
+    the last. None if there are fewer than three, or one of the two is constant.
+    """
+    x, y = (_ranks(np.asarray(v, np.float64)) for v in (a, b))
+    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def _ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The rank of each value; equal ones share the mean."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    ranks: npt.NDArray[np.float64] = (ends - (counts - 1) / 2)[inverse.reshape(-1)]
+    return ranks

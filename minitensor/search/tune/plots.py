@@ -11,19 +11,15 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from minitensor.errors import ArgumentError, MinitensorError, printable, unexpected
-from minitensor.ir import print_name
 from minitensor.search.records import OK
-from minitensor.search.tune.explain import importances
-from minitensor.search.tune.ranks import spearman
+from minitensor.search.tune.learner import spearman
 from minitensor.search.tune.roofline import Roofline, figure
-from minitensor.search.tune.tuner import Tried
-
-if TYPE_CHECKING:
-    from minitensor.search.tune.result import TuneResult
+from minitensor.search.tune.tuner import Tried, curve
 
 FEATURES: Final = 15
 """How many features are shown at most."""
@@ -38,32 +34,186 @@ _FAILED: Final = "#e09f3e"
 _GREY: Final = "#9a9a9a"
 
 
-def draw(result: TuneResult, folder: str | os.PathLike[str]) -> list[Path]:
-    """Draw into files of a folder, which is made if need be; their paths.
+@dataclass(frozen=True)
+class Pictures:
+    """The pictures of a search.
 
-    What cannot be drawn (there is no model) is left out. Raises as `check`.
+    name         of the program
+    tried        every candidate in order
+    seconds      of the best one
+    roofline     of the program
+    importances  features and their parts of what the model explains, the largest first
     """
-    place = check(folder)
-    roofline = result.roofline()
-    pictures: dict[str, Callable[[Any, TuneResult, Roofline], bool]] = {
-        "curve": _curve,
-        "predicted": _predicted,
-        "importance": _importance,
-        "roofline": _roofline,
-    }
-    drawn = []
-    for name, picture in pictures.items():
-        sheet = figure_class()(figsize=INCHES, layout="constrained")
-        axes = sheet.add_subplot()
-        if picture(axes, result, roofline):
-            axes.spines[["top", "right"]].set_visible(False)
-            path = place / f"{name}.png"
-            try:
-                sheet.savefig(path, dpi=DPI)
-            except OSError as failure:
-                raise _unwritable(path, failure) from failure
-            drawn.append(path)
-    return drawn
+
+    name: str
+    tried: Sequence[Tried]
+    seconds: float
+    roofline: Roofline
+    importances: Sequence[tuple[str, float]]
+
+    def draw(self, directory: Path) -> list[Path]:
+        """Draw into files of a folder; their paths. What cannot be drawn is left out.
+
+        Raises ArgumentError for a file that cannot be written.
+        """
+        pictures: dict[str, Callable[[Any], bool]] = {
+            "curve": self._curve,
+            "predicted": self._predicted,
+            "importance": self._importance,
+            "roofline": self._roofline,
+        }
+        drawn = []
+        for name, picture in pictures.items():
+            sheet = figure_class()(figsize=INCHES, layout="constrained")
+            axes = sheet.add_subplot()
+            if picture(axes):
+                axes.spines[["top", "right"]].set_visible(False)
+                path = directory / f"{name}.png"
+                try:
+                    sheet.savefig(path, dpi=DPI)
+                except OSError as failure:
+                    raise _unwritable(path, failure) from failure
+                drawn.append(path)
+        return drawn
+
+    def _title(self, axes: Any, text: str) -> None:
+        name = self.name.replace("$", r"\$")
+        axes.set_title(f"{name}: {text}", loc="left", fontsize=11)
+
+    # ---- the learning curve
+
+    def _curve(self, axes: Any) -> bool:
+        """The rate of each candidate in the order of their trials, and the best until then."""
+        roofline, rate = self.roofline, self.roofline.rate
+        for known, label, alpha in ((True, "known from the log", 0.3), (False, "measured", 0.6)):
+            found = [t for t in self.tried if t.status == OK and t.known is known]
+            if found:
+                x, y = [t.number for t in found], [rate(t.seconds) for t in found]
+                axes.plot(x, y, "o", color=_TRIED, ms=4, alpha=alpha, mew=0, label=label)
+        failed = [t.number for t in self.tried if t.status != OK]
+        if failed:
+            axes.plot(
+                failed, [0] * len(failed), "x", color=_FAILED, ms=5, label="failed", clip_on=False
+            )
+        best = [rate(s) if math.isfinite(s) else math.nan for s in curve(self.tried)]
+        numbers = range(1, len(best) + 1)
+        axes.step(numbers, best, where="post", color=_BEST, lw=2, label="best until then")
+        top = rate(self.seconds)
+        axes.set(xlabel="candidate", ylabel=roofline.unit, xlim=(0, len(best) + 1))
+        axes.set_ylim(0, 1.12 * top)
+        if roofline.peak is not None and roofline.peak < 3 * top:
+            axes.axhline(roofline.peak, color="k", lw=1, ls="--")
+            text = f"the machine's peak, {figure(roofline.peak)} {roofline.unit}"
+            _note(axes, text, (0, roofline.peak), (4, 3))
+            axes.set_ylim(0, 1.12 * max(top, roofline.peak))
+        axes.grid(True, alpha=0.2)
+        axes.legend(loc="lower right", framealpha=0.9)
+        self._title(axes, f"{self.roofline.figures(self.seconds)}, after {len(best):,} candidates")
+        return True
+
+    # ---- predicted against measured
+
+    def _predicted(self, axes: Any) -> bool:
+        """What the model gave to candidates before they were measured, over their rates."""
+        found = [t for t in self.tried if t.guess is not None and t.status == OK]
+        failed = [t for t in self.tried if t.guess is not None and t.status != OK]
+        if not found:
+            return False
+        x, y = [self.roofline.rate(t.seconds) for t in found], _guesses(found)
+        dots = axes.scatter(x, y, c=[t.number for t in found], cmap="viridis_r", s=22, alpha=0.85)
+        axes.figure.colorbar(dots, ax=axes, label="candidate (later ones are darker)")
+        if failed:
+            nothing = [0] * len(failed)
+            axes.plot(nothing, _guesses(failed), "x", color=_FAILED, label="failed", clip_on=False)
+            axes.legend(loc="lower right")
+        axes.set(
+            xlabel=f"measured, {self.roofline.unit}",
+            ylabel="the model's score before it was measured",
+        )
+        axes.set_xlim(left=0)
+        axes.grid(True, alpha=0.2)
+        correlation = spearman(y, x)
+        text = "what the model foresaw"
+        if correlation is not None:
+            text += f" (rank correlation of all {len(found):,}: {correlation:.2f})"
+        self._title(axes, text)
+        return True
+
+    # ---- what the model asks for
+
+    def _importance(self, axes: Any) -> bool:
+        """The features with the largest parts of the gain, the most important on top."""
+        ranked = [(name, part) for name, part in self.importances[:FEATURES] if part >= LEAST]
+        if not ranked:
+            return False
+        names, parts = [name for name, _ in ranked], [100 * part for _, part in ranked]
+        places = range(len(ranked), 0, -1)
+        axes.barh(places, parts, color=_TRIED, height=0.7)
+        for place, part in zip(places, parts):
+            axes.annotate(
+                f"{part:.1f} %", (part, place), (4, 0), textcoords="offset points", va="center"
+            )
+        axes.set_yticks(list(places), names)
+        axes.set_xlim(0, 1.15 * max(parts))
+        axes.set_xlabel("part of what the trees explain, %")
+        axes.tick_params(axis="y", length=0)
+        self._title(axes, "what the model asks for")
+        return True
+
+    # ---- the roofline
+
+    def _roofline(self, axes: Any) -> bool:
+        """All candidates under the roof; bytes a second where no operations are counted."""
+        worked = [t for t in self.tried if t.status == OK]
+        limits = self.roofline.limits
+        if limits is None or not self.roofline.bytes:
+            return False
+        rates = [self.roofline.rate(t.seconds) for t in worked]
+        best = self.roofline.rate(self.seconds)
+        if not self.roofline.flop:
+            self._bandwidth(axes, worked)
+            return True
+        here, ridge = self.roofline.intensity, self.roofline.ridge
+        low, high = min(here, ridge) / 4, max(here, ridge) * 4
+        roof = [low * limits.bandwidth, limits.peak, limits.peak]
+        axes.plot([low, ridge, high], roof, "k-", lw=2)
+        axes.axvline(here, color=_GREY, lw=0.8, zorder=0)
+        axes.plot([here] * len(rates), rates, "o", color=_TRIED, ms=5, alpha=0.35, mew=0)
+        axes.plot(here, best, "*", color=_BEST, ms=15, mec="white", zorder=3)
+        axes.set(xscale="log", yscale="log", xlim=(low, high))
+        axes.set_ylim(
+            min(*rates, low * limits.bandwidth, limits.peak / 4) / 1.5,
+            1.6 * max(limits.peak, best),
+        )
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(_plain)
+            axis.set_minor_formatter(_plain)
+        text = f"multiply-adds: {figure(limits.peak)} GFLOP/s"
+        _note(axes, text, (high, limits.peak), (-4, 5), "right")
+        _note(axes, f"memory: {figure(limits.bandwidth)} GB/s", (low, roof[0]), (16, -8))
+        _note(axes, f"the best: {figure(best)} GFLOP/s", (here, best), (10, -4))
+        axes.set(xlabel="operations per byte of the arguments", ylabel="GFLOP/s")
+        axes.grid(True, which="both", alpha=0.15)
+        self._title(axes, f"{self.roofline.figures(self.seconds)}")
+        return True
+
+    def _bandwidth(self, axes: Any, worked: Sequence[Tried]) -> None:
+        """Bytes a second of every candidate, the first on top, beside the measured bandwidth."""
+        best = min((t for t in worked), key=lambda t: t.seconds)
+        limit = self.roofline.peak or 0.0
+        rates, top = (
+            [self.roofline.rate(t.seconds) for t in worked],
+            self.roofline.rate(best.seconds),
+        )
+        axes.axvline(limit, color="k", lw=2)
+        axes.plot(rates, [t.number for t in worked], "o", color=_TRIED, ms=5, alpha=0.5, mew=0)
+        axes.plot(top, best.number, "*", color=_BEST, ms=15, mec="white")
+        _note(axes, f"the best: {figure(top)} GB/s", (top, best.number), (10, -4))
+        axes.set(xlim=(0, 1.15 * max(limit, top)), ylim=(len(self.tried) + 1, 0))
+        axes.set(xlabel="GB/s of the arguments, each read or written once", ylabel="candidate")
+        axes.grid(True, axis="x", alpha=0.2)
+        _note(axes, f"memory: {figure(limit)} GB/s", (limit, len(self.tried)), (-5, 4), "right")
+        self._title(axes, f"{self.roofline.figures(self.seconds)}")
 
 
 def check(folder: str | os.PathLike[str]) -> Path:
@@ -96,158 +246,14 @@ def _unwritable(path: Path, failure: OSError) -> ArgumentError:
     return ArgumentError(f"{printable(str(path))} cannot be written: {failure.strerror}")
 
 
-def _title(axes: Any, result: TuneResult, text: str) -> None:
-    name = print_name(result.program.name).replace("$", r"\$")
-    axes.set_title(f"{name}: {text}", loc="left", fontsize=11)
-
-
-# ---- the learning curve
-
-
-def _curve(axes: Any, result: TuneResult, roofline: Roofline) -> bool:
-    """The rate of each candidate in the order in which they were tried, and the best until then."""
-    rate = roofline.rate
-    for known, label, alpha in ((True, "known from the log", 0.3), (False, "measured", 0.6)):
-        found = [t for t in result.tried if t.status == OK and t.known is known]
-        if found:
-            x, y = [t.number for t in found], [rate(t.seconds) for t in found]
-            axes.plot(x, y, "o", color=_TRIED, ms=4, alpha=alpha, mew=0, label=label)
-    failed = [t.number for t in result.tried if t.status != OK]
-    if failed:
-        axes.plot(
-            failed, [0] * len(failed), "x", color=_FAILED, ms=5, label="failed", clip_on=False
-        )
-    best = [rate(s) if math.isfinite(s) else math.nan for s in result.curve()]
-    numbers = range(1, len(best) + 1)
-    axes.step(numbers, best, where="post", color=_BEST, lw=2, label="best until then")
-    top = rate(result.seconds)
-    axes.set(
-        xlabel="candidate", ylabel=roofline.unit, xlim=(0, len(best) + 1), ylim=(0, 1.12 * top)
-    )
-    if roofline.peak is not None and roofline.peak < 3 * top:
-        axes.axhline(roofline.peak, color="k", lw=1, ls="--")
-        text = f"the machine's peak, {figure(roofline.peak)} {roofline.unit}"
-        axes.annotate(text, (0, roofline.peak), (4, 3), textcoords="offset points", fontsize=9)
-        axes.set_ylim(0, 1.12 * max(top, roofline.peak))
-    axes.grid(True, alpha=0.2)
-    axes.legend(loc="lower right", framealpha=0.9)
-    _title(axes, result, f"{roofline.figures(result.seconds)}, after {len(best):,} candidates")
-    return True
-
-
-# ---- predicted against measured
-
-
-def _predicted(axes: Any, result: TuneResult, roofline: Roofline) -> bool:
-    """What the model gave to candidates before they were measured, over their rates."""
-    found = [t for t in result.tried if t.guess is not None and t.status == OK]
-    failed = [t for t in result.tried if t.guess is not None and t.status != OK]
-    if not found:
-        return False
-    x, y = [roofline.rate(t.seconds) for t in found], _guesses(found)
-    dots = axes.scatter(x, y, c=[t.number for t in found], cmap="viridis_r", s=22, alpha=0.85)
-    axes.figure.colorbar(dots, ax=axes, label="candidate (later ones are darker)")
-    if failed:
-        nothing = [0] * len(failed)
-        axes.plot(nothing, _guesses(failed), "x", color=_FAILED, label="failed", clip_on=False)
-        axes.legend(loc="lower right")
-    axes.set(xlabel=f"measured, {roofline.unit}", ylabel="the model's score before it was measured")
-    axes.set_xlim(left=0)
-    axes.grid(True, alpha=0.2)
-    correlation = spearman(y, x)
-    text = "what the model foresaw"
-    if correlation is not None:
-        text += f" (rank correlation of all {len(found):,}: {correlation:.2f})"
-    _title(axes, result, text)
-    return True
-
-
 def _guesses(tried: Sequence[Tried]) -> list[float]:
     return [t.guess for t in tried if t.guess is not None]
-
-
-# ---- what the model asks for
-
-
-def _importance(axes: Any, result: TuneResult, roofline: Roofline) -> bool:
-    """The features with the largest parts of the gain, the most important on top."""
-    ranked = importances(result.model)[:FEATURES] if result.model is not None else []
-    ranked = [(name, part) for name, part in ranked if part >= LEAST]
-    if not ranked:
-        return False
-    names, parts = [name for name, _ in ranked], [100 * part for _, part in ranked]
-    places = range(len(ranked), 0, -1)
-    axes.barh(places, parts, color=_TRIED, height=0.7)
-    for place, part in zip(places, parts):
-        axes.annotate(
-            f"{part:.1f} %", (part, place), (4, 0), textcoords="offset points", va="center"
-        )
-    axes.set_yticks(list(places), names)
-    axes.set_xlim(0, 1.15 * max(parts))
-    axes.set_xlabel("part of what the trees explain, %")
-    axes.tick_params(axis="y", length=0)
-    _title(axes, result, "what the model asks for")
-    return True
-
-
-# ---- the roofline
-
-
-def _roofline(axes: Any, result: TuneResult, roofline: Roofline) -> bool:
-    """All candidates under the roof; bytes a second where no operations are counted."""
-    worked = [t for t in result.tried if t.status == OK]
-    limits = roofline.limits
-    if limits is None or not roofline.bytes:
-        return False
-    rates = [roofline.rate(t.seconds) for t in worked]
-    best = roofline.rate(result.seconds)
-    if not roofline.flop:
-        _bandwidth(axes, result, roofline, worked)
-        return True
-    here, ridge = roofline.intensity, roofline.ridge
-    low, high = min(here, ridge) / 4, max(here, ridge) * 4
-    axes.plot([low, ridge, high], [low * limits.bandwidth, limits.peak, limits.peak], "k-", lw=2)
-    axes.axvline(here, color=_GREY, lw=0.8, zorder=0)
-    axes.plot([here] * len(rates), rates, "o", color=_TRIED, ms=5, alpha=0.35, mew=0)
-    axes.plot(here, best, "*", color=_BEST, ms=15, mec="white", zorder=3)
-    axes.set(xscale="log", yscale="log", xlim=(low, high))
-    axes.set_ylim(
-        min(*rates, low * limits.bandwidth, limits.peak / 4) / 1.5,
-        1.6 * max(limits.peak, best),
-    )
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(_plain)
-        axis.set_minor_formatter(_plain)
-    _note(
-        axes, f"multiply-adds: {figure(limits.peak)} GFLOP/s", (high, limits.peak), (-4, 5), "right"
-    )
-    _note(axes, f"memory: {figure(limits.bandwidth)} GB/s", (low, low * limits.bandwidth), (16, -8))
-    _note(axes, f"the best: {figure(best)} GFLOP/s", (here, best), (10, -4))
-    axes.set(xlabel="operations per byte of the arguments", ylabel="GFLOP/s")
-    axes.grid(True, which="both", alpha=0.15)
-    _title(axes, result, f"{roofline.figures(result.seconds)}")
-    return True
 
 
 def _note(
     axes: Any, text: str, at: tuple[float, float], by: tuple[int, int], side: str = "left"
 ) -> None:
     axes.annotate(text, at, by, textcoords="offset points", ha=side, fontsize=9)
-
-
-def _bandwidth(axes: Any, result: TuneResult, roofline: Roofline, worked: Sequence[Tried]) -> None:
-    """Bytes a second of every candidate, the first on top, beside the measured bandwidth."""
-    best, limit = result.best()[0], roofline.peak or 0.0
-    rates, top = [roofline.rate(t.seconds) for t in worked], roofline.rate(best.seconds)
-    axes.axvline(limit, color="k", lw=2)
-    axes.plot(rates, [t.number for t in worked], "o", color=_TRIED, ms=5, alpha=0.5, mew=0)
-    axes.plot(top, best.number, "*", color=_BEST, ms=15, mec="white")
-    _note(axes, f"the best: {figure(top)} GB/s", (top, best.number), (10, -4))
-    axes.set(xlim=(0, 1.15 * max(limit, top)), ylim=(len(result.tried) + 1, 0))
-    axes.set(xlabel="GB/s of the arguments, each read or written once", ylabel="candidate")
-    axes.grid(True, axis="x", alpha=0.2)
-    _note(axes, f"memory: {figure(limit)} GB/s", (limit, len(result.tried)), (-5, 4), "right")
-    _title(axes, result, f"{roofline.figures(result.seconds)}")
 
 
 def _plain(value: float, place: object) -> str:

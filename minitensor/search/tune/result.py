@@ -1,26 +1,37 @@
-"""What a search found."""
+"""Results of a search: the best schedule, all that was tried, and an explanation in words."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+import numpy as np
 
 from minitensor.api import build
 from minitensor.codegen import Target
-from minitensor.errors import unexpected
-from minitensor.ir import Program
+from minitensor.errors import printable, unexpected
+from minitensor.ir import Program, print_name
 from minitensor.runtime import Kernel
 from minitensor.schedule import Schedule, Trace
-from minitensor.search.gbt import Model
+from minitensor.search.features import FEATURE_NAMES, extract_features
+from minitensor.search.gbt import GradientBoostedTrees
+from minitensor.search.log import counted
 from minitensor.search.records import OK
-from minitensor.search.space import Choices, Space
-from minitensor.search.tune.explain import explanation
-from minitensor.search.tune.plots import draw
-from minitensor.search.tune.roofline import Roofline
-from minitensor.search.tune.tuner import Tried
+from minitensor.search.space import Choices, Knob, Space, Value
+from minitensor.search.tune import plots
+from minitensor.search.tune.learner import Model, spearman
+from minitensor.search.tune.progress import clock
+from minitensor.search.tune.roofline import Roofline, figure
+from minitensor.search.tune.tuner import Tried, curve
 from minitensor.search.workload import multiply_adds
+
+FEATURES: Final = 10
+"""The number of features of the model that an explanation lists."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +101,9 @@ class TuneResult:
         What cannot be drawn, as there is no model, is left out.
         Raises MinitensorError without matplotlib, ArgumentError if the files cannot be written.
         """
-        return draw(self, folder)
+        directory, name = plots.check(folder), print_name(self.program.name)
+        ranked, roofline = importances(self.model), self.roofline()
+        return plots.Pictures(name, self.tried, self.seconds, roofline, ranked).draw(directory)
 
     def best(self, count: int = 1) -> list[Tried]:
         """The fastest candidates, fastest first."""
@@ -101,13 +114,184 @@ class TuneResult:
 
     def curve(self) -> list[float]:
         """After each trial, the seconds of the fastest until then; infinity while there is none."""
-        found, best = [], float("inf")
-        for tried in self.tried:
-            best = min(best, tried.seconds)
-            found.append(best)
-        return found
+        return curve(self.tried)
 
     @property
     def choices(self) -> Choices | None:
         """What the best candidate chose; None for a record that the space does not hold."""
         return self.best()[0].choices
+
+
+# ---- the explanation
+
+
+def explanation(result: TuneResult, roofline: Roofline) -> str:
+    """The text: headings, and under each lines that are indented."""
+    name = print_name(result.program.name)
+    tried = len(result.tried)
+    head = f"{name}: {result.seconds * 1e3:.4g} ms a call, the fastest of {tried:,}"
+    if result.interrupted:
+        head += "; the search was interrupted"
+    sections = [
+        ("how fast", roofline.lines(result.seconds)),
+        *_chosen(result),
+        ("the schedule", result.trace.as_python().splitlines() or ["as it is written: no steps"]),
+        ("what the model learnt", list(_learnt(result))),
+        ("what was tried", list(_tried(result))),
+        ("where the time went", list(_time(result))),
+    ]
+    lines = [head]
+    for heading, text in sections:
+        lines += ["", heading, *(f"  {line}".rstrip() for line in text)]
+    return "\n".join(lines)
+
+
+# ---- the sketch and its decisions
+
+
+def _chosen(result: TuneResult) -> Iterator[tuple[str, list[str]]]:
+    choices = result.choices
+    if choices is None:
+        text = "the schedule comes from the log, and is none of those that the rules derive now"
+        yield "the sketch", [text]
+        return
+    space = result.space
+    derived = space.sketches[choices.sketch].explain().splitlines()
+    yield (
+        f"the sketch, number {choices.sketch + 1} of {len(space.sketches)}",
+        derived or ["a template's: no rule was applied"],
+    )
+    yield "its decisions", list(decisions(space, choices)) or ["none: nothing is left open"]
+
+
+def decisions(space: Space, choices: Choices) -> Iterator[str]:
+    """What a candidate chose where its sketch is open, a line for each decision."""
+    knobs = space.knobs[choices.sketch]
+    rows = [(_subject(knob), _value(knob, v)) for knob, v in zip(knobs, choices.values)]
+    for block, place in zip(space.movable[choices.sketch], choices.locations):
+        where = "in a loop nest of its own" if place == "root" else f"inside {print_name(place)}"
+        rows.append((print_name(block), f"computed {where}"))
+    if space.annotate:
+        threads = f"at least {choices.parallel} iterations for each core"
+        copies = f"at most {choices.unroll} copies"
+        rows.append(("threads", threads if choices.parallel else "none"))
+        rows.append(("unrolling", copies if choices.unroll else "none"))
+    width = max((len(subject) for subject, _ in rows), default=0)
+    for subject, value in rows:
+        yield f"{subject:{width}}  {value}"
+
+
+def _subject(knob: Knob) -> str:
+    if knob.loop:
+        return f"{print_name(knob.loop)} of {print_name(knob.block)}"
+    return print_name(knob.block) if knob.block else f"step {knob.step + 1}"
+
+
+def _value(knob: Knob, value: Value) -> str:
+    if isinstance(value, tuple):
+        return " x ".join(map(str, value))
+    chosen = printable(str(knob.candidates[value]))
+    if knob.is_place:
+        return f"computed at {chosen}"
+    return f"{chosen} (of {', '.join(printable(str(c)) for c in knob.candidates)})"
+
+
+# ---- the model
+
+
+def importances(model: Model | None) -> list[tuple[str, float]]:
+    """The features that matter to a model, the most important first, each with its part of the
+    whole; none of a model that has no method `importance`.
+    """
+    method = getattr(model, "importance", None)
+    gain = np.asarray(method(), np.float64) if callable(method) else np.zeros(0)
+    total = float(gain.sum())
+    order = np.argsort(-gain, kind="stable")
+    return [(_feature(n), float(gain[n]) / total) for n in order if gain[n] > 0]
+
+
+def _feature(column: int) -> str:
+    known = column < len(FEATURE_NAMES)
+    return FEATURE_NAMES[column] if known else f"column {column}"
+
+
+def _learnt(result: TuneResult) -> Iterator[str]:
+    model, ranked = result.model, importances(result.model)
+    trees = len(model.trees) if isinstance(model, GradientBoostedTrees) else None
+    if model is None or trees == 0:
+        yield "nothing: the strategy has no model, or there was too little to learn from"
+        return
+    kind = type(model).__name__ if trees is None else f"{trees} trees"
+    if ranked:
+        yield f"{kind}; of what it explains, the features that explain most:"
+    else:
+        yield f"{kind}, which does not say what matters to it"
+    for name, part in ranked[:FEATURES]:
+        yield f"  {100 * part:5.1f} %  {name}"
+    known = [t for t in result.tried if t.guess is not None]
+    found = spearman([t.guess or 0.0 for t in known], [-t.seconds for t in known])
+    if found is not None:
+        yield f"rank correlation of its scores with the measured speeds: {found:.2f}"
+    scores = statement_scores(result, model)
+    if scores:
+        yield "what it gives to each statement of this schedule (higher is faster):"
+        width = max(len(name) for name, _ in scores)
+        yield from (f"  {name:{width}}  {score:+.4f}" for name, score in scores)
+
+
+def statement_scores(result: TuneResult, model: Model) -> list[tuple[str, float]]:
+    """The parts of each statement of the best schedule in its score; none but of trees."""
+    rows = extract_features(result.schedule, result.target)
+    if not isinstance(model, GradientBoostedTrees) or rows.shape[1] != model.columns:
+        return []
+    names = map(print_name, result.schedule.program.blocks)
+    return [(name, float(score)) for name, score in zip(names, model.predict_rows(rows))]
+
+
+# ---- the search
+
+
+def first_failures(result: TuneResult) -> list[tuple[str, int, str]]:
+    """The kinds of failures, each with its number and its first message, most frequent first."""
+    counts = Counter(t.status for t in result.tried if t.status != OK)
+    first = {t.status: t.error for t in reversed(result.tried)}
+    return [(status, count, first[status]) for status, count in counts.most_common()]
+
+
+def _tried(result: TuneResult) -> Iterator[str]:
+    worked = sum(t.status == OK for t in result.tried)
+    known = sum(t.known for t in result.tried)
+    text = f"{counted(len(result.tried), 'candidate')}, of which {worked:,} worked"
+    yield text + (f"; {known:,} were in the log already" if known else "")
+    yield from _sketches(result)
+    for status, count, message in first_failures(result):
+        yield f"{count:,} {printable(status)}; the first: {printable(message)}"
+
+
+def _sketches(result: TuneResult) -> Iterator[str]:
+    """How often each sketch was tried, and its best."""
+    found: dict[int, list[float]] = {}
+    for tried in result.tried:
+        if tried.choices is not None:
+            found.setdefault(tried.choices.sketch, []).append(tried.seconds)
+    if len(found) < 2:
+        return
+    for number, seconds in sorted(found.items(), key=lambda item: min(item[1])):
+        best = min(seconds)
+        text = f"{best * 1e3:.4g} ms at best" if math.isfinite(best) else "none worked"
+        yield f"  sketch {number + 1}: {counted(len(seconds), 'candidate')}, {text}"
+
+
+def _time(result: TuneResult) -> Iterator[str]:
+    searching = max(0.0, result.elapsed - result.measuring)
+    yield f"{clock(result.elapsed)} in all"
+    yield f"{_seconds(result.measuring, result.elapsed)} building and running candidates"
+    yield f"{_seconds(searching, result.elapsed)} searching and learning"
+    measured = sum(not t.known for t in result.tried)
+    if measured and result.elapsed:
+        yield f"{figure(measured / result.elapsed)} candidates a second"
+
+
+def _seconds(part: float, whole: float) -> str:
+    text = f"{part:.1f} s"
+    return f"{text} ({100 * part / whole:.0f} %)" if whole else text

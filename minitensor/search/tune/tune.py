@@ -15,15 +15,16 @@ from minitensor.errors import ArgumentError, TuningError, unexpected
 from minitensor.ir import Program, print_name
 from minitensor.runtime import native_target
 from minitensor.schedule import Schedule
-from minitensor.search.evolution import Evolution
-from minitensor.search.gbt import LOSSES, Booster
+from minitensor.search.baselines import STRATEGIES
+from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.log import Log
 from minitensor.search.runner import Runner, Settings, Task, nothing_works
+from minitensor.search.sketch import Rules, check_rules
 from minitensor.search.space import Space
-from minitensor.search.tune.learner import Learner
+from minitensor.search.strategy import Strategy
+from minitensor.search.tune.learner import Learner, Model, check_model
 from minitensor.search.tune.progress import Display
 from minitensor.search.tune.result import TuneResult
-from minitensor.search.tune.strategies import STRATEGIES
 from minitensor.search.tune.tuner import Progress, RunnerProtocol, Tuner
 from minitensor.search.workload import workload_key
 
@@ -40,15 +41,13 @@ def tune(
     resume: bool = True,
     seed: int = 0,
     space: Callable[[Schedule], object] | Space | None = None,
-    rules: str = "default",
-    strategy: str = "evolution",
+    rules: Rules = "default",
+    strategy: str | Strategy = "evolution",
+    model: Model | None = None,
     inputs: Sequence[Any] | None = None,
     batch: int | None = None,
     callbacks: Iterable[Callable[[Progress], object]] = (),
     progress: bool | None = None,
-    evolution: Evolution | None = None,
-    booster: Booster | None = None,
-    loss: str = "squared",
     settings: Settings | None = None,
     runner: RunnerProtocol | None = None,
     builder: Executor | None = None,
@@ -67,13 +66,17 @@ def tune(
     seed       of everything that is drawn. The same seed and the same records give the same search
     space      a function of a Schedule with decisions in it (a template), or a Space; None for
                sketches that rules derive
-    rules      which rules: "default", or "ansor" for the paper's
-    strategy   "evolution", or a baseline (see `strategies`)
+    rules      which rules: "default", "ansor" for the paper's, or a list of rules, such as
+               [mine, *mt.search.DEFAULT_RULES]
+    strategy   chooses candidates: "evolution", a baseline (mt.search.STRATEGIES), or an object with
+               `propose` (mt.search.Strategy), such as mt.search.Evolution(population=512)
+    model      learns what is fast: an object with `fit` and `predict` (mt.search.Model); boosted
+               trees if None
     inputs     one array for each input; small random integers if None
     batch      candidates of a round; None for an eighth of the trials, from 8 to 64
     callbacks  each is called with a Progress after every few candidates
     progress   whether to show on standard error how far it is; None: on a terminal or in a notebook
-    evolution  parameters of the search, booster and loss of its model, settings of measurement
+    settings   of measurement
     runner     builds and measures: an object with `measure(schedules, best)` that yields a Result
                for each (see mt.search.RunnerProtocol), which is not closed; None for an
                mt.search.Runner with these inputs, settings and executors
@@ -93,8 +96,14 @@ def tune(
     count = min(BATCHES[1], max(BATCHES[0], trials // 8))
     if batch is not None:
         count = _integer("batch", batch, 1)
-    calls = _checked(program, strategy, loss, callbacks)
-    _check_parts(evolution=evolution, booster=booster, settings=settings)
+    calls, plan = _checked(program, callbacks), _strategy(strategy)
+    learns = GradientBoostedTrees(seed=seed) if model is None else model
+    check_model(learns)
+    check_rules(rules)
+    if not (space is None or isinstance(space, Space) or callable(space)):
+        raise unexpected("a function of a Schedule, a Space, or None", "space", space)
+    if settings is not None and not isinstance(settings, Settings):
+        raise unexpected("Settings(...), or None", "settings", settings)
     own = {"inputs": inputs, "settings": settings, "builder": builder, "measurer": measurer}
     exact = _target(target)
     if runner is not None:
@@ -105,8 +114,7 @@ def tune(
     started = time.perf_counter()
     task = Task.of(program, exact, inputs, seed) if runner is None else None
     whole = _space(program, exact, space, rules, seed)
-    learner = Learner(whole, booster or Booster(seed=seed), loss)
-    plan = STRATEGIES[strategy](whole, learner, evolution or Evolution())
+    learner = Learner(whole, learns)
     display = Display.of(progress, program, exact)
     calls.append(display.update)
     with display, contextlib.ExitStack() as stack:
@@ -135,7 +143,7 @@ def tune(
         tried=tuple(tuner.tried),
         target=exact,
         space=whole,
-        model=learner.model,
+        model=learner.model if learner.fitted else None,
         elapsed=time.perf_counter() - started,
         measuring=tuner.measuring,
         interrupted=interrupted,
@@ -143,17 +151,11 @@ def tune(
 
 
 def _checked(
-    program: object,
-    strategy: object,
-    loss: object,
-    callbacks: Iterable[Callable[[Progress], object]],
+    program: object, callbacks: Iterable[Callable[[Progress], object]]
 ) -> list[Callable[[Progress], object]]:
     """The callbacks. Raises ArgumentError."""
     if not isinstance(program, Program):
         raise unexpected("a program (see mt.lower)", "program", program)
-    for name, value, known in (("strategy", strategy, STRATEGIES), ("loss", loss, LOSSES)):
-        if not isinstance(value, str) or value not in known:
-            raise unexpected("one of " + ", ".join(map(repr, known)), name, value)
     if not isinstance(callbacks, Iterable):
         raise unexpected("a list of functions of a Progress", "callbacks", callbacks)
     calls = list(callbacks)
@@ -163,18 +165,21 @@ def _checked(
     return calls
 
 
+def _strategy(strategy: object) -> Strategy:
+    """The strategy of a name, or an object that is one. Raises ArgumentError."""
+    if isinstance(strategy, str) and strategy in STRATEGIES:
+        return STRATEGIES[strategy]
+    if isinstance(strategy, (str, type)) or not callable(getattr(strategy, "propose", None)):
+        names = ", ".join(map(repr, STRATEGIES))
+        raise unexpected(f"one of {names}, or an object with propose(round)", "strategy", strategy)
+    return strategy  # type: ignore[return-value]
+
+
 def _integer(name: str, value: object, least: int) -> int:
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < least:  # type: ignore[operator]
         raise unexpected(f"an integer >= {least}", name, value)
     return int(value)  # type: ignore[call-overload, no-any-return]
-
-
-def _check_parts(**given: object) -> None:
-    wanted = {"evolution": Evolution, "booster": Booster, "settings": Settings}
-    for name, value in given.items():
-        if value is not None and not isinstance(value, wanted[name]):
-            raise unexpected(f"{wanted[name].__name__}(...), or None", name, value)
 
 
 def _target(target: str | Target) -> Target:
@@ -194,7 +199,13 @@ def _check_runner(runner: object, target: Target, own: Mapping[str, object]) -> 
         raise ArgumentError(f"expected a runner for {target}, but got {runner.task.target}")
 
 
-def _space(program: Program, target: Target, space: object, rules: str, seed: int) -> Space:
+def _space(
+    program: Program,
+    target: Target,
+    space: Callable[[Schedule], object] | Space | None,
+    rules: Rules,
+    seed: int,
+) -> Space:
     if space is None:
         return Space.of(program, target, rules)
     if isinstance(space, Space):
@@ -204,8 +215,6 @@ def _space(program: Program, target: Target, space: object, rules: str, seed: in
             found = f"one of {print_name(space.program.name)} on {space.target}"
             raise ArgumentError(f"expected {expected}, but got {found}")
         return space
-    if not callable(space):
-        raise unexpected("a function of a Schedule, or a Space", "space", space)
     return Space.of_template(program, target, space, seed)
 
 

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, islice
 from typing import Final, Protocol
 
 from minitensor.errors import MinitensorError, unexpected
@@ -21,14 +22,15 @@ from minitensor.search.log import Log, applied, counted
 from minitensor.search.records import OK, Record, new_record, trace_key
 from minitensor.search.runner import Result
 from minitensor.search.space import Choices, Space
-from minitensor.search.tune.learner import Learner
-from minitensor.search.tune.ranks import spearman
-from minitensor.search.tune.strategies import Strategy
+from minitensor.search.strategy import Round, Strategy
+from minitensor.search.tune.learner import Learner, spearman
 
 logger = logging.getLogger("minitensor")
 
 CHUNK: Final = 16
 """Candidates that are built together, before the first of them is measured."""
+MOST_PROPOSED: Final = 1 << 14
+"""Candidates of a round that are looked at, of a strategy that never stops proposing."""
 
 
 class RunnerProtocol(Protocol):
@@ -67,6 +69,11 @@ class Tried:
     error: str = ""
     known: bool = False
     guess: float | None = None
+
+
+def curve(tried: Sequence[Tried]) -> list[float]:
+    """After each trial, the seconds of the fastest until then; infinity while there is none."""
+    return list(accumulate((t.seconds for t in tried), min))
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +203,8 @@ class Tuner:
         """Propose, measure and learn once; False if there was nothing new to try."""
         rng = random.Random(f"{self.seed}/{len(self.tried)}")
         count = min(self.batch, self.trials - len(self.tried))
-        chosen = self._new(self.strategy.propose(self._ranked(), rng, self.batch), count)
+        now = Round(self.space, self._ranked(), self.learner.score, rng, self.batch)
+        chosen = self._new(self.strategy.propose(now), count)
         if not chosen:
             return False
         self.rounds += 1
@@ -210,24 +218,38 @@ class Tuner:
         if self._has_model:
             known = [(t.guess, -t.seconds) for t in self.tried[first:] if t.guess is not None]
             self.correlation = spearman([g for g, _ in known], [s for _, s in known])
-        if self.strategy.uses_model:
+        if self._uses_model:
             self.learner.fit()
         return True
 
     @property
+    def _uses_model(self) -> bool:
+        return bool(getattr(self.strategy, "uses_model", True))
+
+    @property
     def _has_model(self) -> bool:
-        return self.strategy.uses_model and self.learner.model is not None
+        return self._uses_model and self.learner.fitted
 
     def _ranked(self) -> list[Choices]:
         found = [t for t in self.tried if t.status == OK and t.choices is not None]
         return [t.choices for t in sorted(found, key=lambda t: t.seconds) if t.choices is not None]
 
-    def _new(self, proposed: Sequence[Choices], count: int) -> list[tuple[Choices, Schedule]]:
-        """Up to `count` candidates that are legal, and that nobody tried under another name."""
+    def _new(self, proposed: Iterable[Choices], count: int) -> list[tuple[Choices, Schedule]]:
+        """Up to `count` candidates that are legal and new, under whatever name.
+
+        Raises ArgumentError for those that are none of the space's.
+        """
+        if not isinstance(proposed, Iterable):
+            raise unexpected("candidates from strategy.propose", "proposed", proposed)
         found: list[tuple[Choices, Schedule]] = []
-        for choices in proposed:
+        seen: set[Choices] = set()
+        for choices in islice(proposed, MOST_PROPOSED):
             if len(found) == count:
                 break
+            self.space.check(choices)
+            if choices in seen:
+                continue
+            seen.add(choices)
             identity = self.space.identity(choices)
             if identity in self._identities:
                 continue
@@ -294,7 +316,7 @@ class Tuner:
 
     def _take(self, news: Sequence[Tried]) -> None:
         self.tried += news
-        if self.strategy.uses_model:
+        if self._uses_model:
             known = [t for t in news if t.choices is not None]
             speeds = [1 / t.seconds if t.status == OK else 0.0 for t in known]
             self.learner.learn([t.choices for t in known if t.choices is not None], speeds)

@@ -12,7 +12,7 @@ import minitensor as mt
 from minitensor.ir import structural_hash
 from minitensor.lang import workloads
 from minitensor.schedule import Trace
-from minitensor.search.space import Mutations, Space, crossed, mutated, repaired
+from minitensor.search.space import Mutations, Space
 from minitensor.search.space.choices import GRANULARITY, UNROLL
 from minitensor.testing import assert_equivalent
 
@@ -80,9 +80,9 @@ def test_candidates_compute_the_same(name, rules, seed, changes):
     choices = space.draw(rng)
     for _ in range(changes):
         if rng.random() < 0.5:
-            choices = mutated(space, choices, rng, Mutations(1, 1, 1, 1))
+            choices = space.mutated(choices, rng, Mutations(1, 1, 1, 1))
         else:
-            choices = crossed(space, choices, space.draw(rng), rng)
+            choices = space.crossed(choices, space.draw(rng), rng)
     try:
         schedule = space.schedule(choices)
     except mt.ScheduleError as refusal:
@@ -130,7 +130,7 @@ def test_a_child_takes_each_block_from_one_parent():
     mixed = 0
     for _ in range(50):
         a, b = space.draw(rng, sketch), space.draw(rng, sketch)
-        child = crossed(space, a, b, rng)
+        child = space.crossed(a, b, rng)
         origins = set()
         for block in set(blocks):
             mine = [n for n, name in enumerate(blocks) if name == block]
@@ -147,7 +147,7 @@ def test_places_that_do_not_exist_are_drawn_anew():
     broken = type(choices)(
         choices.sketch, choices.values, ("nowhere",) * len(choices.locations), 1, 16
     )
-    mended = repaired(space, broken, rng)
+    mended = space.mutated(broken, rng, Mutations(0, 0, 0, 1))
     assert "nowhere" not in mended.locations
     space.schedule(mended)
 

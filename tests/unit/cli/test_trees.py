@@ -7,15 +7,15 @@ import pytest
 
 from minitensor.cli.errors import CommandError
 from minitensor.cli.trees import draw, plot_tree
-from minitensor.search.gbt import Booster
+from minitensor.search import GradientBoostedTrees
 
 NAMES = ["$tile$", "la\nnes"]
 
 
 @pytest.fixture(scope="module")
 def tree():
-    features = np.random.default_rng(0).normal(size=(80, 2))
-    return Booster(trees=1, depth=3).fit(features, np.arange(80), np.exp(features[:, 0])).trees[0]
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    return GradientBoostedTrees(n_trees=1, max_depth=3).fit(X, np.exp(X[:, 0])).trees[0]
 
 
 class Axes:

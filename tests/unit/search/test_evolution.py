@@ -9,8 +9,9 @@ import pytest
 import minitensor as mt
 from minitensor.errors import ArgumentError
 from minitensor.lang import workloads
-from minitensor.search.evolution import Evolution, Population, batch_of, evolve
-from minitensor.search.space import Choices, Mutations, Space, mutated
+from minitensor.search.evolution import Evolution, Population, evolve
+from minitensor.search.space import Choices, Mutations, Space
+from minitensor.search.strategy import Round
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
 SMALL = Evolution(population=100, generations=6)
@@ -105,7 +106,7 @@ def test_mutations_change_what_their_weights_say(space):
     rng, start = random.Random(0), space.draw(random.Random(1))
     changed = Counter()
     for _ in range(2000):
-        after = mutated(space, start, rng, Mutations(tile=0.6, parallel=0.2, unroll=0.2))
+        after = space.mutated(start, rng, Mutations(tile=0.6, parallel=0.2, unroll=0.2))
         if after.values != start.values:
             changed["tile"] += 1
             assert sum(a != b for a, b in zip(after.values, start.values)) == 1
@@ -120,21 +121,23 @@ def test_a_moved_divisor_keeps_the_product_and_the_bound(space):
     rng = random.Random(2)
     for _ in range(500):
         choices = space.draw(rng)
-        after = mutated(space, choices, rng, Mutations(1, 0, 0, 0))
+        after = space.mutated(choices, rng, Mutations(1, 0, 0, 0))
         for knob, value in zip(space.knobs[after.sketch], after.values):
             assert knob.fits(value), (knob, value)
 
 
 def test_a_batch_has_some_at_random(space):
-    rng = random.Random(0)
     ranked = [Choices(0, (n,)) for n in range(100)]
-    drawn = iter(Choices(1, (n,)) for n in range(10_000))
+    drawn = iter(Choices(1, (n,)) for n in range(100_000))
+    population = Population(space, Evolution(epsilon=0.1), random.Random(0))
+    population.draw = lambda: next(drawn)
+    now = Round(space, ranked[:10], None, population.rng, 50)
     lucky = 0
     for _ in range(100):
-        batch = batch_of(ranked, lambda: next(drawn), 50, 0.1, rng)
-        assert len(batch) == len(set(batch)) == 50
-        kept = [c for c in batch if c.sketch == 0]
-        assert kept == ranked[: len(kept)]
+        batch = population.batch(ranked, now)
+        assert len(batch) == len(set(batch)) > 90
+        kept = [c for c in batch[:50] if c.sketch == 0]
+        assert kept == ranked[10 : 10 + len(kept)]
         lucky += 50 - len(kept)
     assert 350 < lucky < 650  # 500 expected
 

@@ -5,7 +5,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.errors import ArgumentError
-from minitensor.search import Rule, Verdict, generate_sketches
+from minitensor.search import DEFAULT_RULES, Rule, Verdict, generate_sketches
 from minitensor.testing import assert_equivalent
 
 W = mt.workloads
@@ -126,7 +126,9 @@ def test_rules_of_ones_own_come_first():
         return [state.after("mine", "rows by four", schedule)]
 
     mine = Rule("mine", judge, split_once)
-    (sketch,) = generate_sketches(mt.lower(W.matmul(8, 8, 8)), num_cores=3, before=[mine])
+    (sketch,) = generate_sketches(
+        mt.lower(W.matmul(8, 8, 8)), num_cores=3, rules=[mine, *DEFAULT_RULES]
+    )
     assert asked == [("C", 3)]
     assert len(sketch.trace) == 1
     assert sketch.explain() == "C  mine  rows by four"

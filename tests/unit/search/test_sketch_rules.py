@@ -4,7 +4,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.errors import CompileError
-from minitensor.search import Rule, Verdict, generate_sketches
+from minitensor.search import DEFAULT_RULES, Rule, Verdict, generate_sketches
 from minitensor.search.sketch import derive, factors
 from minitensor.search.sketch.operands import pairs
 from minitensor.search.sketch.state import State
@@ -165,7 +165,7 @@ def test_without_a_compiler(monkeypatch):
     monkeypatch.setattr(derive, "native_target", missing)
     seen = []
     spy = Rule("spy", lambda state, cores: seen.append(state.lanes) or Verdict.SKIP, lambda *_: [])
-    generate_sketches(mt.lower(W.matmul(8, 8, 8)), num_cores=2, before=[spy])
+    generate_sketches(mt.lower(W.matmul(8, 8, 8)), num_cores=2, rules=[spy, *DEFAULT_RULES])
     assert set(seen) == {4}
 
 

@@ -6,11 +6,11 @@ from collections import Counter
 import minitensor as mt
 from minitensor.ir import loop_sites
 from minitensor.runtime import Limits
-from minitensor.search.evolution import Evolution
-from minitensor.search.gbt import Booster
+from minitensor.search import STRATEGIES, GradientBoostedTrees
+from minitensor.search.evolution import Evolution, NoModel
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Space
-from minitensor.search.tune import STRATEGIES, Learner, Progress, Tuner, TuneResult
+from minitensor.search.tune import Learner, Progress, Tuner, TuneResult
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
 LIMITS = Limits(2, 256, peak=100.0, peak_core=50.0, read=10.0, copy=8.0, triad=9.0)
@@ -50,10 +50,10 @@ def found():
 def tuner_of(program, trials=40, fails=True, strategy="evolution", **given):
     """A search that has not begun."""
     space = Space.of(program, TARGET)
-    settings = Evolution(population=32, generations=2)
-    learner = Learner(space, Booster(trees=5), "squared")
-    plan = STRATEGIES[strategy](space, learner, settings)
-    return Tuner(space, MadeUp(fails), plan, learner, trials, 8, **given)
+    small = {"evolution": Evolution(32, 2), "no-model": NoModel(32, 2)}
+    chooses = {**STRATEGIES, **small}[strategy]
+    learner = Learner(space, GradientBoostedTrees(n_trees=5))
+    return Tuner(space, MadeUp(fails), chooses, learner, trials, 8, **given)
 
 
 def searched(program, trials=40, fails=True, strategy="evolution", records=()):
@@ -70,7 +70,7 @@ def searched(program, trials=40, fails=True, strategy="evolution", records=()):
         tried=tuple(tuner.tried),
         target=TARGET,
         space=tuner.space,
-        model=tuner.learner.model,
+        model=tuner.learner.model if tuner.learner.fitted else None,
         elapsed=20.0,
         measuring=15.0,
     )

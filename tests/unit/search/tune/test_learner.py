@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minitensor.search.features import BatchError
-from minitensor.search.gbt import Booster
+from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.space import Space
 from minitensor.search.tune import Learner
 from tests.unit.search.tune.made import TARGET, product
@@ -20,7 +20,7 @@ def space():
 def test_those_that_arrays_cannot_tell_are_replayed_and_the_others_are_not(space, monkeypatch):
     rng = random.Random(0)
     batch = [space.draw(rng, 2) for _ in range(20)]
-    learner = Learner(space, Booster(trees=5), "squared")
+    learner = Learner(space, GradientBoostedTrees(n_trees=5))
     expected = learner.features(batch)
     odd = {tuple(c.values[0]) for c in batch[::7]}
     structure = space.plan(2, ()).structure

@@ -9,7 +9,7 @@ import pytest
 import minitensor as mt
 from minitensor.errors import ArgumentError, MinitensorError
 from minitensor.search.tune import plots, roofline
-from minitensor.search.tune.plots import draw
+from minitensor.search.tune.result import importances
 from minitensor.search.tune.roofline import Roofline
 from tests.unit.search.tune.made import LIMITS, found, product, searched
 
@@ -29,6 +29,11 @@ def result():
     return found()[0]
 
 
+def pictures(result, roof=ROOF):
+    ranked = importances(result.model)
+    return plots.Pictures("product", result.tried, result.seconds, roof, ranked)
+
+
 @pytest.fixture
 def axes():
     return Figure().add_subplot()
@@ -46,9 +51,9 @@ def test_all_pictures(result, tmp_path):
 @pytest.mark.slow
 def test_without_a_model_and_without_limits(tmp_path, monkeypatch):
     result, _ = searched(product(16), trials=8, strategy="random")
-    assert [p.stem for p in draw(result, tmp_path)] == ["curve", "roofline"]
+    assert [p.stem for p in result.plot(tmp_path)] == ["curve", "roofline"]
     monkeypatch.setattr(roofline, "known_limits", lambda threads: None)
-    assert [p.stem for p in draw(result, tmp_path)] == ["curve"]
+    assert [p.stem for p in result.plot(tmp_path)] == ["curve"]
 
 
 def lines(axes):
@@ -56,7 +61,7 @@ def lines(axes):
 
 
 def test_the_curve_has_every_candidate(result, axes):
-    assert plots._curve(axes, result, ROOF)
+    assert pictures(result)._curve(axes)
     drawn = lines(axes)
     worked = [t for t in result.tried if t.status == "ok"]
     assert list(drawn["measured"].get_xdata()) == [t.number for t in worked]
@@ -70,7 +75,7 @@ def test_the_curve_has_every_candidate(result, axes):
 
 def test_what_the_log_knew_is_drawn_apart(result, axes):
     tried = tuple(dataclasses.replace(t, known=t.number <= 8) for t in result.tried)
-    assert plots._curve(axes, dataclasses.replace(result, tried=tried), ROOF)
+    assert pictures(dataclasses.replace(result, tried=tried))._curve(axes)
     assert max(lines(axes)["known from the log"].get_xdata()) <= 8
 
 
@@ -79,20 +84,20 @@ def test_a_curve_that_begins_with_failures(result, axes):
         dataclasses.replace(t, status="crashed", seconds=float("inf")) if t.number < 4 else t
         for t in result.tried
     )
-    assert plots._curve(axes, dataclasses.replace(result, tried=tried), ROOF)
+    assert pictures(dataclasses.replace(result, tried=tried))._curve(axes)
     best = lines(axes)["best until then"].get_ydata()
     assert np.isnan(best[:3]).all() and not np.isnan(best[3:]).any()
 
 
 def test_the_peak_is_drawn_where_it_is_near(result, axes):
     near = dataclasses.replace(LIMITS, peak=2 * ROOF.rate(result.seconds))
-    plots._curve(axes, result, dataclasses.replace(ROOF, limits=near))
+    pictures(result, dataclasses.replace(ROOF, limits=near))._curve(axes)
     assert axes.get_ylim()[1] > near.peak
     assert any(line.get_linestyle() == "--" for line in axes.get_lines())
 
 
 def test_predictions_are_those_made_before_measuring(result, axes):
-    assert plots._predicted(axes, result, ROOF)
+    assert pictures(result)._predicted(axes)
     (dots,) = axes.collections
     guessed = [t for t in result.tried if t.guess is not None and t.status == "ok"]
     assert guessed and all(t.number > 8 for t in guessed)  # the first round had no model
@@ -101,7 +106,7 @@ def test_predictions_are_those_made_before_measuring(result, axes):
 
 
 def test_importance(result, axes):
-    assert plots._importance(axes, result, ROOF)
+    assert pictures(result)._importance(axes)
     bars = [bar.get_width() for bar in axes.patches]
     assert bars == sorted(bars, reverse=True)
     assert 0 < len(bars) <= plots.FEATURES
@@ -109,7 +114,7 @@ def test_importance(result, axes):
 
 
 def test_the_roof_has_its_ridge_where_the_limits_meet(result, axes):
-    assert plots._roofline(axes, result, ROOF)
+    assert pictures(result)._roofline(axes)
     x, y = axes.get_lines()[0].get_data()
     assert (x[1], y[1]) == (10.0, 100.0)
     assert y[0] == pytest.approx(10.0 * x[0])
@@ -119,15 +124,14 @@ def test_the_roof_has_its_ridge_where_the_limits_meet(result, axes):
 def test_where_bytes_count_the_bandwidth_is_the_roof(axes):
     program = mt.lower(mt.workloads.softmax(m=8, n=8), name="softmax")
     result, _ = searched(program, trials=8, strategy="random")
-    assert plots._roofline(axes, result, Roofline(0, 512, LIMITS))
+    assert pictures(result, Roofline(0, 512, LIMITS))._roofline(axes)
     assert list(axes.get_lines()[0].get_xdata()) == [10.0, 10.0]
     assert axes.get_xlabel().startswith("GB/s")
 
 
 def test_names_are_not_read_as_formulas(result, tmp_path):
-    program = dataclasses.replace(result.program, name="$x_$")
     sheet = Figure()
-    plots._curve(sheet.add_subplot(), dataclasses.replace(result, program=program), ROOF)
+    dataclasses.replace(pictures(result), name="$x_$")._curve(sheet.add_subplot())
     sheet.savefig(tmp_path / "a.png")
 
 

@@ -11,9 +11,18 @@ import pytest
 from minitensor.errors import ArgumentError
 from minitensor.search.tune import progress as module
 from minitensor.search.tune import roofline
-from minitensor.search.tune.progress import Display, Lines, Notebook, Rewritten, screen_of
+from minitensor.search.tune.progress import (
+    Display,
+    Lines,
+    Notebook,
+    Rewritten,
+    Standing,
+    Teller,
+    clock,
+    failures_text,
+    screen_of,
+)
 from minitensor.search.tune.roofline import Roofline
-from minitensor.search.tune.standing import Standing, Teller, clock, failures_text
 from tests.unit.search.tune.made import LIMITS, TARGET, found, product, progress
 
 

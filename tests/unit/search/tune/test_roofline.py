@@ -7,8 +7,8 @@ import pytest
 import minitensor as mt
 from minitensor.errors import CompileError
 from minitensor.search.tune import roofline
+from minitensor.search.tune.progress import Teller
 from minitensor.search.tune.roofline import Roofline, figure, quantity
-from minitensor.search.tune.standing import Teller
 from tests.unit.search.tune.made import LIMITS, TARGET, found, product, progress
 
 

@@ -8,6 +8,8 @@ import pytest
 
 import minitensor as mt
 from minitensor.runtime import native_target
+from minitensor.search import GradientBoostedTrees, Rule
+from minitensor.search.baselines import Random
 from minitensor.search.space import Space
 from minitensor.search.tune import tune as tuning_function
 
@@ -30,7 +32,12 @@ PROGRAM = mt.lower(mt.workloads.matmul(8, 8, 8))
         ({"seed": -1}, "seed"),
         ({"batch": True}, "batch"),
         ({"strategy": ["random"]}, "strategy"),
-        ({"loss": "cubed"}, "loss"),
+        ({"strategy": Random}, "propose"),
+        ({"strategy": 3}, "or an object with propose"),
+        ({"model": "trees"}, "model"),
+        ({"model": GradientBoostedTrees}, r"fit\(X, y\) and predict\(X\)"),
+        ({"rules": "best"}, "'default', 'ansor'"),
+        ({"rules": [Rule]}, "judge and apply"),
         ({"rules": None}, "rules"),
         ({"rules": [1]}, "rules"),
         ({"rules": 3}, "rules"),
@@ -38,13 +45,14 @@ PROGRAM = mt.lower(mt.workloads.matmul(8, 8, 8))
         ({"callbacks": [1]}, "callbacks"),
         ({"inputs": 3}, "inputs"),
         ({"settings": {}}, "settings"),
-        ({"evolution": {"population": 8}}, "evolution"),
-        ({"booster": 1}, "booster"),
         ({"builder": 5}, "builder"),
         ({"space": 5}, "space"),
     ],
 )
-def test_wrong_arguments(arguments, text):
+def test_wrong_arguments(arguments, text, monkeypatch):
+    if "inputs" not in arguments:
+        module = sys.modules[tuning_function.__module__]
+        monkeypatch.setattr(module.Task, "of", lambda *given: pytest.fail("built"))
     with pytest.raises(mt.ArgumentError, match=text):
         mt.tune(PROGRAM, **arguments)
 

@@ -11,12 +11,11 @@ import pytest
 import minitensor as mt
 from minitensor.ir import structural_hash
 from minitensor.schedule import Trace
-from minitensor.search import Evolution, Log
+from minitensor.search import STRATEGIES, Evolution, GradientBoostedTrees, Log
 from minitensor.search.features import BatchError, Structure
-from minitensor.search.gbt import Booster
 from minitensor.search.records import OK, Host, Record, canonical_trace
 from minitensor.search.space import Space
-from minitensor.search.tune import STRATEGIES, Learner, Tuner
+from minitensor.search.tune import Learner, Tuner
 from minitensor.search.workload import workload_key
 from tests.made_records import canonical
 from tests.unit.search.tune.made import TARGET, MadeUp, product, tuner_of
@@ -165,9 +164,8 @@ def test_tiles_that_depend_on_each_other():
         s.split(inner, s.sample_perfect_tile(inner, n=2))
 
     space = Space.of_template(program, TARGET, template)
-    learner = Learner(space, Booster(trees=5), "squared")
-    strategy = STRATEGIES["evolution"](space, learner, Evolution(population=16, generations=1))
-    tuner = Tuner(space, Steady(), strategy, learner, 24, 8)
+    learner = Learner(space, GradientBoostedTrees(n_trees=5))
+    tuner = Tuner(space, Steady(), Evolution(population=16, generations=1), learner, 24, 8)
     tuner.run()
     assert tuner.best is not None
 

@@ -6,8 +6,8 @@ import pytest
 from minitensor.search.gbt import bins as binning
 from minitensor.search.gbt import grow as growing
 from minitensor.search.gbt.bins import LARGEST, binned, finite
-from minitensor.search.gbt.grow import Limits, grow, packed
-from tests.unit.search import gbt_reference as reference
+from minitensor.search.gbt.grow import Growth, grow, packed
+from tests.unit.search.gbt import reference
 
 NAN = np.nan
 
@@ -41,7 +41,7 @@ def check(features, gradient, hessian, limits):
 def test_every_split_is_the_one_by_the_book(seed, missing):
     random = np.random.default_rng(seed)
     features = table(seed, 40, 5, 2 + 3 * (seed % 4), missing)
-    limits = Limits(1 + seed % 4, (0.01, 1.0, 0.3)[seed % 3], 1e-6, (0.0, 2.0)[seed % 2])
+    limits = Growth(1 + seed % 4, (0.01, 1.0, 0.3)[seed % 3], 1e-6, (0.0, 2.0)[seed % 2])
     check(features, random.normal(size=40), random.uniform(0, 2, 40), limits)
 
 
@@ -51,7 +51,7 @@ def test_ties_go_to_the_first(seed):
     random = np.random.default_rng(seed)
     features = table(seed, 30, 2, 3, 0.2 * (seed % 2))
     features = np.concatenate([features, features[:, ::-1], features], axis=1)
-    check(features, random.integers(-2, 3, 30).astype(float), np.ones(30), Limits(3, 1.0, 1e-6, 0))
+    check(features, random.integers(-2, 3, 30).astype(float), np.ones(30), Growth(3, 1.0, 1e-6, 0))
 
 
 def test_columns_of_all_widths_compete(monkeypatch):
@@ -66,7 +66,7 @@ def test_columns_of_all_widths_compete(monkeypatch):
     assert len(binned(features, 255).groups) >= 4
     for seed in range(5):
         gradient = np.random.default_rng(seed).normal(size=60)
-        check(features, gradient, np.ones(60), Limits(4, 1.0, 1e-6, 0.0))
+        check(features, gradient, np.ones(60), Growth(4, 1.0, 1e-6, 0.0))
 
 
 def test_missing_rows_that_weigh_nearly_everything():
@@ -75,7 +75,7 @@ def test_missing_rows_that_weigh_nearly_everything():
     gradient = np.array([1.0, -1.0, 0.5, 3.0, 2.0, 2.5])
     for scale in np.exp2(np.arange(-1, 1, 0.05)):
         hessian = np.array([1, 1, 1, 100, 100, 100]) * scale
-        check(features, gradient, hessian, Limits(2, 1.0, 1e-6, 0.0))
+        check(features, gradient, hessian, Growth(2, 1.0, 1e-6, 0.0))
 
 
 def test_nothing_to_split():
@@ -91,9 +91,9 @@ def test_nothing_to_split():
         (np.empty((0, 3), np.float32), np.empty(0), np.empty(0)),
         (np.empty((8, 0), np.float32), gradient, hessian),
     ]:
-        found = grow(binned(features, 63), g, h, Limits(3, 1.0, 1e-6, 0.0))
+        found = grow(binned(features, 63), g, h, Growth(3, 1.0, 1e-6, 0.0))
         assert (found.column == -1).all() and (found.leaf == 0).all()
-    assert grow(binned(different, 63), gradient, hessian, Limits(3, 1.0, 1e-6, 0.0)).column[0] == 0
+    assert grow(binned(different, 63), gradient, hessian, Growth(3, 1.0, 1e-6, 0.0)).column[0] == 0
 
 
 def test_limits():
@@ -101,7 +101,7 @@ def test_limits():
     gradient, hessian = np.sin(np.arange(32.0)), np.ones(32)
 
     def splits(depth=4, lambda_=1.0, gain=0.0, cover=0.0):
-        limits = Limits(depth, lambda_, gain, cover)
+        limits = Growth(depth, lambda_, gain, cover)
         return grow(binned(features, 63), gradient, hessian, limits)
 
     deep = splits()
@@ -149,7 +149,7 @@ def test_the_order_of_the_rows_does_not_matter():
     features = finite(random.normal(size=(500, 20)))
     gradient, hessian = random.normal(size=500), random.uniform(0, 1, 500)
     order = random.permutation(500)
-    limits = Limits(6, 1.0, 1e-6, 0.0)
+    limits = Growth(6, 1.0, 1e-6, 0.0)
     one = grow(binned(features, 31), gradient, hessian, limits)
     other = grow(binned(features[order], 31), gradient[order], hessian[order], limits)
     for name in ("column", "code", "missing_left", "gain"):

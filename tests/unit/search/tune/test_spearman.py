@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitensor.search.tune.ranks import spearman
+from minitensor.search.tune.learner import spearman
 
 scipy = pytest.importorskip("scipy.stats")
 

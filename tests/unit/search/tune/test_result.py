@@ -3,11 +3,12 @@
 import dataclasses
 import random
 
+import numpy as np
 import pytest
 
 import minitensor as mt
 from minitensor.search.space import Space
-from minitensor.search.tune.explain import (
+from minitensor.search.tune.result import (
     decisions,
     explanation,
     first_failures,
@@ -124,6 +125,26 @@ def test_the_scores_of_statements_sum_to_the_schedules(result):
 def test_without_a_model():
     result, _ = searched(product(16), trials=8, strategy="random")
     assert told(result)[1]["what the model learnt"][0].startswith("nothing: ")
+
+
+class Linear:
+    """A model that is no trees, and does not say what matters to it."""
+
+    def fit(self, X, y):
+        self.weights = np.linalg.pinv(np.asarray(X, float)) @ y
+
+    def predict(self, X):
+        return np.asarray(X) @ self.weights
+
+
+def test_a_model_without_trees(result):
+    model = dataclasses.replace(result, model=Linear())
+    lines = told(model)[1]["what the model learnt"]
+    assert lines[0].startswith("Linear, ")
+    assert "rank correlation" in lines[1]
+    model.model.importance = lambda: [0.0, 3.0, 1.0]
+    lines = told(model)[1]["what the model learnt"]
+    assert lines[1] == "   75.0 %  float multiply"
 
 
 def test_time(result):

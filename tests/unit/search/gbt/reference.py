@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from minitensor.search.gbt.grow import packed
+from minitensor.search.gbt.grow import Growth, packed
 
 
 @dataclass
@@ -105,23 +105,29 @@ def grow(table, gradient, hessian, limits):
     return splits, ends
 
 
-def fit(table, programs, labels, booster):
-    """Squared loss, one group: a list of trees as ({node: Split}, {leaf: value}), and the start."""
-    measured = [v if math.isfinite(v) and v > 0 else 0.0 for v in labels]
-    best = max(measured, default=0.0)
-    y = [v / best if best else 0.0 for v in measured]
-    w = [max(v, 0.1) for v in y]
+def ansor(labels):
+    """Labels as parts of the best, 0 for failures, and Ansor's weights for them."""
+    values = np.asarray(labels, np.float64)
+    measured = np.where(np.isfinite(values) & (values > 0), values, 0.0)
+    y = measured / (measured.max(initial=0.0) or 1.0)
+    return y, np.maximum(y, 0.1)
+
+
+def fit(table, programs, labels, boosted):
+    """Ansor's loss: a list of trees as ({node: Split}, {leaf: value}), and the start."""
+    y, w = (part.tolist() for part in ansor(labels))
     n = [sum(1 for p in programs if p == number) for number in range(len(y))]
     start = float((np.array(w) * y).sum()) / float(np.sum(w)) if y else 0.0
     scores, trees = [0.0] * len(programs), []
-    for _ in range(booster.trees):
+    limits = Growth(boosted.max_depth, boosted.lambda_, boosted.gain, boosted.cover)
+    for _ in range(boosted.n_trees):
         total = [0.0] * len(y)
         for row, program in enumerate(programs):
             total[program] += scores[row]
         total = [start + t for t in total]
         gradient = [2 * w[p] * (total[p] - y[p]) for p in programs]
         hessian = [2 * w[p] * n[p] for p in programs]
-        splits, ends = grow(table, gradient, hessian, booster)
+        splits, ends = grow(table, gradient, hessian, limits)
         if not splits:
             break
         values = {}
@@ -131,7 +137,7 @@ def fit(table, programs, labels, booster):
                 if end == leaf:
                     g += gradient[row]
                     h += hessian[row]
-            values[leaf] = -booster.learning_rate * g / (h + booster.lambda_)
+            values[leaf] = -boosted.learning_rate * g / (h + boosted.lambda_)
         scores = [s + values[end] for s, end in zip(scores, ends)]
         trees.append((splits, values))
     return start, trees

@@ -69,22 +69,21 @@ def changed(name, node, value):
     [
         (changed("feature", 0, 3), "none of 3 columns"),
         (changed("feature", 0, -2), "none of 3 columns"),
-        (changed("feature", 0, -1), "begin with a question"),
-        (changed("feature", 5, 1), "ends with one"),
-        (replace(tree(), feature=tree().feature[:3]), "ends with one|threshold is float32"),
+        (changed("feature", 5, 1), "under a split"),
+        (changed("feature", 1, -1), None),
+        (replace(tree(), feature=tree().feature[:2]), "a tree of 2 nodes"),
         (changed("threshold", 0, np.inf), "threshold that is not finite"),
-        (changed("threshold", 1, np.nan), "threshold that is not finite"),
         (changed("value", 6, np.nan), "value that is not finite"),
-        (changed("value", 6, -1e61), "value beyond"),
-        (changed("gain", 6, 1e300), "gain beyond"),
+        (changed("gain", 6, -np.inf), "gain that is not finite"),
         (changed("cover", 0, np.inf), "cover that is not finite"),
-        (changed("rows", 3, -1), "negative number of rows"),
-        (replace(tree(), rows=tree().rows.astype(np.int64)), "rows is int64"),
-        (replace(tree(), value=tree().value[:6]), "value is float64"),
+        (replace(tree(), value=tree().value[:6]), "not all of 7 nodes"),
     ],
 )
 def test_what_is_no_tree(wrong, why):
     check(tree(), 3)
+    if why is None:
+        check(wrong, 3)
+        return
     with pytest.raises(ValueError, match=why):
         check(wrong, 3)
 
@@ -103,10 +102,10 @@ def test_sizes_of_trees():
             check(of(nodes), 1)
 
 
-def test_a_question_under_a_leaf():
+def test_a_split_under_a_leaf():
     deeper = {name: np.concatenate([v, np.zeros(8, v.dtype)]) for name, v in vars(tree()).items()}
     deeper["feature"][7:] = -1
     check(Tree(**deeper), 3)
     deeper["feature"][4] = 0
-    with pytest.raises(ValueError, match="question under a leaf"):
+    with pytest.raises(ValueError, match="a split under a leaf"):
         check(Tree(**deeper), 3)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitensor.search.gbt import Booster
+from minitensor.search import GradientBoostedTrees
 from minitensor.search.gbt.bins import LARGEST, NARROWEST, binned, cut, finite
 
 NAN, INF = np.nan, np.inf
@@ -94,11 +94,9 @@ def test_a_value_on_a_cut_is_below_it():
     column = np.array([low, np.nextafter(low, np.float32(2))] * 3)
     data = binned(column[:, None], 63)
     assert data.cuts[0].tolist() == [1.0] and data.codes.tolist() == [[0, 1] * 3]
-    model = Booster(trees=1, depth=1).fit(column[:, None], np.arange(6), column > 1)
-    assert (
-        model.predict(column[:, None], np.arange(6)).tolist()
-        == sorted(set(model.predict(column[:, None], np.arange(6)))) * 3
-    )
+    trees = GradientBoostedTrees(n_trees=1, max_depth=1).fit(column[:, None], column > 1)
+    scores = trees.predict(column[:, None]).tolist()
+    assert scores == sorted(set(scores)) * 3
 
 
 def test_no_rows_and_no_columns():

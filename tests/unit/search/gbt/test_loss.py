@@ -9,14 +9,14 @@ from minitensor.search.gbt.loss import Rank, Squared
 
 
 def squared_loss(loss, scores):
-    return float((loss.weight * (scores - loss.throughput) ** 2).sum())
+    return float((loss.weight * (scores - loss.label) ** 2).sum())
 
 
 def rank_loss(loss, scores, groups):
     total = 0.0
     for a in range(len(scores)):
         for b in range(len(scores)):
-            if groups[a] == groups[b] and loss.throughput[a] > loss.throughput[b]:
+            if groups[a] == groups[b] and loss.label[a] > loss.label[b]:
                 weight = loss.weight[a] * loss.weight[b]
                 total += weight * math.log1p(math.exp(scores[b] - scores[a]))
     return total

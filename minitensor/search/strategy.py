@@ -1,0 +1,62 @@
+"""The protocol of strategies: what a search asks for the candidates of its next round.
+
+A strategy of a user's own is an object with `propose`, given to `mt.tune(…, strategy=object)`:
+
+    class Neighbours:
+        def propose(self, round):
+            if not round.best:
+                return [round.space.draw(round.rng) for _ in range(2 * round.count)]
+            best = round.best[0]
+            return [round.space.mutated(best, round.rng) for _ in range(4 * round.count)]
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from minitensor.search.space import Choices, Space
+
+Doubles = npt.NDArray[np.float64]
+Score: TypeAlias = Callable[[Sequence[Choices]], Doubles]
+"""The model's scores of candidates (candidates,): the higher, the faster; -inf for what is refused.
+Before the first measurement all legal candidates score alike."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round of a search, as a strategy sees it.
+
+    space  draws candidates, mutates them, and makes schedules of them
+    best   those that were measured, fastest first; empty in the first round
+    score  the model's scores of some candidates
+    rng    draws whatever is drawn: then the same seed and the same costs give the same search
+    count  the number of candidates that are to be measured
+    """
+
+    space: Space
+    best: Sequence[Choices]
+    score: Score
+    rng: random.Random
+    count: int
+
+
+class Strategy(Protocol):
+    """Chooses candidates.
+
+    `uses_model` may be False for a strategy that never asks for scores: then nothing is learnt.
+    An object without it is taken to ask.
+    """
+
+    def propose(self, round: Round) -> Iterable[Choices]:
+        """Candidates of the round's space, those to be measured first in front.
+
+        The search measures the first `round.count` that are legal and new, so a strategy proposes
+        more than that where there are as many. If none is left, the search ends.
+        """
+        ...
