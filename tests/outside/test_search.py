@@ -6,7 +6,7 @@ import pytest
 import minitensor as mt
 from minitensor.search import Result, Status
 from minitensor.search.space import Space
-from minitensor.search.tune import Learner, Tuner
+from minitensor.search.tune import Learner, Tuner, roofline
 from tests.outside.search import Neighbours, Ridge, RowsByFour, Weighted
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
@@ -32,12 +32,17 @@ def searched(strategy, model, trials=48, rules="default"):
     return tuner
 
 
+@pytest.fixture(autouse=True)
+def no_limits(monkeypatch):
+    monkeypatch.setattr(roofline, "known_limits", lambda threads: None)
+
+
 def test_a_rule_from_outside():
     rules = [RowsByFour(), *mt.search.DEFAULT_RULES]
     sketches = mt.search.generate_sketches(PROGRAM, TARGET, rules=rules)
     assert "rows by four" in sketches[0].explain()
     assert len(sketches) > 2
-    result = mt.tune(PROGRAM, TARGET, 8, rules=[RowsByFour()], progress=False)
+    result = mt.tune(PROGRAM, TARGET, 2, rules=[RowsByFour()], progress=False)
     assert "rows by four" in result.explain()
     assert {len(s.steps) for s in result.space.sketches} == {2}
 
@@ -58,10 +63,17 @@ def test_tune_takes_all_of_them():
     strategy, model = Neighbours(), Ridge()
     rules = [RowsByFour(), *mt.search.DEFAULT_RULES]
     result = mt.tune(
-        PROGRAM, TARGET, 16, rules=rules, strategy=strategy, model=model, progress=False
+        PROGRAM,
+        TARGET,
+        6,
+        batch=3,
+        rules=rules,
+        strategy=strategy,
+        model=model,
+        progress=False,
     )
-    assert len(result.tried) == 16 and result.model is model
-    assert len(strategy.rounds) == 2 and model.fits[-1] == 16
+    assert len(result.tried) == 6 and result.model is model
+    assert len(strategy.rounds) == 2 and model.fits == [3, 6]
     assert "Ridge, which does not say what matters to it" in result.explain()
 
 
