@@ -16,13 +16,10 @@ PROGRAM = mt.lower(mt.workloads.matmul(m=32, n=32, k=32), name="product")
 class Costs:
     """Measures by a formula: the outermost loop should have 16 iterations."""
 
-    def measure(self, candidates, best=None, tell=lambda number, result: None):
-        results = []
-        for number, schedule in enumerate(candidates):
+    def measure(self, schedules, best=None):
+        for schedule in schedules:
             outer = next(iter(mt.ir.loop_sites(schedule.program).values())).loop.extent
-            results.append(Result(Status.OK, times=(1e-6 * (1 + abs(16 - outer)),), calls=1))
-            tell(number, results[-1])
-        return results
+            yield Result(Status.OK, times=(1e-6 * (1 + abs(16 - outer)),), calls=1)
 
 
 def searched(strategy, model, trials=48, rules="default"):
@@ -42,7 +39,7 @@ def test_a_rule_from_outside():
     sketches = mt.search.generate_sketches(PROGRAM, TARGET, rules=rules)
     assert "rows by four" in sketches[0].explain()
     assert len(sketches) > 2
-    result = mt.tune(PROGRAM, TARGET, 2, rules=[RowsByFour()], progress=False)
+    result = mt.tune(PROGRAM, TARGET, 2, rules=[RowsByFour()], runner=Costs(), progress=False)
     assert "rows by four" in result.explain()
     assert {len(s.steps) for s in result.space.sketches} == {2}
 
@@ -70,6 +67,7 @@ def test_tune_takes_all_of_them():
         rules=rules,
         strategy=strategy,
         model=model,
+        runner=Costs(),
         progress=False,
     )
     assert len(result.tried) == 6 and result.model is model
