@@ -45,7 +45,6 @@ EXCEPTIONS = {
     ("minitensor/cli/subject.py", "exec_module"): "runs the file that a user names to be run",
     ("tests/sent.py", "exec_module"): "imports what a test has written",
     ("tests/unit/test_docs.py", "exec_module"): "imports a script of docs/",
-    ("tests/unit/search/test_gbt_files.py", "allow_pickle="): "makes a file that must be refused",
     ("tutorials/conftest.py", "runpy.run_path"): "a lesson is a script",
 }
 """(file, what) that is allowed, and why."""
