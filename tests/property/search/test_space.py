@@ -147,7 +147,7 @@ def test_places_that_do_not_exist_are_drawn_anew():
     broken = type(choices)(
         choices.sketch, choices.values, ("nowhere",) * len(choices.locations), 1, 16
     )
-    mended = space.mutated(broken, rng, Mutations(0, 0, 0, 1))
+    mended = space._repaired(broken, rng)
     assert "nowhere" not in mended.locations
     space.schedule(mended)
 
