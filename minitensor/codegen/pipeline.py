@@ -15,6 +15,7 @@ from minitensor import ir
 from minitensor.codegen.emit.c import Part, emit_c
 from minitensor.codegen.passes.check_bounds import check_bounds
 from minitensor.codegen.passes.erase_blocks import erase_blocks
+from minitensor.codegen.passes.hoist_guards import hoist_guards
 from minitensor.codegen.passes.name_registers import name_registers
 from minitensor.codegen.passes.name_values import name_values
 from minitensor.codegen.passes.partition_loops import partition_loops
@@ -49,6 +50,7 @@ PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("vectorize_loops", vectorize_loops),
     ("unroll_loops", unroll_loops),
     ("simplify again", simplify_program),
+    ("hoist_guards", hoist_guards),
     ("name_registers", name_registers),
     ("name_values", name_values),
 )

@@ -70,7 +70,8 @@ class _Namer:
             return ir.Alloc(buffer, self.statement(body, others))
         variables: Variables = {}
         for start, lanes in sorted(parts):
-            name = ir.fresh_name("_".join([buffer.name, *map(str, start)]), self.names)
+            place = map(str, start if len(parts) > 1 else ())
+            name = ir.fresh_name("_".join([buffer.name, *place]), self.names)
             dtype = buffer.dtype.with_lanes(lanes) if lanes > 1 else buffer.dtype
             stands_for(name, buffer.name)
             variables[start, lanes] = ir.Buffer(name, (), dtype, ir.Scope.REGISTER)

@@ -7,9 +7,10 @@
             C_0[()] = C_0[()] + broadcast(A[0, k], 16) * B_0[()]
             C_1[()] = C_1[()] + broadcast(A[1, k], 16) * B_0[()]
 
-Named are loads, broadcasts, conversions, calls and what a condition chooses; arithmetic is not, so
-that a compiler fuses the same products and sums as before. A value is named where it is computed in
-any case, not where a condition may forbid that; a store to a buffer that it reads ends its life.
+Named are loads, broadcasts, conversions, calls, conditions of several parts and what they choose;
+arithmetic is not, so that a compiler fuses the same products and sums as before. A value is named
+where it is computed in any case, not where a condition may forbid that; a store to a buffer that it
+reads ends its life.
 """
 
 from __future__ import annotations
@@ -165,6 +166,8 @@ class _Line:
                 return buffer if buffer in self.memory else None
             case ir.Call(function) if function != "reinterpret":
                 return function
+            case ir.Binary("and"):
+                return "inside" if not ir.loads(expr) else None
             case ir.Broadcast() | ir.Cast() | ir.Select(lazy=True):
                 return next((load.buffer for load in ir.loads(expr)), None)
         return None

@@ -4,15 +4,17 @@
                 for i in unroll(4):
                     for j in vectorize(16):
                         C[i, j] = C[i, j] + A[i, k] * B[k, j]
-    after   C_tile = empty(float32[4, 16])
-            … C_tile[i, j] = C[i, j] for all i, j …
-            for k in range(64): … C_tile[i, j] = C_tile[i, j] + A[i, k] * B[k, j] …
-            … C[i, j] = C_tile[i, j] for all i, j …
+    after   C_acc = empty(float32[4, 16])
+            … C_acc[i, j] = C[i, j] for all i, j …
+            for k in range(64): … C_acc[i, j] = C_acc[i, j] + A[i, k] * B[k, j] …
+            … C[i, j] = C_acc[i, j] for all i, j …
 
-C_tile has constant indices once loops are written out, so it becomes as many register variables.
+C_acc has constant indices once loops are written out, so it becomes as many register variables.
 The outermost loop that does not index the buffer, serial or unrolled, is the one that is treated,
 if the elements it updates are a tile of unrolled and vectorized loops that fits in the registers.
-Where the tile is initialised right before the loop, that is done in registers too.
+Where the tile is initialised right before the loop, that is done in registers too. A temporary
+that is such a tile itself needs no other; short loops that read it afterwards are unrolled, so that
+they read registers.
 Scalar replacement of array elements: Callahan, Carr and Kennedy, PLDI 1990.
 """
 
@@ -29,8 +31,10 @@ from minitensor.codegen.target import Target
 
 REGISTERS: Final = 32
 """How many vectors a tile may hold: the most registers that a machine has for them."""
-SUFFIX: Final = "_tile"
+SUFFIX: Final = "_acc"
 WRITTEN_OUT: Final = (ir.LoopKind.UNROLL, ir.LoopKind.VECTORIZE)
+MOST_UNROLLED: Final = 64
+"""The most statements that loops over a tile in registers become where they are unrolled for it."""
 SMALLER: Final = "split the loops of the tile by less"
 DECOMPOSE: Final = "decompose_reduction moves an init out; split by a divisor leaves no guard"
 
@@ -78,6 +82,7 @@ class _Promoter:
     ) -> ir.Stmt:
         match stmt:
             case ir.Alloc(buffer, body):
+                body = _with_consumers_unrolled(buffer, body) if self.fits(buffer) else body
                 if self.fits(buffer) and _is_written_out(buffer.name, body):
                     self.settled.add(buffer.name)
                 return ir.Alloc(
@@ -186,6 +191,43 @@ class _Promoter:
     def fits(self, buffer: ir.Buffer) -> bool:
         """Whether the registers hold all of the buffer."""
         return buffer.nbytes <= self.largest
+
+
+def _with_consumers_unrolled(buffer: ir.Buffer, body: ir.Stmt) -> ir.Stmt:
+    """The statement with short loops over a buffer unrolled, if that leaves it in registers.
+
+    So it does if every access takes the same axes whole, in vectorized loops.
+    """
+    loops: dict[str, ir.For] = {}
+    for loop in ir.loops_of(body):
+        known = loops.setdefault(loop.var, loop)
+        if (known.extent, known.kind) != (loop.extent, loop.kind):
+            return body
+    whole, short = set(), set()
+    for node in ir.walk(body):
+        if isinstance(node, (ir.Load, ir.Store)) and node.buffer == buffer.name:
+            over = [[loops.get(v) for v in sorted(ir.free_vars(i))] for i in node.indices]
+            wide = [
+                isinstance(index, ir.Var)
+                and [(n.kind, n.extent) for n in used if n] == [(ir.LoopKind.VECTORIZE, extent)]
+                for index, used, extent in zip(node.indices, over, buffer.shape)
+            ]
+            whole.add(tuple(wide))
+            for used, is_wide in zip(over, wide):
+                if any(n is None or (n.kind is ir.LoopKind.VECTORIZE) != is_wide for n in used):
+                    return body
+                short |= {n.var for n in used if n is not None and n.kind is ir.LoopKind.SERIAL}
+    size = sum(loops[v].extent * sum(1 for _ in ir.stmts_of(loops[v].body)) for v in short)
+    if len(whole) != 1 or not any(*whole) or size > MOST_UNROLLED:
+        return body
+
+    def unrolled(node: Any) -> Any:
+        if not isinstance(node, ir.For) or node.var not in short:
+            return node
+        became(node.var, f"written out: {ir.print_name(buffer.name)} is in registers")
+        return ir.For(node.var, node.extent, node.body, ir.LoopKind.UNROLL, node.annotations)
+
+    return ir.rewrite(body, unrolled) if short else body
 
 
 def _is_written_out(buffer: str, body: ir.Stmt) -> bool:

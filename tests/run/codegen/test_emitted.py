@@ -105,23 +105,23 @@ int matmul_kernel(
 #pragma omp parallel for num_threads(2) schedule(static)
     for (int64_t i_0 = 0; i_0 < 8; ++i_0) {
         for (int64_t j_0 = 0; j_0 < 2; ++j_0) {
-            float32x16 C_tile_0_0 = splat_float32x16(0.0f);
-            float32x16 C_tile_1_0 = splat_float32x16(0.0f);
-            float32x16 C_tile_2_0 = splat_float32x16(0.0f);
-            float32x16 C_tile_3_0 = splat_float32x16(0.0f);
+            float32x16 C_acc_0_0 = splat_float32x16(0.0f);
+            float32x16 C_acc_1_0 = splat_float32x16(0.0f);
+            float32x16 C_acc_2_0 = splat_float32x16(0.0f);
+            float32x16 C_acc_3_0 = splat_float32x16(0.0f);
             for (int64_t k = 0; k < 16; ++k) {
                 const float *A_row = &A[i_0 * 64 + k];
                 const float32x16 B_0 = load_float32x16(&B[k * 32 + j_0 * 16]);
-                C_tile_0_0 += splat_float32x16(A_row[0]) * B_0;
-                C_tile_1_0 += splat_float32x16(A_row[16]) * B_0;
-                C_tile_2_0 += splat_float32x16(A_row[32]) * B_0;
-                C_tile_3_0 += splat_float32x16(A_row[48]) * B_0;
+                C_acc_0_0 += splat_float32x16(A_row[0]) * B_0;
+                C_acc_1_0 += splat_float32x16(A_row[16]) * B_0;
+                C_acc_2_0 += splat_float32x16(A_row[32]) * B_0;
+                C_acc_3_0 += splat_float32x16(A_row[48]) * B_0;
             }
             float *C_row = &C[i_0 * 128 + j_0 * 16];
-            store_float32x16(C_row, C_tile_0_0);
-            store_float32x16(&C_row[32], C_tile_1_0);
-            store_float32x16(&C_row[64], C_tile_2_0);
-            store_float32x16(&C_row[96], C_tile_3_0);
+            store_float32x16(C_row, C_acc_0_0);
+            store_float32x16(&C_row[32], C_acc_1_0);
+            store_float32x16(&C_row[64], C_acc_2_0);
+            store_float32x16(&C_row[96], C_acc_3_0);
         }
     }
     return 0;

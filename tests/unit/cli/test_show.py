@@ -63,7 +63,7 @@ def test_steps_of_a_schedule_in_a_file(run, user_file):
 def test_lowered(run):
     words = ("show", "matmul", "--small", "--lowered")
     lowered = run(*words, "--vector-bits", "256", "--cores", "1").out
-    assert "            C_tile[()] = 0.0\n            for k in range(5):" in lowered
+    assert "            C_acc[()] = 0.0\n            for k in range(5):" in lowered
 
 
 def test_lowered_vectors_have_the_width_that_was_asked_for(run, trace_file):

@@ -76,7 +76,7 @@ def test_nobody_listens_unless_asked():
 
 
 def test_origin_leads_to_the_users_buffer():
-    assert Recorder(origins={"C_tile_0": "C_tile", "C_tile": "C"}).origin("C_tile_0") == "C"
+    assert Recorder(origins={"C_acc_0": "C_acc", "C_acc": "C"}).origin("C_acc_0") == "C"
 
 
 def test_telling_changes_no_text():

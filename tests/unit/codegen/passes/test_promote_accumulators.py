@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minitensor as mt
+from minitensor import codegen
 from minitensor.codegen import PASSES, Target
 from minitensor.ir import (
     Buffer,
@@ -65,24 +66,24 @@ def test_a_tile_is_kept_across_its_reduction():
     assert (
         after(tiled(m=2, n=16))
         == """\
-C_tile = empty(float32[2, 16])  # local
+C_acc = empty(float32[2, 16])  # local
 for i_1 in unroll(2):
     for j_1 in vectorize(16):
-        C_tile[i_1, j_1] = 0.0
+        C_acc[i_1, j_1] = 0.0
 for k in range(5):
     for i_1 in unroll(2):
         for j_1 in vectorize(16):
-            C_tile[i_1, j_1] = C_tile[i_1, j_1] + A[i_1, k] * B[k, j_1]
+            C_acc[i_1, j_1] = C_acc[i_1, j_1] + A[i_1, k] * B[k, j_1]
 for i_1 in unroll(2):
     for j_1 in vectorize(16):
-        C[i_1, j_1] = C_tile[i_1, j_1]"""
+        C[i_1, j_1] = C_acc[i_1, j_1]"""
     )
 
 
 def test_a_tile_becomes_variables():
     text = after(tiled(m=2, n=32, columns=32), "name_registers")
-    assert "C_tile_1_16 = empty(float32x16[])  # register" in text
-    assert "C_tile[" not in text
+    assert "C_acc_1_16 = empty(float32x16[])  # register" in text
+    assert "C_acc[" not in text
     assert text.count("= empty(") == 4
 
 
@@ -97,11 +98,11 @@ for C_init_i in range(2):
         C[C_init_i, C_init_j] = 0.0
 for i in range(2):
     for j in range(2):
-        C_tile = empty(float32[])  # local
-        C_tile[()] = C[i, j]
+        C_acc = empty(float32[])  # local
+        C_acc[()] = C[i, j]
         for k in range(5):
-            C_tile[()] = C_tile[()] + A[i, k] * B[k, j]
-        C[i, j] = C_tile[()]"""
+            C_acc[()] = C_acc[()] + A[i, k] * B[k, j]
+        C[i, j] = C_acc[()]"""
     )
 
 
@@ -113,12 +114,12 @@ def test_a_tile_is_kept_across_all_the_loops_of_a_reduction():
         == """\
 for i in range(2):
     for j in range(2):
-        C_tile = empty(float32[])  # local
-        C_tile[()] = 0.0
+        C_acc = empty(float32[])  # local
+        C_acc[()] = 0.0
         for k_0 in range(2):
             for k_1 in range(3):
-                C_tile[()] = C_tile[()] + A[i, k_0*3 + k_1] * B[k_0*3 + k_1, j]
-        C[i, j] = C_tile[()]"""
+                C_acc[()] = C_acc[()] + A[i, k_0*3 + k_1] * B[k_0*3 + k_1, j]
+        C[i, j] = C_acc[()]"""
     )
 
 
@@ -126,14 +127,14 @@ def test_several_values_are_filled_before_their_loop():
     text = after(mt.lower(mt.workloads.argmax(4, 6)))
     first = text[: text.index("    for k in")].splitlines()
     assert first[-2:] == [
-        "    B_tile = empty(int64[])  # local",
-        "    B_tile[()] = " + str(2**63 - 1),
+        "    B_acc = empty(int64[])  # local",
+        "    B_acc[()] = " + str(2**63 - 1),
     ]
 
 
 def test_an_order_that_has_the_tile_outside_needs_no_array():
     text = after(matmul(m=2, n=2))
-    assert "C_tile = empty(float32[])  # local" in text
+    assert "C_acc = empty(float32[])  # local" in text
 
 
 @pytest.mark.parametrize(
@@ -149,14 +150,14 @@ def test_an_order_that_has_the_tile_outside_needs_no_array():
 def test_what_cannot_be_in_registers_stays(why, schedule):
     s = mt.Schedule(matmul(m=33, n=3, k=3))
     schedule(s)
-    assert "_tile" not in after(s), why
+    assert "_acc" not in after(s), why
 
 
 def test_a_tile_larger_than_the_registers_stays():
-    assert "_tile" not in after(tiled(rows=8, columns=128, m=8, n=128, k=2))
-    assert "_tile" in after(tiled(rows=8, columns=64, m=8, n=64, k=2))
+    assert "_acc" not in after(tiled(rows=8, columns=128, m=8, n=128, k=2))
+    assert "_acc" in after(tiled(rows=8, columns=64, m=8, n=64, k=2))
     narrow = Target("c", num_cores=1, vector_bits=128)
-    assert "_tile" not in after(tiled(rows=8, columns=64, m=8, n=64, k=2), target=narrow)
+    assert "_acc" not in after(tiled(rows=8, columns=64, m=8, n=64, k=2), target=narrow)
 
 
 def test_a_condition_inside_keeps_a_loop_as_it_is():
@@ -172,8 +173,8 @@ def test_a_condition_inside_keeps_a_loop_as_it_is():
     program = s.program
     without = dict(PASSES)["erase_blocks"](program, TARGET)
     assert "if i_0*2 + i_1 < 6" in str(without)
-    assert "_tile" not in str(dict(PASSES)["promote_accumulators"](without, TARGET))
-    assert "_tile" in after(s)  # where the loops have been cut there is no condition
+    assert "_acc" not in str(dict(PASSES)["promote_accumulators"](without, TARGET))
+    assert "_acc" in after(s)  # where the loops have been cut there is no condition
 
 
 def test_small_temporaries_are_variables_themselves():
@@ -184,7 +185,7 @@ def test_small_temporaries_are_variables_themselves():
     s = mt.Schedule(mt.lower([A, C]))
     s.compute_at("B", "x")
     text = after(s, "name_registers")
-    assert "_tile" not in text
+    assert "_acc" not in text
     assert "B = empty(float32[])" in text
 
 
@@ -239,7 +240,7 @@ def test_a_small_temporary_that_a_later_loop_indexes_is_summed_in_registers_too(
     s.reverse_compute_at("D", i_0)  # its loop over rows stays a loop: C cannot be in registers
     text = after(s, "name_registers")
     assert "C = empty(float32[2, 16])" in text
-    assert "C_tile_1_0 = empty(float32x16[])  # register" in text
+    assert "C_acc_1_0 = empty(float32x16[])  # register" in text
     assert_equivalent(program, s)
 
 
@@ -251,6 +252,44 @@ def test_a_fill_that_another_reads_stays_where_it_is():
     body = sequence(Store("D", first, Const(5.0, real)), Store("C", first, d), For("k", 8, updates))
     program = Program("main", (A, C, D), (), body)
     after = dict(PASSES)["promote_accumulators"](program, TARGET)
-    assert "D_tile[()] = D_tile[()] + A[k]" in print_stmt(after.body)
+    assert "D_acc[()] = D_acc[()] + A[k]" in print_stmt(after.body)
     values = [np.arange(8, dtype="float32")]
     assert [x[0] for x in interpret(after, values, ["C", "D"])[0]] == [33.0, 33.0]
+
+
+def with_consumer(change=lambda s, i, j: s.vectorize(j)):
+    """A product whose tile of 2 x 16 is followed by what adds 1 to it."""
+    A, B = mt.placeholder((4, 8), name="A"), mt.placeholder((8, 32), name="B")
+    k = mt.reduce_axis(8, name="k")
+    C = mt.compute((4, 32), lambda i, j: mt.sum(A[i, k] * B[k, j], axis=k), name="C")
+    D = mt.compute((4, 32), lambda i, j: C[i, j] + 1.0, name="D")
+    s = mt.Schedule(mt.lower([A, B, D]))
+    i_0, i_1 = s.split("i", [None, 2])
+    j_0, j_1 = s.split("j", [None, 16])
+    s.reorder(i_0, j_0, "k", i_1, j_1)
+    s.vectorize(j_1)
+    s.unroll(i_1)
+    *_, i_d, j_d = s.reverse_compute_at("D", j_0)
+    change(s, i_d, j_d)
+    return s
+
+
+def test_a_consumer_reads_the_registers_of_a_tile():
+    text = str(codegen.lowered(with_consumer().program, TARGET))
+    assert "C_0_0 = empty(float32x16[])  # register" in text and "C[" not in text
+    assert text.count("D[") == 2
+    assert_equivalent(with_consumer().program, with_consumer(), ["passes", "c"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s, i, j: (s.parallel(i), s.vectorize(j)),
+        lambda s, i, j: s.vectorize(s.split(j, [4, 4])[1]),  # its vectors are others
+        lambda s, i, j: s.vectorize(i),
+    ],
+)
+def test_a_consumer_of_other_parts_reads_an_array(change):
+    s = with_consumer(change)
+    assert "C = empty(float32[2, 16])" in str(codegen.lowered(s.program, TARGET))
+    assert_equivalent(with_consumer().program, s, ["passes", "c"])
