@@ -60,6 +60,7 @@ class Job:
     library    of the kernel
     entry      the name of its function
     workspace  bytes of scratch memory that it needs
+    checks     the messages of its own checks (see `Emitted.checks`)
     guards     the library that watches guard pages
     best       seconds of the best candidate so far, None if there is none
     """
@@ -67,6 +68,7 @@ class Job:
     library: Path
     entry: str
     workspace: int
+    checks: Sequence[str]
     guards: Path
     settings: Settings
     best: float | None
@@ -170,9 +172,11 @@ class Attempt:
         """The fault of the first run; None if there is none."""
         if "failed" in ran:
             return Result(Status(ran["failed"]), message=ran["message"])
-        wrong = self.arena.fault(ran["hits"])
-        if ran["status"] and (wrong is None or wrong[0] is not Status.BOUNDS):
-            wrong = Status.CHECK, str(ran["status"])
+        wrong, checks, status = self.arena.fault(ran["hits"]), self.job.checks, ran["status"]
+        if status and (wrong is None or wrong[0] is not Status.BOUNDS):
+            known = 1 <= status <= len(checks)
+            text = checks[status - 1] if known else f"it returned {status}, which means nothing"
+            wrong = Status.CHECK, text
         if wrong is not None:
             return Result(wrong[0], message=wrong[1])
         if not ran["alone"]:

@@ -95,9 +95,11 @@ class Runner:
         self._stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def build(self, candidates: Sequence[Candidate]) -> list[Built | Result]:
+    def build(
+        self, candidates: Sequence[Candidate], settings: Settings | None = None
+    ) -> list[Built | Result]:
         """Each candidate as machine code, or a Result with the reason why there is none."""
-        return self._build(candidates, self.settings)
+        return build_all(candidates, self.task.target, settings or self.settings, self._compile)
 
     def measure(
         self, candidates: Sequence[Candidate], best: float | None = None
@@ -115,7 +117,7 @@ class Runner:
             built, alone = self.build(candidates), replace(self.settings, batch=1)
             for candidate, one, result in zip(candidates, built, self._run(built, best)):
                 if _is_suspect(result, one, built):
-                    yield from self._run(self._build([candidate], alone), best)
+                    yield from self._run(self.build([candidate], alone), best)
                 else:
                     yield result
         except GeneratorExit:  # nothing runs meanwhile
@@ -129,9 +131,6 @@ class Runner:
             if process is not None:
                 process.close()
         self._compilers = self._server = None
-
-    def _build(self, candidates: Sequence[Candidate], settings: Settings) -> list[Built | Result]:
-        return build_all(candidates, self.task.target, settings, self._compile)
 
     def _compile(self, source: str, time_limit: float) -> Callable[[], Reply]:
         if self._builder is not None:
@@ -204,8 +203,8 @@ class Server:
         if self.worker is None:
             self.worker = self._started()
         emitted = built.emitted
-        job = {"library": built.library, "entry": emitted.entry, "workspace": emitted.workspace}
-        self.worker.send({**job, "best": best})
+        job = {name: getattr(emitted, name) for name in ("entry", "workspace", "checks")}
+        self.worker.send({**job, "library": built.library, "best": best})
         try:
             reply = self.worker.receive(math.inf)
         except runtime.WorkerError as lost:
@@ -215,16 +214,7 @@ class Server:
             text = f"{name} took the process along that measured it, which {lost.message}"
             return Result(Status.CRASH, message=text, command=built.command)
         reply |= {"status": Status(reply["status"]), "times": tuple(reply["times"])}
-        result = Result(**{**reply, "command": built.command})
-        return result if result.status is not Status.CHECK else _with_check(result, emitted.checks)
-
-
-def _with_check(result: Result, checks: Sequence[str]) -> Result:
-    """The result of a kernel that returned the number of one of its checks."""
-    number = int(result.message)
-    known = 1 <= number <= len(checks)
-    text = checks[number - 1] if known else f"it returned {number}, which means nothing"
-    return replace(result, message=text)
+        return Result(**{**reply, "command": built.command})
 
 
 def measure_there(

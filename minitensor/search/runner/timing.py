@@ -101,7 +101,7 @@ def time_call(call: Callable[[], object], settings: Settings, best: float | None
     best  seconds of the best candidate so far; one whose first calls, of which the fastest counts,
           take `settings.slower` times that is not repeated
     """
-    before = flusher() if settings.flush else _nothing
+    before = flusher() if settings.flush else lambda: None
     slow = math.inf if best is None else settings.slower * best
     warm = _first(call, before, max(FAR * slow, LONG))
     fastest = min(warm)
@@ -171,10 +171,6 @@ def _timed(call: Callable[[], object], calls: int) -> float:
     for _ in range(calls):
         call()
     return time.perf_counter() - start
-
-
-def _nothing() -> None:
-    pass
 
 
 def _cache_size() -> int:

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 
 import numpy as np
@@ -157,6 +158,15 @@ def test_a_clearly_slower_one_stops_after_its_first_runs(runner, program):
     assert result.early
     assert len(result.times) == 1
     assert not alone.early
+
+
+@pytest.mark.parametrize(("checks", "message"), [(("a", "b", "c"), "c"), ((), "it returned 3")])
+def test_a_check_that_fails_while_running(checks, message):
+    work = task()
+    with Runner(work, QUICK) as runner:
+        (result,) = runner.measure([replace(kernel("returns_a_check", work), checks=checks)])
+    assert result.status is Status.CHECK
+    assert result.message.startswith(message)
 
 
 def test_the_best_of_a_round_counts_within_it():
