@@ -85,8 +85,8 @@ class Expressions:
             if is_narrow_float(dtype):
                 return self._call_of(vectors.narrow, dtype)(value)
             return self.expr(value)
-        if dtype == "bfloat16":
-            return self._call_of(scalars.to_bfloat16)(value)
+        if dtype.is_packed:
+            return self._call_of(scalars.PACKED[dtype][1])(value)
         if dtype == "float16":
             return f"(_Float16){self.expr(value, UNARY)}"
         return self.expr(value)
@@ -251,8 +251,8 @@ class Expressions:
 
     def _load(self, load: ir.Load) -> str:
         text = self.element(load.buffer, load.indices)
-        if load.dtype == ir.DType.of("bfloat16"):
-            return f"{self.helpers.need(scalars.from_bfloat16)}({text})"
+        if load.dtype.is_packed:
+            return f"{self.helpers.need(scalars.PACKED[load.dtype][0])}({text})"
         if load.dtype == ir.DType.of("float16"):
             return f"(float){text}"
         return text

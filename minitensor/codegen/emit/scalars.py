@@ -110,12 +110,16 @@ def to_bfloat16(helpers: Helpers) -> Definition:
     )
 
 
+PACKED: Final = {"bfloat16": (from_bfloat16, to_bfloat16)}
+"""The conversions of each packed type (see `ir.DType`): from its bits to float, and back."""
+
+
 def rounded(helpers: Helpers, dtype: ir.DType) -> Definition:
     """A float rounded to what a narrow float can hold."""
     if dtype == "float16":
         return function("float", "rounded_float16", "float x", "return (float)(_Float16)x;")
-    body = f"return {helpers.need(from_bfloat16)}({helpers.need(to_bfloat16)}(x));"
-    return function("float", "rounded_bfloat16", "float x", body)
+    unpack, pack = (helpers.need(f) for f in PACKED[dtype])
+    return function("float", f"rounded_{dtype}", "float x", f"return {unpack}({pack}(x));")
 
 
 def truncated(helpers: Helpers, source: ir.DType, target: ir.DType) -> Definition:

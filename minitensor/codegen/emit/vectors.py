@@ -105,19 +105,23 @@ def _each_lane(helpers: Helpers, name: str, call: str, dtype: ir.DType, arity: i
 def widen(helpers: Helpers, dtype: ir.DType) -> Definition:
     """Narrow floats in float32."""
     kind, wide = helpers.vector(dtype), helpers.vector(of_lanes("float32", dtype))
-    body = f"return __builtin_convertvector(x, {wide});"
+    body = [f"return __builtin_convertvector(x, {wide});"]
     if dtype.scalar == "bfloat16":
         bits = helpers.vector(of_lanes("uint32", dtype))
-        body = f"return ({wide})(__builtin_convertvector(x, {bits}) << 16);"
-    return function(wide, f"widen_{kind}", f"{kind} x", body)
+        body = [f"return ({wide})(__builtin_convertvector(x, {bits}) << 16);"]
+    elif dtype.is_packed:
+        call = helpers.need(scalars.PACKED[dtype.scalar][0])
+        each = f"for (int i = 0; i < {dtype.lanes}; ++i) y[i] = {call}(x[i]);"
+        body = [f"{wide} y;", each, "return y;"]
+    return function(wide, f"widen_{kind}", f"{kind} x", *body)
 
 
 def narrow(helpers: Helpers, dtype: ir.DType) -> Definition:
     """Narrow floats from float32."""
     kind, wide = helpers.vector(dtype), helpers.vector(of_lanes("float32", dtype))
     body = [f"return __builtin_convertvector(x, {kind});"]
-    if dtype.scalar == "bfloat16":
-        call = helpers.need(scalars.to_bfloat16)
+    if dtype.is_packed:
+        call = helpers.need(scalars.PACKED[dtype.scalar][1])
         each = f"for (int i = 0; i < {dtype.lanes}; ++i) y[i] = {call}(x[i]);"
         body = [f"{kind} y;", each, "return y;"]
     return function(kind, f"narrow_{kind}", f"{wide} x", *body)
