@@ -11,7 +11,7 @@
     ├── MeasureError             a kernel could not be timed
     └── TuningError              a search found nothing
 
-Not here: where in a loop nest the fault lies. Whoever raises passes a `picture`, a function that
+Not here: the position of the fault in a loop nest. An error takes a `picture`, a function that
 draws it; it is called only when the message is read, so that a search can reject thousands cheaply.
 """
 

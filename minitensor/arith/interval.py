@@ -63,7 +63,7 @@ POINT_ZERO: Final = Interval(0, 0)
 TRUTH: Final = Interval(0, 1)
 
 Ranges: TypeAlias = Mapping[str, Interval]
-"""What is known of variables; one that is absent may be any integer."""
+"""Known intervals of variables; one that is absent may be any integer."""
 
 
 class Remembered(dict[str, Interval]):

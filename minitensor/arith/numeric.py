@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 Num: TypeAlias = Any
-"""An int, or an int64 array (candidates,). Not written as a union: whoever computes for one program
-knows that numbers are ints."""
+"""An int, or an int64 array (candidates,). Not written as a union: for one program numbers
+are ints."""
 Truth: TypeAlias = "bool | npt.NDArray[np.bool_]"
 
 

@@ -24,7 +24,7 @@ from minitensor.arith.simplify import Simplifier, simplified_linear
 Reason: TypeAlias = Literal[
     "nest", "guard", "init", "statement", "dtype", "extent", "index", "alias", "stride", "vector"
 ]
-"""What of a loop nest is not as the intrinsic wants it."""
+"""A mismatch of a loop nest with the intrinsic."""
 
 
 class MismatchError(Exception):

@@ -22,7 +22,7 @@ ENDLESS: Final = 1 << 62
 
 
 class BatchError(MinitensorError):
-    """A schedule whose numbers cannot be told for a whole batch: replay each candidate."""
+    """A schedule whose numbers cannot be computed for a whole batch: replay each candidate."""
 
 
 def reduced(form: Linear, extents: Mapping[str, Num]) -> Linear:

@@ -7,7 +7,7 @@
             A[i_0*4 + i_1, k_0*8 + k_1] * P[k_0, k_1, j_1]
                                                     A at A[i_0*4, k_0*8], B at P[k_0, 0, 0], …
 
-Loops are told apart by the axis of the output that they run along; those of the reduction may be
+Loops are distinguished by the axis of the output that they run along; those of the reduction may be
 its axes in any order. A product or a sum may have its operands the other way round.
 
 Not here: proving the body in C, which is what `testing.check_intrinsic` tests.
@@ -24,7 +24,7 @@ from minitensor.arith.operands import Accesses, MismatchError, Operand, Reason
 
 COMMUTATIVE: Final = frozenset(("+", "*", "min", "max", "and", "or", "==", "!="))
 MOST_ORDERS: Final = 24
-"""How many assignments of loops to the axes of a reduction are tried."""
+"""The most assignments of loops to the axes of a reduction that are tried."""
 
 
 def match_intrinsic(
@@ -237,7 +237,7 @@ class _Matcher(Accesses):
         target = bound[self.intrinsic.output].first.buffer
         if any(load.buffer == target for load in ir.loads(self.block.body)):
             raise self.fail("alias", f"it reads {ir.print_name(target)} too")
-        living = ir.homes(self.program)
+        living = ir.lifetimes(self.program)
         for operand, relied in zip(self.intrinsic.operands, self.intrinsic.strides):
             found = bound[operand.name]
             buffer = self.program.buffers[found.first.buffer]

@@ -20,7 +20,7 @@
 
 Everything is immutable and compared by structure. Names of loops, blocks and buffers are unique in
 a program and are the handles by which users and primitives refer to them. Read in this order:
-`dtype`, `expr`, `stmt` (the nodes and what they mean), `program`, `home` (where a temporary lives),
+`dtype`, `expr`, `stmt` (the nodes and what they mean), `program`, `lifetime` (of temporaries),
 `interp` (the definition), `intrinsic` (what may stand in for a loop nest), then `visit`, `printer`,
 `verify`, `equal`.
 """
@@ -38,17 +38,19 @@ from minitensor.ir.expr import (
     Const, Expr, Lanes, Load, Ramp, Select, Unary, UnaryOp, Var, arithmetic, as_expr, at_most,
     conjunction, conjuncts, const, equal, floor_div, floor_mod, less, wrap_integer,
 )
-from minitensor.ir.home import accessed_buffers, homes
+from minitensor.ir.lifetime import accessed_buffers, lifetimes
 from minitensor.ir.interp import interpret
 from minitensor.ir.intrinsic import DECLARED, NOTE, SEPARATOR, Body, Intrinsic
 from minitensor.ir.memory import Counts
 from minitensor.ir.names import fresh_name
 from minitensor.ir.numbers import constant as constant_value
 from minitensor.ir.printer import (
-    Marks, print_expr, print_indices, print_name, print_program, print_stmt, print_type,
+    Marks, print_expr, print_indices, print_name, print_stmt, print_type,
     simplify_indices_by, summary_if_large,
 )
-from minitensor.ir.program import LoopSite, Program, fact, loop_sites, paths, stored_buffers
+from minitensor.ir.program import (
+    LoopSite, Program, fact, loop_sites, paths, print_program, stored_buffers,
+)
 from minitensor.ir.stmt import (
     NOTHING, Alloc, Annotation, Annotations, Barrier, Block, Buffer, For, If, Iter, IterKind,
     LoopKind, Node, Reduce, Reducer, Scope, Seq, Stmt, Store, Tensorized, sequence, strides_of,
@@ -69,8 +71,8 @@ __all__ = [
     "Tensorized", "Unary", "UnaryOp", "Var", "accessed_buffers", "apply_by_numpy",
     "apply_reducer", "arithmetic", "as_expr", "at_most", "blocks_of", "children", "conjunction",
     "conjuncts", "const", "constant_value", "equal", "evaluate", "fact", "floor_div",
-    "floor_mod", "free_vars", "fresh_name", "from_bfloat16", "homes", "interpret",
-    "lacking_in_numpy", "less", "loads", "loop_sites", "loops_of", "make_room", "map_children",
+    "floor_mod", "free_vars", "fresh_name", "from_bfloat16", "interpret", "lacking_in_numpy",
+    "less", "lifetimes", "loads", "loop_sites", "loops_of", "make_room", "map_children",
     "map_stmts", "measured", "mentions", "nodes_in", "numpy_dtype", "pack", "paths",
     "print_expr", "print_indices", "print_name", "print_program", "print_stmt", "print_type",
     "rewrite", "sequence", "simplify_indices_by", "stmts_of", "stored_buffers", "strides_of",

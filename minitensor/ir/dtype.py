@@ -61,7 +61,7 @@ class Row(NamedTuple):
     tolerance: float = 0.0
     """Admissible error of an element after sums in another order, relative to the largest one."""
     nans: tuple[int, int] | None = None
-    """The bits of two quiet NaNs, told apart by their payload; None for types that have none."""
+    """The bits of two quiet NaNs, distinguished by their payload; None for types that have none."""
     packing: Packing | None = None
     """The conversions, for a packed type."""
 
@@ -120,12 +120,12 @@ class DType(str):
 
     @property
     def is_float(self) -> bool:
-        """Whether values are floating point."""
+        """Tell whether values are floating point."""
         return self.kind == "float"
 
     @property
     def is_integer(self) -> bool:
-        """Whether values are integers (`bool` is not, `index` is)."""
+        """Tell whether values are integers (`bool` is not, `index` is)."""
         return self.kind in ("int", "uint", "index")
 
     @property
@@ -137,7 +137,7 @@ class DType(str):
 
     @property
     def is_packed(self) -> bool:
-        """Whether arrays hold bits, for numpy lacks the type."""
+        """Tell whether arrays hold bits, for numpy lacks the type."""
         return self.row.packing is not None
 
     @property

@@ -16,7 +16,7 @@ from minitensor.ir.stmt import Alloc, Block, Buffer, For, Node, Reduce, Store
 
 
 def structural_equal(a: Program, b: Program) -> bool:
-    """Whether two programs are the same but for names (parameters are compared by position)."""
+    """Tell whether two programs are the same but for names; parameters are compared by position."""
     return _Shape(a).text == _Shape(b).text
 
 

@@ -29,7 +29,7 @@ from minitensor.ir.printer import print_expr
 
 
 class HasValues(Protocol):
-    """What an expression needs to see: the values of its variables."""
+    """The view of an expression: the values of its variables."""
 
     @property
     def values(self) -> dict[str, Value]:

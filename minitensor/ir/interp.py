@@ -23,7 +23,7 @@ import numpy as np
 
 from minitensor.errors import ArgumentError, ExecutionError, VerifyError
 from minitensor.ir.dtype import numpy_dtype, pack, unpack
-from minitensor.ir.home import homes
+from minitensor.ir.lifetime import lifetimes
 from minitensor.ir.memory import Counts, Frame, Memory, Storage, Team
 from minitensor.ir.numbers import Value
 from minitensor.ir.printer import print_name
@@ -113,13 +113,13 @@ class _Machine:
         self.memory = Memory(program, buffers)
         self.expr = self.memory.evaluator.expr
         self.fail = self.memory.fail
-        self.homes = homes(program)
+        self.lifetimes = lifetimes(program)
         self.serial: tuple[str, ...] = ()
         """The serial loops around the statement that is being compiled, between barriers."""
 
     def run(self, storage: dict[str, Storage]) -> None:
         for buffer in self.program.temporaries:
-            if self.homes[buffer.name] is None:
+            if self.lifetimes[buffer.name] is None:
                 storage[buffer.name] = Storage.fresh(buffer)
         self.statement(self.program.body)(Frame({}, storage, ()))
 
@@ -207,8 +207,8 @@ class _Machine:
         return run_concurrent
 
     def enter_iteration(self, loop: For) -> _Run:
-        """What happens at the start of each iteration: buffers that live in the loop are new."""
-        living = [b for b in self.program.temporaries if self.homes[b.name] == loop.var]
+        """The start of each iteration: buffers that live in the loop are new."""
+        living = [b for b in self.program.temporaries if self.lifetimes[b.name] == loop.var]
 
         def enter(frame: Frame) -> None:
             for buffer in living:
@@ -219,7 +219,7 @@ class _Machine:
     def private_buffers(self, loop: For) -> frozenset[str]:
         """The buffers of which each iteration of the loop has its own instance."""
         inside = {n.var for n in walk(loop) if isinstance(n, For)}
-        private = {name for name, home in self.homes.items() if home in inside}
+        private = {name for name, holder in self.lifetimes.items() if holder in inside}
         private |= {n.buffer.name for n in walk(loop.body) if isinstance(n, Alloc)}
         return frozenset(private)
 

@@ -28,7 +28,7 @@ _DIGITS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What stands between the braces of a C function, and the preprocessor condition under which
+    """The text between the braces of a C function, and the preprocessor condition under which
     it is compiled (None for the one that always can be).
     """
 
@@ -68,7 +68,7 @@ class Intrinsic:
 
     @property
     def statement(self) -> Store | Reduce:
-        """What the meaning does once for each combination of its axes."""
+        """The statement that the meaning executes for each combination of its axes."""
         body = self.block.body
         assert isinstance(body, (Store, Reduce))
         return body

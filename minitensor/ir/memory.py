@@ -19,14 +19,14 @@ from minitensor.ir.dtype import compute_dtype
 from minitensor.ir.evaluate import Evaluator
 from minitensor.ir.expr import Expr, Load
 from minitensor.ir.numbers import Value
-from minitensor.ir.printer import Marks, print_name, print_program, print_type
-from minitensor.ir.program import Program
+from minitensor.ir.printer import Marks, print_name, print_type
+from minitensor.ir.program import Program, print_program
 from minitensor.ir.stmt import Buffer, For
 
 
 @dataclass
 class Counts:
-    """How often memory was touched: element loads and stores per buffer and per scope."""
+    """Counts of accesses: element loads and stores per buffer and per scope."""
 
     loads: dict[str, int] = field(default_factory=dict)
     stores: dict[str, int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Team:
 
 @dataclass(slots=True)
 class Frame:
-    """What a running statement sees."""
+    """The state that a running statement sees."""
 
     values: dict[str, Value]
     storage: dict[str, Storage]

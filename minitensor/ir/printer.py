@@ -22,7 +22,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from minitensor.errors import shown
 from minitensor.ir.dtype import INDEX
@@ -60,9 +60,6 @@ from minitensor.ir.stmt import (
 )
 from minitensor.ir.visit import N, map_children, measured, substitute
 
-if TYPE_CHECKING:
-    from minitensor.ir.program import Program
-
 INDENT: Final = "    "
 LONGEST_NAME: Final = 40
 
@@ -78,7 +75,7 @@ _TIGHT: Final = frozenset(("*", "//", "%"))
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What an error points at: labels for loops and blocks, and parts of blocks to underline.
+    """The culprits of an error: labels for loops and blocks, and parts of blocks to underline.
 
     loops, blocks  label by name, shown at the end of the line as `# <- label`
     parts          (block name, expression inside it, label): underlined with carets
@@ -106,9 +103,9 @@ def _notes(annotations: Sequence[tuple[str, object]]) -> list[str]:
 
 
 MOST_PRINTED: Final = 5000
-"""How many operations of an expression are printed where one is shown to a user."""
+"""The most operations of an expression that are printed for a user."""
 MOST_PRINTED_LEVELS: Final = 150
-"""How deep it may be: printing is recursive."""
+"""The greatest depth of such an expression: printing is recursive."""
 
 
 def print_expr(expr: Expr) -> str:
@@ -117,7 +114,7 @@ def print_expr(expr: Expr) -> str:
 
 
 def summary_if_large(expr: Expr) -> str | None:
-    """What stands for an expression that is too large or too deep to be read, or to be printed: one
+    """A summary of an expression that is too large or too deep to be read, or to be printed: one
     may use its parts again and again, and be small in memory only. None for any other.
     """
     depth, size = measured(expr, _depth_and_size)
@@ -179,7 +176,7 @@ def _list(args: Sequence[Expr]) -> str:
 
 
 def print_indices(indices: Sequence[Expr]) -> str:
-    """What stands between the brackets of an access."""
+    """The text between the brackets of an access."""
     return ", ".join(_text(i) for i in indices) if indices else "()"
 
 
@@ -190,14 +187,16 @@ def print_stmt(stmt: Stmt, marks: Marks = NO_MARKS) -> str:
     return "\n".join(printer.lines)
 
 
-def print_program(program: Program, marks: Marks = NO_MARKS) -> str:
-    """A program as Python-like text."""
+def print_function(
+    name: str, params: Sequence[Buffer], temporaries: Sequence[Buffer], body: Stmt, marks: Marks
+) -> str:
+    """A whole program as Python-like text (see `print_program`)."""
     printer = _Printer(marks)
-    params = ", ".join(f"{print_name(b.name)}: {print_type(b)}" for b in program.params)
-    printer.lines.append(f"def {print_name(program.name)}({params}):")
-    for buffer in program.temporaries:
+    given = ", ".join(f"{print_name(b.name)}: {print_type(b)}" for b in params)
+    printer.lines.append(f"def {print_name(name)}({given}):")
+    for buffer in temporaries:
         printer.lines.append(INDENT + print_declaration(buffer))
-    printer.statement(program.body, 1)
+    printer.statement(body, 1)
     return "\n".join(printer.lines)
 
 
@@ -286,7 +285,7 @@ class _Printer:
         self.statement(run[-1].body, depth + 1)
 
     def shares_line(self, outer: For) -> bool:
-        """Whether the loop right inside another is printed on the line of that one."""
+        """Tell whether the loop right inside another is printed on the line of that one."""
         inner = outer.body
         if not isinstance(inner, For) or outer.extent != 1:
             return False

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
-from minitensor.ir.printer import print_program
+from minitensor.ir.printer import NO_MARKS, Marks, print_function
 from minitensor.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Seq, Stmt, Store, Tensorized
 from minitensor.ir.visit import children, walk
 
@@ -35,7 +35,7 @@ class Program:
     """A function over buffers: immutable, so that every step of a schedule can be kept.
 
     params       the buffers of a call, in call order; those that are stored to are the outputs
-    temporaries  the other buffers; where each is allocated follows from its uses (see `home`)
+    temporaries  the other buffers; where each is allocated follows from its uses (see `lifetime`)
     retired      names of loops and blocks that existed earlier: never given again, so that an old
                  handle cannot come to mean something else
     facts        the values of functions of this program; `fact` alone reads and writes them
@@ -86,6 +86,11 @@ class Program:
         return tuple(b for b in self.params if b.name not in names)
 
 
+def print_program(program: Program, marks: Marks = NO_MARKS) -> str:
+    """A program as Python-like text."""
+    return print_function(program.name, program.params, program.temporaries, program.body, marks)
+
+
 def stored_buffers(stmt: Stmt) -> set[str]:
     """The names of the buffers that a statement stores to."""
     found: set[str] = set()
@@ -105,7 +110,7 @@ class LoopSite(NamedTuple):
 
 
 class _Survey(NamedTuple):
-    """What one walk over a program finds, by name and in the order of the text."""
+    """The findings of one walk over a program, by name and in the order of the text."""
 
     blocks: dict[str, Block]
     paths: dict[str, tuple[For, ...]]

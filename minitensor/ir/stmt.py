@@ -36,7 +36,7 @@ Annotations: TypeAlias = tuple[tuple[str, Annotation], ...]
 
 
 class Scope(str, Enum):
-    """Where a buffer lives."""
+    """The memory that holds a buffer."""
 
     GLOBAL = "global"
     """Main memory. Parameters are always here; any size."""
@@ -49,10 +49,10 @@ class Scope(str, Enum):
 
 
 class LoopKind(str, Enum):
-    """How the iterations of a loop are executed."""
+    """The way in which the iterations of a loop are executed."""
 
     SERIAL = "serial"
-    """One after the other. Always legal; what every primitive that restructures loops asks for."""
+    """One after the other. Always legal; required by every primitive that restructures loops."""
     PARALLEL = "parallel"
     """On the threads of a CPU. For an outer loop whose iterations are independent."""
     VECTORIZE = "vectorize"
@@ -78,22 +78,22 @@ class LoopKind(str, Enum):
 
     @property
     def is_concurrent(self) -> bool:
-        """Whether two iterations may run at the same time, so that they must not conflict."""
+        """Tell whether two iterations may run at the same time, so that they must not conflict."""
         return self not in (LoopKind.SERIAL, LoopKind.UNROLL, LoopKind.TENSORIZE)
 
     @property
     def is_thread(self) -> bool:
-        """Whether iterations are threads of one GPU block (they share SHARED buffers)."""
+        """Tell whether iterations are threads of one GPU block (they share SHARED buffers)."""
         return self.value.startswith("threadIdx") or self is LoopKind.VTHREAD
 
     @property
     def is_bound(self) -> bool:
-        """Whether the loop is bound to a GPU index."""
+        """Tell whether the loop is bound to a GPU index."""
         return self.is_thread or self.value.startswith("blockIdx")
 
 
 class IterKind(str, Enum):
-    """What the iterations along one axis of a block's domain may do to each other."""
+    """The dependence between iterations along one axis of a block's domain."""
 
     SPATIAL = "spatial"
     """Each writes its own element: any order, at the same time, or more than once."""

@@ -1,4 +1,4 @@
-"""What makes a program well-formed. Checked after lowering, after each primitive and each pass.
+"""Conditions of a well-formed program. Checked after lowering, after each primitive and each pass.
 
     V1  names are strings, and those of loops, blocks and buffers unique, each kind for itself
         (without blocks, names are no handles any more: then it is enough that a loop hides no
@@ -40,8 +40,8 @@ from minitensor.ir.expr import (
     Unary,
     Var,
 )
-from minitensor.ir.printer import Marks, print_expr, print_name, print_program
-from minitensor.ir.program import Program, fact
+from minitensor.ir.printer import Marks, print_expr, print_name
+from minitensor.ir.program import Program, fact, print_program
 from minitensor.ir.stmt import (
     Alloc,
     Barrier,

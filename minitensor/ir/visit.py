@@ -179,7 +179,7 @@ def _free_vars_under_binders(node: Node) -> dict[str, Var]:
 
 
 def mentions(expr: Expr, name: str) -> bool:
-    """Whether the variable `name` occurs in the expression."""
+    """Tell whether the variable `name` occurs in the expression."""
     return any(type(n) is Var and n.name == name for n in walk(expr))
 
 
@@ -212,7 +212,7 @@ _FRAMES_PER_LEVEL: Final = 6
 
 
 def measured(node: Node, measure: Callable[[Any, list[V]], V]) -> V:
-    """What `measure` says of a node and of what it said of its children, from the leaves up.
+    """The value of `measure` for a node, given its values for the children, from the leaves up.
 
     Without recursion, and once for a part that is shared: a small expression that uses its parts
     again and again is small to this, though not to `walk`.

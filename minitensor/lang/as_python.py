@@ -1,6 +1,6 @@
 """A definition as the Python that makes it: what `lower` did, backwards.
 
-For showing a program to somebody who is to run it: a failure that was found, a record of a search.
+It shows a program in a form that can be run: in a reproduction script, a record of a search.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ class _Writer:
 
 
 def _is_plain(const: ir.Const) -> bool:
-    """Whether Python's number becomes this constant beside an operand of its type."""
+    """Tell whether Python's number becomes this constant beside an operand of its type."""
     return const.dtype.kind in ("index", "int", "uint") or const.dtype in ("float32", "float64")
 
 

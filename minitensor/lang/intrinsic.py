@@ -194,7 +194,7 @@ def _encodes(text: str) -> bool:
 def _strides(
     operand: ir.Buffer, strides: Mapping[str, Sequence[int | None]] | None
 ) -> tuple[int | None, ...]:
-    """What is asked of one operand, for each of its axes."""
+    """The strides required of one operand, one for each of its axes."""
     rank = len(operand.shape)
     if strides is None:
         return (None,) * rank

@@ -16,7 +16,7 @@ from minitensor.lang.reduce import sum_
 from minitensor.lang.tensor import compute, placeholder, reduce_axis
 
 MOST_REGISTERS: Final = 64
-"""How many vectors the accumulators of a micro-kernel may take."""
+"""The most vectors that the accumulators of a micro-kernel may take."""
 LONGEST_DEPTH: Final = 1 << 12
 
 _DOT_VNNI: Final = """

@@ -273,7 +273,7 @@ def _check_index(
 
 
 def _is_exact(index: ir.Expr) -> bool:
-    """Whether the interval of the index is exact: every variable in it occurs once, no data."""
+    """Tell whether the interval of the index is exact: each variable in it occurs once, no data."""
     seen: list[str] = []
     stack: list[ir.Expr] = [index]
     while stack:

@@ -66,12 +66,12 @@ def min_(expr: Any, axis: Any) -> Reduction:
 
 
 def all_(expr: Any, axis: Any) -> Reduction:
-    """Whether all are true (numbers: not 0)."""
+    """Tell whether all are true (numbers: not 0)."""
     return make_reduction(_simple("all", "and", ir.BOOL, True), [as_bool(source(expr))], axis)
 
 
 def any_(expr: Any, axis: Any) -> Reduction:
-    """Whether one is true (numbers: not 0)."""
+    """Tell whether one is true (numbers: not 0)."""
     return make_reduction(_simple("any", "or", ir.BOOL, False), [as_bool(source(expr))], axis)
 
 
@@ -207,7 +207,7 @@ def _trace(
 
 
 def _fits(value: Any, dtype: ir.DType) -> bool:
-    """Whether a number is an integer that the type holds."""
+    """Tell whether a number is an integer that the type holds."""
     if not is_whole(value):
         return False
     return dtype.min_value <= int(value) <= dtype.max_value

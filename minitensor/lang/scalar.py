@@ -210,7 +210,7 @@ def describe(node: Expr) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a plain number (numpy's scalars included)."""
+    """Tell whether a value is a plain number (numpy's scalars included)."""
     return isinstance(value, (numbers.Real, np.bool_))
 
 
@@ -223,7 +223,7 @@ def as_float(value: Any, name: str) -> float:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a number is an integer."""
+    """Tell whether a number is an integer."""
     if isinstance(value, numbers.Rational):
         return value.denominator == 1
     return float(value).is_integer()
@@ -347,12 +347,12 @@ def condition(value: object) -> Expr:
 
 
 def logical_and(a: object, b: object, *more: object) -> Scalar:
-    """Whether all hold. Every operand is evaluated; numbers count as true if they are not 0."""
+    """The conjunction. Every operand is evaluated; numbers count as true if they are not 0."""
     return _join("and", a, b, *more)
 
 
 def logical_or(a: object, b: object, *more: object) -> Scalar:
-    """Whether one holds. Every operand is evaluated; numbers count as true if they are not 0."""
+    """The disjunction. Every operand is evaluated; numbers count as true if they are not 0."""
     return _join("or", a, b, *more)
 
 
@@ -364,7 +364,7 @@ def _join(op: BinaryOp, first: object, *others: object) -> Scalar:
 
 
 def logical_not(a: object) -> Scalar:
-    """Whether `a` does not hold."""
+    """The negation of a condition."""
     return Scalar(Unary("not", condition(a)))
 
 

@@ -44,7 +44,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """How one or several tensors of one shape are computed.
+    """The computation of one or several tensors of one shape.
 
     values   one expression for each tensor
     reducer  what combines `values` over the axes in `reduced`; None if there is no reduction
@@ -154,7 +154,7 @@ class ReduceAxis(Scalar):
 
 
 class Reduction:
-    """What `mt.sum` and the like return: it can only be the whole of a tensor's expression."""
+    """The result of `mt.sum` and the like: it can only be the whole of a tensor's expression."""
 
     def __init__(
         self,
@@ -291,8 +291,7 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str | None = None) -
 
 
 def value_of(result: object, title: str) -> ir.Expr:
-    """What a user's function returned, as an expression."""
-    """What a user's function returned, as an expression."""
+    """The result of a user's function, as an expression."""
     if not isinstance(result, Scalar) and not is_number(result):
         hint = ""
         if isinstance(result, Tensor):
@@ -369,7 +368,7 @@ def make_reduction(
 
 
 def source(expr: object, name: str = "expr") -> ir.Expr:
-    """What is to be reduced, as a node; an index becomes int64."""
+    """The operand of a reduction, as a node; an index becomes int64."""
     if isinstance(expr, (Reduction, Tensor)):
         raise expr.misplaced()
     if not (isinstance(expr, Scalar) or is_number(expr)):

@@ -3,7 +3,7 @@
 Everything rests on one question about a loop: can two of its iterations touch the same element, one
 of them writing? `conflict` answers it from the accesses under the loop, as linear forms of the loop
 variables, and the mixed-radix test of `arith.injectivity`. It errs on the side of a conflict.
-Buffers that live inside the loop (see `ir.home`) are private to an iteration and cannot conflict.
+Buffers that live inside the loop (`ir.lifetime`) are private to an iteration and cannot conflict.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def conflict(
     blocks = ir.blocks_of(site.loop)
     inside = {loop.var for loop in ir.loops_of(site.loop)}
     free = frozenset(inside) | frozenset(also_free)
-    living = ir.homes(program)
+    living = ir.lifetimes(program)
     by_buffer: dict[str, list[Access]] = {}
     for block in blocks:
         for access in accesses(program, block.name):

@@ -27,7 +27,7 @@ def concurrent_loops_stay_independent(
     """Rule K1: what a step rewrote must not make iterations of a concurrent loop conflict."""
     if not check or (after.body is before.body and after.temporaries is before.temporaries):
         return after
-    old_homes, new_homes = ir.homes(before), ir.homes(after)
+    old, new = ir.lifetimes(before), ir.lifetimes(after)
     known = ir.loop_sites(before)
     for name, site in ir.loop_sites(after).items():
         if not site.loop.kind.is_concurrent:
@@ -35,7 +35,7 @@ def concurrent_loops_stay_independent(
         was = known.get(name)
         if was is not None and was.loop is site.loop:
             touched = {b for block in ir.blocks_of(site.loop) for b in _touched(block)}
-            if all(old_homes.get(b) == new_homes.get(b) for b in touched):
+            if all(old.get(b) == new.get(b) for b in touched):
                 continue
         found = conflict(after, name)
         if found is not None:

@@ -1,7 +1,7 @@
 """Pass: blocks become plain statements, temporaries become allocations.
 
     before  a program with blocks and temporaries
-    after   loops, conditions, stores, and Alloc statements where the temporaries live (`ir.home`);
+    after   loops, conditions, stores, and Alloc statements where temporaries live (`ir.lifetime`);
             shapes are still the full ones
 
 A reduction's init moves in front of its outermost reduction loop where that is right, and stays a
@@ -31,7 +31,7 @@ class _Eraser:
         self.names = {b.name for b in program.buffers.values()}
         self.names |= {loop.var for loop in ir.loops_of(program.body)}
         self.living: dict[str | None, list[ir.Buffer]] = {}
-        where = ir.homes(program)
+        where = ir.lifetimes(program)
         for buffer in program.temporaries:
             self.living.setdefault(where[buffer.name], []).append(buffer)
         self.inits: dict[str, list[ir.Stmt]] = {}
@@ -61,8 +61,8 @@ class _Eraser:
     def fresh(self, label: str, block: str) -> str:
         return ir.fresh_name(label, self.names, owner=block)
 
-    def allocated(self, home: str | None, body: ir.Stmt) -> ir.Stmt:
-        for buffer in reversed(self.living.get(home, [])):
+    def allocated(self, loop: str | None, body: ir.Stmt) -> ir.Stmt:
+        for buffer in reversed(self.living.get(loop, [])):
             body = ir.Alloc(buffer, body)
         return body
 

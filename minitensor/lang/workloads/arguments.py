@@ -1,4 +1,4 @@
-"""What all operators check about their arguments, in one phrasing."""
+"""Checks of arguments that all operators share, in one phrasing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from minitensor.lang.scalar import Scalar
 from minitensor.lang.tensor import Tensor
 
 Tensors: TypeAlias = tuple[Tensor, ...]
-"""What every operator returns: its inputs, then its outputs, in the order of the call."""
+"""The result of every operator: its inputs, then its outputs, in the order of the call."""
 
 PerAxis: TypeAlias = int | Sequence[int]
 """One number for every spatial axis, or one for each."""

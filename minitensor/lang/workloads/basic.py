@@ -1,4 +1,4 @@
-"""What takes a line or two: reductions, elementwise chains, a transposition, a stencil, a scan."""
+"""Operators of a line or two: reductions, a chain of stages, a transposition, a stencil, a scan."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def full_sum(m: int, n: int, dtype: str = "float32") -> Tensors:
 
 
 def argmax(m: int, n: int, dtype: str = "float32") -> Tensors:
-    """Where in each row its maximum is.
+    """The position of the maximum of each row.
 
         B[i] = the least k such that A[i, k] is max over k of A[i, k]
 

@@ -136,7 +136,7 @@ def _pooling(
 
 
 def _wide(dtype: DType) -> DType:
-    """What sums of a narrow type are held in."""
+    """The type in which elements of a narrow type are summed."""
     if dtype.bits >= 32:
         return dtype
     return DType.of("float32" if dtype.is_float else "int32")
@@ -148,7 +148,7 @@ def _mean(total: Scalar, count: Any) -> Scalar:
 
 
 def _elements_inside(windows: Windows, at: tuple[Any, ...]) -> Any:
-    """How many elements of the window of the output at `at` are not padding."""
+    """The number of elements of the window of the output at `at` are not padding."""
     count: Any = 1
     for i, size, kernel, stride, padding in zip(
         at, windows.sizes, windows.kernel, windows.stride, windows.padding

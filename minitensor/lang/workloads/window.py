@@ -20,7 +20,7 @@ CHANNELS_LAST: Final = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the channels are. Spatial axes come in the order depth, height, width.
+    """The position of the channels. Spatial axes come in the order depth, height, width.
 
     rank           the number of spatial axes
     channels_last  NHWC with weights HWIO, rather than NCHW with weights OIHW
@@ -49,7 +49,7 @@ class Layout:
         return n, rest[0], tuple(rest[1:])
 
     def weight(self, out: Any, into: Any, spatial: Sequence[Any]) -> tuple[Any, ...]:
-        """A shape or index of the weights: output channel, input channel, place in the window."""
+        """A shape or index of the weights: output channel, input channel, offsets."""
         return (*spatial, into, out) if self.channels_last else (out, into, *spatial)
 
     def reduced(self, channel: ReduceAxis, spatial: Sequence[ReduceAxis]) -> list[ReduceAxis]:
@@ -58,7 +58,7 @@ class Layout:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """What the spatial loops are called."""
+        """The names of the spatial loops."""
         return ("z", "y", "x")[-self.rank :]
 
 
@@ -116,7 +116,7 @@ class Windows:
         return tuple(reduce_axis(k, f"r{label}") for k, label in zip(self.kernel, labels))
 
     def positions(self, at: Sequence[Any], taps: Sequence[ReduceAxis]) -> tuple[Any, ...]:
-        """Where in the padded image the window of the output at `at` looks: y*stride + ry."""
+        """The indices in the padded image of the window of the output at `at`: y*stride + ry."""
         return tuple(
             i * stride + r * dilation
             for i, r, stride, dilation in zip(at, taps, self.stride, self.dilation)

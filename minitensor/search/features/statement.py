@@ -153,7 +153,7 @@ def _touch(
     home: int | None = None
     if any(b.name == buffer.name for b in program.temporaries):
         names = [loop.var for loop in path]
-        living = ir.homes(program)[buffer.name]
+        living = ir.lifetimes(program)[buffer.name]
         home = 0 if living is None else names.index(living) + 1
     return Touch(
         buffer,

@@ -1,4 +1,4 @@
-"""Where a temporary lives: the rule that gives programs between two steps their meaning.
+"""Lifetimes of temporaries: the rule that gives programs between two steps their meaning.
 
 A temporary lives in the innermost loop that encloses all its accesses, and each iteration of that
 loop has an instance of its own, uninitialised at first. Loops that carry values of the buffer are
@@ -19,13 +19,13 @@ from minitensor.ir.visit import free_vars, loads
 
 
 @fact
-def homes(program: Program) -> Mapping[str, str | None]:
+def lifetimes(program: Program) -> Mapping[str, str | None]:
     """For each temporary the name of the loop it lives in, None for the whole program."""
     return {name: (loops[-1].var if loops else None) for name, loops in _paths(program).items()}
 
 
 def _paths(program: Program) -> dict[str, tuple[For, ...]]:
-    """For each temporary the loops around its home and the home itself, outermost first."""
+    """For each temporary the loops around it and the one it lives in, outermost first."""
     where = paths(program)
     common: dict[str, tuple[For, ...]] = {}
     for block in program.blocks.values():
@@ -53,7 +53,7 @@ def accessed_buffers(block: Block) -> tuple[set[str], set[str]]:
 
 
 _KNOWN: dict[tuple[int, int], tuple[Stmt, Stmt | None, set[str], set[str]]] = {}
-"""What has been found for a body and an init, by identity: most steps of a schedule leave them."""
+"""The accesses of a body and an init, by identity: most steps of a schedule leave them."""
 
 
 def _accessed_inside(body: Stmt, init: Stmt | None) -> tuple[set[str], set[str]]:

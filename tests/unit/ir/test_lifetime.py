@@ -17,8 +17,8 @@ from minitensor.ir import (
     Seq,
     Var,
     accessed_buffers,
-    homes,
     less,
+    lifetimes,
     paths,
 )
 from tests.unit.ir.build import (
@@ -60,36 +60,36 @@ def with_t(body, *shape, scope=Scope.GLOBAL) -> Program:
 
 def test_in_two_nests_it_lives_in_the_program():
     p = with_t(Seq((loop("i", 4, write()), loop("j", 4, read(j)))))
-    assert homes(p) == {"T": None}
+    assert lifetimes(p) == {"T": None}
     assert (run(program(p.body, [C], p.temporaries)) == 1).all()
 
 
 def test_in_one_loop_it_lives_there():
-    assert homes(with_t(loop("i", 4, write(), read()))) == {"T": "i"}
+    assert lifetimes(with_t(loop("i", 4, write(), read()))) == {"T": "i"}
 
 
 def test_it_lives_in_the_innermost_common_loop():
     body = loop("i", 4, loop("j", 4, write("P", j), loop("k", 2, read(j))), loop("t", 4, Seq(())))
-    assert homes(with_t(body)) == {"T": "j"}
+    assert lifetimes(with_t(body)) == {"T": "j"}
     body = loop("i", 4, loop("j", 4, write("P", j)), loop("t", 4, read(t)))
-    assert homes(with_t(body)) == {"T": "i"}
+    assert lifetimes(with_t(body)) == {"T": "i"}
 
 
 def test_what_is_never_accessed_lives_in_the_program():
-    assert homes(with_t(Seq(()))) == {"T": None}
+    assert lifetimes(with_t(Seq(()))) == {"T": None}
 
 
 def test_only_temporaries_have_homes():
-    assert list(homes(with_t(loop("i", 4, write(), read())))) == ["T"]
+    assert list(lifetimes(with_t(loop("i", 4, write(), read())))) == ["T"]
 
 
 def test_writers_alone_count_too():
-    assert homes(with_t(loop("i", 4, loop("j", 4, write("T", j))))) == {"T": "j"}
+    assert lifetimes(with_t(loop("i", 4, loop("j", 4, write("T", j))))) == {"T": "j"}
 
 
 @pytest.mark.parametrize("kind", ["parallel", "vectorize", "unroll", "blockIdx.x", "threadIdx.x"])
 def test_the_kind_of_the_loop_does_not_matter(kind):
-    assert homes(with_t(loop("i", 4, write(), read(), kind=kind))) == {"T": "i"}
+    assert lifetimes(with_t(loop("i", 4, write(), read(), kind=kind))) == {"T": "i"}
 
 
 # ---- loops that carry values
@@ -107,26 +107,26 @@ def total(axis, at=i, iters=reduced):
 
 def test_a_reduction_loop_is_no_home():
     body = loop("i", 4, loop("k", 4, total(k)), loop("j", 1, read(i)))
-    assert homes(with_t(body)) == {"T": "i"}
+    assert lifetimes(with_t(body)) == {"T": "i"}
     fused = loop("i", 4, loop("k", 4, total(k), block("C", [], store("C", i, load("T", Const(0))))))
-    assert homes(with_t(fused)) == {"T": "i"}
+    assert lifetimes(with_t(fused)) == {"T": "i"}
 
 
 def test_nothing_inside_a_reduction_loop_is_a_home():
     body = loop("k", 4, loop("i", 4, total(k)))
-    assert homes(with_t(body)) == {"T": None}
+    assert lifetimes(with_t(body)) == {"T": None}
 
 
 def test_both_halves_of_a_split_reduction_are_no_homes():
     body = loop("k", 2, loop("i", 4, loop("t", 2, total(k * 2 + t))))
-    assert homes(with_t(body)) == {"T": None}
+    assert lifetimes(with_t(body)) == {"T": None}
     body = loop("i", 4, loop("k", 2, loop("t", 2, total(k * 2 + t))))
-    assert homes(with_t(body)) == {"T": "i"}
+    assert lifetimes(with_t(body)) == {"T": "i"}
 
 
 def test_an_ordered_loop_is_no_home():
     body = loop("j", 4, loop("k", 4, total(k, j, ordered)))
-    assert homes(with_t(body)) == {"T": "j"}
+    assert lifetimes(with_t(body)) == {"T": "j"}
 
 
 def test_a_reduction_loop_is_a_home_for_what_is_only_read_there():
@@ -138,7 +138,7 @@ def test_a_reduction_loop_is_a_home_for_what_is_only_read_there():
         init=store("C", v, 0.0),
     )
     producer = block("T", [spatial("w", 4, k)], store("T", w, load("D", w, w)))
-    assert homes(with_t(loop("i", 4, loop("k", 4, producer, step)))) == {"T": "k"}
+    assert lifetimes(with_t(loop("i", 4, loop("k", 4, producer, step)))) == {"T": "k"}
 
 
 def test_a_scan_beside_its_consumer_keeps_its_values():
@@ -157,13 +157,13 @@ def test_a_scan_beside_its_consumer_keeps_its_values():
     start = block("T0", [], store("T", 0, 0.0))
     first = block("C0", [], store("C", 0, 0.0))
     p = program(Seq((start, first, body)), [A, C], [buffer("T", 4)])
-    assert homes(p) == {"T": None}
+    assert lifetimes(p) == {"T": None}
     np.testing.assert_array_equal(run(p, np.arange(4, dtype=np.float32)), [0, 1, 3, 6])
 
 
 def test_a_scan_inside_one_loop_is_not_private_to_its_steps():
     step = block("T", [ordered("v", 4, i)], store("T", v, load("A", v)))
-    assert homes(with_t(loop("i", 4, step, read()))) == {"T": None}
+    assert lifetimes(with_t(loop("i", 4, step, read()))) == {"T": None}
 
 
 # ---- scopes
@@ -172,21 +172,21 @@ def test_a_scan_inside_one_loop_is_not_private_to_its_steps():
 @pytest.mark.parametrize("kind", ["threadIdx.x", "threadIdx.y", "vthread"])
 def test_shared_memory_is_not_private_to_a_thread(kind):
     body = loop("j", 4, loop("i", 4, write(), read(), kind=kind), kind="blockIdx.x")
-    assert homes(with_t(body, scope=Scope.SHARED)) == {"T": "j"}
-    assert homes(with_t(body, scope=Scope.LOCAL)) == {"T": "i"}
-    assert homes(with_t(body, scope=Scope.REGISTER)) == {"T": "i"}
+    assert lifetimes(with_t(body, scope=Scope.SHARED)) == {"T": "j"}
+    assert lifetimes(with_t(body, scope=Scope.LOCAL)) == {"T": "i"}
+    assert lifetimes(with_t(body, scope=Scope.REGISTER)) == {"T": "i"}
 
 
 def test_shared_memory_is_cut_at_the_first_thread_loop():
     nest = loop("t", 2, loop("k", 2, loop("i", 4, write(), read())), kind="threadIdx.x")
-    assert homes(with_t(nest, scope=Scope.SHARED)) == {"T": None}
-    assert homes(with_t(loop("j", 2, nest), scope=Scope.SHARED)) == {"T": "j"}
+    assert lifetimes(with_t(nest, scope=Scope.SHARED)) == {"T": None}
+    assert lifetimes(with_t(loop("j", 2, nest), scope=Scope.SHARED)) == {"T": "j"}
 
 
 def test_shared_memory_may_live_in_a_serial_loop_around_the_threads():
     nest = loop("k", 2, loop("i", 4, write(), read(), kind="threadIdx.x"), kind="serial")
     p = with_t(loop("j", 2, nest, kind="blockIdx.x"), scope=Scope.SHARED)
-    assert homes(p) == {"T": "k"}
+    assert lifetimes(p) == {"T": "k"}
 
 
 # ---- every access counts
@@ -204,14 +204,14 @@ def test_an_access_in_an_init_counts():
         init=store("C", v, load("T", v)),
     )
     p = with_t(Seq((loop("i", 4, write()), loop("j", 4, loop("k", 4, body)))))
-    assert homes(p) == {"T": None}
+    assert lifetimes(p) == {"T": None}
 
 
 def test_an_access_in_an_index_of_a_load_counts():
     index = Cast(INDEX, load("T", v))
     body = block("C", [spatial("v", 4, j)], store("C", v, load("A", index)))
     p = with_t(Seq((loop("i", 4, write()), loop("j", 4, body))))
-    assert homes(p) == {"T": None}
+    assert lifetimes(p) == {"T": None}
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_an_access_in_an_index_of_a_load_counts():
 def test_blocks_under_conditions_and_allocations_have_paths(around):
     p = with_t(loop("i", 4, around(Seq((write(), read())))))
     assert [loop.var for loop in paths(p)["C"]] == ["i"]
-    assert homes(p) == {"T": "i"}
+    assert lifetimes(p) == {"T": "i"}
     np.testing.assert_array_equal(run(program(p.body, [C], p.temporaries)), [1, 1, 1, 1])
 
 
