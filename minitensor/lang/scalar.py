@@ -14,32 +14,8 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from minitensor import ir
 from minitensor.errors import ArgumentError, unexpected
-from minitensor.ir import (
-    BOOL,
-    FLOAT32,
-    INDEX,
-    INT64,
-    USER_DTYPES,
-    Binary,
-    BinaryOp,
-    Call,
-    Cast,
-    Const,
-    DType,
-    Expr,
-    Load,
-    Select,
-    Unary,
-    Var,
-    arithmetic,
-    print_expr,
-    rewrite,
-    summary_if_large,
-)
-from minitensor.ir import (
-    const as constant,
-)
 
 _SYMBOLIC: Final = (
     "it is symbolic: its value is known only when the kernel runs. "
@@ -63,17 +39,26 @@ class Label(str):
         return name
 
 
+def _infix(op: ir.BinaryOp, swapped: bool = False) -> Callable[[Scalar, Any], Scalar]:
+    """The method of a Scalar for an operator; `swapped` where the Scalar stands on its right."""
+
+    def method(self: Scalar, other: Any) -> Scalar:
+        return binary(op, other, self) if swapped else binary(op, self, other)
+
+    return method
+
+
 class Scalar:
     """One symbolic value, with the arithmetic of Python and the types of numpy."""
 
     __slots__ = ("node",)
     __array_ufunc__ = None  # so that numpy scalars leave the operators to us
 
-    def __init__(self, node: Expr) -> None:
+    def __init__(self, node: ir.Expr) -> None:
         self.node = node
 
     @property
-    def dtype(self) -> DType:
+    def dtype(self) -> ir.DType:
         """The type of the value; "index" for what is computed from loop indices alone."""
         return self.node.dtype
 
@@ -82,7 +67,7 @@ class Scalar:
 
         What no 64-bit integer holds, NaN too, becomes the integer 0.
         """
-        return Scalar(converted(self.node, DType.of(dtype)))
+        return Scalar(converted(self.node, ir.DType.of(dtype)))
 
     def __repr__(self) -> str:
         return describe(self.node)
@@ -92,41 +77,12 @@ class Scalar:
 
     __hash__ = object.__hash__
 
-    def __add__(self, other: Any) -> Scalar:
-        return binary("+", self, other)
-
-    def __radd__(self, other: Any) -> Scalar:
-        return binary("+", other, self)
-
-    def __sub__(self, other: Any) -> Scalar:
-        return binary("-", self, other)
-
-    def __rsub__(self, other: Any) -> Scalar:
-        return binary("-", other, self)
-
-    def __mul__(self, other: Any) -> Scalar:
-        return binary("*", self, other)
-
-    def __rmul__(self, other: Any) -> Scalar:
-        return binary("*", other, self)
-
-    def __truediv__(self, other: Any) -> Scalar:
-        return binary("/", self, other)
-
-    def __rtruediv__(self, other: Any) -> Scalar:
-        return binary("/", other, self)
-
-    def __floordiv__(self, other: Any) -> Scalar:
-        return binary("//", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Scalar:
-        return binary("//", other, self)
-
-    def __mod__(self, other: Any) -> Scalar:
-        return binary("%", self, other)
-
-    def __rmod__(self, other: Any) -> Scalar:
-        return binary("%", other, self)
+    __add__, __radd__ = _infix("+"), _infix("+", swapped=True)
+    __sub__, __rsub__ = _infix("-"), _infix("-", swapped=True)
+    __mul__, __rmul__ = _infix("*"), _infix("*", swapped=True)
+    __truediv__, __rtruediv__ = _infix("/"), _infix("/", swapped=True)
+    __floordiv__, __rfloordiv__ = _infix("//"), _infix("//", swapped=True)
+    __mod__, __rmod__ = _infix("%"), _infix("%", swapped=True)
 
     def __pow__(self, other: Any) -> Scalar:
         return power(self, other)
@@ -137,22 +93,13 @@ class Scalar:
     def __neg__(self) -> Scalar:
         if self.dtype.kind == "bool":
             raise ArgumentError(f"expected a number to negate, but got the bool {self!r}")
-        return Scalar(Unary("-", self.node))
+        return Scalar(ir.Unary("-", self.node))
 
     def __abs__(self) -> Scalar:
         return abs_(self)
 
-    def __lt__(self, other: Any) -> Scalar:
-        return binary("<", self, other)
-
-    def __le__(self, other: Any) -> Scalar:
-        return binary("<=", self, other)
-
-    def __gt__(self, other: Any) -> Scalar:
-        return binary("<", other, self)
-
-    def __ge__(self, other: Any) -> Scalar:
-        return binary("<=", other, self)
+    __lt__, __gt__ = _infix("<"), _infix("<", swapped=True)
+    __le__, __ge__ = _infix("<="), _infix("<=", swapped=True)
 
     def __eq__(self, other: object) -> Scalar:  # type: ignore[override]
         return binary("==", self, other)
@@ -179,31 +126,31 @@ def var(name: str, dtype: str = "index") -> Scalar:
     """A free variable, for writing expressions outside of `compute` (see `mt.simplify`)."""
     if not isinstance(name, str) or not name:
         raise unexpected("a name", "name", name)
-    return Scalar(Var(name, INDEX if dtype == "index" else DType.of(dtype)))
+    return Scalar(ir.Var(name, ir.INDEX if dtype == "index" else ir.DType.of(dtype)))
 
 
 def const(value: float, dtype: str) -> Scalar:
     """A number of a given type: integers wrap, floats are held as Python floats until used."""
     if not is_number(value):
         raise unexpected("a number", "value", value)
-    kind = DType.of(dtype)
+    kind = ir.DType.of(dtype)
     if kind.is_float:
-        return Scalar(constant(as_float(value, "value"), kind))
+        return Scalar(ir.const(as_float(value, "value"), kind))
     if not is_whole(value):
         raise unexpected(f"an integer for {kind}", "value", value)
-    return Scalar(constant(int(value), kind))
+    return Scalar(ir.const(int(value), kind))
 
 
-def describe(node: Expr) -> str:
+def describe(node: ir.Expr) -> str:
     """An expression as text, with the names that the user gave; a large one in a few words."""
 
     def rename(n: Any) -> Any:
-        if isinstance(n, Var):
-            return Var(getattr(n.name, "label", n.name), n.dtype)
-        is_load = isinstance(n, Load)
-        return Load(getattr(n.buffer, "label", n.buffer), n.indices, n.dtype) if is_load else n
+        if isinstance(n, ir.Var):
+            return ir.Var(getattr(n.name, "label", n.name), n.dtype)
+        is_load = isinstance(n, ir.Load)
+        return ir.Load(getattr(n.buffer, "label", n.buffer), n.indices, n.dtype) if is_load else n
 
-    return summary_if_large(node) or print_expr(rewrite(node, rename))
+    return ir.summary_if_large(node) or ir.print_expr(ir.rewrite(node, rename))
 
 
 # ---- operands and their types
@@ -229,7 +176,7 @@ def is_whole(value: Any) -> bool:
     return float(value).is_integer()
 
 
-def operand(value: object, other: DType | None = None) -> Expr:
+def operand(value: object, other: ir.DType | None = None) -> ir.Expr:
     """A Scalar's node, or a number as a constant that suits an operand of type `other`."""
     if isinstance(value, Scalar):
         return value.node
@@ -239,27 +186,27 @@ def operand(value: object, other: DType | None = None) -> Expr:
             raise misplaced()
         raise unexpected("a number or a symbolic value", "operand", value)
     if isinstance(value, (bool, np.bool_)):
-        return constant(bool(value), BOOL)
+        return ir.const(bool(value), ir.BOOL)
     if isinstance(value, numbers.Integral):
         number = int(value)
         if other is None or other.kind == "index":
-            dtype = INDEX
+            dtype = ir.INDEX
         elif other.kind == "bool":
-            dtype = INT64
+            dtype = ir.INT64
         else:
             dtype = other
         if dtype.is_float and abs(number) > 2**1023:
             raise ArgumentError(f"a number of {number.bit_length()} bits does not fit {dtype}")
         if dtype.is_integer and not dtype.min_value <= number <= dtype.max_value:
             raise ArgumentError(f"the number {number} does not fit {dtype}; convert with .astype")
-        return constant(number, dtype)
+        return ir.const(number, dtype)
     assert isinstance(value, numbers.Real)
-    return constant(
-        as_float(value, "operand"), other if other is not None and other.is_float else FLOAT32
+    return ir.const(
+        as_float(value, "operand"), other if other is not None and other.is_float else ir.FLOAT32
     )
 
 
-def operands(a: object, b: object) -> tuple[Expr, Expr]:
+def operands(a: object, b: object) -> tuple[ir.Expr, ir.Expr]:
     """Two operands brought to their common type."""
     x = operand(a, b.dtype if isinstance(b, Scalar) else None)
     y = operand(b, a.dtype if isinstance(a, Scalar) else None)
@@ -267,80 +214,82 @@ def operands(a: object, b: object) -> tuple[Expr, Expr]:
     return converted(x, common), converted(y, common)
 
 
-def promote(a: DType, b: DType) -> DType:
+def promote(a: ir.DType, b: ir.DType) -> ir.DType:
     """The common type of two operands."""
     if a == b:
         return a
     if a.is_float or b.is_float:
         if a.is_float and b.is_float:
             if a.bits == b.bits:  # float16 with bfloat16
-                return FLOAT32
+                return ir.FLOAT32
             return a if a.bits > b.bits else b
         return a if a.is_float else b
     if a.kind == "bool" or b.kind == "bool":
         other = b if a.kind == "bool" else a
-        return INT64 if other.kind == "index" else other
-    return _common_integer(INT64 if a.kind == "index" else a, INT64 if b.kind == "index" else b)
+        return ir.INT64 if other.kind == "index" else other
+    return _common_integer(
+        ir.INT64 if a.kind == "index" else a, ir.INT64 if b.kind == "index" else b
+    )
 
 
-def _common_integer(a: DType, b: DType) -> DType:
+def _common_integer(a: ir.DType, b: ir.DType) -> ir.DType:
     if a.kind == b.kind:
         return a if a.bits >= b.bits else b
     signed, unsigned = (a, b) if a.kind == "int" else (b, a)
     bits = max(signed.bits, 2 * unsigned.bits)
     if bits > 64:
         raise ArgumentError(f"{a} and {b} have no common integer type; convert one with .astype")
-    return USER_DTYPES[f"int{bits}"]
+    return ir.USER_DTYPES[f"int{bits}"]
 
 
-def converted(node: Expr, dtype: DType) -> Expr:
+def converted(node: ir.Expr, dtype: ir.DType) -> ir.Expr:
     """The node as `dtype`: itself if it is that already, constants converted at once."""
     if node.dtype == dtype:
         return node
-    if isinstance(node, Const) and not node.dtype.is_float:
-        return constant(node.value, dtype)
-    if isinstance(node, Const) and dtype.is_float and dtype.bits >= node.dtype.bits:
-        return constant(node.value, dtype)
+    if isinstance(node, ir.Const) and not node.dtype.is_float:
+        return ir.const(node.value, dtype)
+    if isinstance(node, ir.Const) and dtype.is_float and dtype.bits >= node.dtype.bits:
+        return ir.const(node.value, dtype)
     if dtype.kind == "bool":
-        return Binary("!=", node, constant(0, node.dtype))
-    return Cast(dtype, node)
+        return ir.Binary("!=", node, ir.const(0, node.dtype))
+    return ir.Cast(dtype, node)
 
 
-def binary(op: BinaryOp, a: object, b: object) -> Scalar:
+def binary(op: ir.BinaryOp, a: object, b: object) -> Scalar:
     """`a op b`, after promotion."""
     x, y = operands(a, b)
     kind = x.dtype.kind
     if op in ("==", "!=", "<", "<="):
-        return Scalar(Binary(op, x, y))
+        return Scalar(ir.Binary(op, x, y))
     if op in ("min", "max"):
         if kind == "bool":
             op = "and" if op == "min" else "or"
-        return Scalar(Binary(op, x, y))
+        return Scalar(ir.Binary(op, x, y))
     if kind == "bool":
-        x, y = converted(x, INT64), converted(y, INT64)
+        x, y = converted(x, ir.INT64), converted(y, ir.INT64)
     if op in ("//", "%"):
         if not x.dtype.is_integer:
             raise ArgumentError(
                 f"{op} is for integers, but got {x.dtype}; write mt.floor(a / b) for floats"
             )
-        if isinstance(y, Const) and y.value == 0:
+        if isinstance(y, ir.Const) and y.value == 0:
             raise ArgumentError(f"{describe(x)} {op} 0 divides by zero")
     if op == "/" and not x.dtype.is_float:
-        x, y = converted(x, FLOAT32), converted(y, FLOAT32)
-    if x.dtype == INDEX:
-        return Scalar(arithmetic(op, x, y))
-    return Scalar(Binary(op, x, y))
+        x, y = converted(x, ir.FLOAT32), converted(y, ir.FLOAT32)
+    if x.dtype == ir.INDEX:
+        return Scalar(ir.arithmetic(op, x, y))
+    return Scalar(ir.Binary(op, x, y))
 
 
 def _condition(op: str, value: Any) -> Any:
-    if isinstance(value, Scalar) and value.dtype != BOOL:
+    if isinstance(value, Scalar) and value.dtype != ir.BOOL:
         raise ArgumentError(f"{op} is for conditions, but got {value!r} of type {value.dtype}")
     return value
 
 
-def condition(value: object) -> Expr:
+def condition(value: object) -> ir.Expr:
     """A value as a condition: a number is true if it is not 0."""
-    return converted(operand(value), BOOL)
+    return converted(operand(value), ir.BOOL)
 
 
 # ---- functions, under the names that users call
@@ -356,28 +305,28 @@ def logical_or(a: object, b: object, *more: object) -> Scalar:
     return _join("or", a, b, *more)
 
 
-def _join(op: BinaryOp, first: object, *others: object) -> Scalar:
+def _join(op: ir.BinaryOp, first: object, *others: object) -> Scalar:
     result = condition(first)
     for value in others:
-        result = Binary(op, result, condition(value))
+        result = ir.Binary(op, result, condition(value))
     return Scalar(result)
 
 
 def logical_not(a: object) -> Scalar:
     """The negation of a condition."""
-    return Scalar(Unary("not", condition(a)))
+    return Scalar(ir.Unary("not", condition(a)))
 
 
 def select(cond: object, a: object, b: object) -> Scalar:
     """`a` where the condition holds, else `b`. Both are evaluated, so both must be in bounds."""
     x, y = operands(a, b)
-    return Scalar(Select(condition(cond), x, y))
+    return Scalar(ir.Select(condition(cond), x, y))
 
 
 def if_then_else(cond: object, a: object, b: object) -> Scalar:
     """`a` where the condition holds, else `b`; only that side is evaluated. For padding."""
     x, y = operands(a, b)
-    return Scalar(Select(condition(cond), x, y, lazy=True))
+    return Scalar(ir.Select(condition(cond), x, y, lazy=True))
 
 
 def minimum(a: object, b: object) -> Scalar:
@@ -394,12 +343,12 @@ def _float_function(
     name: str, doc: str, keeps_integers: bool = False
 ) -> Callable[[object], Scalar]:
     def function(x: object) -> Scalar:
-        node = operand(x, FLOAT32)
+        node = operand(x, ir.FLOAT32)
         if keeps_integers and node.dtype.is_integer:
             return Scalar(node)
         if not node.dtype.is_float:
-            node = converted(node, FLOAT32)
-        return Scalar(Call(name, (node,), node.dtype))
+            node = converted(node, ir.FLOAT32)
+        return Scalar(ir.Call(name, (node,), node.dtype))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -423,14 +372,14 @@ round_ = _float_function(
 
 def abs_(x: object) -> Scalar:
     """The absolute value (of the least integer of a type: itself, as it wraps)."""
-    node = operand(x, FLOAT32)
+    node = operand(x, ir.FLOAT32)
     if node.dtype.kind == "bool":
         raise unexpected("a number", "x", x)
     if node.dtype.kind == "uint":
         return Scalar(node)
-    if node.dtype == INDEX:
-        return Scalar(Binary("max", node, Unary("-", node)))
-    return Scalar(Call("abs", (node,), node.dtype))
+    if node.dtype == ir.INDEX:
+        return Scalar(ir.Binary("max", node, ir.Unary("-", node)))
+    return Scalar(ir.Call("abs", (node,), node.dtype))
 
 
 def power(a: object, b: object) -> Scalar:
@@ -446,5 +395,5 @@ def power(a: object, b: object) -> Scalar:
             return result
     x, y = operands(a, b)
     if not x.dtype.is_float:
-        x, y = converted(x, FLOAT32), converted(y, FLOAT32)
-    return Scalar(Call("power", (x, y), x.dtype))
+        x, y = converted(x, ir.FLOAT32), converted(y, ir.FLOAT32)
+    return Scalar(ir.Call("power", (x, y), x.dtype))
