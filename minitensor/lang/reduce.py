@@ -1,4 +1,4 @@
-"""Reductions: the ones everybody needs, and `comm_reducer` for your own.
+"""Reductions: the usual ones, and `comm_reducer` for one of your own.
 
 `sum_`, `max_`, `min_`, `all_`, `any_` are `mt.sum` and so on; here they would hide the built-ins.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-import numbers
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -161,49 +160,56 @@ def _trace(
     old = tuple(ir.Var(f"x{n}" if several else "x", d) for n, d in enumerate(dtypes))
     new = tuple(ir.Var(f"y{n}" if several else "y", d) for n, d in enumerate(dtypes))
     x, y = [tuple(Scalar(v) for v in side) for side in (old, new)]
-    try:
-        inspect.signature(combine).bind(x, y)
-    except TypeError:
-        raise unexpected("a function of two values", "combine", combine) from None
-    except ValueError:
-        pass
-    result = combine(x, y) if several else combine(x[0], y[0])
+    given = (x, y) if several else (x[0], y[0])
+    result = _called(combine, given, "a function of two values", "combine")
+    start = identity
     if callable(identity):
-        try:
-            inspect.signature(identity).bind(*dtypes)
-        except TypeError:
-            expected = f"a number, or a function of {len(dtypes)} dtypes"
-            raise unexpected(expected, "identity", identity) from None
-        except ValueError:
-            pass
-    start = identity(*dtypes) if callable(identity) else identity
+        expected = f"a number, or a function of {len(dtypes)} dtypes"
+        start = _called(identity, dtypes, expected, "identity")
     results = _as_tuple(result, len(dtypes), "combine", several)
     starts = _as_tuple(start, len(dtypes), "identity", several)
     known = {v.name for v in old + new}
-    nodes = []
-    for value, dtype in zip(results, dtypes):
-        if not isinstance(value, Scalar) and not is_number(value):
-            raise unexpected("a symbolic value", "combine(x, y)", value)
-        node = operand(value, dtype)
-        if node.dtype != dtype:
-            raise ArgumentError(
-                f"combine of {name} gives {node.dtype} for {dtype}; convert with .astype"
-            )
-        if ir.loads(node) or not known.issuperset(ir.free_vars(node)):
-            raise ArgumentError(f"combine of {name} uses something other than its two arguments")
-        nodes.append(node)
-    for value, dtype in zip(starts, dtypes):
-        if not isinstance(value, (numbers.Real, np.bool_)):
-            raise unexpected("a number", "identity", value)
-        if dtype.is_integer and not _fits(value, dtype):
-            raise unexpected(f"a number that {dtype} holds", "identity", value)
-    identities = tuple(
-        ir.const(as_float(s, "identity") if d.is_float else int(s), d)
-        for s, d in zip(starts, dtypes)
+    reducer = ir.Reducer(
+        name,
+        old,
+        new,
+        tuple(_checked_result(r, d, name, known) for r, d in zip(results, dtypes)),
+        tuple(_checked_identity(s, d) for s, d in zip(starts, dtypes)),
     )
-    reducer = ir.Reducer(name, old, new, tuple(nodes), identities)
     _check_laws(reducer)
     return reducer
+
+
+def _called(function: Callable[..., Any], args: Sequence[Any], expected: str, name: str) -> Any:
+    """The result of a user's function, which must take these arguments."""
+    try:
+        inspect.signature(function).bind(*args)
+    except TypeError:
+        raise unexpected(expected, name, function) from None
+    except ValueError:  # it has no signature
+        pass
+    return function(*args)
+
+
+def _checked_result(value: Any, dtype: ir.DType, name: str, known: set[str]) -> ir.Expr:
+    if not isinstance(value, Scalar) and not is_number(value):
+        raise unexpected("a symbolic value", "combine(x, y)", value)
+    node = operand(value, dtype)
+    if node.dtype != dtype:
+        raise ArgumentError(
+            f"combine of {name} gives {node.dtype} for {dtype}; convert with .astype"
+        )
+    if ir.loads(node) or not known.issuperset(ir.free_vars(node)):
+        raise ArgumentError(f"combine of {name} uses something other than its two arguments")
+    return node
+
+
+def _checked_identity(value: Any, dtype: ir.DType) -> ir.Const:
+    if not is_number(value):
+        raise unexpected("a number", "identity", value)
+    if dtype.is_integer and not _fits(value, dtype):
+        raise unexpected(f"a number that {dtype} holds", "identity", value)
+    return ir.const(as_float(value, "identity") if dtype.is_float else int(value), dtype)
 
 
 def _fits(value: Any, dtype: ir.DType) -> bool:

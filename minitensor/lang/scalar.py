@@ -218,18 +218,16 @@ def promote(a: ir.DType, b: ir.DType) -> ir.DType:
     """The common type of two operands."""
     if a == b:
         return a
+    if a.is_float and b.is_float:
+        if a.bits == b.bits:  # float16 with bfloat16
+            return ir.FLOAT32
+        return a if a.bits > b.bits else b
     if a.is_float or b.is_float:
-        if a.is_float and b.is_float:
-            if a.bits == b.bits:  # float16 with bfloat16
-                return ir.FLOAT32
-            return a if a.bits > b.bits else b
         return a if a.is_float else b
+    a, b = (ir.INT64 if dtype.kind == "index" else dtype for dtype in (a, b))
     if a.kind == "bool" or b.kind == "bool":
-        other = b if a.kind == "bool" else a
-        return ir.INT64 if other.kind == "index" else other
-    return _common_integer(
-        ir.INT64 if a.kind == "index" else a, ir.INT64 if b.kind == "index" else b
-    )
+        return b if a.kind == "bool" else a
+    return _common_integer(a, b)
 
 
 def _common_integer(a: ir.DType, b: ir.DType) -> ir.DType:
