@@ -1,10 +1,10 @@
-"""Mixed-radix reasoning: when does the place that is touched tell which iteration touched it?
+"""Injective index maps, by mixed-radix reasoning: different iterations access different elements.
 
 Index expressions made by split and fuse are numbers in mixed radix: `i_0*8 + i_1` has the digits
-i_0 and i_1, `f // 64` and `f % 64` are the digits of f. If an index holds a digit of x at a place
-that everything else leaves alone, equal indices mean an equal digit; if all digits of x are held
-somewhere, equal indices mean an equal x. That is the test for independence of loop iterations.
-Sums of digits are taken apart again: for f = f_0*24 + f_1, knowing f means knowing f_0.
+i_0 and i_1, `f // 64` and `f % 64` are the digits of f. If an index holds a digit of x where
+nothing else changes it, equal indices mean an equal digit; if all digits of x are held
+in some index, equal indices mean an equal x. That is the test for independence of loop iterations.
+Sums of digits are decomposed again: for f = f_0*24 + f_1, f determines f_0.
 The idea is that of TVM's iteration maps (Feng et al., TensorIR, ASPLOS 2023, section 3.3), used
 only to prove that a map is injective.
 """

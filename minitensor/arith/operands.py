@@ -56,8 +56,8 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The indices of an access, taken apart: what the loops of the nest add, and the rest."""
+class Address:
+    """The indices of an access in two parts: terms in the loops of the nest, and the rest."""
 
     moving: tuple[Linear, ...]
     fixed: tuple[Linear, ...]
@@ -93,9 +93,9 @@ class Accesses:
 
     def operand(self, mine: ir.Load, meant: ir.Load) -> Operand:
         """The operand that `meant` is, if `mine` moves as it does."""
-        place = self.place(mine)
+        address = self.address(mine)
         wanted = self.forms(meant)
-        moving = [(axis, form) for axis, form in enumerate(place.moving) if form.terms]
+        moving = [(axis, form) for axis, form in enumerate(address.moving) if form.terms]
         named = [(axis, form) for axis, form in enumerate(wanted) if form.terms]
         for (axis, mine_form), (_, form) in zip(moving, named):
             if mine_form != form:
@@ -116,7 +116,7 @@ class Accesses:
         axes: list[int | None] = [None] * len(wanted)
         for (axis, _), (own, _) in zip(moving, named):
             axes[own] = axis
-        first = ir.Load(mine.buffer, tuple(form.expr() for form in place.fixed), mine.dtype)
+        first = ir.Load(mine.buffer, tuple(form.expr() for form in address.fixed), mine.dtype)
         return Operand(first, tuple(axes))
 
     def forms(self, meant: ir.Load) -> list[Linear]:
@@ -131,7 +131,7 @@ class Accesses:
             found.append(total)
         return found
 
-    def place(self, mine: ir.Load) -> Place:
+    def address(self, mine: ir.Load) -> Address:
         """The indices of an access, taken apart; refused if that cannot be done exactly."""
         moving, fixed = [], []
         shape = self.program.buffers[mine.buffer].shape
@@ -152,7 +152,7 @@ class Accesses:
                 raise self.fail("index", f"{where} may leave the buffer", mine)
             moving.append(part)
             fixed.append(rest)
-        return Place(tuple(moving), tuple(fixed))
+        return Address(tuple(moving), tuple(fixed))
 
     def in_loops(self, expr: ir.Expr) -> ir.Expr:
         """An expression of the block in terms of the loops, for a message."""
@@ -167,11 +167,11 @@ class Accesses:
         return found
 
     def differs(self, mine: ir.Load, meant: ir.Load) -> str:
-        """An access beside what the intrinsic has in its place."""
+        """An access beside that of the intrinsic which corresponds to it."""
         verb = "written" if meant.buffer == self.intrinsic.output else "read"
         a, b = ("", "") if mine.dtype == meant.dtype else (f"{mine.dtype} ", f"{meant.dtype} ")
-        place = ir.print_expr(self.in_loops(mine))
-        text = f"{a}{place} is {verb} where the intrinsic has {b}{ir.print_expr(meant)}"
+        access = ir.print_expr(self.in_loops(mine))
+        text = f"{a}{access} is {verb} where the intrinsic has {b}{ir.print_expr(meant)}"
         if mine.dtype == meant.dtype and self.to_loop:
             pairs = [f"{ir.print_name(x)} is {ir.print_name(y)}" for x, y in self.to_loop.items()]
             text += f" ({', '.join(pairs)})"

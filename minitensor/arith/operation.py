@@ -112,7 +112,7 @@ def opened(expr: ir.Expr) -> Linear:
     """An index expression as a form of the variables in it.
 
     An element that is loaded counts as the sum of its own indices: what depends on data is taken to
-    move as the data's place does. Numbers that are no integers count as 0.
+    move as the data's position does. Numbers that are no integers count as 0.
     """
     linear = linear_of(expr)
     found = Linear({}, linear.constant)
@@ -130,10 +130,10 @@ def _opened(expr: ir.Expr) -> Linear:
         case ir.Cast(_, a) | ir.Call("in_bounds", (a, _)):
             return opened(a)
         case ir.Load(_, indices):
-            place = Linear({})
+            position = Linear({})
             for index in indices:
-                place = place.plus(opened(index))
-            return operation(DATA, place)
+                position = position.plus(opened(index))
+            return operation(DATA, position)
         case ir.Unary("not", a):
             return operation("not", opened(a))
         case ir.Binary(op, a, b) if op in _VALUES:

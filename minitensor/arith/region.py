@@ -225,7 +225,7 @@ def _remainder_span(operand: Span, divisor: int, ranges: Ranges) -> Span:
 
 def swept(box: Box, ranges: Ranges) -> tuple[range, ...] | None:
     """The integers on each axis that the box takes up while all variables run; None if they leave
-    gaps, or are not the same for every place on the other axes.
+    gaps, or are not the same for every position on the other axes.
     """
     seen: set[str] = set()
     found = []

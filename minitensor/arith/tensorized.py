@@ -122,7 +122,7 @@ class _Matcher(Accesses):
                 f"than one iteration, the intrinsic has {_count(axes, 'axis')}",
             )
         wanted = [name for form in self.forms(target) for name in _names(form.terms)]
-        moving = [form for form in self.place(mine).moving if form.terms]
+        moving = [form for form in self.address(mine).moving if form.terms]
         found: dict[str, str] = {}
         for axis, form in zip(wanted, moving):
             match list(form.terms.items()):

@@ -352,15 +352,15 @@ class _Machine:
                 enter(own)
                 threads.append(body(own))
             while threads:
-                places: list[object] = []
+                reached: list[object] = []
                 for member, thread in enumerate(threads):
                     team.member = member
-                    places.append(next(thread, None))
-                if not any(places):
+                    reached.append(next(thread, None))
+                if not any(reached):
                     return
-                if len(set(places)) > 1:
-                    waits = next(n for n, p in enumerate(places) if p)
-                    member = next(n for n, p in enumerate(places) if p != places[waits])
+                if len(set(reached)) > 1:
+                    waits = next(n for n, p in enumerate(reached) if p)
+                    member = next(n for n, p in enumerate(reached) if p != reached[waits])
                     raise self.fail(
                         "barrier",
                         f"thread {print_name(loop.var)} = {member} does not reach a barrier "
@@ -368,7 +368,7 @@ class _Machine:
                         loop.var,
                     )
                 if not outermost:
-                    yield places[0]
+                    yield reached[0]
                 team.writers.clear()
                 team.readers.clear()
 

@@ -146,4 +146,4 @@ FUNCTION: Final[dict[str, Callable[..., Value]]] = {
     "power": _power,
     "ldexp": _ldexp,
 }
-"""The functions of `expr.FUNCTIONS` on values, `in_bounds` excepted (it needs the place)."""
+"""The functions of `expr.FUNCTIONS` on values, except `in_bounds`, whose error names an access."""

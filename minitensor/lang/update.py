@@ -38,8 +38,8 @@ def update(
 
     The elements are visited in row-major order and, for each, the axes in `axis` in theirs; each
     visit stores what `fupdate` returns. An index of the tensor is free to run in any order only if
-    every self-reference has exactly that index in that place; all others, and the axes, keep their
-    order, and the primitives that would change it are refused.
+    every self-reference has exactly that index in that position; all others, and the axes, keep
+    their order, and the primitives that would change it are refused.
 
     shape    a tuple of ints
     fupdate  called with the tensor itself and one symbolic index for each axis

@@ -47,7 +47,7 @@ def conv2d_transpose(
     with oh = (h - 1)*stride - 2*padding + kernel + output_padding; padding < kernel and
     output_padding < stride. data and weight of `dtype`, conv of `out_dtype` (default: `dtype`).
     It is written as a gather: each output reads a window of the data spread out by the stride, of
-    which the places in between are zeros that are never read.
+    which the positions in between are zeros that are never read.
 
     Source: Ansor, OSDI'20, §7.1 (T2D); Radford et al., DCGAN, 2016.
     """
@@ -71,11 +71,11 @@ def conv2d_transpose(
     taps = [reduce_axis(a.kernel, f"r{label}") for a, label in zip(axes, placed.axes)]
 
     def element(n: Any, f: Any, at: Any) -> Any:
-        places = [i + r + a.skipped for i, r, a in zip(at, taps, axes)]
+        positions = [i + r + a.skipped for i, r, a in zip(at, taps, axes)]
         factor = weight[at_weight(rc, f, [a.kernel - 1 - r for a, r in zip(axes, taps)])]
-        read = source[placed.image(n, rc, [p // a.stride for p, a in zip(places, axes)])]
+        read = source[placed.image(n, rc, [p // a.stride for p, a in zip(positions, axes)])]
         product = read.astype(result) * factor.astype(result)
-        hits = [p % a.stride == 0 for p, a in zip(places, axes) if a.stride > 1]
+        hits = [p % a.stride == 0 for p, a in zip(positions, axes) if a.stride > 1]
         if hits:
             product = if_then_else(hits[0] if len(hits) == 1 else logical_and(*hits), product, 0)
         return sum_(product, axis=placed.reduced(rc, taps))
@@ -88,8 +88,8 @@ def conv2d_transpose(
 class _Spread:
     """One spatial axis of the data, spread out: stride - 1 zeros between any two elements.
 
-    The window starts kernel - 1 - padding places before the data. This margin is taken from whole
-    padded elements, so the first window starts `skipped` places inside of the padded data.
+    The window starts kernel - 1 - padding before the data. This margin is taken from whole
+    padded elements, so the first window starts `skipped` positions inside of the padded data.
     """
 
     size: int

@@ -61,7 +61,7 @@ def conv2d_winograd(
     *,
     dtype: str = "float32",
 ) -> Tensors:
-    """Convolution with 3 x 3 windows, one product of matrices for each place in a tile.
+    """Convolution with 3 x 3 windows, one product of matrices for each element of a tile.
 
         U = G g G^T       the kernel transform, for each pair of channels     weight_rows, U
         V = B^T d B       the input transform, for each tile and channel      pad, data_rows, V
@@ -73,7 +73,7 @@ def conv2d_winograd(
     the image is padded to whole tiles and the excess is dropped. Tiles of all images are numbered
     along one axis, p.
 
-    A transform is a choice among a few sums by the place in the tile: once the loops over it are
+    A transform is a choice among a few sums by the position in the tile: once the loops over it are
     unrolled no choice, and no multiplication by 0 or 1, is left.
 
     Source: Lavin & Gray, Fast Algorithms for Convolutional Neural Networks, 2016, §4.
@@ -90,10 +90,10 @@ def conv2d_winograd(
     product = _product(_kernel(weight, tile), _input(data, windows, tile, down, across))
     tiles = _output(product, tile)
 
-    def place(n: Any, f: Any, y: Any, x: Any) -> Any:
+    def pixel(n: Any, f: Any, y: Any, x: Any) -> Any:
         return tiles[y % tile, x % tile, f, (n * down + y // tile) * across + x // tile]
 
-    return data, weight, compute((n, f, oh, ow), place, name="conv")
+    return data, weight, compute((n, f, oh, ow), pixel, name="conv")
 
 
 def _kernel(weight: Tensor, tile: int) -> Tensor:
