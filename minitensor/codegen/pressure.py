@@ -1,4 +1,4 @@
-"""How many vector registers a loop needs: the tiles it updates, and the operands of one iteration.
+"""Register pressure of loops: the tiles that one updates, and the operands of one iteration.
 
 A tile is in registers as long as the loop runs that updates it, so all of it counts at once. Of the
 operands, vectors that more than one statement uses count (`name_values` gives them a name), and one
@@ -39,7 +39,7 @@ class Pressure:
 
 
 def usual_registers(vector_bits: int) -> int:
-    """How many vector registers a machine with vectors of some bits has, where it is not known.
+    """The vector registers of a machine with vectors of some bits, where they are not known.
 
     AVX-512 has 32. With 256 bits it is AVX's 16; with 128 it may be NEON's 32, or SSE's 16.
     """
@@ -82,7 +82,7 @@ def pressures(
 def _pressure(
     loop: ir.For, variables: Mapping[str, ir.Buffer], bits: int, available: int, recorder: Recorder
 ) -> Pressure | None:
-    """What a loop holds across its iterations in variables from outside of it; None if nothing."""
+    """The registers of variables from outside that a loop updates; None if there are none."""
     own = {s.buffer.name for s in ir.stmts_of(loop.body) if isinstance(s, ir.Alloc)}
     tiles: Counter[str] = Counter()
     updated = {s.buffer for s in ir.stmts_of(loop.body) if isinstance(s, ir.Store)}

@@ -83,7 +83,7 @@ class Emitted:
     name       of the program, for messages; the entry if empty
     parallel   whether it starts threads
     float16    whether the compiler must have 16-bit floats
-    loops      with hooks: the parallel loops by the numbers that hooks tell (see `hooks`)
+    loops      with hooks: the parallel loops by their numbers (see `hooks`)
     memory     with hooks: what the function allocates; the first has the number len(params)
     """
 

@@ -51,7 +51,7 @@ def emit_c(parts: Sequence[Part], header: str = "", hooks: bool = False) -> tupl
     """One C text with a function for each part; what they need besides is defined once.
 
     header  put in front as a comment, filtered: usually the schedule
-    hooks   whether the functions tell what they do (see `hooks`)
+    hooks   whether the functions report events as they run (see `hooks`)
     """
     helpers = Helpers()
     emitters, functions, entries = [], [], []

@@ -54,7 +54,7 @@ def of_lanes(name: str, like: ir.DType) -> ir.DType:
 
 
 def elements_of(buffer: ir.Buffer) -> int:
-    """How many elements the buffer takes in memory, at least one."""
+    """The elements that the buffer takes in memory, at least one."""
     if not buffer.shape:
         return 1
     return max(1, ir.strides_of(buffer)[0] * buffer.shape[0])

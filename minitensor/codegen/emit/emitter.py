@@ -2,8 +2,8 @@
 
 It walks a program that the passes have brought to loops, conditions, allocations and stores. What
 one language does differently from another is in its `Dialect`, a record of strings and functions;
-what a text needs besides its own lines (types, helper functions) is asked for by name and collected
-by `helpers`. Names in the text are those of the program, made safe by `names`.
+what a text needs besides its own lines (types, helper functions) is collected by `helpers`. Names
+in the text are those of the program, made safe by `names`; `rows` gives addresses in common a name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ALIGNMENT: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a language of the family does its own way.
+    """The choices of one language of the family.
 
     signature      the lines that open the function, given its name and parameters
     parallel       the lines in front of a parallel loop, given the number of threads
@@ -85,7 +85,7 @@ class Emitter(Expressions):
         """Bytes of arrays on the stack where the walk stands."""
         self.in_parallel = False
         self.is_parallel = False
-        """Whether the function starts threads."""
+        """True if the function starts threads."""
         self.scopes: list[list[Callable[[], None]]] = [[]]
         """For each of the braces around the walk, what takes the names declared there back."""
         self.undeclared: dict[str, bool] = {}
@@ -182,7 +182,7 @@ class Emitter(Expressions):
         self.depth -= 1
 
     def _forks(self, stmt: ir.Stmt) -> bool:
-        """Whether the statement is a loop that threads share."""
+        """Tell whether the statement is a loop that threads share."""
         parallel = isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL
         return parallel and self.threads > 1 and not self.in_parallel
 
@@ -267,7 +267,7 @@ class Emitter(Expressions):
             self.line(f"{kind} {name}[{count}] __attribute__((aligned({ALIGNMENT})));")
         else:
             in_workspace = True
-            self.line(f"{kind} *restrict {name} = ({kind} *)({self._reserve(buffer.name, size)});")
+            self.line(f"{kind} *restrict {name} = ({kind} *){self._reserve(buffer.name, size)};")
         if hooks is not None:
             self.line(hooks.begins(number, address, size))
         self.statement(stmt.body, alone)
@@ -298,10 +298,10 @@ class Emitter(Expressions):
         self.offset += size * copies
         stored(buffer, "workspace", size, copies)
         self.workspace = max(self.workspace, self.offset)
-        address = f"workspace + {start}" if start else "workspace"
+        parts = ["workspace"] + ([str(start)] if start else [])
         if self.in_parallel:
-            address += f" + (size_t){self.helpers.need(scalars.thread_number)}() * {size}"
-        return address
+            parts.append(f"(size_t){self.helpers.need(scalars.thread_number)}() * {size}")
+        return f"({' + '.join(parts)})" if len(parts) > 1 else parts[0]
 
     def _store(self, stmt: ir.Store) -> None:
         buffer = self.buffers[stmt.buffer]
@@ -327,7 +327,7 @@ class Emitter(Expressions):
 
 
 def _starts_with_store(stmt: ir.Stmt, buffer: str) -> bool:
-    """Whether the first statement that touches the variable gives it a value, for all the rest."""
+    """Tell whether the first statement that touches the variable initialises it for all others."""
     while isinstance(stmt, ir.Alloc):
         stmt = stmt.body
     for child in stmt.stmts if isinstance(stmt, ir.Seq) else (stmt,):

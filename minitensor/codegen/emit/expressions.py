@@ -50,7 +50,7 @@ from minitensor.errors import LoweringError
 
 
 class Expressions:
-    """Writes expressions; knows the buffers and the ranges of variables in scope."""
+    """Writes expressions, with the buffers and the ranges of variables in scope."""
 
     def __init__(self, helpers: Helpers, params: Sequence[ir.Buffer] = ()) -> None:
         self.parameters: Mapping[str, ir.Buffer] = {b.name: b for b in params}
@@ -61,15 +61,15 @@ class Expressions:
         self.rows: dict[Key, tuple[str, int]] = {}
         """The row pointers in scope, each with the constant of the position it points to."""
         self.checks: list[str] = []
-        """What each check made at run time says when it fails."""
+        """The message of each check at run time."""
         self.has_masks = False
-        """Whether the machine can leave out lanes of a load (see `guarded`)."""
+        """True if the machine can leave out lanes of a load (see `guarded`)."""
         self.plain_constants = False
-        """Whether a vector of equal constants, as an operand, is written as the one constant."""
+        """True if a vector of equal constants, as an operand, is written as the one constant."""
 
     @classmethod
     def of_definitions(cls, helpers: Helpers) -> Expressions:
-        """What writes the functions that are defined in the IR's terms."""
+        """A writer of the functions that are defined in the IR's terms."""
         fresh = Expressions(helpers)
         fresh.plain_constants = True
         return fresh
@@ -126,7 +126,7 @@ class Expressions:
         return not self.buffers[name].shape and name not in self.parameters
 
     def distance(self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...]) -> int:
-        """How many elements neighbouring lanes of an access are apart; 0 for a scalar."""
+        """The distance of neighbouring lanes of an access in elements; 0 for a scalar."""
         strides = zip(indices, ir.strides_of(buffer))
         return sum(i.stride * stride for i, stride in strides if isinstance(i, ir.Ramp))
 

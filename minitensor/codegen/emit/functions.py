@@ -195,7 +195,7 @@ def _is_number(tree: ast.expr) -> bool:
 
 
 class Writer(Protocol):
-    """What writes expressions: the emitter of a target."""
+    """A writer of expressions: the emitter of a target."""
 
     names: Names
     helpers: Helpers
@@ -220,7 +220,7 @@ def write_function(function: Function, name: str, lanes: int, writer: Writer) ->
 
 
 def computes_wider(function: Function) -> bool:
-    """Whether a value in the function is wider than its arguments."""
+    """Tell whether a value in the function is wider than its arguments."""
     widest = max((value.dtype.bits for _, value in function.values), default=0)
     return widest > function.params[0].dtype.bits
 

@@ -19,7 +19,7 @@ KEEP_SCALAR: Final = '__asm__ volatile("");'
 
 
 def may_be_masked(loop: ir.For) -> bool:
-    """Whether a compiler could make vectors of a loop, with masks on what it reads.
+    """Tell whether a compiler could make vectors of a loop, with masks on what it reads.
 
     That is, whether an iteration reads, outside of loops inside it, what a condition may forbid
     (but not what the condition reads itself), and nothing in it is a vector already.
@@ -29,7 +29,7 @@ def may_be_masked(loop: ir.For) -> bool:
 
 
 def reads_under_condition(node: ir.Node) -> bool:
-    """Whether a condition below the node may forbid a read there; loops are not looked into."""
+    """Tell whether a condition below the node, but for loops, may forbid a read there."""
     return any(True for _ in _guarded(node))
 
 

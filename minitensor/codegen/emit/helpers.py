@@ -1,8 +1,8 @@
-"""What an emitted text defines before its function: types, and small functions.
+"""Definitions in front of an emitted function: types, and small functions.
 
-A helper is a Python function that gives its name in the text and its definition. Whoever writes a
-call asks for it (`helpers.need(vectors.load, dtype)`) and gets the name. Only those that are asked
-for are defined, each after those that it asks for itself. `scalars` and `vectors` have them.
+A helper is a Python function that returns its name in the text and its definition. The emitter of a
+call requests it (`helpers.need(vectors.load, dtype)`) and gets the name. Only requested helpers are
+defined, each after those that it requests itself. `scalars` and `vectors` have them.
 """
 
 from __future__ import annotations

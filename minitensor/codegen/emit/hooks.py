@@ -22,7 +22,7 @@ from minitensor import ir
 from minitensor.codegen.emit.helpers import Definition, Helpers
 
 GAP: Final = 64
-"""Bytes that nobody uses behind each temporary in the workspace."""
+"""Unused bytes behind each temporary in the workspace."""
 _DECLARATIONS: Final = """\
 void checked_loop(int number);
 void checked_iteration(int64_t iteration);
@@ -76,7 +76,7 @@ class Hooks:
 
 
 def is_observed(stmt: ir.Alloc) -> bool:
-    """Whether a variable needs a call: iterations share it, or its address is taken.
+    """Tell whether a variable needs a call: iterations share it, or its address is taken.
 
     Any other stays in a register.
     """

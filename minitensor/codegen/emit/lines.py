@@ -31,7 +31,7 @@ _PLACE: Final = re.compile(
 )
 _BINDING: Final = ("; ", ", ", "?", ":", "||", "&&", "|", "&", "==", "!=", "<", "<=", ">", ">=",
                    ">>", "+", "-", "*", "/", "%")  # fmt: skip
-"""What may be broken at, from what binds least; assignments come last."""
+"""The operators to break at, from what binds least; assignments come last."""
 
 
 def indented(text: str, depth: int) -> str:

@@ -1,4 +1,4 @@
-"""Which functions are computed by definitions in the IR's terms, and which by the C library.
+"""The functions that are computed by definitions in the IR's terms, and not by the C library.
 
 float32, and the narrower floats computed in it, have all of them. What is not defined here is the
 library's: what is exact, and one instruction on most machines (sqrt, floor, ceil, round, abs), and

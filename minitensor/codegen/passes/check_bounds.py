@@ -72,7 +72,7 @@ class _Guard:
         return ir.map_children(expr, lambda child: self.expr(child, facts))
 
     def facts(self, condition: ir.Expr) -> tuple[arith.Linear, ...]:
-        """What a condition says, as forms that are >= 0 where it holds."""
+        """Forms that are >= 0 where a condition holds."""
         simple = arith.simplify(condition, self.ranges)
         if isinstance(simple, ir.Unary) and simple.op == "not":
             return _facts_of_negation(simple.a, self.ranges)
@@ -97,7 +97,7 @@ class _Guard:
 
 
 def _facts_of_negation(condition: ir.Expr, ranges: arith.Ranges) -> tuple[arith.Linear, ...]:
-    """What `not (a or b)` says: neither a nor b."""
+    """The facts of `not (a or b)`: neither a nor b."""
     op, a, b = (getattr(condition, name, None) for name in ("op", "a", "b"))
     if op != "or":
         return ()

@@ -37,7 +37,7 @@ class _Eraser:
         self.inits: dict[str, list[ir.Stmt]] = {}
         """Nests that initialise a reduction, by the loop they stand in front of."""
         self.in_intrinsic = False
-        """Whether the walk stands in loops that an intrinsic does."""
+        """True if the walk stands in loops that an intrinsic does."""
         self.started: set[str] = set()
         """The blocks whose init has been moved there."""
         for name, block in program.blocks.items():
@@ -141,7 +141,7 @@ class _Eraser:
 
 
 def _is_simple(reducer: ir.Reducer) -> bool:
-    """Whether each operand occurs once, so that nothing is computed twice without a temporary."""
+    """Tell whether each operand occurs once: then no temporary is needed."""
     if len(reducer.results) != 1:
         return False
     used = [n.name for n in ir.walk(reducer.results[0]) if isinstance(n, ir.Var)]

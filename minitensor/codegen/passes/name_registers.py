@@ -24,7 +24,7 @@ IN_SCOPE: Final = 256
 Part: TypeAlias = tuple[tuple[int, ...], int]
 """Constant indices of the first element, and how many elements follow each other from there."""
 Variables: TypeAlias = dict[Part, ir.Buffer]
-"""What an array becomes."""
+"""The variables that an array becomes."""
 N = TypeVar("N", bound=ir.Node)
 
 
@@ -111,7 +111,7 @@ def _record_array(buffer: ir.Buffer) -> None:
 
 
 def _parts(buffer: ir.Buffer, body: ir.Stmt) -> set[Part] | None:
-    """What the accesses of the buffer touch; None if that depends on anything, or overlaps."""
+    """The parts of the buffer that accesses touch; None if they depend on loops, or overlap."""
     if buffer.scope is ir.Scope.SHARED or buffer.dtype.lanes > 1:
         return None
     parts: set[Part] = set()

@@ -156,7 +156,7 @@ class _Line:
         return ir.map_children(expr, _each(self.expr, always))
 
     def hint(self, expr: ir.Expr) -> str | None:
-        """What a variable for the value is called after; None for a value that is not named."""
+        """The stem of the variable's name; None for a value that is not named."""
         dtype = expr.dtype
         narrow = dtype.is_float and dtype.bits < 32  # would be converted to and fro
         if dtype.scalar == ir.INDEX or narrow or (dtype.lanes > 1 and dtype.scalar == ir.BOOL):

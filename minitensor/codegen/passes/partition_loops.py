@@ -27,9 +27,9 @@ from minitensor.codegen.remarks import became, missed
 from minitensor.codegen.target import Target
 
 LARGEST: Final = 400
-"""How many statements a cut loop may hold."""
+"""The most statements of a loop that is cut."""
 MOST: Final = 512
-"""How many statements all cuts together may add. Each cut doubles what stands in the loop: without
+"""The most statements that all cuts together add. Each cut doubles what stands in the loop: without
 a bound sixteen guarded loops, one in the other, would become 65,536."""
 
 
@@ -65,9 +65,9 @@ class _Cutter:
         return ir.sequence(before, hot, after)
 
     def has_room(self, loop: ir.For, start: int, end: int) -> bool:
-        """Whether a loop may be cut around the iterations start … end-1; if so, the room is taken.
+        """Tell whether a loop may be cut around the iterations start … end-1; if so, take the room.
 
-        A loop that is not cut for its size is told of.
+        A loop that is too large to cut is recorded.
         """
         size = sum(1 for _ in ir.stmts_of(loop))
         more = size * ((start > 0) + (end < loop.extent))
@@ -118,7 +118,7 @@ class _Cutter:
 
 
 def _is_forked(loop: ir.For) -> bool:
-    """Whether several threads run the loop."""
+    """Tell whether several threads run the loop."""
     return loop.kind.is_concurrent and loop.kind is not ir.LoopKind.VECTORIZE
 
 
@@ -177,7 +177,7 @@ def _guards(
 def _forms(
     condition: ir.Expr, ranges: dict[str, arith.Interval]
 ) -> Iterator[tuple[arith.Linear, dict[str, arith.Interval]]]:
-    """What must be >= 0 for the condition to hold, as far as that can be said."""
+    """Forms that must be >= 0 for the condition to hold, as far as they are found."""
     for part in ir.conjuncts(arith.Simplifier(ranges).expr(condition)):
         if part != ir.FALSE:
             for form in arith.at_least_zero(part, ranges) or ():

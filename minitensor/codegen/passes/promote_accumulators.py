@@ -30,7 +30,7 @@ from minitensor.codegen.remarks import became, is_recording, missed, stands_for
 from minitensor.codegen.target import Target
 
 REGISTERS: Final = 32
-"""How many vectors a tile may hold: the most registers that a machine has for them."""
+"""The most vectors of a tile: as many as any machine has registers for."""
 SUFFIX: Final = "_acc"
 WRITTEN_OUT: Final = (ir.LoopKind.UNROLL, ir.LoopKind.VECTORIZE)
 MOST_UNROLLED: Final = 64
@@ -189,7 +189,7 @@ class _Promoter:
         return found
 
     def fits(self, buffer: ir.Buffer) -> bool:
-        """Whether the registers hold all of the buffer."""
+        """Tell whether the registers hold all of the buffer."""
         return buffer.nbytes <= self.largest
 
 
@@ -231,7 +231,7 @@ def _with_consumers_unrolled(buffer: ir.Buffer, body: ir.Stmt) -> ir.Stmt:
 
 
 def _is_written_out(buffer: str, body: ir.Stmt) -> bool:
-    """Whether each index of each access of the buffer is a number once loops are written out."""
+    """Tell whether each index of the buffer is a number once loops are written out."""
     written = {loop.var for loop in ir.loops_of(body) if loop.kind in WRITTEN_OUT}
     return all(
         written.issuperset(ir.free_vars(index))
@@ -293,7 +293,7 @@ def _not_kept(buffer: ir.Buffer | str, why: str, advice: str = "") -> None:
 def _is_driven_by(
     loop: ir.For, indices: tuple[ir.Expr, ...], ranges: Mapping[str, arith.Interval]
 ) -> bool:
-    """Whether iterations of the loop have elements of their own, as those of a spatial loop do."""
+    """Tell whether iterations of the loop have elements of their own, as in a spatial loop."""
     inner = {n.var: arith.extent_range(n.extent) for n in ir.loops_of(loop)}
     every = {**ranges, **inner}
     forms = [arith.Simplifier(every).linear(index) for index in indices]

@@ -20,7 +20,7 @@ from minitensor.codegen.intrinsics import relied_on
 from minitensor.codegen.target import Target
 
 STATEMENTS: Final = (ir.For, ir.Seq, ir.If, ir.Store, ir.Alloc, ir.Tensorized)
-"""What may stand in a program without blocks."""
+"""The statements of a program without blocks."""
 
 
 def shrink_storage(program: ir.Program, target: Target) -> ir.Program:
@@ -36,13 +36,13 @@ def _statement(stmt: ir.Stmt, ranges: Mapping[str, arith.Interval], users: _User
 
 
 class _Users:
-    """Which buffers statements access: a program may have many buffers, and each few users."""
+    """The buffers that statements access: a program may have many, and each few users."""
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[ir.Stmt, frozenset[str]]] = {}
 
     def accesses(self, stmt: ir.Stmt, buffer: str) -> bool:
-        """Whether a statement, or one below it, accesses a buffer."""
+        """Tell whether a statement, or one below it, accesses a buffer."""
         return buffer in self.accessed(stmt)
 
     def accessed(self, stmt: ir.Stmt) -> frozenset[str]:
@@ -94,7 +94,7 @@ def _shrunk(
 
 
 def _may_lose_axes(buffer: ir.Buffer, calls: Sequence[ir.Tensorized]) -> bool:
-    """Whether nothing counts the axes of the buffer: no alignment of its strides, no intrinsic."""
+    """Tell whether no alignment of strides and no intrinsic counts the axes of the buffer."""
     operands = (operand.buffer for call in calls for operand in call.operands)
     return not buffer.alignment and buffer.name not in operands
 

@@ -19,9 +19,9 @@ from minitensor.codegen.remarks import became, missed
 from minitensor.codegen.target import Target
 
 MOST_STATEMENTS: Final = 1024
-"""How many statements all unrolled loops of a program together may add."""
+"""The most statements that all unrolled loops of a program together add."""
 MOST_OPERATIONS: Final = 200_000
-"""How many operations, loads and numbers these may hold."""
+"""The most operations, loads and numbers of these."""
 
 
 def unroll_loops(program: ir.Program, target: Target) -> ir.Program:
@@ -50,7 +50,7 @@ class _Unroller:
         )
 
     def has_room(self, loop: str, extent: int, body: ir.Stmt) -> bool:
-        """Whether `extent` copies of a body may be written; if so, the room is taken."""
+        """Tell whether `extent` copies of a body may be written; if so, the room is taken."""
         more = max(0, extent - 1) * sum(1 for _ in ir.stmts_of(body))
         operations = max(0, extent - 1) * _operations(body)
         if more > self.statements:

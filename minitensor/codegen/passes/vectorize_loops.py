@@ -56,13 +56,13 @@ def _pieces(
     lane = ir.fresh_name(f"{loop.var}_{LANE}", set(), names)
     width = _widest_element(loop.body)
     done, result = 0, []
-    told: list[tuple[int, int]] = []
+    pieces: list[tuple[int, int]] = []
     lanes = bits // width
     while lanes >= 2 and done < loop.extent:
         count = (loop.extent - done) // lanes
         if count:
             result.append(_vectors(loop, lane, done, count, lanes, ranges))
-            told.append((count, lanes))
+            pieces.append((count, lanes))
             done += count * lanes
         lanes //= 2
         if lanes * width < NARROWEST:
@@ -70,7 +70,7 @@ def _pieces(
     if done < loop.extent:
         result.append(_scalars(loop, done, loop.extent - done))
     if is_recording():
-        _record_pieces(loop, told, bits // width, loop.extent - done)
+        _record_pieces(loop, pieces, bits // width, loop.extent - done)
     return ir.sequence(*result)
 
 
@@ -162,11 +162,11 @@ class _Widener:
         except _CannotWidenError as why:
             if self.wide:
                 raise
-            self.tell(f"{_named(stmt)} goes lane by lane: {why}")
+            self.record(f"{_named(stmt)} goes lane by lane: {why}")
             return self.lane_by_lane(stmt)
 
-    def tell(self, text: str, advice: str = "") -> None:
-        """Tell about the loop what is done lane by lane."""
+    def record(self, text: str, advice: str = "") -> None:
+        """Record for the loop what is done lane by lane."""
         missed("lanes", self.loop, text, advice)
 
     def lane_by_lane(self, stmt: ir.Stmt) -> ir.Stmt:
@@ -272,7 +272,7 @@ class _Widener:
         return ir.Ramp(start.expr(), stride, self.lanes) if stride else start.expr()
 
     def reads_wide(self, expr: ir.Expr) -> bool:
-        """Whether the expression reads a buffer that holds vectors (which `Lanes` cannot)."""
+        """Tell whether the expression reads a buffer that holds vectors (which `Lanes` cannot)."""
         if any(isinstance(n, ir.Load) and n.buffer in self.wide for n in ir.walk(expr)):
             raise _CannotWidenError("a place depends on a value that each lane computes")
         return False
@@ -291,7 +291,7 @@ class _Widener:
             return load
         if not _is_regular(where):
             name = ir.print_name(load.buffer)
-            self.tell(f"{name} goes lane by lane: the lanes are read {_places(where)}")
+            self.record(f"{name} goes lane by lane: the lanes are read {_places(where)}")
             return self.lanes_of(load)
         return ir.Load(load.buffer, where, load.dtype.with_lanes(self.lanes))
 
@@ -300,7 +300,7 @@ class _Widener:
         lazy = expr.lazy and any(isinstance(n, (ir.Load, ir.Call)) for n in ir.walk(expr))
         if condition.dtype.lanes > 1 and lazy:
             text = "an if_then_else whose condition differs from lane to lane goes lane by lane"
-            self.tell(text, LAZY)
+            self.record(text, LAZY)
             return self.lanes_of(expr)
         a, b = self.alike(self.expr(expr.a), self.expr(expr.b))
         if condition.dtype.lanes > 1:
@@ -309,14 +309,14 @@ class _Widener:
 
 
 def _is_regular(indices: tuple[ir.Expr, ...]) -> bool:
-    """Whether the lanes address elements at a constant distance from each other."""
+    """Tell whether the lanes address elements at a constant distance from each other."""
     return all(isinstance(i, ir.Ramp) or i.dtype.lanes == 1 for i in indices) and any(
         isinstance(i, ir.Ramp) for i in indices
     )
 
 
 def _places(indices: tuple[ir.Expr, ...]) -> str:
-    """Where the lanes are, if they are not at a constant distance from each other."""
+    """The places of lanes that are not at a constant distance from each other."""
     odd = [index for index in indices if isinstance(index, ir.Lanes)]
     if not odd:
         return "at one place"
