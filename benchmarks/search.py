@@ -50,7 +50,7 @@ from minitensor.search import (
     Task,
 )
 from minitensor.search.evolution import NoModel
-from minitensor.search.space import GRANULARITY, UNROLL, Choices
+from minitensor.search.space import GRANULARITY, UNROLL, Candidate
 from minitensor.search.tune import Learner, Tuner
 from tutorials.schedules import HAND_SCHEDULES
 
@@ -89,7 +89,7 @@ class Table:
     name: str
     about: str
     sketches: tuple[int, ...]
-    costs: dict[Choices, float]
+    costs: dict[Candidate, float]
 
     @property
     def best(self) -> float:
@@ -106,13 +106,13 @@ class Table:
         costs = {}
         for sketch, chosen, locations, parallel, unroll, seconds in values["rows"]:
             decided = tuple(tuple(v) if isinstance(v, list) else v for v in chosen)
-            key = Choices(sketch, decided, tuple(locations), parallel, unroll)
+            key = Candidate(sketch, decided, tuple(locations), parallel, unroll)
             costs[key] = np.inf if seconds is None else seconds
         return Table(values["name"], values["about"], tuple(values["sketches"]), costs)
 
 
-def _plain(choices: Choices) -> list[Any]:
-    found = asdict(choices)
+def _plain(candidate: Candidate) -> list[Any]:
+    found = asdict(candidate)
     return [found[key] for key in ("sketch", "values", "locations", "parallel", "unroll")]
 
 
@@ -127,31 +127,31 @@ class TableSpace(Space):
         super().__init__(program, target, kept)
         allowed = range(len(kept)) if only is None else only
         self.costs = {c: s for c, s in table.costs.items() if c.sketch in allowed}
-        self.rows: dict[tuple[int, tuple[str, ...]], list[Choices]] = {}
-        for choices in self.costs:
-            self.rows.setdefault((choices.sketch, choices.locations), []).append(choices)
+        self.rows: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}
+        for candidate in self.costs:
+            self.rows.setdefault((candidate.sketch, candidate.locations), []).append(candidate)
         self.last: dict[str, float] = {}
-        self._schedules: dict[Choices, Schedule] = {}
+        self._schedules: dict[Candidate, Schedule] = {}
 
     def draw(
         self,
         rng: random.Random,
         sketch: int | None = None,
         locations: tuple[str, ...] | None = None,
-    ) -> Choices:
+    ) -> Candidate:
         keys = [k for k in self.rows if sketch in (None, k[0]) and locations in (None, k[1])]
         return rng.choice(self.rows[rng.choice(keys or list(self.rows))])
 
-    def identity(self, choices: Choices) -> Choices:
-        return choices
+    def identity(self, candidate: Candidate) -> Candidate:
+        return candidate
 
-    def schedule(self, choices: Choices) -> Schedule:
-        if choices not in self.costs:
+    def schedule(self, candidate: Candidate) -> Schedule:
+        if candidate not in self.costs:
             raise ScheduleError("not in the table", "T1")
-        if choices not in self._schedules:
-            self._schedules[choices] = super().schedule(choices)
-        schedule = self._schedules[choices]
-        self.last[structural_hash(schedule.program)] = self.costs[choices]
+        if candidate not in self._schedules:
+            self._schedules[candidate] = super().schedule(candidate)
+        schedule = self._schedules[candidate]
+        self.last[structural_hash(schedule.program)] = self.costs[candidate]
         return schedule
 
     def measure(
@@ -175,16 +175,16 @@ def measured(name: str, log: Any = sys.stderr) -> Table:
     counts = [sum(1 for _ in _all(Space(program, target, [whole.sketches[n]]))) for n in small]
     sketches = tuple(n for n, c in zip(small, itertools.accumulate(counts)) if c <= MOST_NAMES)
     space = Space(program, target, [whole.sketches[n] for n in sketches])
-    costs: dict[Choices, float] = {}
-    twins: dict[str, list[Choices]] = {}
+    costs: dict[Candidate, float] = {}
+    twins: dict[str, list[Candidate]] = {}
     schedules: dict[str, Schedule] = {}
-    for choices in _all(space):
+    for candidate in _all(space):
         try:
-            schedule = space.schedule(choices)
+            schedule = space.schedule(candidate)
         except ScheduleError:
             continue
         key = structural_hash(schedule.program)
-        twins.setdefault(key, []).append(choices)
+        twins.setdefault(key, []).append(candidate)
         schedules.setdefault(key, schedule)
     print(f"{name}: {len(schedules)} programs, {sum(map(len, twins.values()))} names", file=log)
     keys, started = list(schedules), time.monotonic()
@@ -194,8 +194,8 @@ def measured(name: str, log: Any = sys.stderr) -> Table:
         for start in range(0, len(keys), 64):
             part = keys[start : start + 64]
             for key, result in zip(part, runner.measure([schedules[k] for k in part], best)):
-                for choices in twins[key]:
-                    costs[choices] = result.median
+                for candidate in twins[key]:
+                    costs[candidate] = result.median
             best = min(costs.values())
             done = start + len(part)
             rate = done / (time.monotonic() - started)
@@ -203,7 +203,7 @@ def measured(name: str, log: Any = sys.stderr) -> Table:
     return Table(name, machine(), sketches, costs)
 
 
-def _all(space: Space) -> Iterator[Choices]:
+def _all(space: Space) -> Iterator[Candidate]:
     for sketch, knobs in enumerate(space.knobs):
         places: list[tuple[str, ...]] = [()]
         for _ in space.movable[sketch]:
@@ -211,7 +211,7 @@ def _all(space: Space) -> Iterator[Choices]:
         for values in itertools.product(*(k.options for k in knobs)):
             for where in places:
                 for parallel, unroll in itertools.product(GRANULARITY[1:], UNROLL):
-                    yield Choices(sketch, values, where, parallel, unroll)
+                    yield Candidate(sketch, values, where, parallel, unroll)
 
 
 # ---- searches

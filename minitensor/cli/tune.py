@@ -194,7 +194,7 @@ def _report(
     result: TuneResult, last: list[Progress], arguments: argparse.Namespace
 ) -> dict[str, Any]:
     roofline = result.roofline()
-    choices = result.choices
+    candidate = result.candidate
     return {
         "name": result.program.name,
         "workload": workload_key(result.program),
@@ -217,7 +217,7 @@ def _report(
         "elapsed": result.elapsed,
         "measuring": result.measuring,
         "interrupted": result.interrupted,
-        "sketch": None if choices is None else choices.sketch + 1,
+        "sketch": None if candidate is None else candidate.sketch + 1,
         "sketches": len(result.space.sketches),
         "python": result.trace.as_python().splitlines(),
         "trace": json.loads(result.trace.to_json()),

@@ -19,12 +19,12 @@ from minitensor.search.log import Log, Merged, Report, Rewritten, load_best
 from minitensor.search.measure import difference, random_inputs
 from minitensor.search.records import Host, Record, new_record, trace_key
 from minitensor.search.runner import (
-    Candidate, Failures, Result, Runner, Settings, Status, Task, failures_of, nothing_works,
+    Failures, Result, Runner, Settings, Status, Task, failures_of, nothing_works,
 )
 from minitensor.search.sketch import (
     DEFAULT_RULES, RULES, Derived, Rule, Sketch, SketchRule, State, Verdict, generate_sketches,
 )
-from minitensor.search.space import Mutations, Space
+from minitensor.search.space import Candidate, Mutations, Space
 from minitensor.search.strategy import Round, Strategy
 from minitensor.search.tune import (
     Model, Progress, Roofline, RunnerProtocol, Tried, TuneResult, check_plots, tune,

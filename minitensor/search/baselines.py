@@ -19,7 +19,15 @@ from typing import ClassVar, Final
 import numpy as np
 
 from minitensor.search.evolution import Evolution, NoModel, Population
-from minitensor.search.space import GRANULARITY, MOST_LOCATIONS, UNROLL, Choices, Knob, Space, Value
+from minitensor.search.space import (
+    GRANULARITY,
+    MOST_LOCATIONS,
+    UNROLL,
+    Candidate,
+    Knob,
+    Space,
+    Value,
+)
 from minitensor.search.strategy import Round, Score, Strategy
 
 
@@ -29,7 +37,7 @@ class Random:
 
     uses_model: ClassVar[bool] = False
 
-    def propose(self, round: Round) -> list[Choices]:
+    def propose(self, round: Round) -> list[Candidate]:
         """See Strategy."""
         return Population(round.space, Evolution(), round.rng).drawn(4 * round.count)
 
@@ -42,7 +50,7 @@ class Grid:
 
     uses_model: ClassVar[bool] = False
 
-    def propose(self, round: Round) -> list[Choices]:
+    def propose(self, round: Round) -> list[Candidate]:
         """See Strategy."""
         count = 4 * len(round.best) + 16 * round.count
         points = (_point(round.space, number) for number in range(count))
@@ -50,7 +58,7 @@ class Grid:
         return [p for p in dict.fromkeys(points) if p not in known]
 
 
-def _point(space: Space, number: int) -> Choices:
+def _point(space: Space, number: int) -> Candidate:
     """Point `number`: all sketches in turn, and in each a stride through its candidates."""
     turn, sketch = divmod(number, len(space.sketches))
     knobs = space.knobs[sketch]
@@ -64,13 +72,13 @@ def _point(space: Space, number: int) -> Choices:
         digits.append(digit)
     values = tuple(knob.options[digit] for knob, digit in zip(knobs, digits))
     if not space.annotate:
-        return Choices(sketch, values)
+        return Candidate(sketch, values)
     locations: tuple[str, ...] = ()
     for digit in digits[len(knobs) : -2]:
         possible = space.places(sketch, locations)
         locations += (possible[digit % len(possible)],)
     parallel, unroll = GRANULARITY[1 + digits[-2]], UNROLL[digits[-1]]
-    return Choices(sketch, values, locations, parallel, unroll)
+    return Candidate(sketch, values, locations, parallel, unroll)
 
 
 def _coprime(total: int) -> int:
@@ -91,7 +99,7 @@ class Annealing:
     walkers: int = 128
     steps: int = 32
 
-    def propose(self, round: Round) -> list[Choices]:
+    def propose(self, round: Round) -> list[Candidate]:
         """See Strategy."""
         rng, population = round.rng, Population(round.space, Evolution(), round.rng)
         if not round.best:
@@ -124,20 +132,20 @@ class Beam:
     width: int = 64
     branches: int = 8
 
-    def propose(self, round: Round) -> list[Choices]:
+    def propose(self, round: Round) -> list[Candidate]:
         """See Strategy."""
         population = Population(round.space, Evolution(), round.rng)
         if not round.best:
             return population.first(2 * round.count)
-        found: dict[Choices, None] = {}
+        found: dict[Candidate, None] = {}
         for sketch in dict.fromkeys(key[0] for key in population.known):
             places = [key[1] for key in population.known if key[0] == sketch]
-            undecided = Choices(sketch, tuple(map(_default, round.space.knobs[sketch])))
+            undecided = Candidate(sketch, tuple(map(_default, round.space.knobs[sketch])))
             beam = [replace(undecided, locations=p) for p in dict.fromkeys(places)]
             found.update(dict.fromkeys(self._grown(beam, round)))
         return population.batch(_ranked(list(found), round.score), round)
 
-    def _grown(self, beam: list[Choices], round: Round) -> list[Choices]:
+    def _grown(self, beam: list[Candidate], round: Round) -> list[Candidate]:
         for decide in _decisions(round.space, beam[0].sketch, round.rng):
             grown = dict.fromkeys(decide(c) for c in beam for _ in range(self.branches))
             beam = _ranked(list(grown), round.score)[: self.width]
@@ -150,7 +158,7 @@ def _default(knob: Knob) -> Value:
 
 def _decisions(
     space: Space, sketch: int, rng: random.Random
-) -> Iterator[Callable[[Choices], Choices]]:
+) -> Iterator[Callable[[Candidate], Candidate]]:
     """Functions that make one decision of a candidate after the other, at random."""
     for number, knob in enumerate(space.knobs[sketch]):
         yield (
@@ -163,7 +171,7 @@ def _decisions(
         yield lambda c: replace(c, unroll=space.draw(rng, sketch).unroll)
 
 
-def _ranked(batch: list[Choices], score: Score) -> list[Choices]:
+def _ranked(batch: list[Candidate], score: Score) -> list[Candidate]:
     """Candidates by score, the best first."""
     return [batch[n] for n in np.argsort(-score(batch), kind="stable")]
 

@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from minitensor.errors import unexpected
-from minitensor.search.space import Choices, Mutations, Space
+from minitensor.search.space import Candidate, Mutations, Space
 from minitensor.search.strategy import Doubles, Round, Score
 
 
@@ -63,7 +63,7 @@ class Evolution:
             ):
                 raise unexpected("a number from 0 to 1", one.name, value)
 
-    def propose(self, round: Round) -> list[Choices]:
+    def propose(self, round: Round) -> list[Candidate]:
         """See Strategy."""
         population = Population(round.space, self, round.rng)
         if not round.best:
@@ -83,7 +83,7 @@ class NoModel(Evolution):
     uses_model: ClassVar[bool] = False
 
     def _score(self, round: Round, population: Population) -> Score:
-        def score(batch: Sequence[Choices]) -> Doubles:
+        def score(batch: Sequence[Candidate]) -> Doubles:
             legal = [round.space.plan(c.sketch, c.locations) is not None for c in batch]
             return np.where(legal, [round.rng.random() for _ in batch], -np.inf)
 
@@ -108,13 +108,13 @@ class Population:
         for _ in range(settings.forms // 2):
             self._learn(space.draw(rng))
 
-    def draw(self) -> Choices:
+    def draw(self) -> Candidate:
         """A random candidate of a known form."""
         sketch = self.rng.choice(list(dict.fromkeys(key[0] for key in self.known)))
         locations = self.rng.choice([key[1] for key in self.known if key[0] == sketch])
         return self.space.draw(self.rng, sketch, locations)
 
-    def drawn(self, count: int, found: Iterable[Choices] = ()) -> list[Choices]:
+    def drawn(self, count: int, found: Iterable[Candidate] = ()) -> list[Candidate]:
         """Different random candidates behind those that were found, `count` in all."""
         chosen = dict.fromkeys(found)
         for _ in range(50 * count):
@@ -123,7 +123,7 @@ class Population:
             chosen.setdefault(self.draw())
         return list(chosen)
 
-    def first(self, count: int) -> list[Choices]:
+    def first(self, count: int) -> list[Candidate]:
         """The first candidates of a search: one of each sketch, in any order, and random ones."""
         forms: dict[int, tuple[str, ...]] = {}
         for sketch, places in self.known:
@@ -131,19 +131,19 @@ class Population:
         order = self.rng.sample(list(forms), len(forms))
         return self.drawn(count, [self.space.draw(self.rng, s, forms[s]) for s in order])
 
-    def batch(self, ranked: Sequence[Choices], round: Round) -> list[Choices]:
+    def batch(self, ranked: Sequence[Candidate], round: Round) -> list[Candidate]:
         """The best by score that are new, ε-greedily, and more behind them if some are refused.
 
         What was measured scores high and takes part in a search, but not in what it proposes.
         """
         known, count = set(round.best), round.count
-        news = [choices for choices in ranked if choices not in known]
+        news = [candidate for candidate in ranked if candidate not in known]
         lucky = sum(self.rng.random() < self.settings.epsilon for _ in range(count))
         first = self.drawn(count, news[: count - lucky])
         spare = [self.draw() for _ in range(4 * count)]
         return list(dict.fromkeys([*first, *news, *spare]))
 
-    def child(self, parents: Callable[[], Choices]) -> Choices:
+    def child(self, parents: Callable[[], Candidate]) -> Candidate:
         """A mutation of a parent, or a crossover of two."""
         one = parents()
         if self.rng.random() >= self.settings.crossover:
@@ -151,14 +151,14 @@ class Population:
         made = self.space.crossed(one, parents(), self.rng)
         return made if self._learn(made) else one
 
-    def mutant(self, one: Choices) -> Choices:
+    def mutant(self, one: Candidate) -> Candidate:
         """A mutation; the same candidate where it would be of one new form too many."""
         made = self.space.mutated(one, self.rng, self.settings.mutations)
         return made if self._learn(made) else one
 
-    def _learn(self, choices: Choices, anyway: bool = False) -> bool:
-        """Whether the form of a candidate is known, or is now, and gives legal schedules."""
-        key = (choices.sketch, choices.locations)
+    def _learn(self, candidate: Candidate, anyway: bool = False) -> bool:
+        """Return whether the form of a candidate is known, or is now, and gives legal schedules."""
+        key = (candidate.sketch, candidate.locations)
         if key in self.known:
             return True
         if not anyway and self.left <= 0:
@@ -171,8 +171,8 @@ class Population:
 
 
 def evolve(
-    population: Population, score: Score, best: Iterable[Choices], count: int
-) -> list[Choices]:
+    population: Population, score: Score, best: Iterable[Candidate], count: int
+) -> list[Candidate]:
     """The candidates that score best over all generations, best first: up to `count`.
 
     score  for many candidates at once
@@ -181,10 +181,10 @@ def evolve(
     settings, rng = population.settings, population.rng
     size = settings.population
     seeds = [c for c, _ in zip(best, range(int(size * settings.measured)))]
-    for choices in seeds:
-        population.known.setdefault((choices.sketch, choices.locations))
+    for candidate in seeds:
+        population.known.setdefault((candidate.sketch, candidate.locations))
     generation = seeds + [population.draw() for _ in range(size - len(seeds))]
-    found: dict[Choices, float] = {}
+    found: dict[Candidate, float] = {}
     for number in range(settings.generations + 1):
         scores = score(generation)
         scores = np.where(np.isnan(scores), -np.inf, scores)
@@ -193,12 +193,12 @@ def evolve(
         if number < settings.generations:
             parents = _proportional(list(found), np.array(list(found.values())), rng)
             generation = [population.child(parents) for _ in range(size)]
-    return [choices for choices, value in found.items() if value > -np.inf][:count]
+    return [candidate for candidate, value in found.items() if value > -np.inf][:count]
 
 
 def _proportional(
-    generation: Sequence[Choices], scores: Doubles, rng: random.Random
-) -> Callable[[], Choices]:
+    generation: Sequence[Candidate], scores: Doubles, rng: random.Random
+) -> Callable[[], Candidate]:
     """A draw of candidates in proportion to their fitness: their score above the median.
 
     (Scores of a model have no zero: fitness above the worst would let a single hopeless candidate

@@ -20,10 +20,10 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from minitensor.search.space import Choices, Space
+from minitensor.search.space import Candidate, Space
 
 Doubles = npt.NDArray[np.float64]
-Score: TypeAlias = Callable[[Sequence[Choices]], Doubles]
+Score: TypeAlias = Callable[[Sequence[Candidate]], Doubles]
 """The model's scores of candidates (candidates,): the higher, the faster; -inf for what is refused.
 Before the first measurement all legal candidates score alike."""
 
@@ -40,7 +40,7 @@ class Round:
     """
 
     space: Space
-    best: Sequence[Choices]
+    best: Sequence[Candidate]
     score: Score
     rng: random.Random
     count: int
@@ -53,7 +53,7 @@ class Strategy(Protocol):
     An object without it is taken to ask.
     """
 
-    def propose(self, round: Round) -> Iterable[Choices]:
+    def propose(self, round: Round) -> Iterable[Candidate]:
         """Candidates of the round's space, those to be measured first in front.
 
         The search measures the first `round.count` that are legal and new, so a strategy proposes

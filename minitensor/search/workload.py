@@ -1,4 +1,4 @@
-"""What a search works on: the identity of a definition, and how much there is to compute.
+"""Workloads: the identity of a definition, and the number of its operations.
 
 A workload is a lowered program. Its key is what records are found by, so it must not depend on the
 process that computes it, and two programs may share one only if the same traces mean the same on

@@ -76,7 +76,7 @@ def test_measurement(capsys, tmp_path, monkeypatch):
 def test_evolution(capsys):
     imported(code_of("evolution.md"))
     first, *found = capsys.readouterr().out.splitlines()
-    assert first.startswith("Choices(sketch=")
+    assert first.startswith("Candidate(sketch=")
     assert len(found) == 3
 
 

@@ -71,8 +71,8 @@ def search(
     if result.interrupted:  # Ctrl-C ends the demo, not one search only
         raise KeyboardInterrupt
     console.print(_said(result))
-    if result.choices is not None:
-        derived = result.space.sketches[result.choices.sketch].explain()
+    if result.candidate is not None:
+        derived = result.space.sketches[result.candidate.sketch].explain()
         console.print(indented(console.styled(derived, "dim")))
     timed = compared(Work.of(key), result, pace, target)
     console.print()

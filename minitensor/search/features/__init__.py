@@ -3,13 +3,12 @@
     rows = extract_features(schedule)                  of one program, from its text
     Structure(schedule).features(decisions, marks)     of thousands that differ in tile sizes only
 
-Read in this order: `names` (the columns), `forms` (index expressions of many candidates),
-`statement` (what a block does), `nest`, `memory`, `rows` (the features), `extract`; then
-`spans`, `steps` (what each primitive does to extents) and `structure`.
+Read in this order: `names` (the columns), `statement` (a block as far as tile sizes do not change
+it), `nest`, `memory`, `rows` (the features), `structure` (many candidates at once).
 """
 
 from minitensor.arith import BatchError
-from minitensor.search.features.extract import extract_features
+from minitensor.search.features.rows import extract_features
 from minitensor.search.features.names import FEATURE_NAMES
 from minitensor.search.features.nest import Marks
 from minitensor.search.features.structure import Structure

@@ -10,9 +10,8 @@ import numpy as np
 
 from minitensor import arith
 from minitensor.arith import Num, Truth, greater, is_zero, magnitude, product
-from minitensor.search.features.nest import Floats, Mask, Nest
+from minitensor.search.features.nest import Floats, Mask, Nest, Swing
 from minitensor.search.features.statement import Touch
-from minitensor.search.features.swing import Swing
 
 LINE: Final = 64
 """The bytes of a cache line."""

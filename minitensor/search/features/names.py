@@ -20,7 +20,7 @@ POSITIONS: Final = (
     "outer reduce",
     "mixed",
 )
-"""Where a marked loop stands among those that drive axes of the same kind."""
+"""The position of a marked loop among those that drive axes of the same kind."""
 THREADS: Final = (
     "blockIdx.x",
     "blockIdx.y",
@@ -31,7 +31,7 @@ THREADS: Final = (
     "vthread",
 )
 BUFFERS: Final = 5
-"""How many buffers of a statement are described."""
+"""The number of buffers of a statement that are described."""
 CURVE: Final = 10
 """At how many depths the arithmetic intensity is taken."""
 

@@ -14,10 +14,9 @@ from minitensor.codegen import Target
 from minitensor.errors import unexpected
 from minitensor.ir import Program, loop_sites
 from minitensor.schedule import REGISTRY, Batch, Bodies, Effect, Schedule, StepView, Trace
-from minitensor.search.features.extract import is_gpu
 from minitensor.search.features.names import MARKS, WIDTH
 from minitensor.search.features.nest import Marks
-from minitensor.search.features.rows import fill
+from minitensor.search.features.rows import fill, is_gpu
 from minitensor.search.features.statement import Statement, statement_of
 
 Decisions: TypeAlias = Mapping[int, npt.ArrayLike]
@@ -29,8 +28,8 @@ class Structure:
 
     schedule  one of them, its decisions taken
 
-    Raises BatchError if its steps are such that the numbers of another one cannot be told
-    without replaying the trace. Then, and where `extents` or `features` raise it, replay.
+    Raises BatchError if the numbers of another one cannot be computed without replaying its
+    trace. Then, and where `extents` or `features` raise it, replay.
 
     program  the scheduled program, of that one
     trace    its steps

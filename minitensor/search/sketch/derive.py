@@ -1,4 +1,4 @@
-"""The derivation: from a definition to its sketches, by rules."""
+"""Derivation of sketches: from a definition to its sketches, by rules."""
 
 from __future__ import annotations
 
@@ -13,9 +13,28 @@ from minitensor.errors import CompileError, unexpected
 from minitensor.ir import Program
 from minitensor.runtime import native_target, usable_cores
 from minitensor.schedule import Schedule, Step, Trace
-from minitensor.search.sketch.default import DEFAULT
-from minitensor.search.sketch.rules import CPU, SketchRule, Verdict
-from minitensor.search.sketch.state import Derived, State
+from minitensor.search.sketch.ansor import CPU
+from minitensor.search.sketch.rows import CHAINS_OF_ROWS, ROWS_IN_LANES
+from minitensor.search.sketch.rule import Derived, Rule, SketchRule, State, Verdict
+from minitensor.search.sketch.tiles import REGISTER_TILES, TRANSPOSED
+from minitensor.search.sketch.transforms import TRANSFORMS
+from minitensor.search.sketch.windows import PADDING, WINDOWS
+
+_INLINE, *_REST = CPU
+
+DEFAULT: Final[tuple[Rule, ...]] = (
+    _INLINE,
+    TRANSFORMS,
+    CHAINS_OF_ROWS,
+    ROWS_IN_LANES,
+    TRANSPOSED,
+    WINDOWS,
+    REGISTER_TILES,
+    PADDING,
+    *_REST,
+)
+"""Ours are asked after what is free is inlined, and before what Ansor does."""
+
 
 RULES: Final[dict[str, dict[str, Sequence[SketchRule]]]] = {
     "default": {"c": DEFAULT},
@@ -52,7 +71,7 @@ class Sketch:
 
     @property
     def decisions(self) -> Mapping[int, Any]:
-        """What is decided in its trace, by the number of the step: None where it is open."""
+        """The decisions of its trace, by the number of the step: None where one is open."""
         return self.trace.decisions
 
     def to_json(self) -> str:
@@ -60,7 +79,7 @@ class Sketch:
         return self.trace.to_json()
 
     def explain(self) -> str:
-        """How it was derived: one line for each block, from the output to the inputs."""
+        """The derivation: one line for each block, from the output to the inputs."""
         width = max((len(step.block) for step in self.history), default=0)
         rules = max((len(step.rule) for step in self.history), default=0)
         return "\n".join(
@@ -108,9 +127,9 @@ def generate_sketches(
 def _derived(
     start: State, rules: Sequence[SketchRule], cores: int, limit: int | None
 ) -> list[State]:
-    """All final states in the order of the rules; with a limit, those whose choices come first.
+    """All final states in the order of the rules; with a limit, those whose states come first.
 
-    A state is known by the numbers of the choices that led to it: the smaller their sum, the
+    A state is known by the numbers of the branches that led to it: the smaller their sum, the
     sooner it is among those that are kept.
     """
     queue: list[tuple[int, tuple[int, ...], State]] = [(0, (), start)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from minitensor.search.sketch.state import State
+from minitensor.search.sketch.rule import State
 
 ROWS: Final = {16: (1, 2, 3, 4, 6), 32: (2, 4, 6, 7, 8, 12, 14)}
 """Rows of a register tile, by the number of registers: with two vectors they fill most of them."""
@@ -46,11 +46,11 @@ def rows(state: State, extent: int) -> list[int]:
 
 
 def vectors(state: State, extent: int) -> list[int]:
-    """How many vectors a tile is wide."""
+    """Widths of a tile in vectors."""
     return up_to(-(-extent // state.lanes), VECTORS)
 
 
 def widths(state: State, extent: int) -> list[int]:
-    """How many elements of a row: some vectors, or the row if it is short."""
+    """Numbers of elements of a row: some vectors, or the row if it is short."""
     whole = [extent] if extent <= VECTORS[-1] * state.lanes else []
     return up_to(extent, (*(n * state.lanes for n in VECTORS), *whole))

@@ -1,5 +1,5 @@
-"""Reductions over small windows, such as of depthwise convolutions and pools: the window is written
-out, and summed for some rows in registers.
+"""Padding, and reductions over small windows, such as of depthwise convolutions and pools: the
+window is written out, and summed for some rows in registers.
 
 for n, c:                           images
     the padded image
@@ -14,22 +14,66 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from minitensor import ir
 from minitensor.errors import ScheduleError
 from minitensor.ir import Block, accessed_buffers
 from minitensor.schedule import Schedule
 from minitensor.search.sketch import factors
-from minitensor.search.sketch.operands import is_last, is_sum, operands, pairs, uses, written_place
-from minitensor.search.sketch.padding import is_padding
-from minitensor.search.sketch.predicates import reduce_iters, spatial_iters
-from minitensor.search.sketch.rules import Rule, Verdict
-from minitensor.search.sketch.state import State
+from minitensor.search.sketch.blocks import (
+    is_last,
+    is_output,
+    is_sum,
+    operands,
+    pairs,
+    reduce_iters,
+    spatial_iters,
+    uses,
+    written_place,
+)
+from minitensor.search.sketch.rule import Rule, State, Verdict
+
+
+def is_padding(program: ir.Program, block: ir.Block) -> bool:
+    """Return whether it is a value under a condition and a number otherwise, read by one block."""
+    body = block.body
+    if not isinstance(body, ir.Store) or block.init is not None or is_output(program, block):
+        return False
+    if any(i.kind is not ir.IterKind.SPATIAL for i in block.iters):
+        return False
+    branch = isinstance(body.value, ir.Select) and ir.Const in map(
+        type, (body.value.a, body.value.b)
+    )
+    calls = any(isinstance(node, ir.Call) for node in ir.walk(body.value))
+    return branch and not calls and len(readers(program, body.buffer)) == 1
+
+
+def readers(program: ir.Program, buffer: str) -> list[str]:
+    """The blocks that read a buffer."""
+    return [b.name for b in program.blocks.values() if buffer in ir.accessed_buffers(b)[0]]
+
+
+def _judge_padding(state: State, cores: int) -> Verdict:
+    return Verdict.APPLY if is_padding(state.program, state.block) else Verdict.SKIP
+
+
+def _inline_padding(state: State, cores: int) -> list[State]:
+    schedule = state.schedule.copy()
+    try:
+        schedule.compute_inline(state.name)
+    except ScheduleError:
+        return []
+    return [state.after("inline padding", "decided where it is read", schedule)]
+
+
+PADDING: Final = Rule("inline padding", _judge_padding, _inline_padding)
+
 
 LARGEST: Final = 64
 """The most elements of a window that is written out."""
 
 
 def is_window(block: Block) -> bool:
-    """Whether it reduces over a small window of images, neighbouring pixels side by side."""
+    """Return whether it reduces over a small window of images, neighbouring pixels side by side."""
     if not is_sum(block) or pairs(block) or len(spatial_iters(block)) < 2:
         return False
     x = spatial_iters(block)[-1]

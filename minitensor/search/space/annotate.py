@@ -49,7 +49,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What may be annotated of a program.
+    """The loops of a program that may be annotated.
 
     roots   for each of its nests the outermost loops that may be threads, outermost first
     leaves  for each block
@@ -61,7 +61,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Amounts:
-    """How much of a form is annotated: arrays (candidates,) of numbers of loops.
+    """The extent of annotation of a form: arrays (candidates,) of numbers of loops.
 
     parallel  for each root, how many of its loops are fused
     unroll    for each leaf
@@ -81,7 +81,7 @@ def cut_long_loops(schedule: Schedule) -> None:
 
 
 def form_of(schedule: Schedule) -> Form:
-    """What may be annotated of a schedule in which nothing is parallel yet."""
+    """The loops that may be annotated in a schedule in which nothing is parallel yet."""
     program = schedule.program
     leaves = tuple(
         _leaf(schedule, block, _own(ir.paths(program)[name]))
@@ -99,7 +99,7 @@ def amounts_of(
     unroll: Integers,
     cores: int,
 ) -> Amounts:
-    """How many loops are fused and unrolled.
+    """The numbers of loops that are fused and unrolled.
 
     extents   of each loop, an array (candidates,)
     parallel  (candidates,) iterations that each core gets at least, if there are as many
@@ -133,7 +133,7 @@ def amounts_of(
 
 @dataclass(frozen=True)
 class Marks:
-    """What becomes of the loops around a block: arrays (candidates, loops), outermost first."""
+    """The execution of the loops around a block: arrays (candidates, loops), outermost first."""
 
     parallel: npt.NDArray[np.bool_]
     vectorize: npt.NDArray[np.bool_]
@@ -143,7 +143,7 @@ class Marks:
 def marks_of(
     form: Form, amounts: Amounts, loops: Mapping[str, Sequence[str]], count: int
 ) -> dict[str, Marks]:
-    """What becomes of the loops around each block, for `count` candidates.
+    """The execution of the loops around each block, for `count` candidates.
 
     loops  of each block, outermost first
     """
@@ -199,7 +199,7 @@ def _root(schedule: Schedule, nest: ir.Stmt, vectors: set[str]) -> tuple[str, ..
 
 
 def _reduces(program: ir.Program, loop: ir.For) -> bool:
-    """Whether the loop is part of a reduction; one of a single iteration could be parallel."""
+    """Return whether the loop is part of a reduction. (With one iteration it could be parallel.)"""
     return any(
         i.kind is not ir.IterKind.SPATIAL and loop.var in ir.free_vars(i.binding)
         for block in ir.blocks_of(loop)
@@ -244,7 +244,7 @@ def _vector(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...]) -> tup
 
 
 def _stride(block: ir.Block, loop: ir.For) -> int:
-    """How far apart the elements are that two iterations store; 0 if it cannot be told."""
+    """The distance of the elements that two iterations store; 0 if it is not known."""
     target = block.body
     if not isinstance(target, (ir.Store, ir.Reduce)):
         return 0
@@ -255,7 +255,7 @@ def _stride(block: ir.Block, loop: ir.For) -> int:
 
 
 def _side_by_side(schedule: Schedule, block: ir.Block, outer: ir.For, inner: ir.For) -> bool:
-    """Whether a row that the inner loop stores is followed by that of the outer's next iteration:
+    """Return whether the rows that the inner loop stores follow each other in the outer one:
     both are whole axes, and the last ones of the buffer. (Nothing is whole inside other loops,
     though it may be in one candidate.)
     """

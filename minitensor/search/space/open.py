@@ -1,4 +1,4 @@
-"""What a sketch leaves open: its knobs, and the blocks that may be moved."""
+"""The open parts of a sketch: its knobs, and the blocks that may be moved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from minitensor import ir
 from minitensor.errors import ScheduleError
 from minitensor.schedule import Ref, Schedule, Trace, divisors
 from minitensor.search.sketch import Sketch
-from minitensor.search.space.choices import Knob, Value
+from minitensor.search.space.candidate import Knob, Value
 
 
 def typical(sketch: Sketch) -> Schedule:
@@ -62,7 +62,7 @@ def _used_by(schedule: Schedule, number: int) -> tuple[str, str]:
 
 
 def movable_of(schedule: Schedule) -> tuple[str, ...]:
-    """The blocks that a sketch left alone and somebody reads; readers come first.
+    """The blocks that a sketch left alone and that others read; readers come first.
 
     Such a block stands in a nest of its own in which each loop is one of its axes.
     """
@@ -99,7 +99,7 @@ def resolved(trace: Trace, value: Any) -> Any:
 
 
 def decision(knob: Knob, value: Value) -> Any:
-    """What a trace holds for a value: the name, where the knob chooses a place."""
+    """The decision of a trace for a value: the name, where the knob chooses a place."""
     return knob.candidates[0] if knob.is_place else value
 
 

@@ -2,7 +2,7 @@
 
 A candidate's steps are, in this order: those of its sketch; where blocks that the sketch left alone
 are computed; two numbers that say how much is annotated; the annotation that follows from them
-(`annotate`). All that is chosen is a decision of the trace, so `decode` finds the choices again.
+(`annotate`). All that is chosen is a decision of the trace, so `decode` finds the candidate again.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from minitensor.search.space.annotate import (
     form_of,
     marks_of,
 )
-from minitensor.search.space.choices import (
+from minitensor.search.space.candidate import (
     GRANULARITY,
     UNROLL,
-    Choices,
+    Candidate,
     Knob,
     Mutations,
     Value,
@@ -43,14 +43,14 @@ from minitensor.search.space.choices import (
 from minitensor.search.space.open import decision, knobs_of, movable_of, resolved, typical
 
 TEMPLATE_CALLS: Final = 32
-"""How often a template is called to see which steps and places it may choose."""
+"""Calls of a template, to see which steps and places it may choose."""
 MOST_LOCATIONS: Final = 8
 """Places that are considered for a block that may be moved, "root" included: the outermost ones."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What candidates have in common that differ in numbers only.
+    """The common part of candidates that differ in numbers only.
 
     schedule   one of them, before annotation
     form       what may be annotated
@@ -127,7 +127,7 @@ class Space:
         rng: random.Random,
         sketch: int | None = None,
         locations: tuple[str, ...] | None = None,
-    ) -> Choices:
+    ) -> Candidate:
         """A candidate at random, of a sketch and with blocks at some places if they are given."""
         number = rng.randrange(len(self.sketches)) if sketch is None else sketch
         values = tuple(knob.draw(rng) for knob in self.knobs[number])
@@ -136,11 +136,11 @@ class Space:
             for _ in self.movable[number]:
                 locations += (rng.choice(self.places(number, locations)),)
         if not self.annotate:
-            return Choices(number, values)
-        return Choices(number, values, locations, rng.choice(GRANULARITY[1:]), rng.choice(UNROLL))
+            return Candidate(number, values)
+        return Candidate(number, values, locations, rng.choice(GRANULARITY[1:]), rng.choice(UNROLL))
 
     def places(self, sketch: int, locations: tuple[str, ...]) -> tuple[str, ...]:
-        """Where the next block may be computed, once those before it are at `locations`."""
+        """The places for the next block, once those before it are at `locations`."""
         key = (sketch, locations)
         if key not in self._places:
             block = self.movable[sketch][len(locations)]
@@ -152,40 +152,40 @@ class Space:
     # ---- changing
 
     def mutated(
-        self, choices: Choices, rng: random.Random, weights: Mutations | None = None
-    ) -> Choices:
+        self, candidate: Candidate, rng: random.Random, weights: Mutations | None = None
+    ) -> Candidate:
         """A candidate that differs in one choice; the same one if nothing else is possible there.
 
         weights  how often a mutation changes what; Ansor's if None
         """
-        chances, knobs = weights or Mutations(), self.knobs[choices.sketch]
+        chances, knobs = weights or Mutations(), self.knobs[candidate.sketch]
         kinds = {
             "tile": chances.tile if knobs else 0.0,
             "parallel": chances.parallel if self.annotate else 0.0,
             "unroll": chances.unroll if self.annotate else 0.0,
-            "location": chances.location if choices.locations else 0.0,
+            "location": chances.location if candidate.locations else 0.0,
         }
         if not any(kinds.values()):
-            return choices
+            return candidate
         (kind,) = rng.choices(list(kinds), list(kinds.values()))
         if kind == "tile":
             number = rng.randrange(len(knobs))
-            values = list(choices.values)
+            values = list(candidate.values)
             values[number] = knobs[number].changed(values[number], rng)
-            return replace(choices, values=tuple(values))
+            return replace(candidate, values=tuple(values))
         if kind == "parallel":
-            return replace(choices, parallel=rng.choice(GRANULARITY))
+            return replace(candidate, parallel=rng.choice(GRANULARITY))
         if kind == "unroll":
-            return replace(choices, unroll=rng.choice(UNROLL))
-        number = rng.randrange(len(choices.locations))
-        kept = choices.locations[:number]
-        moved = rng.choice(self.places(choices.sketch, kept))
+            return replace(candidate, unroll=rng.choice(UNROLL))
+        number = rng.randrange(len(candidate.locations))
+        kept = candidate.locations[:number]
+        moved = rng.choice(self.places(candidate.sketch, kept))
         return self._repaired(
-            replace(choices, locations=(*kept, moved, *choices.locations[number + 1 :])), rng
+            replace(candidate, locations=(*kept, moved, *candidate.locations[number + 1 :])), rng
         )
 
-    def crossed(self, a: Choices, b: Choices, rng: random.Random) -> Choices:
-        """Node-based crossover (Ansor, section 5.1): a block has all its choices from one parent.
+    def crossed(self, a: Candidate, b: Candidate, rng: random.Random) -> Candidate:
+        """Node-based crossover (Ansor, section 5.1): a block has all its decisions from one parent.
 
         The child has the sketch of `a`. From `b`, whose sketch may be another, a block takes what
         is a choice for it in both. Locations that do not exist in the child are drawn anew.
@@ -204,21 +204,21 @@ class Space:
             for block, place in zip(movable, a.locations)
         )
         parallel, unroll = rng.choice((a.parallel, b.parallel)), rng.choice((a.unroll, b.unroll))
-        child = Choices(a.sketch, values, locations, parallel, unroll)
+        child = Candidate(a.sketch, values, locations, parallel, unroll)
         return child if locations == a.locations else self._repaired(child, rng)
 
-    def _repaired(self, choices: Choices, rng: random.Random) -> Choices:
+    def _repaired(self, candidate: Candidate, rng: random.Random) -> Candidate:
         """The candidate, with locations drawn anew where they do not exist."""
         locations: tuple[str, ...] = ()
-        for place in choices.locations:
-            possible = self.places(choices.sketch, locations)
+        for place in candidate.locations:
+            possible = self.places(candidate.sketch, locations)
             locations += (place if place in possible else rng.choice(possible),)
-        return replace(choices, locations=locations)
+        return replace(candidate, locations=locations)
 
     # ---- what candidates have in common
 
     def plan(self, sketch: int, locations: tuple[str, ...]) -> Plan | None:
-        """What candidates of a sketch with blocks at some places share; None if they are refused.
+        """The common part of candidates with a sketch and places; None if they are refused.
 
         Worked out once for each.
         """
@@ -241,30 +241,32 @@ class Space:
             structure = None
         return Plan(schedule, form, structure)
 
-    def amounts(self, plan: Plan, batch: Sequence[Choices]) -> Amounts:
-        """How much of the plan's form is annotated in each of some candidates that share it."""
+    def amounts(self, plan: Plan, batch: Sequence[Candidate]) -> Amounts:
+        """The extent of annotation of the plan's form in each of some candidates that share it."""
         parallel = np.array([c.parallel for c in batch], np.int64)
         unroll = np.array([c.unroll for c in batch], np.int64)
         return amounts_of(plan.form, self.extents(plan, batch), parallel, unroll, self.cores)
 
-    def marks(self, plan: Plan, batch: Sequence[Choices]) -> Mapping[str, Marks]:
-        """What is annotated of the loops around each block, for `Structure.features`."""
+    def marks(self, plan: Plan, batch: Sequence[Candidate]) -> Mapping[str, Marks]:
+        """The annotation of the loops around each block, for `Structure.features`."""
         assert plan.structure is not None
         loops = {name: plan.structure.loops_of(name) for name in plan.structure.blocks}
         return marks_of(plan.form, self.amounts(plan, batch), loops, len(batch))
 
-    def extents(self, plan: Plan, batch: Sequence[Choices]) -> Mapping[str, npt.NDArray[np.int64]]:
+    def extents(
+        self, plan: Plan, batch: Sequence[Candidate]
+    ) -> Mapping[str, npt.NDArray[np.int64]]:
         """The extent of each loop before annotation, in each of some candidates of a plan."""
         if plan.structure is not None:
             return plan.structure.extents(self.decisions(batch))
         rows = []
-        for choices in batch:
-            program = self._moved(choices.sketch, choices.locations, choices.values).program
+        for candidate in batch:
+            program = self._moved(candidate.sketch, candidate.locations, candidate.values).program
             rows.append({var: site.loop.extent for var, site in loop_sites(program).items()})
         return {var: np.array([row[var] for row in rows], np.int64) for var in rows[0]}
 
-    def decisions(self, batch: Sequence[Choices]) -> dict[int, npt.NDArray[np.int64]]:
-        """What candidates of one sketch decide, by the number of the step: (candidates, parts)."""
+    def decisions(self, batch: Sequence[Candidate]) -> dict[int, npt.NDArray[np.int64]]:
+        """The decisions of candidates of one sketch, by step: (candidates, parts)."""
         found = {}
         for place, knob in enumerate(self.knobs[batch[0].sketch]):
             chosen = [c.values[place] for c in batch]
@@ -277,69 +279,74 @@ class Space:
 
     # ---- schedules
 
-    def check(self, choices: Choices) -> None:
+    def check(self, candidate: Candidate) -> None:
         """Raise ArgumentError for what is no candidate of this space."""
-        if not isinstance(choices, Choices) or choices.sketch not in range(len(self.sketches)):
+        if not isinstance(candidate, Candidate) or candidate.sketch not in range(
+            len(self.sketches)
+        ):
             expected = f"a candidate of one of {len(self.sketches)} sketches (see Space.draw)"
-            raise unexpected(expected, "candidate", choices)
-        knobs, movable = self.knobs[choices.sketch], self.movable[choices.sketch]
-        fits = len(choices.values) == len(knobs) and len(choices.locations) == len(movable)
-        if not fits or not all(k.fits(v) for k, v in zip(knobs, choices.values)):
+            raise unexpected(expected, "candidate", candidate)
+        knobs, movable = self.knobs[candidate.sketch], self.movable[candidate.sketch]
+        fits = len(candidate.values) == len(knobs) and len(candidate.locations) == len(movable)
+        if not fits or not all(k.fits(v) for k, v in zip(knobs, candidate.values)):
             expected = f"values of the {len(knobs)} knobs and locations of {list(movable)}"
-            raise unexpected(expected, "candidate", choices)
+            raise unexpected(expected, "candidate", candidate)
 
-    def schedule(self, choices: Choices) -> Schedule:
+    def schedule(self, candidate: Candidate) -> Schedule:
         """The schedule of a candidate. Raises ScheduleError if a step of it is refused.
 
         Its program is verified once, at the end: steps of this kind have been seen before.
         """
-        schedule = self._moved(choices.sketch, choices.locations, choices.values)
+        schedule = self._moved(candidate.sketch, candidate.locations, candidate.values)
         if self.annotate:
             cut_long_loops(schedule)
-            for candidates, chosen in ((GRANULARITY, choices.parallel), (UNROLL, choices.unroll)):
+            for candidates, chosen in (
+                (GRANULARITY, candidate.parallel),
+                (UNROLL, candidate.unroll),
+            ):
                 position = candidates.index(chosen)
                 schedule.sample_categorical(list(candidates), decision=position)
-            plan = self.plan(choices.sketch, choices.locations)
+            plan = self.plan(candidate.sketch, candidate.locations)
             form = plan.form if plan is not None else form_of(schedule)
             sites = loop_sites(schedule.program)
             extents = {var: np.array([site.loop.extent]) for var, site in sites.items()}
-            numbers = np.array([choices.parallel]), np.array([choices.unroll])
+            numbers = np.array([candidate.parallel]), np.array([candidate.unroll])
             apply(schedule, form, amounts_of(form, extents, *numbers, self.cores))
         return schedule.confirm()
 
-    def identity(self, choices: Choices) -> Hashable:
+    def identity(self, candidate: Candidate) -> Hashable:
         """Candidates with the same identity are the same program, though not the other way round.
 
-        Different numbers may annotate the same loops: this is told without a schedule.
+        Different numbers may annotate the same loops: this needs no schedule.
         """
-        plan = self.plan(choices.sketch, choices.locations) if self.annotate else None
+        plan = self.plan(candidate.sketch, candidate.locations) if self.annotate else None
         if plan is None or plan.structure is None:
-            return choices
+            return candidate
         try:
-            amounts = self.amounts(plan, [choices])
+            amounts = self.amounts(plan, [candidate])
         except (BatchError, ArgumentError):  # of this one
-            return choices
+            return candidate
         counts = tuple(int(a[0]) for a in (*amounts.parallel, *amounts.unroll))
-        return choices.sketch, choices.values, choices.locations, counts
+        return candidate.sketch, candidate.values, candidate.locations, counts
 
-    def decode(self, trace: Trace) -> Choices | None:
-        """The choices whose schedule has this trace; None if it is none of this space's."""
+    def decode(self, trace: Trace) -> Candidate | None:
+        """The candidate whose schedule has this trace; None if it is none of this space's."""
         found = self.recognized(trace)
         return None if found is None else found[0]
 
-    def recognized(self, trace: Trace) -> tuple[Choices, Schedule] | None:
-        """The choices whose schedule has this trace, and that schedule; None as `decode`."""
+    def recognized(self, trace: Trace) -> tuple[Candidate, Schedule] | None:
+        """The candidate whose schedule has this trace, and that schedule; None as `decode`."""
         for number, sketch in enumerate(self.sketches):
-            choices = self._decoded(trace, number, sketch)
-            if choices is None:
+            candidate = self._decoded(trace, number, sketch)
+            if candidate is None:
                 continue
             with contextlib.suppress(MinitensorError):
-                schedule = self.schedule(choices)
+                schedule = self.schedule(candidate)
                 if _calls(schedule.trace) == _calls(trace):
-                    return choices, schedule
+                    return candidate, schedule
         return None
 
-    def _decoded(self, trace: Trace, number: int, sketch: Sketch) -> Choices | None:
+    def _decoded(self, trace: Trace, number: int, sketch: Sketch) -> Candidate | None:
         prefix = Trace(trace.steps[: len(sketch.trace)])
         if len(prefix) < len(sketch.trace) or _calls(prefix.opened()) != self._opened[number]:
             return None
@@ -350,7 +357,7 @@ class Space:
             return None
         rest = [step for step in trace.steps[len(prefix) :] if step.is_decision]
         if not self.annotate:
-            return Choices(number, values)
+            return Candidate(number, values)
         moved = len(self.movable[number])
         if len(rest) != moved + 2:
             return None
@@ -362,7 +369,7 @@ class Space:
         parallel, unroll = chosen[moved:]
         if not (_is_position(parallel, GRANULARITY) and _is_position(unroll, UNROLL)):
             return None
-        return Choices(number, values, places, GRANULARITY[parallel], UNROLL[unroll])
+        return Candidate(number, values, places, GRANULARITY[parallel], UNROLL[unroll])
 
     # ---- steps
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from minitensor.errors import ArgumentError, MinitensorError, unexpected
 from minitensor.search.features import FEATURE_NAMES, BatchError, extract_features
 from minitensor.search.gbt import Samples
-from minitensor.search.space import Choices, Plan, Space
+from minitensor.search.space import Candidate, Plan, Space
 
 Doubles = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
@@ -66,7 +66,7 @@ class Learner:
         self._speeds: list[float] = []
         self._weighted = "weight" in inspect.signature(model.fit).parameters
 
-    def learn(self, batch: Sequence[Choices], throughputs: Sequence[float]) -> None:
+    def learn(self, batch: Sequence[Candidate], throughputs: Sequence[float]) -> None:
         """Remember candidates and how fast they were: calls a second, 0 for failures."""
         none = np.zeros((0, len(FEATURE_NAMES)), np.float32)
         self._rows += [none if r is None else r for r in self.features(batch)]
@@ -86,7 +86,7 @@ class Learner:
             self.fitted = True
         self.seconds += time.perf_counter() - start
 
-    def score(self, batch: Sequence[Choices]) -> Doubles:
+    def score(self, batch: Sequence[Candidate]) -> Doubles:
         """The model's scores of candidates: higher is faster; -inf for what is refused.
 
         Before anything is learnt all legal candidates score alike.
@@ -113,7 +113,7 @@ class Learner:
             raise unexpected(expected, "scores", f"{found.dtype}{found.shape}")
         return found.astype(np.float64, copy=False)
 
-    def features(self, batch: Sequence[Choices]) -> list[Floats | None]:
+    def features(self, batch: Sequence[Candidate]) -> list[Floats | None]:
         """The features (statements, columns) of each candidate; None for what is refused."""
         found: list[Floats | None] = [None] * len(batch)
         for plan, places in self._by_plan(batch):
@@ -122,13 +122,13 @@ class Learner:
                     found[place] = rows
         return found
 
-    def _by_plan(self, batch: Sequence[Choices]) -> list[tuple[Plan | None, list[int]]]:
+    def _by_plan(self, batch: Sequence[Candidate]) -> list[tuple[Plan | None, list[int]]]:
         groups: dict[tuple[int, tuple[str, ...]], list[int]] = {}
-        for place, choices in enumerate(batch):
-            groups.setdefault((choices.sketch, choices.locations), []).append(place)
+        for place, candidate in enumerate(batch):
+            groups.setdefault((candidate.sketch, candidate.locations), []).append(place)
         return [(self.space.plan(*key), places) for key, places in groups.items()]
 
-    def _stacked(self, plan: Plan, batch: Sequence[Choices]) -> Samples:
+    def _stacked(self, plan: Plan, batch: Sequence[Candidate]) -> Samples:
         """The features of candidates that share a plan."""
         if plan.structure is None:
             return self._one_by_one(batch)
@@ -145,14 +145,14 @@ class Learner:
         count, statements, columns = table.shape
         return Samples(table.reshape(-1, columns), np.full(count, statements))
 
-    def _one_by_one(self, batch: Sequence[Choices]) -> Samples:
+    def _one_by_one(self, batch: Sequence[Candidate]) -> Samples:
         """The same from schedules. (Loops that are fused to be parallel are one loop there, and
         several where marks say so: a few columns differ.)
         """
         rows = []
-        for choices in batch:
+        for candidate in batch:
             try:
-                found = extract_features(self.space.schedule(choices), self.space.target)
+                found = extract_features(self.space.schedule(candidate), self.space.target)
             except MinitensorError:
                 found = np.zeros((0, len(FEATURE_NAMES)), np.float32)
             rows.append(found)

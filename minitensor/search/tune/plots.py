@@ -22,7 +22,7 @@ from minitensor.search.tune.roofline import Roofline, figure
 from minitensor.search.tune.tuner import Tried, curve
 
 FEATURES: Final = 15
-"""How many features are shown at most."""
+"""The most features that are shown."""
 LEAST: Final = 0.0005
 """The part of the gain that a feature must have to be shown."""
 INCHES: Final = (8.0, 5.0)
@@ -114,7 +114,7 @@ class Pictures:
     # ---- predicted against measured
 
     def _predicted(self, axes: Any) -> bool:
-        """What the model gave to candidates before they were measured, over their rates."""
+        """The scores of candidates before they were measured, over their rates."""
         found = [t for t in self.tried if t.guess is not None and t.status == OK]
         failed = [t for t in self.tried if t.guess is not None and t.status != OK]
         if not found:

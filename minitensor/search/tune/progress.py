@@ -89,7 +89,7 @@ class Teller:
     _doubted: bool = False
 
     def standing(self, progress: Progress) -> Standing:
-        """Where the search stands; to be asked once for each progress, in order."""
+        """The standing of the search; to be called once for each progress, in order."""
         self._known += sum(tried.known for tried in progress.latest)
         text = f"{progress.trials:,} of {progress.wanted:,}, "
         text += f"round {progress.round}" if progress.round else "all from the log"
@@ -125,7 +125,7 @@ class Teller:
 
 
 def failures_text(failures: Mapping[str, int]) -> str:
-    """How many failed, by kind, the most frequent first; "" for none."""
+    """The number of failures, by kind, the most frequent first; "" for none."""
     total = sum(failures.values())
     if not total:
         return ""
@@ -211,7 +211,7 @@ class Display:
 
 
 def screen_of(progress: bool | None) -> Screen | None:
-    """What this process can show on; None for no place at all, or none that was asked for."""
+    """The screen of this process; None for none at all, or none that was asked for."""
     notebook = _notebook()
     if notebook is not None:
         return Notebook(notebook)

@@ -22,7 +22,7 @@ from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.log import counted
 from minitensor.search.records import OK
-from minitensor.search.space import Choices, Knob, Space, Value
+from minitensor.search.space import Candidate, Knob, Space, Value
 from minitensor.search.tune import plots
 from minitensor.search.tune.learner import Model, spearman
 from minitensor.search.tune.progress import clock
@@ -74,7 +74,7 @@ class TuneResult:
 
     @property
     def failures(self) -> Counter[str]:
-        """How many candidates failed, by kind."""
+        """The number of candidates that failed, by kind."""
         return Counter(t.status for t in self.tried if t.status != OK)
 
     def kernel(self) -> Kernel:
@@ -85,12 +85,12 @@ class TuneResult:
         """In words: how fast it is and could be, the sketch and its decisions, what the model
         thinks matters, what was tried, where the time went.
 
-        Measures the machine if nobody has done so before: a second or two.
+        Measures the machine where its limits are unknown: a second or two.
         """
         return explanation(self, self.roofline())
 
     def roofline(self) -> Roofline:
-        """What this machine could do at most. It is measured if nobody has done so before."""
+        """The program under the limits of this machine, measured where they are unknown."""
         found = Roofline.of(self.program, self.target)
         return found if self.interrupted else found.believed(self.seconds)
 
@@ -117,9 +117,9 @@ class TuneResult:
         return curve(self.tried)
 
     @property
-    def choices(self) -> Choices | None:
-        """What the best candidate chose; None for a record that the space does not hold."""
-        return self.best()[0].choices
+    def candidate(self) -> Candidate | None:
+        """The best candidate; None for a record that the space does not hold."""
+        return self.best()[0].candidate
 
 
 # ---- the explanation
@@ -150,32 +150,32 @@ def explanation(result: TuneResult, roofline: Roofline) -> str:
 
 
 def _chosen(result: TuneResult) -> Iterator[tuple[str, list[str]]]:
-    choices = result.choices
-    if choices is None:
+    candidate = result.candidate
+    if candidate is None:
         text = "the schedule comes from the log, and is none of those that the rules derive now"
         yield "the sketch", [text]
         return
     space = result.space
-    derived = space.sketches[choices.sketch].explain().splitlines()
+    derived = space.sketches[candidate.sketch].explain().splitlines()
     yield (
-        f"the sketch, number {choices.sketch + 1} of {len(space.sketches)}",
+        f"the sketch, number {candidate.sketch + 1} of {len(space.sketches)}",
         derived or ["a template's: no rule was applied"],
     )
-    yield "its decisions", list(decisions(space, choices)) or ["none: nothing is left open"]
+    yield "its decisions", list(decisions(space, candidate)) or ["none: nothing is left open"]
 
 
-def decisions(space: Space, choices: Choices) -> Iterator[str]:
-    """What a candidate chose where its sketch is open, a line for each decision."""
-    knobs = space.knobs[choices.sketch]
-    rows = [(_subject(knob), _value(knob, v)) for knob, v in zip(knobs, choices.values)]
-    for block, place in zip(space.movable[choices.sketch], choices.locations):
+def decisions(space: Space, candidate: Candidate) -> Iterator[str]:
+    """The decisions of a candidate, a line for each."""
+    knobs = space.knobs[candidate.sketch]
+    rows = [(_subject(knob), _value(knob, v)) for knob, v in zip(knobs, candidate.values)]
+    for block, place in zip(space.movable[candidate.sketch], candidate.locations):
         where = "in a loop nest of its own" if place == "root" else f"inside {print_name(place)}"
         rows.append((print_name(block), f"computed {where}"))
     if space.annotate:
-        threads = f"at least {choices.parallel} iterations for each core"
-        copies = f"at most {choices.unroll} copies"
-        rows.append(("threads", threads if choices.parallel else "none"))
-        rows.append(("unrolling", copies if choices.unroll else "none"))
+        threads = f"at least {candidate.parallel} iterations for each core"
+        copies = f"at most {candidate.unroll} copies"
+        rows.append(("threads", threads if candidate.parallel else "none"))
+        rows.append(("unrolling", copies if candidate.unroll else "none"))
     width = max((len(subject) for subject, _ in rows), default=0)
     for subject, value in rows:
         yield f"{subject:{width}}  {value}"
@@ -269,11 +269,11 @@ def _tried(result: TuneResult) -> Iterator[str]:
 
 
 def _sketches(result: TuneResult) -> Iterator[str]:
-    """How often each sketch was tried, and its best."""
+    """The number of trials of each sketch, and its best."""
     found: dict[int, list[float]] = {}
     for tried in result.tried:
-        if tried.choices is not None:
-            found.setdefault(tried.choices.sketch, []).append(tried.seconds)
+        if tried.candidate is not None:
+            found.setdefault(tried.candidate.sketch, []).append(tried.seconds)
     if len(found) < 2:
         return
     for number, seconds in sorted(found.items(), key=lambda item: min(item[1])):

@@ -1,4 +1,4 @@
-"""What a program could take at least on this machine: the roofline.
+"""The roofline: the least time of a program on this machine.
 
 A call does so many operations and moves at least so many bytes (each argument once); the machine
 does and moves so many a second at most, which `known_limits` has measured. Whichever takes longer
@@ -36,7 +36,7 @@ class Roofline:
     def of(program: Program, target: Target) -> Roofline:
         """That of a definition on a target with nothing left open.
 
-        The machine is measured if nobody has done so before, which takes a second or two.
+        The machine is measured where its limits are unknown, which takes a second or two.
         """
         sizes = (b.dtype.bits // 8 * math.prod(b.shape) for b in program.params)
         limits = None
@@ -58,7 +58,7 @@ class Roofline:
 
     @property
     def unit(self) -> str:
-        """What rates are in."""
+        """The unit of rates."""
         return "GFLOP/s" if self.flop else "GB/s"
 
     @property
@@ -107,7 +107,7 @@ class Roofline:
         return ", ".join(words)
 
     def lines(self, seconds: float) -> list[str]:
-        """What a time means, a sentence a line."""
+        """The meaning of a time, a sentence a line."""
         found = []
         if self.flop:
             found.append(

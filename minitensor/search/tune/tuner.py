@@ -21,7 +21,7 @@ from minitensor.schedule import Schedule, Trace
 from minitensor.search.log import Log, applied, counted
 from minitensor.search.records import OK, Record, new_record, trace_key
 from minitensor.search.runner import Result
-from minitensor.search.space import Choices, Space
+from minitensor.search.space import Candidate, Space
 from minitensor.search.strategy import Round, Strategy
 from minitensor.search.tune.learner import Learner, spearman
 
@@ -53,7 +53,7 @@ class Tried:
 
     number   counted from 1
     trace    its steps
-    choices  None for a record that this space does not hold
+    candidate  None for a record that this space does not hold
     status   "ok", or how it failed
     seconds  per call, the median; infinity for a failure
     error    what went wrong, in one line
@@ -63,7 +63,7 @@ class Tried:
 
     number: int
     trace: Trace
-    choices: Choices | None
+    candidate: Candidate | None
     status: str
     seconds: float
     error: str = ""
@@ -78,7 +78,7 @@ def curve(tried: Sequence[Tried]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a search stands; callbacks get one after each chunk.
+    """The state of a search; callbacks get one after each chunk.
 
     round        counted from 1
     trials       candidates that were tried, and of how many
@@ -156,12 +156,12 @@ class Tuner:
         news: list[Tried] = []
         refused: list[str] = []
         for record in records:
-            choices = None
+            candidate = None
             try:
                 trace = record.parsed()
                 found = self.space.recognized(trace)
                 if found is not None:
-                    choices, schedule = found
+                    candidate, schedule = found
                     self._programs.add(structural_hash(schedule.program))
                 elif record.status == OK:  # of another space; it may turn out to be the best
                     applied(record, self.space.program)
@@ -172,7 +172,7 @@ class Tuner:
                 Tried(
                     len(self.tried) + len(news) + 1,
                     trace,
-                    choices,
+                    candidate,
                     record.status,
                     record.median,
                     record.error,
@@ -230,43 +230,45 @@ class Tuner:
     def _has_model(self) -> bool:
         return self._uses_model and self.learner.fitted
 
-    def _ranked(self) -> list[Choices]:
-        found = [t for t in self.tried if t.status == OK and t.choices is not None]
-        return [t.choices for t in sorted(found, key=lambda t: t.seconds) if t.choices is not None]
+    def _ranked(self) -> list[Candidate]:
+        found = [t for t in self.tried if t.status == OK and t.candidate is not None]
+        return [
+            t.candidate for t in sorted(found, key=lambda t: t.seconds) if t.candidate is not None
+        ]
 
-    def _new(self, proposed: Iterable[Choices], count: int) -> list[tuple[Choices, Schedule]]:
+    def _new(self, proposed: Iterable[Candidate], count: int) -> list[tuple[Candidate, Schedule]]:
         """Up to `count` candidates that are legal and new, under whatever name.
 
         Raises ArgumentError for those that are none of the space's.
         """
         if not isinstance(proposed, Iterable):
             raise unexpected("candidates from strategy.propose", "proposed", proposed)
-        found: list[tuple[Choices, Schedule]] = []
-        seen: set[Choices] = set()
-        for choices in islice(proposed, MOST_PROPOSED):
+        found: list[tuple[Candidate, Schedule]] = []
+        seen: set[Candidate] = set()
+        for candidate in islice(proposed, MOST_PROPOSED):
             if len(found) == count:
                 break
-            self.space.check(choices)
-            if choices in seen:
+            self.space.check(candidate)
+            if candidate in seen:
                 continue
-            seen.add(choices)
-            identity = self.space.identity(choices)
+            seen.add(candidate)
+            identity = self.space.identity(candidate)
             if identity in self._identities:
                 continue
             self._identities.add(identity)
             try:
-                schedule = self.space.schedule(choices)
+                schedule = self.space.schedule(candidate)
             except MinitensorError:  # refused
                 continue
             key, program = trace_key(schedule.trace), structural_hash(schedule.program)
             if key not in self._keys and program not in self._programs:
                 self._keys.add(key)
                 self._programs.add(program)
-                found.append((choices, schedule))
+                found.append((candidate, schedule))
         return found
 
     def _measured(
-        self, chosen: Sequence[tuple[Choices, Schedule]], guesses: Sequence[float | None]
+        self, chosen: Sequence[tuple[Candidate, Schedule]], guesses: Sequence[float | None]
     ) -> None:
         best = self.best.seconds if self.best is not None else None
         news: list[Tried] = []
@@ -274,13 +276,13 @@ class Tuner:
         start = time.perf_counter()
         try:
             results = self._results([schedule for _, schedule in chosen], best)
-            for result, (choices, schedule), guess in zip(results, chosen, guesses):
+            for result, (candidate, schedule), guess in zip(results, chosen, guesses):
                 status = OK if result.ok else result.status.value
                 if self.log is not None:
                     self.log.append(self._record(schedule, result, status))
                 place, error = len(self.tried) + len(news) + 1, result.message
                 seconds, trace = result.median, schedule.trace
-                news.append(Tried(place, trace, choices, status, seconds, error, guess=guess))
+                news.append(Tried(place, trace, candidate, status, seconds, error, guess=guess))
                 if not result.ok and best is None:
                     self.failures.append((schedule, result))
         except BaseException:  # Ctrl-C; what is in the log was tried
@@ -317,9 +319,9 @@ class Tuner:
     def _take(self, news: Sequence[Tried]) -> None:
         self.tried += news
         if self._uses_model:
-            known = [t for t in news if t.choices is not None]
+            known = [t for t in news if t.candidate is not None]
             speeds = [1 / t.seconds if t.status == OK else 0.0 for t in known]
-            self.learner.learn([t.choices for t in known if t.choices is not None], speeds)
+            self.learner.learn([t.candidate for t in known if t.candidate is not None], speeds)
             if any(t.known for t in news):
                 self.learner.fit()
 

@@ -13,7 +13,7 @@ from minitensor.ir import structural_hash
 from minitensor.lang import workloads
 from minitensor.schedule import Trace
 from minitensor.search.space import Mutations, Space
-from minitensor.search.space.choices import GRANULARITY, UNROLL
+from minitensor.search.space.candidate import GRANULARITY, UNROLL
 from minitensor.testing import assert_equivalent
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
@@ -77,14 +77,14 @@ def exact(program):
 )
 def test_candidates_compute_the_same(name, rules, seed, changes):
     space, rng = space_of(name, rules), random.Random(seed)
-    choices = space.draw(rng)
+    candidate = space.draw(rng)
     for _ in range(changes):
         if rng.random() < 0.5:
-            choices = space.mutated(choices, rng, Mutations(1, 1, 1, 1))
+            candidate = space.mutated(candidate, rng, Mutations(1, 1, 1, 1))
         else:
-            choices = space.crossed(choices, space.draw(rng), rng)
+            candidate = space.crossed(candidate, space.draw(rng), rng)
     try:
-        schedule = space.schedule(choices)
+        schedule = space.schedule(candidate)
     except mt.ScheduleError as refusal:
         assert refusal.rule, refusal
         return
@@ -143,9 +143,9 @@ def test_a_child_takes_each_block_from_one_parent():
 
 def test_places_that_do_not_exist_are_drawn_anew():
     space, rng = space_of("stencil", "ansor"), random.Random(0)
-    choices = next(c for c in iter(lambda: space.draw(rng), None) if len(c.locations) >= 2)
-    broken = type(choices)(
-        choices.sketch, choices.values, ("nowhere",) * len(choices.locations), 1, 16
+    candidate = next(c for c in iter(lambda: space.draw(rng), None) if len(c.locations) >= 2)
+    broken = type(candidate)(
+        candidate.sketch, candidate.values, ("nowhere",) * len(candidate.locations), 1, 16
     )
     mended = space._repaired(broken, rng)
     assert "nowhere" not in mended.locations
@@ -156,11 +156,11 @@ def test_places_that_do_not_exist_are_drawn_anew():
 @given(st.sampled_from(sorted(DEFINITIONS)), st.integers(0, 2**32))
 def test_what_has_one_identity_is_one_program(name, seed):
     space, rng = space_of(name, "default"), random.Random(seed)
-    choices = space.draw(rng)
+    candidate = space.draw(rng)
     programs = {}
     for parallel in GRANULARITY[1:]:
         for unroll in UNROLL:
-            one = replace(choices, parallel=parallel, unroll=unroll)
+            one = replace(candidate, parallel=parallel, unroll=unroll)
             with contextlib.suppress(mt.ScheduleError):
                 found = structural_hash(space.schedule(one).program)
                 assert programs.setdefault(space.identity(one), found) == found

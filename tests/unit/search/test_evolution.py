@@ -10,7 +10,7 @@ import minitensor as mt
 from minitensor.errors import ArgumentError
 from minitensor.lang import workloads
 from minitensor.search.evolution import Evolution, Population, evolve
-from minitensor.search.space import Choices, Mutations, Space
+from minitensor.search.space import Candidate, Mutations, Space
 from minitensor.search.strategy import Round
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
@@ -120,15 +120,15 @@ def test_mutations_change_what_their_weights_say(space):
 def test_a_moved_divisor_keeps_the_product_and_the_bound(space):
     rng = random.Random(2)
     for _ in range(500):
-        choices = space.draw(rng)
-        after = space.mutated(choices, rng, Mutations(1, 0, 0, 0))
+        candidate = space.draw(rng)
+        after = space.mutated(candidate, rng, Mutations(1, 0, 0, 0))
         for knob, value in zip(space.knobs[after.sketch], after.values):
             assert knob.fits(value), (knob, value)
 
 
 def test_a_batch_has_some_at_random(space):
-    ranked = [Choices(0, (n,)) for n in range(100)]
-    drawn = iter(Choices(1, (n,)) for n in range(100_000))
+    ranked = [Candidate(0, (n,)) for n in range(100)]
+    drawn = iter(Candidate(1, (n,)) for n in range(100_000))
     population = Population(space, Evolution(epsilon=0.1), random.Random(0))
     population.draw = lambda: next(drawn)
     now = Round(space, ranked[:10], None, population.rng, 50)

@@ -6,8 +6,8 @@ import minitensor as mt
 from minitensor.errors import CompileError
 from minitensor.search import DEFAULT_RULES, Rule, Verdict, generate_sketches
 from minitensor.search.sketch import derive, factors
-from minitensor.search.sketch.operands import pairs
-from minitensor.search.sketch.state import State
+from minitensor.search.sketch.blocks import pairs
+from minitensor.search.sketch.rule import State
 
 W = mt.workloads
 TARGET = mt.Target("c", num_cores=4, vector_bits=256)

@@ -36,8 +36,8 @@ def test_those_that_arrays_cannot_tell_are_replayed_and_the_others_are_not(space
     monkeypatch.setattr(space, "schedule", lambda c: (replayed.append(c), schedule(c))[1])
     found = learner.features(batch)
     assert len(replayed) == sum(tuple(c.values[0]) in odd for c in batch)
-    for choices, rows, wanted in zip(batch, found, expected):
-        if tuple(choices.values[0]) not in odd:
+    for candidate, rows, wanted in zip(batch, found, expected):
+        if tuple(candidate.values[0]) not in odd:
             np.testing.assert_array_equal(rows, wanted)
         else:  # fused loops are one loop there, so a few columns differ
             assert rows.shape == wanted.shape

@@ -42,7 +42,7 @@ def test_every_section_is_there(result):
         f"product: {result.seconds * 1e3:.4g} ms a call, the fastest of {len(result.tried)}"
     )
     assert all(sections.values())
-    number = result.choices.sketch + 1
+    number = result.candidate.sketch + 1
     assert list(sections) == [
         "how fast",
         f"the sketch, number {number} of {len(result.space.sketches)}",
@@ -53,16 +53,16 @@ def test_every_section_is_there(result):
         "where the time went",
     ]
     assert sections[f"the sketch, number {number} of {len(result.space.sketches)}"] == (
-        result.space.sketches[result.choices.sketch].explain().splitlines()
+        result.space.sketches[result.candidate.sketch].explain().splitlines()
     )
     assert sections["the schedule"] == result.trace.as_python().splitlines()
 
 
 def test_every_decision_is_told_with_its_value(result):
-    lines = list(decisions(result.space, result.choices))
-    knobs = result.space.knobs[result.choices.sketch]
-    assert len(lines) == len(knobs) + len(result.choices.locations) + 2
-    for knob, value, line in zip(knobs, result.choices.values, lines):
+    lines = list(decisions(result.space, result.candidate))
+    knobs = result.space.knobs[result.candidate.sketch]
+    assert len(lines) == len(knobs) + len(result.candidate.locations) + 2
+    for knob, value, line in zip(knobs, result.candidate.values, lines):
         assert line.startswith(f"{knob.loop} of {knob.block}")
         if isinstance(value, tuple):
             assert line.endswith("  " + " x ".join(map(str, value)))
@@ -77,8 +77,8 @@ def test_places_of_blocks_are_decisions():
     number = max(range(len(space.sketches)), key=lambda n: len(space.movable[n]))
     assert space.movable[number]
     places = ("root",) * len(space.movable[number])
-    choices = space.draw(random.Random(0), number, places)
-    text = "\n".join(decisions(space, choices))
+    candidate = space.draw(random.Random(0), number, places)
+    text = "\n".join(decisions(space, candidate))
     for block in space.movable[number]:
         assert f"{block} " in text
     assert text.count("computed in a loop nest of its own") == len(places)
@@ -162,7 +162,7 @@ def test_an_interrupted_search_says_so(result):
 
 def test_a_schedule_from_elsewhere_in_the_log(result):
     best = min(result.tried, key=lambda t: t.seconds)
-    others = tuple(dataclasses.replace(t, choices=None) if t is best else t for t in result.tried)
+    others = tuple(dataclasses.replace(t, candidate=None) if t is best else t for t in result.tried)
     sections = told(dataclasses.replace(result, tried=others))[1]
     assert sections["the sketch"] == [
         "the schedule comes from the log, and is none of those that the rules derive now"

@@ -11,8 +11,8 @@ def test_a_round_is_full_while_there_is_something_new(strategy):
     """Those that were measured score high; they must not take the places of new ones."""
     result, told = searched(product(96), trials=48, strategy=strategy)
     assert [progress.trials for progress in told] == [8, 16, 24, 32, 40, 48]
-    choices = [tried.choices for tried in result.tried]
-    assert len(set(choices)) == len(choices) == 48
+    candidate = [tried.candidate for tried in result.tried]
+    assert len(set(candidate)) == len(candidate) == 48
 
 
 def test_what_is_in_the_log_was_tried_though_ctrl_c_came_between(monkeypatch):

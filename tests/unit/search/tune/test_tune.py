@@ -93,9 +93,9 @@ def test_a_templates_places_are_searched():
     }
     assert len(places) >= 3
     for number in range(len(space.sketches)):
-        choices = space.draw(random.Random(number), number)
-        schedule = space.schedule(choices)
-        assert space.decode(schedule.trace) == choices
+        candidate = space.draw(random.Random(number), number)
+        schedule = space.schedule(candidate)
+        assert space.decode(schedule.trace) == candidate
 
 
 def test_a_template_that_is_refused_now_and_then():

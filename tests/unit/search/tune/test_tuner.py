@@ -212,7 +212,7 @@ def test_everything_is_a_decision_of_the_trace():
     tuner.run()
     for tried in tuner.tried:
         again = Trace.from_json(tried.trace.to_json())
-        assert tuner.space.decode(again) == tried.choices
+        assert tuner.space.decode(again) == tried.candidate
 
 
 def test_each_result_is_recorded_as_soon_as_it_is_known(tmp_path):

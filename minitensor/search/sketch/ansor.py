@@ -1,19 +1,24 @@
-"""The rules of a derivation. Each says whether it applies to the block that is looked at, and if so
-what states come of it.
+"""Ansor's rules for a CPU (Zheng et al., OSDI 2020, section 4.1), and its multi-level tiling.
 
-They are Ansor's (Zheng et al., OSDI 2020, section 4.1). A rule of a user's own is an object like
-these, and stands before them.
+SSRSRS is the structure of a tiled loop nest; its factors are left open.
+
+for i.0, j.0:                 S    parallel
+    for i.1, j.1:             S    tiles in the second cache
+        for k.0:              R
+            for i.2, j.2:     S    tiles in the first cache
+                for k.1:      R
+                    for i.3, j.3:   S    tiles in registers
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
-from typing import Final, Protocol
+from collections import deque
+from dataclasses import replace
+from typing import Final
 
 from minitensor.ir import accessed_buffers
-from minitensor.search.sketch.predicates import (
+from minitensor.schedule import Schedule
+from minitensor.search.sketch.blocks import (
     fusible_consumer,
     has_data_reuse,
     is_output,
@@ -22,40 +27,32 @@ from minitensor.search.sketch.predicates import (
     reduce_iters,
     spatial_iters,
 )
-from minitensor.search.sketch.state import State
-from minitensor.search.sketch.tiling import INNERMOST, tile
+from minitensor.search.sketch.rule import Rule, State, Verdict
+
+STRUCTURE: Final = "SSRSRS"
+INNERMOST: Final = 64
+"""The largest innermost factor (Ansor's max_innermost_split_factor)."""
 
 
-class Verdict(Enum):
-    """What a rule says of a state."""
+def tile(schedule: Schedule, block: str, structure: str = STRUCTURE) -> list[list[str]]:
+    """Tile the loops of a block that stands alone in its nest.
 
-    SKIP = "skip"
-    """It does not apply."""
-    APPLY = "apply"
-    """It applies, and so may the rules after it: the derivation branches."""
-    APPLY_AND_STOP = "apply and stop"
-    """It applies, and the rules after it do not."""
-
-
-class SketchRule(Protocol):
-    """A rule of a derivation: any object with these two methods."""
-
-    def judge(self, state: State, cores: int) -> Verdict:
-        """Whether the rule applies to the block that is visited (`state.block`)."""
-        ...
-
-    def apply(self, state: State, cores: int) -> Sequence[State]:
-        """The states that come of it, from `state.after`; none where each way is refused."""
-        ...
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A rule made of two functions (see SketchRule)."""
-
-    name: str
-    judge: Callable[[State, int], Verdict]
-    apply: Callable[[State, int], Sequence[State]]
+    Returns the loops of each level, outermost first.
+    """
+    found = schedule.program.blocks[block]
+    loops = dict(zip([i.var for i in found.iters], schedule.get_loops(block)))
+    parts: dict[str, list[deque[str]]] = {"S": [], "R": []}
+    for kind, iters in (("S", spatial_iters(found)), ("R", reduce_iters(found))):
+        for one in iters:
+            loop = loops[one.var]
+            count = structure.count(kind)
+            factors = schedule.sample_perfect_tile(loop, count, max_innermost_factor=INNERMOST)
+            parts[kind].append(deque(schedule.split(loop, factors)))
+    levels = [[part.popleft() for part in parts[kind]] for kind in structure]
+    order = [loop for level in levels for loop in level]
+    if len(order) > 1:
+        schedule.reorder(*order)
+    return levels
 
 
 # ---- always inline

@@ -1,17 +1,22 @@
-"""Where a derivation stands: a partly scheduled program, and the blocks still to be looked at."""
+"""Rules of a derivation, and the states between which they lead.
+
+A rule decides whether it applies to the block that is visited, and if so which states come of it.
+A rule of a user's own is an object with the same methods.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from enum import Enum
+from typing import Final, Protocol
 
 from minitensor import ir
 from minitensor.codegen import Target
 from minitensor.schedule import Schedule
 
 DEFAULT_TARGET: Final = Target("c", num_cores=1, vector_bits=128)
-"""What every CPU of today offers."""
+"""The least of any CPU of today."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +62,14 @@ class State:
 
     @property
     def lanes(self) -> int:
-        """How many numbers of the type that the block writes a vector holds."""
+        """The number of elements in a vector, of the type that the block writes."""
         written = min(ir.accessed_buffers(self.block)[1])
         dtype = self.program.buffers[written].dtype
         return max(1, (self.target.vector_bits or 128) // dtype.bits)
 
     @property
     def registers(self) -> int:
-        """How many vector registers there are."""
+        """The number of vector registers."""
         return 32 if (self.target.vector_bits or 128) >= 512 else 16
 
     def after(
@@ -88,3 +93,35 @@ class State:
             pending=tuple(b for b in self.pending if b not in also and (stay or b != self.name)),
             history=(*self.history, Derived(self.name, rule, what)),
         )
+
+
+class Verdict(Enum):
+    """The verdict of a rule on a state."""
+
+    SKIP = "skip"
+    """It does not apply."""
+    APPLY = "apply"
+    """It applies, and so may the rules after it: the derivation branches."""
+    APPLY_AND_STOP = "apply and stop"
+    """It applies, and the rules after it do not."""
+
+
+class SketchRule(Protocol):
+    """A rule of a derivation: any object with these two methods."""
+
+    def judge(self, state: State, cores: int) -> Verdict:
+        """Return whether the rule applies to the block that is visited (`state.block`)."""
+        ...
+
+    def apply(self, state: State, cores: int) -> Sequence[State]:
+        """The states that come of it, from `state.after`; none where each way is refused."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule made of two functions (see SketchRule)."""
+
+    name: str
+    judge: Callable[[State, int], Verdict]
+    apply: Callable[[State, int], Sequence[State]]

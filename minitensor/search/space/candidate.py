@@ -1,6 +1,6 @@
-"""What a candidate is to a search: a sketch, and what is chosen where it is open.
+"""Candidates of a search: a sketch, and a decision for each of its knobs.
 
-Choices are numbers and names, cheap to draw, to change and to compare. `Space` makes schedules of
+They are numbers and names, cheap to draw, to change and to compare. `Space` makes schedules of
 them.
 """
 
@@ -29,7 +29,7 @@ class Knob:
     """A decision that a sketch leaves open.
 
     step        its number in the trace
-    block       whose loop is cut; "" if it is nobody's
+    block       whose loop is cut; "" if it is none's
     loop        that loop; "" for a choice among candidates
     extent      of the loop
     parts       into how many it is cut
@@ -49,7 +49,7 @@ class Knob:
 
     @property
     def is_tile(self) -> bool:
-        """Whether it chooses the factors of a tile."""
+        """Return whether it chooses the factors of a tile."""
         return not self.candidates
 
     @property
@@ -99,7 +99,7 @@ class Knob:
         return factors
 
     def fits(self, value: Value) -> bool:
-        """Whether it is one of the values that `draw` may give."""
+        """Return whether it is one of the values that `draw` may give."""
         if not isinstance(value, tuple):
             return type(value) is int and 0 <= value < len(self.candidates)
         if not self.is_tile or len(value) != self.parts or any(type(f) is not int for f in value):
@@ -109,7 +109,7 @@ class Knob:
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class Candidate:
     """One candidate.
 
     sketch     the number of its sketch in the space

@@ -9,22 +9,64 @@ for o.0, i.0:                       strips of the other axes, and blocks of rows
                 for i.2:            rows, unrolled
                     for j.1:        vectors
             the consumer
+
+Operands that are read down their columns are tiled too, so that the lines of the cache that a
+column touches are used while they are there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from minitensor import ir
 from minitensor.errors import ScheduleError
-from minitensor.ir import Iter, Load
-from minitensor.schedule import Schedule
+from minitensor.ir import Iter, Load, Var, accessed_buffers
+from minitensor.schedule import IndexMap, Schedule
 from minitensor.search.sketch import factors
-from minitensor.search.sketch.layouts import in_panels, move_to_the_end
-from minitensor.search.sketch.operands import Pair, pairs, place_of, written_place
-from minitensor.search.sketch.predicates import fusible_consumer, reduce_iters, spatial_iters
-from minitensor.search.sketch.rules import Rule, Verdict
-from minitensor.search.sketch.state import State
+from minitensor.search.sketch.blocks import (
+    Pair,
+    fusible_consumer,
+    is_contiguous,
+    is_ordered,
+    operands,
+    pairs,
+    place_of,
+    reduce_iters,
+    spatial_iters,
+    uses,
+    written_place,
+)
+from minitensor.search.sketch.rule import Rule, State, Verdict
+
+
+def move_to_the_end(schedule: Schedule, block: str, at: int) -> None:
+    """Lay out what a block writes so that neighbours in dimension `at` are side by side."""
+    (buffer,) = accessed_buffers(schedule.program.blocks[block])[1]
+    names = [f"i{n}" for n in range(len(schedule.program.buffers[buffer].shape))]
+    order = [*names[:at], *names[at + 1 :], names[at]]
+    if order != names:
+        schedule.transform_layout(buffer, IndexMap(tuple(names), tuple(Var(n) for n in order)))
+
+
+def in_panels(
+    schedule: Schedule, copy: str, loops: Sequence[str], at: int, width: int
+) -> tuple[str, list[str], str]:
+    """Lay a copy out in panels, each as wide as given and as long as the other dimensions.
+
+    loops  of the copy, one for each dimension
+    at     the dimension that is cut into panels
+
+    Returns the loops over panels, over the other dimensions, and inside a panel.
+    """
+    names = [f"i{n}" for n in range(len(loops))]
+    others = [Var(n) for n in names if n != names[at]]
+    outputs = (Var(names[at]) // width, *others, Var(names[at]) % width)
+    schedule.transform_layout(copy, IndexMap(tuple(names), outputs))
+    outer, inner = schedule.split(loops[at], [None, width])
+    return outer, [loop for loop in loops if loop != loops[at]], inner
+
 
 PANEL: Final = 4
 """Rows that are packed side by side."""
@@ -32,7 +74,7 @@ PANEL: Final = 4
 
 @dataclass(frozen=True)
 class Packing:
-    """Which operands are packed: those with lanes, and those with rows."""
+    """The operands that are packed: those with lanes, and those with rows."""
 
     lanes: tuple[Load, ...] = ()
     rows: tuple[Load, ...] = ()
@@ -66,7 +108,7 @@ def _apply(state: State, cores: int) -> list[State]:
 
 
 def packings(pair: Pair) -> list[Packing]:
-    """What is worth packing: nothing; the operands with lanes; those with rows too."""
+    """The packings worth a sketch: none; of operands with lanes; of those with rows too."""
     found = [] if pair.scattered else [Packing()]
     if pair.lanes_packed:
         found.append(Packing(pair.lanes_packed))
@@ -149,3 +191,50 @@ def _pack_rows(schedule: Schedule, state: State, load: Load, axis: Iter, loop: s
 
 
 REGISTER_TILES: Final = Rule("register tiles", _judge, _apply)
+
+
+def turned_axis(block: ir.Block) -> ir.Iter | None:
+    """The axis along which an operand is contiguous, and the result is not; None if there is none.
+
+    The result is contiguous along the last axis, and the operand has it elsewhere. A block that
+    chooses among values is left alone.
+    """
+    if not isinstance(block.body, ir.Store) or block.init is not None or is_ordered(block):
+        return None
+    if any(isinstance(node, ir.Select) for node in ir.walk(block.body.value)):
+        return None
+    if len(block.iters) < 2 or spatial_iters(block) != block.iters or block.iters[-1].extent < 2:
+        return None
+    *axes, last = block.iters
+    for load in operands(block):
+        if uses(load, last) and not is_contiguous(load, last):
+            for axis in axes:
+                if axis.extent > 1 and is_contiguous(load, axis):
+                    return axis
+    return None
+
+
+def _judge_transposed(state: State, cores: int) -> Verdict:
+    return Verdict.SKIP if turned_axis(state.block) is None else Verdict.APPLY
+
+
+def _apply_transposed(state: State, cores: int) -> list[State]:
+    schedule, axis = state.schedule.copy(), turned_axis(state.block)
+    assert axis is not None
+    loops = dict(zip([i.var for i in state.block.iters], schedule.get_loops(state.name)))
+    i, j = loops.pop(axis.var), loops.popitem()[1]
+    extent = spatial_iters(state.block)[-1].extent
+    height = schedule.sample_categorical(factors.up_to(axis.extent, factors.STRIP))
+    width = schedule.sample_categorical(factors.widths(state, extent))
+    try:
+        i_0, i_1 = schedule.split(i, [None, height])
+        j_0, j_1 = schedule.split(j, [None, width])
+        schedule.reorder(*loops.values(), i_0, j_0, i_1, j_1)
+        schedule.vectorize(j_1)
+    except ScheduleError:
+        return []
+    what = f"tiles of {axis.var} x {spatial_iters(state.block)[-1].var}"
+    return [state.after("transposed read", what, schedule)]
+
+
+TRANSPOSED: Final = Rule("transposed read", _judge_transposed, _apply_transposed)

@@ -1,0 +1,295 @@
+"""Properties of blocks that rules ask for: iters, reuse, readers; and operands of reductions, whose
+axes can be lanes or rows of a register tile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from minitensor import ir
+from minitensor.arith import Linear, linear_of
+
+PARALLELISM: Final = 16
+"""Iterations for each core that are enough to keep it busy."""
+_CHEAP: Final = ("abs", "floor", "ceil", "round")
+
+
+def spatial_iters(block: ir.Block) -> tuple[ir.Iter, ...]:
+    """The axes along which each iteration writes an element of its own."""
+    return tuple(i for i in block.iters if i.kind is ir.IterKind.SPATIAL)
+
+
+def reduce_iters(block: ir.Block) -> tuple[ir.Iter, ...]:
+    """The axes over which is reduced."""
+    return tuple(i for i in block.iters if i.kind is ir.IterKind.REDUCE)
+
+
+def is_ordered(block: ir.Block) -> bool:
+    """Return whether iterations must keep their order: an update, which no rule touches."""
+    return any(i.kind is ir.IterKind.ORDERED for i in block.iters)
+
+
+def is_output(program: ir.Program, block: ir.Block) -> bool:
+    """Return whether the block writes a parameter."""
+    return not ir.accessed_buffers(block)[1].isdisjoint(b.name for b in program.params)
+
+
+def is_strictly_inlinable(block: ir.Block) -> bool:
+    """Return whether a reader may compute it in its place at no cost.
+
+    It reads every buffer at its own axes (shifted by constants, or at constants), in their order,
+    none of them twice; there is no branch in it, and no function that costs much. A block that
+    reads nothing is a constant.
+    """
+    if not isinstance(block.body, ir.Store) or block.init is not None:
+        return False
+    if any(i.kind is not ir.IterKind.SPATIAL for i in block.iters):
+        return False
+    value = block.body.value
+    if not any(True for _ in ir.loads(value)):
+        return True
+    nodes = list(ir.walk(value))
+    if any(isinstance(node, ir.Select) for node in nodes):
+        return False
+    if any(isinstance(n, ir.Call) and n.function not in _CHEAP for n in nodes):
+        return False
+    order = {i.var: n for n, i in enumerate(block.iters)}
+    for load in ir.loads(value):
+        axes = [axis_of(index) for index in load.indices]
+        if any(axis is None for axis in axes):
+            return False
+        places = [order[axis] for axis in axes if axis]
+        if places != sorted(set(places)):
+            return False
+    return True
+
+
+def axis_of(index: ir.Expr) -> str | None:
+    """The axis of which an index is a constant shift; "" for a constant, None for anything else."""
+    match index:
+        case ir.Const():
+            return ""
+        case (
+            ir.Var(name)
+            | ir.Binary("+" | "-", ir.Var(name), ir.Const())
+            | ir.Binary("+", ir.Const(), ir.Var(name))
+        ):
+            return name
+    return None
+
+
+def has_data_reuse(block: ir.Block) -> bool:
+    """Return whether elements that it reads serve several of its iterations: tiles pay then.
+
+    Two of the buffers that it reads are indexed without one of its spatial axes of extent above 1;
+    or one is, and the block reduces.
+    """
+    if is_ordered(block):
+        return False
+    missing = sum(
+        1
+        for indices in _indices_by_buffer(block).values()
+        if any(i.extent > 1 and i.var not in indices for i in spatial_iters(block))
+    )
+    return missing >= 2 or (missing >= 1 and bool(reduce_iters(block)))
+
+
+def _indices_by_buffer(block: ir.Block) -> dict[str, set[str]]:
+    """The variables with which each buffer is indexed."""
+    own = ir.accessed_buffers(block)[1] if isinstance(block.body, ir.Reduce) else set()
+    found: dict[str, set[str]] = {}
+    for load in reads_of(block):
+        if load.buffer not in own:
+            names = found.setdefault(load.buffer, set())
+            for index in load.indices:
+                names |= set(ir.free_vars(index))
+    return found
+
+
+def reads_of(block: ir.Block) -> Iterator[ir.Load]:
+    """The reads of a block, without those of the element in which a reduction collects."""
+    body = block.body
+    for value in body.values if isinstance(body, ir.Reduce) else (body,):
+        yield from ir.loads(value)
+
+
+def fusible_consumer(program: ir.Program, block: ir.Block) -> str | None:
+    """The one block that reads what this one writes, if it does so element by element.
+
+    It reads it at its own axes in their order, over the same extents, and reduces nothing unless
+    this block does not reduce either.
+    """
+    written = ir.accessed_buffers(block)[1]
+    if len(written) != 1 or is_output(program, block):
+        return None
+    (buffer,) = written
+    found = [
+        b
+        for b in program.blocks.values()
+        if b.name != block.name and buffer in ir.accessed_buffers(b)[0]
+    ]
+    if len(found) != 1:
+        return None
+    consumer = found[0]
+    shape = program.buffers[buffer].shape
+    if reduce_iters(consumer) or is_ordered(consumer):
+        return None
+    axes = spatial_iters(consumer)
+    if tuple(i.extent for i in axes) != shape or len(spatial_iters(block)) != len(shape):
+        return None
+    mine = tuple(ir.Var(i.var) for i in axes)
+    reads = [load for load in reads_of(consumer) if load.buffer == buffer]
+    return consumer.name if all(load.indices == mine for load in reads) else None
+
+
+def needs_more_reduction_parallelism(block: ir.Block, cores: int) -> bool:
+    """Return whether its spatial axes cannot keep the cores busy, but its reduction axes could.
+
+    For a block with reuse: it has no more spatial than reduction iterations, and at most 16 for
+    each core. For another: it has more reduction iterations than there are cores.
+    """
+    reduction = math.prod(i.extent for i in reduce_iters(block))
+    if not reduce_iters(block) or reduction <= 1 or is_ordered(block):
+        return False
+    space = math.prod(i.extent for i in spatial_iters(block))
+    if has_data_reuse(block):
+        return space <= reduction and space <= cores * PARALLELISM
+    return reduction > cores
+
+
+FEW: Final = 4
+"""Rows that are enough for a register tile."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two axes of a reduction that make a register tile.
+
+    lanes         an operand has it, and another has not
+    rows          the other way round
+    scattered     in how many operands neighbouring lanes are not side by side
+    lanes_packed  the operands with lanes that can be packed; those that are scattered are among
+                  them
+    rows_packed   those with rows that can be packed
+    """
+
+    lanes: ir.Iter
+    rows: ir.Iter
+    scattered: int
+    lanes_packed: tuple[ir.Load, ...]
+    rows_packed: tuple[ir.Load, ...]
+
+
+def is_sum(block: ir.Block) -> bool:
+    """Return whether it is a reduction of one value, each element at its own axes."""
+    body = block.body
+    if not isinstance(body, ir.Reduce) or len(body.buffers) != 1 or is_ordered(block):
+        return False
+    axes = [ir.Var(i.var) for i in spatial_iters(block)]
+    return bool(reduce_iters(block)) and sorted(map(str, body.indices)) == sorted(map(str, axes))
+
+
+def operands(block: ir.Block) -> list[ir.Load]:
+    """The different places that a block reads."""
+    return list(dict.fromkeys(reads_of(block)))
+
+
+def uses(load: ir.Load, axis: ir.Iter) -> bool:
+    """Return whether the place depends on an axis."""
+    return any(axis.var in ir.free_vars(index) for index in load.indices)
+
+
+def is_last(load: ir.Load, axis: ir.Iter) -> bool:
+    """Return whether the axis is used in the last index and in no other."""
+    used = [n for n, index in enumerate(load.indices) if axis.var in ir.free_vars(index)]
+    return used == [len(load.indices) - 1]
+
+
+def is_contiguous(load: ir.Load, axis: ir.Iter) -> bool:
+    """Return whether neighbours along the axis are side by side."""
+    if not is_last(load, axis):
+        return False
+    rest = linear_of(load.indices[-1]).minus(Linear({ir.Var(axis.var): 1}))
+    return not rest.mentions_any([axis.var])
+
+
+def place_of(load: ir.Load, axis: ir.Iter) -> int | None:
+    """The dimension that the axis alone indexes, if it is used nowhere else; else None."""
+    found = [n for n, index in enumerate(load.indices) if axis.var in ir.free_vars(index)]
+    plain = len(found) == 1 and load.indices[found[0]] == ir.Var(axis.var)
+    return found[0] if plain else None
+
+
+def written_place(block: ir.Block, axis: ir.Iter) -> int:
+    """The dimension of the result that an axis indexes."""
+    assert isinstance(block.body, ir.Reduce)
+    return block.body.indices.index(ir.Var(axis.var))
+
+
+def pairs(block: ir.Block) -> list[Pair]:
+    """The register tiles that a reduction offers, those that need the least packing first.
+
+    Of the axes that could be rows with some lanes it is the last one that is not too short. A pair
+    is left out if the same axes the other way round need less.
+    """
+    if not is_sum(block):
+        return []
+    found = [p for lanes in spatial_iters(block) for p in _with_lanes(block, lanes)]
+    costs = {(p.lanes.var, p.rows.var): _cost(block, p) for p in found}
+    best = [p for p in found if not _mirrored_is_better(block, p, costs)]
+    return sorted(best, key=lambda p: _cost(block, p))
+
+
+def _with_lanes(block: ir.Block, lanes: ir.Iter) -> Sequence[Pair]:
+    reads = operands(block)
+    mine = [load for load in reads if uses(load, lanes)]
+    others = [load for load in reads if not uses(load, lanes)]
+    scattered = [load for load in mine if not is_contiguous(load, lanes)]
+    if lanes.extent < 2 or any(not _can_be_packed(reads, load, lanes) for load in scattered):
+        return []
+    rows = [
+        axis
+        for axis in spatial_iters(block)
+        if axis.extent > 1
+        and any(uses(load, axis) for load in others)
+        and any(not uses(load, axis) for load in mine)
+    ]
+    if not rows:
+        return []
+    chosen = next((a for a in reversed(rows) if a.extent >= FEW), None)
+    chosen = chosen or max(rows, key=lambda axis: axis.extent)
+    return [
+        Pair(
+            lanes,
+            chosen,
+            len(scattered),
+            tuple(load for load in mine if _can_be_packed(reads, load, lanes)),
+            tuple(load for load in others if _can_be_packed(reads, load, chosen)),
+        )
+    ]
+
+
+def _can_be_packed(reads: Sequence[ir.Load], load: ir.Load, axis: ir.Iter) -> bool:
+    """Return whether the axis is a dimension of the operand, which is read at no other place."""
+    alone = sum(other.buffer == load.buffer for other in reads) == 1
+    return alone and place_of(load, axis) is not None
+
+
+def _cost(block: ir.Block, pair: Pair) -> int:
+    """The number of arrays that have to be transposed for it."""
+    last = written_place(block, pair.lanes) == len(spatial_iters(block)) - 1
+    return pair.scattered + (not last)
+
+
+def _mirrored_is_better(block: ir.Block, pair: Pair, costs: dict[tuple[str, str], int]) -> bool:
+    mirrored = costs.get((pair.rows.var, pair.lanes.var))
+    plain = all(
+        place_of(load, axis) is not None
+        for axis in (pair.lanes, pair.rows)
+        for load in operands(block)
+        if uses(load, axis)
+    )
+    return mirrored is not None and plain and mirrored < costs[pair.lanes.var, pair.rows.var]

@@ -1,0 +1,185 @@
+"""Reductions of rows, and chains of blocks over the same rows.
+
+A sum of a row has partial results in the lanes of several vectors: an operation waits for the one
+before it; those of different lanes and vectors do not wait.
+
+for i:
+    for k.0:                        the row, some vectors at a time
+        for way: for lane:          unrolled, vectorized
+    the vectors are combined, and then the lanes of the one that is left
+
+A chain is computed for one row after the other, so that a row stays in the first cache. Blocks are
+moved before their reductions are cut: the partial results would be left behind otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from minitensor import ir
+from minitensor.errors import ScheduleError
+from minitensor.ir import Block
+from minitensor.schedule import Schedule
+from minitensor.search.sketch import factors
+from minitensor.search.sketch.blocks import (
+    PARALLELISM,
+    is_contiguous,
+    is_ordered,
+    is_output,
+    is_sum,
+    operands,
+    pairs,
+    reduce_iters,
+    spatial_iters,
+    uses,
+)
+from minitensor.search.sketch.rule import Rule, State, Verdict
+from minitensor.search.sketch.windows import readers
+
+
+def is_row_sum(block: Block, lanes: int) -> bool:
+    """Return whether it reduces over contiguous elements, enough of them for two vectors."""
+    if not is_sum(block) or pairs(block):
+        return False
+    last = reduce_iters(block)[-1]
+    reads = [load for load in operands(block) if uses(load, last)]
+    return bool(reads) and last.extent >= 2 * lanes and all(is_contiguous(r, last) for r in reads)
+
+
+def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> None:
+    """Reduce over the last loop of a block in several vectors, which are then reduced themselves.
+
+    The vectors are computed right where the block's result is, in the loop around its reduction.
+
+    lanes  of a vector; half of them are tried too, for operands that come from memory
+    """
+    count = schedule.sample_categorical(factors.WAYS)
+    width = schedule.sample_categorical(sorted({max(1, lanes // 2), lanes}))
+    _, *inner = schedule.split(schedule.get_loops(block)[-1], [None, count, width])
+    vectors = schedule.rfactor(schedule.fuse(*inner))
+    _, lane = schedule.split(schedule.get_loops(block)[-1], [count, width])
+    vector = schedule.rfactor(lane)
+    around = schedule.get_loops(block)[-2]
+    *_, way, lane = schedule.compute_at(vector, around)
+    schedule.unroll(way)
+    schedule.vectorize(lane)
+    way, lane = schedule.split(schedule.compute_at(vectors, around)[-1], [count, width])
+    schedule.unroll(way)
+    schedule.vectorize(lane)
+
+
+def _judge(state: State, cores: int) -> Verdict:
+    return Verdict.APPLY if is_row_sum(state.block, state.lanes) else Verdict.SKIP
+
+
+def _apply(state: State, cores: int) -> list[State]:
+    """Rows one by one if there are some, and partial results for the threads if there are few."""
+    axes = spatial_iters(state.block)
+    rows = math.prod(i.extent for i in axes)
+    found = []
+    for few in (False, True):
+        if rows >= cores * PARALLELISM if few else not axes or rows < cores:
+            continue
+        schedule = state.schedule.copy()
+        try:
+            block = _partial(schedule, state, cores) if few else state.name
+            sum_in_lanes(schedule, block, state.lanes)
+        except ScheduleError:
+            continue
+        what = f"partial results of {block} in lanes" if few else "partial results in lanes"
+        found.append(state.after("rows in lanes", what, schedule))
+    return found
+
+
+def _partial(schedule: Schedule, state: State, cores: int) -> str:
+    """Make parts of the reduction independent of each other: its first axis, or parts of the only
+    one. Returns the block that computes them.
+    """
+    first, *others = reduce_iters(state.block)
+    loops = dict(zip([i.var for i in state.block.iters], schedule.get_loops(state.name)))
+    loop = loops[first.var]
+    if not others:
+        count = schedule.sample_categorical(factors.parts(first.extent, cores, state.lanes))
+        loop, _ = schedule.split(loop, [count, None])
+    return schedule.rfactor(loop)
+
+
+ROWS_IN_LANES: Final = Rule("rows in lanes", _judge, _apply)
+
+
+def chain_of(state: State) -> tuple[list[str], int]:
+    """The blocks before this one that share its rows, last first; and how many axes a row has.
+
+    Empty if there is no reduction of rows among them.
+    """
+    program, lanes = state.program, state.lanes
+    sums = [
+        len(spatial_iters(program.blocks[name]))
+        for name in state.pending[1:]
+        if is_row_sum(program.blocks[name], lanes)
+    ]
+    for axes in sorted(set(sums), reverse=True):
+        found = [state.name]
+        for name in state.pending[1:]:
+            if 0 < axes <= len(spatial_iters(state.block)) and _joins(program, name, found, axes):
+                found.append(name)
+        if any(is_row_sum(program.blocks[name], lanes) for name in found[1:]):
+            return found[1:], axes
+    return [], 0
+
+
+def _joins(program: ir.Program, name: str, chain: Sequence[str], axes: int) -> bool:
+    """Return whether a block is read by those of the chain only, and by each at its own row."""
+    block = program.blocks[name]
+    written = ir.accessed_buffers(block)[1]
+    if len(written) != 1 or is_output(program, block) or is_ordered(block) or pairs(block):
+        return False
+    (buffer,) = written
+    reading = set(readers(program, buffer)) - {name}
+    return (
+        bool(reading)
+        and reading <= set(chain)
+        and len(spatial_iters(block)) >= axes
+        and all(_at_own_row(program.blocks[other], buffer, axes) for other in reading)
+    )
+
+
+def _at_own_row(block: ir.Block, buffer: str, axes: int) -> bool:
+    own = tuple(ir.Var(i.var) for i in spatial_iters(block)[:axes])
+    reads = [load for load in operands(block) if load.buffer == buffer]
+    return len(own) == axes and all(load.indices[:axes] == own for load in reads)
+
+
+def _judge_chain(state: State, cores: int) -> Verdict:
+    if is_ordered(state.block) or reduce_iters(state.block):
+        return Verdict.SKIP
+    return Verdict.APPLY if chain_of(state)[0] else Verdict.SKIP
+
+
+def _apply_chain(state: State, cores: int) -> list[State]:
+    chain, axes = chain_of(state)
+    schedule = state.schedule.copy()
+    row = schedule.get_loops(state.name)[axes - 1]
+    try:
+        for name in chain:
+            schedule.compute_at(name, row)
+        for name in (state.name, *chain):
+            _in_lanes(schedule, name, axes, state.lanes)
+    except ScheduleError:
+        return []
+    what = f"{', '.join(chain)} computed for each row"
+    return [state.after("chain of rows", what, schedule, also=chain)]
+
+
+def _in_lanes(schedule: Schedule, name: str, axes: int, lanes: int) -> None:
+    """Vectorize a block under the row: the elements of a row, or the partial results of a sum."""
+    block = schedule.program.blocks[name]
+    if is_row_sum(block, lanes):
+        sum_in_lanes(schedule, name, lanes)
+    elif isinstance(block.body, ir.Store) and len(spatial_iters(block)) > axes:
+        schedule.vectorize(schedule.get_loops(name)[-1])
+
+
+CHAINS_OF_ROWS: Final = Rule("chain of rows", _judge_chain, _apply_chain)
