@@ -36,7 +36,7 @@ class Split(NamedTuple):
 
 
 def split_constants(program: ir.Program, constants: Collection[str]) -> Split:
-    """The part of a program that depends on `constants` alone, which names parameters, and the rest."""
+    """The part of a program that depends on the parameters `constants` alone, and the rest."""
     parts = program.body.stmts if isinstance(program.body, ir.Seq) else (program.body,)
     reads = [_touched(part) for part in parts]
     writes = [ir.stored_buffers(part) for part in parts]

@@ -154,3 +154,13 @@ def test_an_operand_that_may_not_be_evaluated():
         Store("C", (i,), Select(both, Const(3.0, F32), Const(4.0, F32))),
     )
     assert "empty" not in text
+
+
+def test_a_condition_of_several_parts():
+    both = Binary("and", less(Const(0, INDEX), i), less(i, Const(7, INDEX)))
+    text = named(
+        Store("B", (i,), guarded(both)),
+        Store("C", (i,), Select(both, load("A", i + 1), Const(4.0, F32), lazy=True)),
+    )
+    assert "inside_0[()] = 0 < i and i < 7" in text
+    assert "C[i] = if_then_else(inside_0[()], A[i + 1], 4.0)" in text
