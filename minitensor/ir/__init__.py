@@ -34,7 +34,7 @@ from minitensor.ir.dtype import (
 from minitensor.ir.equal import structural_equal, structural_hash
 from minitensor.ir.evaluate import evaluate
 from minitensor.ir.expr import (
-    COMPARISONS, FALSE, FUNCTIONS, LOGICAL, TRUE, ZERO, Binary, BinaryOp, Broadcast, Call, Cast,
+    COMPARISONS, FALSE, FUNCTIONS, LOGICAL, TRUE, Binary, BinaryOp, Broadcast, Call, Cast,
     Const, Expr, Lanes, Load, Ramp, Select, Unary, UnaryOp, Var, arithmetic, as_expr, at_most,
     conjunction, conjuncts, const, equal, floor_div, floor_mod, less, wrap_integer,
 )
@@ -63,19 +63,19 @@ from minitensor.ir.visit import (
 
 __all__ = [
     "BOOL", "COMPARISONS", "DECLARED", "FALSE", "FLOAT32", "FUNCTIONS", "INDEX", "INT64",
-    "LARGEST", "LOGICAL", "NOTE", "NOTHING", "SEPARATOR", "TRUE", "USER_DTYPES", "ZERO",
-    "Alloc", "Annotation", "Annotations", "Barrier", "Binary", "BinaryOp", "Block", "Body",
-    "Broadcast", "Buffer", "Call", "Cast", "Const", "Counts", "DType", "Expr", "For", "If",
-    "Intrinsic", "Iter", "IterKind", "Lanes", "Load", "LoopKind", "LoopSite", "Marks", "Node",
-    "Program", "Ramp", "Reduce", "Reducer", "Scope", "Select", "Seq", "Stmt", "Store",
-    "Tensorized", "Unary", "UnaryOp", "Var", "accessed_buffers", "apply_by_numpy",
-    "apply_reducer", "arithmetic", "as_expr", "at_most", "blocks_of", "children", "conjunction",
-    "conjuncts", "const", "constant_value", "equal", "evaluate", "fact", "floor_div",
-    "floor_mod", "free_vars", "fresh_name", "from_bfloat16", "interpret", "lacking_in_numpy",
-    "less", "lifetimes", "loads", "loop_sites", "loops_of", "make_room", "map_children",
-    "map_stmts", "measured", "mentions", "nodes_in", "numpy_dtype", "pack", "paths",
-    "print_expr", "print_indices", "print_name", "print_program", "print_stmt", "print_type",
-    "rewrite", "sequence", "simplify_indices_by", "stmts_of", "stored_buffers", "strides_of",
+    "LARGEST", "LOGICAL", "NOTE", "NOTHING", "SEPARATOR", "TRUE", "USER_DTYPES", "Alloc",
+    "Annotation", "Annotations", "Barrier", "Binary", "BinaryOp", "Block", "Body", "Broadcast",
+    "Buffer", "Call", "Cast", "Const", "Counts", "DType", "Expr", "For", "If", "Intrinsic",
+    "Iter", "IterKind", "Lanes", "Load", "LoopKind", "LoopSite", "Marks", "Node", "Program",
+    "Ramp", "Reduce", "Reducer", "Scope", "Select", "Seq", "Stmt", "Store", "Tensorized",
+    "Unary", "UnaryOp", "Var", "accessed_buffers", "apply_by_numpy", "apply_reducer",
+    "arithmetic", "as_expr", "at_most", "blocks_of", "children", "conjunction", "conjuncts",
+    "const", "constant_value", "equal", "evaluate", "fact", "floor_div", "floor_mod",
+    "free_vars", "fresh_name", "from_bfloat16", "interpret", "lacking_in_numpy", "less",
+    "lifetimes", "loads", "loop_sites", "loops_of", "make_room", "map_children", "map_stmts",
+    "measured", "mentions", "nodes_in", "numpy_dtype", "pack", "paths", "print_expr",
+    "print_indices", "print_name", "print_program", "print_stmt", "print_type", "rewrite",
+    "sequence", "simplify_indices_by", "stmts_of", "stored_buffers", "strides_of",
     "structural_equal", "structural_hash", "substitute", "summary_if_large", "to_bfloat16",
     "unpack", "verify", "walk", "wrap_integer",
 ]

@@ -228,7 +228,6 @@ Expr: TypeAlias = (
 
 TRUE: Final = Const(True, BOOL)
 FALSE: Final = Const(False, BOOL)
-ZERO: Final = Const(0)
 
 
 def _binary_dtype(op: BinaryOp, operand: DType) -> DType:

@@ -72,11 +72,14 @@ def _checked_tensors(tensors: object) -> tuple[Tensor, ...]:
     given = tuple(tensors)
     for tensor in given:
         if sum(other is tensor for other in given) > 1:
-            raise LoweringError(f"{ir.print_name(tensor.name)} is listed twice among the tensors")
+            name = ir.print_name(tensor.name)
+            raise LoweringError(f"{name} is listed twice among the tensors; list it once")
     if not given:
         raise LoweringError("nothing to compute: the list of tensors is empty")
     if all(tensor.stage is None for tensor in given):
-        raise LoweringError("nothing to compute: every tensor listed is a placeholder")
+        raise LoweringError(
+            "nothing to compute: every tensor listed is a placeholder; list an output too"
+        )
     return given
 
 
@@ -97,7 +100,7 @@ def _stages_in_order(given: tuple[Tensor, ...]) -> list[Tensor]:
                 if id(tensor) not in listed:
                     raise LoweringError(
                         f"the placeholder {ir.print_name(tensor.name)} is needed, "
-                        "but is not among the tensors given to lower"
+                        "but is not among the tensors given to lower; add it to the list"
                     )
                 continue
             if expanded:
@@ -106,7 +109,8 @@ def _stages_in_order(given: tuple[Tensor, ...]) -> list[Tensor]:
                 done.update(id(t) for t in tensor.siblings)
                 continue
             if id(tensor) in being_computed:
-                raise LoweringError(f"{ir.print_name(tensor.name)} is computed from itself")
+                name = ir.print_name(tensor.name)
+                raise LoweringError(f"{name} is computed from itself; mt.update is for that")
             being_computed.add(id(tensor))
             stack.append((tensor, True))
             inputs = [t for t in _read_tensors(tensor.stage) if t is not tensor]
@@ -246,7 +250,8 @@ def _check_expr(tensor: Tensor, expr: ir.Expr, ranges: arith.Ranges, certain: bo
         if known.is_bounded and not known.within(-INDEX_LIMIT, INDEX_LIMIT):
             raise LoweringError(
                 f"{ir.print_name(tensor.name)}: the index expression {describe(expr)} reaches "
-                f"{int(max(-interval.lo, interval.hi))}, which 64-bit integers cannot hold"
+                f"{int(max(-interval.lo, interval.hi))}, which 64-bit integers "
+                "cannot hold; make extents or factors smaller"
             )
     for child in ir.children(expr):
         _check_expr(tensor, child, ranges, certain)  # type: ignore[arg-type]

@@ -200,7 +200,10 @@ def _checked_result(value: Any, dtype: ir.DType, name: str, known: set[str]) -> 
             f"combine of {name} gives {node.dtype} for {dtype}; convert with .astype"
         )
     if ir.loads(node) or not known.issuperset(ir.free_vars(node)):
-        raise ArgumentError(f"combine of {name} uses something other than its two arguments")
+        raise ArgumentError(
+            f"combine of {name} uses something other than its two arguments; "
+            "reduce a tuple to pass more"
+        )
     return node
 
 
@@ -245,7 +248,8 @@ def _check_laws(reducer: ir.Reducer) -> None:
             if not _same(combined(left, right), a):
                 raise ArgumentError(
                     f"the identity of {reducer.name} is none: combining {_text(left)} with "
-                    f"{_text(right)} gives {_text(combined(left, right))}"
+                    f"{_text(right)} gives {_text(combined(left, right))}; give "
+                    "a value that changes no other"
                 )
     if len(dtypes) > 1:
         return
@@ -253,7 +257,8 @@ def _check_laws(reducer: ir.Reducer) -> None:
         if not _same(combined(a, b), combined(b, a)):
             raise ArgumentError(
                 f"{reducer.name} is not commutative: ({_text(a)}, {_text(b)}) gives "
-                f"{_text(combined(a, b))}, the other way round {_text(combined(b, a))}"
+                f"{_text(combined(a, b))}, the other way round {_text(combined(b, a))}; "
+                "mt.update is for what must run in order"
             )
     for a, b, c in itertools.combinations(samples[:5], 3):
         left, right = combined(combined(a, b), c), combined(a, combined(b, c))

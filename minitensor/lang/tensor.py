@@ -337,7 +337,7 @@ def check_axes(
                 raise ArgumentError(
                     f"{getattr(name, 'label', name)} is neither an index of {ir.print_name(title)} "
                     "nor a reduction axis given to its reduction: "
-                    f"{ir.print_name(title)} = {describe(value)}"
+                    f"{ir.print_name(title)} = {describe(value)}; pass a reduction axis as axis="
                 )
 
 

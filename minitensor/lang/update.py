@@ -64,7 +64,9 @@ def update(
         first = converted(value_of(start, title), tensor.dtype)
         check_axes(title, (first,), own, ())
         if any(load.buffer is tensor.reference for load in ir.loads(first)):
-            raise ArgumentError(f"the init of {ir.print_name(title)} reads the tensor itself")
+            raise ArgumentError(
+                f"the init of {ir.print_name(title)} reads the tensor itself; write it without"
+            )
     check_axes(title, (value,), own, given)
     steps = [load for load in ir.loads(value) if load.buffer is tensor.reference]
     if first is None and all(extents):
