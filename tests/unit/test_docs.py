@@ -30,17 +30,33 @@ def test_links_in_documents_lead_somewhere():
 
 def test_paths_named_in_the_map_exist():
     text = (ROOT / "docs" / "architecture.md").read_text()
-    for path in re.findall(r"`((?:ir|arith|lang|schedule|codegen|runtime)/[\w/]+\.py)`", text):
+    for path in re.findall(r"`((?:ir|arith|lang|schedule|codegen|runtime|sanitize|search|testing)/[\w/]+\.py)`", text):
         assert (ROOT / "minitensor" / path).exists(), path
 
 
+def test_the_reading_path_is_some_3000_lines_of_files_that_exist():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    path = text.split("## A reading path")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\S+)` \| (\d+) \|", path, re.MULTILINE)
+    lengths = [len((ROOT / name).read_text().splitlines()) for name, _ in rows]
+    assert len(rows) >= 10 and 2500 <= sum(lengths) <= 3500
+    for (name, stated), length in zip(rows, lengths):
+        assert abs(int(stated) - length) <= 40, f"{name} has {length} lines"
+
+
+def test_every_pass_has_a_row_in_the_map():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    for name, _ in mt.codegen.PASSES:
+        assert f"| {name.removesuffix(' again')} |" in text, name
+
+
 def test_every_kind_of_remark_is_explained():
-    told: set[str] = set()
+    kinds: set[str] = set()
     for path in sorted((ROOT / "minitensor").rglob("*.py")):
-        told |= set(re.findall(r"""(?:missed|Remark)\(\s*"(\w+)",""", path.read_text()))
-    assert {"vector", "gather", "spills"} <= told
+        kinds |= set(re.findall(r"""(?:missed|Remark)\(\s*"(\w+)",""", path.read_text()))
+    assert {"vector", "gather", "spills"} <= kinds
     page = (ROOT / "docs" / "explain.md").read_text()
-    assert told <= set(re.findall(r"^### `(\w+)`", page, re.MULTILINE))
+    assert kinds <= set(re.findall(r"^### `(\w+)`", page, re.MULTILINE))
 
 
 def test_every_primitive_is_a_method_with_its_docstring():

@@ -193,3 +193,32 @@ CONTRACT = [
     "MeasureError",
     "TuningError",
 ]
+
+
+def file_of(module: pathlib.Path) -> pathlib.Path | None:
+    """The file of a module, or of a package's door; None if there is none."""
+    files = (module.with_suffix(".py"), module / "__init__.py")
+    return next((file for file in files if file.exists()), None)
+
+
+def imported_files(path: pathlib.Path) -> set[pathlib.Path]:
+    """The files of this project that a file imports, those for type checking included."""
+    found = set()
+    for module, names, _, _ in imports(path):
+        first, *parts = (module or "").split(".")
+        if first == "minitensor":
+            base = ROOT.joinpath(*parts)
+            found |= {file_of(base / name) or file_of(base) for name in names or [""]}
+    return {file for file in found if file is not None}
+
+
+def test_no_files_import_each_other_in_a_circle():
+    left = {path: imported_files(path) - {path} for path in FILES}
+    while True:
+        used = set().union(*left.values())
+        ends = [path for path in left if path not in used or not left[path] & left.keys()]
+        if not ends:
+            break
+        for path in ends:
+            del left[path]
+    assert not left, sorted(str(path.relative_to(ROOT)) for path in left)
