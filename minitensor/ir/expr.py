@@ -235,7 +235,7 @@ def _binary_dtype(op: BinaryOp, operand: DType) -> DType:
 
 
 def _identity(value: float) -> object:
-    """Something equal exactly for equal numbers, with NaN equal to itself and -0.0 not to 0.0."""
+    """A key equal exactly for equal numbers, with NaN equal to itself and -0.0 not to 0.0."""
     if value != value:
         return "nan"
     return (value, math.copysign(1.0, value)) if isinstance(value, float) else value

@@ -62,7 +62,7 @@ def dot_u8i8() -> Intrinsic:
 
 _MATMUL: Final = """
     // {m} x {n} sums in registers while l runs: b[l] is loaded once, each a[i, l] spread out;
-    // gcc -O2 keeps them there only if told to write these loops out
+    // gcc -O2 keeps them there only if these loops are unrolled
     typedef float vec __attribute__((vector_size({bytes}), aligned(4), may_alias));
     vec sums[{m}][{vectors}];
     #pragma GCC unroll {m}

@@ -165,7 +165,7 @@ class Reduction:
     ) -> None:
         self.reducer, self.values, self.axes = reducer, values, axes
         self.only = only
-        """Which of several results the user asked for; None for all."""
+        """The result that the user asked for, of several; None for all."""
 
     def _misplaced(self, *_: object) -> NoReturn:
         raise self.misplaced()

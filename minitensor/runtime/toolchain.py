@@ -193,7 +193,7 @@ def _find_compiler() -> tuple[str, ...]:
 
 
 def _key(words: tuple[str, ...], extra: tuple[str, ...]) -> str:
-    """Everything that the answers, and the code it makes, depend on.
+    """A key of everything that the answers, and the code it makes, depend on.
 
     A wrapper such as ccache counts with its compiler. The time of the last change of a file counts
     too: it cannot be set, so a program replaced by another of its size and date is another.

@@ -59,7 +59,7 @@ _LONGEST_LINE: Final = 400
 
 
 class Reason(enum.Enum):
-    """Why a worker gives no reply."""
+    """The reason why a worker gives no reply."""
 
     CRASH = "crashed"
     """A signal ended it."""
@@ -264,7 +264,7 @@ class Worker:
         return status
 
     def _failure(self) -> WorkerError:
-        """Why the channel has ended."""
+        """The reason why the channel has ended."""
         until = time.monotonic() + _GRACE
         while not self._has_ended() and time.monotonic() < until:
             time.sleep(0.001)

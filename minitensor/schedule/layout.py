@@ -176,7 +176,7 @@ def transform_layout(
     free = frozenset(index_map.inputs)
     for name in index_map.inputs:
         if not arith.separates(name, forms, forms, free, ranges):
-            refuse("R3", f"{name} cannot be told from the new indices of {index_map}")
+            refuse("R3", f"{name} is not determined by the new indices of {index_map}")
     bounds = [arith.interval_of(form.expr(), ranges) for form in forms]
     parts: list[Any] = [part for form in forms for part in ir.walk(form.expr())]
     if _size(old.shape) and not (

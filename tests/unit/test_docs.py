@@ -1,5 +1,6 @@
 """The documents say what the code says."""
 
+import ast
 import importlib.util
 import pathlib
 import re
@@ -65,3 +66,14 @@ def test_every_primitive_is_a_method_with_its_docstring():
         method = getattr(mt.Schedule, name)
         assert method.__doc__ == primitive.function.__doc__
         assert "Preserves" in method.__doc__ or "Returns" in method.__doc__
+
+
+def test_docstrings_begin_with_a_noun_or_a_verb():
+    question = re.compile(r"(What|How|Whether|Where|Who|Why|Which|When|That|Nothing|Everything)\b")
+    for path in sorted((ROOT / "minitensor").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            body = getattr(node, "body", None)
+            for statement in body if isinstance(body, list) else []:
+                text = getattr(getattr(statement, "value", None), "value", None)
+                if isinstance(statement, ast.Expr) and isinstance(text, str):
+                    assert not question.match(text.strip()), f"{path}:{statement.lineno}"

@@ -41,7 +41,7 @@ class Shifted:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Everything that a statement does with one buffer.
+    """The accesses of a statement to one buffer.
 
     axes    for each axis of the buffer, the different forms with which it is indexed
     routes  the different ways to combine them: for each axis the number of one

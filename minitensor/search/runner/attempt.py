@@ -33,7 +33,7 @@ PATIENCE: Final = 2.0
 COLD, COLDER = 0.1, 3.0
 """A first call may take so many seconds more, and so many times as long, as later ones."""
 MOST_CALLS: Final = 8
-"""That many calls must be possible in the time of a candidate; else the first is its time."""
+"""The calls that must be possible in the time of a candidate; else the first is its time."""
 _NEARLY: Final = 0.75
 """Of the memory that it may have: a candidate that dies with so much had no more."""
 _REASONS: Final = {

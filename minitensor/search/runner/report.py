@@ -1,4 +1,6 @@
-"""When no candidate works: the first reason, its schedule, and a command that reproduces it."""
+"""The error of a search in which no candidate works: the first reason, its schedule, and a command
+that reproduces it.
+"""
 
 from __future__ import annotations
 

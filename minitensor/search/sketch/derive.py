@@ -42,7 +42,7 @@ RULES: Final[dict[str, dict[str, Sequence[SketchRule]]]] = {
 }
 """Sets of rules by name, and in each the rules of a target."""
 MOST_SKETCHES: Final = 24
-"""That are derived, but by the paper's rules: those give all that they derive."""
+"""The most sketches of a set of rules; the paper's rules give all that they derive."""
 Rules: TypeAlias = "str | Sequence[SketchRule]"
 """The name of a set of rules, or rules."""
 

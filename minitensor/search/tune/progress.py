@@ -111,7 +111,7 @@ class Teller:
     def _doubt(self, seconds: float) -> None:
         """Have the machine measured anew, once in a search, if a candidate beats it."""
         if not self._doubted:
-            before, self.roofline = self.roofline, self.roofline.believed(seconds)
+            before, self.roofline = self.roofline, self.roofline.corrected(seconds)
             self._doubted = self.roofline is not before
 
     def _time(self, progress: Progress) -> str:
@@ -153,7 +153,7 @@ class Screen(Protocol):
         ...
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """End the display."""
         ...
 
 

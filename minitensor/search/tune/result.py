@@ -92,7 +92,7 @@ class TuneResult:
     def roofline(self) -> Roofline:
         """The program under the limits of this machine, measured where they are unknown."""
         found = Roofline.of(self.program, self.target)
-        return found if self.interrupted else found.believed(self.seconds)
+        return found if self.interrupted else found.corrected(self.seconds)
 
     def plot(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Draw the learning curve, predicted against measured, what the model asks for, and the

@@ -34,7 +34,7 @@ class Roofline:
 
     @staticmethod
     def of(program: Program, target: Target) -> Roofline:
-        """That of a definition on a target with nothing left open.
+        """The roofline of a definition on a target with nothing left open.
 
         The machine is measured where its limits are unknown, which takes a second or two.
         """
@@ -47,7 +47,7 @@ class Roofline:
                 limits = None
         return Roofline(multiply_adds(program), sum(sizes), limits)
 
-    def believed(self, seconds: float) -> Roofline:
+    def corrected(self, seconds: float) -> Roofline:
         """The same; measured anew, once, if a call cannot be so fast: then the machine was busy
         when it was measured.
         """

@@ -37,7 +37,7 @@ def test_a_process_measures_once(measured):
     assert len(measured) == 3
 
 
-def test_of_the_first_processes_the_best_is_kept_and_then_believed(measured):
+def test_of_the_first_processes_the_best_is_kept_and_then_taken(measured):
     known_limits(2)
     another_process()
     second = known_limits(2)

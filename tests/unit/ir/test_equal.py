@@ -54,7 +54,7 @@ from tests.unit.ir.build import (
 
 
 def same(a: Program, b: Program) -> bool:
-    """Equality and hashes must agree before either is believed."""
+    """Equality and hashes must agree before either is trusted."""
     equal = structural_equal(a, b)
     assert equal == structural_equal(b, a)
     assert equal == (structural_hash(a) == structural_hash(b))

@@ -532,7 +532,7 @@ def test_as_python_of_references_to_what_is_not_there(name):
         assert isinstance(trace.as_python(), str)
 
 
-def test_results_in_a_file_are_not_believed():
+def test_results_in_a_file_are_not_trusted():
     lying = step(result=["a", "b"])
     trace = mt.Trace.from_json(written(lying, step("parallel", {"loop": {"ref": [0, 0]}})))
     s = trace.apply(scale(20))

@@ -89,7 +89,7 @@ def measured(monkeypatch):
 def test_who_is_faster_than_the_machine_has_it_measured_anew(measured):
     found = Roofline.of(product(100), TARGET)
     assert found.part(1e-5) == pytest.approx(2.0)
-    assert found.believed(1e-5).limits.peak == 150.0
+    assert found.corrected(1e-5).limits.peak == 150.0
     assert measured == [999.0]
 
 
@@ -110,10 +110,10 @@ def test_whoever_was_interrupted_does_not_wait_for_it(measured):
 
 def test_who_is_slower_has_nothing_measured(measured):
     found = Roofline.of(product(100), TARGET)
-    assert found.believed(1e-4) is found
+    assert found.corrected(1e-4) is found
     softmax = Roofline(0, 10**6, LIMITS)  # out of a cache
-    assert softmax.believed(1e-5) is softmax
-    assert Roofline(10**6, 10**6, None).believed(1e-9).limits is None
+    assert softmax.corrected(1e-5) is softmax
+    assert Roofline(10**6, 10**6, None).corrected(1e-9).limits is None
     assert len(measured) == 2
 
 
