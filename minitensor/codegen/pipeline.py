@@ -25,7 +25,7 @@ from minitensor.codegen.passes.simplify import simplify_program
 from minitensor.codegen.passes.unroll_loops import unroll_loops
 from minitensor.codegen.passes.vectorize_loops import vectorize_loops
 from minitensor.codegen.target import Emitted, Target, unsupported
-from minitensor.errors import ArgumentError, unexpected
+from minitensor.errors import ArgumentError, MinitensorError, unexpected
 
 
 class Pass(Protocol):
@@ -75,7 +75,9 @@ def passes_without(names: Collection[str]) -> tuple[tuple[str, Pass], ...]:
 
 
 def checked_passes(passes: object) -> tuple[tuple[str, Pass], ...]:
-    """Passes given by a user. Raises ArgumentError for what is none, or if one is missing."""
+    """Passes given by a user. Raises ArgumentError for what is none, or if those of PASSES stand in
+    another order, twice, or lack one of REQUIRED.
+    """
     if not isinstance(passes, Sequence) or not all(map(_is_pass, passes)):
         raise unexpected("pairs of a name and a function of a program", "passes", passes)
     found = tuple((str(name), run) for name, run in passes)
@@ -84,6 +86,13 @@ def checked_passes(passes: object) -> tuple[tuple[str, Pass], ...]:
             raise ArgumentError(
                 f"passes lacks {name!r}, which no program goes without; "
                 "begin with mt.codegen.PASSES"
+            )
+    known = iter(PASSES)
+    for one in found:
+        if one in PASSES and one not in known:  # which goes on behind the one before
+            raise ArgumentError(
+                f"passes has {one[0]!r} twice, or in another order than mt.codegen.PASSES; "
+                "keep that order, and put passes of your own between them"
             )
     return found
 
@@ -110,15 +119,16 @@ def lowered(
     check  verify the program after each pass, and not only after those that are not in PASSES
     dump   is given the difference that each pass makes
 
-    Raises ArgumentError for a program that is too large, and for a pass of a user that gives no
-    program, or one with other parameters; VerifyError if what it gives is malformed.
+    Raises ArgumentError for a program that is too large, and for a pass of a user that raises, or
+    gives no program, or one with other parameters; VerifyError if what it gives is malformed.
     """
     ir.make_room(program.body, around=len(program.temporaries))
     for name, run in PASSES if passes is None else passes:
         before = program
-        program = run(program, target)
-        if (name, run) not in PASSES:
-            _check_result(name, before, program)
+        if (name, run) in PASSES:
+            program = run(program, target)
+        else:
+            program = _result(name, run, program, target)
         if check or (name, run) not in PASSES:
             ir.verify(program)
         if dump is not None:
@@ -126,11 +136,25 @@ def lowered(
     return program
 
 
-def _check_result(name: str, before: ir.Program, after: object) -> None:
+def _result(name: str, run: Pass, before: ir.Program, target: Target) -> ir.Program:
+    """The program after a pass of a user. Raises ArgumentError if there is none that will do."""
+    try:
+        after = run(before, target)
+    except MinitensorError:
+        raise
+    except Exception as failure:
+        text = f"the pass {name!r} raises {type(failure).__name__}: {failure}"
+        raise ArgumentError(text) from failure
     if not isinstance(after, ir.Program):
         raise unexpected("a program", f"the result of the pass {name!r}", after)
-    if (after.params, after.outputs) != (before.params, before.outputs):
+    if after.params != before.params:
         raise ArgumentError(f"the pass {name!r} changes the parameters of the program")
+    lost = [b.name for b in before.outputs if b not in after.outputs]
+    if lost or len(after.outputs) != len(before.outputs):
+        names = ", ".join(map(ir.print_name, lost)) or "an input"
+        done = "no longer stores to" if lost else "stores to"
+        raise ArgumentError(f"the pass {name!r} {done} {names}")
+    return after
 
 
 def _difference(name: str, before: ir.Program, after: ir.Program) -> str:

@@ -34,3 +34,13 @@ def forgetful(program, target):
 def without_parameters(program, target):
     """Drop the parameters."""
     return program.replace(params=program.params[1:], body=ir.NOTHING)
+
+
+def without_stores(program, target):
+    """A pass that leaves nothing of the body."""
+    return program.replace(body=ir.Seq(()))
+
+
+def of_a_program_alone(program):
+    """A pass that does not take the target."""
+    return program

@@ -10,7 +10,9 @@ from tests.outside.passes import (
     forgetful,
     malformed,
     negated,
+    of_a_program_alone,
     without_parameters,
+    without_stores,
 )
 from tests.unit.schedule.programs import scale
 
@@ -62,6 +64,11 @@ def test_dump_is_given_the_difference_of_each_pass():
         ([*PASSES, ("m", malformed)], mt.VerifyError, "i"),
         ([*PASSES, ("m", forgetful)], mt.ArgumentError, "a program"),
         ([*PASSES, ("m", without_parameters)], mt.ArgumentError, "changes the parameters"),
+        ([*PASSES, ("m", without_stores)], mt.ArgumentError, "no longer stores to C"),
+        ([*PASSES, ("m", of_a_program_alone)], mt.ArgumentError, "'m' raises TypeError"),
+        ([*PASSES, *PASSES], mt.ArgumentError, "'check_bounds' twice"),
+        ([*PASSES[:2], PASSES[1], *PASSES[2:]], mt.ArgumentError, "'erase_blocks' twice"),
+        ([PASSES[6], *PASSES[:6]], mt.ArgumentError, "in another order"),
     ],
 )
 def test_what_cannot_run_is_refused(passes, error, match):
