@@ -51,7 +51,7 @@ class _Hoister:
                 body = self.statement(stmt.body)
                 return _unswitched(ir.For(stmt.var, stmt.extent, body, stmt.kind, stmt.annotations))
             case ir.Seq(stmts):
-                return self.sequence([self.statement(child) for child in _joined(stmts)])
+                return self.sequence(_joined([self.statement(child) for child in _joined(stmts)]))
             case ir.Store():
                 return self.versions([stmt])
             case ir.Tensorized():
@@ -67,11 +67,13 @@ class _Hoister:
 
     def versions(self, line: list[ir.Stmt]) -> ir.Stmt:
         """A straight line, in two versions if many of its values have guards in common."""
+        nodes = [node for stmt in line for node in ir.walk(stmt)]
+        lanes = {node.var for node in nodes if isinstance(node, ir.Lanes)}
         guarded = {
             node: ir.conjuncts(node.condition)
-            for stmt in line
-            for node in ir.walk(stmt)
+            for node in nodes
             if isinstance(node, ir.Select) and node.lazy and _is_fixed(node.condition)
+            if lanes.isdisjoint(ir.free_vars(node.condition))
         }
         counts = Counter(part for parts in guarded.values() for part in parts)
         common = [part for part, n in counts.items() if n >= max(FEWEST, len(guarded) / 2)]

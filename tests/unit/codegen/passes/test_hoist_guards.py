@@ -1,6 +1,7 @@
 """Guards outside of loops and straight lines that do not change them."""
 
 import numpy as np
+import pytest
 
 import minitensor as mt
 from minitensor.codegen import PASSES, Target, generate
@@ -74,6 +75,13 @@ def test_neighbours_with_one_guard_share_it():
     assert hoisted(For("k", 4, For("i", 6, body))).count("if i < 5:") == 1
 
 
+def test_loops_whose_guard_leaves_them_share_it():
+    guarded = For("k", 4, If(less(i, 5), update()))
+    last = If(less(i, 5), Store("B", (i,), Const(2.0, F32)))
+    text = hoisted(For("i", 8, sequence(guarded, For("k", 3, guarded.body), last)))
+    assert text.count("if i < 5:") == 1
+
+
 def padded(count, *more):
     """A line whose values are guarded by 2 <= i, some by others as well."""
     stores = []
@@ -94,6 +102,44 @@ def test_a_line_with_a_common_guard_has_two_versions():
     assert text.count("if 1 < i:") == 1 and "else:" in text
     assert "B[i] = B[i] + if_then_else(i < 7, A[i - 2], 0.0)" in text
     assert "        B[i] = B[i] + A[i - 2 + 1]" in text and "        B[i] = B[i] + 3.0" in text
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        lambda i, j: (i + j) % 3 != 0,
+        lambda i, j: (i * j) // 5 >= 2,
+        lambda i, j: mt.logical_or(i < 2, j * 3 > i),
+        lambda i, j: mt.select(i > 3, j, i) >= 2,
+        lambda i, j: mt.logical_and(i >= 2, (i + j) % 3 != 0),
+    ],
+)
+def test_a_guard_of_one_lane_stays_with_its_lane(guard):
+    A = mt.placeholder((12, 12), name="A")
+    inside = lambda i, j, value: mt.if_then_else(guard(i, j), value, 1.0)
+    C = mt.compute(
+        (12, 12),
+        lambda i, j: (
+            inside(i, j, A[j, i]) + inside(i, j, A[11 - j, i]) + inside(i, j, A[j, 11 - i])
+        ),
+        name="C",
+    )
+    program = mt.lower([A, C])
+    s = mt.Schedule(program)
+    s.vectorize("j")
+    assert_equivalent(program, s, ["passes", "c"])
+
+
+def test_a_guard_of_one_lane_stays_in_each_step_of_an_unrolled_reduction():
+    A, k = mt.placeholder((12, 12), name="A"), mt.reduce_axis(4, name="k")
+    value = lambda j: mt.if_then_else(j % 3 != 0, A[j, k] * A[k, j], 0.0)
+    program = mt.lower([A, mt.compute((12,), lambda j: mt.sum(value(j), axis=k), name="C")])
+    s = mt.Schedule(program)
+    outer, inner = s.split("j", [None, 4])
+    s.reorder(outer, "k", inner)
+    s.unroll("k")
+    s.vectorize(inner)
+    assert_equivalent(program, s, ["passes", "c"])
 
 
 def test_few_guarded_values_and_many_have_one_version():
