@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 import html
 import random
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -18,6 +17,7 @@ from minitensor.schedule.decisions import DecisionPrimitives
 from minitensor.schedule.decompose import DecompositionPrimitives
 from minitensor.schedule.edit import loops_around, readers, writers
 from minitensor.schedule.execution import ExecutionPrimitives
+from minitensor.schedule.former import FormerNames, advise
 from minitensor.schedule.inline import InlinePrimitives
 from minitensor.schedule.invariants import concurrent_loops_stay_independent
 from minitensor.schedule.layout import LayoutPrimitives
@@ -29,7 +29,7 @@ from minitensor.schedule.rfactor import ReductionPrimitives
 from minitensor.schedule.split import SplitPrimitives
 from minitensor.schedule.step import Ref, Step, decided, resolved, sourced
 from minitensor.schedule.tensorize import TensorizePrimitives
-from minitensor.schedule.trace import as_python, from_json, to_json
+from minitensor.schedule.trace import VERSION, as_python, from_json, to_json
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,9 +37,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The steps of a schedule, in order."""
+    """The steps of a schedule, in order.
+
+    version  of the format that they were recorded in: a name may mean another loop in a later one
+    """
 
     steps: tuple[Step, ...] = ()
+    version: int = VERSION
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -56,14 +60,13 @@ class Trace:
         for number in decisions:
             if number not in self.decisions:
                 raise unexpected("the number of a step that is a decision", "step", number)
-        return Trace(
-            tuple(
-                replace(step, arguments={**step.arguments, "decision": decisions[n]})
-                if n in decisions
-                else step
-                for n, step in enumerate(self.steps)
-            )
+        steps = tuple(
+            replace(step, arguments={**step.arguments, "decision": decisions[n]})
+            if n in decisions
+            else step
+            for n, step in enumerate(self.steps)
         )
+        return replace(self, steps=steps)
 
     def opened(self) -> Trace:
         """The trace with every decision open: the template it is an instance of."""
@@ -82,12 +85,12 @@ class Trace:
 
     def to_json(self) -> str:
         """The trace as JSON text. Raises ArgumentError beyond what `from_json` reads."""
-        return to_json(self.steps)
+        return to_json(self.steps, self.version)
 
     @staticmethod
     def from_json(text: str) -> Trace:
         """The trace that `to_json` wrote. Raises ArgumentError for anything else."""
-        return Trace(from_json(text))
+        return Trace(*from_json(text))
 
     def as_python(self, name: str = "s") -> str:
         """The calls that make these steps on a Schedule called `name`, one a line."""
@@ -279,21 +282,26 @@ class Schedule(
     def replay(self, trace: Trace) -> Schedule:
         """Apply the steps of a trace; returns this schedule.
 
-        Raises ScheduleError where a step is refused; the steps before it stay applied.
+        Raises ScheduleError where a step is refused; the steps before it stay applied. So is a
+        step of an older version that names a loop whose name may have been another loop's then.
         """
         first = len(self._steps)
+        former = FormerNames(self.program) if trace.version < VERSION else None
         results: list[Any] = []
         for step in trace.steps:
             primitive = DECLARED[step.primitive]
             try:
                 arguments = {n: _resolved(v, results) for n, v in step.arguments.items()}
                 positional, named = primitive.spread(arguments)
+                if former:
+                    former.check(self.program, step)
                 results.append(self._apply(primitive, positional, named))
             except ScheduleError as error:
                 error.step = first + len(results) + 1
-                if error.rule == "A1" and any(map(_NUMBERED.fullmatch, _names_in(step.arguments))):
-                    error.advice = error.advice or _RENAMED
+                advise(error, step)
                 raise
+            if former:
+                former.follow(self._history[-2], self.program, step.result, self._results[-1])
         return self
 
     def confirm(self) -> Schedule:
@@ -348,20 +356,6 @@ class Schedule(
                     f"consumed it{instead}"
                 )
         return None
-
-
-_NUMBERED: Final = re.compile(r"[^\W\d]+\d+")
-_RENAMED: Final = (
-    "record the trace again if it is from version 0.1: it named the loops of later stages i2, j3, "
-    "which are now named after their stage, relu_i"
-)
-
-
-def _names_in(arguments: Mapping[str, Any]) -> Iterator[str]:
-    for value in arguments.values():
-        for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, str):
-                yield item
 
 
 def _names(program: ir.Program) -> dict[str, None]:

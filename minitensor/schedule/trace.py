@@ -19,7 +19,9 @@ from minitensor.schedule.layout import DEEPEST, INDEX_OPERATORS, IndexMap, is_na
 from minitensor.schedule.primitive import DECLARED, Primitive
 from minitensor.schedule.step import OPERATORS, Derived, Ref, Source, Step
 
-VERSION: Final = 1
+VERSION: Final = 2
+OLDEST: Final = 1
+"""The oldest version that is read: it named the loops of later stages i2, j3, not relu_i."""
 LONGEST: Final = 1_000
 """The most steps a trace may have; hand schedules have fewer than a hundred."""
 LARGEST_TEXT: Final = 4 << 20
@@ -28,7 +30,7 @@ DEEPEST_LIST: Final = 3
 """The greatest depth of lists in an argument."""
 
 
-def to_json(steps: Sequence[Step]) -> str:
+def to_json(steps: Sequence[Step], version: int) -> str:
     """The steps as JSON text. Raises ArgumentError where `from_json` would not read it."""
     data = [
         {
@@ -38,7 +40,7 @@ def to_json(steps: Sequence[Step]) -> str:
         }
         for step in steps
     ]
-    text = json.dumps({"minitensor_trace": VERSION, "steps": data})
+    text = json.dumps({"minitensor_trace": version, "steps": data})
     if len(steps) > LONGEST or len(text) > LARGEST_TEXT:
         raise ArgumentError(
             f"the trace has {len(steps):,} steps, {len(text):,} characters as JSON; at most "
@@ -47,8 +49,8 @@ def to_json(steps: Sequence[Step]) -> str:
     return text
 
 
-def from_json(text: str) -> tuple[Step, ...]:
-    """The steps that `to_json` wrote. Raises ArgumentError for anything else.
+def from_json(text: str) -> tuple[tuple[Step, ...], int]:
+    """The steps that `to_json` wrote, and their version. Raises ArgumentError for anything else.
 
     Nothing is applied here: the steps of a trace from elsewhere go through the same checks as those
     of a user when they are applied.
@@ -59,12 +61,13 @@ def from_json(text: str) -> tuple[Step, ...]:
         data = json.loads(text)
     except (ValueError, RecursionError) as problem:
         raise ArgumentError(f"not a trace: {problem}") from None
-    if not isinstance(data, dict) or data.get("minitensor_trace") != VERSION:
-        raise ArgumentError(f"not a trace of version {VERSION}: {text[:60]!r}")
+    version = data.get("minitensor_trace") if isinstance(data, dict) else None
+    if type(version) is not int or not OLDEST <= version <= VERSION:
+        raise ArgumentError(f"not a trace of version {OLDEST} to {VERSION}: {text[:60]!r}")
     steps = data.get("steps")
     if not isinstance(steps, list) or len(steps) > LONGEST:
         raise ArgumentError(f"not a trace: expected a list of at most {LONGEST} steps")
-    return tuple(_read_step(number, step) for number, step in enumerate(steps))
+    return tuple(_read_step(number, step) for number, step in enumerate(steps)), version
 
 
 def as_python(steps: Sequence[Step], name: str) -> str:

@@ -50,7 +50,7 @@ def test_a_trace_is_json_with_a_version():
     s.split("i", [None, 8])
     s.parallel("i_0")
     assert json.loads(s.trace.to_json()) == {
-        "minitensor_trace": 1,
+        "minitensor_trace": 2,
         "steps": [
             {
                 "primitive": "split",
@@ -302,7 +302,7 @@ NOT_TRACES = {
     "a string": '"trace"',
     "nothing in it": "{}",
     "no version": '{"steps": []}',
-    "another version": written(minitensor_trace=2),
+    "another version": written(minitensor_trace=3),
     "a version that is text": written(minitensor_trace="1"),
     "no steps": '{"minitensor_trace": 1}',
     "steps that are null": written(steps=None),
