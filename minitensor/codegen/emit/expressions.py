@@ -81,7 +81,7 @@ class Expressions:
             if dtype.scalar == ir.BOOL:
                 vector = self.helpers.vector(of_lanes("int8", dtype))
                 wanted = self.helpers.vector(dtype)
-                return f"({wanted})({self.mask(value, 8)} & ({vector}){{0}} + 1)"
+                return f"({wanted})({self.mask(value, 8)} & (({vector}){{0}} + 1))"
             if is_narrow_float(dtype):
                 return self._call_of(vectors.narrow, dtype)(value)
             return self.expr(value)
@@ -360,8 +360,9 @@ class Expressions:
         with self.looping(var, count) as name:
             each = f"r[{name}] = {self.expr(a)};"
         if self.has_masks and reads_under_condition(a):
-            each = f"{{ {KEEP_SCALAR} {each} }}"
-        return f"({{ {kind} r; for (int64_t {name} = 0; {name} < {count}; ++{name}) {each} r; }})"
+            each = f"{KEEP_SCALAR} {each}"
+        loop = f"for (int64_t {name} = 0; {name} < {count}; ++{name}) {{ {each} }}"
+        return f"({{ {kind} r; {loop} r; }})"
 
     @contextmanager
     def looping(self, var: str, extent: int) -> Iterator[str]:
@@ -379,7 +380,7 @@ class Expressions:
         if a.dtype.scalar == ir.BOOL:
             twin = int_twin(computed(target))
             ones = self.helpers.vector(twin)
-            text = f"({self.mask(a, twin.bits)} & ({ones}){{0}} + 1)"
+            text = f"({self.mask(a, twin.bits)} & (({ones}){{0}} + 1))"
             if ones != kind:
                 text = f"__builtin_convertvector({text}, {kind})"
             return text

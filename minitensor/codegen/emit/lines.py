@@ -4,7 +4,8 @@
         max_float32x16(load_float32x16(&A[i * 1024 + j * 16]), splat_float32x16(0.0f)));
 
 A line is broken where the fewest brackets are open, there at the operator that binds least, and of
-several such places at the last that fits. Directives and the text of intrinsics are not broken.
+several such places at the last that fits; behind an opening parenthesis only where no other place
+fits. Directives and the text of intrinsics are not broken.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def broken(line: str) -> list[str]:
     if len(line) <= WIDTH or line.startswith("#"):
         return [line]
     outer = line[: len(line) - len(line.lstrip())]
-    places = [*_places(line), (len(line), (-1, -1))]
+    places = [*_places(line), (len(line), (False, -1, -1))]
     lines, head, start, first = [], outer, len(outer), 0
     while start < len(line):
         reach = start + WIDTH - len(head)
@@ -54,25 +55,29 @@ def broken(line: str) -> list[str]:
                 break
             if places[n][1] <= places[last][1]:
                 last = n
-        end, (depth, _) = places[last]
+        end, (_, depth, _) = places[last]
         lines.append((head + line[start:end].strip()).rstrip())
         head = outer + INDENT * min(max(1, depth), MOST_HANGING)
         start, first = end, last + 1
     return lines
 
 
-def _places(line: str) -> Iterator[tuple[int, tuple[int, int]]]:
-    """The places where a line may be broken, each with its rank: open brackets, and binding."""
+def _places(line: str) -> Iterator[tuple[int, tuple[bool, int, int]]]:
+    """The places where a line may be broken, each with its rank: behind a parenthesis or not, the
+    open brackets, and binding.
+    """
     depth = 0
     for found in _PLACE.finditer(line):
         if found["open"]:
             depth += 1
+            if found["open"] == "(":
+                yield found.end(), (True, depth, 0)
         elif found["close"]:
             depth -= 1
         else:
             word = found["after"] or found["before"].strip()
             binding = _BINDING.index(word) if word in _BINDING else len(_BINDING)
-            yield found.end() if found["after"] else found.start(), (depth, binding)
+            yield found.end() if found["after"] else found.start(), (False, depth, binding)
 
 
 def comment(text: str) -> list[str]:

@@ -289,6 +289,19 @@ def functions(dtype):
     return s
 
 
+def masked():
+    """Truth values as numbers, and lanes that are collected one by one."""
+    A, places = mt.placeholder((12, 40), "bool", name="A"), mt.placeholder((40,), "int32", name="P")
+
+    def value(i, j):
+        far = A[i, (places[j] * 3 + j * 7 + i) % 40]
+        return A[i, j].astype("float64") + far.astype("float64")
+
+    s = mt.Schedule(mt.lower([A, places, mt.compute((12, 40), value, name="C")]))
+    s.vectorize(s.split("j", [None, 8])[1])
+    return s
+
+
 def knows_float16(compiler):
     command = [compiler, "-x", "c", "-fsyntax-only", "-"]
     run = subprocess.run(command, input=b"_Float16 x;", capture_output=True, check=False)
@@ -303,6 +316,7 @@ def test_compilers_have_nothing_to_say(compiler, tmp_path):
     sources = [
         mt.build(tiled(), mt.Target("c", num_cores=2, vector_bits=512)).source,
         mt.build(gather()).source,
+        mt.build(masked()).source,
         mt.build(mt.lower(mt.workloads.softmax(7, 13)), mt.Target("c", vector_bits=128)).source,
         mt.build(mt.lower(mt.workloads.argmax(5, 9))).source,
         *(mt.build(functions(dtype)).source for dtype in ("float32", "float64", "float16")),

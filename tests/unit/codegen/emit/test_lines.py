@@ -2,10 +2,12 @@
 
 import pytest
 
+import minitensor as mt
 from minitensor.codegen import Target, generate
 from minitensor.codegen.emit.lines import WIDTH, broken, comment
 from minitensor.schedule import REGISTRY
-from minitensor.testing import pair_of
+from minitensor.testing import pair_of, programs, schedules
+from minitensor.testing.draws import drawn
 from tutorials.schedules import HAND_SCHEDULES, scheduled
 
 
@@ -22,6 +24,13 @@ def test_an_operator_that_binds_least_begins_the_next_line():
     first, second, *_ = broken(line)
     assert first.endswith("00") and second.startswith("        && ")
     assert broken("x = " + "a * b " * 9 + "+ " + "a * b " * 9)[-1].startswith("    + a")
+
+
+def test_calls_in_calls_are_broken_behind_the_outermost_parenthesis():
+    inner = "rounded(" * 12 + "load(&A[i * 16 + j]), 1)" + ")" * 11
+    assert broken(f"    store({inner}, 2);")[0] == "    store("
+    assert broken(f"    y = {inner};")[0] == "    y ="
+    assert all(len(part) <= WIDTH for part in broken(f"    store({inner}, {inner});"))
 
 
 def test_what_has_no_place_to_break_stays():
@@ -50,6 +59,27 @@ def test_no_text_of_a_drawn_schedule_has_a_long_line(primitive):
     for number in range(4):
         s = pair_of(primitive, number).schedule
         assert longest(s, Target("c", num_cores=2, vector_bits=(128, 512)[number % 2])) <= WIDTH
+
+
+@pytest.mark.parametrize("number", [5137, 5246])
+def test_no_text_of_a_drawn_program_has_a_long_line(number):
+    s = drawn(schedules(drawn(programs(), number), max_steps=25), number)
+    assert longest(s, Target("c", num_cores=2, vector_bits=512)) <= WIDTH
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_no_text_of_a_chain_in_a_narrow_float_has_a_long_line(dtype):
+    A, B = (mt.placeholder((16, 16), dtype, name=f"{n}_with_a_long_name") for n in "AB")
+
+    def chain(i, j):
+        value = A[i, j]
+        for _ in range(5):
+            value = mt.maximum(value * B[i, j] + A[i, j], B[i, j] - value)
+        return value
+
+    s = mt.Schedule(mt.lower([A, B, mt.compute((16, 16), chain, name="C")]))
+    s.vectorize(s.split("j", [None, 8])[1])
+    assert longest(s, Target("c", num_cores=1, vector_bits=256)) <= WIDTH
 
 
 @pytest.mark.parametrize("name", HAND_SCHEDULES)
