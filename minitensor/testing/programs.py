@@ -267,11 +267,19 @@ class _Writer(Draws):
         symbolic = [n for n, index in enumerate(indices) if isinstance(index, lang.Scalar)]
         if symbolic and self.chance(10):
             along = self.pick(symbolic)
+            mask = self.mask(axes) if self.chance(50) else []
+            if mask:
+                value = lang.if_then_else(mask[0], value, self.one())
             for step in (1, 2):
                 moved = [i + step if n == along else i for n, i in enumerate(indices)]
-                inside = [*guards, moved[along] < tensor.shape[along]]
+                inside = [*mask, *guards, moved[along] < tensor.shape[along]]
                 value = self.combined(value, self.padded(tensor, moved, inside))
         return value
+
+    def mask(self, axes: Axes) -> list[lang.Scalar]:
+        """A guard that several values share, which no vector of indices has."""
+        a, b = self.pick(axes)[0], self.pick(axes)[0]
+        return [(a + b) % self.number(2, 5) != 0]
 
     def padded(
         self, tensor: lang.Tensor, indices: Sequence[Any], guards: Sequence[lang.Scalar]

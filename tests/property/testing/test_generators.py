@@ -15,6 +15,7 @@ from minitensor.ir import (
     Reduce,
     Select,
     accessed_buffers,
+    conjuncts,
     loads,
     loops_of,
     paths,
@@ -49,6 +50,13 @@ def of_definition(program):
             found.add("a reduction over one element")
         for node in walk(block.body):
             found |= of_node(node)
+        guards = Counter(
+            part
+            for node in walk(block.body)
+            if isinstance(node, Select) and node.lazy
+            for part in conjuncts(node.condition)
+        )
+        found |= {f"three values with one guard of {g.op}" for g, n in guards.items() if n > 2}
         if not any(i.kind is IterKind.REDUCE for i in block.iters) and block.init is None:
             reads = {load.indices for load in loads(block.body)}
             found |= {"a halo" for _ in range(len(reads) > 2)}
@@ -151,6 +159,7 @@ EXPECTED = {
     "ten steps",
     "a guard",
     "a guard under compute_at",
+    "three values with one guard of !=",
     "a loop without iterations",
     "a factor beyond the extent",
 }
