@@ -29,7 +29,7 @@ def made(seed: int | None = 0, **changes: Any) -> Record:
         "seed": seed,
         "date": "2025-03-01T12:00:00.000Z",
         "flop": 1000,
-        "minitensor": "0.1.0",
+        "minitensor": "0.2.0",
     }
     return Record(**{**fields, **changes})
 

@@ -287,6 +287,11 @@ def _verify(arguments: argparse.Namespace, console: Console) -> int:
         if not arguments.json:
             faults = report.faults or "nothing damaged"
             console.print(printable(f"{file}: {counted(report.good, 'record')}, {faults}"))
+            if report.old:
+                console.print(
+                    f"  {counted(report.old, 'record')} by version 0.1, too old for load_best if "
+                    "the program has several stages"
+                )
     if arguments.json:
         console.json(described)
     return status

@@ -51,6 +51,7 @@ class Report:
     """The lines of a log by kind.
 
     good        records
+    old         of these, records by version 0.1, whose loops may have other names
     unknown     records of another version of the format
     torn        lines whose writer was stopped before they were acknowledged
     unfinished  whether the last line is such a one, without a newline (the next append seals it)
@@ -59,6 +60,7 @@ class Report:
     """
 
     good: int = 0
+    old: int = 0
     unknown: int = 0
     torn: int = 0
     unfinished: bool = False
@@ -97,8 +99,9 @@ class Report:
                 self.damaged += 1
                 if len(self.where) < MOST_NAMED:
                     self.where.append(entry.number)
-            case _:
+            case record:
                 self.good += 1
+                self.old += is_old(record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +375,7 @@ def _nothing_found(log: Log, program: Program, target: Target, refused: Sequence
             f"{where} has no record of {name} (workload {key}); shapes, dtypes and names must be "
             "those of the program that was searched; `minitensor log show` lists what it has"
         )
-        if any(r.name == program.name and r.minitensor.startswith("0.1.") for r in every):
+        if any(r.name == program.name and is_old(r) for r in every):
             text += (
                 f"; its records of {name} by version 0.1 are too old if the program has several "
                 "stages, whose loops were named otherwise then: search again"
@@ -382,6 +385,11 @@ def _nothing_found(log: Log, program: Program, target: Target, refused: Sequence
     if working:
         return f"{where} has records of {name}, but not for {target}: for {', '.join(working)}"
     return f"{where}: all {counted(len(others), 'record')} of {name} are of failures"
+
+
+def is_old(record: Record) -> bool:
+    """Test for a record by version 0.1, which named the loops of later stages otherwise."""
+    return record.minitensor.startswith("0.1.")
 
 
 def counted(count: int, noun: str) -> str:

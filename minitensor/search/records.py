@@ -19,7 +19,6 @@ import math
 import numbers
 import re
 import statistics
-import sys
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -118,7 +117,7 @@ class Record:
             raise unexpected("a target with nothing left open", "target", self.target)
         if not isinstance(self.host, Host):
             raise unexpected("a Host", "host", self.host)
-        object.__setattr__(self, "seconds", _checked_seconds(self.seconds))
+        object.__setattr__(self, "seconds", checked_seconds(self.seconds))
         if (self.status == OK) != bool(self.seconds) or not self.status:
             raise unexpected(f'a status, which is "{OK}" if there are times', "status", self.status)
         if self.seed is not None:
@@ -310,10 +309,18 @@ def _checked_tuple(name: str, values: object) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _checked_seconds(values: object) -> tuple[float, ...]:
+def checked_seconds(values: object) -> tuple[float, ...]:
+    """The times of a candidate, in seconds. Raises ArgumentError for what are none."""
     seconds = _checked_tuple("seconds", values)
-    for value in seconds:
-        number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        if not number or not 0 < value <= sys.float_info.max:
-            raise unexpected("finite numbers above 0", "seconds", values)
+    if not all(map(_is_time, seconds)):
+        raise unexpected("finite numbers above 0", "seconds", values)
     return tuple(map(float, seconds))
+
+
+def _is_time(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    try:
+        return 0 < float(value) < math.inf
+    except OverflowError:
+        return False

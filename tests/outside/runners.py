@@ -23,18 +23,24 @@ class Failing:
         return [Result(Status.CRASH, message="no device")] * len(schedules)
 
 
-class Short:
-    """A runner that forgets results."""
+class Same:
+    """A runner that returns the same for every schedule, result or not."""
+
+    def __init__(self, result):
+        self.result = result
 
     def measure(self, schedules, best=None):
-        return []
+        return [self.result] * len(schedules)
 
 
-class Wrong:
-    """A runner that yields numbers."""
+class Returning:
+    """A runner whose measure returns what it was given."""
+
+    def __init__(self, results):
+        self.results = results
 
     def measure(self, schedules, best=None):
-        return [1.0] * len(schedules)
+        return self.results
 
 
 def cost(schedule):

@@ -1,10 +1,13 @@
 """mt.tune(…, runner=): a runner from outside measures, and nothing is compiled."""
 
+import itertools
+
+import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.search import Log
-from tests.outside.runners import Failing, Formula, Short, Wrong, cost
+from minitensor.search import Log, Result, Status
+from tests.outside.runners import Failing, Formula, Returning, Same, cost
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
 
@@ -50,9 +53,8 @@ def test_failures_are_reported_with_the_schedule(program):
 @pytest.mark.parametrize(
     ("runner", "given", "words"),
     [
-        (Short(), {}, r"a result of measure\(\) for each"),
-        (Wrong(), {}, r"results \(mt.search.Result\)"),
         (object(), {}, "an object with measure"),
+        (Formula, {}, "an object with measure"),
         (Formula(), {"settings": mt.search.Settings()}, "settings= has no effect"),
         (Formula(), {"inputs": []}, "inputs= has no effect"),
     ],
@@ -60,3 +62,47 @@ def test_failures_are_reported_with_the_schedule(program):
 def test_what_is_no_runner(program, runner, given, words):
     with pytest.raises(mt.ArgumentError, match=words):
         tuned(program, runner, **given)
+
+
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        (None, r"results \(mt.search.Result\) .* None"),
+        (3, r"results \(mt.search.Result\) .* 3"),
+        ([], r"a result for each of \d+ schedules .* got 0"),
+        ([Result(Status.OK, (1.0,))] * 99, r"a result for each of \d+ schedules .* got more"),
+        (itertools.repeat(Result(Status.OK, (1.0,))), "got more"),
+    ],
+)
+def test_a_result_is_expected_for_each_schedule(program, results, words):
+    with pytest.raises(mt.ArgumentError, match=words):
+        tuned(program, Returning(results))
+
+
+@pytest.mark.parametrize("logged", [False, True])
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (1.0, r"results \(mt.search.Result\) .* 1.0 \(float\)"),
+        (Result("ok", (1e-3,)), r"a status .* 'ok' \(str\)"),
+        (Result(Status.CRASH, message=None), r"a message .* None"),
+        (Result(Status.OK, 1.0), "finite numbers above 0.*1.0"),
+        (Result(Status.OK, ("a",)), "finite numbers above 0.*'a'"),
+        (Result(Status.OK, (-1.0,)), r"finite numbers above 0.*-1\.0"),
+        (Result(Status.OK, (0.0,)), r"finite numbers above 0.*0\.0"),
+        (Result(Status.OK, (float("inf"),)), "finite numbers above 0.*inf"),
+        (Result(Status.OK, (float("nan"),)), "finite numbers above 0.*nan"),
+        (Result(Status.OK), "times with Status.OK"),
+        (Result(Status.CRASH, (1.0,)), "times with Status.OK"),
+    ],
+)
+def test_results_are_checked_with_a_log_and_without(program, tmp_path, result, words, logged):
+    log = Log(tmp_path / "log.jsonl")
+    with pytest.raises(mt.ArgumentError, match=words):
+        tuned(program, Same(result), log=log if logged else None)
+    assert not list(log)
+
+
+def test_times_may_be_a_list_of_any_real_numbers(program):
+    found = tuned(program, Same(Result(Status.OK, [np.float32(0.5), 1])))
+    assert found.seconds == 0.75 and type(found.seconds) is float

@@ -1,5 +1,7 @@
 """mt.tune with parts from outside: rules, a strategy, a cost model."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -103,13 +105,37 @@ def test_a_strategy_that_proposes_without_end():
 
 
 @pytest.mark.parametrize(
-    "scores", [lambda X: None, lambda X: np.zeros(3), lambda X: ["a"] * len(X)]
+    ("scores", "got"),
+    [
+        (lambda X: None, r"object and shape \(\)"),
+        (lambda X: 1.0, r"float64 and shape \(\)"),
+        (lambda X: np.zeros(3), r"float64 and shape \(3,\)"),
+        (lambda X: ["a"] * len(X), r"str32 and shape"),
+        (lambda X: [[1], [1, 2]], r"\[\[1\], \[1, 2\]\]"),
+    ],
 )
-def test_scores_that_are_no_numbers(scores):
+def test_scores_that_are_no_numbers(scores, got):
     model = Ridge()
     model.predict = scores
-    with pytest.raises(mt.ArgumentError, match=r"a number from model.predict for each of"):
+    words = "a number from model.predict for each of .* programs, but got .*"
+    with pytest.raises(mt.ArgumentError, match=words + got):
         searched(Neighbours(), model)
+
+
+@pytest.mark.parametrize(
+    ("method", "made", "match"),
+    [
+        ("fit", lambda X: None, r"model.fit\(X, y\).* parameters are \(X\)"),
+        ("fit", lambda X, y, *, weight, group: None, "missing a required argument: 'group'"),
+        ("predict", lambda: None, r"model.predict\(X\).* parameters are \(\)"),
+    ],
+)
+def test_a_model_that_cannot_be_called_is_refused_before_anything_is_measured(method, made, match):
+    model, runner = Ridge(), Costs()
+    runner.measure = lambda *_: pytest.fail("it was measured")
+    setattr(model, method, made)
+    with pytest.raises(mt.ArgumentError, match=match):
+        mt.tune(PROGRAM, TARGET, 2, model=model, runner=runner, progress=False)
 
 
 @pytest.mark.parametrize(
@@ -123,3 +149,24 @@ def test_scores_that_are_no_numbers(scores):
 def test_rules_that_answer_something_else(judge, apply, match):
     with pytest.raises(mt.ArgumentError, match=match):
         mt.tune(PROGRAM, TARGET, rules=[mt.search.Rule("mine", judge, apply)])
+
+
+@pytest.mark.parametrize(
+    ("apply", "match"),
+    [
+        (lambda state, cores: [state], "rule mine .* block C unchanged"),
+        (
+            lambda state, cores: [dataclasses.replace(state, schedule=state.schedule.copy())],
+            "rule mine .* block C unchanged",
+        ),
+        (
+            lambda state, cores: [state.after("mine", "nothing", stay=True)],
+            "applied 64 times, and still apply: the last is mine, at the block C",
+        ),
+    ],
+)
+@pytest.mark.parametrize("verdict", [mt.search.Verdict.APPLY, mt.search.Verdict.APPLY_AND_STOP])
+def test_rules_that_never_end(apply, match, verdict):
+    rules = [mt.search.Rule("mine", lambda *_: verdict, apply), *mt.search.DEFAULT_RULES]
+    with pytest.raises(mt.ArgumentError, match=match):
+        mt.search.generate_sketches(PROGRAM, TARGET, rules=rules)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
 
 from minitensor.codegen import Target, unsupported
-from minitensor.errors import CompileError, unexpected
-from minitensor.ir import Program
+from minitensor.errors import ArgumentError, CompileError, unexpected
+from minitensor.ir import Program, print_name
 from minitensor.runtime import native_target, usable_cores
 from minitensor.schedule import Schedule, Step, Trace
 from minitensor.search.sketch.ansor import CPU
@@ -43,6 +43,8 @@ RULES: Final[dict[str, dict[str, Sequence[SketchRule]]]] = {
 """Sets of rules by name, and in each the rules of a target."""
 MOST_SKETCHES: Final = 24
 """The most sketches of a set of rules; the paper's rules give all that they derive."""
+MOST_STEPS: Final = 64
+"""Applications of rules per block in one derivation; those that apply more often never end."""
 Rules: TypeAlias = "str | Sequence[SketchRule]"
 """The name of a set of rules, or rules."""
 
@@ -132,6 +134,7 @@ def _derived(
     A state is known by the numbers of the branches that led to it: the smaller their sum, the
     sooner it is among those that are kept.
     """
+    longest = MOST_STEPS * len(start.pending)
     queue: list[tuple[int, tuple[int, ...], State]] = [(0, (), start)]
     done: dict[tuple[int, ...], State] = {}
     seen: set[str] = set()
@@ -143,6 +146,8 @@ def _derived(
                 done[path] = state
             seen.add(text)
             continue
+        if len(path) == longest:
+            raise _endless(state, longest)
         for number, child in enumerate(_applied(state, rules, cores)):
             rank = 0 if limit is None else cost + number
             heappush(queue, (rank, (*path, number), child))
@@ -190,16 +195,38 @@ def _applied(state: State, rules: Sequence[SketchRule], cores: int) -> list[Stat
         if not isinstance(verdict, Verdict):
             raise unexpected("a Verdict from judge", _name(rule), verdict)
         if verdict is not Verdict.SKIP:
-            found.extend(_checked(rule, rule.apply(state, cores)))
+            found.extend(_checked(rule, state, rule.apply(state, cores)))
         if verdict is Verdict.APPLY_AND_STOP:
             break
     return found
 
 
-def _checked(rule: SketchRule, states: Sequence[State]) -> Sequence[State]:
+def _checked(rule: SketchRule, state: State, states: Sequence[State]) -> Sequence[State]:
     if not isinstance(states, Sequence) or not all(isinstance(s, State) for s in states):
         raise unexpected("a list of States from apply (see State.after)", _name(rule), states)
+    if any(_same(state, after) for after in states):
+        raise ArgumentError(
+            f"the rule {_name(rule)} returned the state of the block {print_name(state.name)} "
+            "unchanged, so it would apply for ever; expected what State.after gives"
+        )
     return states
+
+
+def _same(one: State, other: State) -> bool:
+    """Return whether two states differ in nothing, history included."""
+    return replace(one, schedule=other.schedule) == other and (
+        one.schedule.trace == other.schedule.trace
+    )
+
+
+def _endless(state: State, steps: int) -> ArgumentError:
+    """The error for a derivation that does not end, with the rule that was applied last."""
+    rule = f"the last is {state.history[-1].rule}, at" if state.history else "the last are at"
+    return ArgumentError(
+        f"the rules have been applied {steps} times, and still apply: {rule} the block "
+        f"{print_name(state.name)}; its judge must return Verdict.SKIP in the end, or State.after "
+        "leave the block (stay=False)"
+    )
 
 
 def _name(rule: SketchRule) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from minitensor.errors import ArgumentError, MinitensorError, unexpected
+from minitensor.errors import ArgumentError, MinitensorError, printable, shown, unexpected
 from minitensor.search.features import FEATURE_NAMES, BatchError, extract_features
 from minitensor.search.gbt import Samples
 from minitensor.search.space import Candidate, Plan, Space
@@ -46,11 +46,40 @@ class Model(Protocol):
         ...
 
 
-def check_model(model: object) -> None:
+def check_model(model: Any) -> None:
     """Raise ArgumentError for an object that is no Model."""
     for name in ("fit", "predict"):
         if isinstance(model, type) or not callable(getattr(model, name, None)):
             raise unexpected("an object with fit(X, y) and predict(X), or None", "model", model)
+    weight = {"weight": None} if _takes_weight(model) else {}
+    _check_call("model.predict(X)", model.predict, None)
+    _check_call("model.fit(X, y), or (X, y, weight=weight)", model.fit, None, None, **weight)
+
+
+def _takes_weight(model: Model) -> bool:
+    signature = _signature(model.fit)
+    return signature is not None and "weight" in signature.parameters
+
+
+def _signature(function: Callable[..., object]) -> inspect.Signature | None:
+    """The parameters of a function; None for one in C that does not list them."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def _check_call(call: str, method: Callable[..., object], *given: object, **named: object) -> None:
+    """Raise ArgumentError for a method that does not take what the search gives."""
+    signature = _signature(method)
+    try:
+        if signature is not None:
+            signature.bind(*given, **named)
+    except TypeError as problem:
+        raise ArgumentError(
+            f"expected a method to be called as {call}, but its parameters are "
+            f"{printable(str(signature))}: {problem}"
+        ) from None
 
 
 class Learner:
@@ -64,7 +93,7 @@ class Learner:
         """Spent on features and the model."""
         self._rows: list[Floats] = []
         self._speeds: list[float] = []
-        self._weighted = "weight" in inspect.signature(model.fit).parameters
+        self._weighted = _takes_weight(model)
 
     def learn(self, batch: Sequence[Candidate], throughputs: Sequence[float]) -> None:
         """Remember candidates and how fast they were: calls a second, 0 for failures."""
@@ -107,10 +136,15 @@ class Learner:
         return scores
 
     def _predicted(self, samples: Samples) -> Doubles:
-        found = np.asarray(self.model.predict(samples))
+        expected = f"expected a number from model.predict for each of {len(samples)} programs"
+        predicted = self.model.predict(samples)
+        try:
+            found = np.asarray(predicted)
+        except ValueError:  # lists of several lengths
+            raise ArgumentError(f"{expected}, but got {shown(predicted)}") from None
         if found.shape != (len(samples),) or found.dtype.kind not in "biuf":
-            expected = f"a number from model.predict for each of {len(samples)} programs"
-            raise unexpected(expected, "scores", f"{found.dtype}{found.shape}")
+            got = f"an array of {found.dtype.name} and shape {found.shape}"
+            raise ArgumentError(f"{expected}, but got {got}")
         return found.astype(np.float64, copy=False)
 
     def features(self, batch: Sequence[Candidate]) -> list[Floats | None]:

@@ -61,6 +61,15 @@ class TuneResult:
     measuring: float
     interrupted: bool = False
 
+    def __repr__(self) -> str:
+        """Two lines: the best time, what was tried, and the methods that tell more."""
+        failed = sum(self.failures.values())
+        return (
+            f"<TuneResult of {print_name(self.program.name)} for {self.target}: "
+            f"{self.seconds * 1e3:.4g} ms a call, the fastest of {len(self.tried):,} "
+            f"({failed:,} failed)\n .schedule, .kernel(), .best(count), .explain(), .plot(folder)>"
+        )
+
     @property
     def trace(self) -> Trace:
         """The steps of the best schedule."""

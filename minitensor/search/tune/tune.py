@@ -190,7 +190,7 @@ def _target(target: str | Target) -> Target:
 
 
 def _check_runner(runner: object, target: Target, own: Mapping[str, object]) -> None:
-    if not callable(getattr(runner, "measure", None)):
+    if isinstance(runner, type) or not callable(getattr(runner, "measure", None)):
         raise unexpected("an object with measure(schedules, best), or None", "runner", runner)
     for name, value in own.items():
         if value is not None:

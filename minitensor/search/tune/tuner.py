@@ -11,16 +11,16 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 from typing import Final, Protocol
 
-from minitensor.errors import MinitensorError, unexpected
+from minitensor.errors import ArgumentError, MinitensorError, kind_of, shown, unexpected
 from minitensor.ir import structural_hash
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.log import Log, applied, counted
-from minitensor.search.records import OK, Record, new_record, trace_key
-from minitensor.search.runner import Result
+from minitensor.search.records import OK, Record, checked_seconds, new_record, trace_key
+from minitensor.search.runner import Result, Status
 from minitensor.search.space import Candidate, Space
 from minitensor.search.strategy import Round, Strategy
 from minitensor.search.tune.learner import Learner, spearman
@@ -294,16 +294,17 @@ class Tuner:
         self._report(tuple(news))
 
     def _results(self, schedules: Sequence[Schedule], best: float | None) -> Iterator[Result]:
-        """The results of a runner that may be another's."""
-        count = 0
-        for result in self.runner.measure(schedules, best):
-            if not isinstance(result, Result):
-                raise unexpected("results (mt.search.Result) from measure()", "runner", result)
-            count += 1
-            yield result
+        """The results of a runner, which may be a user's own: checked, one for each schedule."""
+        results = self.runner.measure(schedules, best)
+        if not isinstance(results, Iterable):
+            raise _wrong("results (mt.search.Result)", results)
+        count, wanted = 0, f"a result for each of {len(schedules)} schedules"
+        for count, result in enumerate(results, 1):
+            if count > len(schedules):
+                raise ArgumentError(f"expected {wanted} from runner.measure(), but got more")
+            yield checked_result(result)
         if count != len(schedules):
-            wanted = f"a result of measure() for each of {len(schedules)} schedules, not {count}"
-            raise unexpected(wanted, "runner", self.runner)
+            raise ArgumentError(f"expected {wanted} from runner.measure(), but got {count}")
 
     def _record(self, schedule: Schedule, result: Result, status: str) -> Record:
         return new_record(
@@ -340,3 +341,27 @@ class Tuner:
                 latest,
             )
         )
+
+
+def checked_result(result: object) -> Result:
+    """A result of a runner, with its times as floats. Raises ArgumentError for what is none."""
+    if not isinstance(result, Result):
+        raise _wrong("results (mt.search.Result)", result)
+    if not isinstance(result.status, Status):
+        raise _wrong("a status (mt.search.Status)", result.status)
+    if not isinstance(result.message, str):
+        raise _wrong("a message (text)", result.message)
+    try:
+        times = checked_seconds(result.times)
+    except ArgumentError:
+        raise _wrong("times (a tuple of finite numbers above 0)", result.times) from None
+    if result.ok != bool(times):
+        raise _wrong("times with Status.OK, and none with a failure", result)
+    return replace(result, times=times)
+
+
+def _wrong(expected: str, got: object) -> ArgumentError:
+    kind = kind_of(got)
+    return ArgumentError(
+        f"expected {expected} from runner.measure(), but got {shown(got)} ({kind})"
+    )

@@ -1,6 +1,7 @@
 """`minitensor log`, without a compiler."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -152,6 +153,14 @@ def test_verify(run, path, tmp_path):
     assert (done.status, done.out) == (1, f"{path}: 4 records, 1 damaged line (5)\n")
     (told,) = run("log", "verify", path, "--json").json()
     assert told["whole"] is False and told["where"] == [5] and told["good"] == 4
+
+
+def test_verify_says_which_records_may_be_too_old(run):
+    old = Path(__file__).parents[1] / "search/recorded/stages.jsonl"
+    done = run("log", "verify", old)
+    assert done.status == 0 and "by version 0.1, too old for load_best if" in done.out
+    (told,) = run("log", "verify", old, "--json").json()
+    assert 0 < told["old"] == told["good"]
 
 
 def test_verify_a_line_that_was_not_finished(run, path):

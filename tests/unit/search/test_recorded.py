@@ -16,7 +16,7 @@ TARGET = mt.Target("c", num_cores=2, vector_bits=256)
 def test_a_log_is_read_and_its_best_schedule_applied():
     log = Log(RECORDED / "log.jsonl")
     records, report = log.read()
-    assert report == Report(good=6)
+    assert report == Report(good=6, old=6)
     assert len(log.measured(PROGRAM, TARGET)) == 6
     best = log.best(PROGRAM, TARGET)
     schedule = mt.load_best(log, PROGRAM, TARGET)

@@ -36,6 +36,12 @@ def told(result):
     return head, sections
 
 
+def test_its_repr_is_short(result):
+    first, second = repr(result).splitlines()
+    assert f"{result.seconds * 1e3:.4g} ms a call" in first and "product" in first
+    assert ".explain()" in second and len(first) < 200
+
+
 def test_every_section_is_there(result):
     head, sections = told(result)
     assert head == (
