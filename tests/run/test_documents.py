@@ -40,6 +40,14 @@ def test_testing(capsys):
     assert "is read before written" in printed or "is not" in printed or ", not " in printed
 
 
+def test_extending(capsys):
+    imported(code_of("extending.md"))
+    printed = capsys.readouterr().out
+    assert 'halve("j") breaks R1: the loop has an even extent (5 iterations)' in printed
+    assert "instead: split it with tail='guard'" in printed
+    assert "--- fewer_copies: no difference" in printed
+
+
 def test_tensorize(capsys):
     page = "tensorize.md"
     imported(code_of(page))
