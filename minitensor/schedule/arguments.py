@@ -56,7 +56,7 @@ BufferName: TypeAlias = Annotated[str, _named("buffer", lambda program: program.
 
 
 def _loop_or_root(program: ir.Program, name: str, value: Any) -> str:
-    if value == "root":
+    if isinstance(value, str) and value == "root":
         return "root"
     convert = _named("loop", ir.loop_sites).convert
     return str(convert(program, name, value))

@@ -334,7 +334,7 @@ def storage_align(
     old = program.buffers[buffer]
     place_of = axis + len(old.shape) if axis < 0 else axis
     if not 0 <= place_of < len(old.shape) - 1:
-        refuse("R2", f"{ir.print_name(buffer)} has {len(old.shape)} axes, axis={axis}")
+        refuse("R2", f"{ir.print_name(buffer)} has rank {len(old.shape)}, axis={axis}")
     if not 0 <= offset < factor:
         refuse("R3", f"factor={factor}, offset={offset}")
     rest = tuple(a for a in old.alignment if a[0] != place_of)

@@ -275,7 +275,8 @@ def unannotate(program: ir.Program, target: LoopOrBlockName, key: AnnotationKey)
     noted = sites[target].loop if target in sites else program.blocks[target]
     present = dict(noted.annotations)
     if key not in present:
-        refuse("R1", f"{ir.print_name(target)} has none called {key!r}", choices=sorted(present))
+        has = f"none called {key!r}" if present else "no annotation"
+        refuse("R1", f"{ir.print_name(target)} has {has}", choices=sorted(present))
     rest = {k: v for k, v in present.items() if k != key}
     return _annotated(program, target, lambda notes: rest), None
 

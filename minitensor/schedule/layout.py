@@ -169,7 +169,7 @@ def transform_layout(
             refuse("R5", marks=ir.Marks(blocks={block.name: f"writes {ir.print_name(buffer)}"}))
     assert isinstance(index_map, IndexMap)
     if len(index_map.inputs) != len(old.shape):
-        refuse("R2", f"{ir.print_name(buffer)} has {len(old.shape)} axes, the map is {index_map}")
+        refuse("R2", f"{ir.print_name(buffer)} has rank {len(old.shape)}, the map is {index_map}")
     ranges = {name: arith.extent_range(n) for name, n in zip(index_map.inputs, old.shape)}
     simplifier = arith.Simplifier(ranges)
     forms = [simplifier.linear(output) for output in index_map.outputs]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import NoReturn
 
 from minitensor import arith, ir
 from minitensor.schedule.arguments import LoopName, LoopOrBlockName
@@ -44,12 +45,7 @@ def fuse(program: ir.Program, *loops: LoopName) -> Rewritten[str]:
     sites = ir.loop_sites(program)
     for outer, inner in pairwise(loops):
         if sites[outer].loop.body is not sites[inner].loop:
-            marks = ir.Marks(loops={outer: "outer", inner: "inner"})
-            refuse(
-                "R2",
-                f"{ir.print_name(inner)} is not all there is in {ir.print_name(outer)}",
-                marks=marks,
-            )
+            _refuse_order(sites, loops, outer, inner)
     fused = [sites[name].loop for name in loops]
     for loop in fused:
         require_serial(loop)
@@ -67,6 +63,21 @@ def fuse(program: ir.Program, *loops: LoopName) -> Rewritten[str]:
     site = sites[loops[0]]
     body = rebind(fused[-1].body, (*site.outer, new), values)
     return spliced(program, {id(site.loop): nest([new], body)}), name
+
+
+def _refuse_order(
+    sites: Mapping[str, ir.LoopSite], loops: Sequence[str], outer: str, inner: str
+) -> NoReturn:
+    """Refuse loops that do not follow each other, with the call if only their order is wrong."""
+    marks = ir.Marks(loops={outer: "outer", inner: "inner"})
+    if sites[inner].loop not in sites[outer].outer:
+        detail = f"{ir.print_name(inner)} is not all there is in {ir.print_name(outer)}"
+        refuse("R2", detail, marks=marks)
+    order = sorted(loops, key=lambda name: len(sites[name].outer))
+    call = ", ".join(f'"{name}"' for name in order)
+    near = all(sites[a].loop.body is sites[b].loop for a, b in pairwise(order))
+    detail = f"{ir.print_name(outer)} is inside {ir.print_name(inner)}: the outermost comes first"
+    refuse("R2", detail, marks=marks, advice=f"fuse({call})" if near else "")
 
 
 @fuse.on_batch

@@ -18,6 +18,7 @@ import random
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import (
     Any,
     Concatenate,
@@ -31,7 +32,7 @@ from typing import (
 )
 
 from minitensor import ir
-from minitensor.errors import ScheduleArgumentError, ScheduleError, shown, unexpected
+from minitensor.errors import ArgumentError, ScheduleArgumentError, ScheduleError, shown, unexpected
 from minitensor.schedule.batch import Effect, StepView
 from minitensor.schedule.invariants import INVARIANTS
 from minitensor.schedule.refusal import COMMON_RULES, RefusedError, accepted, refuse
@@ -47,6 +48,8 @@ Rewritten: TypeAlias = tuple[ir.Program, R]
 LookT = TypeVar("LookT", bound=Callable[[StepView], "Effect | None"])
 Rules: TypeAlias = Mapping[str, str | tuple[str, str]]
 """id -> the condition that must hold, or that and what to do where it does not."""
+
+NO_RULES: Final[Rules] = MappingProxyType({})
 
 Draw: TypeAlias = Callable[[ir.Program, Mapping[str, Any], random.Random], Any]
 """Draws an open decision from the program and the canonical arguments."""
@@ -94,12 +97,14 @@ class Primitive(Generic[P, R]):
         rules: Rules,
         alternatives: str = "",
     ) -> None:
-        whole = inspect.signature(function, eval_str=True)
-        parameters = list(whole.parameters.values())[1:]
+        parameters = _parameters(function)
+        pairs = _checked_rules(rules)
+        if alternatives and alternatives not in [p.name for p in parameters]:
+            expected = f"the name of an argument of {function.__name__}, or nothing"
+            raise unexpected(expected, "alternatives", alternatives)
         self.name: Final = function.__name__
         self.key: Final = _key(function)
         self.function: Final = function
-        pairs = {r: (text, "") if isinstance(text, str) else text for r, text in rules.items()}
         self.rules: Final = {r: condition for r, (condition, _) in pairs.items()} | COMMON_RULES
         self.advice: Final = {r: advice for r, (_, advice) in pairs.items()}
         self.alternatives: Final = alternatives
@@ -267,9 +272,7 @@ class Primitive(Generic[P, R]):
         choices = refused.choices
         if self.alternatives and not choices and rule in self.advice:
             choices = functools.partial(self._accepted_names, program, arguments)
-        return ScheduleError(
-            message, rule, choices, lambda: picture(program, refused.marks), advice
-        )
+        return ScheduleError(message, rule, choices, _drawing(program, refused.marks), advice)
 
     def _accepted_names(self, program: ir.Program, arguments: Mapping[str, Any]) -> list[str]:
         """The names with which the call is accepted in place of the one that was given: those of
@@ -288,6 +291,11 @@ class Primitive(Generic[P, R]):
         return accepted(near, call) or accepted(names, call)
 
 
+def _drawing(program: ir.Program, marks: ir.Marks) -> Callable[[], str] | None:
+    """The function that draws the culprits; None where there are none, as of a bad argument."""
+    return (lambda: picture(program, marks)) if marks != ir.Marks() else None
+
+
 def picture(program: ir.Program, marks: ir.Marks) -> str:
     """The loop nest with the culprits marked, as it follows the line of an error."""
     return "\n".join("    " + line for line in ir.print_program(program, marks).splitlines())
@@ -303,13 +311,15 @@ def _quoted(value: Any) -> str:
 
 
 def primitive(
-    rules: Rules, alternatives: str = ""
+    rules: Rules = NO_RULES, alternatives: str = ""
 ) -> Callable[[Callable[Concatenate[ir.Program, P], Rewritten[R]]], Primitive[P, R]]:
-    """Declare a primitive with its rules.
+    """Declare a primitive with its rules: `@primitive(rules={"R1": "the loop is serial"})`.
 
+    rules         id -> the condition that must hold, or that and what to do where it does not
     alternatives  the argument, a handle, for which a refusal lists the names that are accepted in
                   its place; found when the error is read
     """
+    _checked_rules(rules)
 
     def declare(function: Callable[Concatenate[ir.Program, P], Rewritten[R]]) -> Primitive[P, R]:
         return declared(function, rules, alternatives)
@@ -328,6 +338,34 @@ def declared(
     return made
 
 
+def recordable(function: Callable[Concatenate[ir.Program, P], Rewritten[R]]) -> Primitive[P, R]:
+    """The primitive that a step records: one that was declared, or a plain function as one.
+
+    A trace has its module and name alone, so that only a function is taken that its module has
+    under this name: no lambda, no function inside another, none that was redefined since. Traces
+    with steps of an earlier definition are replayed with the latest.
+    """
+    if isinstance(function, Primitive) and function is DECLARED.get(function.name):
+        return function
+    plain = function.function if isinstance(function, Primitive) else function
+    if not inspect.isfunction(plain):
+        raise unexpected("a primitive (see mt.primitive) or a function", "primitive", function)
+    found = inspect.unwrap(plain).__globals__.get(plain.__qualname__)
+    if (found.function if isinstance(found, Primitive) else found) is not plain:
+        raise ArgumentError(
+            f"expected a function that {plain.__module__} has as {plain.__qualname__}, the name in "
+            f"a trace, but got primitive={shown(function)}; define it at the top level of a module"
+        )
+    given: Any = function
+    if isinstance(given, Primitive):
+        DECLARED[given.key] = given
+        return given
+    known = DECLARED.get(_key(plain))
+    if known is None or known.function is not plain:
+        return declared(function, {})
+    return known  # type: ignore[return-value]
+
+
 DECLARED: Final[dict[str, Primitive[..., Any]]] = {}
 """Every primitive that this process has declared, by its key: what traces are replayed with."""
 
@@ -337,6 +375,38 @@ def _key(function: Callable[..., Any]) -> str:
     if function.__module__.startswith(__package__ + "."):
         return function.__name__
     return f"{function.__module__}:{function.__qualname__}"
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function after the program, their annotations evaluated."""
+    if not inspect.isfunction(function):
+        raise unexpected("a function of a program and arguments", "primitive", function)
+    try:
+        whole = list(inspect.signature(function, eval_str=True).parameters.values())
+    except Exception as problem:  # an annotation may be any expression
+        text = f"an annotation of {function.__qualname__} cannot be evaluated: {problem}"
+        raise ArgumentError(text) from None
+    if not whole or whole[0].kind not in (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    ):
+        raise unexpected("a function whose first parameter is the program", "primitive", function)
+    if whole[-1].kind is inspect.Parameter.VAR_KEYWORD:
+        raise unexpected(f"a function without **{whole[-1].name}", "primitive", function)
+    return whole[1:]
+
+
+def _checked_rules(rules: Rules) -> dict[str, tuple[str, str]]:
+    """The conditions of rules, and what to do where they do not hold."""
+    expected = 'a dict of rules, such as {"R1": "the loop is serial"}'
+    if not isinstance(rules, Mapping):
+        raise unexpected(expected, "rules", rules)
+    pairs = {r: (text, "") if isinstance(text, str) else text for r, text in rules.items()}
+    for rule, pair in pairs.items():
+        texts = (rule, *pair) if isinstance(pair, tuple) and len(pair) == 2 else ()
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise unexpected(expected, "rules", rules)
+    return pairs
 
 
 def _recordable(program: ir.Program, name: str, value: Any) -> Any:

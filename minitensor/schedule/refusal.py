@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NoReturn
 
 from minitensor import ir
-from minitensor.errors import Choices, ScheduleError
+from minitensor.errors import Choices, MinitensorError, ScheduleError, shown
 
 COMMON_RULES: Final[dict[str, str]] = {
     "A1": "every loop, block and buffer named is one of the program's",
@@ -19,13 +19,16 @@ COMMON_RULES: Final[dict[str, str]] = {
 """Rules of every primitive, besides its own R1, R2, …"""
 
 
-class RefusedError(Exception):
+class RefusedError(MinitensorError):
     """Raised inside a primitive by `refuse`; `Primitive.apply` turns it into a ScheduleError."""
 
     def __init__(
         self, rule: str, detail: str, marks: ir.Marks, choices: Choices, advice: str
     ) -> None:
-        super().__init__(rule)
+        super().__init__(
+            f"refuse({shown(rule)}, {shown(detail)}) was called outside a primitive: it "
+            "refuses a step, in a function that Schedule.apply runs"
+        )
         self.rule, self.detail, self.marks = rule, detail, marks
         self.choices, self.advice = choices, advice
 

@@ -64,7 +64,7 @@ def rfactor(program: ir.Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten
     rank = len(reduce.indices)
     position = axis + rank + 1 if axis < 0 else axis
     if not 0 <= position <= rank:
-        refuse("R4", f"axis={axis}, the buffer has {rank} axes")
+        refuse("R4", f"axis={axis}, the rank is {rank}", choices=[*map(str, range(rank + 1))])
     split = _split_axes(program, found, loop)
     fresh = edit.Fresh(program)
     name = fresh.block(f"{found.name}_rf")

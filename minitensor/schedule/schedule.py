@@ -22,14 +22,14 @@ from minitensor.schedule.inline import InlinePrimitives
 from minitensor.schedule.invariants import concurrent_loops_stay_independent
 from minitensor.schedule.layout import LayoutPrimitives
 from minitensor.schedule.loops import LoopPrimitives
-from minitensor.schedule.primitive import DECLARED, Primitive, Rewritten, declared, picture
+from minitensor.schedule.primitive import Primitive, Rewritten, picture, recordable
 from minitensor.schedule.refusal import RefusedError
 from minitensor.schedule.reverse_compute_at import ReversePlacementPrimitives
 from minitensor.schedule.rfactor import ReductionPrimitives
 from minitensor.schedule.split import SplitPrimitives
 from minitensor.schedule.step import Ref, Step, decided, resolved, sourced
 from minitensor.schedule.tensorize import TensorizePrimitives
-from minitensor.schedule.trace import VERSION, as_python, from_json, to_json
+from minitensor.schedule.trace import VERSION, as_python, from_json, primitive_of, to_json
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -238,17 +238,12 @@ class Schedule(
 
         primitive  what `mt.primitive` declared, or a plain function from a program and arguments
                    to (the new program, a result) or to the new program alone; its arguments and
-                   its result are what JSON can hold
+                   its result are what JSON can hold, and it stands at the top level of a module
 
         Returns the result. Raises ScheduleError where the primitive refuses, VerifyError where the
         program that it returns is malformed; the schedule is then as it was.
         """
-        if not callable(primitive):
-            raise unexpected("a primitive (see mt.primitive) or a function", "primitive", primitive)
-        known: Primitive[P, R] = (
-            primitive if isinstance(primitive, Primitive) else declared(primitive, {})
-        )
-        return self._apply(known, args, kwargs)
+        return self._apply(recordable(primitive), args, kwargs)
 
     def _apply(
         self, primitive: Primitive[..., R], args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -288,8 +283,8 @@ class Schedule(
         first = len(self._steps)
         former = FormerNames(self.program) if trace.version < VERSION else None
         results: list[Any] = []
-        for step in trace.steps:
-            primitive = DECLARED[step.primitive]
+        for number, step in enumerate(trace.steps):
+            primitive = primitive_of(trace.steps, number)
             try:
                 arguments = {n: _resolved(v, results) for n, v in step.arguments.items()}
                 positional, named = primitive.spread(arguments)
@@ -346,7 +341,7 @@ class Schedule(
             before, after = self._history[number], self._history[number + 1]
             if name in _names(before) and name not in _names(after):
                 step = self._steps[number]
-                call = DECLARED[step.primitive].call_text(
+                call = primitive_of(self._steps, number).call_text(
                     {n: resolved(v, self._results) for n, v in step.arguments.items()}
                 )
                 new = [n for n in _names(after) if n not in _names(before)]

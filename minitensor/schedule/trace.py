@@ -99,10 +99,22 @@ def as_python(steps: Sequence[Step], name: str) -> str:
         return f"float('{value}')" if infinite else repr(value)
 
     for number, step in enumerate(steps):
-        call = _call(DECLARED[step.primitive], step, name, render)
+        call = _call(primitive_of(steps, number), step, name, render)
         target = _target(step, number, names, taken)
         lines.append(f"{target} = {call}" if target else call)
     return "\n".join(lines)
+
+
+def primitive_of(steps: Sequence[Step], number: int) -> Primitive[..., Any]:
+    """The primitive of a step. Raises ArgumentError if it was redefined with other arguments."""
+    step = steps[number]
+    found = DECLARED[step.primitive]
+    if found.signature.parameters.keys() != step.arguments.keys():
+        raise ArgumentError(
+            f"step {number + 1} applies {step.primitive}, which was redefined with other arguments "
+            "since; apply the steps again"
+        )
+    return found
 
 
 def _imports(steps: Sequence[Step]) -> list[str]:

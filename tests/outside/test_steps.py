@@ -1,5 +1,8 @@
 """Schedule.apply: a primitive from outside is recorded, replayed, printed as a call that works."""
 
+import functools
+import types
+
 import pytest
 
 import minitensor as mt
@@ -54,3 +57,86 @@ def test_a_trace_of_an_undeclared_primitive_says_what_to_import():
     text = s.trace.to_json().replace("tests.outside.steps:halve", "their.steps:halve")
     with pytest.raises(mt.ArgumentError, match=r"'their.steps:halve'.*import the module"):
         mt.Trace.from_json(text)
+
+
+def numbered(number):
+    """A function that others of the same name differ from."""
+
+    def inner(program):
+        return program.replace(name=f"p{number}")
+
+    return inner
+
+
+class Renamer:
+    def __call__(self, program):
+        return program
+
+    def method(self, program):
+        return program
+
+
+UNNAMED = {
+    "a function in another": numbered(2),
+    "a lambda": lambda program: program,
+    "a method": Renamer().method,
+    "a function of a class": Renamer.method,
+    "an object": Renamer(),
+    "a partial function": functools.partial(renamed, old="i"),
+    "a class": int,
+    "a method of a builtin type": dict.get,
+    "a step of another schedule": mt.Schedule(scale()).split,
+}
+
+
+@pytest.mark.parametrize("given", UNNAMED.values(), ids=UNNAMED)
+def test_what_a_trace_cannot_name_is_refused(given):
+    s = mt.Schedule(scale(20))
+    with pytest.raises(mt.ArgumentError, match=r"expected a .*function"):
+        s.apply(given)
+    assert not s.trace.steps
+    assert mt.Trace.from_json('{"minitensor_trace": 2, "steps": []}') == s.trace
+    assert mt.Schedule(scale(20)).split("i", [4, 5]) == ("i_0", "i_1")
+
+
+def test_a_refusal_says_where_to_define_the_function():
+    with pytest.raises(mt.ArgumentError, match="define it at the top level of a module"):
+        mt.Schedule(scale(20)).apply(numbered(2))
+
+
+def defined(function, names):
+    """The function as the `step` of a notebook whose names these are."""
+    names["step"] = types.FunctionType(function.__code__, names, "step", function.__defaults__)
+    names["step"].__qualname__ = "step"
+
+
+def first_step(program):
+    return program.replace(name="first")
+
+
+def second_step(program, number=1):
+    return program.replace(name="second")
+
+
+def test_the_latest_definition_of_a_function_is_applied():
+    names = {"__name__": "notebook"}
+    defined(first_step, names)
+    first = names["step"]
+    s = mt.Schedule(scale(20))
+    s.apply(first)
+    defined(second_step, names)
+    with pytest.raises(mt.ArgumentError, match="the name in a trace"):
+        s.apply(first)
+    assert s.program.name == "first"
+    twin = mt.Schedule(scale(20))
+    twin.apply(names["step"])
+    assert twin.trace.apply(scale(20)).program.name == "second"
+    with pytest.raises(mt.ArgumentError, match=r"step 1 .*notebook:step.* other arguments"):
+        s.trace.apply(scale(20))
+    with pytest.raises(mt.ArgumentError, match=r"step 1 .*notebook:step.* other arguments"):
+        s.trace.as_python()
+
+
+def test_refuse_outside_a_primitive_says_so():
+    with pytest.raises(mt.MinitensorError, match=r"refuse\('R1', 'odd'\) .*outside a primitive"):
+        mt.refuse("R1", "odd")

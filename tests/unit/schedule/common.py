@@ -148,15 +148,14 @@ def assert_same_state(now, before):
 
 
 def assert_explained(s, error):
-    """The text of an error: the message, the loop nest where an argument is not at fault, the
-    legal answers, and the step.
+    """The text of an error: the message, the loop nest where a culprit is marked in it, the legal
+    answers, and the step.
     """
     text = str(error)
     assert text.splitlines()[0] == error.message
     if error.rule in ("A1", "A2"):
         assert error.picture is None
-    else:
-        assert error.picture is not None
+    elif error.picture is not None:
         assert f"\n    def {s.program.name}(" in text
     if error.choices:
         assert "\n    legal: " + ", ".join(f'"{c}"' for c in error.choices) + "\n" in text

@@ -425,3 +425,50 @@ def test_index_maps_are_canonical_already():
     with pytest.raises(mt.ScheduleError):
         s.transform_layout("B", given)
     check(s)
+
+
+# ---- bad arguments that a rule of the primitive finds
+
+BAD_ARGUMENTS = {
+    "a loop that is reordered with itself": lambda s: s.reorder("i", "i"),
+    "one loop to fuse": lambda s: s.fuse("i"),
+    "no loop to fuse": lambda s: s.fuse(),
+    "an axis beyond the rank": lambda s: s.rfactor("k", axis=5),
+    "factors of another product": lambda s: s.split("i", [3, 3], tail="exact"),
+    "an annotation that is not there": lambda s: s.unannotate("i", "z"),
+    "an alignment of no axis": lambda s: s.storage_align("C", 7, 8),
+}
+
+
+@pytest.mark.parametrize("call", BAD_ARGUMENTS.values(), ids=BAD_ARGUMENTS)
+def test_no_program_is_printed_for_a_bad_argument(call):
+    with pytest.raises(mt.ScheduleError) as caught:
+        call(reduction())
+    assert "breaks R" in str(caught.value) and "for i in" not in str(caught.value)
+
+
+def test_a_bad_axis_lists_those_there_are():
+    with pytest.raises(mt.ScheduleError, match=r"\(axis=5, the rank is 2\)") as caught:
+        reduction().rfactor("k", axis=5)
+    assert caught.value.choices == ("0", "1", "2")
+
+
+def test_loops_to_fuse_in_the_wrong_order_show_the_right_call():
+    with pytest.raises(
+        mt.ScheduleError, match="j is inside i: the outermost comes first"
+    ) as caught:
+        reduction().fuse("j", "i")
+    assert caught.value.advice == 'fuse("i", "j")'
+    with pytest.raises(mt.ScheduleError, match="k is inside i") as caught:
+        reduction().fuse("k", "i")
+    assert "neighbours" in caught.value.advice
+
+
+@pytest.mark.parametrize("given", [np.zeros(3), np.zeros(1), mt.placeholder((4,), name="nope")])
+@pytest.mark.parametrize("primitive", ["compute_at", "reverse_compute_at"])
+def test_an_array_or_a_tensor_is_no_loop(primitive, given):
+    s = prepared()
+    with pytest.raises(
+        mt.ScheduleArgumentError, match=r"breaks A[12]: (expected the name|there is)"
+    ):
+        getattr(s, primitive)("C", given)

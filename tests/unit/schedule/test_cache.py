@@ -578,7 +578,7 @@ REFUSALS = [
         "R2",
         start(chain2d),
         lambda s: s.storage_align("B", 1, 8),
-        r"R2: .*and not the last \(B has 2 axes, axis=1\)",
+        r"R2: .*and not the last \(B has rank 2, axis=1\)",
     ),
     Refusal(
         "storage_align",
@@ -616,8 +616,8 @@ def test_cache_read_of_both_reads_at_once():
 
 def test_storage_align_of_vectors_and_scalars():
     s = mt.Schedule(three())
-    refused(s, "R2", "B has 1 axes", lambda: s.storage_align("B", 0, 8))
-    refused(s, "R2", "B has 1 axes", lambda: s.storage_align("B", -1, 8))
+    refused(s, "R2", "B has rank 1", lambda: s.storage_align("B", 0, 8))
+    refused(s, "R2", "B has rank 1", lambda: s.storage_align("B", -1, 8))
     s = mt.Schedule(chain2d())
     refused(s, "R2", "axis=-1", lambda: s.storage_align("B", -1, 8))
     refused(s, "R2", "axis=-3", lambda: s.storage_align("B", -3, 8))

@@ -259,7 +259,7 @@ REFUSALS = [
         "R2",
         start(chain2d),
         lambda s: s.transform_layout("B", lambda i: (i,)),
-        r"R2: .*one index for each axis \(B has 2 axes, the map is lambda i: \(i,\)\)",
+        r"R2: .*one index for each axis \(B has rank 2, the map is lambda i: \(i,\)\)",
     ),
     Refusal(
         "transform_layout",

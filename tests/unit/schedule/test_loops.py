@@ -354,7 +354,7 @@ REFUSALS = [
         "R2",
         start(grid),
         lambda s: s.fuse("j", "i"),
-        r"R2: .*\(i is not all there is in j\)",
+        r"R2: .*\(j is inside i: .*\)",
         marks=("<- outer", "<- inner"),
     ),
     Refusal("fuse", "R3", start(grid, 0, 3), lambda s: s.fuse("i", "j"), "R3: none of them is emp"),

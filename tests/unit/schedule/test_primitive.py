@@ -247,10 +247,47 @@ def test_a_refusal_by_a_rule_that_is_not_declared_says_so():
         wrong(scale(), "i")
 
 
+def plain(program, loop):
+    return program
+
+
+NO_DECLARATIONS = {
+    "rules that are a number": lambda: primitive(rules=3),
+    "rules in a list": lambda: primitive(rules=["R1"]),
+    "a rule that is a number": lambda: primitive(rules={"R1": 3}),
+    "a rule of three texts": lambda: primitive(rules={"R1": ("a", "b", "c")}),
+    "no call": lambda: primitive(plain),
+    "an argument that is not there": lambda: primitive({}, alternatives="nope")(plain),
+    "a number": lambda: primitive(rules={})(3),
+    "a class": lambda: primitive(rules={})(int),
+    "no program": lambda: primitive(rules={})(lambda: None),
+    "any keywords": lambda: primitive(rules={})(lambda program, **more: program),
+}
+
+
+@pytest.mark.parametrize("declare", NO_DECLARATIONS.values(), ids=NO_DECLARATIONS)
+def test_a_bad_declaration_is_refused_at_once(declare):
+    with pytest.raises(mt.ArgumentError, match=r"^expected "):
+        declare()
+
+
+def test_an_annotation_that_cannot_be_evaluated_is_named():
+    def wrong(program, loop: "NoSuchType"):  # noqa: F821
+        return program
+
+    with pytest.raises(mt.ArgumentError, match=r"annotation of .*wrong .*'NoSuchType'"):
+        primitive(rules={})(wrong)
+
+
+def test_a_primitive_may_have_no_rules():
+    assert primitive()(plain)(scale(20), "i") == (scale(20), None)
+
+
 def test_pictures_are_drawn_when_they_are_read():
     s = mt.Schedule(scale(20))
+    s.parallel("i")
     with pytest.raises(mt.ScheduleError) as caught:
-        s.split("i", [2])
+        s.unroll("i")
     drawn = []
     picture = caught.value.picture
     caught.value.picture = lambda: drawn.append(1) or picture()

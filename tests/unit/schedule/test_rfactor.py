@@ -319,7 +319,7 @@ REFUSALS = [
         "R4",
         start(rowsum),
         lambda s: s.rfactor("k", axis=2),
-        r"R4: 0 <= axis <= .* \(axis=2, the buffer has 1 axes\)",
+        r"R4: 0 <= axis <= .* \(axis=2, the rank is 1\)",
     ),
 ]
 
@@ -345,7 +345,7 @@ def test_rfactor_of_loops_that_reduce_nothing():
 
 def test_rfactor_axis_out_of_range():
     s = mt.Schedule(total())
-    refused(s, "R4", "axis=1, the buffer has 0 axes", lambda: s.rfactor("k", axis=1))
-    refused(s, "R4", "axis=-2, the buffer has 0 axes", lambda: s.rfactor("k", axis=-2))
+    refused(s, "R4", "axis=1, the rank is 0", lambda: s.rfactor("k", axis=1))
+    refused(s, "R4", "axis=-2, the rank is 0", lambda: s.rfactor("k", axis=-2))
     s.rfactor("k", axis=-1)
     check(s)

@@ -341,10 +341,11 @@ def test_an_error_outside_a_schedule_has_no_step():
 
 def test_errors_draw_the_program_as_it_was():
     s = mt.Schedule(scale(20))
+    s.parallel("i")
     with pytest.raises(mt.ScheduleError) as caught:
-        s.split("i", [2, 3])
-    s.split("i", [None, 8])
-    assert "for i in range(20):" in str(caught.value)
+        s.split("i", [None, 8])
+    s.annotate("i", "note", 1)
+    assert "for i in parallel(20):  # <- is parallel" in str(caught.value)
 
 
 def test_errors_travel_between_processes():
