@@ -1,4 +1,4 @@
-"""What `import minitensor` offers is there, listed by dir(), and not loaded before it is used."""
+"""Public names of `import minitensor`: present, listed by dir(), loaded at first use."""
 
 import subprocess
 import sys

@@ -86,7 +86,7 @@ def value_of(tree, names):
 
 
 def computes_with_numbers_alone(program):
-    """Whether simplification left an operation on constants: Python gives another constant."""
+    """True if simplification left an operation on constants: Python gives another constant."""
     for node in ir.walk(program.body):
         below = [part for part in ir.children(node) if hasattr(part, "dtype")]
         divides = isinstance(node, ir.Binary) and node.op in INTEGERS
