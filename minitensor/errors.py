@@ -17,6 +17,8 @@ draws it; it is called only when the message is read, so that a search can rejec
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -193,3 +195,22 @@ def kind_of(value: object) -> str:
 def unexpected(expected: str, name: str, value: object) -> ArgumentError:
     """The error for `name=value` where `expected` was wanted; the caller raises it."""
     return ArgumentError(f"expected {expected}, but got {name}={shown(value)} ({kind_of(value)})")
+
+
+def whole(name: str, value: Any, least: int, most: float = math.inf) -> int:
+    """An integer of any type within bounds, both included. Raises ArgumentError."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        right = False
+    else:
+        right = least <= int(value) <= most
+    if not right:
+        bounds = f">= {least}" if most == math.inf else f"from {least} to {most}"
+        raise unexpected(f"an integer {bounds}", name, value)
+    return int(value)
+
+
+def real(name: str, value: Any, least: float, most: float) -> None:
+    """Raise ArgumentError for what is no number within bounds, both included."""
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not number or not least <= value <= most:
+        raise unexpected(f"a number from {least:g} to {most:g}", name, value)

@@ -14,13 +14,13 @@ from __future__ import annotations
 import random
 from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
 
-from minitensor.errors import unexpected
+from minitensor.errors import real, unexpected, whole
 from minitensor.search.space import Candidate, Mutations, Space
 from minitensor.search.strategy import Doubles, Round, Score
 
@@ -51,17 +51,10 @@ class Evolution:
     def __post_init__(self) -> None:
         if not isinstance(self.mutations, Mutations):
             raise unexpected("Mutations(...)", "mutations", self.mutations)
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.type == "int":
-                whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-                if not whole or (one.name == "population" and value < 1):
-                    least = 1 if one.name == "population" else 0
-                    raise unexpected(f"an integer of at least {least}", one.name, value)
-            elif one.type == "float" and not (
-                isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
-            ):
-                raise unexpected("a number from 0 to 1", one.name, value)
+        for name, least in (("population", 1), ("generations", 0), ("forms", 0)):
+            whole(name, getattr(self, name), least)
+        for name in ("crossover", "measured", "epsilon"):
+            real(name, getattr(self, name), 0, 1)
 
     def propose(self, round: Round) -> list[Candidate]:
         """See Strategy."""

@@ -23,7 +23,14 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from minitensor.codegen import Target
-from minitensor.errors import ArgumentError, MinitensorError, TuningError, printable, unexpected
+from minitensor.errors import (
+    ArgumentError,
+    MinitensorError,
+    TuningError,
+    printable,
+    unexpected,
+    whole,
+)
 from minitensor.ir import Program
 from minitensor.runtime import native_target
 from minitensor.schedule import Schedule
@@ -247,9 +254,8 @@ class Log:
 
         A search that resumes measures again what is dropped. Raises as `compact`.
         """
-        if isinstance(best, bool) or not isinstance(best, int) or best < 0:
-            raise unexpected("an integer >= 0", "best", best)
-        return self._rewrite(lambda record: failed or record.status == OK, best)
+        most = whole("best", best, 0)
+        return self._rewrite(lambda record: failed or record.status == OK, most)
 
     def _rewrite(self, keep: Callable[[Record], bool], best: int | None) -> Rewritten:
         """Keep the records that `keep` wants, of those that worked the `best` of each group."""

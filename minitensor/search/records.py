@@ -312,12 +312,13 @@ def _checked_tuple(name: str, values: object) -> tuple[Any, ...]:
 def checked_seconds(values: object) -> tuple[float, ...]:
     """The times of a candidate, in seconds. Raises ArgumentError for what are none."""
     seconds = _checked_tuple("seconds", values)
-    if not all(map(_is_time, seconds)):
+    if not all(map(is_positive, seconds)):
         raise unexpected("finite numbers above 0", "seconds", values)
     return tuple(map(float, seconds))
 
 
-def _is_time(value: object) -> bool:
+def is_positive(value: object) -> bool:
+    """Test for a finite number above 0."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return False
     try:

@@ -7,7 +7,6 @@ order = np.argsort(-trees.predict(X_new))
 from __future__ import annotations
 
 import json
-import math
 import os
 import secrets
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from typing import Any, Final, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from minitensor.errors import ArgumentError, unexpected
+from minitensor.errors import ArgumentError, real, unexpected, whole
 from minitensor.search.gbt import bins as binning
 from minitensor.search.gbt import grow, loss
 from minitensor.search.gbt.tree import DEEPEST, FIELDS, Tree, check, predict
@@ -135,13 +134,13 @@ class GradientBoostedTrees:
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
             raise unexpected(f"one of {', '.join(OBJECTIVES)}", "objective", self.objective)
-        _check_integer("max_depth", self.max_depth, 1, DEEPEST)
-        _check_integer("n_trees", self.n_trees, 0, MOST_NODES >> (self.max_depth + 1))
-        _check_integer("bins", self.bins, 2, binning.MOST_BINS)
-        _check_integer("partners", self.partners, 1, 1 << 10)
-        _check_integer("seed", self.seed, 0, 2**64 - 1)
+        whole("max_depth", self.max_depth, 1, DEEPEST)
+        whole("n_trees", self.n_trees, 0, MOST_NODES >> (self.max_depth + 1))
+        whole("bins", self.bins, 2, binning.MOST_BINS)
+        whole("partners", self.partners, 1, 1 << 10)
+        whole("seed", self.seed, 0, 2**64 - 1)
         for name, (least, most) in PARAMETERS.items():
-            _check_number(name, getattr(self, name), least, most)
+            real(name, getattr(self, name), least, most)
 
     # ---- learning
 
@@ -396,18 +395,6 @@ def _weights(values: npt.ArrayLike | None, count: int) -> Doubles:
     if not ((found >= 0) & (found <= LARGEST_WEIGHT)).all():
         raise unexpected(f"weights from 0 to {LARGEST_WEIGHT:g}", "weight", found)
     return found.astype(np.float64)
-
-
-def _check_integer(name: str, value: object, least: int, most: int) -> None:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or not least <= value <= most:  # type: ignore[operator]
-        raise unexpected(f"an integer from {least} to {most}", name, value)
-
-
-def _check_number(name: str, value: object, least: float, most: float) -> None:
-    real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not real or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type,operator]
-        raise unexpected(f"a number from {least:g} to {most:g}", name, value)
 
 
 def _array(name: str, values: npt.ArrayLike, kinds: str, axes: int) -> npt.NDArray[Any]:

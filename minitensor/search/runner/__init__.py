@@ -13,9 +13,9 @@ from minitensor.search.runner.build import Built, Candidate
 from minitensor.search.runner.report import nothing_works
 from minitensor.search.runner.results import Failures, Result, Settings, Status, failures_of
 from minitensor.search.runner.runner import Runner
-from minitensor.search.runner.task import Task
+from minitensor.search.runner.task import Task, exact_target
 
 __all__ = [
     "Built", "Candidate", "Failures", "Result", "Runner", "Settings", "Status", "Task",
-    "failures_of", "nothing_works",
+    "exact_target", "failures_of", "nothing_works",
 ]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Final
 
-from minitensor.errors import MinitensorError, unexpected
+from minitensor.errors import MinitensorError, unexpected, whole
+from minitensor.search.records import is_positive
 
 MOST_REPEATS: Final = 1_000
 """Times that a record may hold."""
@@ -52,22 +51,18 @@ class Settings:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.type == "bool":
-                if not isinstance(value, bool):
-                    raise unexpected("True or False", field.name, value)
-                continue
-            whole = field.type == "int"
-            kind: type = numbers.Integral if whole else numbers.Real
-            number = isinstance(value, kind) and not isinstance(value, bool)
-            if not number or not 0 < value < math.inf:
-                wanted = f"a positive {'integer' if whole else 'number'}"
-                raise unexpected(wanted, field.name, value)
-        for name, least in (("slower", 1), ("hopeless", 1), ("most_repeats", self.repeats)):
-            if getattr(self, name) < least:
-                wanted = f"at least repeats={least}" if name == "most_repeats" else "at least 1"
-                raise unexpected(wanted, name, getattr(self, name))
-        if self.most_repeats > MOST_REPEATS:
-            raise unexpected(f"at most {MOST_REPEATS}", "most_repeats", self.most_repeats)
+            if field.type == "int":
+                whole(field.name, value, 1)
+            elif field.type == "float" and not is_positive(value):
+                raise unexpected("a positive number", field.name, value)
+        if not isinstance(self.flush, bool):
+            raise unexpected("True or False", "flush", self.flush)
+        for name in ("slower", "hopeless"):
+            if getattr(self, name) < 1:
+                raise unexpected("at least 1", name, getattr(self, name))
+        if not self.repeats <= self.most_repeats <= MOST_REPEATS:
+            expected = f"at least repeats={self.repeats} and at most {MOST_REPEATS}"
+            raise unexpected(expected, "most_repeats", self.most_repeats)
 
 
 class Status(str, Enum):

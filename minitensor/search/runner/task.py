@@ -53,9 +53,7 @@ class Task:
         """
         if not isinstance(program, ir.Program):
             raise unexpected("a program (see mt.lower)", "program", program)
-        exact = native_target(Target.of(target))
-        if exact.kind != "c":
-            raise unexpected('"c" or an mt.Target for it', "target", target)
+        exact = exact_target(target)
         given, results = reference(program, exact, inputs, seed)
         buffers = (*program.inputs, *program.outputs)
         arrays = {b.name: np.asarray(a).copy() for b, a in zip(buffers, (*given, *results))}
@@ -72,6 +70,14 @@ class Task:
         """The task that `save` wrote, and the candidate."""
         text, arrays = load_kernel(folder)
         return Task(text.name, text.params, arrays, text.outputs, text.target), text
+
+
+def exact_target(target: str | Target) -> Target:
+    """A target that candidates can be measured on, with nothing left open. Raises ArgumentError."""
+    exact = native_target(Target.of(target))
+    if exact.kind != "c":
+        raise unexpected('"c" or an mt.Target for it', "target", target)
+    return exact
 
 
 class Arena:

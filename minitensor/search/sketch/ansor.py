@@ -23,11 +23,12 @@ from minitensor.search.sketch.blocks import (
     has_data_reuse,
     is_output,
     is_strictly_inlinable,
+    loops_by_axis,
     needs_more_reduction_parallelism,
     reduce_iters,
     spatial_iters,
 )
-from minitensor.search.sketch.rule import Rule, State, Verdict
+from minitensor.search.sketch.rule import Rule, State, Verdict, always
 
 STRUCTURE: Final = "SSRSRS"
 INNERMOST: Final = 64
@@ -39,8 +40,7 @@ def tile(schedule: Schedule, block: str, structure: str = STRUCTURE) -> list[lis
 
     Returns the loops of each level, outermost first.
     """
-    found = schedule.program.blocks[block]
-    loops = dict(zip([i.var for i in found.iters], schedule.get_loops(block)))
+    found, loops = schedule.program.blocks[block], loops_by_axis(schedule, block)
     parts: dict[str, list[deque[str]]] = {"S": [], "R": []}
     for kind, iters in (("S", spatial_iters(found)), ("R", reduce_iters(found))):
         for one in iters:
@@ -85,7 +85,7 @@ def _rfactor(state: State, cores: int) -> list[State]:
     for outer in (True, False):
         schedule = state.schedule.copy()
         block = state.block
-        loops = dict(zip([i.var for i in block.iters], schedule.get_loops(state.name)))
+        loops = loops_by_axis(schedule, state.name)
         space = [loops[i.var] for i in spatial_iters(block)]
         reduced = [loops[i.var] for i in reduce_iters(block)]
         if space and list(loops.values()) != [*space, *reduced]:
@@ -163,6 +163,6 @@ CPU: Final = (
     Rule("cache write", _judge_cache_write, _cache_write),
     Rule("multi-level tiling with fusion", _judge_fusion, _fusion),
     Rule("multi-level tiling", _judge_tiling, _tiling),
-    Rule("skip", lambda state, cores: Verdict.APPLY, _skip),
+    Rule("skip", always, _skip),
 )
 """Ansor's rules for a CPU, in its order."""

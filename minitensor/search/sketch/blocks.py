@@ -11,6 +11,7 @@ from typing import Final
 
 from minitensor import ir
 from minitensor.arith import Linear, linear_of
+from minitensor.schedule import Schedule
 
 PARALLELISM: Final = 16
 """Iterations for each core that are enough to keep it busy."""
@@ -30,6 +31,22 @@ def reduce_iters(block: ir.Block) -> tuple[ir.Iter, ...]:
 def is_ordered(block: ir.Block) -> bool:
     """Return whether iterations must keep their order: an update, which no rule touches."""
     return any(i.kind is ir.IterKind.ORDERED for i in block.iters)
+
+
+def loops_by_axis(schedule: Schedule, block: str) -> dict[str, str]:
+    """The loop of each axis of a block that stands alone in its nest."""
+    axes = [i.var for i in schedule.program.blocks[block].iters]
+    return dict(zip(axes, schedule.get_loops(block)))
+
+
+def written_by(block: ir.Block) -> str:
+    """The buffer that a block writes, the first by name if several."""
+    return min(ir.accessed_buffers(block)[1])
+
+
+def readers(program: ir.Program, buffer: str) -> list[str]:
+    """The blocks that read a buffer."""
+    return [b.name for b in program.blocks.values() if buffer in ir.accessed_buffers(b)[0]]
 
 
 def is_output(program: ir.Program, block: ir.Block) -> bool:
@@ -126,14 +143,10 @@ def fusible_consumer(program: ir.Program, block: ir.Block) -> str | None:
     if len(written) != 1 or is_output(program, block):
         return None
     (buffer,) = written
-    found = [
-        b
-        for b in program.blocks.values()
-        if b.name != block.name and buffer in ir.accessed_buffers(b)[0]
-    ]
+    found = [name for name in readers(program, buffer) if name != block.name]
     if len(found) != 1:
         return None
-    consumer = found[0]
+    consumer = program.blocks[found[0]]
     shape = program.buffers[buffer].shape
     if reduce_iters(consumer) or is_ordered(consumer):
         return None

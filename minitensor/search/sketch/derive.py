@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
 
 from minitensor.codegen import Target, unsupported
-from minitensor.errors import ArgumentError, CompileError, unexpected
+from minitensor.errors import ArgumentError, CompileError, unexpected, whole
 from minitensor.ir import Program, print_name
 from minitensor.runtime import native_target, usable_cores
 from minitensor.schedule import Schedule, Step, Trace
@@ -113,16 +112,16 @@ def generate_sketches(
     if not isinstance(program, Program):
         raise unexpected("a program (see mt.lower)", "program", program)
     wanted = Target.of(target)
-    cores = num_cores if num_cores is not None else wanted.num_cores or usable_cores()
-    if isinstance(cores, bool) or not isinstance(cores, numbers.Integral) or cores < 1:
-        raise unexpected("a number of cores of at least 1", "num_cores", num_cores)
+    cores = wanted.num_cores or usable_cores()
+    if num_cores is not None:
+        cores = whole("num_cores", num_cores, 1)
     ordered = _rules(rules, wanted)
     limit = None if rules == "ansor" else MOST_SKETCHES
-    resolved = wanted.resolved(int(cores), _vector_bits(wanted))
-    start = State(Schedule(program, seed=0), tuple(reversed(program.blocks)), target=resolved)
+    resolved = wanted.resolved(cores, _vector_bits(wanted))
+    start = State(Schedule(program, seed=0), tuple(program.blocks)[::-1], target=resolved)
     return [
         Sketch(program, state.schedule.trace.opened(), state.history)
-        for state in _derived(start, ordered, int(cores), limit)
+        for state in _derived(start, ordered, cores, limit)
     ]
 
 

@@ -29,14 +29,15 @@ from minitensor.search.sketch.blocks import (
     is_ordered,
     is_output,
     is_sum,
+    loops_by_axis,
     operands,
     pairs,
+    readers,
     reduce_iters,
     spatial_iters,
     uses,
 )
-from minitensor.search.sketch.rule import Rule, State, Verdict
-from minitensor.search.sketch.windows import readers
+from minitensor.search.sketch.rule import Rule, State, always
 
 
 def is_row_sum(block: Block, lanes: int) -> bool:
@@ -70,12 +71,10 @@ def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> None:
     schedule.vectorize(lane)
 
 
-def _judge(state: State, cores: int) -> Verdict:
-    return Verdict.APPLY if is_row_sum(state.block, state.lanes) else Verdict.SKIP
-
-
 def _apply(state: State, cores: int) -> list[State]:
     """Rows one by one if there are some, and partial results for the threads if there are few."""
+    if not is_row_sum(state.block, state.lanes):
+        return []
     axes = spatial_iters(state.block)
     rows = math.prod(i.extent for i in axes)
     found = []
@@ -98,15 +97,14 @@ def _partial(schedule: Schedule, state: State, cores: int) -> str:
     one. Returns the block that computes them.
     """
     first, *others = reduce_iters(state.block)
-    loops = dict(zip([i.var for i in state.block.iters], schedule.get_loops(state.name)))
-    loop = loops[first.var]
+    loop = loops_by_axis(schedule, state.name)[first.var]
     if not others:
         count = schedule.sample_categorical(factors.parts(first.extent, cores, state.lanes))
         loop, _ = schedule.split(loop, [count, None])
     return schedule.rfactor(loop)
 
 
-ROWS_IN_LANES: Final = Rule("rows in lanes", _judge, _apply)
+ROWS_IN_LANES: Final = Rule("rows in lanes", always, _apply)
 
 
 def chain_of(state: State) -> tuple[list[str], int]:
@@ -152,14 +150,12 @@ def _at_own_row(block: ir.Block, buffer: str, axes: int) -> bool:
     return len(own) == axes and all(load.indices[:axes] == own for load in reads)
 
 
-def _judge_chain(state: State, cores: int) -> Verdict:
-    if is_ordered(state.block) or reduce_iters(state.block):
-        return Verdict.SKIP
-    return Verdict.APPLY if chain_of(state)[0] else Verdict.SKIP
-
-
 def _apply_chain(state: State, cores: int) -> list[State]:
+    if is_ordered(state.block) or reduce_iters(state.block):
+        return []
     chain, axes = chain_of(state)
+    if not chain:
+        return []
     schedule = state.schedule.copy()
     row = schedule.get_loops(state.name)[axes - 1]
     try:
@@ -182,4 +178,4 @@ def _in_lanes(schedule: Schedule, name: str, axes: int, lanes: int) -> None:
         schedule.vectorize(schedule.get_loops(name)[-1])
 
 
-CHAINS_OF_ROWS: Final = Rule("chain of rows", _judge_chain, _apply_chain)
+CHAINS_OF_ROWS: Final = Rule("chain of rows", always, _apply_chain)

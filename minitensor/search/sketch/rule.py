@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from minitensor import ir
 from minitensor.codegen import Target
 from minitensor.schedule import Schedule
+from minitensor.search.sketch.blocks import written_by
 
 DEFAULT_TARGET: Final = Target("c", num_cores=1, vector_bits=128)
 """The least of any CPU of today."""
@@ -63,8 +64,7 @@ class State:
     @property
     def lanes(self) -> int:
         """The number of elements in a vector, of the type that the block writes."""
-        written = min(ir.accessed_buffers(self.block)[1])
-        dtype = self.program.buffers[written].dtype
+        dtype = self.program.buffers[written_by(self.block)].dtype
         return max(1, (self.target.vector_bits or 128) // dtype.bits)
 
     @property
@@ -125,3 +125,8 @@ class Rule:
     name: str
     judge: Callable[[State, int], Verdict]
     apply: Callable[[State, int], Sequence[State]]
+
+
+def always(state: State, cores: int) -> Verdict:
+    """The verdict of a rule whose `apply` gives no state where the rule does not apply."""
+    return Verdict.APPLY

@@ -22,7 +22,7 @@ from typing import Final
 
 from minitensor import ir
 from minitensor.errors import ScheduleError
-from minitensor.ir import Iter, Load, Var, accessed_buffers
+from minitensor.ir import Iter, Load, Var
 from minitensor.schedule import IndexMap, Schedule
 from minitensor.search.sketch import factors
 from minitensor.search.sketch.blocks import (
@@ -30,20 +30,22 @@ from minitensor.search.sketch.blocks import (
     fusible_consumer,
     is_contiguous,
     is_ordered,
+    loops_by_axis,
     operands,
     pairs,
     place_of,
     reduce_iters,
     spatial_iters,
     uses,
+    written_by,
     written_place,
 )
-from minitensor.search.sketch.rule import Rule, State, Verdict
+from minitensor.search.sketch.rule import Rule, State, always
 
 
 def move_to_the_end(schedule: Schedule, block: str, at: int) -> None:
     """Lay out what a block writes so that neighbours in dimension `at` are side by side."""
-    (buffer,) = accessed_buffers(schedule.program.blocks[block])[1]
+    buffer = written_by(schedule.program.blocks[block])
     names = [f"i{n}" for n in range(len(schedule.program.buffers[buffer].shape))]
     order = [*names[:at], *names[at + 1 :], names[at]]
     if order != names:
@@ -84,14 +86,10 @@ class Packing:
         return f"{' and '.join(names)} packed" if names else "operands read in place"
 
 
-def _judge(state: State, cores: int) -> Verdict:
-    if state.name in state.cached or not pairs(state.block):
-        return Verdict.SKIP
-    return Verdict.APPLY
-
-
 def _apply(state: State, cores: int) -> list[State]:
     """One state for each pair and packing that every step accepts."""
+    if state.name in state.cached:
+        return []
     found = []
     for pair in pairs(state.block):
         for packing in packings(pair):
@@ -124,7 +122,7 @@ def tile(schedule: Schedule, state: State, pair: Pair, packing: Packing) -> str 
     at, last = written_place(block, pair.lanes), len(spatial_iters(block)) - 1
     if consumer is None and at != last:
         consumer = schedule.cache_write(name, "local")
-    loops = dict(zip([i.var for i in block.iters], schedule.get_loops(name)))
+    loops = loops_by_axis(schedule, name)
     strips, rest = [], []
     for axis in spatial_iters(block):
         loop = loops[axis.var]
@@ -190,7 +188,7 @@ def _pack_rows(schedule: Schedule, state: State, load: Load, axis: Iter, loop: s
     schedule.unroll(row)
 
 
-REGISTER_TILES: Final = Rule("register tiles", _judge, _apply)
+REGISTER_TILES: Final = Rule("register tiles", always, _apply)
 
 
 def turned_axis(block: ir.Block) -> ir.Iter | None:
@@ -214,14 +212,11 @@ def turned_axis(block: ir.Block) -> ir.Iter | None:
     return None
 
 
-def _judge_transposed(state: State, cores: int) -> Verdict:
-    return Verdict.SKIP if turned_axis(state.block) is None else Verdict.APPLY
-
-
 def _apply_transposed(state: State, cores: int) -> list[State]:
     schedule, axis = state.schedule.copy(), turned_axis(state.block)
-    assert axis is not None
-    loops = dict(zip([i.var for i in state.block.iters], schedule.get_loops(state.name)))
+    if axis is None:
+        return []
+    loops = loops_by_axis(schedule, state.name)
     i, j = loops.pop(axis.var), loops.popitem()[1]
     extent = spatial_iters(state.block)[-1].extent
     height = schedule.sample_categorical(factors.up_to(axis.extent, factors.STRIP))
@@ -237,4 +232,4 @@ def _apply_transposed(state: State, cores: int) -> list[State]:
     return [state.after("transposed read", what, schedule)]
 
 
-TRANSPOSED: Final = Rule("transposed read", _judge_transposed, _apply_transposed)
+TRANSPOSED: Final = Rule("transposed read", always, _apply_transposed)

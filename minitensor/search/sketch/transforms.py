@@ -27,22 +27,24 @@ from typing import Final
 
 from minitensor import ir
 from minitensor.errors import ScheduleError
-from minitensor.ir import accessed_buffers
 from minitensor.schedule import Schedule
 from minitensor.search.sketch import factors
 from minitensor.search.sketch.blocks import (
     fusible_consumer,
     is_output,
     is_sum,
+    loops_by_axis,
     operands,
     place_of,
+    readers,
     reduce_iters,
     spatial_iters,
     uses,
+    written_by,
 )
-from minitensor.search.sketch.rule import Rule, State, Verdict
+from minitensor.search.sketch.rule import Rule, State, always
 from minitensor.search.sketch.tiles import move_to_the_end
-from minitensor.search.sketch.windows import is_padding, readers
+from minitensor.search.sketch.windows import is_padding
 
 SMALL: Final = 8
 """The most elements of an axis of a tile; loops over such axes are written out."""
@@ -209,7 +211,7 @@ def _axis(block: ir.Block, at: int) -> ir.Iter:
 
 
 def _written(schedule: Schedule, block: str) -> str:
-    return min(ir.accessed_buffers(schedule.program.blocks[block])[1])
+    return written_by(schedule.program.blocks[block])
 
 
 def _producer(
@@ -232,27 +234,15 @@ STRIP: Final = (1, 2, 4)
 """Rows of tiles in a strip."""
 
 
-def _found(state: State) -> tuple[Schedule, Stages] | None:
-    """The stages, in a schedule whose result reads them; not if the result goes on elsewhere."""
+def _apply(state: State, cores: int) -> list[State]:
+    """One state, if the result is one of transforms and does not go on elsewhere."""
     if reduce_iters(state.block) or fusible_consumer(state.program, state.block) is not None:
-        return None
+        return []
     schedule = state.schedule.copy()
     try:
         stages = stages_before(schedule, state.name, state.pending[1:])
-    except ScheduleError:
-        return None
-    return None if stages is None else (schedule, stages)
-
-
-def _judge(state: State, cores: int) -> Verdict:
-    return Verdict.SKIP if _found(state) is None else Verdict.APPLY
-
-
-def _apply(state: State, cores: int) -> list[State]:
-    found = _found(state)
-    assert found is not None
-    schedule, stages = found
-    try:
+        if stages is None:
+            return []
         strip, vector = _result(schedule, state, stages)
         for stage in stages.outputs:
             _transform_at(schedule, stage, vector)
@@ -269,7 +259,7 @@ def _apply(state: State, cores: int) -> list[State]:
 def _result(schedule: Schedule, state: State, stages: Stages) -> tuple[str, str]:
     """Tile the result; returns the loops over strips and over vectors of channels."""
     block = schedule.program.blocks[state.name]
-    loops = dict(zip([i.var for i in block.iters], schedule.get_loops(state.name)))
+    loops = loops_by_axis(schedule, state.name)
     outer: list[str] = []
     inner: list[str] = []
     places: list[str] = []
@@ -353,12 +343,8 @@ def _loops(schedule: Schedule, stage: Stage, loop: str | None = None) -> tuple[l
         moved = schedule.compute_at(stage.block, loop)
     by_place = dict(enumerate(moved))
     lanes, other = by_place.pop(stage.lanes), by_place.pop(stage.other)
-    count = len(schedule.program.buffers[_buffer(schedule, stage.block)].shape)
+    count = len(schedule.program.buffers[_written(schedule, stage.block)].shape)
     return [loop for at, loop in by_place.items() if at < count], lanes, other
-
-
-def _buffer(schedule: Schedule, block: str) -> str:
-    return min(accessed_buffers(schedule.program.blocks[block])[1])
 
 
 def _write_out(schedule: Schedule, places: list[str], lanes: str) -> None:
@@ -367,4 +353,4 @@ def _write_out(schedule: Schedule, places: list[str], lanes: str) -> None:
         schedule.unroll(loop)
 
 
-TRANSFORMS: Final = Rule("transforms", _judge, _apply)
+TRANSFORMS: Final = Rule("transforms", always, _apply)

@@ -23,14 +23,16 @@ from minitensor.search.sketch.blocks import (
     is_last,
     is_output,
     is_sum,
+    loops_by_axis,
     operands,
     pairs,
+    readers,
     reduce_iters,
     spatial_iters,
     uses,
     written_place,
 )
-from minitensor.search.sketch.rule import Rule, State, Verdict
+from minitensor.search.sketch.rule import Rule, State, always
 
 
 def is_padding(program: ir.Program, block: ir.Block) -> bool:
@@ -47,16 +49,9 @@ def is_padding(program: ir.Program, block: ir.Block) -> bool:
     return branch and not calls and len(readers(program, body.buffer)) == 1
 
 
-def readers(program: ir.Program, buffer: str) -> list[str]:
-    """The blocks that read a buffer."""
-    return [b.name for b in program.blocks.values() if buffer in ir.accessed_buffers(b)[0]]
-
-
-def _judge_padding(state: State, cores: int) -> Verdict:
-    return Verdict.APPLY if is_padding(state.program, state.block) else Verdict.SKIP
-
-
 def _inline_padding(state: State, cores: int) -> list[State]:
+    if not is_padding(state.program, state.block):
+        return []
     schedule = state.schedule.copy()
     try:
         schedule.compute_inline(state.name)
@@ -65,7 +60,7 @@ def _inline_padding(state: State, cores: int) -> list[State]:
     return [state.after("inline padding", "decided where it is read", schedule)]
 
 
-PADDING: Final = Rule("inline padding", _judge_padding, _inline_padding)
+PADDING: Final = Rule("inline padding", always, _inline_padding)
 
 
 LARGEST: Final = 64
@@ -89,13 +84,10 @@ def is_window(block: Block) -> bool:
     )
 
 
-def _judge(state: State, cores: int) -> Verdict:
-    fresh = state.name not in state.cached
-    return Verdict.APPLY if fresh and is_window(state.block) else Verdict.SKIP
-
-
 def _apply(state: State, cores: int) -> list[State]:
     """With the padded image computed for each image of its own, and without touching it."""
+    if state.name in state.cached or not is_window(state.block):
+        return []
     found = []
     for padding in (*_paddings(state), None):
         schedule = state.schedule.copy()
@@ -126,7 +118,7 @@ def _paddings(state: State) -> list[str]:
 def _tile(schedule: Schedule, state: State) -> str | None:
     """Perform the steps; returns the loop over images, if there is one."""
     block = state.block
-    loops = dict(zip([i.var for i in block.iters], schedule.get_loops(state.name)))
+    loops = loops_by_axis(schedule, state.name)
     *images, y, x = spatial_iters(block)
     height = schedule.sample_categorical(factors.up_to(y.extent, factors.FEW_ROWS))
     width = schedule.sample_categorical(factors.widths(state, x.extent))
@@ -141,4 +133,4 @@ def _tile(schedule: Schedule, state: State) -> str | None:
     return around[-1] if around else None
 
 
-WINDOWS: Final = Rule("window", _judge, _apply)
+WINDOWS: Final = Rule("window", always, _apply)

@@ -14,7 +14,7 @@ import numpy as np
 
 from minitensor.api import build
 from minitensor.codegen import Target
-from minitensor.errors import printable, unexpected
+from minitensor.errors import printable, whole
 from minitensor.ir import Program, print_name
 from minitensor.runtime import Kernel
 from minitensor.schedule import Schedule, Trace
@@ -27,7 +27,7 @@ from minitensor.search.tune import plots
 from minitensor.search.tune.learner import Model, spearman
 from minitensor.search.tune.progress import clock
 from minitensor.search.tune.roofline import Roofline, figure
-from minitensor.search.tune.tuner import Tried, curve
+from minitensor.search.tune.tuner import Tried, curve, fastest
 from minitensor.search.workload import multiply_adds
 
 FEATURES: Final = 10
@@ -116,10 +116,7 @@ class TuneResult:
 
     def best(self, count: int = 1) -> list[Tried]:
         """The fastest candidates, fastest first."""
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise unexpected("an integer >= 1", "count", count)
-        found = [t for t in self.tried if t.status == OK]
-        return sorted(found, key=lambda t: t.seconds)[:count]
+        return fastest(self.tried)[: whole("count", count, 1)]
 
     def curve(self) -> list[float]:
         """After each trial, the seconds of the fastest until then; infinity while there is none."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import numbers
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,14 +10,13 @@ from concurrent.futures import Executor
 from typing import Any
 
 from minitensor.codegen import Target
-from minitensor.errors import ArgumentError, TuningError, unexpected
+from minitensor.errors import ArgumentError, TuningError, unexpected, whole
 from minitensor.ir import Program, print_name
-from minitensor.runtime import native_target
 from minitensor.schedule import Schedule
 from minitensor.search.baselines import STRATEGIES
 from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.log import Log
-from minitensor.search.runner import Runner, Settings, Task, nothing_works
+from minitensor.search.runner import Runner, Settings, Task, exact_target, nothing_works
 from minitensor.search.sketch import Rules, check_rules
 from minitensor.search.space import Space
 from minitensor.search.strategy import Strategy
@@ -92,10 +90,9 @@ def tune(
     Source: Zheng et al., Ansor: Generating High-Performance Tensor Programs for Deep Learning,
     OSDI 2020.
     """
-    trials, seed = _integer("trials", trials, 1), _integer("seed", seed, 0)
-    count = min(BATCHES[1], max(BATCHES[0], trials // 8))
-    if batch is not None:
-        count = _integer("batch", batch, 1)
+    trials, seed = whole("trials", trials, 1), whole("seed", seed, 0)
+    usual = min(BATCHES[1], max(BATCHES[0], trials // 8))
+    count = usual if batch is None else whole("batch", batch, 1)
     calls, plan = _checked(program, callbacks), _strategy(strategy)
     learns = GradientBoostedTrees(seed=seed) if model is None else model
     check_model(learns)
@@ -105,7 +102,7 @@ def tune(
     if settings is not None and not isinstance(settings, Settings):
         raise unexpected("Settings(...), or None", "settings", settings)
     own = {"inputs": inputs, "settings": settings, "builder": builder, "measurer": measurer}
-    exact = _target(target)
+    exact = exact_target(target)
     if runner is not None:
         _check_runner(runner, exact, own)
     where = log if isinstance(log, Log) or log is None else Log(log)
@@ -113,8 +110,8 @@ def tune(
         where.touch()
     started = time.perf_counter()
     task = Task.of(program, exact, inputs, seed) if runner is None else None
-    whole = _space(program, exact, space, rules, seed)
-    learner = Learner(whole, learns)
+    searched = _space(program, exact, space, rules, seed)
+    learner = Learner(searched, learns)
     display = Display.of(progress, program, exact)
     calls.append(display.update)
     with display, contextlib.ExitStack() as stack:
@@ -122,7 +119,7 @@ def tune(
             made = Runner(task, settings, builder=builder, measurer=measurer)
             runner = stack.enter_context(made)
         assert runner is not None
-        tuner = Tuner(whole, runner, plan, learner, trials, count, where, seed)
+        tuner = Tuner(searched, runner, plan, learner, trials, count, where, seed)
         tuner.callback = lambda progress: [call(progress) for call in calls]
         interrupted = False
         try:
@@ -142,7 +139,7 @@ def tune(
         seconds=best.seconds,
         tried=tuple(tuner.tried),
         target=exact,
-        space=whole,
+        space=searched,
         model=learner.model if learner.fitted else None,
         elapsed=time.perf_counter() - started,
         measuring=tuner.measuring,
@@ -173,20 +170,6 @@ def _strategy(strategy: object) -> Strategy:
         names = ", ".join(map(repr, STRATEGIES))
         raise unexpected(f"one of {names}, or an object with propose(round)", "strategy", strategy)
     return strategy  # type: ignore[return-value]
-
-
-def _integer(name: str, value: object, least: int) -> int:
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or value < least:  # type: ignore[operator]
-        raise unexpected(f"an integer >= {least}", name, value)
-    return int(value)  # type: ignore[call-overload, no-any-return]
-
-
-def _target(target: str | Target) -> Target:
-    exact = native_target(Target.of(target))
-    if exact.kind != "c":
-        raise unexpected('"c" or an mt.Target for it', "target", target)
-    return exact
 
 
 def _check_runner(runner: object, target: Target, own: Mapping[str, object]) -> None:

@@ -71,6 +71,11 @@ class Tried:
     guess: float | None = None
 
 
+def fastest(tried: Iterable[Tried]) -> list[Tried]:
+    """Those that worked, fastest first."""
+    return sorted((t for t in tried if t.status == OK), key=lambda t: t.seconds)
+
+
 def curve(tried: Sequence[Tried]) -> list[float]:
     """After each trial, the seconds of the fastest until then; infinity while there is none."""
     return list(accumulate((t.seconds for t in tried), min))
@@ -144,8 +149,7 @@ class Tuner:
     @property
     def best(self) -> Tried | None:
         """The fastest candidate that worked."""
-        found = [t for t in self.tried if t.status == OK]
-        return min(found, key=lambda t: t.seconds, default=None)
+        return next(iter(fastest(self.tried)), None)
 
     def resume(self, records: Sequence[Record]) -> None:
         """Take over what was recorded: nothing of it is measured again.
@@ -203,7 +207,8 @@ class Tuner:
         """Propose, measure and learn once; False if there was nothing new to try."""
         rng = random.Random(f"{self.seed}/{len(self.tried)}")
         count = min(self.batch, self.trials - len(self.tried))
-        now = Round(self.space, self._ranked(), self.learner.score, rng, self.batch)
+        best = [t.candidate for t in fastest(self.tried) if t.candidate is not None]
+        now = Round(self.space, best, self.learner.score, rng, self.batch)
         chosen = self._new(self.strategy.propose(now), count)
         if not chosen:
             return False
@@ -229,12 +234,6 @@ class Tuner:
     @property
     def _has_model(self) -> bool:
         return self._uses_model and self.learner.fitted
-
-    def _ranked(self) -> list[Candidate]:
-        found = [t for t in self.tried if t.status == OK and t.candidate is not None]
-        return [
-            t.candidate for t in sorted(found, key=lambda t: t.seconds) if t.candidate is not None
-        ]
 
     def _new(self, proposed: Iterable[Candidate], count: int) -> list[tuple[Candidate, Schedule]]:
         """Up to `count` candidates that are legal and new, under whatever name.
