@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -73,23 +73,18 @@ _MIXED = POSITIONS.index("mixed")
 _SPATIAL, _REDUCE = POSITIONS.index("inner spatial"), POSITIONS.index("inner reduce")
 
 
-class Marks(Protocol):
-    """The execution of the loops around one block, for many candidates.
+@dataclass(frozen=True)
+class Marks:
+    """The execution of the loops around one block: bool (candidates, loops), outermost first.
 
-    Each bool (candidates, loops), the outermost loop first.
+    parallel   on the threads of the CPU
+    vectorize  in the lanes of vectors
+    unroll     written out
     """
 
-    @property
-    def parallel(self) -> Mask:
-        """On the threads of the CPU."""
-
-    @property
-    def vectorize(self) -> Mask:
-        """In the lanes of vectors."""
-
-    @property
-    def unroll(self) -> Mask:
-        """Written out."""
+    parallel: Mask
+    vectorize: Mask
+    unroll: Mask
 
 
 class Nest:

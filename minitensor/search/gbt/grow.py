@@ -127,12 +127,13 @@ class _Grower:
     def __init__(self, data: Binned, numbers: Packed, limits: Growth) -> None:
         self.data, self.packed, self.limits = data, numbers, limits
         nodes = 2 ** (limits.depth + 1) - 1
-        rows = data.codes.shape[1]
-        self.column = np.full(nodes, -1)
-        self.code = np.zeros(nodes, np.int64)
-        self.missing_left = np.zeros(nodes, bool)
-        self.gain = np.zeros(nodes)
-        self.leaf = np.zeros(rows, np.int64)
+        self.tree = Grown(
+            np.full(nodes, -1),
+            np.zeros(nodes, np.int64),
+            np.zeros(nodes, bool),
+            np.zeros(nodes),
+            np.zeros(data.codes.shape[1], np.int64),
+        )
         self.bins = np.array([len(cuts) for cuts in data.cuts], np.int64)
         self.lambda_ = limits.lambda_ / numbers.hessian_unit
         self.cover = max(1.0, float(np.ceil(limits.cover / numbers.hessian_unit)))
@@ -150,39 +151,40 @@ class _Grower:
             if not len(split):
                 break
             nodes = slots[split]
-            self.column[nodes] = best.column[split]
-            self.code[nodes] = best.code[split]
-            self.missing_left[nodes] = best.missing_left[split]
-            self.gain[nodes] = gain[split]
+            self.tree.column[nodes] = best.column[split]
+            self.tree.code[nodes] = best.code[split]
+            self.tree.missing_left[nodes] = best.missing_left[split]
+            self.tree.gain[nodes] = gain[split]
             self._descend(nodes)
             if depth + 1 < self.limits.depth:
                 slots, histograms = self._children(nodes, split, histograms)
-        return Grown(self.column, self.code, self.missing_left, self.gain, self.leaf)
+        return self.tree
 
     def _descend(self, nodes: Integers) -> None:
         """Move the rows of nodes that were split to their children."""
-        splits = np.zeros(len(self.column), np.bool_)
+        tree = self.tree
+        splits = np.zeros(len(tree.column), np.bool_)
         splits[nodes] = True
-        moving = np.flatnonzero(splits.take(self.leaf))
-        node = self.leaf.take(moving)
-        column = self.column.take(node)
-        code = self.data.codes.reshape(-1).take(column * len(self.leaf) + moving)
-        right = code > self.code.take(node)
-        if self.missing_left[nodes].any():
-            right &= ~(self.missing_left.take(node) & (code > self.bins.take(column)))
-        self.leaf[moving] = 2 * node + 1 + right
+        moving = np.flatnonzero(splits.take(tree.leaf))
+        node = tree.leaf.take(moving)
+        column = tree.column.take(node)
+        code = self.data.codes.reshape(-1).take(column * len(tree.leaf) + moving)
+        right = code > tree.code.take(node)
+        if tree.missing_left[nodes].any():
+            right &= ~(tree.missing_left.take(node) & (code > self.bins.take(column)))
+        tree.leaf[moving] = 2 * node + 1 + right
 
     def _children(
         self, nodes: Integers, split: Integers, histograms: list[Integers]
     ) -> tuple[Integers, list[Integers]]:
         """The slots of the next level, and their histograms."""
-        rows = np.bincount(self.leaf, minlength=len(self.column))
+        rows = np.bincount(self.tree.leaf, minlength=len(self.tree.column))
         left, right = 2 * nodes + 1, 2 * nodes + 2
         flip = rows[right] < rows[left]
         small, large = np.where(flip, right, left), np.where(flip, left, right)
-        place = np.full(len(self.column), -1)
+        place = np.full(len(rows), -1)
         place[small] = np.arange(len(nodes))
-        slot = place[self.leaf]
+        slot = place[self.tree.leaf]
         counted = np.flatnonzero(slot >= 0)
         slot = slot[counted]
         result = []

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from minitensor import runtime
@@ -31,8 +31,10 @@ GRACE: Final = 3.0
 Candidate: TypeAlias = Schedule | Program | Emitted
 """A schedule, the program after it, or C text that is ready to be compiled."""
 Reply: TypeAlias = "dict[str, Any]"
-Compile: TypeAlias = "Callable[[str, float], Callable[[], Reply]]"
-"""Begins to compile a text; a call of what it returns waits for the reply of `compile_text`."""
+Wait: TypeAlias = "Callable[[], Reply]"
+"""Waits for the reply of `compile_text`."""
+Compile: TypeAlias = "Callable[[str, float], Wait]"
+"""Begins to compile a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Compilers:
         self._count = 0
         self._replies: dict[int, Reply] = {}
 
-    def compile(self, source: str, time_limit: float) -> Callable[[], Reply]:
+    def compile(self, source: str, time_limit: float) -> Wait:
         """Begin to compile a text; see `Compile`."""
         self._count += 1
         self.worker.send({"id": self._count, "source": source, "time_limit": time_limit})
@@ -123,78 +125,77 @@ def build_all(
     takes too long, into its candidates.
     Raises ArgumentError for what is no candidate.
     """
-    return _Build(candidates, target, settings, compile_text).run()
+    texts: dict[str, dict[int, Emitted]] = {}
+    programs: dict[int, Program] = {}
+    for number, candidate in enumerate(candidates):
+        if isinstance(candidate, Emitted):
+            texts.setdefault(candidate.source, {})[number] = candidate
+        elif isinstance(candidate, Schedule | Program):
+            own = candidate.program if isinstance(candidate, Schedule) else candidate
+            programs[number] = own
+        else:
+            raise unexpected("a schedule, a program, or emitted text", "candidate", candidate)
+    build = _Build(target, settings, compile_text)
+    for text in texts.values():
+        build.compile(text, {})
+    build.cut(programs, settings.batch)
+    found = build.run()
+    return [found[number] for number in range(len(candidates))]
 
 
 @dataclass
 class _Build:
-    """One call of `build_all`."""
+    """One call of `build_all`. Programs and texts are known by the numbers of their candidates."""
 
-    candidates: Sequence[Candidate]
     target: Target
     settings: Settings
     compile_text: Compile
+    found: dict[int, Built | Result] = field(default_factory=dict)
+    waiting: deque[tuple[dict[int, Emitted], dict[int, Program], Wait]] = field(
+        default_factory=deque
+    )
 
-    def run(self) -> list[Built | Result]:
-        self.found: dict[int, Built | Result] = {}
-        self.waiting: deque[tuple[list[int], list[Emitted], Callable[[], Reply]]] = deque()
-        texts: dict[str, list[int]] = {}
-        programs = []
-        for number, candidate in enumerate(self.candidates):
-            if isinstance(candidate, Emitted):
-                texts.setdefault(candidate.source, []).append(number)
-            elif isinstance(candidate, Schedule | Program):
-                programs.append(number)
-            else:
-                raise unexpected("a schedule, a program, or emitted text", "candidate", candidate)
-        for numbers in texts.values():
-            self.compile(
-                numbers, [e for n in numbers if isinstance(e := self.candidates[n], Emitted)]
-            )
-        for start in range(0, len(programs), self.settings.batch):
-            self.generate(programs[start : start + self.settings.batch])
+    def run(self) -> dict[int, Built | Result]:
+        """Wait for all texts that are being compiled."""
         while self.waiting:
             self.take(*self.waiting.popleft())
-        return [self.found[number] for number in range(len(self.candidates))]
+        return self.found
 
-    def generate(self, numbers: list[int]) -> None:
+    def generate(self, programs: dict[int, Program]) -> None:
         """Generate one text, and begin to compile it."""
-        programs = [
-            c.program if isinstance(c, Schedule) else c
-            for n in numbers
-            if not isinstance(c := self.candidates[n], Emitted)
-        ]
         try:
-            emitted = generate_together([(p, self.target) for p in programs])
+            emitted = generate_together([(p, self.target) for p in programs.values()])
         except Exception as failure:  # a pass may fail in any way, for one of them
-            if len(numbers) > 1:
-                self.halve(numbers)
+            if len(programs) > 1:
+                self.cut(programs, -(-len(programs) // 2))
             else:
-                self.found[numbers[0]] = Result(Status.BUILD, message=reason_of(failure))
+                failed = Result(Status.BUILD, message=reason_of(failure))
+                self.found |= dict.fromkeys(programs, failed)
             return
-        self.compile(numbers, list(emitted))
+        self.compile(dict(zip(programs, emitted)), programs)
 
-    def compile(self, numbers: list[int], emitted: list[Emitted]) -> None:
-        reply = self.compile_text(emitted[0].source, self.settings.compile_limit)
-        self.waiting.append((numbers, emitted, reply))
+    def compile(self, emitted: dict[int, Emitted], programs: dict[int, Program]) -> None:
+        """Begin to compile one text; of programs, if it may be cut."""
+        source = next(iter(emitted.values())).source
+        reply = self.compile_text(source, self.settings.compile_limit)
+        self.waiting.append((emitted, programs, reply))
 
-    def halve(self, numbers: list[int]) -> None:
-        middle = len(numbers) // 2
-        self.generate(numbers[:middle])
-        self.generate(numbers[middle:])
+    def cut(self, programs: dict[int, Program], size: int) -> None:
+        """Generate texts of at most so many programs."""
+        for start in range(0, len(programs), size):
+            self.generate(dict(list(programs.items())[start : start + size]))
 
-    def take(self, numbers: list[int], emitted: list[Emitted], wait: Callable[[], Reply]) -> None:
+    def take(self, emitted: dict[int, Emitted], programs: dict[int, Program], wait: Wait) -> None:
         """Wait for a text, and cut it where it does not compile."""
         reply = wait()
         if "library" in reply:
-            for number, one in zip(numbers, emitted):
+            for number, one in emitted.items():
                 self.found[number] = Built(one, reply["library"], tuple(reply["command"]))
-        elif len(numbers) == 1 or isinstance(self.candidates[numbers[0]], Emitted):
+        elif len(programs) < 2:
             command, details = tuple(reply["command"]), reply["details"]
             failed = Result(Status.BUILD, message=reply["error"], command=command, details=details)
-            self.found.update(dict.fromkeys(numbers, failed))
+            self.found |= dict.fromkeys(emitted, failed)
         elif reply["seconds"] >= self.settings.compile_limit:  # halves would take as long
-            for number in numbers:
-                self.generate([number])
+            self.cut(programs, 1)
         else:
-            self.halve(numbers)
+            self.cut(programs, -(-len(programs) // 2))

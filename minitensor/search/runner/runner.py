@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from minitensor import runtime
@@ -82,12 +81,7 @@ class Runner:
     def __enter__(self) -> Runner:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

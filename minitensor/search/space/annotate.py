@@ -27,6 +27,7 @@ from minitensor import ir
 from minitensor.arith import linear_of
 from minitensor.errors import ScheduleError
 from minitensor.schedule import Schedule
+from minitensor.search.features import Marks
 
 Integers = npt.NDArray[np.int64]
 
@@ -129,15 +130,6 @@ def amounts_of(
             count += open_
         written_out.append(count)
     return Amounts(tuple(fused), tuple(written_out))
-
-
-@dataclass(frozen=True)
-class Marks:
-    """The execution of the loops around a block: arrays (candidates, loops), outermost first."""
-
-    parallel: npt.NDArray[np.bool_]
-    vectorize: npt.NDArray[np.bool_]
-    unroll: npt.NDArray[np.bool_]
 
 
 def marks_of(

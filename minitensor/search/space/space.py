@@ -20,12 +20,11 @@ from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, MinitensorError, ScheduleError, unexpected
 from minitensor.ir import Program, loop_sites
 from minitensor.schedule import Schedule, Trace, compute_locations
-from minitensor.search.features import BatchError, Structure
+from minitensor.search.features import BatchError, Marks, Structure
 from minitensor.search.sketch import Rules, Sketch, generate_sketches
 from minitensor.search.space.annotate import (
     Amounts,
     Form,
-    Marks,
     amounts_of,
     apply,
     cut_long_loops,

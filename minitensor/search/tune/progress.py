@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, Protocol, TextIO
 
 from minitensor.codegen import Target
@@ -184,12 +183,7 @@ class Display:
         self._show(Standing(self._name, doing="the first candidates are on their way"))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._guarded(lambda screen: screen.close())
         self._screen = None
 

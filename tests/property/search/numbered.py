@@ -1,24 +1,16 @@
 """Schedules that differ in numbers, and what structures say of them held against replays."""
 
 import random
-from dataclasses import dataclass
 
 import numpy as np
 
 from minitensor.errors import ScheduleError
 from minitensor.ir import Block, For, LoopKind, Seq, loop_sites, paths
 from minitensor.schedule import Ref, Schedule, Step, Trace
-from minitensor.search.features import FEATURE_NAMES, Structure, extract_features
+from minitensor.search.features import FEATURE_NAMES, Marks, Structure, extract_features
 from minitensor.search.features.statement import AUTO_UNROLL
 
 NUMBERS = ("sample_perfect_tile", "sample_categorical")
-
-
-@dataclass
-class Marks:
-    parallel: np.ndarray
-    vectorize: np.ndarray
-    unroll: np.ndarray
 
 
 def drawn(sketch, count, seed):

@@ -1,7 +1,5 @@
 """Features: computed by hand for small programs, and odd programs that must have some."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -11,6 +9,7 @@ from minitensor.schedule import Schedule
 from minitensor.search.features import (
     FEATURE_NAMES,
     BatchError,
+    Marks,
     Structure,
     extract_features,
 )
@@ -414,13 +413,6 @@ class TestArguments:
             extract_features(product(), "dsp")
         with pytest.raises(ArgumentError, match="a schedule, but got"):
             Structure(product())
-
-
-@dataclass
-class Marks:
-    parallel: np.ndarray
-    vectorize: np.ndarray
-    unroll: np.ndarray
 
 
 def tiled():
