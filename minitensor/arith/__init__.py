@@ -21,7 +21,7 @@ from minitensor.arith.operation import (
 from minitensor.arith.operands import MismatchError, Operand
 from minitensor.arith.prove import at_least_zero, facts_of, is_nonnegative, prove
 from minitensor.arith.quotients import BatchError
-from minitensor.arith.reduction import carries, init_nest, mixes, repeats
+from minitensor.arith.reduction import carries, init_nest, mixes, repeats, starts
 from minitensor.arith.region import (
     Box, Span, batch_box, box_of, clipped_box, contains, span_of, swept, union, union_box,
     whole_axis,
@@ -36,6 +36,6 @@ __all__ = [
     "constant_form", "contains", "extent_range", "facts_of", "greater", "init_nest", "interval_of",
     "is_nonnegative", "is_zero", "lesser", "linear_of", "magnitude", "match_intrinsic", "mixes",
     "opened", "operation", "operations", "product", "product_of", "prove", "repeats", "replaced",
-    "same", "separates", "simplified_linear", "simplify", "size", "span_of", "swept", "union",
-    "union_box", "variable", "variables", "whole_axis",
+    "same", "separates", "simplified_linear", "simplify", "size", "span_of", "starts", "swept",
+    "union", "union_box", "variable", "variables", "whole_axis",
 ]

@@ -34,16 +34,16 @@ class Linear:
 
     def plus(self, other: Linear, factor: Num = 1) -> Linear:
         """self + factor * other."""
+        added = other if type(factor) is int and factor == 1 else other.times(factor)
         terms = dict(self.terms)
-        for atom, coefficient in other.terms.items():
-            total = product(factor, coefficient)
-            if atom in terms:
-                total = terms[atom] + total
-            if is_zero(total):
-                terms.pop(atom, None)
+        for atom, coefficient in added.terms.items():
+            if atom not in terms:
+                terms[atom] = coefficient
+            elif is_zero(total := terms[atom] + coefficient):
+                del terms[atom]
             else:
                 terms[atom] = total
-        return Linear(terms, self.constant + product(factor, other.constant))
+        return Linear(terms, self.constant + added.constant)
 
     def minus(self, other: Linear) -> Linear:
         """self - other."""

@@ -31,6 +31,20 @@ def _drives(block: ir.Block, loop: str, spatial: bool) -> bool:
     )
 
 
+def starts(block: ir.Block, loops: Sequence[ir.For], depth: int) -> bool:
+    """Return whether the reduction is known to begin where the loops from `depth` inwards begin.
+
+    It does not in the second part of a loop that a split has cut in two.
+    """
+    first: dict[str, ir.Expr] = {loop.var: ir.Const(0) for loop in loops[depth:]}
+    simplifier = Simplifier({loop.var: extent_range(loop.extent) for loop in loops[:depth]})
+    return all(
+        simplifier.expr(ir.substitute(i.binding, first)) == ir.Const(0)
+        for i in block.iters
+        if i.kind is not ir.IterKind.SPATIAL
+    )
+
+
 def repeats(block: ir.Block, loops: Sequence[ir.For], depth: int) -> str | None:
     """A loop from `depth` inwards, not part of the reduction, that computes elements again."""
     inner = loops[depth:]

@@ -49,7 +49,7 @@ class _Eraser:
         depth = next((n for n, loop in enumerate(loops) if arith.carries(block, loop.var)), None)
         if depth is None or any(arith.mixes(block, loop.var) for loop in loops[depth:]):
             return
-        if arith.repeats(block, loops, depth) is not None:
+        if arith.repeats(block, loops, depth) is not None or not arith.starts(block, loops, depth):
             return
         own, init = arith.init_nest(block, loops, depth, block.name, self.fresh)
         nest: ir.Stmt = self.block(ir.Block(init.name, init.iters, init.body, None, init.predicate))

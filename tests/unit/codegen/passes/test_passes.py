@@ -115,6 +115,19 @@ def test_an_init_stays_where_moving_it_would_be_wrong():
     assert "if i_k%20 == 0:\n        B[i_k//20] = 0.0" in text
 
 
+def test_an_init_that_the_rest_of_a_cut_loop_never_reaches_is_not_done_there():
+    # two reduction axes fused and cut after 24 of 200 iterations: the rest goes on with the sum
+    A = mt.placeholder((5, 40), name="A")
+    k, l = mt.reduce_axis(5, name="k"), mt.reduce_axis(40, name="l")
+    definition = mt.lower([A, mt.compute((), lambda: mt.sum(A[k, l], axis=[k, l]), name="S")])
+    s = mt.Schedule(definition)
+    s.split(s.fuse("k", "l"), [3, 8], tail="cut")
+    first, rest = body(s.program, "erase_blocks").split("for k_l_tail")
+    assert first.startswith("S[()] = 0.0\n")
+    assert "if (k_l_tail + 24)//40 == 0 and (k_l_tail + 24)%40 == 0:" in rest
+    assert_equivalent(definition, s, targets=("interpreter", "passes"))
+
+
 def test_a_reduction_of_several_values_computes_each_once():
     A = mt.placeholder((9,), name="A")
     k = mt.reduce_axis(9, name="k")
