@@ -207,7 +207,7 @@ def _all(space: Space) -> Iterator[Candidate]:
     for sketch, knobs in enumerate(space.knobs):
         places: list[tuple[str, ...]] = [()]
         for _ in space.movable[sketch]:
-            places = [(*p, one) for p in places for one in space.places(sketch, p)[:3]]
+            places = [(*p, one) for p in places for one in space.possible_locations(sketch, p)[:3]]
         for values in itertools.product(*(k.options for k in knobs)):
             for where in places:
                 for parallel, unroll in itertools.product(GRANULARITY[1:], UNROLL):

@@ -75,7 +75,7 @@ def _point(space: Space, number: int) -> Candidate:
         return Candidate(sketch, values)
     locations: tuple[str, ...] = ()
     for digit in digits[len(knobs) : -2]:
-        possible = space.places(sketch, locations)
+        possible = space.possible_locations(sketch, locations)
         locations += (possible[digit % len(possible)],)
     parallel, unroll = GRANULARITY[1 + digits[-2]], UNROLL[digits[-1]]
     return Candidate(sketch, values, locations, parallel, unroll)
@@ -138,10 +138,9 @@ class Beam:
         if not round.best:
             return population.first(2 * round.count)
         found: dict[Candidate, None] = {}
-        for sketch in dict.fromkeys(key[0] for key in population.known):
-            places = [key[1] for key in population.known if key[0] == sketch]
+        for sketch, places in population.known.items():
             undecided = Candidate(sketch, tuple(map(_default, round.space.knobs[sketch])))
-            beam = [replace(undecided, locations=p) for p in dict.fromkeys(places)]
+            beam = [replace(undecided, locations=p) for p in places]
             found.update(dict.fromkeys(self._grown(beam, round)))
         return population.batch(_ranked(list(found), round.score), round)
 

@@ -93,7 +93,8 @@ class Population:
 
     def __init__(self, space: Space, settings: Evolution, rng: random.Random) -> None:
         self.space, self.settings, self.rng = space, settings, rng
-        self.known: dict[tuple[int, tuple[str, ...]], None] = {}
+        self.known: dict[int, dict[tuple[str, ...], None]] = {}
+        """The places of blocks by sketch."""
         self.left = settings.forms
         """The number of new forms that may be looked into yet."""
         for number in range(len(space.sketches)):
@@ -103,9 +104,8 @@ class Population:
 
     def draw(self) -> Candidate:
         """A random candidate of a known form."""
-        sketch = self.rng.choice(list(dict.fromkeys(key[0] for key in self.known)))
-        locations = self.rng.choice([key[1] for key in self.known if key[0] == sketch])
-        return self.space.draw(self.rng, sketch, locations)
+        sketch = self.rng.choice(list(self.known))
+        return self.space.draw(self.rng, sketch, self.rng.choice(list(self.known[sketch])))
 
     def drawn(self, count: int, found: Iterable[Candidate] = ()) -> list[Candidate]:
         """Different random candidates behind those that were found, `count` in all."""
@@ -118,11 +118,9 @@ class Population:
 
     def first(self, count: int) -> list[Candidate]:
         """The first candidates of a search: one of each sketch, in any order, and random ones."""
-        forms: dict[int, tuple[str, ...]] = {}
-        for sketch, places in self.known:
-            forms.setdefault(sketch, places)
-        order = self.rng.sample(list(forms), len(forms))
-        return self.drawn(count, [self.space.draw(self.rng, s, forms[s]) for s in order])
+        order = self.rng.sample(list(self.known), len(self.known))
+        own = [self.space.draw(self.rng, s, next(iter(self.known[s]))) for s in order]
+        return self.drawn(count, own)
 
     def batch(self, ranked: Sequence[Candidate], round: Round) -> list[Candidate]:
         """The best by score that are new, ε-greedily, and more behind them if some are refused.
@@ -149,17 +147,20 @@ class Population:
         made = self.space.mutated(one, self.rng, self.settings.mutations)
         return made if self._learn(made) else one
 
+    def add(self, candidate: Candidate) -> None:
+        """Make the form of a candidate known."""
+        self.known.setdefault(candidate.sketch, {})[candidate.locations] = None
+
     def _learn(self, candidate: Candidate, anyway: bool = False) -> bool:
         """Return whether the form of a candidate is known, or is now, and gives legal schedules."""
-        key = (candidate.sketch, candidate.locations)
-        if key in self.known:
+        if candidate.locations in self.known.get(candidate.sketch, ()):
             return True
         if not anyway and self.left <= 0:
             return False
         self.left -= not anyway
-        if self.space.plan(*key) is None:
+        if self.space.plan(candidate.sketch, candidate.locations) is None:
             return False
-        self.known[key] = None
+        self.add(candidate)
         return True
 
 
@@ -175,7 +176,7 @@ def evolve(
     size = settings.population
     seeds = [c for c, _ in zip(best, range(int(size * settings.measured)))]
     for candidate in seeds:
-        population.known.setdefault((candidate.sketch, candidate.locations))
+        population.add(candidate)
     generation = seeds + [population.draw() for _ in range(size - len(seeds))]
     found: dict[Candidate, float] = {}
     for number in range(settings.generations + 1):

@@ -246,20 +246,12 @@ def decode(line: bytes) -> Record | Fault:
 
 def _record(data: dict[str, Any]) -> Record:
     target, host = data["target"], data["host"]
-    return Record(
-        workload=data["workload"],
-        name=data["name"],
-        target=Target(target["kind"], target["num_cores"], target["vector_bits"]),
-        trace=_canonical(_object(data["trace"])),
-        seconds=data["seconds"],
-        status=data["status"],
-        error=data["error"],
-        host=Host(host["cpu"], host["cores"], host["compiler"], host["flags"]),
-        seed=data["seed"],
-        date=data["date"],
-        flop=data["flop"],
-        minitensor=data["minitensor"],
-    )
+    made = {
+        "target": Target(target["kind"], target["num_cores"], target["vector_bits"]),
+        "trace": _canonical(_object(data["trace"])),
+        "host": Host(host["cpu"], host["cores"], host["compiler"], host["flags"]),
+    }
+    return Record(**{name: data[name] for name in _FIELDS} | made)
 
 
 def _object(data: Any) -> dict[str, Any]:

@@ -197,23 +197,23 @@ def reuse_of(walk: Walk, traffic: Sequence[Floats]) -> Reuse:
     undecided = np.ones(nest.count, np.bool_)
     looped = np.zeros(nest.count, np.bool_)
     count, apart, between = (np.zeros(nest.count) for _ in range(3))
+
+    def take(where: Mask, times: Num, depth: int) -> None:
+        np.copyto(count, times, where=where)
+        np.copyto(apart, nest.inside[depth], where=where)
+        np.copyto(between, traffic[depth], where=where)
+
     for loop in reversed(range(nest.depth)):
         moves = walk.moves.get(loop, False)
         if moves is not True:
             here = undecided & nest.several[loop] & ~np.asarray(moves)
             if here.any():
                 looped |= here
-                np.copyto(count, nest.length[loop], where=here)
-                np.copyto(apart, nest.inside[loop + 1], where=here)
-                np.copyto(between, traffic[loop + 1], where=here)
+                take(here, nest.length[loop], loop + 1)
                 undecided &= ~here
         if others[loop + 1]:
-            np.copyto(count, others[loop + 1], where=undecided)
-            np.copyto(apart, nest.inside[loop + 1], where=undecided)
-            np.copyto(between, traffic[loop + 1], where=undecided)
+            take(undecided, others[loop + 1], loop + 1)
             return Reuse(looped, undecided, count, apart, between)
     shared = undecided if others[0] else np.zeros(nest.count, np.bool_)
-    np.copyto(count, others[0], where=shared)
-    np.copyto(apart, nest.inside[0], where=shared)
-    np.copyto(between, traffic[0], where=shared)
+    take(shared, others[0], 0)
     return Reuse(looped, shared, count, apart, between)

@@ -33,7 +33,6 @@ class Structure:
 
     program  the scheduled program, of that one
     trace    its steps
-    tiles    the numbers of those that decide tiles, in order
     blocks   the names of its blocks, in the order of the text
     """
 
@@ -42,9 +41,6 @@ class Structure:
             raise unexpected("a schedule", "schedule", schedule)
         self.trace: Trace = schedule.trace
         self.program: Program = schedule.program
-        self.tiles: tuple[int, ...] = tuple(
-            n for n, step in enumerate(self.trace.steps) if step.primitive == TILE
-        )
         self.blocks: tuple[str, ...] = tuple(self.program.blocks)
         self._original = schedule.history[0]
         if any(site.loop.extent == 0 for site in loop_sites(self._original).values()):

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 LARGEST: Final = np.float32(np.finfo(np.float32).max)
 MOST_BINS: Final = 255
 """Of a column's values; NaN has one more, and all codes fit in 8 bits."""

@@ -17,10 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from minitensor.search.gbt.bins import Binned, Group
-
-Doubles = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from minitensor.search.gbt.bins import Binned, Doubles, Group, Integers
 
 GRADIENT_BITS: Final = 27
 HESSIAN_BITS: Final = 24

@@ -18,10 +18,8 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-Doubles = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from minitensor.search.gbt.bins import Doubles, Integers
 
 
 def summed(owners: Integers, values: Doubles, count: int) -> Doubles:

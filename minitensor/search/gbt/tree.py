@@ -15,9 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minitensor.errors import ArgumentError, printable, unexpected
-from minitensor.search.gbt.bins import LARGEST, Floats, finite
-
-Doubles = npt.NDArray[np.float64]
+from minitensor.search.gbt.bins import LARGEST, Doubles, Floats, finite
 
 DEEPEST: Final = 12
 CHUNK: Final = 4096

@@ -20,10 +20,9 @@ import numpy.typing as npt
 from minitensor.errors import ArgumentError, real, unexpected, whole
 from minitensor.search.gbt import bins as binning
 from minitensor.search.gbt import grow, loss
+from minitensor.search.gbt.bins import Doubles, Integers
 from minitensor.search.gbt.tree import DEEPEST, FIELDS, Tree, check, predict
 
-Doubles = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Rows: TypeAlias = "Samples | npt.ArrayLike | Sequence[npt.ArrayLike]"
 
 OBJECTIVES: Final = ("squared", "rank")
@@ -166,9 +165,7 @@ class GradientBoostedTrees:
         alike. Raises ArgumentError for other arguments.
         """
         samples = _samples(X)
-        labels = _array("y", y, "biuf", 1)
-        if len(labels) != len(samples):
-            raise unexpected(f"a label for each of {len(samples)} samples", "y", labels.shape)
+        labels = _for_each("y", y, "biuf", len(samples))
         if len(samples.table) > grow.MOST_ROWS:
             raise unexpected(f"at most {grow.MOST_ROWS} rows", "shape", samples.table.shape)
         weights, groups = _weights(weight, len(samples)), _groups(group, len(samples))
@@ -380,21 +377,24 @@ def _groups(values: npt.ArrayLike | None, count: int) -> Integers:
     """For each sample the number of its group, from 0; all in one if None."""
     if values is None:
         return np.zeros(count, np.int64)
-    found = _array("group", values, "biuU", 1)
-    if len(found) != count:
-        raise unexpected(f"a group for each of {count} samples", "group", found.shape)
+    found = _for_each("group", values, "biuU", count)
     return np.unique(found, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def _weights(values: npt.ArrayLike | None, count: int) -> Doubles:
     if values is None:
         return np.ones(count)
-    found = _array("weight", values, "biuf", 1)
-    if len(found) != count:
-        raise unexpected(f"a weight for each of {count} samples", "weight", found.shape)
+    found = _for_each("weight", values, "biuf", count)
     if not ((found >= 0) & (found <= LARGEST_WEIGHT)).all():
         raise unexpected(f"weights from 0 to {LARGEST_WEIGHT:g}", "weight", found)
     return found.astype(np.float64)
+
+
+def _for_each(name: str, values: npt.ArrayLike, kinds: str, count: int) -> npt.NDArray[Any]:
+    found = _array(name, values, kinds, 1)
+    if len(found) != count:
+        raise unexpected(f"one for each of {count} samples", name, found.shape)
+    return found
 
 
 def _array(name: str, values: npt.ArrayLike, kinds: str, axes: int) -> npt.NDArray[Any]:

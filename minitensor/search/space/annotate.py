@@ -1,8 +1,8 @@
 """Random annotation: which loops of a tiled program become threads, vectors and straight code.
 
-What may be annotated depends on the structure of a program alone (`form_of`); how much of it is, on
-the extents of its loops and two numbers that a search chooses. So the amounts are computed for
-many candidates at once (`amounts_of`), and the steps for those that are to be measured (`apply`).
+What may be annotated (`Annotatable`) depends on the structure of a program alone; how much of it
+is, on the extents of its loops and two numbers that a search chooses. So the amounts are computed
+for many candidates at once, and the steps for those that are to be measured.
 
     parallel    the outermost loops that nests have for themselves are fused until each core gets
                 its share of iterations
@@ -24,12 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from minitensor import ir
-from minitensor.arith import linear_of
+from minitensor.arith import Integers, linear_of
 from minitensor.errors import ScheduleError
 from minitensor.schedule import Schedule
 from minitensor.search.features import Marks
-
-Integers = npt.NDArray[np.int64]
 
 VECTOR: Final = 64
 """The most elements of a vector that is made of several loops, or cut from a single one."""
@@ -48,21 +46,9 @@ class Leaf:
     unroll: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The loops of a program that may be annotated.
-
-    roots   for each of its nests the outermost loops that may be threads, outermost first
-    leaves  for each block
-    """
-
-    roots: tuple[tuple[str, ...], ...]
-    leaves: tuple[Leaf, ...]
-
-
 @dataclass(frozen=True)
 class Amounts:
-    """The extent of annotation of a form: arrays (candidates,) of numbers of loops.
+    """The extent of annotation: arrays (candidates,) of numbers of loops.
 
     parallel  for each root, how many of its loops are fused
     unroll    for each leaf
@@ -72,6 +58,110 @@ class Amounts:
     unroll: tuple[Integers, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Annotatable:
+    """The loops of a program that may be annotated.
+
+    roots   for each of its nests the outermost loops that may be threads, outermost first
+    leaves  for each block
+    """
+
+    roots: tuple[tuple[str, ...], ...]
+    leaves: tuple[Leaf, ...]
+
+    @staticmethod
+    def of(schedule: Schedule) -> Annotatable:
+        """Those of a schedule in which nothing is parallel yet."""
+        program = schedule.program
+        leaves = tuple(
+            _leaf(schedule, block, _own(ir.paths(program)[name]))
+            for name, block in program.blocks.items()
+        )
+        vectors = {loop for leaf in leaves for loop in leaf.vector}
+        roots = tuple(_root(schedule, nest, vectors) for nest in _nests(program))
+        return Annotatable(roots, leaves)
+
+    def amounts(
+        self,
+        extents: Mapping[str, Integers],
+        parallel: Integers,
+        unroll: Integers,
+        cores: int,
+    ) -> Amounts:
+        """The numbers of loops that are fused and unrolled.
+
+        extents   of each loop, an array (candidates,)
+        parallel  (candidates,) iterations that each core gets at least, if there are as many
+        unroll    (candidates,) copies that unrolling may make
+        """
+        fused, written_out = [], []
+        for root in self.roots:
+            count, product = np.zeros_like(parallel), np.ones_like(parallel)
+            for loop in root:
+                wanted = product < parallel * cores
+                count += wanted
+                product = np.where(wanted, product * extents[loop], product)
+            fused.append(np.where(product > 1, count, 0))
+        threads = self._threads(fused)
+        for leaf in self.leaves:
+            count, copies = np.zeros_like(unroll), np.ones_like(unroll)
+            open_ = np.ones(unroll.shape, np.bool_)
+            for loop in leaf.unroll:
+                copies = copies * extents[loop]
+                open_ &= copies <= unroll
+                if loop in threads:
+                    open_ &= ~threads[loop]
+                count += open_
+            written_out.append(count)
+        return Amounts(tuple(fused), tuple(written_out))
+
+    def marks(
+        self, amounts: Amounts, loops: Mapping[str, Sequence[str]], count: int
+    ) -> dict[str, Marks]:
+        """The execution of the loops around each block, for `count` candidates.
+
+        loops  of each block, outermost first
+        """
+        threads, found = self._threads(amounts.parallel), {}
+        for leaf, amount in zip(self.leaves, amounts.unroll):
+            names = loops[leaf.block]
+            marks = Marks(*(np.zeros((count, len(names)), np.bool_) for _ in range(3)))
+            for column, loop in enumerate(names):
+                if loop in threads:
+                    marks.parallel[:, column] = threads[loop]
+                if loop in leaf.vector:
+                    marks.vectorize[:, column] = True
+                if loop in leaf.unroll:
+                    marks.unroll[:, column] = leaf.unroll.index(loop) < amount
+            found[leaf.block] = marks
+        return found
+
+    def _threads(self, fused: Sequence[Integers]) -> dict[str, npt.NDArray[np.bool_]]:
+        """For each loop that may be a thread, the candidates (candidates,) in which it is."""
+        return {
+            loop: place < count
+            for root, count in zip(self.roots, fused)
+            for place, loop in enumerate(root)
+        }
+
+    def apply(self, schedule: Schedule, amounts: Amounts) -> None:
+        """Annotate a schedule as the first candidate of the amounts is."""
+        for leaf in self.leaves:
+            if leaf.vector:
+                schedule.vectorize(_fused(schedule, leaf.vector))
+        for leaf, unroll in zip(self.leaves, amounts.unroll):
+            for loop in leaf.unroll[: unroll[0]]:
+                schedule.unroll(loop)
+        for root, parallel in zip(self.roots, amounts.parallel):
+            loops = root[: parallel[0]]
+            if loops:
+                schedule.parallel(_fused(schedule, loops))
+
+
+def _fused(schedule: Schedule, loops: Sequence[str]) -> str:
+    return schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+
+
 def cut_long_loops(schedule: Schedule) -> None:
     """Cut what is a single long loop in two: one part for threads, one for a vector."""
     for nest in _nests(schedule.program):
@@ -79,96 +169,6 @@ def cut_long_loops(schedule: Schedule) -> None:
             continue
         if nest.extent > VECTOR and _vector(schedule, nest.body, (nest,)):
             schedule.split(nest.var, [None, VECTOR])
-
-
-def form_of(schedule: Schedule) -> Form:
-    """The loops that may be annotated in a schedule in which nothing is parallel yet."""
-    program = schedule.program
-    leaves = tuple(
-        _leaf(schedule, block, _own(ir.paths(program)[name]))
-        for name, block in program.blocks.items()
-    )
-    vectors = {loop for leaf in leaves for loop in leaf.vector}
-    roots = tuple(_root(schedule, nest, vectors) for nest in _nests(program))
-    return Form(roots, leaves)
-
-
-def amounts_of(
-    form: Form,
-    extents: Mapping[str, Integers],
-    parallel: Integers,
-    unroll: Integers,
-    cores: int,
-) -> Amounts:
-    """The numbers of loops that are fused and unrolled.
-
-    extents   of each loop, an array (candidates,)
-    parallel  (candidates,) iterations that each core gets at least, if there are as many
-    unroll    (candidates,) copies that unrolling may make
-    """
-    fused, written_out = [], []
-    for root in form.roots:
-        count, product = np.zeros_like(parallel), np.ones_like(parallel)
-        for loop in root:
-            wanted = product < parallel * cores
-            count += wanted
-            product = np.where(wanted, product * extents[loop], product)
-        fused.append(np.where(product > 1, count, 0))
-    taken = {
-        loop: place < amount
-        for root, amount in zip(form.roots, fused)
-        for place, loop in enumerate(root)
-    }
-    for leaf in form.leaves:
-        count, copies = np.zeros_like(unroll), np.ones_like(unroll)
-        open_ = np.ones(unroll.shape, np.bool_)
-        for loop in leaf.unroll:
-            copies = copies * extents[loop]
-            open_ &= copies <= unroll
-            if loop in taken:
-                open_ &= ~taken[loop]
-            count += open_
-        written_out.append(count)
-    return Amounts(tuple(fused), tuple(written_out))
-
-
-def marks_of(
-    form: Form, amounts: Amounts, loops: Mapping[str, Sequence[str]], count: int
-) -> dict[str, Marks]:
-    """The execution of the loops around each block, for `count` candidates.
-
-    loops  of each block, outermost first
-    """
-    threads: dict[str, npt.NDArray[np.bool_]] = {}
-    for root, parallel in zip(form.roots, amounts.parallel):
-        threads.update((loop, place < parallel) for place, loop in enumerate(root))
-    found = {}
-    for leaf, amount in zip(form.leaves, amounts.unroll):
-        names = loops[leaf.block]
-        marks = Marks(*(np.zeros((count, len(names)), np.bool_) for _ in range(3)))
-        for column, loop in enumerate(names):
-            if loop in threads:
-                marks.parallel[:, column] = threads[loop]
-            if loop in leaf.vector:
-                marks.vectorize[:, column] = True
-            if loop in leaf.unroll:
-                marks.unroll[:, column] = leaf.unroll.index(loop) < amount
-        found[leaf.block] = marks
-    return found
-
-
-def apply(schedule: Schedule, form: Form, amounts: Amounts, number: int = 0) -> None:
-    """Annotate a schedule as candidate `number` of the amounts is."""
-    for leaf in form.leaves:
-        if leaf.vector:
-            schedule.vectorize(schedule.fuse(*leaf.vector) if leaf.vector[1:] else leaf.vector[0])
-    for leaf, unroll in zip(form.leaves, amounts.unroll):
-        for loop in leaf.unroll[: unroll[number]]:
-            schedule.unroll(loop)
-    for root, parallel in zip(form.roots, amounts.parallel):
-        loops = root[: parallel[number]]
-        if loops:
-            schedule.parallel(schedule.fuse(*loops) if loops[1:] else loops[0])
 
 
 def _nests(program: ir.Program) -> Sequence[ir.Stmt]:

@@ -14,23 +14,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from minitensor.arith import Integers
 from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, MinitensorError, ScheduleError, unexpected
 from minitensor.ir import Program, loop_sites
 from minitensor.schedule import Schedule, Trace, compute_locations
 from minitensor.search.features import BatchError, Marks, Structure
 from minitensor.search.sketch import Rules, Sketch, generate_sketches
-from minitensor.search.space.annotate import (
-    Amounts,
-    Form,
-    amounts_of,
-    apply,
-    cut_long_loops,
-    form_of,
-    marks_of,
-)
+from minitensor.search.space.annotate import Amounts, Annotatable, cut_long_loops
 from minitensor.search.space.candidate import (
     GRANULARITY,
     UNROLL,
@@ -52,12 +44,12 @@ class Plan:
     """The common part of candidates that differ in numbers only.
 
     schedule   one of them, before annotation
-    form       what may be annotated
+    loops      what may be annotated
     structure  gives extents and features of many; None if it cannot
     """
 
     schedule: Schedule
-    form: Form
+    loops: Annotatable
     structure: Structure | None
 
 
@@ -82,7 +74,7 @@ class Space:
         self.knobs = tuple(map(knobs_of, self._typical))
         self.movable = tuple(movable_of(s) if annotate else () for s in self._typical)
         self._plans: dict[tuple[int, tuple[str, ...]], Plan | None] = {}
-        self._places: dict[tuple[int, tuple[str, ...]], tuple[str, ...]] = {}
+        self._locations: dict[tuple[int, tuple[str, ...]], tuple[str, ...]] = {}
 
     @staticmethod
     def of(program: Program, target: Target, rules: Rules = "default") -> Space:
@@ -133,20 +125,20 @@ class Space:
         if locations is None:
             locations = ()
             for _ in self.movable[number]:
-                locations += (rng.choice(self.places(number, locations)),)
+                locations += (rng.choice(self.possible_locations(number, locations)),)
         if not self.annotate:
             return Candidate(number, values)
         return Candidate(number, values, locations, rng.choice(GRANULARITY[1:]), rng.choice(UNROLL))
 
-    def places(self, sketch: int, locations: tuple[str, ...]) -> tuple[str, ...]:
+    def possible_locations(self, sketch: int, locations: tuple[str, ...]) -> tuple[str, ...]:
         """The places for the next block, once those before it are at `locations`."""
         key = (sketch, locations)
-        if key not in self._places:
+        if key not in self._locations:
             block = self.movable[sketch][len(locations)]
             schedule = self._moved(sketch, locations, None)
             found = compute_locations(schedule.program, block)
-            self._places[key] = tuple(found[:MOST_LOCATIONS])
-        return self._places[key]
+            self._locations[key] = tuple(found[:MOST_LOCATIONS])
+        return self._locations[key]
 
     # ---- changing
 
@@ -178,7 +170,7 @@ class Space:
             return replace(candidate, unroll=rng.choice(UNROLL))
         number = rng.randrange(len(candidate.locations))
         kept = candidate.locations[:number]
-        moved = rng.choice(self.places(candidate.sketch, kept))
+        moved = rng.choice(self.possible_locations(candidate.sketch, kept))
         return self._repaired(
             replace(candidate, locations=(*kept, moved, *candidate.locations[number + 1 :])), rng
         )
@@ -210,7 +202,7 @@ class Space:
         """The candidate, with locations drawn anew where they do not exist."""
         locations: tuple[str, ...] = ()
         for place in candidate.locations:
-            possible = self.places(candidate.sketch, locations)
+            possible = self.possible_locations(candidate.sketch, locations)
             locations += (place if place in possible else rng.choice(possible),)
         return replace(candidate, locations=locations)
 
@@ -233,38 +225,33 @@ class Space:
                 cut_long_loops(schedule)
         except ScheduleError:
             return None
-        form = form_of(schedule) if self.annotate else Form((), ())
+        loops = Annotatable.of(schedule) if self.annotate else Annotatable((), ())
         try:
             structure: Structure | None = Structure(schedule)
         except BatchError:
             structure = None
-        return Plan(schedule, form, structure)
+        return Plan(schedule, loops, structure)
 
     def amounts(self, plan: Plan, batch: Sequence[Candidate]) -> Amounts:
-        """The extent of annotation of the plan's form in each of some candidates that share it."""
+        """The extent of annotation in each of some candidates of a plan that has a structure."""
+        assert plan.structure is not None
+        extents = plan.structure.extents(self.decisions(batch))
+        return self._amounts(plan.loops, extents, batch)
+
+    def _amounts(
+        self, loops: Annotatable, extents: Mapping[str, Integers], batch: Sequence[Candidate]
+    ) -> Amounts:
         parallel = np.array([c.parallel for c in batch], np.int64)
         unroll = np.array([c.unroll for c in batch], np.int64)
-        return amounts_of(plan.form, self.extents(plan, batch), parallel, unroll, self.cores)
+        return loops.amounts(extents, parallel, unroll, self.cores)
 
     def marks(self, plan: Plan, batch: Sequence[Candidate]) -> Mapping[str, Marks]:
         """The annotation of the loops around each block, for `Structure.features`."""
         assert plan.structure is not None
-        loops = {name: plan.structure.loops_of(name) for name in plan.structure.blocks}
-        return marks_of(plan.form, self.amounts(plan, batch), loops, len(batch))
+        around = {name: plan.structure.loops_of(name) for name in plan.structure.blocks}
+        return plan.loops.marks(self.amounts(plan, batch), around, len(batch))
 
-    def extents(
-        self, plan: Plan, batch: Sequence[Candidate]
-    ) -> Mapping[str, npt.NDArray[np.int64]]:
-        """The extent of each loop before annotation, in each of some candidates of a plan."""
-        if plan.structure is not None:
-            return plan.structure.extents(self.decisions(batch))
-        rows = []
-        for candidate in batch:
-            program = self._moved(candidate.sketch, candidate.locations, candidate.values).program
-            rows.append({var: site.loop.extent for var, site in loop_sites(program).items()})
-        return {var: np.array([row[var] for row in rows], np.int64) for var in rows[0]}
-
-    def decisions(self, batch: Sequence[Candidate]) -> dict[int, npt.NDArray[np.int64]]:
+    def decisions(self, batch: Sequence[Candidate]) -> dict[int, Integers]:
         """The decisions of candidates of one sketch, by step: (candidates, parts)."""
         found = {}
         for place, knob in enumerate(self.knobs[batch[0].sketch]):
@@ -299,18 +286,13 @@ class Space:
         schedule = self._moved(candidate.sketch, candidate.locations, candidate.values)
         if self.annotate:
             cut_long_loops(schedule)
-            for candidates, chosen in (
-                (GRANULARITY, candidate.parallel),
-                (UNROLL, candidate.unroll),
-            ):
-                position = candidates.index(chosen)
-                schedule.sample_categorical(list(candidates), decision=position)
+            for among, chosen in ((GRANULARITY, candidate.parallel), (UNROLL, candidate.unroll)):
+                schedule.sample_categorical(list(among), decision=among.index(chosen))
             plan = self.plan(candidate.sketch, candidate.locations)
-            form = plan.form if plan is not None else form_of(schedule)
+            loops = plan.loops if plan is not None else Annotatable.of(schedule)
             sites = loop_sites(schedule.program)
             extents = {var: np.array([site.loop.extent]) for var, site in sites.items()}
-            numbers = np.array([candidate.parallel]), np.array([candidate.unroll])
-            apply(schedule, form, amounts_of(form, extents, *numbers, self.cores))
+            loops.apply(schedule, self._amounts(loops, extents, [candidate]))
         return schedule.confirm()
 
     def identity(self, candidate: Candidate) -> Hashable:

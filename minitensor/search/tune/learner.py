@@ -14,8 +14,8 @@ from minitensor.errors import ArgumentError, MinitensorError, printable, shown, 
 from minitensor.search.features import FEATURE_NAMES, BatchError, extract_features
 from minitensor.search.gbt import Samples
 from minitensor.search.space import Candidate, Plan, Space
+from minitensor.search.strategy import Doubles
 
-Doubles = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
 
 SLOW: Final = 64

@@ -56,7 +56,7 @@ class Pictures:
 
         Raises ArgumentError for a file that cannot be written.
         """
-        pictures: dict[str, Callable[[Any], bool]] = {
+        pictures: dict[str, Callable[[Any], str | None]] = {
             "curve": self._curve,
             "predicted": self._predicted,
             "importance": self._importance,
@@ -66,7 +66,10 @@ class Pictures:
         for name, picture in pictures.items():
             sheet = figure_class()(figsize=INCHES, layout="constrained")
             axes = sheet.add_subplot()
-            if picture(axes):
+            title = picture(axes)
+            if title is not None:
+                name_shown = self.name.replace("$", r"\$")
+                axes.set_title(f"{name_shown}: {title}", loc="left", fontsize=11)
                 axes.spines[["top", "right"]].set_visible(False)
                 path = directory / f"{name}.png"
                 try:
@@ -76,13 +79,9 @@ class Pictures:
                 drawn.append(path)
         return drawn
 
-    def _title(self, axes: Any, text: str) -> None:
-        name = self.name.replace("$", r"\$")
-        axes.set_title(f"{name}: {text}", loc="left", fontsize=11)
-
     # ---- the learning curve
 
-    def _curve(self, axes: Any) -> bool:
+    def _curve(self, axes: Any) -> str | None:
         """The rate of each candidate in the order of their trials, and the best until then."""
         roofline, rate = self.roofline, self.roofline.rate
         for known, label, alpha in ((True, "known from the log", 0.3), (False, "measured", 0.6)):
@@ -108,17 +107,16 @@ class Pictures:
             axes.set_ylim(0, 1.12 * max(top, roofline.peak))
         axes.grid(True, alpha=0.2)
         axes.legend(loc="lower right", framealpha=0.9)
-        self._title(axes, f"{self.roofline.figures(self.seconds)}, after {len(best):,} candidates")
-        return True
+        return f"{self.roofline.figures(self.seconds)}, after {len(best):,} candidates"
 
     # ---- predicted against measured
 
-    def _predicted(self, axes: Any) -> bool:
+    def _predicted(self, axes: Any) -> str | None:
         """The scores of candidates before they were measured, over their rates."""
         found = [t for t in self.tried if t.guess is not None and t.status == OK]
         failed = [t for t in self.tried if t.guess is not None and t.status != OK]
         if not found:
-            return False
+            return None
         x, y = [self.roofline.rate(t.seconds) for t in found], _guesses(found)
         dots = axes.scatter(x, y, c=[t.number for t in found], cmap="viridis_r", s=22, alpha=0.85)
         axes.figure.colorbar(dots, ax=axes, label="candidate (later ones are darker)")
@@ -136,16 +134,15 @@ class Pictures:
         text = "what the model foresaw"
         if correlation is not None:
             text += f" (rank correlation of all {len(found):,}: {correlation:.2f})"
-        self._title(axes, text)
-        return True
+        return text
 
     # ---- what the model asks for
 
-    def _importance(self, axes: Any) -> bool:
+    def _importance(self, axes: Any) -> str | None:
         """The features with the largest parts of the gain, the most important on top."""
         ranked = [(name, part) for name, part in self.importances[:FEATURES] if part >= LEAST]
         if not ranked:
-            return False
+            return None
         names, parts = [name for name, _ in ranked], [100 * part for _, part in ranked]
         places = range(len(ranked), 0, -1)
         axes.barh(places, parts, color=_TRIED, height=0.7)
@@ -157,22 +154,20 @@ class Pictures:
         axes.set_xlim(0, 1.15 * max(parts))
         axes.set_xlabel("part of what the trees explain, %")
         axes.tick_params(axis="y", length=0)
-        self._title(axes, "what the model asks for")
-        return True
+        return "what the model asks for"
 
     # ---- the roofline
 
-    def _roofline(self, axes: Any) -> bool:
+    def _roofline(self, axes: Any) -> str | None:
         """All candidates under the roof; bytes a second where no operations are counted."""
         worked = [t for t in self.tried if t.status == OK]
         limits = self.roofline.limits
         if limits is None or not self.roofline.bytes:
-            return False
+            return None
         rates = [self.roofline.rate(t.seconds) for t in worked]
         best = self.roofline.rate(self.seconds)
         if not self.roofline.flop:
-            self._bandwidth(axes, worked)
-            return True
+            return self._bandwidth(axes, worked)
         here, ridge = self.roofline.intensity, self.roofline.ridge
         low, high = min(here, ridge) / 4, max(here, ridge) * 4
         roof = [low * limits.bandwidth, limits.peak, limits.peak]
@@ -194,17 +189,13 @@ class Pictures:
         _note(axes, f"the best: {figure(best)} GFLOP/s", (here, best), (10, -4))
         axes.set(xlabel="operations per byte of the arguments", ylabel="GFLOP/s")
         axes.grid(True, which="both", alpha=0.15)
-        self._title(axes, f"{self.roofline.figures(self.seconds)}")
-        return True
+        return self.roofline.figures(self.seconds)
 
-    def _bandwidth(self, axes: Any, worked: Sequence[Tried]) -> None:
+    def _bandwidth(self, axes: Any, worked: Sequence[Tried]) -> str:
         """Bytes a second of every candidate, the first on top, beside the measured bandwidth."""
-        best = min((t for t in worked), key=lambda t: t.seconds)
-        limit = self.roofline.peak or 0.0
-        rates, top = (
-            [self.roofline.rate(t.seconds) for t in worked],
-            self.roofline.rate(best.seconds),
-        )
+        best, limit = min(worked, key=lambda t: t.seconds), self.roofline.peak or 0.0
+        rates = [self.roofline.rate(t.seconds) for t in worked]
+        top = self.roofline.rate(best.seconds)
         axes.axvline(limit, color="k", lw=2)
         axes.plot(rates, [t.number for t in worked], "o", color=_TRIED, ms=5, alpha=0.5, mew=0)
         axes.plot(top, best.number, "*", color=_BEST, ms=15, mec="white")
@@ -213,7 +204,7 @@ class Pictures:
         axes.set(xlabel="GB/s of the arguments, each read or written once", ylabel="candidate")
         axes.grid(True, axis="x", alpha=0.2)
         _note(axes, f"memory: {figure(limit)} GB/s", (limit, len(self.tried)), (-5, 4), "right")
-        self._title(axes, f"{self.roofline.figures(self.seconds)}")
+        return self.roofline.figures(self.seconds)
 
 
 def check(folder: str | os.PathLike[str]) -> Path:

@@ -259,9 +259,8 @@ def statement_scores(result: TuneResult, model: Model) -> list[tuple[str, float]
 
 def first_failures(result: TuneResult) -> list[tuple[str, int, str]]:
     """The kinds of failures, each with its number and its first message, most frequent first."""
-    counts = Counter(t.status for t in result.tried if t.status != OK)
     first = {t.status: t.error for t in reversed(result.tried)}
-    return [(status, count, first[status]) for status, count in counts.most_common()]
+    return [(status, count, first[status]) for status, count in result.failures.most_common()]
 
 
 def _tried(result: TuneResult) -> Iterator[str]:

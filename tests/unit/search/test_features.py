@@ -429,7 +429,6 @@ class TestStructure:
         return Structure(tiled())
 
     def test_what_it_knows(self, found):
-        assert found.tiles == (0, 2, 4)
         assert found.blocks == ("C",)
         assert found.loops_of("C") == ("i_0", "i_1_0", "i_1_1", "j_0", "j_1", "k_0", "k_1")
         assert str(found.program) == str(tiled().program)
