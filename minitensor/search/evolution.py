@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import ClassVar
 
@@ -61,12 +61,8 @@ class Evolution:
         population = Population(round.space, self, round.rng)
         if not round.best:
             return population.first(2 * round.count)
-        score = self._score(round, population)
-        ranked = evolve(population, score, round.best, 4 * round.count + len(round.best))
+        ranked = evolve(population, round.score, round.best, 4 * round.count + len(round.best))
         return population.batch(ranked, round)
-
-    def _score(self, round: Round, population: Population) -> Score:
-        return round.score
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +71,14 @@ class NoModel(Evolution):
 
     uses_model: ClassVar[bool] = False
 
-    def _score(self, round: Round, population: Population) -> Score:
+    def propose(self, round: Round) -> list[Candidate]:
+        """See Strategy."""
+
         def score(batch: Sequence[Candidate]) -> Doubles:
             legal = [round.space.plan(c.sketch, c.locations) is not None for c in batch]
             return np.where(legal, [round.rng.random() for _ in batch], -np.inf)
 
-        return score
+        return Evolution.propose(self, replace(round, score=score))
 
 
 class Population:

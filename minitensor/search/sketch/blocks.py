@@ -49,6 +49,12 @@ def readers(program: ir.Program, buffer: str) -> list[str]:
     return [b.name for b in program.blocks.values() if buffer in ir.accessed_buffers(b)[0]]
 
 
+def plain_store(block: ir.Block) -> ir.Store | None:
+    """The store of a block that computes each element once, by itself; None of any other."""
+    plain = block.init is None and spatial_iters(block) == block.iters
+    return block.body if plain and isinstance(block.body, ir.Store) else None
+
+
 def is_output(program: ir.Program, block: ir.Block) -> bool:
     """Return whether the block writes a parameter."""
     return not ir.accessed_buffers(block)[1].isdisjoint(b.name for b in program.params)
@@ -61,11 +67,10 @@ def is_strictly_inlinable(block: ir.Block) -> bool:
     none of them twice; there is no branch in it, and no function that costs much. A block that
     reads nothing is a constant.
     """
-    if not isinstance(block.body, ir.Store) or block.init is not None:
+    store = plain_store(block)
+    if store is None:
         return False
-    if any(i.kind is not ir.IterKind.SPATIAL for i in block.iters):
-        return False
-    value = block.body.value
+    value = store.value
     if not any(True for _ in ir.loads(value)):
         return True
     nodes = list(ir.walk(value))
@@ -210,15 +215,19 @@ def operands(block: ir.Block) -> list[ir.Load]:
     return list(dict.fromkeys(reads_of(block)))
 
 
+def dimensions(load: ir.Load, axis: ir.Iter) -> list[int]:
+    """The dimensions whose index depends on an axis."""
+    return [n for n, index in enumerate(load.indices) if axis.var in ir.free_vars(index)]
+
+
 def uses(load: ir.Load, axis: ir.Iter) -> bool:
     """Return whether the place depends on an axis."""
-    return any(axis.var in ir.free_vars(index) for index in load.indices)
+    return bool(dimensions(load, axis))
 
 
 def is_last(load: ir.Load, axis: ir.Iter) -> bool:
     """Return whether the axis is used in the last index and in no other."""
-    used = [n for n, index in enumerate(load.indices) if axis.var in ir.free_vars(index)]
-    return used == [len(load.indices) - 1]
+    return dimensions(load, axis) == [len(load.indices) - 1]
 
 
 def is_contiguous(load: ir.Load, axis: ir.Iter) -> bool:
@@ -231,7 +240,7 @@ def is_contiguous(load: ir.Load, axis: ir.Iter) -> bool:
 
 def place_of(load: ir.Load, axis: ir.Iter) -> int | None:
     """The dimension that the axis alone indexes, if it is used nowhere else; else None."""
-    found = [n for n, index in enumerate(load.indices) if axis.var in ir.free_vars(index)]
+    found = dimensions(load, axis)
     plain = len(found) == 1 and load.indices[found[0]] == ir.Var(axis.var)
     return found[0] if plain else None
 

@@ -29,11 +29,11 @@ from minitensor.search.sketch.blocks import (
     Pair,
     fusible_consumer,
     is_contiguous,
-    is_ordered,
     loops_by_axis,
     operands,
     pairs,
     place_of,
+    plain_store,
     reduce_iters,
     spatial_iters,
     uses,
@@ -197,11 +197,10 @@ def turned_axis(block: ir.Block) -> ir.Iter | None:
     The result is contiguous along the last axis, and the operand has it elsewhere. A block that
     chooses among values is left alone.
     """
-    if not isinstance(block.body, ir.Store) or block.init is not None or is_ordered(block):
+    store = plain_store(block)
+    if store is None or len(block.iters) < 2 or block.iters[-1].extent < 2:
         return None
-    if any(isinstance(node, ir.Select) for node in ir.walk(block.body.value)):
-        return None
-    if len(block.iters) < 2 or spatial_iters(block) != block.iters or block.iters[-1].extent < 2:
+    if any(isinstance(node, ir.Select) for node in ir.walk(store.value)):
         return None
     *axes, last = block.iters
     for load in operands(block):

@@ -36,6 +36,7 @@ from minitensor.search.sketch.blocks import (
     loops_by_axis,
     operands,
     place_of,
+    plain_store,
     readers,
     reduce_iters,
     spatial_iters,
@@ -87,12 +88,11 @@ class Stages:
 
 def is_transform(block: ir.Block) -> bool:
     """Return whether it chooses its value by an axis of few elements."""
-    if not isinstance(block.body, ir.Store) or spatial_iters(block) != block.iters:
-        return False
-    if block.body.indices != tuple(ir.Var(i.var) for i in block.iters):
+    store = plain_store(block)
+    if store is None or store.indices != tuple(ir.Var(i.var) for i in block.iters):
         return False
     small = {i.var for i in block.iters if i.extent <= SMALL}
-    chosen = [n.condition for n in ir.walk(block.body.value) if isinstance(n, ir.Select)]
+    chosen = [n.condition for n in ir.walk(store.value) if isinstance(n, ir.Select)]
     return bool(chosen) and all(ir.free_vars(c).keys() <= small for c in chosen)
 
 
@@ -247,8 +247,10 @@ def _apply(state: State, cores: int) -> list[State]:
         for stage in stages.outputs:
             _transform_at(schedule, stage, vector)
         _sum(schedule, state, stages.sum, strip)
-        _inputs(schedule, state, stages, strip)
-        _kernels(schedule, state, stages.kernels)
+        _side(schedule, state, stages.inputs, strip)
+        if stages.image is not None and stages.image.lanes >= 0:
+            _image(schedule, state, stages.image, strip)
+        _side(schedule, state, stages.kernels)
     except ScheduleError:
         return []
     what = f"{', '.join(stages.blocks)}: all for one strip of tiles, channels as lanes"
@@ -302,37 +304,29 @@ def _sum(schedule: Schedule, state: State, stage: Stage, strip: str) -> None:
     _write_out(schedule, [p_1], f_1)
 
 
-def _inputs(schedule: Schedule, state: State, stages: Stages, strip: str) -> None:
-    """The last input transform for each tile and vector of channels, and there those before it."""
-    first, *others = stages.inputs
-    places, c, p = _loops(schedule, first, strip)
-    c_0, c_1 = schedule.split(c, [None, state.lanes])
-    schedule.reorder(p, c_0, *places, c_1)
-    _write_out(schedule, places, c_1)
-    move_to_the_end(schedule, first.block, first.lanes)
-    for stage in others:
-        _transform_at(schedule, stage, c_0)
-    if stages.image is not None and stages.image.lanes >= 0:
-        image = stages.image
-        loops = list(schedule.compute_at(image.block, strip))
-        c_0, c_1 = schedule.split(loops.pop(image.lanes), [None, state.lanes])
-        schedule.reorder(c_0, *loops, c_1)
-        schedule.vectorize(c_1)
-        move_to_the_end(schedule, image.block, image.lanes)
-
-
-def _kernels(schedule: Schedule, state: State, kernels: list[Stage]) -> None:
-    """The kernel transforms, where they stand: for each pair of channels."""
-    if not kernels:
+def _side(schedule: Schedule, state: State, stages: list[Stage], loop: str | None = None) -> None:
+    """The transforms of an operand: the last one for each vector of channels (of the image: and
+    each tile, in a strip; of the kernel: where it stands), and there those before it.
+    """
+    if not stages:
         return
-    first, *others = kernels
-    places, f, c = _loops(schedule, first)
-    f_0, f_1 = schedule.split(f, [None, state.lanes])
-    schedule.reorder(c, f_0, *places, f_1)
-    _write_out(schedule, places, f_1)
-    move_to_the_end(schedule, first.block, first.lanes)
+    last, *others = stages
+    places, lanes, other = _loops(schedule, last, loop)
+    vector, lane = schedule.split(lanes, [None, state.lanes])
+    schedule.reorder(other, vector, *places, lane)
+    _write_out(schedule, places, lane)
+    move_to_the_end(schedule, last.block, last.lanes)
     for stage in others:
-        _transform_at(schedule, stage, f_0)
+        _transform_at(schedule, stage, vector)
+
+
+def _image(schedule: Schedule, state: State, image: Stage, strip: str) -> None:
+    """The padded image of a strip, in vectors of channels."""
+    loops = list(schedule.compute_at(image.block, strip))
+    vector, lane = schedule.split(loops.pop(image.lanes), [None, state.lanes])
+    schedule.reorder(vector, *loops, lane)
+    schedule.vectorize(lane)
+    move_to_the_end(schedule, image.block, image.lanes)
 
 
 def _loops(schedule: Schedule, stage: Stage, loop: str | None = None) -> tuple[list[str], str, str]:

@@ -26,6 +26,7 @@ from minitensor.search.sketch.blocks import (
     loops_by_axis,
     operands,
     pairs,
+    plain_store,
     readers,
     reduce_iters,
     spatial_iters,
@@ -37,16 +38,12 @@ from minitensor.search.sketch.rule import Rule, State, always
 
 def is_padding(program: ir.Program, block: ir.Block) -> bool:
     """Return whether it is a value under a condition and a number otherwise, read by one block."""
-    body = block.body
-    if not isinstance(body, ir.Store) or block.init is not None or is_output(program, block):
+    store = plain_store(block)
+    if store is None or is_output(program, block) or not isinstance(store.value, ir.Select):
         return False
-    if any(i.kind is not ir.IterKind.SPATIAL for i in block.iters):
-        return False
-    branch = isinstance(body.value, ir.Select) and ir.Const in map(
-        type, (body.value.a, body.value.b)
-    )
-    calls = any(isinstance(node, ir.Call) for node in ir.walk(body.value))
-    return branch and not calls and len(readers(program, body.buffer)) == 1
+    number = ir.Const in map(type, (store.value.a, store.value.b))
+    calls = any(isinstance(node, ir.Call) for node in ir.walk(store.value))
+    return number and not calls and len(readers(program, store.buffer)) == 1
 
 
 def _inline_padding(state: State, cores: int) -> list[State]:

@@ -17,9 +17,8 @@ from typing import Any, Final
 
 from minitensor.errors import ArgumentError, MinitensorError, printable, unexpected
 from minitensor.search.records import OK
-from minitensor.search.tune.learner import spearman
 from minitensor.search.tune.roofline import Roofline, figure
-from minitensor.search.tune.tuner import Tried, curve
+from minitensor.search.tune.tuner import Tried, curve, foreseen
 
 FEATURES: Final = 15
 """The most features that are shown."""
@@ -130,7 +129,7 @@ class Pictures:
         )
         axes.set_xlim(left=0)
         axes.grid(True, alpha=0.2)
-        correlation = spearman(y, x)
+        correlation = foreseen(found)
         text = "what the model foresaw"
         if correlation is not None:
             text += f" (rank correlation of all {len(found):,}: {correlation:.2f})"

@@ -24,10 +24,10 @@ from minitensor.search.log import counted
 from minitensor.search.records import OK
 from minitensor.search.space import Candidate, Knob, Space, Value
 from minitensor.search.tune import plots
-from minitensor.search.tune.learner import Model, spearman
+from minitensor.search.tune.learner import Model
 from minitensor.search.tune.progress import clock
 from minitensor.search.tune.roofline import Roofline, figure
-from minitensor.search.tune.tuner import Tried, curve, fastest
+from minitensor.search.tune.tuner import Tried, curve, fastest, foreseen
 from minitensor.search.workload import multiply_adds
 
 FEATURES: Final = 10
@@ -234,8 +234,7 @@ def _learnt(result: TuneResult) -> Iterator[str]:
         yield f"{kind}, which does not say what matters to it"
     for name, part in ranked[:FEATURES]:
         yield f"  {100 * part:5.1f} %  {name}"
-    known = [t for t in result.tried if t.guess is not None]
-    found = spearman([t.guess or 0.0 for t in known], [-t.seconds for t in known])
+    found = foreseen(result.tried)
     if found is not None:
         yield f"rank correlation of its scores with the measured speeds: {found:.2f}"
     scores = statement_scores(result, model)

@@ -76,6 +76,12 @@ def fastest(tried: Iterable[Tried]) -> list[Tried]:
     return sorted((t for t in tried if t.status == OK), key=lambda t: t.seconds)
 
 
+def foreseen(tried: Iterable[Tried]) -> float | None:
+    """Spearman's rank correlation of the model's scores with the measured speeds."""
+    known = [(t.guess, -t.seconds) for t in tried if t.guess is not None]
+    return spearman([guess for guess, _ in known], [speed for _, speed in known])
+
+
 def curve(tried: Sequence[Tried]) -> list[float]:
     """After each trial, the seconds of the fastest until then; infinity while there is none."""
     return list(accumulate((t.seconds for t in tried), min))
@@ -172,17 +178,9 @@ class Tuner:
             except MinitensorError as failure:
                 refused.append(failure.message)
                 continue
-            news.append(
-                Tried(
-                    len(self.tried) + len(news) + 1,
-                    trace,
-                    candidate,
-                    record.status,
-                    record.median,
-                    record.error,
-                    known=True,
-                )
-            )
+            number = len(self.tried) + len(news) + 1
+            outcome = record.status, record.median, record.error
+            news.append(Tried(number, trace, candidate, *outcome, known=True))
             self._keys.add(record.trace_key)
         if refused:
             logger.warning(
@@ -221,8 +219,7 @@ class Tuner:
             part = slice(start, start + CHUNK)
             self._measured(chosen[part], guesses[part])
         if self._has_model:
-            known = [(t.guess, -t.seconds) for t in self.tried[first:] if t.guess is not None]
-            self.correlation = spearman([g for g, _ in known], [s for _, s in known])
+            self.correlation = foreseen(self.tried[first:])
         if self._uses_model:
             self.learner.fit()
         return True
