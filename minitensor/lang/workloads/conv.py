@@ -7,20 +7,18 @@ Where nothing is padded there is no padding stage.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, cast
 
 from minitensor.errors import unexpected
 from minitensor.lang.reduce import sum_
 from minitensor.lang.scalar import maximum
 from minitensor.lang.tensor import Tensor, placeholder, reduce_axis
-from minitensor.lang.workloads.arguments import (
-    PerAxis,
-    Tensors,
-    check_sizes,
-    result_dtype,
-)
-from minitensor.lang.workloads.window import Layout, Windows, compute_image, pad_image
+from minitensor.lang.workloads.arguments import PerAxis, Tensors, check_sizes, result_dtype
+from minitensor.lang.workloads.window import Layout, Windows, compute_image
+
+P = ParamSpec("P")
 
 
 def conv1d(
@@ -48,8 +46,8 @@ def conv1d(
 
     Source: Ansor, OSDI'20, §7.1.
     """
-    windows = Windows.over({"w": w}, kernel, stride, padding, dilation)
-    return _convolution(n, c, f, windows, groups, Layout.of(layout, 1), dtype, out_dtype)
+    windows = Windows.over(layout, {"w": w}, kernel, stride, padding, dilation)
+    return _convolution(windows, n, c, f, groups, dtype, out_dtype)
 
 
 def conv2d(
@@ -82,8 +80,8 @@ def conv2d(
 
     Source: Ansor, OSDI'20, §7.1; the arguments are those of PyTorch.
     """
-    windows = Windows.over({"h": h, "w": w}, kernel, stride, padding, dilation)
-    return _convolution(n, c, f, windows, groups, Layout.of(layout, 2), dtype, out_dtype)
+    windows = Windows.over(layout, {"h": h, "w": w}, kernel, stride, padding, dilation)
+    return _convolution(windows, n, c, f, groups, dtype, out_dtype)
 
 
 def conv3d(
@@ -114,8 +112,8 @@ def conv3d(
 
     Source: Ansor, OSDI'20, §7.1.
     """
-    windows = Windows.over({"d": d, "h": h, "w": w}, kernel, stride, padding, dilation)
-    return _convolution(n, c, f, windows, groups, Layout.of(layout, 3), dtype, out_dtype)
+    windows = Windows.over(layout, {"d": d, "h": h, "w": w}, kernel, stride, padding, dilation)
+    return _convolution(windows, n, c, f, groups, dtype, out_dtype)
 
 
 def depthwise_conv2d(
@@ -142,73 +140,69 @@ def depthwise_conv2d(
 
     Source: Ansor, OSDI'20, §7.1; Howard et al., MobileNets, 2017.
     """
+    windows = Windows.over(layout, {"h": h, "w": w}, kernel, stride, padding, dilation)
     check_sizes(c=c)
-    windows = Windows.over({"h": h, "w": w}, kernel, stride, padding, dilation)
-    placed = Layout.of(layout, 2)
-    data, weight = _operands(n, c, c, windows, c, placed, dtype, out_dtype)
-    taps = windows.taps(placed.axes)
-    result = result_dtype(dtype, out_dtype)[1]
-    source = pad_image(data, windows, placed)
-
-    def element(n: Any, c: Any, at: Any) -> Any:
-        read = source[placed.image(n, c, windows.positions(at, taps))]
-        factor = weight[placed.weight(c, 0, taps)]
-        return sum_(read.astype(result) * factor.astype(result), axis=taps)
-
-    conv = compute_image(placed, (n, c, windows.outputs), element, "conv", "c")
-    return data, weight, conv
+    return _convolution(windows, n, c, c, c, dtype, out_dtype, depthwise=True)
 
 
-def conv2d_bias_relu(
+def _convolution(
+    windows: Windows,
     n: int,
     c: int,
-    h: int,
-    w: int,
     f: int,
-    kernel: PerAxis,
-    stride: PerAxis = 1,
-    padding: PerAxis = 0,
-    dilation: PerAxis = 1,
-    groups: int = 1,
-    *,
-    layout: str = "NCHW",
-    dtype: str = "float32",
-    out_dtype: str | None = None,
+    groups: int,
+    dtype: str,
+    out_dtype: str | None,
+    depthwise: bool = False,
 ) -> Tensors:
+    """Data, weight and their convolution; `depthwise`: without a loop over input channels."""
+    check_sizes(n=n, c=c, f=f, groups=groups)
+    if c % groups or f % groups:
+        raise unexpected(f"a number of groups that divides c={c} and f={f}", "groups", groups)
+    operand, result = result_dtype(dtype, out_dtype)
+    layout, inputs, outputs = windows.layout, c // groups, f // groups
+    data = windows.data(n, c, operand)
+    weight = placeholder(layout.weight(f, inputs, windows.kernel), operand, name="weight")
+    source, taps = windows.padded(data), windows.taps()
+    rc = reduce_axis(inputs, name="rc")
+    axes = taps if depthwise else layout.reduced(rc, taps)
+
+    def element(n: Any, f: Any, at: Any) -> Any:
+        channel = f if depthwise else rc if groups == 1 else f // outputs * inputs + rc
+        read = windows.read(source, n, channel, at, taps)
+        factor = weight[layout.weight(f, 0 if depthwise else rc, taps)]
+        return sum_(read.astype(result) * factor.astype(result), axis=axes)
+
+    shape = (n, f, windows.outputs)
+    return data, weight, compute_image(layout, shape, element, "conv", "c" if depthwise else "f")
+
+
+def _takes(model: Callable[P, Tensors]) -> Callable[[Callable[..., Tensors]], Callable[P, Tensors]]:
+    """A function that passes its arguments on to `model`, with the signature of that."""
+
+    def signed(function: Callable[..., Tensors]) -> Callable[P, Tensors]:
+        function.__signature__ = inspect.signature(model)  # type: ignore[attr-defined]
+        return cast("Callable[P, Tensors]", function)
+
+    return signed
+
+
+@_takes(conv2d)
+def conv2d_bias_relu(*sizes: Any, layout: str = "NCHW", **options: Any) -> Tensors:
     """Convolution, bias for each channel, and rectifier.
 
         relu[n, f, y, x] = max(conv[n, f, y, x] + bias[f], 0)
 
     data, weight and conv as in conv2d; bias (f,) and relu, of the shape of conv, of `out_dtype`.
     """
-    windows = Windows.over({"h": h, "w": w}, kernel, stride, padding, dilation)
-    placed = Layout.of(layout, 2)
-    data, weight, conv = _convolution(n, c, f, windows, groups, placed, dtype, out_dtype)
-    bias = placeholder((f,), conv.dtype, name="bias")
-
-    def element(n: Any, f: Any, at: Any) -> Any:
-        return maximum(conv[placed.image(n, f, at)] + bias[f], 0)
-
-    relu = compute_image(placed, (n, f, windows.outputs), element, "relu")
+    data, weight, conv = conv2d(*sizes, layout=layout, **options)
+    bias = _of_channels(conv, layout, "bias")
+    relu = _stage(conv, layout, lambda x, f: maximum(x + bias[f], 0), "relu")
     return data, weight, bias, relu
 
 
-def conv2d_bias_bn_relu(
-    n: int,
-    c: int,
-    h: int,
-    w: int,
-    f: int,
-    kernel: PerAxis,
-    stride: PerAxis = 1,
-    padding: PerAxis = 0,
-    dilation: PerAxis = 1,
-    groups: int = 1,
-    *,
-    layout: str = "NCHW",
-    dtype: str = "float32",
-    out_dtype: str | None = None,
-) -> Tensors:
+@_takes(conv2d)
+def conv2d_bias_bn_relu(*sizes: Any, layout: str = "NCHW", **options: Any) -> Tensors:
     """Convolution, bias, batch normalisation and rectifier, as separate stages (ConvLayer, CBR).
 
         relu[n, f, y, x] = max((conv[n, f, y, x] + bias[f]) * scale[f] + offset[f], 0)
@@ -219,65 +213,24 @@ def conv2d_bias_bn_relu(
 
     Source: Ansor, OSDI'20, §7.2 (ConvLayer); Ioffe & Szegedy, 2015, algorithm 2.
     """
-    windows = Windows.over({"h": h, "w": w}, kernel, stride, padding, dilation)
-    placed = Layout.of(layout, 2)
-    data, weight, conv = _convolution(n, c, f, windows, groups, placed, dtype, out_dtype)
-    bias, scale, offset = (
-        placeholder((f,), conv.dtype, name=name) for name in ("bias", "scale", "offset")
-    )
-
-    def stage(name: str, function: Callable[[Any, Any], Any], source: Tensor) -> Tensor:
-        def element(n: Any, f: Any, at: Any) -> Any:
-            return function(source[placed.image(n, f, at)], f)
-
-        return compute_image(placed, (n, f, windows.outputs), element, name)
-
-    biased = stage("bias_add", lambda x, f: x + bias[f], conv)
-    normalised = stage("batch_norm", lambda x, f: x * scale[f] + offset[f], biased)
-    relu = stage("relu", lambda x, _: maximum(x, 0), normalised)
+    data, weight, conv = conv2d(*sizes, layout=layout, **options)
+    bias, scale, offset = (_of_channels(conv, layout, n) for n in ("bias", "scale", "offset"))
+    biased = _stage(conv, layout, lambda x, f: x + bias[f], "bias_add")
+    normal = _stage(biased, layout, lambda x, f: x * scale[f] + offset[f], "batch_norm")
+    relu = _stage(normal, layout, lambda x, _: maximum(x, 0), "relu")
     return data, weight, bias, scale, offset, relu
 
 
-def _convolution(
-    n: int,
-    c: int,
-    f: int,
-    windows: Windows,
-    groups: int,
-    layout: Layout,
-    dtype: str,
-    out_dtype: str | None,
-) -> Tensors:
-    data, weight = _operands(n, c, f, windows, groups, layout, dtype, out_dtype)
-    result = result_dtype(dtype, out_dtype)[1]
-    source = pad_image(data, windows, layout)
-    inputs, outputs = c // groups, f // groups
-    rc, taps = reduce_axis(inputs, name="rc"), windows.taps(layout.axes)
+def _of_channels(image: Tensor, layout: str, name: str) -> Tensor:
+    """An input with a number for each channel of an image."""
+    return placeholder((Layout.of(layout, 2).parts(image.shape)[1],), image.dtype, name=name)
+
+
+def _stage(source: Tensor, layout: str, function: Callable[[Any, Any], Any], name: str) -> Tensor:
+    """A stage that computes each element from that of another image and its channel."""
+    placed = Layout.of(layout, 2)
 
     def element(n: Any, f: Any, at: Any) -> Any:
-        channel = rc if groups == 1 else f // outputs * inputs + rc
-        read = source[layout.image(n, channel, windows.positions(at, taps))]
-        factor = weight[layout.weight(f, rc, taps)]
-        return sum_(read.astype(result) * factor.astype(result), axis=layout.reduced(rc, taps))
+        return function(source[placed.image(n, f, at)], f)
 
-    conv = compute_image(layout, (n, f, windows.outputs), element, "conv")
-    return data, weight, conv
-
-
-def _operands(
-    n: int,
-    c: int,
-    f: int,
-    windows: Windows,
-    groups: int,
-    layout: Layout,
-    dtype: str,
-    out_dtype: str | None,
-) -> tuple[Tensor, Tensor]:
-    check_sizes(n=n, c=c, f=f, groups=groups)
-    if c % groups or f % groups:
-        raise unexpected(f"a number of groups that divides c={c} and f={f}", "groups", groups)
-    operand, _ = result_dtype(dtype, out_dtype)
-    data = placeholder(layout.image(n, c, windows.sizes), operand, name="data")
-    weight = placeholder(layout.weight(f, c // groups, windows.kernel), operand, name="weight")
-    return data, weight
+    return compute_image(placed, placed.parts(source.shape), element, name)

@@ -179,14 +179,14 @@ def capsule_conv2d(
     Source: Ansor, OSDI'20, §7.1 (CAP); Hinton et al., Matrix Capsules with EM Routing, 2018.
     """
     check_sizes(n=n, c=c, f=f, capsule=capsule)
-    windows = Windows.over({"h": h, "w": w}, kernel, stride, padding, dilation=1)
+    windows = Windows.over("NHWC", {"h": h, "w": w}, kernel, stride, padding)
     operand, result = result_dtype(dtype, out_dtype)
     square = (capsule, capsule)
     data = placeholder((n, h, w, *square, c), operand, name="data")
     weight = placeholder((*windows.kernel, *square, c, f), operand, name="weight")
     around = (0, *windows.padding, 0, 0, 0)
     source = pad(data, around, around, ("n", "y", "x", "i", "j", "c"))
-    ry, rx = windows.taps(("y", "x"))
+    ry, rx = windows.taps()
     rk, rc = reduce_axis(capsule, name="rk"), reduce_axis(c, name="rc")
 
     def element(n: Any, y: Any, x: Any, i: Any, j: Any, f: Any) -> Any:

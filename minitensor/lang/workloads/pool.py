@@ -9,13 +9,8 @@ from minitensor.ir import DType
 from minitensor.lang.reduce import lowest, max_, sum_
 from minitensor.lang.scalar import Scalar, maximum, minimum
 from minitensor.lang.tensor import Tensor, compute, placeholder, reduce_axis
-from minitensor.lang.workloads.arguments import (
-    PerAxis,
-    Tensors,
-    check_sizes,
-    number_dtype,
-)
-from minitensor.lang.workloads.window import Layout, Windows, compute_image, pad_image
+from minitensor.lang.workloads.arguments import PerAxis, Tensors, check_sizes, number_dtype
+from minitensor.lang.workloads.window import Layout, Windows, compute_image
 
 
 def max_pool2d(
@@ -38,14 +33,15 @@ def max_pool2d(
     oh = (h + 2*padding - kernel) // stride + 1. The stride is the kernel if it is None. Padding
     (at most half the kernel) holds -inf, or the least integer: it never is the maximum.
     """
-    placed, windows, data = _pooling(n, c, (h, w), kernel, stride, padding, layout, dtype)
-    source = pad_image(data, windows, placed, lowest(data.dtype))
-    taps = windows.taps(placed.axes)
+    windows = _windows(layout, {"h": h, "w": w}, kernel, stride, padding)
+    data, taps = _data(windows, n, c, dtype), windows.taps()
+    source = windows.padded(data, lowest(data.dtype))
 
     def element(n: Any, c: Any, at: Any) -> Any:
-        return max_(source[placed.image(n, c, windows.positions(at, taps))], axis=taps)
+        return max_(windows.read(source, n, c, at, taps), axis=taps)
 
-    return data, compute_image(placed, (n, c, windows.outputs), element, "max_pool", "c")
+    shape = (n, c, windows.outputs)
+    return data, compute_image(windows.layout, shape, element, "max_pool", "c")
 
 
 def avg_pool2d(
@@ -70,14 +66,12 @@ def avg_pool2d(
     most half the kernel) does not count: PyTorch's count_include_pad=False. Types narrower than 32
     bits are summed in 32; the mean of integers is rounded down.
     """
-    placed, windows, data = _pooling(n, c, (h, w), kernel, stride, padding, layout, dtype)
-    source = pad_image(data, windows, placed)
-    taps = windows.taps(placed.axes)
-    wide = _wide(data.dtype)
+    windows = _windows(layout, {"h": h, "w": w}, kernel, stride, padding)
+    data, taps, placed = _data(windows, n, c, dtype), windows.taps(), windows.layout
+    source, wide = windows.padded(data), _wide(data.dtype)
 
     def window_sum(n: Any, c: Any, at: Any) -> Any:
-        read = source[placed.image(n, c, windows.positions(at, taps))]
-        return sum_(read.astype(wide), axis=taps)
+        return sum_(windows.read(source, n, c, at, taps).astype(wide), axis=taps)
 
     def mean(n: Any, c: Any, at: Any) -> Any:
         count = _elements_inside(windows, at)
@@ -111,28 +105,21 @@ def global_avg_pool2d(
     return data, mean
 
 
-def _pooling(
-    n: int,
-    c: int,
-    sizes: tuple[int, int],
-    kernel: PerAxis,
-    stride: PerAxis | None,
-    padding: PerAxis,
-    layout: str,
-    dtype: str,
-) -> tuple[Layout, Windows, Tensor]:
-    check_sizes(n=n, c=c)
-    placed = Layout.of(layout, 2)
-    windows = Windows.over(
-        dict(zip("hw", sizes)), kernel, kernel if stride is None else stride, padding, dilation=1
-    )
+def _windows(
+    layout: str, sizes: dict[str, int], kernel: PerAxis, stride: PerAxis | None, padding: PerAxis
+) -> Windows:
+    windows = Windows.over(layout, sizes, kernel, kernel if stride is None else stride, padding)
     if any(2 * p > k for p, k in zip(windows.padding, windows.kernel)):
         raise ArgumentError(
             f"expected padding of at most half the kernel, so that no window is all padding, but "
             f"got padding={padding} and kernel={kernel}"
         )
-    data = placeholder(placed.image(n, c, windows.sizes), number_dtype(dtype), name="data")
-    return placed, windows, data
+    return windows
+
+
+def _data(windows: Windows, n: int, c: int, dtype: str) -> Tensor:
+    check_sizes(n=n, c=c)
+    return windows.data(n, c, number_dtype(dtype))
 
 
 def _wide(dtype: DType) -> DType:

@@ -1,4 +1,4 @@
-"""Windows that slide over images: layouts, extents, and the padding stage. For `conv` and `pool`.
+"""Windows that slide over images: layouts, extents, and the stages that read through them.
 
 Not here: asymmetric padding and output sizes that are rounded up.
 """
@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from minitensor.errors import ArgumentError, unexpected
+from minitensor.ir import DType
 from minitensor.lang.scalar import if_then_else, logical_and
-from minitensor.lang.tensor import ReduceAxis, Tensor, compute, reduce_axis
+from minitensor.lang.tensor import ReduceAxis, Tensor, compute, placeholder, reduce_axis
 from minitensor.lang.workloads.arguments import PerAxis, check_sizes, labelled, per_axis
 
 CHANNELS_FIRST: Final = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
@@ -64,8 +65,9 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows of one operator; each tuple has one entry for each spatial axis."""
+    """The windows of one operator over images; each tuple has one entry for each spatial axis."""
 
+    layout: Layout
     sizes: tuple[int, ...]
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -74,12 +76,18 @@ class Windows:
 
     @staticmethod
     def over(
-        sizes: dict[str, int], kernel: PerAxis, stride: PerAxis, padding: PerAxis, dilation: PerAxis
+        layout: object,
+        sizes: dict[str, int],
+        kernel: PerAxis,
+        stride: PerAxis = 1,
+        padding: PerAxis = 0,
+        dilation: PerAxis = 1,
     ) -> Windows:
         """The windows over an image of the given sizes (by name), everything checked."""
         check_sizes(**sizes)
         rank = len(sizes)
         windows = Windows(
+            Layout.of(layout, rank),
             tuple(sizes.values()),
             per_axis("kernel", kernel, rank, least=1),
             per_axis("stride", stride, rank, least=1),
@@ -111,9 +119,9 @@ class Windows:
             )
         )
 
-    def taps(self, labels: Sequence[str]) -> tuple[ReduceAxis, ...]:
+    def taps(self) -> tuple[ReduceAxis, ...]:
         """One reduction axis for each axis of the window: ry, rx."""
-        return tuple(reduce_axis(k, f"r{label}") for k, label in zip(self.kernel, labels))
+        return tuple(reduce_axis(k, f"r{label}") for k, label in zip(self.kernel, self.layout.axes))
 
     def positions(self, at: Sequence[Any], taps: Sequence[ReduceAxis]) -> tuple[Any, ...]:
         """The indices in the padded image of the window of the output at `at`: y*stride + ry."""
@@ -121,6 +129,21 @@ class Windows:
             i * stride + r * dilation
             for i, r, stride, dilation in zip(at, taps, self.stride, self.dilation)
         )
+
+    def data(self, n: int, c: int, dtype: DType) -> Tensor:
+        """The images as an input."""
+        return placeholder(self.layout.image(n, c, self.sizes), dtype, name="data")
+
+    def padded(self, data: Tensor, value: Any = 0) -> Tensor:
+        """The images with their padding, zeros unless another value is given."""
+        around = self.layout.image(0, 0, self.padding)
+        return pad(data, around, around, self.layout.image("n", "c", self.layout.axes), value)
+
+    def read(
+        self, source: Tensor, n: Any, c: Any, at: Sequence[Any], taps: Sequence[ReduceAxis]
+    ) -> Any:
+        """What a padded image has at the taps of the output at `at`."""
+        return source[self.layout.image(n, c, self.positions(at, taps))]
 
 
 def compute_image(
@@ -166,9 +189,3 @@ def pad(
         tuple(shape), labelled([f"pad_{label}" for label in labels], element), name="pad"
     )
     return padded
-
-
-def pad_image(data: Tensor, windows: Windows, layout: Layout, value: Any = 0) -> Tensor:
-    """The image with the padding of the windows, zeros unless another value is given."""
-    padding = layout.image(0, 0, windows.padding)
-    return pad(data, padding, padding, layout.image("n", "c", layout.axes), value)

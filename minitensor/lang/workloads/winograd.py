@@ -81,7 +81,7 @@ def conv2d_winograd(
     check_sizes(n=n, c=c, f=f)
     if not isinstance(tile, numbers.Integral) or tile not in TRANSFORMS:
         raise unexpected("2 or 4", "tile", tile)
-    windows = Windows.over({"h": h, "w": w}, 3, 1, padding, 1)
+    windows = Windows.over("NCHW", {"h": h, "w": w}, 3, padding=padding)
     element = float_dtype(dtype)
     data = placeholder((n, c, h, w), element, name="data")
     weight = placeholder((f, c, 3, 3), element, name="weight")
