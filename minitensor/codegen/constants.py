@@ -75,13 +75,7 @@ def _constant_buffers(
 
 def _touched(stmt: ir.Stmt) -> set[str]:
     """The buffers that a statement reads or writes."""
-    found: set[str] = set()
-    for node in ir.walk(stmt):
-        if isinstance(node, (ir.Load, ir.Store)):
-            found.add(node.buffer)
-        elif isinstance(node, ir.Reduce):
-            found.update(node.buffers)
-    return found
+    return {load.buffer for load in ir.loads(stmt)} | ir.stored_buffers(stmt)
 
 
 def _program(

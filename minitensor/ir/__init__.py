@@ -49,33 +49,34 @@ from minitensor.ir.printer import (
     simplify_indices_by, summary_if_large,
 )
 from minitensor.ir.program import (
-    LoopSite, Program, fact, loop_sites, paths, print_program, stored_buffers,
+    LoopSite, Program, fact, loop_sites, names_in, paths, print_program, stored_buffers,
 )
 from minitensor.ir.stmt import (
     NOTHING, Alloc, Annotation, Annotations, Barrier, Block, Buffer, For, If, Iter, IterKind,
-    LoopKind, Node, Reduce, Reducer, Scope, Seq, Stmt, Store, Tensorized, sequence, strides_of,
+    LoopKind, Node, Reduce, Reducer, Scope, Seq, Stmt, Store, Tensorized, allocated, nest,
+    sequence, strides_of, with_body,
 )
 from minitensor.ir.verify import verify
 from minitensor.ir.visit import (
-    LARGEST, apply_reducer, blocks_of, children, free_vars, loads, loops_of, make_room,
+    LARGEST, accesses, apply_reducer, blocks_of, children, free_vars, loads, loops_of, make_room,
     map_children, map_stmts, measured, mentions, nodes_in, rewrite, stmts_of, substitute, walk,
 )
 
 __all__ = [
-    "BOOL", "COMPARISONS", "DECLARED", "FALSE", "FLOAT32", "FUNCTIONS", "INDEX", "INT64",
-    "LARGEST", "LOGICAL", "NOTE", "NOTHING", "SEPARATOR", "TRUE", "USER_DTYPES", "Alloc",
-    "Annotation", "Annotations", "Barrier", "Binary", "BinaryOp", "Block", "Body", "Broadcast",
-    "Buffer", "Call", "Cast", "Const", "Counts", "DType", "Expr", "For", "If", "Intrinsic",
-    "Iter", "IterKind", "Lanes", "Load", "LoopKind", "LoopSite", "Marks", "Node", "Program",
-    "Ramp", "Reduce", "Reducer", "Scope", "Select", "Seq", "Stmt", "Store", "Tensorized",
-    "Unary", "UnaryOp", "Var", "accessed_buffers", "apply_by_numpy", "apply_reducer",
-    "arithmetic", "as_expr", "at_most", "blocks_of", "children", "conjunction", "conjuncts",
-    "const", "constant_value", "equal", "evaluate", "fact", "floor_div", "floor_mod",
-    "free_vars", "fresh_name", "from_bfloat16", "interpret", "lacking_in_numpy", "less",
-    "lifetimes", "loads", "loop_sites", "loops_of", "make_room", "map_children", "map_stmts",
-    "measured", "mentions", "nodes_in", "numpy_dtype", "pack", "paths", "print_expr",
-    "print_indices", "print_name", "print_program", "print_stmt", "print_type", "rewrite",
-    "sequence", "simplify_indices_by", "stmts_of", "stored_buffers", "strides_of",
-    "structural_equal", "structural_hash", "substitute", "summary_if_large", "to_bfloat16",
-    "unpack", "verify", "walk", "wrap_integer",
+    "BOOL", "COMPARISONS", "DECLARED", "FALSE", "FLOAT32", "FUNCTIONS", "INDEX", "INT64", "LARGEST",
+    "LOGICAL", "NOTE", "NOTHING", "SEPARATOR", "TRUE", "USER_DTYPES", "Alloc", "Annotation",
+    "Annotations", "Barrier", "Binary", "BinaryOp", "Block", "Body", "Broadcast", "Buffer", "Call",
+    "Cast", "Const", "Counts", "DType", "Expr", "For", "If", "Intrinsic", "Iter", "IterKind",
+    "Lanes", "Load", "LoopKind", "LoopSite", "Marks", "Node", "Program", "Ramp", "Reduce",
+    "Reducer", "Scope", "Select", "Seq", "Stmt", "Store", "Tensorized", "Unary", "UnaryOp", "Var",
+    "accessed_buffers", "accesses", "allocated", "apply_by_numpy", "apply_reducer", "arithmetic",
+    "as_expr", "at_most", "blocks_of", "children", "conjunction", "conjuncts", "const",
+    "constant_value", "equal", "evaluate", "fact", "floor_div", "floor_mod", "free_vars",
+    "fresh_name", "from_bfloat16", "interpret", "lacking_in_numpy", "less", "lifetimes", "loads",
+    "loop_sites", "loops_of", "make_room", "map_children", "map_stmts", "measured", "mentions",
+    "names_in", "nest", "nodes_in", "numpy_dtype", "pack", "paths", "print_expr", "print_indices",
+    "print_name", "print_program", "print_stmt", "print_type", "rewrite", "sequence",
+    "simplify_indices_by", "stmts_of", "stored_buffers", "strides_of", "structural_equal",
+    "structural_hash", "substitute", "summary_if_large", "to_bfloat16", "unpack", "verify", "walk",
+    "with_body", "wrap_integer",
 ]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from minitensor.ir.printer import NO_MARKS, Marks, print_function
 from minitensor.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Seq, Stmt, Store, Tensorized
-from minitensor.ir.visit import children, walk
+from minitensor.ir.visit import children, stmts_of, walk
 
 T = TypeVar("T")
 
@@ -99,6 +99,17 @@ def stored_buffers(stmt: Stmt) -> set[str]:
             found.add(node.buffer)
         elif isinstance(node, Reduce):
             found.update(node.buffers)
+    return found
+
+
+def names_in(program: Program) -> set[str]:
+    """The names of the buffers and loops of a program, and of what it allocates."""
+    found = set(program.buffers)
+    for stmt in stmts_of(program.body):
+        if isinstance(stmt, For):
+            found.add(stmt.var)
+        elif isinstance(stmt, Alloc):
+            found.add(stmt.buffer.name)
     return found
 
 

@@ -24,6 +24,7 @@ therefore run in any order, those of ORDERED iters may not.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final, TypeAlias
@@ -255,6 +256,25 @@ Stmt: TypeAlias = For | Seq | Block | Store | Reduce | If | Alloc | Barrier | Te
 Node: TypeAlias = Expr | Stmt | Iter
 
 NOTHING: Final = Seq(())
+
+
+def with_body(loop: For, body: Stmt) -> For:
+    """The same loop around something else."""
+    return For(loop.var, loop.extent, body, loop.kind, loop.annotations)
+
+
+def nest(loops: Iterable[For], body: Stmt) -> Stmt:
+    """The loops, outermost first, around a statement; their own bodies do not matter."""
+    for loop in reversed(tuple(loops)):
+        body = with_body(loop, body)
+    return body
+
+
+def allocated(buffers: Iterable[Buffer], body: Stmt) -> Stmt:
+    """A statement inside of the allocations of buffers, the first outermost."""
+    for buffer in reversed(tuple(buffers)):
+        body = Alloc(buffer, body)
+    return body
 
 
 def sequence(*stmts: Stmt) -> Stmt:

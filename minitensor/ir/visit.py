@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, TypeVar, get_args, get_type_hints
 
 from minitensor.errors import ArgumentError, VerifyError
 from minitensor.ir.expr import Expr, Lanes, Load, Var
-from minitensor.ir.stmt import Block, For, Node, Reducer, Stmt
+from minitensor.ir.stmt import Block, For, Node, Reducer, Stmt, Store
 
 N = TypeVar("N", bound=Node)
 V = TypeVar("V")
@@ -181,6 +181,11 @@ def _free_vars_under_binders(node: Node) -> dict[str, Var]:
 def mentions(expr: Expr, name: str) -> bool:
     """Tell whether the variable `name` occurs in the expression."""
     return any(type(n) is Var and n.name == name for n in walk(expr))
+
+
+def accesses(node: Node, buffer: str) -> list[Load | Store]:
+    """Every Load and Store of a buffer at or below the node, in reading order."""
+    return [n for n in walk(node) if isinstance(n, (Load, Store)) and n.buffer == buffer]
 
 
 def loads(node: Node) -> list[Load]:

@@ -77,7 +77,7 @@ def decompose_reduction(program: ir.Program, block: BlockName, loop: LoopName) -
     after = edit.spliced(
         program.replace(body=target), {id(found): edit.with_block(found, init=None)}
     ).body
-    return edit.spliced(program, {id(target): ir.sequence(edit.nest(own, init), after)}), name
+    return edit.spliced(program, {id(target): ir.sequence(ir.nest(own, init), after)}), name
 
 
 @decompose_reduction.on_batch

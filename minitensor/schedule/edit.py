@@ -21,7 +21,7 @@ def splice(stmt: ir.Stmt, edits: Mapping[int, ir.Stmt | None]) -> ir.Stmt | None
         body = splice(stmt.body, edits)
         if body is stmt.body:
             return stmt
-        return None if body is None else with_body(stmt, body)
+        return None if body is None else ir.with_body(stmt, body)
     if isinstance(stmt, ir.Seq):
         found = [splice(child, edits) for child in stmt.stmts]
         if all(a is b for a, b in zip(found, stmt.stmts)):
@@ -35,18 +35,6 @@ def spliced(program: ir.Program, edits: Mapping[int, ir.Stmt | None]) -> ir.Prog
     """The program with its body spliced."""
     body = splice(program.body, edits)
     return program.replace(body=body if body is not None else ir.Seq(()))
-
-
-def with_body(loop: ir.For, body: ir.Stmt) -> ir.For:
-    """The same loop around something else."""
-    return ir.For(loop.var, loop.extent, body, loop.kind, loop.annotations)
-
-
-def nest(loops: Iterable[ir.For], body: ir.Stmt) -> ir.Stmt:
-    """The loops, outermost first, around a statement; their own bodies do not matter."""
-    for loop in reversed(tuple(loops)):
-        body = with_body(loop, body)
-    return body
 
 
 def with_block(block: ir.Block, **changes: object) -> ir.Block:
@@ -63,7 +51,7 @@ def map_blocks(stmt: ir.Stmt, f: Callable[[ir.Block, tuple[ir.For, ...]], ir.Stm
             return f(current, path)
         if isinstance(current, ir.For):
             body = go(current.body, (*path, current))
-            return current if body is current.body else with_body(current, body)
+            return current if body is current.body else ir.with_body(current, body)
         if isinstance(current, ir.Seq):
             found = [go(child, path) for child in current.stmts]
             unchanged = all(a is b for a, b in zip(found, current.stmts))

@@ -27,7 +27,7 @@ class Placed:
     @property
     def stmt(self) -> ir.Stmt:
         """The whole nest."""
-        return edit.nest(self.loops, self.block)
+        return ir.nest(self.loops, self.block)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ class InsertionPoint:
         if not self.loops:
             return program.replace(body=body)
         level = self.loops[-1]
-        return edit.spliced(program, {**changes, id(level): edit.with_body(level, body)})
+        return edit.spliced(program, {**changes, id(level): ir.with_body(level, body)})
 
 
 def point_before(

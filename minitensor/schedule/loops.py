@@ -11,7 +11,7 @@ from minitensor import arith, ir
 from minitensor.schedule.arguments import LoopName, LoopOrBlockName
 from minitensor.schedule.batch import Batch, Effect, StepView, unchanged
 from minitensor.schedule.dependence import conflict, require_serial
-from minitensor.schedule.edit import Fresh, chain, nest, rebind, spliced
+from minitensor.schedule.edit import Fresh, chain, rebind, spliced
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
@@ -62,7 +62,7 @@ def fuse(program: ir.Program, *loops: LoopName) -> Rewritten[str]:
         below *= loop.extent
     site = sites[loops[0]]
     body = rebind(fused[-1].body, (*site.outer, new), values)
-    return spliced(program, {id(site.loop): nest([new], body)}), name
+    return spliced(program, {id(site.loop): ir.nest([new], body)}), name
 
 
 def _refuse_order(
@@ -176,7 +176,7 @@ def reorder(program: ir.Program, *loops: LoopName) -> Rewritten[None]:
     wanted = [next(order) if loop.var in loops else loop.var for loop in found]
     _check_order(program, [loop.var for loop in found], wanted)
     by_name = {loop.var: loop for loop in found}
-    new = nest([by_name[name] for name in wanted], found[-1].body)
+    new = ir.nest([by_name[name] for name in wanted], found[-1].body)
     return spliced(program, {id(found[0]): new}), None
 
 

@@ -74,7 +74,7 @@ def rfactor(program: ir.Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten
     depth = result_depth(program, found)
     final, final_loops = _final_block(found, split, loops, depth, loop, buffers, position, fresh)
     point = point_after(program, loops[:depth], {found.name})
-    new = point.insert(program, edit.nest(final_loops, final), {id(found): partial})
+    new = point.insert(program, ir.nest(final_loops, final), {id(found): partial})
     extent = ir.loop_sites(program)[loop].loop.extent
     added = []
     for old, renamed in buffers.items():

@@ -333,6 +333,6 @@ def _starts_with_store(stmt: ir.Stmt, buffer: str) -> bool:
     for child in stmt.stmts if isinstance(stmt, ir.Seq) else (stmt,):
         if isinstance(child, ir.Store) and child.buffer == buffer:
             return all(load.buffer != buffer for load in ir.loads(child))
-        if any(isinstance(n, (ir.Load, ir.Store)) and n.buffer == buffer for n in ir.walk(child)):
+        if ir.accesses(child, buffer):
             return False
     return False

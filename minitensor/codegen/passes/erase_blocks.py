@@ -28,8 +28,7 @@ class _Eraser:
     def __init__(self, program: ir.Program) -> None:
         self.program = program
         self.dtypes = {name: b.dtype for name, b in program.buffers.items()}
-        self.names = {b.name for b in program.buffers.values()}
-        self.names |= {loop.var for loop in ir.loops_of(program.body)}
+        self.names = ir.names_in(program)
         self.living: dict[str | None, list[ir.Buffer]] = {}
         where = ir.lifetimes(program)
         for buffer in program.temporaries:
@@ -52,27 +51,22 @@ class _Eraser:
         if arith.repeats(block, loops, depth) is not None or not arith.starts(block, loops, depth):
             return
         own, init = arith.init_nest(block, loops, depth, block.name, self.fresh)
-        nest: ir.Stmt = self.block(ir.Block(init.name, init.iters, init.body, None, init.predicate))
-        for loop in reversed(own):
-            nest = ir.For(loop.var, loop.extent, nest, loop.kind, loop.annotations)
-        self.inits.setdefault(loops[depth].var, []).append(nest)
+        first = self.block(ir.Block(init.name, init.iters, init.body, None, init.predicate))
+        self.inits.setdefault(loops[depth].var, []).append(ir.nest(own, first))
         self.started.add(block.name)
 
     def fresh(self, label: str, block: str) -> str:
         return ir.fresh_name(label, self.names, owner=block)
 
     def allocated(self, loop: str | None, body: ir.Stmt) -> ir.Stmt:
-        for buffer in reversed(self.living.get(loop, [])):
-            body = ir.Alloc(buffer, body)
-        return body
+        return ir.allocated(self.living.get(loop, ()), body)
 
     def statement(self, stmt: ir.Stmt) -> ir.Stmt:
         if isinstance(stmt, ir.For):
             if stmt.kind is ir.LoopKind.TENSORIZE and not self.in_intrinsic:
                 return self.tensorized(stmt)
             body = self.allocated(stmt.var, self.statement(stmt.body))
-            loop = ir.For(stmt.var, stmt.extent, body, stmt.kind, stmt.annotations)
-            return ir.sequence(*self.inits.get(stmt.var, ()), loop)
+            return ir.sequence(*self.inits.get(stmt.var, ()), ir.with_body(stmt, body))
         if isinstance(stmt, ir.Seq):
             return ir.sequence(*[self.statement(child) for child in stmt.stmts])
         assert isinstance(stmt, ir.Block)
@@ -134,10 +128,7 @@ class _Eraser:
             for buffer, result in zip(stmt.buffers, stmt.reducer.results)
         ]
         stores = [ir.Store(buffer.name, (), value) for buffer, value in given]
-        body = ir.sequence(*stores, *results)
-        for buffer, _ in reversed(given):
-            body = ir.Alloc(buffer, body)
-        return body
+        return ir.allocated([buffer for buffer, _ in given], ir.sequence(*stores, *results))
 
 
 def _is_simple(reducer: ir.Reducer) -> bool:

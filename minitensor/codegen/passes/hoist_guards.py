@@ -48,8 +48,7 @@ class _Hoister:
     def statement(self, stmt: ir.Stmt) -> ir.Stmt:
         match stmt:
             case ir.For():
-                body = self.statement(stmt.body)
-                return _unswitched(ir.For(stmt.var, stmt.extent, body, stmt.kind, stmt.annotations))
+                return _unswitched(ir.with_body(stmt, self.statement(stmt.body)))
             case ir.Seq(stmts):
                 return self.sequence(_joined([self.statement(child) for child in _joined(stmts)]))
             case ir.Store():
@@ -116,12 +115,7 @@ def _unswitched(loop: ir.For) -> ir.Stmt:
         return loop
     if loop.kind.is_concurrent or ir.mentions(guard.condition, loop.var):
         return loop
-    then, otherwise = (
-        None if body is None else ir.For(loop.var, loop.extent, body, loop.kind, loop.annotations)
-        for body in (guard.then, guard.otherwise)
-    )
-    assert then is not None
-    return ir.If(guard.condition, then, otherwise)
+    return ir.map_stmts(guard, lambda body: ir.with_body(loop, body))
 
 
 def _joined(stmts: Sequence[ir.Stmt]) -> list[ir.Stmt]:

@@ -30,9 +30,7 @@ N = TypeVar("N", bound=ir.Node)
 
 def name_registers(program: ir.Program, target: Target) -> ir.Program:
     """The program with its small arrays as variables, where all indices are constants."""
-    names = set(program.buffers) | {loop.var for loop in ir.loops_of(program.body)}
-    names |= {s.buffer.name for s in ir.stmts_of(program.body) if isinstance(s, ir.Alloc)}
-    return program.replace(body=_Namer(names).statement(program.body, {}))
+    return program.replace(body=_Namer(ir.names_in(program)).statement(program.body, {}))
 
 
 class _Namer:
@@ -80,9 +78,7 @@ class _Namer:
         self.in_scope += len(parts)
         whole = self.statement(body, {**known, buffer.name: variables})
         self.in_scope -= len(parts)
-        for variable in reversed(variables.values()):
-            whole = ir.Alloc(variable, whole)
-        return whole
+        return ir.allocated(variables.values(), whole)
 
     def renamed(self, node: N, known: Mapping[str, Variables]) -> N:
         """A statement or an expression with variables for the elements of arrays."""
@@ -115,12 +111,11 @@ def _parts(buffer: ir.Buffer, body: ir.Stmt) -> set[Part] | None:
     if buffer.scope is ir.Scope.SHARED or buffer.dtype.lanes > 1:
         return None
     parts: set[Part] = set()
-    for node in ir.walk(body):
-        if isinstance(node, (ir.Load, ir.Store)) and node.buffer == buffer.name:
-            part = _part(node.indices)
-            if part is None:
-                return None
-            parts.add(part)
+    for access in ir.accesses(body, buffer.name):
+        part = _part(access.indices)
+        if part is None:
+            return None
+        parts.add(part)
     taken: set[tuple[int, ...]] = set()
     for (*outer, last), lanes in parts:
         elements = {(*outer, last + lane) for lane in range(lanes)}

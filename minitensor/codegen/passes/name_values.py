@@ -29,14 +29,10 @@ MOST: Final = 96
 
 def name_values(program: ir.Program, target: Target) -> ir.Program:
     """The program with its repeated values in register variables."""
-    memory = {b.name for b in program.params}
-    names = memory | {loop.var for loop in ir.loops_of(program.body)}
-    for stmt in ir.stmts_of(program.body):
-        if isinstance(stmt, ir.Alloc):
-            names.add(stmt.buffer.name)
-            if stmt.buffer.shape:
-                memory.add(stmt.buffer.name)
-    return program.replace(body=_statement(program.body, frozenset(names), frozenset(memory)))
+    made = [s.buffer for s in ir.stmts_of(program.body) if isinstance(s, ir.Alloc)]
+    memory = {b.name for b in program.params} | {b.name for b in made if b.shape}
+    names = frozenset(ir.names_in(program))
+    return program.replace(body=_statement(program.body, names, frozenset(memory)))
 
 
 def _statement(stmt: ir.Stmt, names: frozenset[str], memory: frozenset[str]) -> ir.Stmt:
@@ -110,10 +106,7 @@ class _Line:
             elif item.mark.buffer in variables:
                 value = ir.rewrite(item.expr, filled)
                 parts.append(ir.Store(variables[item.mark.buffer].name, (), value))
-        whole: ir.Stmt = ir.sequence(*parts)
-        for variable in reversed(variables.values()):
-            whole = ir.Alloc(variable, whole)
-        return whole
+        return ir.allocated(variables.values(), ir.sequence(*parts))
 
     def variables(self, kept: list[_Value]) -> dict[str, ir.Buffer]:
         """A register variable for each value, by its mark."""

@@ -108,7 +108,7 @@ class _Cutter:
         else:
             cold = self.body(loop, arith.Interval(0, loop.extent - 1), ranges)
             body = ir.If(ir.less(start - 1, var), ir.If(ir.less(var, end), hot, cold), cold)
-        return ir.For(loop.var, loop.extent, body, loop.kind, loop.annotations)
+        return ir.with_body(loop, body)
 
     def body(
         self, loop: ir.For, values: arith.Interval, ranges: dict[str, arith.Interval]

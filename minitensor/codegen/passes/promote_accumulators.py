@@ -41,10 +41,8 @@ DECOMPOSE: Final = "decompose_reduction moves an init out; split by a divisor le
 
 def promote_accumulators(program: ir.Program, target: Target) -> ir.Program:
     """The program with the tiles that its loops update in local arrays."""
-    names = set(program.buffers) | {loop.var for loop in ir.loops_of(program.body)}
-    names |= {s.buffer.name for s in ir.stmts_of(program.body) if isinstance(s, ir.Alloc)}
     params = {b.name: b for b in program.params}
-    promoter = _Promoter(names, max(128, target.vector_bits or 0) * REGISTERS // 8)
+    promoter = _Promoter(ir.names_in(program), max(128, target.vector_bits or 0) * REGISTERS // 8)
     return program.replace(body=promoter.statement(program.body, {}, params))
 
 
@@ -155,10 +153,7 @@ class _Promoter:
         known = {**buffers, **{buffer.name: buffer for buffer in local}}
         inner = {**ranges, loop.var: arith.extent_range(loop.extent)}
         body = ir.map_stmts(body, lambda child: self.statement(child, inner, known))
-        whole: ir.Stmt = ir.sequence(*head, body, *tail)
-        for buffer in reversed(local):
-            whole = ir.Alloc(buffer, whole)
-        return whole
+        return ir.allocated(local, ir.sequence(*head, body, *tail))
 
     def tiles(
         self, loop: ir.For, ranges: Mapping[str, arith.Interval], buffers: Mapping[str, ir.Buffer]
@@ -204,19 +199,18 @@ def _with_consumers_unrolled(buffer: ir.Buffer, body: ir.Stmt) -> ir.Stmt:
         if (known.extent, known.kind) != (loop.extent, loop.kind):
             return body
     whole, short = set(), set()
-    for node in ir.walk(body):
-        if isinstance(node, (ir.Load, ir.Store)) and node.buffer == buffer.name:
-            over = [[loops.get(v) for v in sorted(ir.free_vars(i))] for i in node.indices]
-            wide = [
-                isinstance(index, ir.Var)
-                and [(n.kind, n.extent) for n in used if n] == [(ir.LoopKind.VECTORIZE, extent)]
-                for index, used, extent in zip(node.indices, over, buffer.shape)
-            ]
-            whole.add(tuple(wide))
-            for used, is_wide in zip(over, wide):
-                if any(n is None or (n.kind is ir.LoopKind.VECTORIZE) != is_wide for n in used):
-                    return body
-                short |= {n.var for n in used if n is not None and n.kind is ir.LoopKind.SERIAL}
+    for access in ir.accesses(body, buffer.name):
+        over = [[loops.get(v) for v in sorted(ir.free_vars(i))] for i in access.indices]
+        wide = [
+            isinstance(index, ir.Var)
+            and [(n.kind, n.extent) for n in used if n] == [(ir.LoopKind.VECTORIZE, extent)]
+            for index, used, extent in zip(access.indices, over, buffer.shape)
+        ]
+        whole.add(tuple(wide))
+        for used, is_wide in zip(over, wide):
+            if any(n is None or (n.kind is ir.LoopKind.VECTORIZE) != is_wide for n in used):
+                return body
+            short |= {n.var for n in used if n is not None and n.kind is ir.LoopKind.SERIAL}
     size = sum(loops[v].extent * sum(1 for _ in ir.stmts_of(loops[v].body)) for v in short)
     if len(whole) != 1 or not any(*whole) or size > MOST_UNROLLED:
         return body
@@ -235,9 +229,8 @@ def _is_written_out(buffer: str, body: ir.Stmt) -> bool:
     written = {loop.var for loop in ir.loops_of(body) if loop.kind in WRITTEN_OUT}
     return all(
         written.issuperset(ir.free_vars(index))
-        for node in ir.walk(body)
-        if isinstance(node, (ir.Load, ir.Store)) and node.buffer == buffer
-        for index in node.indices
+        for access in ir.accesses(body, buffer)
+        for index in access.indices
     )
 
 
@@ -245,11 +238,7 @@ def _tile(loop: ir.For, buffer: ir.Buffer, ranges: Mapping[str, arith.Interval])
     """The tile of the buffer that the loop updates, if all its accesses are to the same elements,
     which tell the iterations of the loops over the tile apart, and under no condition.
     """
-    accesses = [
-        n
-        for n in ir.walk(loop.body)
-        if isinstance(n, (ir.Load, ir.Store)) and n.buffer == buffer.name
-    ]
+    accesses = ir.accesses(loop.body, buffer.name)
     indices = accesses[0].indices
     used = {name for index in indices for name in ir.free_vars(index)}
     if any(a.indices != indices for a in accesses):
@@ -328,9 +317,7 @@ def _path(stmt: ir.Stmt, buffer: str) -> tuple[ir.For, ...] | None:
 
 
 def _touches(stmt: ir.Stmt, buffer: str) -> bool:
-    return isinstance(stmt, ir.Barrier) or any(
-        isinstance(n, (ir.Load, ir.Store)) and n.buffer == buffer for n in ir.walk(stmt)
-    )
+    return isinstance(stmt, ir.Barrier) or bool(ir.accesses(stmt, buffer))
 
 
 def _fills_before(stmts: list[ir.Stmt], tiles: list[_Tile]) -> list[ir.Stmt]:

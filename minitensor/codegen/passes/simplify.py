@@ -75,7 +75,7 @@ class _Simplifier:
         body = self.inside(loop).statement(loop.body)
         if body == ir.NOTHING:
             return ir.NOTHING
-        return ir.For(loop.var, loop.extent, body, loop.kind, loop.annotations)
+        return ir.with_body(loop, body)
 
     def condition(self, stmt: ir.If) -> ir.Stmt:
         condition = self.decided(stmt.condition)

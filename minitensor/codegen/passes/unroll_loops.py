@@ -41,7 +41,7 @@ class _Unroller:
             return ir.map_stmts(stmt, self.statement)
         body = self.statement(stmt.body)
         if stmt.kind is not ir.LoopKind.UNROLL:
-            return ir.For(stmt.var, stmt.extent, body, stmt.kind, stmt.annotations)
+            return ir.with_body(stmt, body)
         if not self.has_room(stmt.var, stmt.extent, body):
             return ir.For(stmt.var, stmt.extent, body, ir.LoopKind.SERIAL, stmt.annotations)
         became(stmt.var, "written out")

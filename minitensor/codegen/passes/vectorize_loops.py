@@ -194,14 +194,10 @@ class _Widener:
 
     def allocation(self, buffer: ir.Buffer, body: ir.Stmt) -> ir.Stmt:
         """A buffer of each iteration's own: one element for every lane, side by side."""
-        for node in ir.walk(body):
-            match node:
-                case ir.Load(name, indices) | ir.Store(name, indices) if name == buffer.name:
-                    if any(ir.mentions(index, self.var) for index in indices):
-                        raise _CannotWidenError(
-                            f"{ir.print_name(name)}, private to an iteration, is indexed by the "
-                            "loop"
-                        )
+        for access in ir.accesses(body, buffer.name):
+            if any(ir.mentions(index, self.var) for index in access.indices):
+                name = ir.print_name(buffer.name)
+                raise _CannotWidenError(f"{name}, private to an iteration, is indexed by the loop")
         new = buffer.name not in self.wide
         self.wide.add(buffer.name)
         try:
@@ -209,10 +205,8 @@ class _Widener:
         finally:
             if new:
                 self.wide.discard(buffer.name)
-        wide = ir.Buffer(
-            buffer.name, buffer.shape, buffer.dtype.with_lanes(self.lanes), buffer.scope
-        )
-        return ir.Alloc(wide, inner)
+        dtype = buffer.dtype.with_lanes(self.lanes)
+        return ir.Alloc(ir.Buffer(buffer.name, buffer.shape, dtype, buffer.scope), inner)
 
     def store(self, buffer: str, indices: tuple[ir.Expr, ...], value: ir.Expr) -> ir.Stmt:
         stored = self.vector(self.expr(value))

@@ -1,17 +1,15 @@
 """Replacing, inserting and removing statements by identity; fresh names."""
 
 import minitensor as mt
-from minitensor.ir import For, Seq, loop_sites, loops_of, sequence
+from minitensor.ir import For, Seq, loop_sites, loops_of, nest, sequence, with_body
 from minitensor.schedule.edit import (
     Fresh,
     loops_around,
     map_blocks,
-    nest,
     parts,
     splice,
     spliced,
     with_block,
-    with_body,
 )
 from tests.unit.schedule import programs
 
