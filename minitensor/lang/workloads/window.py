@@ -142,7 +142,7 @@ class Windows:
     def read(
         self, source: Tensor, n: Any, c: Any, at: Sequence[Any], taps: Sequence[ReduceAxis]
     ) -> Any:
-        """What a padded image has at the taps of the output at `at`."""
+        """The elements of a padded image at the taps of the output at `at`."""
         return source[self.layout.image(n, c, self.positions(at, taps))]
 
 
