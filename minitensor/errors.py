@@ -11,6 +11,9 @@
     ├── MeasureError             a kernel could not be timed
     └── TuningError              a search found nothing
 
+Two more are where they mean something: `runtime.WorkerError`, a MeasureError, says how a process
+failed, `search.features.BatchError` what takes a replay. Others leave no function of a user.
+
 Not here: the position of the fault in a loop nest. An error takes a `picture`, a function that
 draws it; it is called only when the message is read, so that a search can reject thousands cheaply.
 """
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -197,13 +201,21 @@ def unexpected(expected: str, name: str, value: object) -> ArgumentError:
     return ArgumentError(f"expected {expected}, but got {name}={shown(value)} ({kind_of(value)})")
 
 
+def is_integer(value: Any, least: float = -math.inf, most: float = math.inf) -> bool:
+    """Tell whether a value is an integer within bounds, of any type but bool."""
+    integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return integer and least <= int(value) <= most
+
+
+def is_real(value: Any, least: float, most: float = sys.float_info.max) -> bool:
+    """Tell whether a value is a number within bounds, of any type but bool."""
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return number and bool(least <= value <= most)
+
+
 def whole(name: str, value: Any, least: int, most: float = math.inf) -> int:
     """An integer of any type within bounds, both included. Raises ArgumentError."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        right = False
-    else:
-        right = least <= int(value) <= most
-    if not right:
+    if not is_integer(value, least, most):
         bounds = f">= {least}" if most == math.inf else f"from {least} to {most}"
         raise unexpected(f"an integer {bounds}", name, value)
     return int(value)
@@ -211,6 +223,5 @@ def whole(name: str, value: Any, least: int, most: float = math.inf) -> int:
 
 def real(name: str, value: Any, least: float, most: float) -> None:
     """Raise ArgumentError for what is no number within bounds, both included."""
-    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not number or not least <= value <= most:
+    if not is_real(value, least, most):
         raise unexpected(f"a number from {least:g} to {most:g}", name, value)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from minitensor.errors import ArgumentError, unexpected
+from minitensor.errors import ArgumentError, is_integer, unexpected, whole
 from minitensor.ir import Buffer
 
 KINDS: Final = ("c", "cuda", "cuda-emulator", "interpreter")
@@ -33,16 +32,10 @@ class Target:
         if self.kind not in KINDS:
             raise unexpected("one of " + ", ".join(map(repr, KINDS)), "target", self.kind)
         cores = self.num_cores
-        if cores is not None and (
-            isinstance(cores, bool)
-            or not isinstance(cores, numbers.Integral)
-            or not 1 <= cores <= 4096
-        ):
-            raise unexpected("an integer from 1 to 4096", "num_cores", cores)
+        if cores is not None:
+            whole("num_cores", cores, 1, 4096)
         bits = self.vector_bits
-        if bits is not None and (
-            isinstance(bits, bool) or not isinstance(bits, numbers.Integral) or bits not in WIDTHS
-        ):
+        if bits is not None and not (is_integer(bits) and bits in WIDTHS):
             raise unexpected("one of " + ", ".join(map(str, WIDTHS)), "vector_bits", bits)
         for name, value in (("num_cores", cores), ("vector_bits", bits)):
             object.__setattr__(self, name, None if value is None else int(value))

@@ -17,14 +17,13 @@ Python, never by a trace or a file.
 from __future__ import annotations
 
 import math
-import numbers
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from minitensor import ir
 from minitensor.arith import Simplifier, extent_range
-from minitensor.errors import ArgumentError, shown, unexpected
+from minitensor.errors import ArgumentError, is_integer, shown, unexpected
 from minitensor.lang.lower import lower
 from minitensor.lang.tensor import Tensor
 
@@ -117,7 +116,8 @@ def _check_meaning(meaning: ir.Program) -> None:
         if _DEFINED.fullmatch(operand.name):
             expected = "tensors with names that are no types or macros of C"
             raise unexpected(expected, "name", operand.name)
-    parameters = [n for b in meaning.params for n in (b.name, *_stride_names(b))]
+    parameters = [b.name for b in meaning.params]
+    parameters += [f"{b.name}_stride{n}" for b in meaning.params for n in range(len(b.shape))]
     for parameter in parameters:
         if parameters.count(parameter) > 1:
             raise unexpected("operands with parameters of different names", "name", parameter)
@@ -125,10 +125,6 @@ def _check_meaning(meaning: ir.Program) -> None:
     if not 2 <= size <= LARGEST:
         raise ArgumentError(f"expected a meaning of 2 to {LARGEST} steps, but got one of {size}")
     _check_accesses(meaning, block)
-
-
-def _stride_names(operand: ir.Buffer) -> list[str]:
-    return [f"{operand.name}_stride{n}" for n in range(len(operand.shape))]
 
 
 def _check_accesses(meaning: ir.Program, block: ir.Block) -> None:
@@ -202,17 +198,11 @@ def _strides(
         raise unexpected('strides by operand, such as {"B": [None, 1]}', "strides", strides)
     given = strides.get(operand.name, (None,) * rank)
     right = isinstance(given, Sequence) and not isinstance(given, str) and len(given) == rank
-    if not right or not all(s is None or _is_stride(s) for s in given):
+    if not right or not all(s is None or is_integer(s, 1, LARGEST) for s in given):
         each = "1 stride" if rank == 1 else f"{rank} strides"
         expected = f"{each} of at least 1, or None, for {operand.name}"
         raise unexpected(expected, "strides", given)
     return tuple(None if s is None else int(s) for s in given)
-
-
-def _is_stride(value: object) -> bool:
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-        return False
-    return 1 <= int(value) <= LARGEST
 
 
 def _headers(includes: object) -> tuple[str, ...]:

@@ -6,10 +6,9 @@ replay a trace that names one, call the function first.
 
 from __future__ import annotations
 
-import numbers
 from typing import Final
 
-from minitensor.errors import unexpected
+from minitensor.errors import unexpected, whole
 from minitensor.ir import Intrinsic
 from minitensor.lang.intrinsic import intrinsic
 from minitensor.lang.reduce import sum_
@@ -100,11 +99,8 @@ def matmul_f32(m: int = 8, n: int = 32, k: int = 64, lanes: int = 16) -> Intrins
     a (m, k), b (k, n) and c (m, n), all float32; the rows of b and c in a row. Written with the
     vector extensions of gcc and clang, in vectors of `lanes` numbers, which divide n.
     """
-    for name, value in (("m", m), ("n", n), ("k", k), ("lanes", lanes)):
-        integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-        if not integer or not 1 <= value <= LONGEST_DEPTH:
-            raise unexpected(f"an integer from 1 to {LONGEST_DEPTH}", name, value)
-    m, n, k, lanes = int(m), int(n), int(k), int(lanes)
+    given = {"m": m, "n": n, "k": k, "lanes": lanes}
+    m, n, k, lanes = (whole(name, value, 1, LONGEST_DEPTH) for name, value in given.items())
     if lanes not in (2, 4, 8, 16, 32) or n % lanes or m * (n // lanes) > MOST_REGISTERS:
         raise unexpected(
             f"lanes of 2, 4, 8, 16 or 32 that divide n, with m * n / lanes at most "

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from minitensor import ir
-from minitensor.errors import ArgumentError, unexpected
+from minitensor.errors import ArgumentError, is_integer, unexpected
 from minitensor.lang.scalar import Label, Scalar, converted, describe, is_number, operand
 
 LARGEST: Final = 1 << 40
@@ -202,7 +202,7 @@ def checked_shape(shape: object) -> tuple[int, ...]:
     if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
         raise unexpected("a tuple of extents", "shape", shape)
     for extent in given:
-        if isinstance(extent, bool) or not isinstance(extent, numbers.Integral) or extent < 0:
+        if not is_integer(extent, 0):
             raise unexpected("extents that are integers >= 0", "shape", shape)
     result = tuple(int(n) for n in given)
     if len(result) > MOST_AXES:
@@ -252,9 +252,8 @@ def reduce_axis(dom: Any, name: str | None = None) -> ReduceAxis:
     if (
         not isinstance(pair, Sequence)
         or len(pair) != 2
-        or not all(isinstance(n, numbers.Integral) and not isinstance(n, bool) for n in pair)
+        or not all(is_integer(n, -LARGEST, LARGEST) for n in pair)
         or pair[0] > pair[1]
-        or max(abs(int(n)) for n in pair) > LARGEST
     ):
         raise unexpected("an extent or a pair (start, stop) with start <= stop", "dom", dom)
     return ReduceAxis(int(pair[0]), int(pair[1]), checked_name(name, "k"))
@@ -285,7 +284,7 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str | None = None) -
         )
     value = value_of(result, title)
     check_axes(title, (value,), own, ())
-    tensor = Tensor(title, extents, _stored_dtype(value))
+    tensor = Tensor(title, extents, ir.INT64 if value.dtype == ir.INDEX else value.dtype)
     tensor.stage = Stage(own, (), (converted(value, tensor.dtype),))
     return tensor
 
@@ -301,10 +300,6 @@ def value_of(result: object, title: str) -> ir.Expr:
             f"which is not a symbolic value or a number{hint}"
         )
     return operand(result)
-
-
-def _stored_dtype(value: ir.Expr) -> ir.DType:
-    return ir.INT64 if value.dtype == ir.INDEX else value.dtype
 
 
 def _reduction(

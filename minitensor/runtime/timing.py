@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from minitensor.errors import unexpected
+from minitensor.errors import is_integer, is_real, unexpected
 
 LONGEST_REPEAT: Final = 3_600_000
 """The most milliseconds of `min_repeat_ms`: an hour."""
@@ -58,16 +57,11 @@ class Timing:
 
 def check_repeats(number: object, repeat: object, min_repeat_ms: object) -> None:
     """Raise ArgumentError unless the arguments of `measure` are ones that can be meant."""
-    for name, value in (("number", number), ("repeat", repeat)):
-        if name == "number" and value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-            raise unexpected("a number of at least 1", name, value)
-    if (
-        isinstance(min_repeat_ms, bool)
-        or not isinstance(min_repeat_ms, numbers.Real)
-        or not 0 <= min_repeat_ms <= LONGEST_REPEAT  # type: ignore[operator]
-    ):
+    if number is not None and not is_integer(number, 1):
+        raise unexpected("a number of at least 1", "number", number)
+    if not is_integer(repeat, 1):
+        raise unexpected("a number of at least 1", "repeat", repeat)
+    if not is_real(min_repeat_ms, 0, LONGEST_REPEAT):
         expected = f"milliseconds, at least 0 and at most {LONGEST_REPEAT:,}"
         raise unexpected(expected, "min_repeat_ms", min_repeat_ms)
 

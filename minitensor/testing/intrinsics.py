@@ -7,8 +7,6 @@ it was. The meaning is run by the interpreter.
 
 from __future__ import annotations
 
-import math
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +18,7 @@ from hypothesis.strategies import DrawFn
 
 from minitensor import ir
 from minitensor.codegen import Target, emit_alone
-from minitensor.errors import unexpected
+from minitensor.errors import is_integer, is_real, unexpected
 from minitensor.runtime import find_toolchain, load, native_target
 from minitensor.testing.oracle import small_values
 
@@ -54,11 +52,9 @@ def check_intrinsic(
     """
     if not isinstance(intrinsic, ir.Intrinsic):
         raise unexpected("what mt.intrinsic returned", "intrinsic", intrinsic)
-    integer = isinstance(max_examples, numbers.Integral) and not isinstance(max_examples, bool)
-    if not integer or max_examples < 1:
+    if not is_integer(max_examples, 1):
         raise unexpected("an integer of at least 1", "max_examples", max_examples)
-    number = isinstance(rtol, numbers.Real) and not isinstance(rtol, bool)
-    if not number or not 0 <= rtol < math.inf:
+    if not is_real(rtol, 0):
         raise unexpected("a finite number of at least 0", "rtol", rtol)
     return {
         body.condition or PORTABLE: _check_body(intrinsic, body, int(max_examples), float(rtol))

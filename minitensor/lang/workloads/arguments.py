@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from minitensor.errors import unexpected
+from minitensor.errors import is_integer, unexpected, whole
 from minitensor.ir import DType
 from minitensor.lang.scalar import Scalar
 from minitensor.lang.tensor import Tensor
@@ -22,8 +22,7 @@ PerAxis: TypeAlias = int | Sequence[int]
 def check_sizes(**sizes: object) -> None:
     """Refuse extents that are not integers >= 1."""
     for name, value in sizes.items():
-        if not _is_integer_from(1, value):
-            raise unexpected("an integer >= 1", name, value)
+        whole(name, value, 1)
 
 
 def per_axis(name: str, value: object, count: int, least: int) -> tuple[int, ...]:
@@ -32,17 +31,11 @@ def per_axis(name: str, value: object, count: int, least: int) -> tuple[int, ...
     if (
         not isinstance(given, (tuple, list))
         or len(given) != count
-        or not all(_is_integer_from(least, v) for v in given)
+        or not all(is_integer(v, least) for v in given)
     ):
         several = f", or {count} of them" if count > 1 else ""
         raise unexpected(f"an integer >= {least}{several}", name, value)
     return tuple(int(v) for v in given)
-
-
-def _is_integer_from(least: int, value: object) -> bool:
-    return (
-        isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
-    )
 
 
 def number_dtype(dtype: object, name: str = "dtype") -> DType:

@@ -6,12 +6,10 @@ schedule can decide what is kept and what is computed again.
 
 from __future__ import annotations
 
-import math
-import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitensor.errors import unexpected
+from minitensor.errors import is_real, unexpected
 from minitensor.lang.reduce import max_, sum_
 from minitensor.lang.scalar import exp, rsqrt, sqrt
 from minitensor.lang.tensor import Tensor, compute, placeholder, reduce_axis
@@ -79,7 +77,8 @@ def layer_norm(m: int, n: int, eps: float = 1e-5, dtype: str = "float32") -> Ten
     Source: Ba, Kiros, Hinton, Layer Normalization, 2016, §3.
     """
     check_sizes(m=m, n=n)
-    _check_eps(eps)
+    if not is_real(eps, 0):
+        raise unexpected("a finite number >= 0", "eps", eps)
     float_ = float_dtype(dtype)
     A = placeholder((m, n), float_, name="A")
     gamma = placeholder((n,), float_, name="gamma")
@@ -96,9 +95,3 @@ def layer_norm(m: int, n: int, eps: float = 1e-5, dtype: str = "float32") -> Ten
     scale = compute((m,), lambda i: rsqrt(squares[i] / n + eps), name="scale")
     D = compute((m, n), lambda i, j: (A[i, j] - mean[i]) * scale[i] * gamma[j] + beta[j], name="D")
     return A, gamma, beta, D
-
-
-def _check_eps(eps: object) -> None:
-    real = isinstance(eps, numbers.Real) and not isinstance(eps, bool)
-    if not real or not 0 <= float(eps) < math.inf:  # type: ignore[arg-type]
-        raise unexpected("a finite number >= 0", "eps", eps)
