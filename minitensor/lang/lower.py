@@ -161,24 +161,19 @@ class _Nest:
         target = tuple(ir.Var(self.iters[axis.var]) for axis in stage.axes)
         values = tuple(self.rename(v) for v in stage.values)
         domain = stage.axes + stage.reduced
-        empty = any(axis.extent == 0 for axis in stage.reduced)
+        body: ir.Stmt
+        init: ir.Stmt | None = None
         if stage.reducer is not None:
-            reducer = stage.reducer
-            init = ir.sequence(
-                *[ir.Store(b, target, e) for b, e in zip(self.buffers, reducer.identity)]
-            )
-            if empty:
-                return [self.nest(self.block, stage.axes, init, None)]
-            return [
-                self.nest(
-                    self.block, domain, ir.Reduce(reducer, self.buffers, target, values), init
-                )
-            ]
-        body = ir.Store(self.block, target, values[0])
-        if stage.init is None:
+            body = ir.Reduce(stage.reducer, self.buffers, target, values)
+            starts = zip(self.buffers, stage.reducer.identity)
+            init = ir.sequence(*[ir.Store(b, target, e) for b, e in starts])
+        else:
+            body = ir.Store(self.block, target, values[0])
+            if stage.init is not None:
+                init = ir.Store(self.block, target, self.rename(stage.init))
+        if init is None:
             return [self.nest(self.block, domain, body, None)]
-        init = ir.Store(self.block, target, self.rename(stage.init))
-        if empty:
+        if any(axis.extent == 0 for axis in stage.reduced):
             return [self.nest(self.block, stage.axes, init, None)]
         if any(axis.kind is ir.IterKind.ORDERED for axis in stage.axes):
             free = tuple(Axis(a.var, a.extent) for a in stage.axes)

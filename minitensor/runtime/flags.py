@@ -32,57 +32,22 @@ _LONG: Final = "only the short spelling of an option is checked"
 _FILE: Final = "it is no flag: it names a file to be compiled or linked"
 
 _REFUSED: Final = {
-    "-fplugin": _RUNS_CODE,
-    "-fpass-plugin": _RUNS_CODE,
-    "-iplugindir": _RUNS_CODE,
-    "-fmodule-mapper": _RUNS_CODE,
-    "-wrapper": _RUNS_CODE,
-    "-B": _RUNS_CODE,
-    "--prefix": _RUNS_CODE,
-    "-specs": _RUNS_CODE,
-    "--specs": _RUNS_CODE,
-    "-fuse-ld=/": _RUNS_CODE,
-    "--ld-path": _RUNS_CODE,
-    "--gcc-toolchain": _RUNS_CODE,
-    "-gcc-toolchain": _RUNS_CODE,
-    "-load": _RUNS_CODE,
-    "-l:": _RUNS_CODE,
-    "@": _HIDES,
-    "--config": _HIDES,
-    "-X": _HIDES,
-    "-Wl,": _HIDES,
-    "-Wa,": _HIDES,
-    "-Wp,": _HIDES,
-    "-mllvm": _HIDES,
-    "-cc1": _HIDES,
-    "-T": _HIDES,
-    "-o": _OTHER_OUTPUT,
-    "--output": _OTHER_OUTPUT,
-    "-x": _OTHER_OUTPUT,
-    "--language": _OTHER_OUTPUT,
-    "-M": _OTHER_OUTPUT,
-    "-d": _OTHER_OUTPUT,
-    "-include": _OTHER_OUTPUT,
-    "-imacros": _OTHER_OUTPUT,
-    "-aux-info": _OTHER_OUTPUT,
-    "-save-temps": _OTHER_OUTPUT,
-    "-print-": _OTHER_OUTPUT,
-    "-fdump-": _OTHER_OUTPUT,
-    "-fopt-info": _OTHER_OUTPUT,
-    "-fprofile": _OTHER_OUTPUT,
-    "-fauto-profile": _OTHER_OUTPUT,
-    "-ftest-coverage": _OTHER_OUTPUT,
-    "-ffast-math": _FLUSHES,
-    "-Ofast": _FLUSHES,
-    "-funsafe-math-optimizations": _FLUSHES,
-    "-ffp-model=fast": _FLUSHES,
-    "-mdaz-ftz": _FLUSHES,
-    "-mpc": _ROUNDS,
-    "-fsanitize=": _ENDS,
-    "-z": _WEAKENS,
-    "-fvisibility": _UNSEEN,
+    _RUNS_CODE: (
+        "-fplugin -fpass-plugin -iplugindir -fmodule-mapper -wrapper -B --prefix -specs --specs "
+        "-fuse-ld=/ --ld-path --gcc-toolchain -gcc-toolchain -load -l:"
+    ),
+    _HIDES: "@ --config -X -Wl, -Wa, -Wp, -mllvm -cc1 -T",
+    _OTHER_OUTPUT: (
+        "-o --output -x --language -M -d -include -imacros -aux-info -save-temps -print- "
+        "-fdump- -fopt-info -fprofile -fauto-profile -ftest-coverage"
+    ),
+    _FLUSHES: "-ffast-math -Ofast -funsafe-math-optimizations -ffp-model=fast -mdaz-ftz",
+    _ROUNDS: "-mpc",
+    _ENDS: "-fsanitize=",
+    _WEAKENS: "-z",
+    _UNSEEN: "-fvisibility",
 }
-"""Beginnings of flags, with the reason."""
+"""Beginnings of flags, by the reason."""
 
 _REFUSED_WORDS: Final = ("-", "-E", "-S", "-c", "-r", "-pg", "-###", "-fsyntax-only")
 _LONG_TAKEN: Final = ("--sysroot", "--target", "--param", "--sdk")
@@ -118,7 +83,8 @@ def extra_flags() -> tuple[str, ...]:
 
 def _check(variable: str, word: str) -> None:
     """Raises ArgumentError if the word, a flag or not, is refused."""
-    reason = next((r for start, r in _REFUSED.items() if word.startswith(start)), None)
+    found = (r for r, starts in _REFUSED.items() if word.startswith(tuple(starts.split())))
+    reason = next(found, None)
     if word in _REFUSED_WORDS:
         reason = _OTHER_OUTPUT
     if reason is None and word.startswith("--") and word.partition("=")[0] not in _LONG_TAKEN:

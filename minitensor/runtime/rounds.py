@@ -1,10 +1,7 @@
 """Timing in rounds: calls that compute the same take turns, and their ratios are those of a round.
 
-The rule. In each round every call has a turn, in an order that rotates and turns around. A turn: a
-pause until the threads of the call before sleep; uncounted calls, which fill the caches and wake
-the threads; then a burst of calls, each timed alone. A round counts the fastest of them: other
-programs only add time. The quoted time is the median over the rounds; a quoted ratio is the median
-of the ratios within the rounds, for a machine is not equally fast from one minute to the next.
+The rule is RULE: other programs only add time, so the fastest call of a burst counts; and a machine
+is not equally fast from one minute to the next, so ratios are taken within the rounds.
 """
 
 from __future__ import annotations

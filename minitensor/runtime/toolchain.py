@@ -233,14 +233,14 @@ def _probe_and_record(words: tuple[str, ...], extra: tuple[str, ...], key: str) 
 # ---- the questions
 
 
+@dataclass
 class _Probe:
     """Questions to one compiler, by compiling small files in `folder`."""
 
-    def __init__(self, words: tuple[str, ...], extra: tuple[str, ...], folder: Path) -> None:
-        self.words = words
-        self.extra = extra
-        self.folder = folder
-        self.count = 0
+    words: tuple[str, ...]
+    extra: tuple[str, ...]
+    folder: Path
+    count: int = 0
 
     def toolchain(self) -> Toolchain:
         version = one_line(self.ask("--version").stdout.partition("\n")[0].strip())
