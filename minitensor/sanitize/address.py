@@ -23,7 +23,7 @@ from minitensor.errors import ExecutionError
 from minitensor.runtime import NativeKernel, find_toolchain, load_function, pointer_to
 from minitensor.sanitize.builds import Sanitizer, runtime_library
 from minitensor.sanitize.fault import Fault, Outcome, element_at, element_name, inputs_of
-from minitensor.sanitize.memory import bits_of, pattern
+from minitensor.sanitize.memory import address_of, bits_of, pattern
 
 _ALIGNMENT: Final = 64
 
@@ -36,19 +36,19 @@ def run_with_address_sanitizer(kernel: NativeKernel, inputs: Sequence[object]) -
     Raises ArgumentError for an array that does not fit. A fault ends the process.
     """
     emitted = kernel.emitted
-    given = iter(inputs_of(emitted, inputs))
+    given = inputs_of(emitted, inputs)
     arrays: list[np.ndarray] = []
     for buffer in kernel.params:
         array = _exact(buffer.shape, ir.numpy_dtype(buffer.dtype))
         if buffer.name in emitted.outputs:
             bits_of(array)[...] = pattern(buffer.dtype, 0)
         else:
-            array[...] = next(given)
+            array[...] = given[buffer.name]
         arrays.append(array)
     workspace = _exact((-(-emitted.workspace // _ALIGNMENT) * _ALIGNMENT,), np.dtype(np.uint8))
     bounds = [len(arrays)]
     for array in (*arrays, workspace):
-        start = array.__array_interface__["data"][0]
+        start = address_of(array)
         bounds += [start, start + array.nbytes]
     ends = pointer_to(np.array(bounds, np.uint64))
     path = runtime_library(Sanitizer.ADDRESS, find_toolchain())

@@ -90,7 +90,8 @@ def program_of(what: Any) -> ir.Program:
     return program
 
 
-def inputs_of(emitted: Emitted, given: Sequence[object]) -> list[np.ndarray]:
-    """One array for each input, in call order. Raises ArgumentError for one that does not fit."""
+def inputs_of(emitted: Emitted, given: Sequence[object]) -> dict[str, np.ndarray]:
+    """The arrays of the inputs, by name. Raises ArgumentError for one that does not fit."""
     inputs = [b for b in emitted.params if b.name not in emitted.outputs]
-    return Signature(emitted.name or emitted.entry, inputs, ()).accept(tuple(given))[0]
+    accepted, _ = Signature(emitted.name or emitted.entry, inputs, ()).accept(tuple(given))
+    return {b.name: array for b, array in zip(inputs, accepted)}

@@ -102,13 +102,13 @@ class GuardedRun:
         self.which = which
         self._memories: list[GuardedMemory] = []
         self._originals: dict[str, np.ndarray] = {}
-        given = iter(inputs_of(kernel.emitted, inputs))
+        given = inputs_of(kernel.emitted, inputs)
         for buffer in kernel.params:
             memory = GuardedMemory(buffer.shape, ir.numpy_dtype(buffer.dtype), _SIDES[which])
             if buffer.name in kernel.emitted.outputs:
                 bits_of(memory.array)[...] = bits_of_nothing(buffer, which)
             else:
-                self._originals[buffer.name] = memory.array[...] = next(given)
+                self._originals[buffer.name] = memory.array[...] = given[buffer.name]
             self._memories.append(memory)
         self.arrays = {b.name: m.array for b, m in zip(kernel.params, self._memories)}
         self._memories.append(_scratch_memory(kernel.emitted.workspace, which))
@@ -157,12 +157,6 @@ def _scratch_memory(size: int, which: int) -> GuardedMemory:
 def bits_of_nothing(buffer: ir.Buffer, which: int) -> int:
     """The bits of an element of an output before anything is written to it."""
     return pattern(buffer.dtype, which)
-
-
-def address_of(array: np.ndarray) -> int:
-    """The address where its memory begins."""
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 def first_of(where: np.ndarray) -> tuple[int, ...] | None:

@@ -33,12 +33,8 @@ LARGEST_GUARD: Final = 1 << 26
 _NOTHING: Final = 0x0
 """PROT_NONE, which has this value everywhere."""
 
-_FILLS: Final = {
-    1: (0xA5, 0x5A),
-    2: (0xA5A5, 0x5A5A),
-    4: (0xA5A5A5A5, 0x5A5A5A5A),
-    8: (0xA5A5A5A5A5A5A5A5, 0x5A5A5A5A5A5A5A5A),
-}
+_FILLS: Final = (0xA5, 0x5A)
+"""The bytes that fill elements which are no floats."""
 
 
 class GuardedMemory:
@@ -69,7 +65,7 @@ class GuardedMemory:
             raise ExecutionError(f"no memory for an array of {size:,} bytes", "memory") from None
         offset = guard if side == "start" else guard + room - size
         whole = np.frombuffer(mapping, np.uint8)
-        self.before = whole.__array_interface__["data"][0]
+        self.before = address_of(whole)
         self.start = self.before + guard
         self.end = self.start + room
         self.after = self.end + guard
@@ -95,12 +91,20 @@ def guarded_empty(shape: Sequence[int], dtype: Any, side: Side = "end") -> np.nd
 
 def pattern(dtype: ir.DType, which: int) -> int:
     """The bits to fill elements with: NaN for floats, else what stands out; `which` is 0 or 1."""
-    return (dtype.row.nans or _FILLS[dtype.bits // 8])[which]
+    if dtype.row.nans:
+        return dtype.row.nans[which]
+    return int.from_bytes(bytes([_FILLS[which]]) * (dtype.bits // 8), "little")
 
 
 def bits_of(array: np.ndarray) -> np.ndarray:
     """The elements as unsigned integers of their size, in the same memory."""
     return array.view(np.dtype(f"u{array.dtype.itemsize}"))
+
+
+def address_of(array: np.ndarray) -> int:
+    """The address where its memory begins."""
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def _whole_pages(size: int) -> int:
@@ -171,7 +175,7 @@ def outside(kernel: str, buffer: ir.Buffer | None, memory: GuardedMemory, hit: H
     did = f"{ir.print_name(kernel)} {_ACCESS.get(hit.access, 'touches')}"
     if buffer is None:
         return f"{did} memory outside its scratch memory"
-    start: int = memory.array.__array_interface__["data"][0]
+    start = address_of(memory.array)
     beyond = hit.address - start - memory.array.nbytes
     far, where = (beyond, "after its end") if beyond >= 0 else (start - hit.address, "before it")
     return (

@@ -32,7 +32,8 @@ from minitensor.runtime import (
 )
 from minitensor.sanitize.builds import Sanitizer, load_sanitized, runtime_library
 from minitensor.sanitize.fault import Outcome, Race, element_at, element_name, program_of
-from minitensor.sanitize.guards import GuardedRun, address_of
+from minitensor.sanitize.guards import GuardedRun
+from minitensor.sanitize.memory import address_of
 
 _MOST: Final = 256
 _FIELDS: Final = 7

@@ -101,8 +101,7 @@ def run_apart(
     Raises ArgumentError for an array that does not fit, CompileError if the text does not compile,
     MinitensorError if the process cannot do its work.
     """
-    accepted = iter(inputs_of(emitted, inputs))
-    arrays = {b.name: next(accepted) for b in emitted.params if b.name not in emitted.outputs}
+    arrays = inputs_of(emitted, inputs)
     toolchain = find_toolchain()
     limit = time_limit_for(sanitizer)
     compile_library(emitted.source, toolchain_for(sanitizer, toolchain), limit)

@@ -43,11 +43,12 @@ from minitensor.testing.oracle import (
 from minitensor.testing.pairs import (
     FailedError, Failure, Pair, check_meaning, pair_of, pairs,
 )
-from minitensor.testing.programs import DTYPES, EXTENTS, programs
+from minitensor.testing.programs import (
+    DTYPES, EXTENTS, arrays_for, index_expressions, programs,
+)
 from minitensor.testing.reduce import reduced, script_of
 from minitensor.testing.reference import evaluate_by_numpy
 from minitensor.testing.schedules import PRIMITIVES, BrokenPromiseError, attempts, schedules
-from minitensor.testing.strategies import arrays_for, index_expressions
 
 __all__ = [
     "DTYPES", "EXTENTS", "PRIMITIVES", "BrokenPromiseError", "Campaign", "Counts", "Draws",

@@ -72,8 +72,8 @@ def run_batch(
     sanitizer: Sanitizer = Sanitizer.GUARDS,
 ) -> Outcome:
     """Check pairs of a seed, given by their numbers."""
-    outcome = Outcome()
-    cases = []
+    batch = _Batch(report, sanitizer)
+    outcome, cases = batch.outcome, []
     for number in numbers:
         report("draw", number)
         outcome.counts.pairs += 1
@@ -85,59 +85,61 @@ def run_batch(
             outcome.counts.interpreted += pair.work <= MOST_INTERPRETED
         except FailedError as failed:
             outcome.failures[number] = failed
-    _check_native(cases, outcome, report, sanitizer)
+    batch.check_native(cases)
     return outcome
 
 
 def check_pair(pair: Pair, sanitizer: Sanitizer = Sanitizer.GUARDS) -> None:
     """Check one pair, as a campaign does. Raises FailedError; a crash is a crash."""
-    outcome = Outcome()
-    cases = [_Case(0, pair, check_meaning(pair))]
-    _check_native(cases, outcome, lambda what, number: None, sanitizer)
-    for failed in outcome.failures.values():
+    batch = _Batch(lambda what, number: None, sanitizer)
+    batch.check_native([_Case(0, pair, check_meaning(pair))])
+    for failed in batch.outcome.failures.values():
         raise failed
 
 
-def _check_native(
-    cases: list[_Case], outcome: Outcome, report: Report, sanitizer: Sanitizer
-) -> None:
-    """Run the kernels of all cases, and enter what they did."""
-    wanted = [(case, target) for case in cases for target in targets(case.pair)]
-    for (case, target), kernel in zip(wanted, _kernels(wanted, outcome, report, sanitizer)):
-        if kernel is None or case.number in outcome.failures:
-            continue
-        outcome.counts.kernels += 1
-        report("run", case.number)
+@dataclass
+class _Batch:
+    """One batch: the way to check it, and the outcome."""
+
+    report: Report
+    sanitizer: Sanitizer
+    outcome: Outcome = field(default_factory=Outcome)
+
+    def check_native(self, cases: list[_Case]) -> None:
+        """Run the kernels of all cases, and enter what they did."""
+        wanted = [(case, target) for case in cases for target in targets(case.pair)]
+        for (case, target), kernel in zip(wanted, self.kernels(wanted)):
+            if kernel is None or case.number in self.outcome.failures:
+                continue
+            self.outcome.counts.kernels += 1
+            self.report("run", case.number)
+            try:
+                ran = run_sanitized(self.sanitizer, kernel, case.pair.arrays)
+                where = f"in C ({target})"
+                if ran.status:
+                    raise AssertionError(f"a check fails {where}: status {ran.status}")
+                scheduled = case.pair.schedule.program
+                compare(case.pair.program.outputs, case.expected, ran.outputs, where, scheduled)
+                if ran.faults:
+                    raise AssertionError(f"{ran.faults[0]} {where}")
+            except Exception as failure:
+                self.outcome.failures[case.number] = FailedError("native", failure, case.pair)
+
+    def kernels(self, wanted: list[tuple[_Case, Target]]) -> list[NativeKernel | None]:
+        """The kernels, compiled together; alone where that fails. None for those that failed."""
+        if not wanted:
+            return []
         try:
-            ran = run_sanitized(sanitizer, kernel, case.pair.arrays)
-            where = f"in C ({target})"
-            if ran.status:
-                raise AssertionError(f"a check fails {where}: status {ran.status}")
-            scheduled = case.pair.schedule.program
-            compare(case.pair.program.outputs, case.expected, ran.outputs, where, scheduled)
-            if ran.faults:
-                raise AssertionError(f"{ran.faults[0]} {where}")
+            self.report("compile", wanted[0][0].number)
+            items = [(case.pair.schedule.program, native_target(t)) for case, t in wanted]
+            text = generate_together(items, hooks=self.sanitizer.hooks)
+            return list(load_sanitized(self.sanitizer, text, find_toolchain(), time_limit=PATIENCE))
         except Exception as failure:
-            outcome.failures[case.number] = FailedError("native", failure, case.pair)
-
-
-def _kernels(
-    wanted: list[tuple[_Case, Target]], outcome: Outcome, report: Report, sanitizer: Sanitizer
-) -> list[NativeKernel | None]:
-    """The kernels, compiled together; alone where that fails. None for those that failed."""
-    if not wanted:
-        return []
-    try:
-        report("compile", wanted[0][0].number)
-        items = [(case.pair.schedule.program, native_target(t)) for case, t in wanted]
-        text = generate_together(items, hooks=sanitizer.hooks)
-        return list(load_sanitized(sanitizer, text, find_toolchain(), time_limit=PATIENCE))
-    except Exception as failure:
-        if len(wanted) == 1:
-            case = wanted[0][0]
-            kind = "compile" if isinstance(failure, CompileError) else "generate"
-            outcome.failures[case.number] = FailedError(kind, failure, case.pair)
-            return [None]
-    middle = len(wanted) // 2
-    halves = (wanted[:middle], wanted[middle:])
-    return [kernel for half in halves for kernel in _kernels(half, outcome, report, sanitizer)]
+            if len(wanted) == 1:
+                case = wanted[0][0]
+                kind = "compile" if isinstance(failure, CompileError) else "generate"
+                self.outcome.failures[case.number] = FailedError(kind, failure, case.pair)
+                return [None]
+        middle = len(wanted) // 2
+        halves = (wanted[:middle], wanted[middle:])
+        return [kernel for half in halves for kernel in self.kernels(half)]

@@ -65,7 +65,7 @@ def assert_equivalent(
         transform, *given = then
         after = transform(after, *given)
     try:
-        _check(program, after, targets, inputs, without)
+        _Comparison(program, after, inputs, without).run(targets)
     except (AssertionError, ExecutionError, VerifyError) as failure:
         if not isinstance(scheduled, Schedule):
             raise
@@ -73,32 +73,66 @@ def assert_equivalent(
         raise AssertionError(text) from failure
 
 
-def _check(
-    program: ir.Program,
-    after: ir.Program,
-    targets: Sequence[str | Target],
-    inputs: Sequence[np.ndarray],
-    without: Collection[str],
-) -> None:
-    expected = expected_outputs(program, inputs)
-    outputs = program.outputs
-    names = [buffer.name for buffer in outputs]
-    ir.verify(after)
-    for target in targets:
-        match target:
-            case "interpreter" | Target(kind="interpreter"):
-                got, _ = ir.interpret(after, inputs, names)
-                compare(outputs, expected, got, "in the interpreter", after)
-            case "passes":
-                _check_passes(after, inputs, outputs, expected, without)
-            case "c":
-                for cores in (1, 2):
-                    exact = Target("c", num_cores=cores)
-                    _check_native(after, exact, inputs, outputs, expected, without)
-            case Target():
-                _check_native(after, target, inputs, outputs, expected, without)
-            case _:
-                raise unexpected('"interpreter", "passes", "c" or an mt.Target', "target", target)
+class _Comparison:
+    """A program on some inputs, and what must come out of it by the definition.
+
+    without  passes of code generation to leave out
+    """
+
+    def __init__(
+        self,
+        definition: ir.Program,
+        program: ir.Program,
+        inputs: Sequence[np.ndarray],
+        without: Collection[str],
+    ) -> None:
+        self.outputs, self.expected = definition.outputs, expected_outputs(definition, inputs)
+        self.program, self.inputs, self.without = program, inputs, without
+
+    def run(self, targets: Sequence[str | Target]) -> None:
+        """Run it everywhere; raises as `assert_equivalent`."""
+        ir.verify(self.program)
+        for target in targets:
+            match target:
+                case "interpreter" | Target(kind="interpreter"):
+                    self.interpret(self.program, "in the interpreter")
+                case "passes":
+                    self.after_each_pass()
+                case "c":
+                    for cores in (1, 2):
+                        self.native(Target("c", num_cores=cores))
+                case Target():
+                    self.native(target)
+                case _:
+                    expected = '"interpreter", "passes", "c" or an mt.Target'
+                    raise unexpected(expected, "target", target)
+
+    def interpret(self, program: ir.Program, where: str) -> None:
+        names = [buffer.name for buffer in self.outputs]
+        got, _ = ir.interpret(program, self.inputs, names)
+        compare(self.outputs, self.expected, got, where, program)
+
+    def native(self, target: Target) -> None:
+        passes = passes_without(self.without)
+        emitted = generate(self.program, native_target(target), passes=passes)
+        ran = run_guarded(load(emitted, find_toolchain()), self.inputs)
+        left_out = f" without {', '.join(self.without)}" if self.without else ""
+        where = f"in C ({target}){left_out}"
+        if ran.status != 0:
+            raise AssertionError(f"{emitted.checks[ran.status - 1]}, {where}:\n{self.program}")
+        if ran.faults:
+            raise AssertionError(f"{ran.faults[0]}, {where}:\n{self.program}")
+        compare(self.outputs, self.expected, ran.outputs, where, self.program)
+
+    def after_each_pass(self) -> None:
+        target = native_target(Target("c"))
+        for bits in (0, 128, target.vector_bits or 512):
+            current = self.program
+            exact = Target("c", num_cores=1, vector_bits=bits)
+            for name, run in passes_without(self.without):
+                current = run(current, exact)
+                ir.verify(current)
+                self.interpret(current, f"after the pass {name}, {bits} bits")
 
 
 def expected_outputs(program: ir.Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -107,44 +141,6 @@ def expected_outputs(program: ir.Program, arrays: Sequence[np.ndarray]) -> list[
         return evaluate_by_numpy(program, arrays)
     except ArgumentError:
         return ir.interpret(program, arrays)[0]
-
-
-def _check_native(
-    program: ir.Program,
-    target: Target,
-    inputs: Sequence[np.ndarray],
-    outputs: Sequence[ir.Buffer],
-    expected: Sequence[np.ndarray],
-    without: Collection[str],
-) -> None:
-    emitted = generate(program, native_target(target), passes=passes_without(without))
-    ran = run_guarded(load(emitted, find_toolchain()), inputs)
-    left_out = f" without {', '.join(without)}" if without else ""
-    where = f"in C ({target}){left_out}"
-    if ran.status != 0:
-        raise AssertionError(f"{emitted.checks[ran.status - 1]}, {where}:\n{program}")
-    if ran.faults:
-        raise AssertionError(f"{ran.faults[0]}, {where}:\n{program}")
-    compare(outputs, expected, ran.outputs, where, program)
-
-
-def _check_passes(
-    program: ir.Program,
-    inputs: Sequence[np.ndarray],
-    outputs: Sequence[ir.Buffer],
-    expected: Sequence[np.ndarray],
-    without: Collection[str],
-) -> None:
-    target = native_target(Target("c"))
-    names = [buffer.name for buffer in outputs]
-    for bits in (0, 128, target.vector_bits or 512):
-        current = program
-        exact = Target("c", num_cores=1, vector_bits=bits)
-        for name, run in passes_without(without):
-            current = run(current, exact)
-            ir.verify(current)
-            got, _ = ir.interpret(current, inputs, names)
-            compare(outputs, expected, got, f"after the pass {name}, {bits} bits", current)
 
 
 def compare(

@@ -7,6 +7,7 @@ are grids, a read is a gather. Reductions and updates go step by step along thei
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -86,12 +87,11 @@ class _Stage:
                 self.store(buffer, indices, self.value(value, values), values)
             case ir.Reduce(reducer, buffers, indices, new):
                 names = [v.name for v in reducer.lhs + reducer.rhs]
-                held = self.memory
                 old = [ir.Load(b, indices, v.dtype) for b, v in zip(buffers, reducer.lhs)]
                 both = [self.value(e, values) for e in (*old, *new)]
                 inner = dict(zip(names, both))
                 for buffer, result in zip(buffers, [self.value(r, inner) for r in reducer.results]):
-                    self.store(buffer, indices, result.astype(held[buffer].dtype), values)
+                    self.store(buffer, indices, result.astype(self.memory[buffer].dtype), values)
             case _:
                 raise ArgumentError("numpy computes definitions, and this statement is none")
 
@@ -103,11 +103,13 @@ class _Stage:
         return _Values(self.memory, values, self.shape).of(expr, np.ones(self.shape, bool))
 
 
+@dataclass(frozen=True)
 class _Values:
     """Expressions on a grid. A mask selects the wanted values: elsewhere nothing is read."""
 
-    def __init__(self, memory: Mapping[str, Array], vars: Values, shape: tuple[int, ...]) -> None:
-        self.memory, self.vars, self.shape = memory, vars, shape
+    memory: Mapping[str, Array]
+    vars: Values
+    shape: tuple[int, ...]
 
     def of(self, expr: ir.Expr, wanted: Array) -> Array:
         """The value of an expression, of the type that the expression has."""
