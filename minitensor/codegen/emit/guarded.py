@@ -24,17 +24,15 @@ def may_be_masked(loop: ir.For) -> bool:
     That is, whether an iteration reads, outside of loops inside it, what a condition may forbid
     (but not what the condition reads itself), and nothing in it is a vector already.
     """
-    body = loop.body
-    return reads_under_condition(body) and not any(_is_vector(node) for node in ir.walk(body))
+    return reads_under_condition(loop.body) and not any(
+        isinstance(node, (ir.Load, ir.Ramp, ir.Broadcast)) and node.dtype.lanes > 1
+        for node in ir.walk(loop.body)
+    )
 
 
 def reads_under_condition(node: ir.Node) -> bool:
     """Tell whether a condition below the node, but for loops, may forbid a read there."""
     return any(True for _ in _guarded(node))
-
-
-def _is_vector(node: ir.Node) -> bool:
-    return isinstance(node, (ir.Load, ir.Ramp, ir.Broadcast)) and node.dtype.lanes > 1
 
 
 def _guarded(node: ir.Node) -> Iterator[ir.Expr]:

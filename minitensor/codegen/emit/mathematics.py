@@ -45,7 +45,7 @@ def _definition(
     helpers: Helpers, name: str, dtype: DType, writer: Callable[[Helpers], Writer]
 ) -> Definition:
     function = definitions()[name, dtype.scalar]
-    own = f"{name}_{_kind(dtype)}"
+    own = f"{name}_{compute_type(dtype) if dtype.lanes == 1 else dtype}"
     if dtype.lanes > 1 and computes_wider(function):
         helper = _half if dtype.lanes > 2 else _definition
         half = helpers.need(helper, name, dtype.with_lanes(dtype.lanes // 2), writer)
@@ -60,10 +60,6 @@ def _half(
     """The function on half a vector, where it is computed in wider numbers."""
     own = f"{name}_part_{dtype}"
     return own, write_function(definitions()[name, dtype.scalar], own, dtype.lanes, writer(helpers))
-
-
-def _kind(dtype: DType) -> str:
-    return compute_type(dtype) if dtype.lanes == 1 else str(dtype)
 
 
 @cache

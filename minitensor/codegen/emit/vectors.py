@@ -102,28 +102,30 @@ def _each_lane(helpers: Helpers, name: str, call: str, dtype: ir.DType, arity: i
     return function(kind, f"{name}_{kind}", parameters, each, "return x;")
 
 
+def _by_lane(call: str, kind: str, lanes: int) -> tuple[str, str, str]:
+    """The body of a function whose result has the value of a call in each lane."""
+    each = f"for (int i = 0; i < {lanes}; ++i) y[i] = {call}(x[i]);"
+    return f"{kind} y;", each, "return y;"
+
+
 def widen(helpers: Helpers, dtype: ir.DType) -> Definition:
     """Narrow floats in float32."""
     kind, wide = helpers.vector(dtype), helpers.vector(of_lanes("float32", dtype))
-    body = [f"return __builtin_convertvector(x, {wide});"]
+    body: tuple[str, ...] = (f"return __builtin_convertvector(x, {wide});",)
     if dtype.scalar == "bfloat16":
         bits = helpers.vector(of_lanes("uint32", dtype))
-        body = [f"return ({wide})(__builtin_convertvector(x, {bits}) << 16);"]
+        body = (f"return ({wide})(__builtin_convertvector(x, {bits}) << 16);",)
     elif dtype.is_packed:
-        call = helpers.need(scalars.PACKED[dtype.scalar][0])
-        each = f"for (int i = 0; i < {dtype.lanes}; ++i) y[i] = {call}(x[i]);"
-        body = [f"{wide} y;", each, "return y;"]
+        body = _by_lane(helpers.need(scalars.PACKED[dtype.scalar][0]), wide, dtype.lanes)
     return function(wide, f"widen_{kind}", f"{kind} x", *body)
 
 
 def narrow(helpers: Helpers, dtype: ir.DType) -> Definition:
     """Narrow floats from float32."""
     kind, wide = helpers.vector(dtype), helpers.vector(of_lanes("float32", dtype))
-    body = [f"return __builtin_convertvector(x, {kind});"]
+    body: tuple[str, ...] = (f"return __builtin_convertvector(x, {kind});",)
     if dtype.is_packed:
-        call = helpers.need(scalars.PACKED[dtype.scalar][1])
-        each = f"for (int i = 0; i < {dtype.lanes}; ++i) y[i] = {call}(x[i]);"
-        body = [f"{kind} y;", each, "return y;"]
+        body = _by_lane(helpers.need(scalars.PACKED[dtype.scalar][1]), kind, dtype.lanes)
     return function(kind, f"narrow_{kind}", f"{wide} x", *body)
 
 
@@ -140,9 +142,8 @@ def truncated(helpers: Helpers, source: ir.DType, target: ir.DType) -> Definitio
     if target.scalar == "uint64":
         wide = helpers.vector(of_lanes("uint64", source))
         call = helpers.need(scalars.truncated, source.scalar, target.scalar)
-        each = f"for (int i = 0; i < {source.lanes}; ++i) y[i] = {call}(x[i]);"
         name = f"truncated_{kind}_to_uint64"
-        return function(wide, name, f"{kind} x", f"{wide} y;", each, "return y;")
+        return function(wide, name, f"{kind} x", *_by_lane(call, wide, source.lanes))
     mask, wide = helpers.vector(int_twin(source)), helpers.vector(of_lanes("int64", source))
     f = "" if compute_type(source) == "double" else "f"
     fits = f"{mask} fits = (x >= -0x1p63{f}) & (x < 0x1p63{f});"

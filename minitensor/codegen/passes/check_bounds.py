@@ -10,6 +10,8 @@ harder. Affine programs come out unchanged.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from minitensor import arith, ir
 from minitensor.codegen.target import Target
 
@@ -32,12 +34,12 @@ def _statement(stmt: ir.Stmt, program: ir.Program) -> ir.Stmt:
     return stmt
 
 
+@dataclass(frozen=True, slots=True)
 class _Guard:
     """Rewrites the statements of one block; `facts` are forms known to be >= 0 where they stand."""
 
-    def __init__(self, program: ir.Program, ranges: arith.Ranges) -> None:
-        self.program = program
-        self.ranges = ranges
+    program: ir.Program
+    ranges: arith.Ranges
 
     def statement(self, stmt: ir.Stmt, facts: tuple[arith.Linear, ...]) -> ir.Stmt:
         match stmt:

@@ -10,6 +10,7 @@ code that is not optimised, or too large for that part of the optimiser, has the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
 from minitensor import ir
@@ -33,12 +34,12 @@ def name_registers(program: ir.Program, target: Target) -> ir.Program:
     return program.replace(body=_Namer(ir.names_in(program)).statement(program.body, {}))
 
 
+@dataclass(slots=True)
 class _Namer:
     """Replaces accesses of arrays by variables; names: all that are taken."""
 
-    def __init__(self, names: set[str]) -> None:
-        self.names = names
-        self.in_scope = 0
+    names: set[str]
+    in_scope: int = 0
 
     def statement(self, stmt: ir.Stmt, known: Mapping[str, Variables]) -> ir.Stmt:
         """The statement where `known` arrays have become variables."""

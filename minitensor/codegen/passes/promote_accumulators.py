@@ -41,9 +41,9 @@ DECOMPOSE: Final = "decompose_reduction moves an init out; split by a divisor le
 
 def promote_accumulators(program: ir.Program, target: Target) -> ir.Program:
     """The program with the tiles that its loops update in local arrays."""
-    params = {b.name: b for b in program.params}
+    scope = _Scope({}, {b.name: b for b in program.params})
     promoter = _Promoter(ir.names_in(program), max(128, target.vector_bits or 0) * REGISTERS // 8)
-    return program.replace(body=promoter.statement(program.body, {}, params))
+    return program.replace(body=promoter.statement(program.body, scope))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,22 @@ class _Tile:
         return stmt
 
 
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """The ranges of the loops around a statement, and the buffers that it may access."""
+
+    ranges: Mapping[str, arith.Interval]
+    buffers: Mapping[str, ir.Buffer]
+
+    def inside(self, loop: ir.For) -> _Scope:
+        """The scope of the loop's body."""
+        return _Scope({**self.ranges, loop.var: arith.extent_range(loop.extent)}, self.buffers)
+
+    def with_buffers(self, *buffers: ir.Buffer) -> _Scope:
+        """The scope inside of allocations."""
+        return _Scope(self.ranges, {**self.buffers, **{b.name: b for b in buffers}})
+
+
 class _Promoter:
     """names: all that are taken; largest: bytes of a tile"""
 
@@ -75,53 +91,39 @@ class _Promoter:
         self.settled: set[str] = set()
         """Temporaries that will be in registers as they are."""
 
-    def statement(
-        self, stmt: ir.Stmt, ranges: Mapping[str, arith.Interval], buffers: Mapping[str, ir.Buffer]
-    ) -> ir.Stmt:
+    def statement(self, stmt: ir.Stmt, scope: _Scope) -> ir.Stmt:
         match stmt:
             case ir.Alloc(buffer, body):
                 body = _with_consumers_unrolled(buffer, body) if self.fits(buffer) else body
                 if self.fits(buffer) and _is_written_out(buffer.name, body):
                     self.settled.add(buffer.name)
-                return ir.Alloc(
-                    buffer, self.statement(body, ranges, {**buffers, buffer.name: buffer})
-                )
+                return ir.Alloc(buffer, self.statement(body, scope.with_buffers(buffer)))
             case ir.Seq(stmts):
-                return ir.sequence(*self.sequence(stmts, ranges, buffers))
+                return ir.sequence(*self.sequence(stmts, scope))
             case ir.For():
-                tiles = self.tiles(stmt, ranges, buffers)
+                tiles = self.tiles(stmt, scope)
                 if tiles:
-                    return self.promoted(stmt, tiles, [], ranges, buffers)
-                inner = {**ranges, stmt.var: arith.extent_range(stmt.extent)}
-                return ir.map_stmts(stmt, lambda child: self.statement(child, inner, buffers))
-        return ir.map_stmts(stmt, lambda child: self.statement(child, ranges, buffers))
+                    return self.promoted(stmt, tiles, [], scope)
+                inner = scope.inside(stmt)
+                return ir.map_stmts(stmt, lambda child: self.statement(child, inner))
+        return ir.map_stmts(stmt, lambda child: self.statement(child, scope))
 
-    def sequence(
-        self,
-        stmts: tuple[ir.Stmt, ...],
-        ranges: Mapping[str, arith.Interval],
-        buffers: Mapping[str, ir.Buffer],
-    ) -> list[ir.Stmt]:
+    def sequence(self, stmts: tuple[ir.Stmt, ...], scope: _Scope) -> list[ir.Stmt]:
         """The statements of a Seq; an init goes into the tile of the loop behind it."""
         done: list[ir.Stmt] = []
         for stmt in stmts:
-            tiles = self.tiles(stmt, ranges, buffers) if isinstance(stmt, ir.For) else []
+            tiles = self.tiles(stmt, scope) if isinstance(stmt, ir.For) else []
             if not tiles:
-                done.append(self.statement(stmt, ranges, buffers))
+                done.append(self.statement(stmt, scope))
                 continue
             assert isinstance(stmt, ir.For)
             fills = _fills_before(done, tiles)
             done = [other for other in done if all(other is not fill for fill in fills)]
-            done.append(self.promoted(stmt, tiles, fills, ranges, buffers))
+            done.append(self.promoted(stmt, tiles, fills, scope))
         return done
 
     def promoted(
-        self,
-        loop: ir.For,
-        tiles: list[_Tile],
-        fills: list[ir.Stmt],
-        ranges: Mapping[str, arith.Interval],
-        buffers: Mapping[str, ir.Buffer],
+        self, loop: ir.For, tiles: list[_Tile], fills: list[ir.Stmt], scope: _Scope
     ) -> ir.Stmt:
         """The loop on local tiles, loaded or filled before it and stored after.
 
@@ -150,14 +152,11 @@ class _Promoter:
             result = ir.Load(name, where, old.dtype)
             tail.append(tile.nest(ir.Store(old.name, tile.indices, result)))
             body = _moved(body, old.name, name, where)
-        known = {**buffers, **{buffer.name: buffer for buffer in local}}
-        inner = {**ranges, loop.var: arith.extent_range(loop.extent)}
-        body = ir.map_stmts(body, lambda child: self.statement(child, inner, known))
+        inner = scope.with_buffers(*local).inside(loop)
+        body = ir.map_stmts(body, lambda child: self.statement(child, inner))
         return ir.allocated(local, ir.sequence(*head, body, *tail))
 
-    def tiles(
-        self, loop: ir.For, ranges: Mapping[str, arith.Interval], buffers: Mapping[str, ir.Buffer]
-    ) -> list[_Tile]:
+    def tiles(self, loop: ir.For, scope: _Scope) -> list[_Tile]:
         """The buffers that the loop updates at places that do not depend on it."""
         if loop.kind not in (ir.LoopKind.SERIAL, ir.LoopKind.UNROLL):
             return []
@@ -166,10 +165,10 @@ class _Promoter:
         found: list[_Tile] = []
         room = self.largest
         for name in sorted(written):
-            buffer = buffers[name]
+            buffer = scope.buffers[name]
             if name in self.settled:
                 continue
-            tile = _tile(loop, buffer, ranges)
+            tile = _tile(loop, buffer, scope.ranges)
             if tile is None:
                 continue
             size = math.prod(n.extent for n in tile.loops) * buffer.dtype.bits // 8

@@ -13,6 +13,7 @@ With T of shape [64, 64] computed and read inside a loop over y,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from minitensor import arith, ir
@@ -140,13 +141,13 @@ class _Touched:
             self.visit(child, ranges)
 
 
+@dataclass(frozen=True, slots=True)
 class _Shift:
     """Subtracts `lows` from the indices of one buffer; an axis without one is dropped."""
 
-    def __init__(self, buffer: str, lows: Sequence[arith.Linear | None], users: _Users) -> None:
-        self.buffer = buffer
-        self.lows = lows
-        self.users = users
+    buffer: str
+    lows: Sequence[arith.Linear | None]
+    users: _Users
 
     def statement(self, stmt: ir.Stmt, ranges: Mapping[str, arith.Interval]) -> ir.Stmt:
         """The statement with shifted accesses; `ranges` are those of the loops around it."""
