@@ -21,7 +21,10 @@ LONGEST_UNROLL = 1024
 """The most copies of a loop's body that unrolling makes, with those of unrolled loops inside."""
 
 _CONCURRENT_RULES = {
-    "R1": ("the loop is serial", "a loop runs in one way: split it and decide for a part"),
+    "R1": (
+        "the loop is serial",
+        "make it serial again first, or split it before and decide for a part",
+    ),
     "R2": (
         "the loop drives no reduction",
         "rfactor the loop, and run the axis of its partial results so",
@@ -145,7 +148,10 @@ def _call_vectorize(scene: Scene) -> None:
 
 @primitive(
     rules={
-        "R1": ("the loop is serial", "a loop runs in one way: split it and unroll a part"),
+        "R1": (
+            "the loop is serial",
+            "make it serial again first, or split it before and unroll a part",
+        ),
         "R2": (
             f"the body is repeated at most {LONGEST_UNROLL} times",
             "split it and unroll the inner part",
@@ -239,6 +245,38 @@ def _call_bind(scene: Scene) -> None:
     scene.do("bind", scene.loop(), scene.pick(["blockIdx.x", "threadIdx.x", "vthread"]))
 
 
+@primitive(
+    rules={
+        "R1": ("the loop is parallel, vectorized, unrolled or bound", "leave this step out"),
+    },
+    alternatives="loop",
+)
+def serial(program: ir.Program, loop: LoopName) -> Rewritten[None]:
+    """Run the iterations of a loop one after the other again, as before it was made parallel,
+    vectorized, unrolled or bound: the way back from those steps.
+
+    serial("i")
+        for i in parallel(64):         =>     for i in range(64):
+            C[i] = f(i)                           C[i] = f(i)
+
+    Preserves  every output.
+    """
+    found = ir.loop_sites(program)[loop].loop
+    if found.kind in (ir.LoopKind.SERIAL, ir.LoopKind.TENSORIZE):
+        refuse_kind("R1", found)
+    return _with_kind(program, loop, ir.LoopKind.SERIAL), None
+
+
+serial.on_batch(unchanged)
+
+
+@serial.random_call()
+def _call_serial(scene: Scene) -> None:
+    """Mostly a loop that runs in another way."""
+    others = [n.var for n in ir.loops_of(scene.program.body) if n.kind is not ir.LoopKind.SERIAL]
+    scene.do("serial", scene.pick(others) if others and not scene.chance(10) else scene.loop())
+
+
 @primitive(rules={})
 def annotate(
     program: ir.Program, target: LoopOrBlockName, key: AnnotationKey, value: AnnotationValue
@@ -314,5 +352,6 @@ class ExecutionPrimitives:
     vectorize = vectorize
     unroll = unroll
     bind = bind
+    serial = serial
     annotate = annotate
     unannotate = unannotate

@@ -23,7 +23,7 @@ WIDEST: int = 1 << 16
 
 @primitive(
     rules={
-        "R1": ("the loop is serial", "split it before deciding how it runs"),
+        "R1": ("the loop is serial", "make it serial again first"),
         "R2": ("the factors cover the loop", "write None for one factor and it is inferred"),
         "R3": (
             'with tail="exact" the factors multiply to the extent',

@@ -30,6 +30,12 @@ def noted():
     return s
 
 
+def decided():
+    s = prepared()
+    s.parallel("i")
+    return s
+
+
 DOUBLE = twice(8)
 
 VALID = {
@@ -41,6 +47,7 @@ VALID = {
     "vectorize": (prepared, ("j",), {}),
     "unroll": (prepared, ("j",), {}),
     "bind": (prepared, ("i", "threadIdx.x"), {}),
+    "serial": (decided, ("i",), {}),
     "annotate": (prepared, ("i", "note", "hot"), {}),
     "unannotate": (noted, ("i", "note"), {}),
     "compute_inline": (prepared, ("B",), {}),

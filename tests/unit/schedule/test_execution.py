@@ -1,4 +1,4 @@
-"""parallel, vectorize, unroll, bind, annotate, unannotate."""
+"""parallel, vectorize, unroll, bind, serial, annotate, unannotate."""
 
 import numpy as np
 import pytest
@@ -65,6 +65,26 @@ def test_vectorize():
                 C[i, j] = A[i, j] + b[j]
         """,
     )
+
+
+@pytest.mark.parametrize(
+    "decide",
+    [
+        lambda s: s.parallel("i"),
+        lambda s: s.vectorize("i"),
+        lambda s: s.unroll("i"),
+        lambda s: s.bind("i", "threadIdx.x"),
+    ],
+)
+def test_serial_is_the_way_back(decide):
+    s = mt.Schedule(scale(12))
+    before = s.program
+    decide(s)
+    assert s.program != before
+    assert s.serial("i") is None
+    assert s.program == before
+    s.split("i", [3, 4])
+    check(s)
 
 
 def test_unroll():
@@ -470,6 +490,16 @@ def concurrent_rules(name, call):
 
 REFUSALS = [
     *concurrent_rules("parallel", lambda s, loop: s.parallel(loop)),
+    Refusal(
+        "serial",
+        "R1",
+        after(scale, lambda s: s.split("i", [None, 4]), lambda s: s.unroll("i_1")),
+        lambda s: s.serial("i_0"),
+        r'^serial\("i_0"\) breaks R1: the loop is parallel, vectorized, unrolled or bound '
+        r"\(i_0 is serial\)$",
+        choices=("i_1",),
+        marks=("for i_0 in range(5):  # <- is serial",),
+    ),
     *concurrent_rules("vectorize", lambda s, loop: s.vectorize(loop)),
     *concurrent_rules("bind", lambda s, loop: s.bind(loop, "threadIdx.x")),
     Refusal(

@@ -117,7 +117,9 @@ def test_afterwards(case):
     run_refusal(case)
 
 
-@pytest.mark.parametrize("name", ["split", "fuse", "parallel", "vectorize", "unroll", "bind"])
+@pytest.mark.parametrize(
+    "name", ["split", "fuse", "parallel", "vectorize", "unroll", "bind", "serial"]
+)
 def test_the_loops_themselves_are_done_with(name):
     arguments = {"split": ("i_1", [2, 2]), "fuse": ("i_1", "j_1"), "bind": ("i_1", "threadIdx.x")}
     s = done()
