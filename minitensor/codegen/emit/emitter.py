@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Final
 
 from minitensor import arith, ir
-from minitensor.codegen.emit import scalars, vectors
+from minitensor.codegen.emit import products, scalars, vectors
 from minitensor.codegen.emit.c_types import element_type, elements_of, is_narrow_float
 from minitensor.codegen.emit.expressions import Expressions
 from minitensor.codegen.emit.guarded import KEEP_SCALAR, NARROWEST, may_be_masked
@@ -69,6 +69,7 @@ class Emitter(Expressions):
         super().__init__(helpers, program.params)
         self.program = program
         self.outputs = outputs
+        self.unread = outputs - {load.buffer for load in ir.loads(program.body)}
         self.dialect = dialect
         self.threads = target.num_cores or 1
         self.has_masks = (target.vector_bits or 0) >= NARROWEST
@@ -304,6 +305,11 @@ class Emitter(Expressions):
         return f"({' + '.join(parts)})" if len(parts) > 1 else parts[0]
 
     def _store(self, stmt: ir.Store) -> None:
+        self.updated = stmt.buffer
+        self._stored(stmt)
+        self.updated = ""
+
+    def _stored(self, stmt: ir.Store) -> None:
         buffer = self.buffers[stmt.buffer]
         value = stmt.value
         target = self.element(stmt.buffer, stmt.indices)
@@ -320,8 +326,8 @@ class Emitter(Expressions):
             return
         if isinstance(value, ir.Binary) and value.op in "+-*" and not is_narrow_float(value.dtype):
             same = ir.Load(stmt.buffer, stmt.indices, value.a.dtype)
-            if value.a == same and value.dtype.kind != "bool":
-                self.line(f"{target} {value.op}= {self.expr(value.b)};")
+            if value.a == same and value.dtype.kind != "bool" and not products.is_fused(value):
+                self.line(f"{target} {value.op}= {self.unrounded(value.b)};")
                 return
         self.line(f"{target} = {self.stored(value)};")
 

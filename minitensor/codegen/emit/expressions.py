@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from minitensor import arith, ir
-from minitensor.codegen.emit import scalars, vectors
+from minitensor.codegen.emit import products, scalars, vectors
 from minitensor.codegen.emit.c_types import (
     compute_type,
     computed,
@@ -66,13 +66,26 @@ class Expressions:
         """True if the machine can leave out lanes of a load (see `guarded`)."""
         self.plain_constants = False
         """True if a vector of equal constants, as an operand, is written as the one constant."""
+        self.fuses = False
+        """True if any product may be fused with a sum (see `products`)."""
+        self.updated = ""
+        """The buffer that is stored to: products may be fused with a sum with its elements."""
+        self.unread: frozenset[str] = frozenset()
+        """The buffers that nothing is computed from."""
 
     @classmethod
     def of_definitions(cls, helpers: Helpers) -> Expressions:
         """A writer of the functions that are defined in the IR's terms."""
         fresh = Expressions(helpers)
-        fresh.plain_constants = True
+        fresh.plain_constants = fresh.fuses = True
         return fresh
+
+    def result(self, value: ir.Expr) -> str:
+        """The result of such a function, which is not fused with what its caller does."""
+        self.fuses = False
+        text = self.expr(value) if products.is_fused(value) else ""
+        self.fuses = True
+        return text or self.expr(value)
 
     def stored(self, value: ir.Expr) -> str:
         """A value as memory holds it."""
@@ -84,12 +97,16 @@ class Expressions:
                 return f"({wanted})({self.mask(value, 8)} & (({vector}){{0}} + 1))"
             if is_narrow_float(dtype):
                 return self._call_of(vectors.narrow, dtype)(value)
-            return self.expr(value)
+            return self._whole(value)
         if dtype.is_packed:
             return self._call_of(scalars.PACKED[dtype][1])(value)
         if dtype == "float16":
             return f"(_Float16){self.expr(value, UNARY)}"
-        return self.expr(value)
+        return self._whole(value)
+
+    def _whole(self, value: ir.Expr) -> str:
+        """A value that is stored as it is."""
+        return self.unrounded(value) if self.updated in self.unread else self.expr(value)
 
     def storage_type(self, dtype: ir.DType) -> str:
         """The type of an element in memory."""
@@ -186,6 +203,8 @@ class Expressions:
             return self._division(expr, outer)
         if op in ("min", "max"):
             return self._call_of(scalars.extremum, op, compute_type(a.dtype))(a, b)
+        if not self.fuses and (factors := products.factors(expr)) is not None:
+            return self._rounded(expr.dtype, self._product(expr.dtype, factors), ATOM, outer)
         mine = PRECEDENCE[op]
         symbol = SYMBOL.get(op, op)
         if op == "+" and isinstance(b, ir.Const) and b.value < 0 and b.dtype.kind != "uint":
@@ -196,10 +215,31 @@ class Expressions:
             )
         else:
             left, right = mine, mine + 1
-        text = f"{self.expr(a, left)} {symbol} {self.expr(b, right)}"
+        text = f"{self._side(expr, a, left)} {symbol} {self._side(expr, b, right)}"
         if op in ir.COMPARISONS or op in SYMBOL:
             return wrap(text, mine, outer)
         return self._rounded(expr.dtype, text, mine, outer)
+
+    def _side(self, expr: ir.Binary, operand: ir.Expr, outer: int) -> str:
+        """An operand of an operation: a product as such where it cannot or may be fused."""
+        if expr.op not in ("+", "-"):
+            return self.unrounded(operand, outer)
+        other = expr.b if operand is expr.a else expr.a
+        is_step = isinstance(other, ir.Load) and other.buffer == self.updated
+        return self.unrounded(operand, outer) if is_step else self.expr(operand, outer)
+
+    def unrounded(self, expr: ir.Expr, outer: int = COMMA) -> str:
+        """An expression where no sum follows, or one that a product may be fused with."""
+        if not products.is_fused(expr):
+            return self.expr(expr, outer)
+        assert isinstance(expr, ir.Binary)
+        text = f"{self.unrounded(expr.a, PRODUCT)} {expr.op} {self.unrounded(expr.b, UNARY)}"
+        return wrap(text, PRODUCT, outer)
+
+    def _product(self, dtype: ir.DType, factors: tuple[ir.Expr, ir.Expr]) -> str:
+        """A product that is not fused with anything."""
+        name = self.helpers.need(products.product, computed(dtype))
+        return f"{name}({', '.join(self.unrounded(factor) for factor in factors)})"
 
     def _rounded(self, dtype: ir.DType, text: str, mine: int, outer: int) -> str:
         """The result of an operation brought back to its type, where C computed in a wider one."""
@@ -243,7 +283,7 @@ class Expressions:
         if compute_type(source) == compute_type(target):
             return self.expr(expr.a, outer)
         if source.is_float and not target.is_float:
-            whole = self._call_of(scalars.truncated, computed(source), _whole(target))(expr.a)
+            whole = self._call_of(scalars.truncated, computed(source), _widest(target))(expr.a)
             if target.bits == 64:
                 return whole
             return wrap(f"({compute_type(target)}){whole}", UNARY, outer)
@@ -309,9 +349,12 @@ class Expressions:
                 return self._vector_load(expr)
             case ir.Lanes(var, count, a):
                 return self._lanes(kind, var, count, a)
+            case ir.Binary() if not self.fuses and (factors := products.factors(expr)):
+                text = self._product(expr.dtype, factors)
+                return self._rounded_vector(expr.dtype, text, ATOM, outer)
             case ir.Binary(op, a, b) if op in "+-*/":
                 mine = PRECEDENCE[op]
-                text = f"{self.expr(a, mine)} {op} {self.expr(b, mine + 1)}"
+                text = f"{self._side(expr, a, mine)} {op} {self._side(expr, b, mine + 1)}"
                 return self._rounded_vector(expr.dtype, text, mine, outer)
             case ir.Binary("//" | "%", _, b) if (power := power_of_two(b)) is not None:
                 text, mine = self._shifted(expr, power)
@@ -390,7 +433,7 @@ class Expressions:
             half, widen = self.helpers.vector(target), self.helpers.need(vectors.widen, target)
             return f"{widen}(__builtin_convertvector({text}, {half}))"
         if source != kind and a.dtype.is_float and not target.is_float:
-            name = self.helpers.need(vectors.truncated, computed(a.dtype), _whole(target))
+            name = self.helpers.need(vectors.truncated, computed(a.dtype), _widest(target))
             text = f"{name}({text})"
             if target.bits < 64:
                 text = f"__builtin_convertvector({text}, {kind})"
@@ -441,6 +484,6 @@ class Expressions:
         return f"__builtin_convertvector({text}, {kind})"
 
 
-def _whole(target: ir.DType) -> ir.DType:
+def _widest(target: ir.DType) -> ir.DType:
     """The 64-bit integer type by way of which a float becomes another type."""
     return of_lanes("uint64" if target.scalar == "uint64" else "int64", target)

@@ -203,6 +203,9 @@ class Writer(Protocol):
     def expr(self, expr: ir.Expr) -> str:
         """An expression as text."""
 
+    def result(self, value: ir.Expr) -> str:
+        """The result of a function as text."""
+
 
 def write_function(function: Function, name: str, lanes: int, writer: Writer) -> str:
     """The definition of a function, called `name`, on vectors (scalars if `lanes` is 1)."""
@@ -216,7 +219,7 @@ def write_function(function: Function, name: str, lanes: int, writer: Writer) ->
     for own, value in wide.values:
         text = writer.expr(value)
         lines.append(f"    {kind(value.dtype)} {writer.names.push(own)} = {text};")
-    return "\n".join([*lines, f"    return {writer.expr(wide.result)};", "}"])
+    return "\n".join([*lines, f"    return {writer.result(wide.result)};", "}"])
 
 
 def computes_wider(function: Function) -> bool:
