@@ -120,6 +120,8 @@ def _arg_extremum(name: str, worse: str, expr: object, axis: object) -> Reductio
 # ---- reducers of the user's own
 
 _SAMPLES: Final = (0, 1, 2, 3, -1, -2, 5)
+_PARTS: Final = (1, 2, 3, 5)
+"""The numbers of tuples: positive, as one may be a count by which another is divided."""
 
 
 def comm_reducer(
@@ -134,8 +136,8 @@ def comm_reducer(
     name      what the printed program calls it
 
     Returns a function `r(expr, axis=k)`, with a tuple of expressions for tuples; `mt.compute` then
-    gives one tensor for each. Raises ArgumentError if the identity is none, or if a reducer of
-    single values turns out not to be commutative or associative on small numbers.
+    gives one tensor for each. Raises ArgumentError if the identity is none, or if the reducer turns
+    out not to be commutative or associative on small numbers.
     """
     if not callable(combine):
         raise unexpected("a function of two values", "combine", combine)
@@ -238,12 +240,13 @@ def _check_laws(reducer: ir.Reducer) -> None:
         values = dict(zip(names, (*a, *b)))
         return tuple(ir.evaluate(result, values) for result in reducer.results)
 
-    def held(value: float, dtype: ir.DType) -> Any:
-        return ir.evaluate(ir.const(value, dtype), {})
+    def held(values: Sequence[float]) -> tuple[Any, ...]:
+        return tuple(ir.evaluate(ir.const(v, d), {}) for v, d in zip(values, dtypes))
 
-    neutral = tuple(held(c.value, c.dtype) for c in reducer.identity)
-    samples = [tuple(held(v, d) for d in dtypes) for v in _SAMPLES]
-    for a in samples:
+    neutral = held([c.value for c in reducer.identity])
+    samples = [held(values) for values in _samples(len(dtypes))]
+    negative = [held([-value for value in range(1, len(dtypes) + 1)])]
+    for a in samples + negative:
         for left, right in ((neutral, a), (a, neutral)):
             if not _same(combined(left, right), a):
                 raise ArgumentError(
@@ -251,22 +254,39 @@ def _check_laws(reducer: ir.Reducer) -> None:
                     f"{_text(right)} gives {_text(combined(left, right))}; give "
                     "a value that changes no other"
                 )
-    if len(dtypes) > 1:
-        return
     for a, b in itertools.combinations(samples, 2):
         if not _same(combined(a, b), combined(b, a)):
             raise ArgumentError(
                 f"{reducer.name} is not commutative: ({_text(a)}, {_text(b)}) gives "
                 f"{_text(combined(a, b))}, the other way round {_text(combined(b, a))}; "
-                "mt.update is for what must run in order"
+                f"{_IN_ORDER if len(dtypes) == 1 else _LEVEL}"
             )
-    for a, b, c in itertools.combinations(samples[:5], 3):
+    for a, b, c in itertools.combinations(samples[:5] if len(dtypes) == 1 else samples[:8], 3):
         left, right = combined(combined(a, b), c), combined(a, combined(b, c))
         if not _same(left, right):
             raise ArgumentError(
                 f"{reducer.name} is not associative: on {_text(a)}, {_text(b)}, {_text(c)} it "
-                f"gives {_text(left)} or {_text(right)}; mt.update is for what must run in order"
+                f"gives {_text(left)} or {_text(right)}; {_IN_ORDER}"
             )
+
+
+_IN_ORDER: Final = "mt.update is for what must run in order"
+_LEVEL: Final = (
+    "where two are level, let another of their values decide, as mt.argmax takes the smaller "
+    f"position; {_IN_ORDER}"
+)
+
+
+def _samples(count: int) -> list[tuple[int, ...]]:
+    """Tuples of `count` small numbers, some of which have one in common."""
+    if count == 1:
+        return [(value,) for value in _SAMPLES]
+    size = len(_PARTS)
+    return [
+        tuple(_PARTS[(start + step * position) % size] for position in range(count))
+        for step in range(size)
+        for start in range(size)
+    ]
 
 
 def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:

@@ -520,3 +520,57 @@ def test_any_name_of_a_reducer_will_do(name):
     assert len(text.splitlines()) == 5
     assert "+=" not in text
     assert len(text) < 500
+
+
+# ---- the laws of reducers of several values
+
+
+def pairs(combine, identity, name="pairs"):
+    """A reduction of (position, value) pairs."""
+    A, k = mt.placeholder((4, 4), name="A"), mt.reduce_axis(4, name="k")
+    reduce = mt.comm_reducer(combine, identity, name)
+    return mt.compute((4,), lambda i: reduce((k.astype("int64"), A[i, k]), axis=k))
+
+
+def first_of_level(x, y):
+    keep = mt.logical_or(x[1] > y[1], mt.logical_and(x[1] == y[1], x[0] < y[0]))
+    return mt.select(keep, x[0], y[0]), mt.maximum(x[1], y[1])
+
+
+def test_the_first_of_level_pairs_passes():
+    assert len(pairs(first_of_level, (2**63 - 1, -math.inf))) == 2
+
+
+def test_pairs_whose_order_decides_are_refused_with_an_example():
+    either = lambda x, y: (mt.select(x[1] >= y[1], x[0], y[0]), mt.maximum(x[1], y[1]))
+    example = r"pairs is not commutative: \(\(1, 1.0\), \(5, 1.0\)\) gives \(1, 1.0\), the other"
+    with pytest.raises(ArgumentError, match=example):
+        pairs(either, (2**63 - 1, -math.inf))
+
+
+def test_pairs_that_depend_on_the_brackets_are_refused_with_an_example():
+    apart = lambda x, y: (x[0] + y[0], x[1] + y[1] + mt.abs_(x[1] - y[1]) * x[1] * y[1])
+    with pytest.raises(ArgumentError, match=r"not associative: on \(1, 1.0\), \(2, 2.0\)"):
+        pairs(apart, (0, 0.0))
+
+
+@pytest.mark.parametrize("identity", [(2**63 - 1, 0.0), (0, -math.inf)])
+def test_a_pair_that_is_no_identity_is_refused(identity):
+    if identity[0] == 0:  # the smaller position is kept: of it 0 is no identity
+        least = lambda x, y: (mt.minimum(x[0], y[0]), mt.maximum(x[1], y[1]))
+    else:
+        least = first_of_level
+    with pytest.raises(ArgumentError, match="the identity of pairs is none"):
+        pairs(least, identity)
+
+
+def test_a_count_may_be_a_divisor():
+    def welford(x, y):
+        count, apart = x[0] + y[0], y[1] - x[1]
+        mean = (x[0] * x[1] + y[0] * y[1]) / count
+        return count, mean, x[2] + y[2] + apart * apart * x[0] * y[0] / count
+
+    A, k = mt.placeholder((4, 4), name="A"), mt.reduce_axis(4, name="k")
+    reduce = mt.comm_reducer(welford, (0, 0, 0), "welford")
+    one, none = mt.const(1, "float32"), mt.const(0, "float32")
+    assert len(mt.compute((4,), lambda i: reduce((one, A[i, k], none), axis=k))) == 3
