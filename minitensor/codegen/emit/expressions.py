@@ -7,11 +7,12 @@ A vector of conditions is held as integers as wide as what it selects from: all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from minitensor import arith, ir
 from minitensor.codegen.emit import products, scalars, vectors
+from minitensor.codegen.emit.addresses import Addresses
 from minitensor.codegen.emit.c_types import (
     compute_type,
     computed,
@@ -24,7 +25,6 @@ from minitensor.codegen.emit.c_types import (
 from minitensor.codegen.emit.guarded import KEEP_SCALAR, reads_under_condition
 from minitensor.codegen.emit.helpers import Definition, Helpers
 from minitensor.codegen.emit.mathematics import defined
-from minitensor.codegen.emit.names import Names
 from minitensor.codegen.emit.precedence import (
     AND,
     ATOM,
@@ -44,22 +44,16 @@ from minitensor.codegen.emit.precedence import (
     power_of_two,
     wrap,
 )
-from minitensor.codegen.emit.rows import Key, key_of
-from minitensor.codegen.remarks import missed_gather
 from minitensor.errors import LoweringError
 
 
-class Expressions:
+class Expressions(Addresses):
     """Writes expressions, with the buffers and the ranges of variables in scope."""
 
     def __init__(self, helpers: Helpers, params: Sequence[ir.Buffer] = ()) -> None:
-        self.parameters: Mapping[str, ir.Buffer] = {b.name: b for b in params}
+        super().__init__(params)
         self.helpers = helpers
-        self.names = Names()
-        self.buffers: dict[str, ir.Buffer] = dict(self.parameters)
         self.ranges: dict[str, arith.Interval] = {}
-        self.rows: dict[Key, tuple[str, int]] = {}
-        """The row pointers in scope, each with the constant of the position it points to."""
         self.checks: list[str] = []
         """The message of each check at run time."""
         self.has_masks = False
@@ -113,54 +107,6 @@ class Expressions:
         if dtype.lanes > 1:
             return self.helpers.vector(dtype)
         return element_type(dtype)
-
-    # ---- addresses
-
-    def element(self, name: str, indices: tuple[ir.Expr, ...]) -> str:
-        """An element as an lvalue; for a vector access, the first of them."""
-        if self.is_variable(name):
-            return self.names.buffer(name)
-        array, position = self._place(name, indices)
-        return f"{array}[{position}]"
-
-    def address(self, name: str, indices: tuple[ir.Expr, ...]) -> str:
-        """The address of an element; for a vector access, of the first of them."""
-        if self.is_variable(name):
-            return f"&{self.names.buffer(name)}"
-        array, position = self._place(name, indices)
-        return array if position == "0" else f"&{array}[{position}]"
-
-    def _place(self, name: str, indices: tuple[ir.Expr, ...]) -> tuple[str, str]:
-        """The array that an access is in, or a pointer into it, and the position there."""
-        form = self.position(name, indices)
-        row = self.rows.get(key_of(name, form)) if self.rows else None
-        if row is not None:
-            return row[0], str(form.constant - row[1])
-        return self.names.buffer(name), self.expr(form.expr())
-
-    def is_variable(self, name: str) -> bool:
-        """Tell whether a buffer is a variable of the text, and no array."""
-        return not self.buffers[name].shape and name not in self.parameters
-
-    def distance(self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...]) -> int:
-        """The distance of neighbouring lanes of an access in elements; 0 for a scalar."""
-        strides = zip(indices, ir.strides_of(buffer))
-        return sum(i.stride * stride for i, stride in strides if isinstance(i, ir.Ramp))
-
-    def step(self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...]) -> int:
-        """The distance of the lanes of a vector access, with a remark where they are apart."""
-        distance = self.distance(buffer, indices)
-        if distance != 1:
-            missed_gather(buffer.name, distance)
-        return distance
-
-    def position(self, name: str, indices: tuple[ir.Expr, ...]) -> arith.Linear:
-        """The position of an element in a buffer, counted in elements."""
-        total = arith.linear_of(ir.Const(0))
-        for index, stride in zip(indices, ir.strides_of(self.buffers[name])):
-            scalar = index.base if isinstance(index, ir.Ramp) else index
-            total = total.plus(arith.linear_of(scalar), stride)
-        return total
 
     # ---- expressions
 
