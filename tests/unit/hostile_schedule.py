@@ -92,8 +92,11 @@ def source_of(s, hooks=False):
 # ---- what a text may differ in
 
 TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*(?:[eE][+-]\d+\w*)?|\s+|.", re.DOTALL)
-DIRECTIVE = re.compile(r"#(include <std(def|int)\.h>|pragma omp [a-z0-9_ ()]+)")
-DIRECTIVES = {"include", "pragma"}
+DIRECTIVE = re.compile(
+    r"#(include <std(def|int)\.h>|pragma omp [a-z0-9_ ()]+|else|endif|ifdef __FP_FAST_FMAF?"
+    r"|if !defined\(__FP_FAST_FMAF?\) \|\| defined\(__clang__\)|elif __GNUC__ >= 12)"
+)
+DIRECTIVES = {"include", "pragma", "endif", "ifdef", "elif", "defined"}
 """Words that mean something behind a # only."""
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,80}")
 COMMENT = re.compile(r"//(?: [A-Za-z0-9 _.,:;()\[\]{}=+\-*/%<>|&'\"]*)?")

@@ -49,7 +49,7 @@ class Helpers:
 
 def function(result: str, name: str, params: str, *body: str) -> Definition:
     """The definition of a function, with one line of its body in each text."""
-    lines = "".join(f"    {line}\n" for line in body)
+    lines = "".join(f"{line}\n" if line.startswith("#") else f"    {line}\n" for line in body)
     return name, f"static inline {result} {name}({params}) {{\n{lines}}}"
 
 
