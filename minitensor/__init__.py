@@ -34,10 +34,10 @@ from minitensor.errors import (
 )
 from minitensor.ir import Intrinsic, Program, from_bfloat16, to_bfloat16
 from minitensor.lang import (
-    Tensor, argmax, argmin, ceil, comm_reducer, compute, const, erf, exp, floor, if_then_else,
-    intrinsic, intrinsics, log, logical_and, logical_not, logical_or, lower, maximum, minimum,
-    placeholder, power, prod, reduce_axis, rsqrt, select, sigmoid, sqrt, tanh, update, var,
-    workloads,
+    Tensor, argmax, argmin, ceil, comm_reducer, compute, const, cos, erf, exp, expm1, floor,
+    if_then_else, intrinsic, intrinsics, log, log1p, logical_and, logical_not, logical_or, lower,
+    maximum, minimum, placeholder, power, prod, reduce_axis, rsqrt, select, sigmoid, sin, sqrt,
+    tanh, update, var, workloads,
 )
 from minitensor.lang import abs_ as abs
 from minitensor.lang import all_ as all
@@ -59,11 +59,12 @@ __all__ = [
     "MeasureError", "MinitensorError", "Program", "Schedule", "ScheduleArgumentError",
     "ScheduleError", "Target", "Tensor", "Trace", "TuningError", "VerifyError", "__version__",
     "abs", "all", "any", "argmax", "argmin", "build", "ceil", "comm_reducer", "compute", "const",
-    "erf", "exp", "explain", "floor", "from_bfloat16", "if_then_else", "interpret", "intrinsic",
-    "intrinsics", "load_best", "log", "logical_and", "logical_not", "logical_or", "lower", "max",
-    "maximum", "min", "minimum", "placeholder", "power", "primitive", "prod", "reduce_axis",
-    "refuse", "round", "rsqrt", "search", "select", "sigmoid", "simplify", "sqrt", "sum", "tanh",
-    "testing", "to_bfloat16", "tune", "update", "var", "verify", "workloads",
+    "cos", "erf", "exp", "explain", "expm1", "floor", "from_bfloat16", "if_then_else", "interpret",
+    "intrinsic", "intrinsics", "load_best", "log", "log1p", "logical_and", "logical_not",
+    "logical_or", "lower", "max", "maximum", "min", "minimum", "placeholder", "power", "primitive",
+    "prod", "reduce_axis", "refuse", "round", "rsqrt", "search", "select", "sigmoid", "simplify",
+    "sin", "sqrt", "sum", "tanh", "testing", "to_bfloat16", "tune", "update", "var", "verify",
+    "workloads",
 ]
 
 

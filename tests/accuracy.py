@@ -21,6 +21,10 @@ BOUNDS = {
         "erf": 1.5,
         "rsqrt": 1.5,
         "power": 0.6,
+        "sin": 0.6,
+        "cos": 0.6,
+        "log1p": 0.6,
+        "expm1": 0.6,
     },
     "float64": {
         "exp": 1.3,
@@ -79,6 +83,10 @@ EXACT = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "erf": _erf,
     "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+    "log1p": np.log1p,
+    "expm1": np.expm1,
     "power": lambda x, y: np.where((x == -np.inf) & (y == 0.5), np.inf, np.power(x, y)),
 }
 """The functions on longer floats (numpy's power is a square root where y is 0.5)."""
@@ -138,6 +146,15 @@ def special(dtype):
     return np.concatenate([positive, -positive])
 
 
+def _turns(dtype):
+    """Multiples of a quarter turn, small and huge; float32s near one."""
+    halves = np.concatenate(
+        [np.arange(0, 64), 2.0 ** np.arange(6, 120), -(3.0 ** np.arange(1, 70))]
+    )
+    near = [16367173 * 2.0**72, 13195531 * 2.0**20, np.finfo(dtype).max / 1.25]
+    return [*(halves * (np.pi / 4)), *near]
+
+
 def borders(name, dtype):
     """Arguments around those where the result leaves the range, or the method changes."""
     info = np.finfo(dtype)
@@ -148,10 +165,16 @@ def borders(name, dtype):
         "tanh": [0.625, 9.0, 10.0, 20.0, 19.0],
         "erf": [0.92, 3.93, 6.0, 3.8],
         "log": [1, np.sqrt(0.5), np.sqrt(2), info.tiny],
+        "log1p": [-1, -0.5, 1, 2.0**-24, 2.0**24],
+        "expm1": [log[0], -17.5, -20, 89, np.log(2) / 2, -np.log(2) / 2],
+        "sin": _turns(dtype),
+        "cos": _turns(dtype),
     }.get(name, [1.0])
-    around = np.arange(-2000, 2001).astype(dtype)
     centers = np.array(places, dtype)
-    return (centers[:, None] + around * np.spacing(np.abs(centers))[:, None]).ravel()
+    reach = 2000 if len(places) < 100 else 16
+    around = np.arange(-reach, reach + 1).astype(dtype)
+    with np.errstate(over="ignore"):
+        return (centers[:, None] + around * np.spacing(np.abs(centers))[:, None]).ravel()
 
 
 def powers(count, seed):

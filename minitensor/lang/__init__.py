@@ -6,8 +6,9 @@ from minitensor.lang.intrinsic import intrinsic
 from minitensor.lang.lower import lower
 from minitensor.lang.reduce import all_, any_, argmax, argmin, comm_reducer, max_, min_, prod, sum_
 from minitensor.lang.scalar import (
-    Scalar, abs_, ceil, const, erf, exp, floor, if_then_else, log, logical_and, logical_not,
-    logical_or, maximum, minimum, power, round_, rsqrt, select, sigmoid, sqrt, tanh, var,
+    Scalar, abs_, ceil, const, cos, erf, exp, expm1, floor, if_then_else, log, log1p, logical_and,
+    logical_not, logical_or, maximum, minimum, power, round_, rsqrt, select, sigmoid, sin, sqrt,
+    tanh, var,
 )
 from minitensor.lang.tensor import (
     ReduceAxis, Reduction, Tensor, compute, placeholder, reduce_axis,
@@ -16,8 +17,9 @@ from minitensor.lang.update import update
 
 __all__ = [
     "ReduceAxis", "Reduction", "Scalar", "Tensor", "abs_", "all_", "any_", "argmax", "argmin",
-    "ceil", "comm_reducer", "compute", "const", "definition_as_python", "erf", "exp", "floor",
-    "if_then_else", "intrinsic", "intrinsic_as_python", "log", "logical_and", "logical_not",
-    "logical_or", "lower", "max_", "maximum", "min_", "minimum", "placeholder", "power", "prod",
-    "reduce_axis", "round_", "rsqrt", "select", "sigmoid", "sqrt", "sum_", "tanh", "update", "var",
+    "ceil", "comm_reducer", "compute", "const", "cos", "definition_as_python", "erf", "exp",
+    "expm1", "floor", "if_then_else", "intrinsic", "intrinsic_as_python", "log", "log1p",
+    "logical_and", "logical_not", "logical_or", "lower", "max_", "maximum", "min_", "minimum",
+    "placeholder", "power", "prod", "reduce_axis", "round_", "rsqrt", "select", "sigmoid", "sin",
+    "sqrt", "sum_", "tanh", "update", "var",
 ]

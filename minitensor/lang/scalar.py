@@ -361,6 +361,14 @@ rsqrt = _float_function("rsqrt", f"1 / sqrt(x), within 1.5 ulp. {_CONVERTED}")
 tanh = _float_function("tanh", f"The hyperbolic tangent, within 1.5 ulp. {_CONVERTED}")
 sigmoid = _float_function("sigmoid", f"1 / (1 + exp(-x)), within 2 ulp. {_CONVERTED}")
 erf = _float_function("erf", f"The error function, within 1.5 ulp. {_CONVERTED}")
+sin = _float_function("sin", f"The sine of an angle in radians, within 0.6 ulp. {_CONVERTED}")
+cos = _float_function("cos", f"The cosine of an angle in radians, within 0.6 ulp. {_CONVERTED}")
+log1p = _float_function(
+    "log1p", f"log(1 + x), precise where x is small, within 0.6 ulp. {_CONVERTED}"
+)
+expm1 = _float_function(
+    "expm1", f"exp(x) - 1, precise where x is small, within 0.6 ulp. {_CONVERTED}"
+)
 floor = _float_function("floor", "The greatest integer not above x, as x's type.", True)
 ceil = _float_function("ceil", "The least integer not below x, as x's type.", True)
 round_ = _float_function(

@@ -25,8 +25,8 @@ EXACT_UNARY = [
     lambda a: a / 3,
     mt.floor,
 ]
-UNARY = [*EXACT_UNARY, mt.exp, mt.tanh, mt.sigmoid, mt.erf]
-"""The last four are the interpreter's to a few units in the last place only."""
+UNARY = [*EXACT_UNARY, mt.exp, mt.tanh, mt.sigmoid, mt.erf, mt.sin, mt.cos, mt.log1p, mt.expm1]
+"""The functions at the end are the interpreter's to a few units in the last place only."""
 BINARY = [
     *[lambda a, b: a * b] * 4,
     *[lambda a, b: a + b] * 3,

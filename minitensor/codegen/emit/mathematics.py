@@ -2,7 +2,7 @@
 
 float32, and the narrower floats computed in it, have all of them. What is not defined here is the
 library's: what is exact, and one instruction on most machines (sqrt, floor, ceil, round, abs), and
-power on float64, whose logarithm needs more bits than a float64 has.
+on float64 power, sin, cos, log1p and expm1, which need more bits than a float64 has.
 `ldexp`, which exp ends in, is one instruction where vectors are AVX-512's: with the same result.
 """
 
@@ -24,6 +24,7 @@ from minitensor.codegen.emit.helpers import Definition, Helpers
 from minitensor.codegen.emit.instructions import with_instruction
 from minitensor.codegen.emit.math32 import MATH32
 from minitensor.codegen.emit.math64 import MATH64
+from minitensor.codegen.emit.wider import WIDER
 from minitensor.ir import DType
 
 
@@ -65,4 +66,4 @@ def _half(
 @cache
 def definitions() -> dict[tuple[str, DType], Function]:
     """Every definition, by name and type: parsed when one is first asked for."""
-    return parse_functions(MATH32 + MATH64)
+    return parse_functions(MATH32 + WIDER + MATH64)

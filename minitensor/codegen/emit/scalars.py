@@ -16,8 +16,12 @@ LIBRARY: Final = {
     "ceil": "ceil",
     "round": "rint",
     "power": "pow",
+    "sin": "sin",
+    "cos": "cos",
+    "log1p": "log1p",
+    "expm1": "expm1",
 }
-"""The functions of the IR that the C library computes, with their names there."""
+"""The functions of the IR that the C library computes, some on float64 only; their names there."""
 
 
 def called(helpers: Helpers, name: str, dtype: ir.DType) -> str:

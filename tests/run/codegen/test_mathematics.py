@@ -126,6 +126,7 @@ def test_a_side_that_is_not_taken_is_not_evaluated(vectorized):
 def test_functions_meet_in_one_kernel():
     A = mt.placeholder((3, 50), name="A")
     named = [mt.exp, mt.log, mt.tanh, mt.sigmoid, mt.erf, mt.rsqrt, lambda x: mt.power(x, 1.5)]
+    named += [mt.sin, mt.cos, mt.log1p, mt.expm1]
     outputs = [mt.compute((3, 50), lambda i, j, f=f: f(A[i, j] + 1.0), name="C") for f in named]
     program = mt.lower([A, *outputs])
     s = mt.Schedule(program)
@@ -151,3 +152,16 @@ def test_shifts_divide_negative_numbers_downwards(dtype, vectorized):
     a = np.resize(np.array([info.min, -9, -8, -7, -1, 0, 1, 7, 8, 9, info.max], dtype), 21)
     for got, wanted in zip(mt.build(s)(a), mt.interpret(s, a)):
         np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "log1p", "expm1"])
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_functions_of_the_library_on_doubles(name, vectorized):
+    values = np.concatenate([special(np.float64), np.random.default_rng(0).normal(size=1024)])
+    got = kernel(name, "float64", len(values), VECTORS, vectorized)(values)
+    with np.errstate(all="ignore"):
+        wanted = getattr(np, name)(values)
+    np.testing.assert_allclose(got, wanted, rtol=1e-15, atol=0)
+    zeros = values == 0
+    if name != "cos":
+        np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(values[zeros]))
