@@ -180,8 +180,9 @@ class _Meaning:
             case ir.Binary("<" | "<=" | "==" | "!=" as op, a, b):
                 return f"({self.c(a)} {op} {self.c(b)})"
             case ir.Binary("min" | "max" as op, a, b):
-                x, y, sign = self.c(a), self.c(b), "<" if op == "min" else ">"
-                return f"({x} != {x} ? {x} : {y} != {y} ? {y} : {x} {sign} {y} ? {x} : {y})"
+                sign = "<" if op == "min" else ">"
+                given = f"{kind} p = {self.c(a)}, q = {self.c(b)};"
+                return f"({{ {given} p != p ? p : q != q ? q : p {sign} q ? p : q; }})"
         raise _NotSayableError
 
 

@@ -18,7 +18,7 @@ from minitensor import arith, ir
 from minitensor.codegen.emit import products, scalars, vectors
 from minitensor.codegen.emit.c_types import element_type, elements_of, is_narrow_float
 from minitensor.codegen.emit.expressions import Expressions
-from minitensor.codegen.emit.guarded import KEEP_SCALAR, NARROWEST, may_be_masked
+from minitensor.codegen.emit.guarded import KEEP_SCALAR, NARROWEST, has_vectors, may_be_masked
 from minitensor.codegen.emit.helpers import Helpers
 from minitensor.codegen.emit.hooks import GAP, Hooks, declarations, is_observed
 from minitensor.codegen.emit.intrinsics import definition
@@ -218,9 +218,22 @@ class Emitter(Expressions):
             if self.has_masks and may_be_masked(loop):
                 self.line("// no vectors here: a masked load may read all")
                 self.line(KEEP_SCALAR)
+            elif self._reads_backwards(loop):
+                self.line("// no vectors here: a load of a group backwards may read behind it")
+                self.line(KEEP_SCALAR)
             self.depth -= 1
             self._block(loop.body)
         self.line("}")
+
+    def _reads_backwards(self, loop: ir.For) -> bool:
+        """Tell whether a read goes back by more than an element from one iteration to the next, and
+        nothing in the loop is a vector already (see `guarded`).
+        """
+        if has_vectors(loop):
+            return False
+        reads = {n for n in ir.walk(loop.body) if isinstance(n, ir.Load)}
+        places = (self.position(n.buffer, n.indices) for n in reads if n.buffer in self.parameters)
+        return any(place.coefficient(loop.var) < -1 for place in places)
 
     def _record_threads(self, loop: ir.For, parallel: bool) -> None:
         if parallel:

@@ -1,8 +1,12 @@
-"""Loops that must not become vectors: those that read under a condition.
+"""Loops that must not become vectors: those that read under a condition, or backwards with gaps.
 
 gcc (12 at least) with AVX-512 makes such a loop a masked load; where the mask turns out a constant,
 as it does in a short loop, a later pass takes the load for one of the whole vector and merges it
 into a blend. That reads what the condition was there to avoid: up to a vector behind a buffer.
+
+Where a short loop is written out inside one that goes backwards (A[j - i*4 + 126], j below 2), it
+loads each group with the gap behind it; it peels the last iteration for that where a loop goes
+forwards, but not here, where the group behind which there is nothing is the first.
 """
 
 from __future__ import annotations
@@ -24,7 +28,12 @@ def may_be_masked(loop: ir.For) -> bool:
     That is, whether an iteration reads, outside of loops inside it, what a condition may forbid
     (but not what the condition reads itself), and nothing in it is a vector already.
     """
-    return reads_under_condition(loop.body) and not any(
+    return reads_under_condition(loop.body) and not has_vectors(loop)
+
+
+def has_vectors(loop: ir.For) -> bool:
+    """Tell whether something in a loop is a vector already."""
+    return any(
         isinstance(node, (ir.Load, ir.Ramp, ir.Broadcast)) and node.dtype.lanes > 1
         for node in ir.walk(loop.body)
     )

@@ -41,6 +41,20 @@ def test_nor_does_one_that_is_collected_lane_by_lane():
     assert check_memory(s.program, np.array([3, 1], np.int32), target=target) == []
 
 
+def test_a_group_that_is_read_backwards_does_not_go_behind_its_buffer():
+    A = mt.placeholder((32, 4), "int8", name="A")
+
+    def mirrored(i, j):
+        return mt.if_then_else(j < 2, A[31 - i, j + 2], mt.const(0, "int8"))
+
+    P = mt.compute((32, 4), lambda i, j: mt.maximum(A[i, j], mirrored(i, j)), name="P")
+    s = mt.Schedule(mt.lower([A, P]))
+    s.vectorize("j")  # cut where the guard holds, in two loops that gcc writes out
+    target = mt.Target("c", num_cores=1)
+    array = np.arange(128, dtype=np.int8).reshape(32, 4)
+    assert check_memory(s.program, array, target=target) == []
+
+
 def crashing():
     """A program whose text gcc 12 crashes on, in its vectorizer."""
     A = mt.placeholder((32, 17, 1, 1), "int64", name="A")

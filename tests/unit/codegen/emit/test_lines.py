@@ -58,6 +58,8 @@ def test_a_long_comment_goes_on():
 def test_no_text_of_a_drawn_schedule_has_a_long_line(primitive):
     for number in range(4):
         s = pair_of(primitive, number).schedule
+        if "tensorize" in str(s.program):
+            continue  # the text of an intrinsic is its author's
         assert longest(s, Target("c", num_cores=2, vector_bits=(128, 512)[number % 2])) <= WIDTH
 
 
