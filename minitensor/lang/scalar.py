@@ -49,7 +49,11 @@ def _infix(op: ir.BinaryOp, swapped: bool = False) -> Callable[[Scalar, Any], Sc
 
 
 class Scalar:
-    """One symbolic value, with the arithmetic of Python and the types of numpy."""
+    """One symbolic value, with the arithmetic of Python and the types of numpy.
+
+    & | ^ ~ join conditions; on integers ~ is the complement, and << and >> shift by a number of
+    places that is known now, as numpy does: what leaves at the top is lost, >> keeps the sign.
+    """
 
     __slots__ = ("node",)
     __array_ufunc__ = None  # so that numpy scalars leave the operators to us
@@ -113,10 +117,27 @@ class Scalar:
     def __or__(self, other: Any) -> Scalar:
         return logical_or(_condition("|", self), _condition("|", other))
 
-    __rand__, __ror__ = __and__, __or__
+    def __xor__(self, other: Any) -> Scalar:
+        sides = (Scalar(condition(_condition("^", side))) for side in (self, other))
+        return binary("!=", *sides)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __invert__(self) -> Scalar:
+        if self.dtype.is_integer:  # -1 - x, in which no bit is borrowed
+            return binary("-", Scalar(ir.const(-1, self.dtype)), self)
         return logical_not(_condition("~", self))
+
+    def __lshift__(self, places: Any) -> Scalar:
+        return _shifted("<<", self, places)
+
+    def __rshift__(self, places: Any) -> Scalar:
+        return _shifted(">>", self, places)
+
+    def __rlshift__(self, other: Any) -> NoReturn:
+        raise unexpected("a number of places that is known now", "places", self)
+
+    __rrshift__ = __rlshift__
 
     def __iter__(self) -> NoReturn:
         raise ArgumentError(f"{self!r} is one value and cannot be iterated over")
@@ -277,6 +298,23 @@ def binary(op: ir.BinaryOp, a: object, b: object) -> Scalar:
     if x.dtype == ir.INDEX:
         return Scalar(ir.arithmetic(op, x, y))
     return Scalar(ir.Binary(op, x, y))
+
+
+def _shifted(op: str, value: Scalar, places: Any) -> Scalar:
+    """An integer times 2^places, which wraps, or its floor division by 2^places."""
+    dtype = value.dtype
+    if not dtype.is_integer:
+        raise ArgumentError(f"{op} is for integers, but got {value!r} of type {dtype}")
+    if not isinstance(places, numbers.Integral) or isinstance(places, bool):
+        raise unexpected("a number of places that is known now", "places", places)
+    if not 0 <= int(places) < dtype.bits:
+        raise unexpected(f"from 0 to {dtype.bits - 1} places of {dtype}", "places", places)
+    if op == "<<":
+        return binary("*", value, Scalar(ir.const(1 << int(places), dtype)))
+    steps = [int(places)] if int(places) < dtype.bits - 1 else [int(places) - 1, 1]
+    for step in steps:  # 2^(bits - 1) is no positive number of a signed type
+        value = binary("//", value, Scalar(ir.const(1 << step, dtype)))
+    return value
 
 
 def _condition(op: str, value: Any) -> Any:

@@ -463,3 +463,45 @@ def test_an_expression_that_is_large_is_shown_in_a_few_words():
     assert repr(shared) == "<index expression of about 10**19 operations, 65 deep>"
     with pytest.raises(ArgumentError, match="about 10\\*\\*19 operations, 65 deep> has no truth"):
         bool(shared)
+
+
+# ---- bits
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_shifts_and_complements_are_those_of_numpy(dtype):
+    info, kind = np.iinfo(dtype), np.dtype(dtype).type
+    numbers = np.array([info.min, info.max, info.max // 3, 0, 1, 5], dtype)
+    x = mt.var("x", dtype)
+    for number in numbers:
+        assert value(~x, x=number) == ~number
+        for places in (0, 1, 3, info.bits - 2, info.bits - 1):
+            with np.errstate(over="ignore"):
+                assert value(x << places, x=number) == np.left_shift(number, kind(places))
+            assert value(x >> places, x=number) == np.right_shift(number, kind(places))
+
+
+def test_exclusive_or_of_conditions():
+    p, q = mt.var("p", "bool"), mt.var("q", "bool")
+    for a, b in [(False, False), (False, True), (True, False), (True, True)]:
+        assert value(p ^ q, p=a, q=b) == (a != b)
+        assert value(p ^ b, p=a) == value(b ^ p, p=a) == (a != b)
+        assert value(p ^ 2, p=a) == (not a)
+
+
+@pytest.mark.parametrize("places", [-1, 32, 1.0, True])
+def test_shifts_by_other_than_the_places_of_the_type_are_refused(places):
+    for shift in (lambda x: x << places, lambda x: x >> places):
+        with pytest.raises(ArgumentError, match="places"):
+            shift(mt.var("x", "int32"))
+
+
+def test_shifts_of_floats_and_by_symbols_are_refused():
+    x, n = mt.var("x", "float32"), mt.var("n", "int32")
+    with pytest.raises(ArgumentError, match="<< is for integers, but got x of type float32"):
+        x << 1
+    for shift in (lambda: n >> n, lambda: 1 << n, lambda: 1 >> n):
+        with pytest.raises(ArgumentError, match="a number of places that is known now"):
+            shift()
+    with pytest.raises(ArgumentError, match=r"\^ is for conditions"):
+        n ^ 1
