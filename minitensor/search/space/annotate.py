@@ -8,7 +8,8 @@ for many candidates at once, and the steps for those that are to be measured.
                 its share of iterations
     vectorize   the innermost loop along which a block stores elements side by side; two loops if
                 one is short
-    unroll      the loops around that, from the inside, while few copies come of it
+    unroll      the loops around that, from the inside, while few copies come of it; a tile that is
+                unrolled already is passed, and its copies count
 
 Source: Zheng et al., Ansor, OSDI 2020, section 4.2 and appendix A.
 """
@@ -37,13 +38,15 @@ VECTOR: Final = 64
 class Leaf:
     """A block, and what its loops may become.
 
-    vector  the innermost loops that become one vector, outermost first
-    unroll  those that may be unrolled, innermost first
+    vector   the innermost loops that become one vector, outermost first
+    unroll   those that may be unrolled, innermost first
+    passed   for each of them, the unrolled loops between it and the one before it
     """
 
     block: str
     vector: tuple[str, ...]
     unroll: tuple[str, ...]
+    passed: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,9 @@ class Annotatable:
         for leaf in self.leaves:
             count, copies = np.zeros_like(unroll), np.ones_like(unroll)
             open_ = np.ones(unroll.shape, np.bool_)
-            for loop in leaf.unroll:
-                copies = copies * extents[loop]
+            for loop, passed in zip(leaf.unroll, leaf.passed):
+                for name in (*passed, loop):
+                    copies = copies * extents[name]
                 open_ &= copies <= unroll
                 if loop in threads:
                     open_ &= ~threads[loop]
@@ -209,13 +213,19 @@ def _accepts(schedule: Schedule, primitive: str, loop: str) -> bool:
 
 def _leaf(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...]) -> Leaf:
     vector = _vector(schedule, block, own)
-    unroll = []
+    unroll: list[str] = []
+    passed: list[tuple[str, ...]] = []
+    between: list[str] = []
     for loop in reversed(own[: len(own) - len(vector)]):
-        if loop.kind is ir.LoopKind.SERIAL:
+        if loop.kind is ir.LoopKind.UNROLL:
+            between.append(loop.var)
+        elif loop.kind is ir.LoopKind.SERIAL:
             unroll.append(loop.var)
+            passed.append(tuple(between))
+            between = []
         elif loop.kind is not ir.LoopKind.VECTORIZE:
             break
-    return Leaf(block.name, tuple(loop.var for loop in vector), tuple(unroll))
+    return Leaf(block.name, tuple(loop.var for loop in vector), tuple(unroll), tuple(passed))
 
 
 def _vector(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...]) -> tuple[ir.For, ...]:

@@ -1,9 +1,14 @@
 """The space holds what is written by hand: for each hand a sketch with the hand's tiles."""
 
+import math
+
+import numpy as np
 import pytest
 
 import minitensor as mt
+from minitensor.ir import loops_of
 from minitensor.search import generate_sketches
+from minitensor.search.space.annotate import Annotatable
 from tutorials.schedules import HAND_SCHEDULES
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=512)
@@ -61,3 +66,20 @@ def test_the_choices_of_a_hand_schedule_are_among_those_of_a_sketch(name):
     ).apply(program)
     for block, loop in threads.items():
         schedule.parallel(schedule.get_loops(block)[loop])
+
+
+def test_the_window_around_an_unrolled_tile_can_be_unrolled():
+    said, choices, _ = SAME["conv-128-28"]
+    program = HAND_SCHEDULES["conv-128-28"].define()
+    trace = next(s.trace for s in generate_sketches(program, TARGET) if said in s.explain())
+    steps = [(n, trace.steps[n].arguments["candidates"]) for n in trace.decisions]
+    values = {n: candidates.index(v) for (n, candidates), v in zip(steps, choices)}
+    schedule = trace.with_decisions(values).apply(program)
+    leaf = next(leaf for leaf in Annotatable.of(schedule).leaves if leaf.block == "conv")
+    extents = {n.var: np.array([n.extent]) for n in loops_of(schedule.program.body)}
+    tile = math.prod(int(extents[name][0]) for name in leaf.passed[0])
+    assert tile == 14  # 7 positions by 2 vectors of channels
+    assert [int(extents[name][0]) for name in leaf.unroll[:2]] == [3, 3]
+    for copies, unrolled in ((16, 0), (3 * tile, 1), (9 * tile - 1, 1), (9 * tile, 2)):
+        amounts = Annotatable((), (leaf,)).amounts(extents, np.array([1]), np.array([copies]), 2)
+        assert amounts.unroll[0] == unrolled
