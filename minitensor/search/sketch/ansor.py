@@ -21,14 +21,13 @@ from minitensor.schedule import Schedule
 from minitensor.search.sketch.blocks import (
     fusible_consumer,
     has_data_reuse,
-    is_output,
     is_strictly_inlinable,
     loops_by_axis,
     needs_more_reduction_parallelism,
     reduce_iters,
     spatial_iters,
 )
-from minitensor.search.sketch.rule import Rule, State, Verdict, always
+from minitensor.search.sketch.rule import Rule, State, Verdict, always, unless_refused
 
 STRUCTURE: Final = "SSRSRS"
 INNERMOST: Final = 64
@@ -59,12 +58,11 @@ def tile(schedule: Schedule, block: str, structure: str = STRUCTURE) -> list[lis
 
 
 def _judge_inline(state: State, cores: int) -> Verdict:
-    block = state.block
-    if is_output(state.program, block) or not is_strictly_inlinable(block):
-        return Verdict.SKIP
-    return Verdict.APPLY_AND_STOP
+    inlinable = is_strictly_inlinable(state.program, state.block)
+    return Verdict.APPLY_AND_STOP if inlinable else Verdict.SKIP
 
 
+@unless_refused
 def _inline(state: State, cores: int) -> list[State]:
     schedule = state.schedule.copy()
     schedule.compute_inline(state.name)
@@ -79,6 +77,7 @@ def _judge_rfactor(state: State, cores: int) -> Verdict:
     return Verdict.APPLY if wanted and state.name not in state.cached else Verdict.SKIP
 
 
+@unless_refused
 def _rfactor(state: State, cores: int) -> list[State]:
     """The fused reduction is split in two, and each of the two is factored out once."""
     found = []
@@ -110,6 +109,7 @@ def _judge_cache_write(state: State, cores: int) -> Verdict:
     return Verdict.APPLY if alone and fusible is None else Verdict.SKIP
 
 
+@unless_refused
 def _cache_write(state: State, cores: int) -> list[State]:
     schedule = state.schedule.copy()
     copy = schedule.cache_write(state.name, "local")
@@ -126,6 +126,7 @@ def _judge_fusion(state: State, cores: int) -> Verdict:
     return Verdict.APPLY_AND_STOP if state.name in state.cached else Verdict.APPLY
 
 
+@unless_refused
 def _fusion(state: State, cores: int) -> list[State]:
     """The consumer is computed after the first, or the second, space tile."""
     consumer = fusible_consumer(state.program, state.block)
@@ -144,6 +145,7 @@ def _judge_tiling(state: State, cores: int) -> Verdict:
     return Verdict.APPLY_AND_STOP if has_data_reuse(state.block) else Verdict.SKIP
 
 
+@unless_refused
 def _tiling(state: State, cores: int) -> list[State]:
     schedule = state.schedule.copy()
     tile(schedule, state.name)

@@ -49,6 +49,11 @@ def readers(program: ir.Program, buffer: str) -> list[str]:
     return [b.name for b in program.blocks.values() if buffer in ir.accessed_buffers(b)[0]]
 
 
+def writers(program: ir.Program, buffer: str) -> list[str]:
+    """The blocks that write a buffer: two for an update that stands for itself and its init."""
+    return [b.name for b in program.blocks.values() if buffer in ir.accessed_buffers(b)[1]]
+
+
 def plain_store(block: ir.Block) -> ir.Store | None:
     """The store of a block that computes each element once, by itself; None of any other."""
     plain = block.init is None and spatial_iters(block) == block.iters
@@ -60,15 +65,15 @@ def is_output(program: ir.Program, block: ir.Block) -> bool:
     return not ir.accessed_buffers(block)[1].isdisjoint(b.name for b in program.params)
 
 
-def is_strictly_inlinable(block: ir.Block) -> bool:
+def is_strictly_inlinable(program: ir.Program, block: ir.Block) -> bool:
     """Return whether a reader may compute it in its place at no cost.
 
-    It reads every buffer at its own axes (shifted by constants, or at constants), in their order,
-    none of them twice; there is no branch in it, and no function that costs much. A block that
-    reads nothing is a constant.
+    It alone writes what it writes, and no output of the program. It reads every buffer at its own
+    axes (shifted by constants, or at constants), in their order, none of them twice; there is no
+    branch in it, and no function that costs much. A block that reads nothing is a constant.
     """
     store = plain_store(block)
-    if store is None:
+    if store is None or is_output(program, block) or len(writers(program, store.buffer)) > 1:
         return False
     value = store.value
     if not any(True for _ in ir.loads(value)):
@@ -142,18 +147,18 @@ def fusible_consumer(program: ir.Program, block: ir.Block) -> str | None:
     """The one block that reads what this one writes, if it does so element by element.
 
     It reads it at its own axes in their order, over the same extents, and reduces nothing unless
-    this block does not reduce either.
+    this block does not reduce either. What it reads besides is computed before this block.
     """
     written = ir.accessed_buffers(block)[1]
     if len(written) != 1 or is_output(program, block):
         return None
     (buffer,) = written
     found = [name for name in readers(program, buffer) if name != block.name]
-    if len(found) != 1:
+    if len(found) != 1 or len(writers(program, buffer)) > 1:
         return None
     consumer = program.blocks[found[0]]
     shape = program.buffers[buffer].shape
-    if reduce_iters(consumer) or is_ordered(consumer):
+    if reduce_iters(consumer) or is_ordered(consumer) or _waits(program, consumer, block):
         return None
     axes = spatial_iters(consumer)
     if tuple(i.extent for i in axes) != shape or len(spatial_iters(block)) != len(shape):
@@ -161,6 +166,18 @@ def fusible_consumer(program: ir.Program, block: ir.Block) -> str | None:
     mine = tuple(ir.Var(i.var) for i in axes)
     reads = [load for load in reads_of(consumer) if load.buffer == buffer]
     return consumer.name if all(load.indices == mine for load in reads) else None
+
+
+def _waits(program: ir.Program, consumer: ir.Block, block: ir.Block) -> bool:
+    """Return whether a consumer reads what is computed after a block."""
+    order = list(program.blocks)
+    late = order[order.index(block.name) + 1 :]
+    read = ir.accessed_buffers(consumer)[0]
+    return any(
+        not read.isdisjoint(ir.accessed_buffers(program.blocks[name])[1])
+        for name in late
+        if name != consumer.name
+    )
 
 
 def needs_more_reduction_parallelism(block: ir.Block, cores: int) -> bool:

@@ -193,9 +193,11 @@ def _applied(state: State, rules: Sequence[SketchRule], cores: int) -> list[Stat
         verdict = rule.judge(state, cores)
         if not isinstance(verdict, Verdict):
             raise unexpected("a Verdict from judge", _name(rule), verdict)
-        if verdict is not Verdict.SKIP:
-            found.extend(_checked(rule, state, rule.apply(state, cores)))
-        if verdict is Verdict.APPLY_AND_STOP:
+        if verdict is Verdict.SKIP:
+            continue
+        made = _checked(rule, state, rule.apply(state, cores))
+        found.extend(made)
+        if made and verdict is Verdict.APPLY_AND_STOP:
             break
     return found
 

@@ -36,6 +36,7 @@ from minitensor.search.sketch.blocks import (
     reduce_iters,
     spatial_iters,
     uses,
+    writers,
 )
 from minitensor.search.sketch.rule import Rule, State, always
 
@@ -138,6 +139,7 @@ def _joins(program: ir.Program, name: str, chain: Sequence[str], axes: int) -> b
     reading = set(readers(program, buffer)) - {name}
     return (
         bool(reading)
+        and writers(program, buffer) == [name]
         and reading <= set(chain)
         and len(spatial_iters(block)) >= axes
         and all(_at_own_row(program.blocks[other], buffer, axes) for other in reading)

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from minitensor import ir
 from minitensor.codegen import Target
+from minitensor.errors import ScheduleError
 from minitensor.schedule import Schedule
 from minitensor.search.sketch.blocks import written_by
 
@@ -103,7 +104,7 @@ class Verdict(Enum):
     APPLY = "apply"
     """It applies, and so may the rules after it: the derivation branches."""
     APPLY_AND_STOP = "apply and stop"
-    """It applies, and the rules after it do not."""
+    """It applies, and the rules after it do not, unless no state comes of it."""
 
 
 class SketchRule(Protocol):
@@ -130,3 +131,17 @@ class Rule:
 def always(state: State, cores: int) -> Verdict:
     """The verdict of a rule whose `apply` gives no state where the rule does not apply."""
     return Verdict.APPLY
+
+
+def unless_refused(
+    apply: Callable[[State, int], Sequence[State]],
+) -> Callable[[State, int], Sequence[State]]:
+    """The `apply` of a rule that does not apply where one of its steps is refused."""
+
+    def applied(state: State, cores: int) -> Sequence[State]:
+        try:
+            return apply(state, cores)
+        except ScheduleError:
+            return []
+
+    return applied

@@ -288,12 +288,21 @@ class Space:
             cut_long_loops(schedule)
             for among, chosen in ((GRANULARITY, candidate.parallel), (UNROLL, candidate.unroll)):
                 schedule.sample_categorical(list(among), decision=among.index(chosen))
-            plan = self.plan(candidate.sketch, candidate.locations)
-            loops = plan.loops if plan is not None else Annotatable.of(schedule)
+            loops = self._annotatable(candidate, schedule)
             sites = loop_sites(schedule.program)
             extents = {var: np.array([site.loop.extent]) for var, site in sites.items()}
             loops.apply(schedule, self._amounts(loops, extents, [candidate]))
         return schedule.confirm()
+
+    def _annotatable(self, candidate: Candidate, schedule: Schedule) -> Annotatable:
+        """The loops of a candidate's schedule that may be annotated: those of its plan, if it has
+        the same loops. (What `rfactor` makes of a fused loop has fewer where the loop is cut at the
+        border of an axis.)
+        """
+        plan = self.plan(candidate.sketch, candidate.locations)
+        if plan is not None and _loop_names(plan.schedule) == _loop_names(schedule):
+            return plan.loops
+        return Annotatable.of(schedule)
 
     def identity(self, candidate: Candidate) -> Hashable:
         """Candidates with the same identity are the same program, though not the other way round.
@@ -367,6 +376,10 @@ class Space:
         for block, place in zip(self.movable[sketch], locations):
             schedule.compute_at(block, schedule.sample_compute_location(block, decision=place))
         return schedule
+
+
+def _loop_names(schedule: Schedule) -> list[str]:
+    return list(loop_sites(schedule.program))
 
 
 def _value(knob: Knob, decided: Any) -> Value | None:
