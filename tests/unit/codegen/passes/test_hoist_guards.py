@@ -32,13 +32,13 @@ F32 = DType.of("float32")
 i, k = Var("i"), Var("k")
 
 
-def hoisted(body, sizes=8):
+def hoisted(body, sizes=8, bits=512):
     """The text after the pass, which must mean the same; B starts as ones."""
     params = tuple(Buffer(name, (sizes,), F32) for name in "AB")
     ones = For("z", sizes, Store("B", (Var("z"),), Const(1.0, F32)))
     program = Program("p", params, (), sequence(ones, body))
     verify(program)
-    after = dict(PASSES)["hoist_guards"](program, Target("c", 1, 512))
+    after = dict(PASSES)["hoist_guards"](program, Target("c", 1, bits))
     verify(after)
     a = np.arange(sizes, dtype="f")
     np.testing.assert_array_equal(interpret(program, [a])[0], interpret(after, [a])[0])
@@ -102,6 +102,12 @@ def test_a_line_with_a_common_guard_has_two_versions():
     assert text.count("if 1 < i:") == 1 and "else:" in text
     assert "B[i] = B[i] + if_then_else(i < 7, A[i - 2], 0.0)" in text
     assert "        B[i] = B[i] + A[i - 2 + 1]" in text and "        B[i] = B[i] + 3.0" in text
+
+
+def test_a_machine_with_few_vector_registers_has_one_version_of_a_line():
+    assert "else:" not in hoisted(padded(4, less(i, 7)), bits=256)
+    guarded = For("i", 8, For("k", 4, If(less(i, 5), update())))
+    assert hoisted(guarded, bits=256) == hoisted(guarded)
 
 
 @pytest.mark.parametrize(
