@@ -314,6 +314,8 @@ class Expressions(Addresses):
             case ir.Select(condition, a, b) if condition.dtype.lanes == 1:
                 text = f"{self.expr(condition, OR)} ? {self.expr(a, OR)} : {self.expr(b, TERNARY)}"
                 return wrap(text, TERNARY, outer)
+            case ir.Select(ir.Binary("<", p, q), a, b) if _is_choice(p, q, a, b):
+                return self._call_of(vectors.chosen, "<" if a == p else ">", dtype)(a, b)
             case ir.Select(condition, a, b):
                 name = self.helpers.need(vectors.select, dtype)
                 test = self.mask(condition, dtype.bits)
@@ -433,3 +435,8 @@ class Expressions(Addresses):
 def _widest(target: ir.DType) -> ir.DType:
     """The 64-bit integer type by way of which a float becomes another type."""
     return of_lanes("uint64" if target.scalar == "uint64" else "int64", target)
+
+
+def _is_choice(p: ir.Expr, q: ir.Expr, a: ir.Expr, b: ir.Expr) -> bool:
+    """Tell whether `a if p < q else b` on floats is one of the two that are compared."""
+    return p.dtype.is_float and ((p == a and q == b) or (p == b and q == a))

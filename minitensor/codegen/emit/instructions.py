@@ -1,8 +1,10 @@
 """Helper functions that a processor has an instruction for, which compilers find late or never.
 
-`max` and `min`: GCC finds them in the loop over lanes of `helpers`, but only after it has unrolled
-every copy of that loop, which takes seconds where there are hundreds. `ldexp`, the end of exp: one
-instruction in the place of nine, with the same result.
+`select`: GCC blends bytes for it, which the processor counts as whole numbers. `lesser` and
+`greater`: a comparison and a blend otherwise. `max` and `min`: one of these and what
+keeps a NaN. `sqrt` and roundings, conversions of float16: GCC finds some in a loop over lanes, if
+it has unrolled it and prefers vectors of that length, else one lane at a time. `ldexp`, the end of
+exp: one instruction in the place of nine. The results are the same.
 """
 
 from __future__ import annotations
@@ -16,18 +18,22 @@ def with_instruction(text: str, name: str, dtype: DType, params: tuple[str, ...]
     """The text of a function, with another body for compilers that know an instruction for it.
 
     text    its definition: a line that begins it, its body, a line that ends it
-    name    "min", "max" or a function of the IR
+    name    such as "min", or a function of the IR
     dtype   of its vectors
-    params  the names of its parameters
+    params  the names of its parameters, and of types that the body mentions
     """
     known = _INSTRUCTIONS.get((name, str(dtype.scalar), dtype.lanes))
     if known is None:
         return text
-    macro, expression = known
+    macros, expression = known
     head, *body, end = text.split("\n")
-    condition = f"#if defined({macro}) && !defined(__clang__)"
+    condition = f"#if {macros} && !defined(__clang__)"
     shorter = f"    return {expression.format(*params)};"
     return "\n".join([head, condition, shorter, "#else", *body, "#endif", end])
+
+
+_AVX, _AVX512 = "defined(__AVX__)", "defined(__AVX512F__)"
+_AVX_ALONE = "defined(__AVX__) && !defined(__AVX512VL__)"
 
 
 def _masked(op: str, kind: str) -> str:
@@ -36,23 +42,51 @@ def _masked(op: str, kind: str) -> str:
     return f"__builtin_ia32_{op}{kind}512_mask({{0}}, {{1}}, {{0}}, {ordered}, 4)"
 
 
-def _blended(op: str, kind: str) -> str:
-    """The same in 256 bits."""
-    unordered = f"__builtin_ia32_cmp{kind}256({{0}}, {{0}}, 3)"
-    either = f"__builtin_ia32_{op}{kind}256({{0}}, {{1}})"
-    return f"__builtin_ia32_blendv{kind}256({either}, {{0}}, {unordered})"
+def _of_kind(kind: str, dtype: str, lanes: int) -> dict[tuple[str, str, int], tuple[str, str]]:
+    """The instructions on vectors of `lanes` floats in 256 bits, and on twice as many.
+
+    kind  "ps" or "pd", the suffix of an instruction on such floats
+    """
+    blended = f"__builtin_ia32_blendv{kind}256({{2}}, {{1}}, ({{3}}){{0}})"
+    table = {("select", dtype, lanes): (_AVX_ALONE, blended)}
+    for name, op in (("lesser", "min"), ("greater", "max")):
+        half, whole = f"__builtin_ia32_{op}{kind}256", f"__builtin_ia32_{op}{kind}512_mask"
+        table[name, dtype, lanes] = (_AVX, f"{half}({{0}}, {{1}})")
+        table[name, dtype, 2 * lanes] = (_AVX512, f"{whole}({{0}}, {{1}}, {{0}}, -1, 4)")
+        table[op, dtype, 2 * lanes] = (_AVX512, _masked(op, kind))
+    for name, mode in (("floor", 9), ("ceil", 10), ("round", 4)):
+        half, whole = f"__builtin_ia32_round{kind}256", f"__builtin_ia32_rndscale{kind}_mask"
+        table[name, dtype, lanes] = (_AVX, f"{half}({{0}}, {mode})")
+        table[name, dtype, 2 * lanes] = (
+            _AVX512,
+            f"{whole}({{0}}, {mode}, {{0}}, -1, 4)",
+        )
+    half, whole = f"__builtin_ia32_sqrt{kind}256", f"__builtin_ia32_sqrt{kind}512_mask"
+    table["sqrt", dtype, lanes] = (_AVX, f"{half}({{0}})")
+    table["sqrt", dtype, 2 * lanes] = (_AVX512, f"{whole}({{0}}, {{0}}, -1, 4)")
+    return table
 
 
+_BITS8, _BITS16 = "__attribute__((vector_size(16)))", "__attribute__((vector_size(32)))"
 _INSTRUCTIONS: Final[dict[tuple[str, str, int], tuple[str, str]]] = {
+    **_of_kind("ps", "float32", 8),
+    **_of_kind("pd", "float64", 4),
     ("ldexp", "float32", 16): (
-        "__AVX512F__",
+        _AVX512,
         "__builtin_ia32_scalefps512_mask({0}, {1}, {0}, -1, 4)",
     ),
-    **{
-        (op, dtype, bits // width): (macro, make(op, kind))
-        for op in ("min", "max")
-        for dtype, width, kind in (("float32", 32, "ps"), ("float64", 64, "pd"))
-        for bits, macro, make in ((512, "__AVX512F__", _masked), (256, "__AVX__", _blended))
-    },
+    ("widen", "float16", 8): (
+        "defined(__F16C__)",
+        f"__builtin_ia32_vcvtph2ps256((short {_BITS8}){{0}})",
+    ),
+    ("narrow", "float16", 8): ("defined(__F16C__)", "({1})__builtin_ia32_vcvtps2ph256({0}, 4)"),
+    ("widen", "float16", 16): (
+        _AVX512,
+        f"__builtin_ia32_vcvtph2ps512_mask((short {_BITS16}){{0}}, ({{1}}){{{{0}}}}, -1, 4)",
+    ),
+    ("narrow", "float16", 16): (
+        _AVX512,
+        f"({{1}})__builtin_ia32_vcvtps2ph512_mask({{0}}, 4, (short {_BITS16}){{{{0}}}}, -1)",
+    ),
 }
-"""By name, type and lanes: the macro of compilers that have it, and the text for its parameters."""
+"""By name, type and lanes: the macros of compilers that have it, the text for its parameters."""

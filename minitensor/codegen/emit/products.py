@@ -60,6 +60,7 @@ def product(helpers: Helpers, dtype: ir.DType) -> Definition:
 
     a*b + -0.0 is a*b, and a sum with an FMA cannot be fused again. On vectors the result is behind
     a barrier, where the compiler has one; on scalars it would be lost in loops that become vectors.
+    GCC takes vectors apart for its barrier where registers have masks: there it is empty assembly.
     """
     suffix = "f" if dtype.bits == 32 else ""
     scalar = compute_type(dtype)
@@ -83,6 +84,7 @@ def product(helpers: Helpers, dtype: ir.DType) -> Definition:
         f"{kind} a, {kind} b",
         f"#if !defined(__FP_FAST_FMA{suffix.upper()}) || defined(__clang__)",
         "return a * b;",
+        *_HIDDEN * (dtype.bits * dtype.lanes in (128, 256, 512)),
         "#elif __GNUC__ >= 12",
         "return __builtin_assoc_barrier(a * b);",
         "#else",
@@ -90,3 +92,12 @@ def product(helpers: Helpers, dtype: ir.DType) -> Definition:
         "return a;",
         "#endif",
     )
+
+
+_HIDDEN: Final = (
+    "#elif defined(__AVX512F__)",
+    "a *= b;",
+    '__asm__("" : "+v"(a));',
+    "return a;",
+)
+"""A product that the compiler does not know as one."""

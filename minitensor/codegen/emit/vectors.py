@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from minitensor import ir
 from minitensor.codegen.emit import scalars
-from minitensor.codegen.emit.c_types import compute_type, element_type, int_twin, of_lanes
+from minitensor.codegen.emit.c_types import compute_type, element_type, int_twin, number, of_lanes
 from minitensor.codegen.emit.helpers import Definition, Helpers, function
 from minitensor.codegen.emit.instructions import with_instruction
 from minitensor.codegen.remarks import missed_call
@@ -58,21 +60,33 @@ def ramp(helpers: Helpers, dtype: ir.DType) -> Definition:
 
 
 def select(helpers: Helpers, dtype: ir.DType) -> Definition:
-    """`a` in the lanes where the mask is set, `b` in the others."""
+    """`a` in the lanes where the mask is set, `b` in the others: on the bits, which compilers take
+    for a blend. A loop over the lanes would be cut in two where they prefer shorter vectors.
+    """
     kind, mask = helpers.vector(dtype), helpers.vector(int_twin(dtype))
-    body = [f"return ({kind})((mask & ({mask})a) | (~mask & ({mask})b));"]
-    if dtype.is_float and dtype.lanes >= 4:  # compilers make a blend, min or max of this loop
-        choose = "y[i] = mask[i] ? a[i] : b[i];"
-        body = [f"{kind} y;", f"for (int i = 0; i < {dtype.lanes}; ++i) {choose}", "return y;"]
-    return function(kind, f"select_{kind}", f"{mask} mask, {kind} a, {kind} b", *body)
+    body = f"return ({kind})((mask & ({mask})a) | (~mask & ({mask})b));"
+    name, text = function(kind, f"select_{kind}", f"{mask} mask, {kind} a, {kind} b", body)
+    return name, with_instruction(text, "select", dtype, ("mask", "a", "b", kind))
+
+
+def chosen(helpers: Helpers, symbol: str, dtype: ir.DType) -> Definition:
+    """`a` in the lanes of floats where it is less ("<") or greater (">") than `b`, else `b`."""
+    kind, choice = helpers.vector(dtype), helpers.need(select, dtype)
+    name, body = _CHOSEN[symbol], f"return {choice}(a {symbol} b, a, b);"
+    own, text = function(kind, f"{name}_{kind}", f"{kind} a, {kind} b", body)
+    return own, with_instruction(text, name, dtype, ("a", "b"))
+
+
+_CHOSEN: Final = {"<": "lesser", ">": "greater"}
 
 
 def extremum(helpers: Helpers, op: str, dtype: ir.DType) -> Definition:
     """The smaller or larger in each lane; see `scalars.extremum`."""
     kind, choice = helpers.vector(dtype), helpers.need(select, dtype)
-    value = f"{choice}(a {'<' if op == 'min' else '>'} b, a, b)"
+    symbol = "<" if op == "min" else ">"
+    value = f"{choice}(a {symbol} b, a, b)"
     if dtype.is_float:  # b where one of them is NaN, but for a NaN in a
-        value = f"{choice}(a != a, a, {value})"
+        value = f"{choice}(a != a, a, {helpers.need(chosen, symbol, dtype)}(a, b))"
     name, text = function(kind, f"{op}_{kind}", f"{kind} a, {kind} b", f"return {value};")
     return name, with_instruction(text, op, dtype, ("a", "b"))
 
@@ -85,11 +99,20 @@ def division(helpers: Helpers, op: str, dtype: ir.DType) -> Definition:
 
 def library(helpers: Helpers, name: str, dtype: ir.DType) -> Definition:
     """A function of the C library in each lane."""
-    if name == "abs" and dtype.kind == "int":
-        kind, choice = helpers.vector(dtype), helpers.need(select, dtype)
-        return function(kind, f"abs_{kind}", f"{kind} x", f"return {choice}(x < 0, -x, x);")
+    if name == "abs":
+        return _absolute(helpers, dtype)
     call = scalars.called(helpers, name, dtype.scalar)
-    return _each_lane(helpers, name, call, dtype, 2 if name == "power" else 1)
+    own, text = _each_lane(helpers, name, call, dtype, 2 if name == "power" else 1)
+    return own, with_instruction(text, name, dtype, ("x",))
+
+
+def _absolute(helpers: Helpers, dtype: ir.DType) -> Definition:
+    """The absolute value in each lane; of floats, the bits without the sign."""
+    kind, mask = helpers.vector(dtype), helpers.vector(int_twin(dtype))
+    value = f"{helpers.need(select, dtype)}(x < 0, -x, x)"
+    if dtype.is_float:
+        value = f"({kind})(({mask})x & {number((1 << (dtype.bits - 1)) - 1, int_twin(dtype))})"
+    return function(kind, f"abs_{kind}", f"{kind} x", f"return {value};")
 
 
 def _each_lane(helpers: Helpers, name: str, call: str, dtype: ir.DType, arity: int) -> Definition:
@@ -111,28 +134,42 @@ def _by_lane(call: str, kind: str, lanes: int) -> tuple[str, str, str]:
 def widen(helpers: Helpers, dtype: ir.DType) -> Definition:
     """Narrow floats in float32."""
     kind, wide = helpers.vector(dtype), helpers.vector(of_lanes("float32", dtype))
-    body: tuple[str, ...] = (f"return __builtin_convertvector(x, {wide});",)
+    body = f"return __builtin_convertvector(x, {wide});"
     if dtype.scalar == "bfloat16":
         bits = helpers.vector(of_lanes("uint32", dtype))
-        body = (f"return ({wide})(__builtin_convertvector(x, {bits}) << 16);",)
-    elif dtype.is_packed:
-        body = _by_lane(helpers.need(scalars.PACKED[dtype.scalar][0]), wide, dtype.lanes)
-    return function(wide, f"widen_{kind}", f"{kind} x", *body)
+        body = f"return ({wide})(__builtin_convertvector(x, {bits}) << 16);"
+    name, text = function(wide, f"widen_{kind}", f"{kind} x", body)
+    return name, with_instruction(text, "widen", dtype, ("x", wide))
 
 
 def narrow(helpers: Helpers, dtype: ir.DType) -> Definition:
     """Narrow floats from float32."""
     kind, wide = helpers.vector(dtype), helpers.vector(of_lanes("float32", dtype))
-    body: tuple[str, ...] = (f"return __builtin_convertvector(x, {kind});",)
-    if dtype.is_packed:
-        body = _by_lane(helpers.need(scalars.PACKED[dtype.scalar][1]), kind, dtype.lanes)
-    return function(kind, f"narrow_{kind}", f"{wide} x", *body)
+    value = f"{helpers.need(_to_bfloat16, dtype)}(x)" if dtype.is_packed else "x"
+    body = f"return __builtin_convertvector({value}, {kind});"
+    name, text = function(kind, f"narrow_{kind}", f"{wide} x", body)
+    return name, with_instruction(text, "narrow", dtype, ("x", kind))
+
+
+def _to_bfloat16(helpers: Helpers, dtype: ir.DType) -> Definition:
+    """The bits of `scalars.to_bfloat16`, each in 32."""
+    wide, bits = (helpers.vector(of_lanes(name, dtype)) for name in ("float32", "uint32"))
+    choice = helpers.need(select, of_lanes("uint32", dtype))
+    return function(
+        bits,
+        f"{dtype}_bits",
+        f"{wide} x",
+        f"{bits} u = ({bits})x;",
+        f"return {choice}(x != x, u >> 16 | 0x40, (u + 0x7fff + (u >> 16 & 1)) >> 16);",
+    )
 
 
 def rounded(helpers: Helpers, dtype: ir.DType) -> Definition:
     """float32 rounded to what narrow floats can hold."""
     wide, name = helpers.vector(of_lanes("float32", dtype)), f"rounded_{dtype}"
     body = f"return {helpers.need(widen, dtype)}({helpers.need(narrow, dtype)}(x));"
+    if dtype.is_packed:
+        body = f"return ({wide})({helpers.need(_to_bfloat16, dtype)}(x) << 16);"
     return function(wide, name, f"{wide} x", body)
 
 

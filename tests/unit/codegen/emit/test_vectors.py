@@ -1,0 +1,66 @@
+"""Vectors of floats in the text: chosen, rounded and converted on their bits, never by lane."""
+
+import re
+
+import pytest
+
+import minitensor as mt
+from minitensor.codegen import Target, generate
+
+DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "uint16", "int32", "int64", "bool")
+FLOATS = DTYPES[:4]
+LANES = {"float64": 8, "int64": 8, "uint16": 32, "int8": 64, "bool": 64}
+FUNCTIONS = {
+    "select": lambda a, b: mt.select(a < b, b, a),
+    "select of others": lambda a, b: mt.select(a == b, b, a),
+    "a narrow condition": lambda a, b: mt.select(a.astype("int8") == 0, b, a),
+    "a wide condition": lambda a, b: mt.select(a.astype("float64") == 0, b, a),
+    "maximum": mt.maximum,
+    "minimum": mt.minimum,
+}
+OF_FLOATS = {
+    "relu": lambda a, b: mt.select(a < 0, 0.0, a),
+    "abs": lambda a, b: mt.abs(a),
+    "exp": lambda a, b: mt.exp(a - b),
+    "tanh": lambda a, b: mt.tanh(a),
+    "sigmoid": lambda a, b: mt.sigmoid(a),
+    "log": lambda a, b: mt.log(a),
+}
+
+
+def text_of(function, dtype, lanes):
+    A, B = (mt.placeholder((64,), dtype, name=n) for n in "AB")
+    s = mt.Schedule(mt.lower([A, B, mt.compute((64,), lambda i: function(A[i], B[i]), name="C")]))
+    s.vectorize(s.split("i", [None, lanes])[1])
+    return generate(s.program, Target("c", num_cores=1, vector_bits=512)).source
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(n, d) for n in FUNCTIONS for d in DTYPES] + [(n, d) for n in OF_FLOATS for d in FLOATS],
+)
+def test_vectors_are_not_taken_apart(name, dtype):
+    text = text_of({**FUNCTIONS, **OF_FLOATS}[name], dtype, LANES.get(dtype, 16))
+    by_lane = re.findall(r"for \(int i = 0; [^)]*\) \w\[i\] = (\w+)", text)
+    assert {*by_lane} <= {"__builtin_fmaf", "__builtin_fma"}  # where there is no barrier
+    assert re.search(r"\w+\d+x\d+ ", text)
+
+
+@pytest.mark.parametrize(
+    ("choose", "name"),
+    [
+        (lambda a, b: mt.select(a < b, a, b), "lesser"),
+        (lambda a, b: mt.select(b > a, a, b), "lesser"),
+        (lambda a, b: mt.select(a > b, a, b), "greater"),
+        (lambda a, b: mt.select(a < b, b, a), "greater"),
+    ],
+)
+def test_the_lesser_of_two_floats_is_a_function_with_an_instruction(choose, name):
+    assert f"{name}_float32x8(" in text_of(choose, "float32", 8)
+    assert "select_int32x8(" in text_of(choose, "int32", 8)
+
+
+def test_a_choice_of_equal_numbers_is_none():
+    """Where -0.0 <= 0.0 is asked for, an instruction would give the other zero."""
+    text = text_of(lambda a, b: mt.select(a <= b, a, b), "float32", 8)
+    assert "lesser" not in text and "greater" not in text
