@@ -13,6 +13,7 @@ from minitensor.ir import Program, print_name
 from minitensor.runtime import native_target, usable_cores
 from minitensor.schedule import Schedule, Step, Trace
 from minitensor.search.sketch.ansor import CPU
+from minitensor.search.sketch.columns import COLUMNS_IN_LANES
 from minitensor.search.sketch.rows import CHAINS_OF_ROWS, ROWS_IN_LANES
 from minitensor.search.sketch.rule import Derived, Rule, SketchRule, State, Verdict
 from minitensor.search.sketch.tiles import REGISTER_TILES, TRANSPOSED
@@ -26,6 +27,7 @@ DEFAULT: Final[tuple[Rule, ...]] = (
     TRANSFORMS,
     CHAINS_OF_ROWS,
     ROWS_IN_LANES,
+    COLUMNS_IN_LANES,
     TRANSPOSED,
     WINDOWS,
     REGISTER_TILES,

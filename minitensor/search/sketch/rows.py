@@ -84,7 +84,7 @@ def _apply(state: State, cores: int) -> list[State]:
             continue
         schedule = state.schedule.copy()
         try:
-            block = _partial(schedule, state, cores) if few else state.name
+            block = partial_results(schedule, state, cores) if few else state.name
             sum_in_lanes(schedule, block, state.lanes)
         except ScheduleError:
             continue
@@ -93,7 +93,7 @@ def _apply(state: State, cores: int) -> list[State]:
     return found
 
 
-def _partial(schedule: Schedule, state: State, cores: int) -> str:
+def partial_results(schedule: Schedule, state: State, cores: int) -> str:
     """Make parts of the reduction independent of each other: its first axis, or parts of the only
     one. Returns the block that computes them.
     """

@@ -65,7 +65,9 @@ LARGEST: Final = 64
 
 
 def is_window(block: Block) -> bool:
-    """Return whether it reduces over a small window of images, neighbouring pixels side by side."""
+    """Return whether it reduces over a small window that slides over images, neighbouring pixels
+    side by side.
+    """
     if not is_sum(block) or pairs(block) or len(spatial_iters(block)) < 2:
         return False
     x = spatial_iters(block)[-1]
@@ -78,7 +80,15 @@ def is_window(block: Block) -> bool:
         and last
         and bool(reads)
         and all(is_last(load, x) for load in reads)
+        and any(_slides(block, index) for load in reads for index in load.indices)
     )
+
+
+def _slides(block: Block, index: ir.Expr) -> bool:
+    """Return whether an index adds the place in a window to the place of the window."""
+    used = ir.free_vars(index)
+    kinds = {i.kind for i in block.iters if i.var in used}
+    return {ir.IterKind.SPATIAL, ir.IterKind.REDUCE} <= kinds
 
 
 def _apply(state: State, cores: int) -> list[State]:

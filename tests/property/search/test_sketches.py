@@ -58,6 +58,13 @@ def rows(reducer, m, n, k=1):
     return [A, mt.compute((m,), lambda i: reducer(A[i, x, y], axis=[x, y]), name="B")]
 
 
+def columns(reducer, b, m, n):
+    """One reduction of each column, of each of some matrices."""
+    A = mt.placeholder((b, m, n), name="A")
+    k = mt.reduce_axis(m, name="k")
+    return [A, mt.compute((b, n), lambda h, j: reducer(A[h, k, j], axis=k), name="B")]
+
+
 def everything(m, n):
     """One number of all."""
     A = mt.placeholder((m, n), name="A")
@@ -139,6 +146,8 @@ DEFINITIONS = {
     "pool": (pool, _POOL),
     "sums of rows": (partial(rows, mt.sum), sizes(m=20, n=80, k=3)),
     "maxima of rows": (partial(rows, mt.max), sizes(m=20, n=80)),
+    "sums of columns": (partial(columns, mt.sum), sizes(b=2, m=20, n=80)),
+    "maxima of columns": (partial(columns, mt.max), sizes(b=2, m=20, n=80)),
     "everything": (everything, sizes(m=9, n=80)),
     "vector sum": (vector_sum, sizes(n=300)),
     "normalised": (normalised, sizes(b=2, m=3, n=80)),

@@ -38,6 +38,19 @@ def product(a, b, shape=(64, 64, 64)):
     return [A, B, mt.compute((extents["i"], extents["j"]), element, name="C")]
 
 
+def column_sums(m, n, batch=1, turned=False):
+    """Sums down the columns of each matrix of a batch; their results side by side, or not."""
+    A = mt.placeholder((batch, m, n), name="A")
+    k = mt.reduce_axis(m, name="k")
+    shape = (n, batch) if turned else (batch, n)
+
+    def element(*at):
+        b, j = at[::-1] if turned else at
+        return mt.sum(A[b, k, j], axis=k)
+
+    return [A, mt.compute(shape, lambda b, j: element(b, j), name="B")]
+
+
 @pytest.mark.parametrize(
     ("a", "b", "scattered", "lanes_packed", "rows_packed"),
     [
@@ -88,6 +101,8 @@ def test_an_axis_of_one_element_is_no_lane_and_no_row():
         (lambda: W.matmul(64, 64, 64), "register tiles"),
         (lambda: W.softmax(64, 64), "chain of rows"),
         (lambda: W.row_sum(64, 64), "rows in lanes"),
+        (lambda: column_sums(64, 64), "columns in lanes"),
+        (lambda: column_sums(64, 64, batch=3), "columns in lanes"),
         (lambda: W.transpose_add(64, 64), "transposed read"),
         (lambda: W.max_pool2d(1, 8, 16, 16, 3, 2, 1), "window"),
         (lambda: W.conv2d(1, 8, 8, 8, 8, 3, padding=1), "inline padding"),
@@ -109,6 +124,8 @@ def test_a_rule_where_it_belongs(tensors, rule):
         lambda: W.cumsum(8, 8),
         lambda: W.elementwise_chain(64),
         lambda: W.row_sum(64, 8),
+        lambda: column_sums(64, 4),
+        lambda: column_sums(64, 64, turned=True),
     ],
 )
 def test_ours_stay_away_from_what_is_not_theirs(tensors):
@@ -127,6 +144,20 @@ def test_few_results_get_parts_for_the_threads():
     assert sketch.explain() == "B  rows in lanes  partial results of B_rf in lanes"
     schedule = sketch.apply(seed=0)
     schedule.parallel(schedule.get_loops("B_rf")[0])
+
+
+def test_threads_share_the_columns_or_the_rows():
+    program = mt.lower(column_sums(512, 64))
+    ours = [s for s in generate_sketches(program, TARGET) if "columns in lanes" in s.explain()]
+    assert [s.history[0].what for s in ours] == [
+        "strips of j in lanes",
+        "strips of j in lanes, rows in parts",
+    ]
+    strips, parts = (sketch.apply(seed=0) for sketch in ours)
+    strips.parallel(strips.get_loops("B")[1])
+    parts.parallel(parts.get_loops("B_rf")[1])
+    alone = generate_sketches(program, mt.Target("c", num_cores=1, vector_bits=256))
+    assert not any("rows in parts" in sketch.explain() for sketch in alone)
 
 
 def test_at_most_24_and_the_first_choices_among_them():

@@ -1,0 +1,109 @@
+"""Sums of columns: neighbours are side by side along an axis that is not summed over.
+
+Rows are read as they lie in memory: a strip of some columns, a few rows at a time, whose sums stay
+in vectors meanwhile. A narrow strip has all its sums in registers; a wide one is read in long runs.
+
+for j.0:                            strips of columns
+    for k.0:                        the sum
+        for j.1:                    some vectors at a time
+            for k.1:                rows, unrolled
+                for j.2:            lanes
+
+Threads share the strips, or the rows: each then has partial sums of its own, which are added up.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from minitensor import ir
+from minitensor.errors import ScheduleError
+from minitensor.schedule import Schedule
+from minitensor.search.sketch import factors
+from minitensor.search.sketch.blocks import (
+    is_contiguous,
+    is_sum,
+    loops_by_axis,
+    operands,
+    pairs,
+    reduce_iters,
+    spatial_iters,
+    uses,
+    written_place,
+)
+from minitensor.search.sketch.rows import partial_results
+from minitensor.search.sketch.rule import Rule, State, always
+from minitensor.search.sketch.windows import is_window
+
+STRIPS: Final = (1, 4, 16, 64)
+"""Groups of vectors in a strip: one that stays in registers, or as long a run of a row as the first
+cache holds sums for.
+"""
+
+
+def column_of(block: ir.Block, lanes: int) -> ir.Iter | None:
+    """The axis of the columns that a block sums up; None if it is no sum of columns.
+
+    It is the last one of the result, long enough for a vector, and operands that have it are
+    contiguous along it.
+    """
+    if not is_sum(block) or not spatial_iters(block) or pairs(block) or is_window(block):
+        return None
+    last = next(
+        i for i in spatial_iters(block) if written_place(block, i) + 1 == len(spatial_iters(block))
+    )
+    reads = [load for load in operands(block) if uses(load, last)]
+    contiguous = bool(reads) and all(is_contiguous(load, last) for load in reads)
+    return last if contiguous and last.extent >= lanes else None
+
+
+def _apply(state: State, cores: int) -> list[State]:
+    """Strips for the threads; and if there are threads, rows for them."""
+    column = column_of(state.block, state.lanes)
+    if column is None or state.name in state.cached:
+        return []
+    found = []
+    for parts in (False, True) if cores > 1 else (False,):
+        schedule = state.schedule.copy()
+        try:
+            if parts:
+                partial = partial_results(schedule, state, cores)
+                _sum_in_strips(schedule, state, partial, column)
+                _add_up(schedule, state, column)
+            else:
+                _sum_in_strips(schedule, state, state.name, column)
+        except ScheduleError:
+            continue
+        what = f"strips of {column.var} in lanes" + (", rows in parts" if parts else "")
+        found.append(state.after("columns in lanes", what, schedule))
+    return found
+
+
+def _sum_in_strips(schedule: Schedule, state: State, name: str, column: ir.Iter) -> None:
+    """Tile a block that sums up columns: its own axes, strips, the sum, and what is in a strip."""
+    loops = loops_by_axis(schedule, name)
+    block = schedule.program.blocks[name]
+    *outer, row = (loops.pop(i.var) for i in reduce_iters(block))
+    groups = schedule.sample_categorical(factors.up_to(column.extent // state.lanes, STRIPS))
+    ways = schedule.sample_categorical(factors.up_to(column.extent // state.lanes, factors.WAYS))
+    rows = schedule.sample_categorical(factors.WAYS)
+    strip, group, way, lane = schedule.split(
+        loops.pop(column.var), [None, groups, ways, state.lanes]
+    )
+    row, few = schedule.split(row, [None, rows])
+    schedule.reorder(*loops.values(), strip, *outer, row, group, few, way, lane)
+    for loop in (few, way):
+        schedule.unroll(loop)
+    schedule.vectorize(lane)
+
+
+def _add_up(schedule: Schedule, state: State, column: ir.Iter) -> None:
+    """Add the partial sums up, some columns in lanes."""
+    loops = loops_by_axis(schedule, state.name)
+    strip, lane = schedule.split(loops.pop(column.var), [None, state.lanes])
+    *others, part = loops.values()
+    schedule.reorder(*others, strip, part, lane)
+    schedule.vectorize(lane)
+
+
+COLUMNS_IN_LANES: Final = Rule("columns in lanes", always, _apply)
