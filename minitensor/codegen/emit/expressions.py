@@ -222,8 +222,11 @@ class Expressions(Addresses):
         source, target = expr.a.dtype, expr.dtype
         if target == ir.BOOL:
             return wrap(f"{self.expr(expr.a, EQUAL)} != 0", EQUAL, outer)
-        if target == "float16" and source == "float64":  # in one step, not through float
-            return wrap(f"(float)(_Float16){self.expr(expr.a, UNARY)}", UNARY, outer)
+        if target == "float16" and source == "float64":
+            return self._call_of(scalars.rounded_double, target)(expr.a)
+        inner = expr.a.a if isinstance(expr.a, ir.Cast) else expr.a
+        if (inner.dtype, source, target) == ("float64", "float32", "float64"):
+            return self._call_of(scalars.rounded_double, source)(inner)
         if is_narrow_float(target):
             return self._call_of(scalars.rounded, target)(expr.a)
         if compute_type(source) == compute_type(target):

@@ -121,9 +121,36 @@ PACKED: Final = {"bfloat16": (from_bfloat16, to_bfloat16)}
 def rounded(helpers: Helpers, dtype: ir.DType) -> Definition:
     """A float rounded to what a narrow float can hold."""
     if dtype == "float16":
-        return function("float", "rounded_float16", "float x", "return (float)(_Float16)x;")
+        return _there_and_back("float", "float16", "float")
     unpack, pack = (helpers.need(f) for f in PACKED[dtype])
     return function("float", f"rounded_{dtype}", "float x", f"return {unpack}({pack}(x));")
+
+
+def rounded_double(helpers: Helpers, dtype: ir.DType) -> Definition:
+    """A float64 rounded to a narrower float: to float16 in one step, not through float."""
+    if dtype == "float16":
+        return _there_and_back("double", "float16", "float")
+    return _there_and_back("double", "float32", "double")
+
+
+def _there_and_back(source: str, through: str, result: str) -> Definition:
+    """A conversion to a narrower float and back.
+
+    gcc (12 at least) takes such a pair for nothing where it makes a vector of several side by side
+    and the machine has the conversion; it cannot see through an empty instruction.
+    """
+    narrow, register = {"float16": ("_Float16", "+v"), "float32": ("float", "+x")}[through]
+    when = "__AVX512FP16__" if through == "float16" else "__SSE2__"
+    return function(
+        result,
+        f"{source}_through_{through}",
+        f"{source} x",
+        f"{narrow} y = ({narrow})x;",
+        f"#if defined({when}) && !defined(__clang__)",
+        f'__asm__("" : "{register}"(y));',
+        "#endif",
+        f"return ({result})y;",
+    )
 
 
 def truncated(helpers: Helpers, source: ir.DType, target: ir.DType) -> Definition:

@@ -55,6 +55,23 @@ def test_a_group_that_is_read_backwards_does_not_go_behind_its_buffer():
     assert check_memory(s.program, array, target=target) == []
 
 
+def test_a_conversion_and_back_is_not_taken_for_nothing():
+    # gcc dropped (double)(float) of two elements side by side, which became one vector
+    A, B, P = (mt.placeholder((54,), "float64", name=name) for name in "ABP")
+
+    def difference(i):
+        rounded = (A[i + 5] / P[i]).astype("float16").astype("float64")
+        return rounded - B[i].astype("float32").astype("float64") * A[i + 5]
+
+    program = mt.lower([A, B, P, mt.compute((48,), difference, name="Q")])
+    s = mt.Schedule(program)
+    s.unroll(s.split("i", [None, 2])[1])
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=54) for _ in range(3)]
+    expected = mt.interpret(program, *arrays)
+    np.testing.assert_array_equal(mt.build(s.program)(*arrays), expected)
+
+
 def crashing():
     """A program whose text gcc 12 crashes on, in its vectorizer."""
     A = mt.placeholder((32, 17, 1, 1), "int64", name="A")
