@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from minitensor import ir
 from minitensor.arith import Linear, linear_of
@@ -203,7 +203,7 @@ FEW: Final = 4
 class Pair:
     """Two axes of a reduction that make a register tile.
 
-    lanes         an operand has it, and another has not
+    lanes         an operand has it, and another has not; as long as a group (see `in_groups`)
     rows          the other way round
     scattered     in how many operands neighbouring lanes are not side by side
     lanes_packed  the operands with lanes that can be packed; those that are scattered are among
@@ -268,12 +268,36 @@ def written_place(block: ir.Block, axis: ir.Iter) -> int:
     return block.body.indices.index(ir.Var(axis.var))
 
 
+def in_groups(block: ir.Block) -> ir.Block:
+    """The block as it is within one group of each axis that its operands divide, such as the output
+    channels f of a convolution in groups: `f // 8` is the same for all 8 of a group.
+    """
+    sizes: dict[str, set[int]] = {}
+    for node in ir.walk(block.body):
+        match node:
+            case ir.Binary("//", ir.Var(axis), ir.Const(int(size))) if size >= FEW:
+                sizes.setdefault(axis, set()).add(size)
+    groups = {
+        i: min(sizes[i.var])
+        for i in spatial_iters(block)
+        if len(sizes.get(i.var, ())) == 1 and i.extent % min(sizes[i.var]) == 0
+    }
+    quotients = {ir.Binary("//", ir.Var(i.var), ir.Const(size)) for i, size in groups.items()}
+
+    def constant(node: Any) -> Any:
+        return ir.Const(0) if isinstance(node, ir.Binary) and node in quotients else node
+
+    iters = tuple(replace(i, extent=groups.get(i, i.extent)) for i in block.iters)
+    return replace(block, iters=iters, body=ir.rewrite(block.body, constant))
+
+
 def pairs(block: ir.Block) -> list[Pair]:
     """The register tiles that a reduction offers, those that need the least packing first.
 
     Of the axes that could be rows with some lanes it is the last one that is not too short. A pair
     is left out if the same axes the other way round need less.
     """
+    block = in_groups(block)
     if not is_sum(block):
         return []
     found = [p for lanes in spatial_iters(block) for p in _with_lanes(block, lanes)]

@@ -126,7 +126,11 @@ def tile(schedule: Schedule, state: State, pair: Pair, packing: Packing) -> str 
     strips, rest = [], []
     for axis in spatial_iters(block):
         loop = loops[axis.var]
-        if axis in (pair.lanes, pair.rows):
+        tiled = next((one for one in (pair.lanes, pair.rows) if one.var == axis.var), None)
+        if tiled is not None:
+            if tiled.extent < axis.extent:
+                group, loops[axis.var] = schedule.split(loop, [None, tiled.extent])
+                strips.append(group)
             continue
         if axis.extent > 1:
             count = schedule.sample_categorical(factors.parts(axis.extent, cores))
@@ -134,8 +138,10 @@ def tile(schedule: Schedule, state: State, pair: Pair, packing: Packing) -> str 
             rest.append(inner)
         strips.append(loop)
     most = factors.rows(state, pair.rows.extent)
-    height = schedule.sample_categorical(most)
-    blocks = schedule.sample_categorical(factors.parts(pair.rows.extent, cores, most[-1]))
+    height = schedule.sample_categorical(_even(state, pair.rows, most))
+    blocks = schedule.sample_categorical(
+        _even(state, pair.rows, factors.parts(pair.rows.extent, cores, most[-1]), pair.rows.extent)
+    )
     i_0, i_1, i_2 = schedule.split(loops[pair.rows.var], [blocks, None, height])
     j_0, *j = _lanes(schedule, state, loops[pair.lanes.var], pair.lanes, packing)
     reduced = [loops[i.var] for i in reduce_iters(block)]
@@ -164,10 +170,23 @@ def _lanes(
 ) -> tuple[str, ...]:
     """Split the columns: tiles, vectors in a tile, and lanes; or tiles and elements of a row."""
     if packing.lanes:
-        count = schedule.sample_categorical(factors.vectors(state, axis.extent))
+        counts = _even(state, axis, factors.vectors(state, axis.extent), state.lanes)
+        count = schedule.sample_categorical(counts)
         return schedule.split(loop, [None, count, state.lanes])
-    width = schedule.sample_categorical(factors.widths(state, axis.extent))
+    width = schedule.sample_categorical(_even(state, axis, factors.widths(state, axis.extent)))
     return schedule.split(loop, [None, width])
+
+
+def _even(state: State, axis: Iter, candidates: list[int], times: int = 1) -> list[int]:
+    """The candidates; for an axis that is a group, those that cut it evenly, or else the first:
+    with what is too much, it would not be known that no iteration leaves the group.
+
+    times  the elements for each of what is counted
+    """
+    (whole,) = (i.extent for i in state.block.iters if i.var == axis.var)
+    if axis.extent == whole:
+        return candidates
+    return [n for n in candidates if axis.extent % (n * times) == 0] or candidates[:1]
 
 
 def _pack_lanes(schedule: Schedule, state: State, load: Load, axis: Iter) -> None:

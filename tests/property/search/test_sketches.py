@@ -116,6 +116,10 @@ def convolution(f, c, h, w, kernel, stride, padding):
     return W.conv2d_bias_relu(1, c, h + 2, w + 2, f, kernel, stride, padding)
 
 
+def in_groups(groups, f, c, h, w, kernel, stride, padding):
+    return W.conv2d(1, c * groups, h + 2, w + 2, f * groups, kernel, stride, padding, groups=groups)
+
+
 def bare_convolution(f, c, h, w, kernel, stride, padding):
     return W.conv2d(1, c, h + 2, w + 2, f, kernel, stride, padding)
 
@@ -142,6 +146,10 @@ DEFINITIONS = {
     "chained": (chained, sizes(m=9, n=9, k=5)),
     "convolution": (convolution, _IMAGE),
     "bare convolution": (bare_convolution, _IMAGE),
+    "convolution in groups": (
+        in_groups,
+        st.builds(lambda groups, rest: {"groups": groups, **rest}, st.integers(1, 3), _IMAGE),
+    ),
     "depthwise": (depthwise, _POOL),
     "pool": (pool, _POOL),
     "sums of rows": (partial(rows, mt.sum), sizes(m=20, n=80, k=3)),

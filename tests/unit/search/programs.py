@@ -226,7 +226,7 @@ EXACT = {
     "cumsum": lambda: W.cumsum(3, 17),
     "argmax": lambda: W.argmax(4, 40),
     "max-pool": lambda: W.max_pool2d(1, 2, 9, 18, 3, 2, 1),
-    "grouped convolution": lambda: W.conv2d(2, 4, 4, 5, 4, 3, padding=1, groups=2),
+    "grouped convolution": lambda: W.conv2d(1, 4, 4, 5, 8, 3, padding=1, groups=2),
     "transposed convolution": lambda: W.conv2d_transpose(1, 2, 3, 4, 2, 4, 2, 1),
     "dilated convolution": lambda: W.conv2d(1, 2, 5, 6, 3, 3, padding=2, dilation=2),
     "5x5 convolution": lambda: W.conv2d(1, 2, 4, 8, 2, 5, padding=2),

@@ -77,6 +77,34 @@ def test_pixels_or_channels_are_lanes_of_a_convolution():
     assert {(p.lanes.var, p.rows.var): p.scattered for p in found} == {("x", "f"): 0, ("f", "x"): 1}
 
 
+def extents_of(found):
+    """The axes of tiles, and how long they are."""
+    return {axis.var: axis.extent for pair in found for axis in (pair.lanes, pair.rows)}
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_channels_within_a_group_are_an_axis_of_a_tile(layout):
+    program = mt.lower(W.conv2d(1, 32, 14, 14, 48, 3, padding=1, groups=4, layout=layout))
+    assert extents_of(pairs(program.blocks["conv"])) == {"f": 12, "x": 14}
+    tiled = [s for s in generate_sketches(program, TARGET) if "register tiles" in s.explain()]
+    assert tiled
+    for sketch in tiled:
+        for seed in range(3):
+            sketch.apply(seed=seed)
+
+
+def test_groups_of_few_channels_are_left_alone():
+    assert pairs(block_of(W.conv2d(1, 8, 16, 16, 8, 3, padding=1, groups=4), "conv")) == []
+
+
+def test_groups_of_two_sizes_are_left_alone():
+    A, B = mt.placeholder((8, 16), name="A"), mt.placeholder((4, 16), name="B")
+    k = mt.reduce_axis(16, name="k")
+    element = lambda i, j: mt.sum(A[i // 4, k] * B[i // 8, k] * A[j, k], axis=k)
+    C = mt.compute((32, 8), element, name="C")
+    assert set(extents_of(pairs(block_of([A, B, C], "C"))).values()) <= {32, 8}
+
+
 def test_a_window_cannot_be_packed():
     pixels = pairs(block_of(W.conv2d(1, 8, 16, 16, 8, 3, padding=1), "conv"))[0]
     assert pixels.lanes_packed == ()
@@ -99,6 +127,7 @@ def test_an_axis_of_one_element_is_no_lane_and_no_row():
     ("tensors", "rule"),
     [
         (lambda: W.matmul(64, 64, 64), "register tiles"),
+        (lambda: W.conv2d(1, 8, 16, 16, 8, 3, padding=1, groups=2), "register tiles"),
         (lambda: W.softmax(64, 64), "chain of rows"),
         (lambda: W.row_sum(64, 64), "rows in lanes"),
         (lambda: column_sums(64, 64), "columns in lanes"),
