@@ -115,7 +115,7 @@ def chain_of(state: State) -> tuple[list[str], int]:
     """
     program, lanes = state.program, state.lanes
     sums = [
-        len(spatial_iters(program.blocks[name]))
+        _axes_of_row(program.blocks[name])
         for name in state.pending[1:]
         if is_row_sum(program.blocks[name], lanes)
     ]
@@ -127,6 +127,14 @@ def chain_of(state: State) -> tuple[list[str], int]:
         if any(is_row_sum(program.blocks[name], lanes) for name in found[1:]):
             return found[1:], axes
     return [], 0
+
+
+def _axes_of_row(block: Block) -> int:
+    """The number of axes that tell rows apart: those after the last that is longer than 1 do not,
+    where a sum keeps the axis that it is over.
+    """
+    longer = [n for n, i in enumerate(spatial_iters(block), 1) if i.extent > 1]
+    return max(longer, default=min(1, len(spatial_iters(block))))
 
 
 def _joins(program: ir.Program, name: str, chain: Sequence[str], axes: int) -> bool:
