@@ -2,9 +2,10 @@
 
 In reading order: `interval` (ranges of values), `numeric` and `linear` (sums, of one program or
 of a batch), `rules` (tables), `simplify`, `prove`, `region` (boxes), `injectivity` (does an element
-determine the iteration?), `operands` and `tensorized` (do loops compute what an intrinsic means?),
-then `operation` and `quotients` (index expressions of a batch). Every function answers for all
-values within the given ranges; unknown is no.
+determine the iteration?), `sweep` (what do all iterations together take up?), `operands` and
+`tensorized` (do loops compute what an intrinsic means?), then `operation` and `quotients` (index
+expressions of a batch). Every function answers for all values within the given ranges; unknown is
+no.
 """
 
 # fmt: off
@@ -23,10 +24,10 @@ from minitensor.arith.prove import at_least_zero, facts_of, is_nonnegative, prov
 from minitensor.arith.quotients import BatchError
 from minitensor.arith.reduction import carries, init_nest, mixes, repeats, starts
 from minitensor.arith.region import (
-    Box, Span, batch_box, box_of, clipped_box, contains, span_of, swept, union, union_box,
-    whole_axis,
+    Box, Span, batch_box, box_of, clipped_box, contains, span_of, union, union_box, whole_axis,
 )
 from minitensor.arith.simplify import Simplifier, simplified_linear, simplify, size
+from minitensor.arith.sweep import swept
 from minitensor.arith.tensorized import match_intrinsic
 
 __all__ = [

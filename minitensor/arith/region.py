@@ -223,31 +223,6 @@ def _remainder_span(operand: Span, divisor: int, ranges: Ranges) -> Span:
     return Span(constant_form(0), divisor - 1)
 
 
-def swept(box: Box, ranges: Ranges) -> tuple[range, ...] | None:
-    """The integers on each axis that the box takes up while all variables run; None if they leave
-    gaps, or are not the same for every position on the other axes.
-    """
-    seen: set[str] = set()
-    found = []
-    for span in box:
-        start, end = span.low.constant, span.low.constant + span.extent
-        for atom, step in sorted(span.low.terms.items(), key=lambda term: abs(term[1])):
-            if not isinstance(atom, ir.Var) or atom.name in seen or atom.name not in ranges:
-                return None
-            seen.add(atom.name)
-            values = ranges[atom.name]
-            if not values.is_bounded:
-                return None
-            if values.hi < values.lo:
-                return tuple(range(0) for _ in box)
-            if values.hi > values.lo and abs(step) > end - start:
-                return None
-            a, b = sorted((step * int(values.lo), step * int(values.hi)))
-            start, end = start + a, end + b
-        found.append(range(start, end))
-    return tuple(found)
-
-
 # ---- in a batch of programs
 
 

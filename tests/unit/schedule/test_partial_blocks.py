@@ -3,12 +3,15 @@
 Each of these gave a wrong result once.
 """
 
+import itertools
+import random
+
 import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.arith import Linear, Span, constant_form, extent_range, swept
-from minitensor.ir import Var
+from minitensor.arith import Linear, Span, constant_form, extent_range, linear_of, swept
+from minitensor.ir import Var, evaluate
 from tests.unit.schedule.common import check, refused
 
 
@@ -160,3 +163,30 @@ def test_swept_ranges_are_those_of_brute_force(seed):
         found = swept((Span(low, spread),), ranges)
         if found is not None:
             assert set(found[0]) == points
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_swept_ranges_of_digits_are_those_of_brute_force(seed):
+    """Two axes that begin at digits of one fused loop, or of one and another."""
+    rng = random.Random(seed)
+    known = 0
+    for _ in range(400):
+        sizes = {"f": rng.randint(0, 13), "g": rng.randint(1, 4)}
+        ranges = {name: extent_range(size) for name, size in sizes.items()}
+        number = rng.choice([Var("f"), Var("f"), Var("f") * sizes["g"] + Var("g")])
+        high, low = rng.choice([2, 3, 4, 6]), rng.choice([2, 3, 4])
+        digits = [number // high, number % high, number // low % high, number % low]
+        box = tuple(
+            Span(linear_of(rng.choice(digits)).times(step).shifted(rng.randint(0, 2)), spread)
+            for step, spread in zip(rng.choices([1, 2], k=2), rng.choices([0, 1, 3], k=2))
+        )
+        found = swept(box, ranges)
+        if found is None:
+            continue
+        points: set[tuple[int, ...]] = set()
+        for f, g in itertools.product(range(sizes["f"]), range(sizes["g"])):
+            lows = [evaluate(span.low.expr(), {"f": f, "g": g}) for span in box]
+            points |= {*itertools.product(*(range(a, a + s.extent) for a, s in zip(lows, box)))}
+        assert {*itertools.product(*found)} == points, (box, sizes)
+        known += len(points) > 1
+    assert known > 15

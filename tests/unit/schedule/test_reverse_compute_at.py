@@ -139,6 +139,69 @@ def test_reverse_compute_at_after_compute_at():
     check(s)
 
 
+def test_reverse_compute_at_a_fused_loop_of_tiles():
+    s = mt.Schedule(matmul_relu(8, 16, 3))
+    i0, i1 = s.split("i", [None, 4])
+    j0, j1 = s.split("j", [None, 8])
+    s.reorder(i0, j0, "k", i1, j1)
+    fused = s.fuse(i0, j0)
+    s.reverse_compute_at("D", fused)
+    golden(
+        s,
+        """
+        C = empty(float32[8, 16])
+        for i_0_j_0 in range(4):
+            for k in range(3):
+                for i_1 in range(4):
+                    for j_1 in range(8):
+                        if k == 0:
+                            C[i_0_j_0//2*4 + i_1, i_0_j_0%2*8 + j_1] = 0.0
+                        C[i_0_j_0//2*4 + i_1, i_0_j_0%2*8 + j_1] += \
+A[i_0_j_0//2*4 + i_1, k] * B[k, i_0_j_0%2*8 + j_1]
+            for D_x in range(4):
+                for D_y in range(8):
+                    D[i_0_j_0//2*4 + D_x, i_0_j_0%2*8 + D_y] = \
+max(C[i_0_j_0//2*4 + D_x, i_0_j_0%2*8 + D_y], 0.0)
+        """,
+    )
+    s.parallel(fused)
+    check(s)
+
+
+@pytest.mark.parametrize("sizes", [(8, 12), (7, 16), (7, 13), (1, 9)])
+@pytest.mark.parametrize("again", [None, 2])
+def test_reverse_compute_at_a_fused_loop_of_uneven_tiles(sizes, again):
+    """Also under a part of the fused loop, of whole tiles."""
+    s = mt.Schedule(matmul_relu(*sizes, 2))
+    i0, i1 = s.split("i", [None, 4])
+    j0, j1 = s.split("j", [None, 8])
+    s.reorder(i0, j0, "k", i1, j1)
+    fused = s.fuse(i0, j0)
+    where = fused if again is None else s.split(fused, [None, again])[1]
+    s.reverse_compute_at("D", where)
+    check(s)
+
+
+def test_reverse_compute_at_a_fused_loop_of_three():
+    s = mt.Schedule(chain2d(6, 8))
+    i0, i1 = s.split("i", [None, 2])
+    j0, j1, j2 = s.split("j", [2, 2, 2])
+    s.reorder(i0, j0, j1, i1, j2)
+    fused = s.fuse(i0, j0, j1)
+    outer, inner = s.split(fused, [None, 4])
+    twin = s.copy()
+    s.reverse_compute_at("C", inner)
+    check(s)
+    twin.reverse_compute_at("C", outer)
+    check(twin)
+
+
+def test_reverse_compute_at_a_loop_that_cuts_tiles_in_pieces():
+    s = mt.Schedule(chain2d(6, 8))
+    outer, _ = s.split(s.fuse("i", "j"), [None, 3])
+    refused(s, "R4", "the nest of B", lambda: s.reverse_compute_at("C", outer))
+
+
 @pytest.mark.parametrize("factors", [[2, 5], [5, 2], [3, 3]])
 def test_reverse_compute_at_never_repeats_an_update(factors):
     s = mt.Schedule(started_update(5))
