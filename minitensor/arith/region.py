@@ -307,6 +307,10 @@ def _batch_atom_span(
         return Span(base, lesser(most, spread))
     fits = np.equal(by, ENDLESS)
     require_whole(number, by, ~fits, extents)
-    whole = ~fits & (still | np.greater_equal(start + span.spread, by))
+    fixed: Truth = ~fits & still & np.equal(span.spread, 0) if not units else False
+    whole = ~fits & np.logical_not(fixed) & (still | np.greater_equal(start + span.spread, by))
     low = Linear(span.low.terms, start).times(as_number(~whole)) if np.any(whole) else span.low
+    if np.any(fixed):
+        low = low.times(as_number(np.logical_not(fixed)))
+        low = low.plus(operation("%", span.low, atom.args[1]), as_number(fixed))
     return Span(low, np.where(whole, by - 1, span.spread) if np.any(whole) else span.spread)

@@ -66,7 +66,8 @@ def reverse_compute_at(
                 C[i_0*8 + i_1] = f(..)     =>         C[i_0*8 + i_1] = f(..)
         for i in range(32):                       for i in range(8):
             D[i] = C[i] + 1.0                         D[i_0*8 + i] = C[i_0*8 + i] + 1.0
-    loop  a loop around the producer; "root" leaves the block where it is
+    loop  a loop around the producer, one that was fused of the loops of tiles too; "root" leaves
+          the block where it is
 
     The consumer's own loops are built anew, one for each of its iters.
 

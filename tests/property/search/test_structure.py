@@ -124,6 +124,20 @@ def threads_of_tiles(s, level):
     s.decompose_reduction("C", k0)
 
 
+def collected_under_fused_tiles(s, level):
+    """Outer tiles fused first, and the result collected in each; some do not divide."""
+    copy = s.cache_write("C", "local")
+    i, j, k = s.get_loops("C")
+    i0, i1 = s.split(i, s.sample_perfect_tile(i, 2))
+    sizes = s.sample_perfect_tile(j, 2) if level else [None, s.sample_categorical([4, 8, 12])]
+    j0, j1 = s.split(j, sizes)
+    s.reorder(i0, j0, k, i1, j1)
+    both = s.fuse(i0, j0)
+    if level == 2:
+        both, _ = s.split(both, [None, 1])
+    s.reverse_compute_at(copy, both)
+
+
 def partial_sums(s, level):
     """A reduction over two axes, fused, split and factored out once or twice."""
     (block,) = s.get_blocks()
@@ -194,6 +208,7 @@ WRITTEN = {
     packed: lambda: W.matmul(10, 12, 8),
     digits_of_a_fused_loop: lambda: W.matmul(5, 12, 6),
     threads_of_tiles: lambda: W.matmul(8, 12, 6),
+    collected_under_fused_tiles: lambda: W.matmul(8, 12, 6),
     partial_sums: lambda: W.full_sum(6, 12),
     inlined_into_partial_sums: rows_of_squares,
     stencil_under_a_tile: two_stages,
