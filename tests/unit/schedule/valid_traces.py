@@ -69,6 +69,7 @@ def _backwards(s):
     s.reverse_compute_inline("C")
     s.reorder("j", "i")
     s.parallel("j")
+    s.serial("j")
 
 
 def _factored(s):
