@@ -10,6 +10,7 @@ from minitensor.schedule import edit, insertion
 from minitensor.schedule.arguments import Axis, BlockName, BufferName, ScopeName, Stride
 from minitensor.schedule.batch import Batch, Effect, Footprint, StepView, Written, unchanged
 from minitensor.schedule.dependence import accesses, region, result_depth
+from minitensor.schedule.halves import other_writers
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
@@ -174,8 +175,9 @@ def _call_cache_read(scene: Scene) -> None:
 @primitive(
     rules={
         "R1": (
-            "the block writes one buffer, which no other block writes",
-            "cache_write before decompose_reduction, or one of the blocks that share the buffer",
+            "the block writes one buffer, alone or with the block that decompose_reduction made of "
+            "it, over the same elements",
+            "cache_write before a loop is cut in two, or one of the halves moved",
         ),
         "R2": (
             "each axis of the store is indexed by an iter of its own",
@@ -201,7 +203,8 @@ def cache_write(program: ir.Program, block: BlockName, scope: ScopeName) -> Rewr
                                                   C[ax0] = C_local[ax0]
     scope  "global", "local", "register" or "shared"
 
-    The copy stands after the block's nest; reverse_compute_at moves it inwards.
+    The copy stands after the block's nest; reverse_compute_at moves it inwards. The block that
+    decompose_reduction made of it writes the new buffer too.
 
     Preserves  every output.
     Returns    the name of the block that copies; the new buffer has the same name.
@@ -209,7 +212,7 @@ def cache_write(program: ir.Program, block: BlockName, scope: ScopeName) -> Rewr
     found = program.blocks[block]
     written = ir.stored_buffers(found.body)
     buffer = min(written)
-    others = [b.name for b in edit.writers(program, buffer) if b.name != block]
+    others = other_writers(program, found)
     if len(written) != 1 or others:
         marks = ir.Marks(blocks=dict.fromkeys([block, *others], "writes it"))
         refuse("R1", f"it writes {', '.join(sorted(written))}", marks=marks)
@@ -233,9 +236,12 @@ def cache_write(program: ir.Program, block: BlockName, scope: ScopeName) -> Rewr
     placed = insertion.place(
         copy, {f"ax{n}": span for n, span in enumerate(box)}, outer, fresh, guards
     )
-    changed = _with_access(found, buffer, name, loads=True, stores=True)
+    changed: dict[int, ir.Stmt | None] = {
+        id(half): _with_access(half, buffer, name, loads=True, stores=True)
+        for half in edit.writers(program, buffer)
+    }
     point = insertion.point_after(program, outer, {block})
-    new = point.insert(program, placed.stmt, {id(found): changed})
+    new = point.insert(program, placed.stmt, changed)
     cached = ir.Buffer(name, old.shape, old.dtype, ir.Scope(scope))
     return new.replace(temporaries=(*program.temporaries, cached)), name
 

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeVar
+
 from minitensor import arith, ir
 from minitensor.schedule import edit, insertion
 from minitensor.schedule.arguments import BlockName, Location
 from minitensor.schedule.batch import Batch, Effect, Footprint, StepView
 from minitensor.schedule.dependence import accesses, region
+from minitensor.schedule.halves import half_that_starts, other_writers
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
+
+T = TypeVar("T")
 
 
 @primitive(
     rules={
         "R1": (
-            "the producer alone writes its buffers (it is not half of a split reduction)",
-            "compute_at before decompose_reduction",
+            "the producer alone writes its buffers, or with the block that decompose_reduction "
+            "made of it, over the same elements",
+            "compute_at before a loop is cut in two, or one of the halves moved",
         ),
         "R2": ("the loop does not enclose the producer", "choose a loop around its readers"),
         "R3": (
@@ -55,7 +62,8 @@ def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritt
     loop  a loop around all readers; "root" leaves the block where it is
 
     Elements that several iterations read are computed again in each. The producer's own loops are
-    built anew, one for each of its iters, so schedule it after moving it.
+    built anew, one for each of its iters, so schedule it after moving it. The block that
+    decompose_reduction made of it goes along, in a nest of its own.
 
     Preserves  every output.
     Returns    the names of the producer's new loops.
@@ -69,10 +77,37 @@ def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritt
     _check_producer(program, producer, buffers, loop)
     reading = {b.name for name in buffers for b in edit.readers(program, name)} - {block}
     around = (*target.outer, target.loop)
-    names = {outer.var for outer in around}
+    domain = _needed(program, producer, buffers, reading, around)
+    point = insertion.point_before(program, around, reading)
+    guards = insertion.shared_guards(
+        program, [program.blocks[name] for name in sorted(reading)], around, every=True
+    )
+    fresh = edit.Fresh(program)
+    init = half_that_starts(program, producer)
+    placed = insertion.place(producer, domain, around, fresh, guards, widen=True)
+    nests = [placed]
+    if init is not None:
+        started = _of_init(init, producer, domain)
+        nests.insert(0, insertion.place(init, started, around, fresh, guards, widen=True))
+    for nest in nests:
+        _require_available(program, nest, point)
+    moved = ir.sequence(*[nest.stmt for nest in nests])
+    gone: list[ir.Block] = [producer] if init is None else [init, producer]
+    return point.insert(program, moved, {id(one): None for one in gone}), placed.names
+
+
+def _needed(
+    program: ir.Program,
+    producer: ir.Block,
+    buffers: list[str],
+    reading: set[str],
+    around: tuple[ir.For, ...],
+) -> dict[str, arith.Span]:
+    """The spans of the producer's spatial iters that one iteration reads."""
     store = edit.plain_store(producer)
     if store is None:
-        refuse("R6", marks=ir.Marks(blocks={block: "stores elsewhere"}))
+        refuse("R6", marks=ir.Marks(blocks={producer.name: "stores elsewhere"}))
+    names = {loop.var for loop in around}
     found = [
         access
         for name in sorted(reading)
@@ -87,20 +122,26 @@ def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritt
     for i in producer.iters:
         if i.kind is not ir.IterKind.SPATIAL:
             domain.pop(i.var, None)
-    point = insertion.point_before(program, around, reading)
-    guards = insertion.shared_guards(
-        program, [program.blocks[name] for name in sorted(reading)], around, every=True
-    )
-    placed = insertion.place(producer, domain, around, edit.Fresh(program), guards, widen=True)
-    missing = insertion.unavailable(
-        program, placed, point, strict=not insertion.runs_whole(program, producer)
-    )
+    return domain
+
+
+def _of_init(init: ir.Block, producer: ir.Block, domain: Mapping[str, T]) -> dict[str, T]:
+    """What is known of the producer's iters, by the iters of the half that starts it."""
+    names = zip(edit.plain_store(init) or (), edit.plain_store(producer) or ())
+    return {theirs: domain[mine] for theirs, mine in names if mine in domain}
+
+
+def _require_available(
+    program: ir.Program, placed: insertion.Placed, point: insertion.InsertionPoint
+) -> None:
+    """Rule R5."""
+    strict = not insertion.runs_whole(program, program.blocks[placed.block.name])
+    missing = insertion.unavailable(program, placed, point, strict=strict)
     if missing is not None:
         late = {
             b.name: f"computes {ir.print_name(missing)}" for b in edit.writers(program, missing)
         }
         refuse("R5", f"{ir.print_name(missing)} is not complete there", marks=ir.Marks(blocks=late))
-    return point.insert(program, placed.stmt, {id(producer): None}), placed.names
 
 
 def _wider(a: arith.Span, b: arith.Span) -> arith.Span:
@@ -116,16 +157,15 @@ def _check_producer(program: ir.Program, producer: ir.Block, buffers: list[str],
     """Rules R1 to R4 and R7 of compute_at."""
     target = ir.loop_sites(program)[loop]
     block = producer.name
-    for buffer in buffers:
-        others = [b.name for b in edit.writers(program, buffer) if b.name != block]
-        if others:
-            marks = ir.Marks(
-                blocks=dict.fromkeys([block, *others], f"writes {ir.print_name(buffer)}")
-            )
-            refuse("R1", f"{ir.print_name(others[0])} writes it too", marks=marks)
-    if target.loop in edit.loops_around(program, block):
-        marks = ir.Marks(loops={loop: "target"}, blocks={block: "inside it"})
-        refuse("R2", marks=marks)
+    others = other_writers(program, producer)
+    if others:
+        writing = {name: _writes(program, name, buffers) for name in (block, *others)}
+        refuse("R1", f"{ir.print_name(others[0])} writes it too", marks=ir.Marks(blocks=writing))
+    init = half_that_starts(program, producer)
+    for half in (producer, *([init] if init is not None else [])):
+        if target.loop in edit.loops_around(program, half.name):
+            marks = ir.Marks(loops={loop: "target"}, blocks={half.name: "inside it"})
+            refuse("R2", marks=marks)
     for buffer in buffers:
         if any(buffer == param.name for param in program.params):
             refuse(
@@ -146,6 +186,12 @@ def _check_producer(program: ir.Program, producer: ir.Block, buffers: list[str],
     insertion.require_not_vectorized(program, loop)
 
 
+def _writes(program: ir.Program, block: str, buffers: list[str]) -> str:
+    """The label of a block that writes one of the buffers."""
+    written = ir.stored_buffers(program.blocks[block].body)
+    return f"writes {ir.print_name(min(written.intersection(buffers)))}"
+
+
 @compute_at.on_batch
 def _compute_at_batch(view: StepView) -> Effect | None:
     if view.argument("loop") == "root":
@@ -158,6 +204,8 @@ def _compute_at_batch(view: StepView) -> Effect | None:
         if reading:
             footprints.append(Footprint(view, buffer, reading, around))
     store, axes, loops = edit.plain_store(producer) or (), edit.spatial_iters(producer), view.result
+    init = half_that_starts(view.before, producer)
+    own = [] if init is None else view.loops_after(init.name)[len(around) :]
     view.follow()
 
     def effect(batch: Batch) -> None:
@@ -169,6 +217,8 @@ def _compute_at_batch(view: StepView) -> Effect | None:
                 domain[name] = span if known is None else arith.union(known, span, sizes[name])
         kept = {name: span for name, span in domain.items() if name in axes}
         batch.place(producer, kept, loops, widen=True)
+        if init is not None:
+            batch.place(init, _of_init(init, producer, kept), own, widen=True)
 
     return effect
 

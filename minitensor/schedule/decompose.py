@@ -8,7 +8,6 @@ from minitensor.schedule import edit
 from minitensor.schedule.arguments import BlockName, LoopName
 from minitensor.schedule.batch import Batch, Effect, StepView
 from minitensor.schedule.dependence import driven
-from minitensor.schedule.insertion import require_init_and_only_writer
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
@@ -20,7 +19,7 @@ CARRIED = (ir.IterKind.REDUCE, ir.IterKind.ORDERED)
     rules={
         "R1": (
             "the block has an init, and alone writes its buffers",
-            "decompose it once, before rfactor",
+            "decompose it once, and before a loop is cut in two",
         ),
         "R2": ("the loop is around the block", "name a loop around the block"),
         "R3": (
@@ -49,7 +48,7 @@ def decompose_reduction(program: ir.Program, block: BlockName, loop: LoopName) -
     Returns    the name of the new block, <block>_init; the old name stays with the update.
     """
     found = program.blocks[block]
-    require_init_and_only_writer(program, found, "R1")
+    _require_init_and_only_writer(program, found)
     loops = edit.loops_around(program, block)
     names = [around.var for around in loops]
 
@@ -78,6 +77,19 @@ def decompose_reduction(program: ir.Program, block: BlockName, loop: LoopName) -
         program.replace(body=target), {id(found): edit.with_block(found, init=None)}
     ).body
     return edit.spliced(program, {id(target): ir.sequence(ir.nest(own, init), after)}), name
+
+
+def _require_init_and_only_writer(program: ir.Program, block: ir.Block) -> None:
+    """Rule R1."""
+    others = [
+        other.name
+        for buffer in sorted(ir.stored_buffers(block.body))
+        for other in edit.writers(program, buffer)
+        if other.name != block.name
+    ]
+    if block.init is None or others:
+        detail = f"{ir.print_name(others[0])} writes it too" if others else "it has no init"
+        refuse("R1", detail, marks=ir.Marks(blocks=dict.fromkeys([block.name, *others], "here")))
 
 
 @decompose_reduction.on_batch

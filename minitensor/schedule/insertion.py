@@ -187,11 +187,16 @@ def common_loops(a: Sequence[ir.For], b: Sequence[ir.For]) -> tuple[ir.For, ...]
 
 
 def unavailable(
-    program: ir.Program, placed: Placed, point: InsertionPoint, strict: bool = False
+    program: ir.Program,
+    placed: Placed,
+    point: InsertionPoint,
+    strict: bool = False,
+    starting: Collection[str] = (),
 ) -> str | None:
     """A buffer that the placed block reads and that is not computed by then; None if all are.
 
-    strict  whether the block may read elements that nothing has read before, as a copy does
+    strict    whether the block may read elements that nothing has read before, as a copy does
+    starting  blocks that only initialise what another one updates (see `halves`), which counts
 
     Elements that are computed in a shared loop must be those that the writers compute in one
     iteration of it. Elements computed elsewhere are all there, if they were needed before.
@@ -201,7 +206,8 @@ def unavailable(
     for access in accesses_of(placed.block, (*point.loops, *placed.loops)):
         if access.writes or access.buffer in own:
             continue
-        sources = [b for b in edit.writers(program, access.buffer) if b.name != placed.block.name]
+        passed = (placed.block.name, *starting)
+        sources = [b for b in edit.writers(program, access.buffer) if b.name not in passed]
         if any(b.name not in before for b in sources):
             return access.buffer
         if sources and not _covered(program, sources, access, placed, point.loops, strict):
@@ -321,16 +327,3 @@ def runs_whole(program: ir.Program, block: ir.Block) -> bool:
         span.low.is_constant and span.low.constant <= 0 and span.extent >= i.extent
         for span, i in zip(box, block.iters)
     )
-
-
-def require_init_and_only_writer(program: ir.Program, block: ir.Block, rule: str) -> None:
-    """Refuse a block without an init, or one of several that write its buffers."""
-    others = [
-        other.name
-        for buffer in sorted(ir.stored_buffers(block.body))
-        for other in edit.writers(program, buffer)
-        if other.name != block.name
-    ]
-    if block.init is None or others:
-        detail = f"{ir.print_name(others[0])} writes it too" if others else "it has no init"
-        refuse(rule, detail, marks=ir.Marks(blocks=dict.fromkeys([block.name, *others], "here")))

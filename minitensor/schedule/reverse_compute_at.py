@@ -7,6 +7,7 @@ from minitensor.schedule import edit, insertion
 from minitensor.schedule.arguments import BlockName, Location
 from minitensor.schedule.batch import Batch, Effect, StepView, Written
 from minitensor.schedule.dependence import accesses_of, driven
+from minitensor.schedule.halves import half_that_starts, other_writers
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
@@ -24,7 +25,8 @@ from minitensor.schedule.scene import Scene
             "choose a loop outside the reduction",
         ),
         "R4": (
-            "each such buffer has one writer, whose nest computes a box of it in each iteration",
+            "each such buffer has one writer (and the block that decompose_reduction made of it), "
+            "whose nest computes a box of it in each iteration",
             "choose an outer loop, or split the producer's loops evenly",
         ),
         "R5": (
@@ -108,8 +110,13 @@ def reverse_compute_at(
     placed = insertion.place(consumer, domain, around, edit.Fresh(program), guards)
     _check_order(program, consumer, point)
     _check_once(placed, around)
+    halves = [half_that_starts(program, program.blocks[name]) for name in sorted(producers)]
     missing = insertion.unavailable(
-        program, placed, point, strict=not insertion.runs_whole(program, consumer)
+        program,
+        placed,
+        point,
+        strict=not insertion.runs_whole(program, consumer),
+        starting=[half.name for half in halves if half is not None],
     )
     if missing is not None:
         late = {
@@ -126,15 +133,18 @@ def _computed_box(
     that all iterations together give.
     """
     writing = edit.writers(program, buffer)
-    if len(writing) != 1:
+    producer = writing[-1]
+    if other_writers(program, producer):
         marks = ir.Marks(blocks={b.name: f"writes {ir.print_name(buffer)}" for b in writing})
         refuse("R4", f"{ir.print_name(buffer)} has {len(writing)} writers", marks=marks)
-    producer = writing[0]
+    path = edit.loops_around(program, producer.name)
+    if around[-1] not in path:
+        marks = ir.Marks({around[-1].var: "target"}, {producer.name: "is updated outside of it"})
+        refuse("R2", f"{ir.print_name(buffer)} is only initialised there", marks=marks)
     for loop in around:
         if driven(producer, loop.var, (ir.IterKind.REDUCE, ir.IterKind.ORDERED)):
             marks = ir.Marks({loop.var: f"part of computing {ir.print_name(buffer)}"})
             refuse("R3", f"{ir.print_name(loop.var)} is", marks=marks)
-    path = edit.loops_around(program, producer.name)
     domain = insertion.exact_domain(producer, path, {loop.var for loop in around})
     box = None if domain is None else insertion.write_box(producer, domain)
     whole = None if box is None else arith.swept(box, edit.ranges_of(around))
@@ -250,7 +260,7 @@ def _reverse_compute_at_batch(view: StepView) -> Effect | None:
     for buffer in sorted(read - own):
         writing = [b.name for b in edit.writers(view.before, buffer)]
         if any(b in under for b in writing):
-            sources.append((Written(view, writing[0], around), _read_at(view, consumer, buffer)))
+            sources.append((Written(view, writing[-1], around), _read_at(view, consumer, buffer)))
     axes, loops = edit.spatial_iters(consumer), view.result
     view.follow()
 

@@ -10,7 +10,8 @@ from minitensor.schedule import edit
 from minitensor.schedule.arguments import Axis, LoopName
 from minitensor.schedule.batch import Batch, Effect, StepView
 from minitensor.schedule.dependence import driven, result_depth
-from minitensor.schedule.insertion import outer_guard, point_after, require_init_and_only_writer
+from minitensor.schedule.halves import half_that_starts, in_terms_of, other_writers
+from minitensor.schedule.insertion import outer_guard, point_after
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
@@ -25,8 +26,9 @@ CARRIED = (ir.IterKind.REDUCE, ir.IterKind.ORDERED)
             "name a loop of one reduction",
         ),
         "R2": (
-            "the reduction still has its init, and alone writes its buffers",
-            "rfactor before decompose_reduction",
+            "the reduction alone writes its buffers, or with the block that decompose_reduction "
+            "made of it, over the same elements",
+            "rfactor before a loop is cut in two, or one of the halves moved",
         ),
         "R3": (
             "neither the loop nor those it shares an axis with are part of another axis",
@@ -53,13 +55,14 @@ def rfactor(program: ir.Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten
     axis  where the new axis stands in the buffer of partial results
 
     The partial results are independent of each other, so the loop can now be parallel or
-    vectorized (Suriana et al., Parallel associative reductions in Halide, CGO 2017).
+    vectorized (Suriana et al., Parallel associative reductions in Halide, CGO 2017). What
+    decompose_reduction took out of the reduction stays out of the final one.
 
     Preserves  every output (floating point: up to rounding).
     Returns    the name of the new block, <block>_rf; the old name stays with the final reduction.
     """
     found = _the_reduction(program, loop)
-    require_init_and_only_writer(program, found, "R2")
+    init = _init_of(program, found)
     reduce = _update(found)
     rank = len(reduce.indices)
     position = axis + rank + 1 if axis < 0 else axis
@@ -69,7 +72,8 @@ def rfactor(program: ir.Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten
     fresh = edit.Fresh(program)
     name = fresh.block(f"{found.name}_rf")
     buffers = {b: name if n == 0 else fresh.block(f"{b}_rf") for n, b in enumerate(reduce.buffers)}
-    partial = _partial_block(found, split, loop, name, buffers, position)
+    whole = edit.with_block(found, init=init)
+    partial = _partial_block(whole, split, loop, name, buffers, position)
     loops = edit.loops_around(program, found.name)
     depth = result_depth(program, found)
     final, final_loops = _final_block(found, split, loops, depth, loop, buffers, position, fresh)
@@ -94,6 +98,18 @@ def _the_reduction(program: ir.Program, loop: str) -> ir.Block:
     if not isinstance(body.then if isinstance(body, ir.If) else body, ir.Reduce):
         refuse("R1", f"{ir.print_name(found[0].name)} is an ordered update", marks=marks)
     return found[0]
+
+
+def _init_of(program: ir.Program, found: ir.Block) -> ir.Stmt:
+    """The init of a reduction, its own or what decompose_reduction took out. Rule R2."""
+    others = other_writers(program, found)
+    half = half_that_starts(program, found)
+    init = found.init if half is None else in_terms_of(half, found)
+    if others or init is None:
+        detail = f"{ir.print_name(others[0])} writes it too" if others else "it has no init"
+        marks = ir.Marks(blocks=dict.fromkeys([found.name, *others], "here"))
+        refuse("R2", detail, marks=marks)
+    return init
 
 
 @rfactor.on_batch

@@ -138,6 +138,20 @@ def collected_under_fused_tiles(s, level):
     s.reverse_compute_at(copy, both)
 
 
+def decomposed_before(s, level):
+    """A matrix product whose init was taken out before it is moved, cached and factored."""
+    producer, reader = s.get_blocks()
+    i, j, k = s.get_loops(producer)
+    k0, _ = s.split(k, s.sample_perfect_tile(k, 2))
+    s.decompose_reduction(producer, (i, j, k0)[level])
+    s.cache_write(producer, "local")
+    s.rfactor(k0)
+    (copy,) = s.get_producers(reader)
+    x0, _ = s.split(s.get_loops(reader)[0], s.sample_perfect_tile(s.get_loops(reader)[0], 2))
+    s.compute_at(copy, x0)
+    s.compute_at(producer, x0)
+
+
 def partial_sums(s, level):
     """A reduction over two axes, fused, split and factored out once or twice."""
     (block,) = s.get_blocks()
@@ -195,6 +209,11 @@ def rows_of_squares():
     return [A, mt.compute((), lambda: mt.sum(B[i, j] + B[i, j], axis=[i, j]), name="S")]
 
 
+def product_and_relu():
+    A, B, C = W.matmul(8, 6, 12)
+    return [A, B, mt.compute((8, 6), lambda x, y: mt.maximum(C[x, y], 0.0), name="D")]
+
+
 def two_stages():
     A = mt.placeholder((16, 14), name="A")
     B = mt.compute((15, 14), lambda i, j: A[i, j] + A[i + 1, j], name="B")
@@ -209,6 +228,7 @@ WRITTEN = {
     digits_of_a_fused_loop: lambda: W.matmul(5, 12, 6),
     threads_of_tiles: lambda: W.matmul(8, 12, 6),
     collected_under_fused_tiles: lambda: W.matmul(8, 12, 6),
+    decomposed_before: product_and_relu,
     partial_sums: lambda: W.full_sum(6, 12),
     inlined_into_partial_sums: rows_of_squares,
     stencil_under_a_tile: two_stages,

@@ -190,6 +190,56 @@ def test_compute_at_of_a_reduction_is_started_in_each_iteration():
     )
 
 
+@pytest.mark.parametrize("before", ["i", "j", "k"])
+@pytest.mark.parametrize("target", ["x", "y_0", "y_1"])
+def test_compute_at_of_a_decomposed_reduction(before, target):
+    s = mt.Schedule(matmul_relu(3, 7, 2))
+    s.decompose_reduction("C", before)
+    s.split("y", [None, 4])
+    s.compute_at("C", target)
+    check(s)
+    s.parallel("x")
+    check(s)
+
+
+def test_compute_at_takes_both_halves_of_a_reduction_along():
+    s = mt.Schedule(matmul_relu(5, 8, 3))
+    init = s.decompose_reduction("C", "i")
+    s.split("y", [None, 4])
+    loops = s.compute_at("C", "y_0")
+    assert loops == ("C_i", "C_j", "C_k")
+    golden(
+        s,
+        """
+        C = empty(float32[5, 8])
+        for x in range(5):
+            for y_0 in range(2):
+                for C_init_i2, C_init_j2 in grid(1, 4):
+                    C[C_init_i2 + x, y_0*4 + C_init_j2] = 0.0  # block C_init
+                for C_i, C_j in grid(1, 4):
+                    for C_k in range(3):
+                        C[C_i + x, y_0*4 + C_j] += A[C_i + x, C_k] * B[C_k, y_0*4 + C_j]
+                for y_1 in range(4):
+                    D[x, y_0*4 + y_1] = max(C[x, y_0*4 + y_1], 0.0)
+        """,
+    )
+    s.compute_at("C", "y_1")
+    check(s)
+    refused(s, "R1", "C writes it too", lambda: s.compute_at(init, "y_1"))
+
+
+def test_compute_at_of_an_update_that_reads_its_neighbours_is_no_half():
+    A = mt.placeholder((4,), name="A")
+
+    def step(W, x, y):
+        return W[x, y] + mt.if_then_else(y > 0, W[x, y - 1], 0.0) + A[x]
+
+    W = mt.update((4, 3), step, init=0.0, name="W")
+    D = mt.compute((4, 3), lambda a, b: W[a, b] * 2, name="D")
+    s = mt.Schedule(mt.lower([A, D]))
+    refused(s, "R1", "W_init writes it too", lambda: s.compute_at("W", "a"))
+
+
 def test_compute_at_of_two_buffers():
     A = mt.placeholder((4, 6), name="A")
     k = mt.reduce_axis(6, name="k")
@@ -396,10 +446,10 @@ REFUSALS = [
     Refusal(
         "compute_at",
         "R1",
-        after(matmul_relu, lambda s: s.decompose_reduction("C", "i")),
+        after(matmul_relu, lambda s: s.split("k", [None, 4], tail="cut")),
         lambda s: s.compute_at("C", "x"),
-        r"R1: .*half of a split reduction\) \(C_init writes it too\)",
-        marks=("# block C_init; <- writes C", "* B[k, j]  # <- writes C"),
+        r"R1: the producer alone writes its buffers, .* \(C_tail writes it too\)",
+        marks=("# block C_tail; <- writes C", "if k_0 == 0 and k_1 == 0:  # <- writes C"),
     ),
     Refusal(
         "compute_at",

@@ -138,7 +138,7 @@ def test_choices_of_reductions_are_legal():
     s = mt.Schedule(program)
     refused(s, "R1", "it is part of 0", lambda: s.rfactor("i"), choices=("k",))
     s.decompose_reduction("C", "k")
-    refused(s, "R1", "it is part of 0", lambda: s.rfactor("i"), choices=())
+    refused(s, "R1", "it is part of 0", lambda: s.rfactor("i"), choices=("k",))
     s = mt.Schedule(program)
     _, inner = s.split(s.fuse("i", "k"), [None, 3])
     refused(s, "R3", "i_k_0 is", lambda: s.decompose_reduction("C", inner), choices=())

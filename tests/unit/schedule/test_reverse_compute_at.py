@@ -227,6 +227,16 @@ def test_reverse_compute_at_never_repeats_a_decomposed_reduction(factors):
     check(s)
 
 
+@pytest.mark.parametrize("before", ["i_0", "i_1", "k"])
+@pytest.mark.parametrize("target", ["i_0", "i_1"])
+def test_reverse_compute_at_after_decomposing(before, target):
+    s = mt.Schedule(matmul_relu(5, 7, 3))
+    s.split("i", [None, 2])
+    s.decompose_reduction("C", before)
+    s.reverse_compute_at("D", target)
+    check(s)
+
+
 def weighted():
     """B[i] = A[i] * 2; W[x] = sum over k of B[x] * A[k]"""
     A = mt.placeholder((4,), name="A")
@@ -265,10 +275,10 @@ REFUSALS = [
     Refusal(
         "reverse_compute_at",
         "R4",
-        after(matmul_relu, lambda s: s.decompose_reduction("C", "k")),
+        after(matmul_relu, lambda s: s.split("k", [None, 4], tail="cut")),
         lambda s: s.reverse_compute_at("D", "i"),
         r"R4: .*\(C has 2 writers\)",
-        marks=("# block C_init; <- writes C", "+= A[i, k] * B[k, j]  # <- writes C"),
+        marks=("# block C_tail; <- writes C", "if k_0 == 0 and k_1 == 0:  # <- writes C"),
     ),
     Refusal(
         "reverse_compute_at",

@@ -216,6 +216,43 @@ def test_rfactor_of_tiles_in_every_order(order):
     check(s)
 
 
+def test_rfactor_of_a_decomposed_reduction_leaves_the_init_with_the_final_one():
+    s = mt.Schedule(rowsum(4, 6))
+    s.split("k", [2, 3])
+    s.decompose_reduction("C", "i")
+    s.rfactor("k_0")
+    golden(
+        s,
+        """
+        C_rf = empty(float32[2, 4])
+        for C_init_i in range(4):
+            C[C_init_i] = 0.0  # block C_init
+        for i in range(4):
+            for k_0 in range(2):
+                for k_1 in range(3):
+                    if k_1 == 0:
+                        C_rf[k_0, i] = 0.0
+                    C_rf[k_0, i] += A[i, k_0*3 + k_1]
+        for C_i in range(4):
+            for C_k_0 in range(2):
+                C[C_i] += C_rf[C_k_0, C_i]
+        """,
+    )
+    s.rfactor("C_k_0")
+    check(s)
+
+
+@pytest.mark.parametrize("before", [0, 1, 2, 3])
+@pytest.mark.parametrize("factor", [2, 3])
+def test_rfactor_of_a_decomposed_reduction_before_every_loop(before, factor):
+    """The loops of the reduction and of its row in tiles that do not divide."""
+    s = mt.Schedule(rowsum(5, 7))
+    loops = [*s.split("i", [None, 2]), *s.split("k", [None, 4])]
+    s.decompose_reduction("C", loops[min(before, 2)])
+    s.rfactor(loops[factor])
+    check(s)
+
+
 def test_rfactor_in_a_loop_with_other_blocks():
     s = mt.Schedule(matmul_relu(4, 5, 6))
     s.split("k", [2, 3])
@@ -300,11 +337,10 @@ REFUSALS = [
     Refusal(
         "rfactor",
         "R2",
-        after(rowsum, lambda s: s.decompose_reduction("C", "k")),
-        lambda s: s.rfactor("k"),
-        r"R2: the reduction still has its init, and alone writes its buffers "
-        r"\(C_init writes it too\)",
-        marks=("# block C_init; <- here", "C[i] += A[i, k]  # <- here"),
+        after(rowsum, lambda s: s.split("k", [None, 4], tail="cut")),
+        lambda s: s.rfactor("k_1"),
+        r"R2: the reduction alone writes its buffers, .* \(C_tail writes it too\)",
+        marks=("# block C_tail; <- here", "if k_0 == 0 and k_1 == 0:  # <- here"),
     ),
     Refusal(
         "rfactor",
