@@ -1,4 +1,4 @@
-"""What a box takes up while all loops around it run, where that is a box again.
+"""The box that a box takes up while all loops around it run, where it does not leave gaps.
 
 The begin of the box on an axis is a sum of *digits*: variables, and the quotients and remainders
 that fusing makes of one. Digits that are free of each other (`f // 4` and `f % 4` are, where f runs

@@ -126,7 +126,7 @@ def _needed(
 
 
 def _of_init(init: ir.Block, producer: ir.Block, domain: Mapping[str, T]) -> dict[str, T]:
-    """What is known of the producer's iters, by the iters of the half that starts it."""
+    """The values known for the producer's iters, by the iters of the half that starts it."""
     names = zip(edit.plain_store(init) or (), edit.plain_store(producer) or ())
     return {theirs: domain[mine] for theirs, mine in names if mine in domain}
 

@@ -48,7 +48,7 @@ def other_writers(program: ir.Program, block: ir.Block) -> list[str]:
 
 
 def in_terms_of(init: ir.Block, block: ir.Block) -> ir.Stmt:
-    """What the first half does, its iters named as those of the second."""
+    """The body of the first half, its iters named as those of the second."""
     theirs, mine = edit.plain_store(init), edit.plain_store(block)
     assert theirs is not None and mine is not None
     names: dict[str, ir.Expr] = {a: ir.Var(b) for a, b in zip(theirs, mine)}
