@@ -74,7 +74,7 @@ def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> None:
 
 def _apply(state: State, cores: int) -> list[State]:
     """Rows one by one if there are some, and partial results for the threads if there are few."""
-    if not is_row_sum(state.block, state.lanes):
+    if state.name in state.cached or not is_row_sum(state.block, state.lanes):
         return []
     axes = spatial_iters(state.block)
     rows = math.prod(i.extent for i in axes)
@@ -161,7 +161,7 @@ def _at_own_row(block: ir.Block, buffer: str, axes: int) -> bool:
 
 
 def _apply_chain(state: State, cores: int) -> list[State]:
-    if is_ordered(state.block) or reduce_iters(state.block):
+    if state.name in state.cached or is_ordered(state.block) or reduce_iters(state.block):
         return []
     chain, axes = chain_of(state)
     if not chain:

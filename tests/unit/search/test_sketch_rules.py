@@ -8,6 +8,7 @@ from minitensor.search import DEFAULT_RULES, Rule, Verdict, generate_sketches
 from minitensor.search.sketch import derive, factors
 from minitensor.search.sketch.blocks import pairs
 from minitensor.search.sketch.rule import State
+from tests.unit.search.programs import gesummv
 
 W = mt.workloads
 TARGET = mt.Target("c", num_cores=4, vector_bits=256)
@@ -184,6 +185,15 @@ def test_few_results_get_parts_for_the_threads():
     assert sketch.explain() == "B  rows in lanes  partial results of B_rf in lanes"
     schedule = sketch.apply(seed=0)
     schedule.parallel(schedule.get_loops("B_rf")[0])
+
+
+@pytest.mark.parametrize("tensors", [lambda: W.layer_norm(64, 64), gesummv])
+def test_rows_are_not_collected_before_they_are_written(tensors):
+    """Partial results in lanes, and chains, store each result once: there is nothing to collect."""
+    for sketch in generate_sketches(mt.lower(tensors()), TARGET):
+        rules = [(step.block, step.rule) for step in sketch.history]
+        cached = {block for block, rule in rules if rule == "cache write"}
+        assert not cached & {block for block, rule in rules if "row" in rule}
 
 
 def test_threads_share_the_columns_or_the_rows():
