@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minitensor import arith, ir
@@ -17,24 +17,34 @@ from minitensor.schedule.scene import Scene
 
 
 def _copy_block(
-    name: str, source: str, target: str, buffer: ir.Buffer, writing: Sequence[ir.Block]
+    name: str,
+    sources: Mapping[str, str],
+    buffers: Sequence[ir.Buffer],
+    writing: Sequence[ir.Block],
 ) -> ir.Block:
-    """The block target[...] = source[...] over all that is ever written of a buffer, its iters
-    still unbound.
+    """The block target[...] = source[...] over all that is ever written of some buffers of one
+    shape, its iters still unbound.
 
-    writing  the blocks that write the buffer; none for an input
+    sources  from each target to what is copied there
+    buffers  one for each target, of its type
+    writing  the blocks that write the buffers; none for an input
     """
-    extents = buffer.shape
+    shape = buffers[0].shape
+    extents = shape
     for writer in writing:
         mine = edit.written_extents(writer)
         assert mine is not None
         extents = mine if writer is writing[0] else tuple(map(max, extents, mine))
     iters = tuple(
         ir.Iter(f"ax{n}", min(extent, whole), ir.IterKind.SPATIAL, ir.Var(""))
-        for n, (extent, whole) in enumerate(zip(extents, buffer.shape))
+        for n, (extent, whole) in enumerate(zip(extents, shape))
     )
     index = tuple(ir.Var(i.var) for i in iters)
-    return ir.Block(name, iters, ir.Store(target, index, ir.Load(source, index, buffer.dtype)))
+    copies = [
+        ir.Store(target, index, ir.Load(source, index, buffer.dtype))
+        for (target, source), buffer in zip(sources.items(), buffers)
+    ]
+    return ir.Block(name, iters, ir.sequence(*copies))
 
 
 def _rerouted(stmt: Any, old: str, new: str, loads: bool, stores: bool) -> Any:
@@ -53,13 +63,15 @@ def _rerouted(stmt: Any, old: str, new: str, loads: bool, stores: bool) -> Any:
     return ir.rewrite(stmt, one)
 
 
-def _with_access(block: ir.Block, old: str, new: str, *, loads: bool, stores: bool) -> ir.Block:
-    init = block.init
-    return edit.with_block(
-        block,
-        body=_rerouted(block.body, old, new, loads, stores),
-        init=None if init is None else _rerouted(init, old, new, loads, stores),
-    )
+def _with_access(
+    block: ir.Block, renamed: Mapping[str, str], *, loads: bool, stores: bool
+) -> ir.Block:
+    """The block with its accesses to some buffers going to others."""
+    body, init = block.body, block.init
+    for old, new in renamed.items():
+        body = _rerouted(body, old, new, loads, stores)
+        init = None if init is None else _rerouted(init, old, new, loads, stores)
+    return edit.with_block(block, body=body, init=init)
 
 
 @primitive(
@@ -113,14 +125,14 @@ def cache_read(
     name = fresh.block(f"{buffer}_{scope}")
     reads = [a for a in accesses(program, block) if a.buffer == buffer]
     box = region(program, reads, buffer, {loop.var for loop in shared})
-    copy = _copy_block(name, buffer, name, old, sources)
+    copy = _copy_block(name, {name: buffer}, [old], sources)
     domain = {f"ax{n}": span for n, span in enumerate(box)}
     guards = insertion.shared_guards(program, [found], shared, every=True)
     placed = insertion.place(copy, domain, shared, fresh, guards, widen=True)
     point = insertion.point_before(program, shared, {block})
     if insertion.unavailable(program, placed, point, strict=True) is not None:
         refuse("R4", marks=ir.Marks(blocks={block: "reads more than was computed"}))
-    changed = _with_access(found, buffer, name, loads=True, stores=False)
+    changed = _with_access(found, {buffer: name}, loads=True, stores=False)
     new = point.insert(program, placed.stmt, {id(found): changed})
     cached = ir.Buffer(name, old.shape, old.dtype, ir.Scope(scope))
     return new.replace(temporaries=(*program.temporaries, cached)), name
@@ -175,16 +187,16 @@ def _call_cache_read(scene: Scene) -> None:
 @primitive(
     rules={
         "R1": (
-            "the block writes one buffer, alone or with the block that decompose_reduction made of "
-            "it, over the same elements",
+            "the block alone writes its buffers, or with the block that decompose_reduction made "
+            "of it, over the same elements",
             "cache_write before a loop is cut in two, or one of the halves moved",
         ),
         "R2": (
-            "each axis of the store is indexed by an iter of its own",
+            "each axis of the store is indexed by an iter of its own, the same in all stores",
             "cache_write before transform_layout",
         ),
         "R3": (
-            "no block in the same nest reads the buffer",
+            "no block in the same nest reads a buffer that it writes",
             "cache_write before moving the reader into the nest",
         ),
         "R4": (
@@ -204,63 +216,93 @@ def cache_write(program: ir.Program, block: BlockName, scope: ScopeName) -> Rewr
     scope  "global", "local", "register" or "shared"
 
     The copy stands after the block's nest; reverse_compute_at moves it inwards. The block that
-    decompose_reduction made of it writes the new buffer too.
+    decompose_reduction made of it writes the new buffer too. Each buffer of a reduction of several
+    values (argmax) gets one of its own, and one block copies them all.
 
     Preserves  every output.
-    Returns    the name of the block that copies; the new buffer has the same name.
+    Returns    the name of the block that copies; the new buffer (the first one) has the same name.
     """
     found = program.blocks[block]
-    written = ir.stored_buffers(found.body)
-    buffer = min(written)
     others = other_writers(program, found)
-    if len(written) != 1 or others:
+    if others:
         marks = ir.Marks(blocks=dict.fromkeys([block, *others], "writes it"))
-        refuse("R1", f"it writes {', '.join(sorted(written))}", marks=marks)
-    if edit.plain_store(found) is None:
+        refuse("R1", f"{ir.print_name(others[0])} writes it too", marks=marks)
+    buffers, places = _stores(found)
+    if edit.plain_store(found) is None or len(places) != 1:
         refuse("R2", marks=ir.Marks(blocks={block: "stores elsewhere"}))
     loops = edit.loops_around(program, block)
     outer = loops[: result_depth(program, found)]
     nest = loops[len(outer)] if len(outer) < len(loops) else found
     for other in ir.blocks_of(nest):
-        if other.name != block and buffer in ir.accessed_buffers(other)[0]:
-            refuse("R3", marks=ir.Marks(blocks={other.name: f"reads {ir.print_name(buffer)}"}))
+        seen = sorted(ir.accessed_buffers(other)[0].intersection(buffers))
+        if other.name != block and seen:
+            refuse("R3", marks=ir.Marks(blocks={other.name: f"reads {ir.print_name(seen[0])}"}))
     domain = insertion.exact_domain(found, loops, {loop.var for loop in outer})
     box = None if domain is None else insertion.write_box(found, domain)
     if box is None:
         refuse("R4", marks=ir.Marks(blocks={block: "not known to write a box"}))
-    old = program.buffers[buffer]
+    olds = [program.buffers[buffer] for buffer in buffers]
     fresh = edit.Fresh(program)
-    name = fresh.block(f"{buffer}_{scope}")
-    copy = _copy_block(name, name, buffer, old, [found])
+    renamed = {buffer: fresh.block(f"{buffer}_{scope}") for buffer in buffers}
+    name = renamed[buffers[0]]
+    copy = _copy_block(name, renamed, olds, [found])
     guards = insertion.shared_guards(program, [found], outer, every=True)
     placed = insertion.place(
         copy, {f"ax{n}": span for n, span in enumerate(box)}, outer, fresh, guards
     )
     changed: dict[int, ir.Stmt | None] = {
-        id(half): _with_access(half, buffer, name, loads=True, stores=True)
-        for half in edit.writers(program, buffer)
+        id(half): _with_access(half, renamed, loads=True, stores=True)
+        for half in edit.writers(program, buffers[0])
     }
     point = insertion.point_after(program, outer, {block})
     new = point.insert(program, placed.stmt, changed)
-    cached = ir.Buffer(name, old.shape, old.dtype, ir.Scope(scope))
-    return new.replace(temporaries=(*program.temporaries, cached)), name
+    added = [ir.Buffer(renamed[x.name], x.shape, x.dtype, ir.Scope(scope)) for x in olds]
+    return new.replace(temporaries=(*program.temporaries, *added)), name
+
+
+def _stores(block: ir.Block) -> tuple[list[str], set[tuple[ir.Expr, ...]]]:
+    """The buffers that a block writes, in the order of the text, and the places where."""
+    found: dict[str, None] = {}
+    places = set()
+    for node in ir.walk(block.body):
+        if isinstance(node, (ir.Store, ir.Reduce)):
+            names = node.buffers if isinstance(node, ir.Reduce) else (node.buffer,)
+            found.update(dict.fromkeys(names))
+            places.add(node.indices)
+    return list(found), places
 
 
 @cache_write.on_batch
 def _cache_write_batch(view: StepView) -> Effect:
     block, copy = view.argument("block"), view.after.blocks[view.result]
-    buffer = min(ir.stored_buffers(view.before.blocks[block].body))
+    renamed = _copied_to(copy)
     outside, loops = _loops_of_copy(view, copy)
     written = Written(view, block, outside)
-    view.follow(lambda body: _rerouted(body, buffer, copy.name, loads=True, stores=True))
+
+    def rerouted(body: ir.Stmt) -> ir.Stmt:
+        for old, new in renamed.items():
+            body = _rerouted(body, old, new, loads=True, stores=True)
+        return body
+
+    view.follow(rerouted)
 
     def effect(batch: Batch) -> None:
-        batch.shapes[copy.name] = batch.shapes[buffer]
+        for old, new in renamed.items():
+            batch.shapes[new] = batch.shapes[old]
         _size_copy(batch, copy, [written])
         domain = dict(zip([i.var for i in copy.iters], written.box(batch)))
         batch.place(copy, domain, loops, widen=False)
 
     return effect
+
+
+def _copied_to(copy: ir.Block) -> dict[str, str]:
+    """From each buffer that a copy writes to the one that it reads for it."""
+    return {
+        node.buffer: node.value.buffer
+        for node in ir.walk(copy.body)
+        if isinstance(node, ir.Store) and isinstance(node.value, ir.Load)
+    }
 
 
 @cache_write.random_call(often=2)
