@@ -18,7 +18,14 @@ from minitensor import arith, ir
 from minitensor.codegen.emit import products, scalars, vectors
 from minitensor.codegen.emit.c_types import element_type, elements_of, is_narrow_float
 from minitensor.codegen.emit.expressions import Expressions
-from minitensor.codegen.emit.guarded import KEEP_SCALAR, NARROWEST, has_vectors, may_be_masked
+from minitensor.codegen.emit.guarded import (
+    KEEP_SCALAR,
+    MASKED_LOADS,
+    MASKED_STORES,
+    has_vectors,
+    may_be_masked,
+    stores_under_condition,
+)
 from minitensor.codegen.emit.helpers import Helpers
 from minitensor.codegen.emit.hooks import GAP, Hooks, declarations, is_observed
 from minitensor.codegen.emit.intrinsics import definition
@@ -72,7 +79,8 @@ class Emitter(Expressions):
         self.unread = outputs - {load.buffer for load in ir.loads(program.body)}
         self.dialect = dialect
         self.threads = target.num_cores or 1
-        self.has_masks = (target.vector_bits or 0) >= NARROWEST
+        self.has_masks = (target.vector_bits or 0) >= MASKED_LOADS
+        self.has_masked_stores = (target.vector_bits or 0) >= MASKED_STORES
         self.hooks = Hooks(len(program.params)) if hooks else None
         if hooks:
             helpers.need(declarations)
@@ -217,6 +225,9 @@ class Emitter(Expressions):
                 self.line(self.hooks.iteration(name))
             if self.has_masks and may_be_masked(loop):
                 self.line("// no vectors here: a masked load may read all")
+                self.line(KEEP_SCALAR)
+            elif self.has_masked_stores and stores_under_condition(loop):
+                self.line("// no vectors here: a masked store may be lost")
                 self.line(KEEP_SCALAR)
             elif self._reads_backwards(loop):
                 self.line("// no vectors here: a load of a group backwards may read behind it")

@@ -1,8 +1,12 @@
-"""Loops that must not become vectors: those that read under a condition, or backwards with gaps.
+"""Loops that must not become vectors: those that read or store under a condition, or that read
+backwards with gaps.
 
 gcc (12 at least) with AVX-512 makes such a loop a masked load; where the mask turns out a constant,
 as it does in a short loop, a later pass takes the load for one of the whole vector and merges it
 into a blend. That reads what the condition was there to avoid: up to a vector behind a buffer.
+
+It loses masked stores too, with AVX2 already, where the array is small and read right after: what
+is read then was never written (`if (i*16 + j < 2) P[i*16 + j] = 1.0`, i below 3, j below 16).
 
 Where a short loop is written out inside one that goes backwards (A[j - i*4 + 126], j below 2), it
 loads each group with the gap behind it; it peels the last iteration for that where a loop goes
@@ -16,8 +20,10 @@ from typing import Final
 
 from minitensor import ir
 
-NARROWEST: Final = 512
-"""Bits of vectors from which on loads can be masked."""
+MASKED_LOADS: Final = 512
+"""Bits of vectors from which on loads are masked."""
+MASKED_STORES: Final = 256
+"""Bits of vectors from which on stores are."""
 KEEP_SCALAR: Final = '__asm__ volatile("");'
 """An instruction that does nothing and has no vector form."""
 
@@ -29,6 +35,27 @@ def may_be_masked(loop: ir.For) -> bool:
     (but not what the condition reads itself), and nothing in it is a vector already.
     """
     return reads_under_condition(loop.body) and not has_vectors(loop)
+
+
+def stores_under_condition(loop: ir.For) -> bool:
+    """Tell whether a compiler could make vectors of a loop, with masks on what it stores outside of
+    loops inside it.
+    """
+    return any(isinstance(s, ir.If) for s in _own(loop.body)) and not has_vectors(loop)
+
+
+def _own(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
+    """The statements that are not in a loop of their own."""
+    match stmt:
+        case ir.For():
+            return
+        case ir.Seq(stmts):
+            for child in stmts:
+                yield from _own(child)
+        case ir.Alloc(body=body):
+            yield from _own(body)
+        case _:
+            yield stmt
 
 
 def has_vectors(loop: ir.For) -> bool:

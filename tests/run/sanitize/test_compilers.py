@@ -72,6 +72,17 @@ def test_a_conversion_and_back_is_not_taken_for_nothing():
     np.testing.assert_array_equal(mt.build(s.program)(*arrays), expected)
 
 
+def test_a_guarded_store_is_not_lost():
+    # gcc made masked stores of it, and the copy out of the small array read what was never written
+    A = mt.placeholder((37, 12, 2), "float64", name="A")
+    program = mt.lower([A, mt.compute(A.shape, lambda *_: mt.const(1.0, "float64"), name="P")])
+    s = mt.Schedule(program)
+    s.cache_write("P", "local")
+    s.compute_at("P", "ax1")
+    s.split(s.get_loops("P")[-1], [3, None, 16], tail="guard")
+    np.testing.assert_array_equal(mt.build(s.program)(np.zeros(A.shape)), np.ones(A.shape))
+
+
 def crashing():
     """A program whose text gcc 12 crashes on, in its vectorizer."""
     A = mt.placeholder((32, 17, 1, 1), "int64", name="A")
