@@ -38,10 +38,11 @@ def may_be_masked(loop: ir.For) -> bool:
 
 
 def stores_under_condition(loop: ir.For) -> bool:
-    """Tell whether a compiler could make vectors of a loop, with masks on what it stores outside of
-    loops inside it.
+    """Tell whether a compiler could make vectors of a loop, with masks on what it stores: whether
+    there is a condition in it, outside of loops inside it, with no loop inside that.
     """
-    return any(isinstance(s, ir.If) for s in _own(loop.body)) and not has_vectors(loop)
+    guards = [s for s in _own(loop.body) if isinstance(s, ir.If)]
+    return any(not any(ir.loops_of(guard)) for guard in guards) and not has_vectors(loop)
 
 
 def _own(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
