@@ -371,7 +371,7 @@ class Simplifier:
             return expr
         if expr.dtype.kind in ("int", "uint"):
             match expr:
-                case ir.Binary(op, ir.Const(x), ir.Const(y), dtype=dtype):
+                case ir.Binary(op, ir.Const(x), ir.Const(y), dtype=dtype) if op in _FOLD:
                     folded = _FOLD[op](int(x), int(y))
                     return ir.const(folded, dtype)
                 case ir.Unary("-", ir.Const(x), dtype=dtype):

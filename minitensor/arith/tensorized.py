@@ -22,7 +22,7 @@ from typing import Any, Final
 from minitensor import ir
 from minitensor.arith.operands import Accesses, MismatchError, Operand, Reason
 
-COMMUTATIVE: Final = frozenset(("+", "*", "min", "max", "and", "or", "==", "!="))
+COMMUTATIVE: Final = frozenset(("+", "*", "min", "max", "and", "or", "==", "!=", "&", "|", "^"))
 MOST_ORDERS: Final = 24
 """The most assignments of loops to the axes of a reduction that are tried."""
 

@@ -34,9 +34,9 @@ from minitensor.ir.dtype import (
 from minitensor.ir.equal import structural_equal, structural_hash
 from minitensor.ir.evaluate import evaluate
 from minitensor.ir.expr import (
-    COMPARISONS, FALSE, FUNCTIONS, LOGICAL, TRUE, Binary, BinaryOp, Broadcast, Call, Cast,
-    Const, Expr, Lanes, Load, Ramp, Select, Unary, UnaryOp, Var, arithmetic, as_expr, at_most,
-    conjunction, conjuncts, const, equal, floor_div, floor_mod, less, wrap_integer,
+    BITWISE, COMPARISONS, FALSE, FUNCTIONS, LOGICAL, SHIFTS, TRUE, Binary, BinaryOp, Broadcast,
+    Call, Cast, Const, Expr, Lanes, Load, Ramp, Select, Unary, UnaryOp, Var, arithmetic, as_expr,
+    at_most, conjunction, conjuncts, const, equal, floor_div, floor_mod, less, wrap_integer,
 )
 from minitensor.ir.lifetime import accessed_buffers, lifetimes
 from minitensor.ir.interp import interpret
@@ -63,8 +63,9 @@ from minitensor.ir.visit import (
 )
 
 __all__ = [
-    "BOOL", "COMPARISONS", "DECLARED", "FALSE", "FLOAT32", "FUNCTIONS", "INDEX", "INT64", "LARGEST",
-    "LOGICAL", "NOTE", "NOTHING", "SEPARATOR", "TRUE", "USER_DTYPES", "Alloc", "Annotation",
+    "BITWISE", "BOOL", "COMPARISONS", "DECLARED", "FALSE", "FLOAT32", "FUNCTIONS", "INDEX",
+    "INT64", "LARGEST", "LOGICAL", "NOTE", "NOTHING", "SEPARATOR", "SHIFTS", "TRUE",
+    "USER_DTYPES", "Alloc", "Annotation",
     "Annotations", "Barrier", "Binary", "BinaryOp", "Block", "Body", "Broadcast", "Buffer", "Call",
     "Cast", "Const", "Counts", "DType", "Expr", "For", "If", "Intrinsic", "Iter", "IterKind",
     "Lanes", "Load", "LoopKind", "LoopSite", "Marks", "Node", "Program", "Ramp", "Reduce",

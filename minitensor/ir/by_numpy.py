@@ -61,6 +61,12 @@ def _floored(operation: Callable[..., Any], a: Array, b: Array) -> Array:
     return total
 
 
+def _places(b: Array) -> Array:
+    """By how much a shift by `b` moves: modulo the width of its type."""
+    places: Array = np.remainder(b, 8 * b.dtype.itemsize).astype(b.dtype)
+    return places
+
+
 _BINARY: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
     "+": np.add,
     "-": np.subtract,
@@ -76,6 +82,11 @@ _BINARY: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
     "!=": np.not_equal,
     "and": np.logical_and,
     "or": np.logical_or,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
+    "<<": lambda a, b: np.left_shift(a, _places(b)),
+    ">>": lambda a, b: np.right_shift(a, _places(b)),
 }
 
 _FUNCTION: Final[Mapping[str, Callable[..., Any]]] = {

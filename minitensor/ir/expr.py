@@ -3,7 +3,7 @@
 Expr = Var(name)                      a loop variable, or inside a block one of its iters
      | Const(value)
      | Unary(op, a)                   op: -  not
-     | Binary(op, a, b)               op: + - * / // % min max < <= == != and or
+     | Binary(op, a, b)               op: + - * / // % & | ^ << >> min max < <= == != and or
      | Select(condition, a, b, lazy)  lazy: only the taken side is evaluated (padding)
      | Cast(dtype, a)
      | Load(buffer, indices)
@@ -14,7 +14,9 @@ Expr = Var(name)                      a loop variable, or inside a block one of 
 
 Both operands of a Binary have one dtype. `//` and `%` are floor division and its remainder, on
 integers only, and total: x // 0 = x % 0 = 0. `and`, `or` and Select without `lazy` evaluate
-everything. min and max return NaN if either operand is NaN.
+everything. min and max return NaN if either operand is NaN. `&`, `|` and `^` join the bits of
+integers that are no indices; `<<` and `>>` shift them by `b` modulo the width of the type, `>>`
+with copies of the sign.
 
 Nodes have the arithmetic operators for writing index expressions (`i*8 + j`), which fold constants
 but simplify nothing; comparisons are the functions below, for `==` on nodes is structural equality.
@@ -32,10 +34,13 @@ from minitensor.ir.dtype import BOOL, INDEX, DType
 
 UnaryOp: TypeAlias = Literal["-", "not"]
 BinaryOp: TypeAlias = Literal[
-    "+", "-", "*", "/", "//", "%", "min", "max", "<", "<=", "==", "!=", "and", "or"
-]
+    "+", "-", "*", "/", "//", "%", "min", "max", "<", "<=", "==", "!=", "and", "or",
+    "&", "|", "^", "<<", ">>",
+]  # fmt: skip
 COMPARISONS: Final = frozenset(("<", "<=", "==", "!="))
 LOGICAL: Final = frozenset(("and", "or"))
+SHIFTS: Final = frozenset(("<<", ">>"))
+BITWISE: Final = SHIFTS | {"&", "|", "^"}
 
 FUNCTIONS: Final[dict[str, int]] = {
     "exp": 1,

@@ -94,6 +94,11 @@ _BINARY: Final[dict[str, Callable[[Value, Value], Value]]] = {
     "!=": lambda a, b: a != b,
     "and": lambda a, b: a & b,
     "or": lambda a, b: a | b,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "<<": lambda a, b: a << (b & (8 * b.itemsize - 1)),
+    ">>": lambda a, b: a >> (b & (8 * b.itemsize - 1)),
 }
 _ON_INDICES: Final[dict[str, Callable[[Value, Value], Value]]] = {"//": floor_div, "%": floor_mod}
 _ON_VECTORS: Final[dict[str, Callable[[Value, Value], Value]]] = {

@@ -65,10 +65,11 @@ LONGEST_NAME: Final = 40
 
 _PRECEDENCE: Final = {
     "or": 1, "and": 2, "not": 3, "<": 4, "<=": 4, "==": 4, "!=": 4,
-    "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6,
+    "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8,
+    "+": 9, "-": 9, "*": 10, "/": 10, "//": 10, "%": 10,
 }  # fmt: skip
-_NEGATION: Final = 7
-_ATOM: Final = 8
+_NEGATION: Final = 11
+_ATOM: Final = 12
 _TIGHT: Final = frozenset(("*", "//", "%"))
 """Operators printed without spaces on indices: `i*8 + j`."""
 

@@ -23,6 +23,7 @@ from typing import NoReturn, get_args
 from minitensor.errors import VerifyError, shown
 from minitensor.ir.dtype import BOOL, FLOAT32, INDEX, DType
 from minitensor.ir.expr import (
+    BITWISE,
     COMPARISONS,
     FUNCTIONS,
     LOGICAL,
@@ -349,3 +350,5 @@ class _Verifier:
             self.fail("V4", f"{op} of {a}")
         if integer_only and not a.is_integer:
             self.fail("V4", f"{op} of {a}: floor division is for integers")
+        if op in BITWISE and a.kind not in ("int", "uint"):
+            self.fail("V4", f"{op} of {a}: it is for integers that are no indices")

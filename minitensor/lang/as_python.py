@@ -18,11 +18,12 @@ from minitensor.errors import ArgumentError
 _NAMED: Final = ("sum", "prod", "max", "min", "all", "any")
 _RESERVED: Final = ("mt", "program", "s", "intrinsic")
 _PRECEDENCE: Final = {
-    "<": 1, "<=": 1, "==": 1, "!=": 1, "+": 2, "-": 2, "*": 3, "/": 3, "//": 3, "%": 3,
+    "<": 1, "<=": 1, "==": 1, "!=": 1, "|": 2, "^": 3, "&": 4, "<<": 5, ">>": 5,
+    "+": 6, "-": 6, "*": 7, "/": 7, "//": 7, "%": 7,
 }  # fmt: skip
 _ANY: Final = 0
-_NEGATION: Final = 4
-_ATOM: Final = 5
+_NEGATION: Final = 8
+_ATOM: Final = 9
 
 
 def definition_as_python(program: ir.Program, result: str = "program") -> str:
@@ -222,6 +223,9 @@ class _Writer:
                 return _number(value, outer) if dtype == ir.INDEX else self.value(expr)
             case ir.Unary("-", a):
                 return _wrapped(f"-{self.value(a, _NEGATION)}", _NEGATION, outer)
+            case ir.Binary("<<" | ">>" as op, a, b):
+                own = _PRECEDENCE[op]
+                return _wrapped(f"{self.value(a, own)} {op} {self.value(b, own + 1)}", own, outer)
             case ir.Binary(op, a, b) if op in _PRECEDENCE:
                 own = _PRECEDENCE[op]
                 left = self.operand(a, b, own + (op in ir.COMPARISONS))  # they do not chain

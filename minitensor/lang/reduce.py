@@ -15,7 +15,8 @@ import numpy as np
 
 from minitensor import ir
 from minitensor.errors import ArgumentError, unexpected
-from minitensor.lang.scalar import Scalar, as_float, converted, is_number, is_whole, operand
+from minitensor.lang.promotion import as_float, converted, is_number, is_whole
+from minitensor.lang.scalar import Scalar, operand
 from minitensor.lang.tensor import Reduction, as_bool, checked_axes, make_reduction, source
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Any, Final, Literal, NoReturn
 
 import numpy as np
 
 from minitensor import ir
 from minitensor.errors import ArgumentError, unexpected
+from minitensor.lang.promotion import as_float, converted, is_number, is_whole, promote
 
 _SYMBOLIC: Final = (
     "it is symbolic: its value is known only when the kernel runs. "
@@ -51,8 +52,9 @@ def _infix(op: ir.BinaryOp, swapped: bool = False) -> Callable[[Scalar, Any], Sc
 class Scalar:
     """One symbolic value, with the arithmetic of Python and the types of numpy.
 
-    & | ^ ~ join conditions; on integers ~ is the complement, and << and >> shift by a number of
-    places that is known now, as numpy does: what leaves at the top is lost, >> keeps the sign.
+    & | ^ ~ join conditions, or the bits of integers; << and >> shift an integer, which keeps its
+    type: what leaves at the top is lost, >> keeps the sign. A number of places that is known now
+    must be below the width of the type; another, negative or too large, counts modulo the width.
     """
 
     __slots__ = ("node",)
@@ -112,21 +114,31 @@ class Scalar:
         return binary("!=", self, other)
 
     def __and__(self, other: Any) -> Scalar:
-        return logical_and(_condition("&", self), _condition("&", other))
+        return _joined("&", self, other)
+
+    def __rand__(self, other: Any) -> Scalar:
+        return _joined("&", other, self)
 
     def __or__(self, other: Any) -> Scalar:
-        return logical_or(_condition("|", self), _condition("|", other))
+        return _joined("|", self, other)
+
+    def __ror__(self, other: Any) -> Scalar:
+        return _joined("|", other, self)
 
     def __xor__(self, other: Any) -> Scalar:
-        sides = (Scalar(condition(_condition("^", side))) for side in (self, other))
-        return binary("!=", *sides)
+        return _joined("^", self, other)
 
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+    def __rxor__(self, other: Any) -> Scalar:
+        return _joined("^", other, self)
 
     def __invert__(self) -> Scalar:
         if self.dtype.is_integer:  # -1 - x, in which no bit is borrowed
             return binary("-", Scalar(ir.const(-1, self.dtype)), self)
-        return logical_not(_condition("~", self))
+        if self.dtype != ir.BOOL:
+            raise ArgumentError(
+                f"~ is for integers and conditions, but got {self!r} of type {self.dtype}"
+            )
+        return logical_not(self)
 
     def __lshift__(self, places: Any) -> Scalar:
         return _shifted("<<", self, places)
@@ -134,10 +146,11 @@ class Scalar:
     def __rshift__(self, places: Any) -> Scalar:
         return _shifted(">>", self, places)
 
-    def __rlshift__(self, other: Any) -> NoReturn:
-        raise unexpected("a number of places that is known now", "places", self)
+    def __rlshift__(self, other: Any) -> Scalar:
+        return _shifted("<<", Scalar(operand(other, self.dtype)), self)
 
-    __rrshift__ = __rlshift__
+    def __rrshift__(self, other: Any) -> Scalar:
+        return _shifted(">>", Scalar(operand(other, self.dtype)), self)
 
     def __iter__(self) -> NoReturn:
         raise ArgumentError(f"{self!r} is one value and cannot be iterated over")
@@ -175,26 +188,6 @@ def describe(node: ir.Expr) -> str:
 
 
 # ---- operands and their types
-
-
-def is_number(value: object) -> bool:
-    """Tell whether a value is a plain number (numpy's scalars included)."""
-    return isinstance(value, (numbers.Real, np.bool_))
-
-
-def as_float(value: Any, name: str) -> float:
-    """A number as a Python float; refused if it is too large for one."""
-    try:
-        return float(value)
-    except OverflowError:
-        raise unexpected("a number below 1.8e308", name, value) from None
-
-
-def is_whole(value: Any) -> bool:
-    """Tell whether a number is an integer."""
-    if isinstance(value, numbers.Rational):
-        return value.denominator == 1
-    return float(value).is_integer()
 
 
 def operand(value: object, other: ir.DType | None = None) -> ir.Expr:
@@ -235,45 +228,6 @@ def operands(a: object, b: object) -> tuple[ir.Expr, ir.Expr]:
     return converted(x, common), converted(y, common)
 
 
-def promote(a: ir.DType, b: ir.DType) -> ir.DType:
-    """The common type of two operands."""
-    if a == b:
-        return a
-    if a.is_float and b.is_float:
-        if a.bits == b.bits:  # float16 with bfloat16
-            return ir.FLOAT32
-        return a if a.bits > b.bits else b
-    if a.is_float or b.is_float:
-        return a if a.is_float else b
-    a, b = (ir.INT64 if dtype.kind == "index" else dtype for dtype in (a, b))
-    if a.kind == "bool" or b.kind == "bool":
-        return b if a.kind == "bool" else a
-    return _common_integer(a, b)
-
-
-def _common_integer(a: ir.DType, b: ir.DType) -> ir.DType:
-    if a.kind == b.kind:
-        return a if a.bits >= b.bits else b
-    signed, unsigned = (a, b) if a.kind == "int" else (b, a)
-    bits = max(signed.bits, 2 * unsigned.bits)
-    if bits > 64:
-        raise ArgumentError(f"{a} and {b} have no common integer type; convert one with .astype")
-    return ir.USER_DTYPES[f"int{bits}"]
-
-
-def converted(node: ir.Expr, dtype: ir.DType) -> ir.Expr:
-    """The node as `dtype`: itself if it is that already, constants converted at once."""
-    if node.dtype == dtype:
-        return node
-    if isinstance(node, ir.Const) and not node.dtype.is_float:
-        return ir.const(node.value, dtype)
-    if isinstance(node, ir.Const) and dtype.is_float and dtype.bits >= node.dtype.bits:
-        return ir.const(node.value, dtype)
-    if dtype.kind == "bool":
-        return ir.Binary("!=", node, ir.const(0, node.dtype))
-    return ir.Cast(dtype, node)
-
-
 def binary(op: ir.BinaryOp, a: object, b: object) -> Scalar:
     """`a op b`, after promotion."""
     x, y = operands(a, b)
@@ -300,15 +254,20 @@ def binary(op: ir.BinaryOp, a: object, b: object) -> Scalar:
     return Scalar(ir.Binary(op, x, y))
 
 
-def _shifted(op: str, value: Scalar, places: Any) -> Scalar:
+def _shifted(op: Literal["<<", ">>"], value: Scalar, places: Any) -> Scalar:
     """An integer times 2^places, which wraps, or its floor division by 2^places."""
     dtype = value.dtype
     if not dtype.is_integer:
         raise ArgumentError(f"{op} is for integers, but got {value!r} of type {dtype}")
-    if not isinstance(places, numbers.Integral) or isinstance(places, bool):
-        raise unexpected("a number of places that is known now", "places", places)
-    if not 0 <= int(places) < dtype.bits:
+    known = places.node.value if _is_constant(places) else places
+    if isinstance(known, Scalar) and known.dtype.is_integer:  # their lowest bits are all that count
+        node = _as_data(value.node)
+        return Scalar(ir.Binary(op, node, converted(known.node, node.dtype)))
+    if not isinstance(known, numbers.Integral) or isinstance(known, bool):
+        raise unexpected("a whole number of places", "places", places)
+    if not 0 <= int(known) < dtype.bits:
         raise unexpected(f"from 0 to {dtype.bits - 1} places of {dtype}", "places", places)
+    places = int(known)
     if op == "<<":
         return binary("*", value, Scalar(ir.const(1 << int(places), dtype)))
     steps = [int(places)] if int(places) < dtype.bits - 1 else [int(places) - 1, 1]
@@ -317,10 +276,36 @@ def _shifted(op: str, value: Scalar, places: Any) -> Scalar:
     return value
 
 
-def _condition(op: str, value: Any) -> Any:
-    if isinstance(value, Scalar) and value.dtype != ir.BOOL:
-        raise ArgumentError(f"{op} is for conditions, but got {value!r} of type {value.dtype}")
-    return value
+def _joined(op: Literal["&", "|", "^"], a: Any, b: Any) -> Scalar:
+    """The bits of two integers joined, or two conditions."""
+    if _is_integer(a) and _is_integer(b):
+        x, y = (_as_data(side) for side in operands(a, b))
+        return Scalar(ir.Binary(op, x, y))
+    for side in (a, b):
+        if isinstance(side, Scalar) and side.dtype != ir.BOOL:
+            raise ArgumentError(
+                f"{op} is for two integers or two conditions, "
+                f"but got {side!r} of type {side.dtype} beside another"
+            )
+    if op == "^":
+        return binary("!=", Scalar(condition(a)), Scalar(condition(b)))
+    return logical_and(a, b) if op == "&" else logical_or(a, b)
+
+
+def _is_integer(value: Any) -> bool:
+    """Tell whether a value is an integer, known or not, and no bool."""
+    if isinstance(value, Scalar):
+        return value.dtype.is_integer
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_constant(value: Any) -> bool:
+    return isinstance(value, Scalar) and isinstance(value.node, ir.Const)
+
+
+def _as_data(node: ir.Expr) -> ir.Expr:
+    """An index as the int64 that it counts as beside data."""
+    return converted(node, ir.INT64) if node.dtype == ir.INDEX else node
 
 
 def condition(value: object) -> ir.Expr:

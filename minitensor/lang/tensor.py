@@ -16,7 +16,8 @@ from typing import Any, Final, NoReturn
 
 from minitensor import ir
 from minitensor.errors import ArgumentError, is_integer, unexpected
-from minitensor.lang.scalar import Label, Scalar, converted, describe, is_number, operand
+from minitensor.lang.promotion import converted, is_number
+from minitensor.lang.scalar import Label, Scalar, describe, operand
 
 LARGEST: Final = 1 << 40
 """The most elements a tensor may have."""

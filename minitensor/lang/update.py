@@ -7,7 +7,8 @@ from typing import Any
 
 from minitensor import arith, ir
 from minitensor.errors import ArgumentError
-from minitensor.lang.scalar import Label, Scalar, converted
+from minitensor.lang.promotion import converted
+from minitensor.lang.scalar import Label, Scalar
 from minitensor.lang.tensor import (
     Axis,
     ReduceAxis,

@@ -256,6 +256,12 @@ class _Writer(Draws):
             ]
             exact = not self.kind.startswith("float")
             options.append(lambda a, b: a * b if exact else _clamped(a) * _clamped(b))
+            if exact:
+                options += [
+                    lambda a, b: (a & b) | (a ^ 3),
+                    lambda a, b: a << b,
+                    lambda a, b: a >> (b ^ a),
+                ]
         return self.pick(options)(a, b)
 
     def read(self, axes: Axes) -> lang.Scalar:

@@ -152,6 +152,9 @@ class Expressions(Addresses):
         if not self.fuses and (factors := products.factors(expr)) is not None:
             return self._rounded(expr.dtype, self._product(expr.dtype, factors), ATOM, outer)
         mine = PRECEDENCE[op]
+        if op in ir.BITWISE:
+            text = self._bitwise(expr, compute_type(of_lanes(f"uint{a.dtype.bits}", a.dtype)))
+            return wrap(f"({compute_type(a.dtype)})({text})", UNARY, outer)
         symbol = SYMBOL.get(op, op)
         if op == "+" and isinstance(b, ir.Const) and b.value < 0 and b.dtype.kind != "uint":
             symbol, b = "-", ir.Const(-b.value, b.dtype)
@@ -210,6 +213,13 @@ class Expressions(Addresses):
             return self._rounded(dtype, text, PRODUCT, outer)
         text = self._call_of(scalars.division, expr.op, compute_type(dtype))(expr.a, divisor)
         return self._rounded(dtype, text, ATOM, outer)
+
+    def _bitwise(self, expr: ir.Binary, unsigned: str) -> str:
+        """An operation on the bits; a shift is by less than the width, and to the left unsigned."""
+        a, b = self.expr(expr.a, UNARY), self.expr(expr.b, UNARY)
+        if expr.op in ir.SHIFTS:
+            b = f"({b} & {expr.dtype.bits - 1})"
+        return f"{f'({unsigned}){a}' if expr.op == '<<' else a} {expr.op} {b}"
 
     def _shifted(self, expr: ir.Binary, power: int) -> tuple[str, int]:
         """Floor division by 2^power, or its remainder, on the bits; with the precedence."""
@@ -308,6 +318,9 @@ class Expressions(Addresses):
             case ir.Binary("//" | "%", _, b) if (power := power_of_two(b)) is not None:
                 text, mine = self._shifted(expr, power)
                 return wrap(text, mine, outer)
+            case ir.Binary(op) if op in ir.BITWISE:
+                unsigned = self.helpers.vector(of_lanes(f"uint{dtype.bits}", dtype))
+                return f"({kind})({self._bitwise(expr, unsigned)})"
             case ir.Binary(op, a, b):
                 helper = vectors.extremum if op in ("min", "max") else vectors.division
                 text = self._call_of(helper, op, dtype)(a, b)
@@ -317,7 +330,7 @@ class Expressions(Addresses):
             case ir.Select(condition, a, b) if condition.dtype.lanes == 1:
                 text = f"{self.expr(condition, OR)} ? {self.expr(a, OR)} : {self.expr(b, TERNARY)}"
                 return wrap(text, TERNARY, outer)
-            case ir.Select(ir.Binary("<", p, q), a, b) if _is_choice(p, q, a, b):
+            case ir.Select(ir.Binary("<", p, q), a, b) if vectors.is_choice(p, q, a, b):
                 return self._call_of(vectors.chosen, "<" if a == p else ">", dtype)(a, b)
             case ir.Select(condition, a, b):
                 name = self.helpers.need(vectors.select, dtype)
@@ -438,8 +451,3 @@ class Expressions(Addresses):
 def _widest(target: ir.DType) -> ir.DType:
     """The 64-bit integer type by way of which a float becomes another type."""
     return of_lanes("uint64" if target.scalar == "uint64" else "int64", target)
-
-
-def _is_choice(p: ir.Expr, q: ir.Expr, a: ir.Expr, b: ir.Expr) -> bool:
-    """Tell whether `a if p < q else b` on floats is one of the two that are compared."""
-    return p.dtype.is_float and ((p == a and q == b) or (p == b and q == a))

@@ -10,6 +10,7 @@ COMMA, TERNARY, OR, AND, BITS, EQUAL, LESS, SHIFT, SUM, PRODUCT, UNARY, ATOM = r
 PRECEDENCE: Final = {
     "or": OR, "and": AND, "==": EQUAL, "!=": EQUAL, "<": LESS, "<=": LESS,
     "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT,
+    "&": BITS, "|": BITS, "^": BITS, "<<": SHIFT, ">>": SHIFT,
 }  # fmt: skip
 SYMBOL: Final = {"and": "&&", "or": "||"}
 MASK_COMPARISON: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">="}

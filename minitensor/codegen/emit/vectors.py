@@ -80,6 +80,11 @@ def chosen(helpers: Helpers, symbol: str, dtype: ir.DType) -> Definition:
 _CHOSEN: Final = {"<": "lesser", ">": "greater"}
 
 
+def is_choice(p: ir.Expr, q: ir.Expr, a: ir.Expr, b: ir.Expr) -> bool:
+    """Tell whether `a if p < q else b` is of floats, and of the two that are compared."""
+    return p.dtype.is_float and ((p == a and q == b) or (p == b and q == a))
+
+
 def extremum(helpers: Helpers, op: str, dtype: ir.DType) -> Definition:
     """The smaller or larger in each lane; see `scalars.extremum`."""
     kind, choice = helpers.vector(dtype), helpers.need(select, dtype)

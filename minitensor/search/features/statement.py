@@ -15,7 +15,10 @@ AUTO_UNROLL: Final = "auto_unroll_max_step"
 may unroll."""
 _FREE: Final = ("reinterpret", "in_bounds")
 _OTHER: Final = ("abs", "floor", "ceil", "round")
-_SYMBOLS: Final = {"+": 0, "-": 0, "*": 1, "/": 2, "//": 2, "%": 3, "min": 4, "max": 4}
+_SYMBOLS: Final = {
+    "+": 0, "-": 0, "*": 1, "/": 2, "//": 2, "%": 3, "min": 4, "max": 4,
+    **dict.fromkeys(ir.BITWISE, 0),
+}  # fmt: skip
 _COMPARE, _FUNCTION, _OTHERS = WORK.index("compare"), WORK.index("function"), WORK.index("other")
 _LOGIC, _SELECT = 2 * len(WORK), 2 * len(WORK) + 1
 

@@ -79,3 +79,11 @@ def test_a_schedule_is_written_by_its_trace():
     s.split("i", [2, 2])
     with pytest.raises(ArgumentError, match="only a definition"):
         definition_as_python(s.program)
+
+
+def test_bits_of_integers_are_written_with_the_parentheses_that_they_need():
+    A, B = (mt.placeholder((8,), "int16", name=n) for n in "AB")
+    value = lambda i: (A[i] ^ B[i] & 7 | 9) + (A[i] + 1 << (B[i] >> B[i]) << (3 >> B[i] - 1))
+    text = definition_as_python(mt.lower([A, B, mt.compute((8,), value, name="C")]))
+    shifted = "(A[i] + 1 << (B[i] >> B[i]) << (mt.const(3, 'int16') >> B[i] - 1))"
+    assert f"lambda i: (A[i] ^ B[i] & 7 | 9) + {shifted}, name" in text

@@ -489,6 +489,30 @@ def test_exclusive_or_of_conditions():
         assert value(p ^ 2, p=a) == (not a)
 
 
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_bits_of_integers_and_shifts_by_values(dtype):
+    info, kind = np.iinfo(dtype), np.dtype(dtype).type
+    numbers = np.array([info.min, info.max, info.max // 3, 0, 1, 5, info.bits - 1], dtype)
+    x, y = mt.var("x", dtype), mt.var("y", dtype)
+    for a in numbers:
+        assert value(x & 5, x=a) == a & kind(5) == value(5 & x, x=a)
+        for b in numbers:
+            assert value(x & y, x=a, y=b) == a & b
+            assert value(x | y, x=a, y=b) == a | b
+            assert value(x ^ y, x=a, y=b) == a ^ b
+            places = kind(int(b) % info.bits)  # of what is negative or too large, modulo the width
+            assert value(x << y, x=a, y=b) == np.left_shift(a, places)
+            assert value(x >> y, x=a, y=b) == np.right_shift(a, places)
+            assert value(1 << y, y=b) == np.left_shift(kind(1), places)
+
+
+def test_a_shift_keeps_the_type_of_what_is_shifted():
+    x, n, i = mt.var("x", "int8"), mt.var("n", "uint64"), mt.var("i")
+    assert (x << n).dtype == (x >> i).dtype == "int8"
+    assert (i << n).dtype == (1 >> i).dtype == (i & 3).dtype == (i ^ i).dtype == "int64"
+    assert value(x << n, x=np.int8(3), n=np.uint64(2**64 - 7)) == 6  # modulo 8
+
+
 @pytest.mark.parametrize("places", [-1, 32, 1.0, True])
 def test_shifts_by_other_than_the_places_of_the_type_are_refused(places):
     for shift in (lambda x: x << places, lambda x: x >> places):
@@ -496,12 +520,14 @@ def test_shifts_by_other_than_the_places_of_the_type_are_refused(places):
             shift(mt.var("x", "int32"))
 
 
-def test_shifts_of_floats_and_by_symbols_are_refused():
+def test_shifts_of_and_by_other_than_integers_are_refused():
     x, n = mt.var("x", "float32"), mt.var("n", "int32")
     with pytest.raises(ArgumentError, match="<< is for integers, but got x of type float32"):
         x << 1
-    for shift in (lambda: n >> n, lambda: 1 << n, lambda: 1 >> n):
-        with pytest.raises(ArgumentError, match="a number of places that is known now"):
+    for shift in (lambda: n >> x, lambda: n << mt.var("p", "bool"), lambda: n << 1.0):
+        with pytest.raises(ArgumentError, match="a whole number of places"):
             shift()
-    with pytest.raises(ArgumentError, match=r"\^ is for conditions"):
-        n ^ 1
+    with pytest.raises(ArgumentError, match="from 0 to 31 places"):
+        n << mt.const(32, "int32")
+    with pytest.raises(ArgumentError, match=r"\^ is for two integers"):
+        x ^ 1

@@ -1,0 +1,35 @@
+"""The bits of integers in C, on scalars and vectors: those of the interpreter and of numpy."""
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor.testing.reference import evaluate_by_numpy
+
+INTEGERS = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+TERMS = {
+    "and, or": lambda a, b: (a & b) | (a & 3) + (b | a),
+    "exclusive or": lambda a, b: a ^ b ^ 5,
+    "left": lambda a, b: (a << b) + (1 << b),
+    "right": lambda a, b: a >> b,
+    "of results": lambda a, b: (a * b >> (b - a)) << (a ^ b),
+    "compared": lambda a, b: mt.select((a & b) < (a >> b), a << b, ~b),
+}
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("name", TERMS)
+def test_bits_of_integers(name, dtype):
+    info = np.iinfo(dtype)
+    some = [info.min, info.max, info.max // 3, 0, 1, 5, info.bits - 1, info.bits, info.max - 7]
+    a, b = (side.ravel() for side in np.meshgrid(*[np.array(some, dtype)] * 2))
+    A, B = (mt.placeholder((a.size,), dtype, name=n) for n in "AB")
+    C = mt.compute((a.size,), lambda i: TERMS[name](A[i], B[i]), name="C")
+    program = mt.lower([A, B, C])
+    wanted = mt.interpret(program, a, b)
+    assert wanted.tobytes() == evaluate_by_numpy(program, [a, b])[0].tobytes()
+    for lanes in (1, 8, 16, 64):
+        s = mt.Schedule(program)
+        if lanes > 1:
+            s.vectorize(s.split("i", [None, lanes])[1])
+        assert mt.build(s, mt.Target("c", num_cores=1))(a, b).tobytes() == wanted.tobytes()
