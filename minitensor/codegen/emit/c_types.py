@@ -53,6 +53,11 @@ def of_lanes(name: str, like: ir.DType) -> ir.DType:
     return ir.DType.of(name).with_lanes(like.lanes)
 
 
+def widest(target: ir.DType) -> ir.DType:
+    """The 64-bit integer type by way of which a float becomes another type."""
+    return of_lanes("uint64" if target.scalar == "uint64" else "int64", target)
+
+
 def elements_of(buffer: ir.Buffer) -> int:
     """The elements that the buffer takes in memory, at least one."""
     if not buffer.shape:

@@ -21,6 +21,7 @@ from minitensor.codegen.emit.c_types import (
     is_narrow_float,
     number,
     of_lanes,
+    widest,
 )
 from minitensor.codegen.emit.guarded import KEEP_SCALAR, reads_under_condition
 from minitensor.codegen.emit.helpers import Definition, Helpers
@@ -242,7 +243,7 @@ class Expressions(Addresses):
         if compute_type(source) == compute_type(target):
             return self.expr(expr.a, outer)
         if source.is_float and not target.is_float:
-            whole = self._call_of(scalars.truncated, computed(source), _widest(target))(expr.a)
+            whole = self._call_of(scalars.truncated, computed(source), widest(target))(expr.a)
             if target.bits == 64:
                 return whole
             return wrap(f"({compute_type(target)}){whole}", UNARY, outer)
@@ -397,7 +398,7 @@ class Expressions(Addresses):
             half, widen = self.helpers.vector(target), self.helpers.need(vectors.widen, target)
             return f"{widen}(__builtin_convertvector({text}, {half}))"
         if source != kind and a.dtype.is_float and not target.is_float:
-            name = self.helpers.need(vectors.truncated, computed(a.dtype), _widest(target))
+            name = self.helpers.need(vectors.truncated, computed(a.dtype), widest(target))
             text = f"{name}({text})"
             if target.bits < 64:
                 text = f"__builtin_convertvector({text}, {kind})"
@@ -446,8 +447,3 @@ class Expressions(Addresses):
         if own == bits:
             return text
         return f"__builtin_convertvector({text}, {kind})"
-
-
-def _widest(target: ir.DType) -> ir.DType:
-    """The 64-bit integer type by way of which a float becomes another type."""
-    return of_lanes("uint64" if target.scalar == "uint64" else "int64", target)
