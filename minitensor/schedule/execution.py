@@ -27,7 +27,7 @@ _CONCURRENT_RULES = {
     ),
     "R2": (
         "the loop drives no reduction",
-        "rfactor the loop, and run the axis of its partial results so",
+        "rfactor the loop first: its iterations then have elements of their own",
     ),
     "R3": ("the loop drives no ordered update", "choose a loop that the update does not carry"),
     "R4": (
@@ -45,7 +45,7 @@ def _with_kind(program: ir.Program, loop: str, kind: ir.LoopKind) -> ir.Program:
 def _require_independent(program: ir.Program, name: str) -> None:
     """Rules R2, R3, R4 of loops whose iterations run at the same time."""
     for rule, kind, word, advice in (
-        ("R2", ir.IterKind.REDUCE, "reduction", f'rfactor("{name}"), and run the new axis so'),
+        ("R2", ir.IterKind.REDUCE, "reduction", f'rfactor("{name}", axis=-1) first'),
         ("R3", ir.IterKind.ORDERED, "ordered update", ""),
     ):
         for block in ir.blocks_of(ir.loop_sites(program)[name].loop):

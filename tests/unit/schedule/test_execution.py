@@ -87,6 +87,18 @@ def test_serial_is_the_way_back(decide):
     check(s)
 
 
+@pytest.mark.parametrize("primitive", ["vectorize", "parallel"])
+def test_a_reduction_runs_so_after_the_advice_is_followed(primitive):
+    s = mt.Schedule(rowsum(4, 32))
+    _, inner = s.split("k", [None, 8])
+    with pytest.raises(mt.ScheduleError, match=r'instead: rfactor\("k_1", axis=-1\) first'):
+        getattr(s, primitive)(inner)
+    s.rfactor(inner, axis=-1)
+    getattr(s, primitive)(inner)
+    assert kinds(s)["k_1"].value == primitive
+    check(s)
+
+
 def test_unroll():
     s = mt.Schedule(scale(2))
     assert s.unroll("i") is None
