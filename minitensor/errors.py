@@ -209,8 +209,9 @@ def is_integer(value: Any, least: float = -math.inf, most: float = math.inf) -> 
 
 def is_real(value: Any, least: float, most: float = sys.float_info.max) -> bool:
     """Tell whether a value is a number within bounds, of any type but bool."""
-    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return number and bool(least <= value <= most)
+    if isinstance(value, numbers.Integral):
+        return is_integer(value, least, most)
+    return isinstance(value, numbers.Real) and least <= float(value) <= most
 
 
 def whole(name: str, value: Any, least: int, most: float = math.inf) -> int:

@@ -259,6 +259,21 @@ def unroll(w):
     w.has(f"for {loop} in unroll({w.extent(loop)}):")
 
 
+def has_no_threads(source, threads, w):
+    row, _ = w.rows_and_columns
+    assert "#pragma" not in source
+    assert f"for (int64_t {row} = 0; " in source
+
+
+@cell("serial", in_c=has_no_threads)
+def serial(w):
+    row, column = w.rows_and_columns
+    w.s.parallel(row)
+    w.s.vectorize(column)
+    w.s.serial(row)
+    w.has(f"for {row} in range({w.extent(row)}):", f"for {column} in vectorize(10):")
+
+
 def is_serial(source, threads, w):
     """Without a grid, bound loops are loops like others: their iterations are independent."""
     row, column = w.rows_and_columns
