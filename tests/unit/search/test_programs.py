@@ -48,7 +48,7 @@ def test_some_candidates_of_each_program(name):
     check(name, program, legal(space, rng, 4)[0])
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("rules", ["default", "ansor"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_candidates_of_all_sketches(name, rules):
