@@ -209,9 +209,10 @@ def is_integer(value: Any, least: float = -math.inf, most: float = math.inf) -> 
 
 def is_real(value: Any, least: float, most: float = sys.float_info.max) -> bool:
     """Tell whether a value is a number within bounds, of any type but bool."""
-    if isinstance(value, numbers.Integral):
-        return is_integer(value, least, most)
-    return isinstance(value, numbers.Real) and least <= float(value) <= most
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    number: Any = value if isinstance(value, numbers.Rational) else float(value)
+    return bool(least <= number <= most)
 
 
 def whole(name: str, value: Any, least: int, most: float = math.inf) -> int:

@@ -8,8 +8,6 @@ from typing import Final
 from minitensor import ir
 from minitensor.arith import Ranges, Simplifier, extent_range
 
-nest: Final = ir.nest
-
 
 def splice(stmt: ir.Stmt, edits: Mapping[int, ir.Stmt | None]) -> ir.Stmt | None:
     """`stmt` with some statements, given by their id(), replaced, or removed if None.

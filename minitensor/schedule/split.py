@@ -12,7 +12,7 @@ from minitensor.arith import Ranges, interval_of
 from minitensor.schedule.arguments import FACTORS, Factors, LoopName, Tail
 from minitensor.schedule.batch import Batch, Effect, StepView
 from minitensor.schedule.dependence import require_serial
-from minitensor.schedule.edit import Fresh, nest, ranges_of, rebind, spliced, with_block
+from minitensor.schedule.edit import Fresh, ranges_of, rebind, spliced, with_block
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
@@ -112,7 +112,7 @@ def _nest_of_tiles(
     value = _digits(names, extents).expr()
     guards = [ir.less(value, loop.extent)] if total > loop.extent else []
     body = rebind(loop.body, (*outer, *loops), {loop.var: value}, guards)
-    return nest(loops, body)
+    return ir.nest(loops, body)
 
 
 def _digits(names: Sequence[str], extents: Sequence[arith.Num]) -> arith.Linear:

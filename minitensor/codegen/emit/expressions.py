@@ -233,11 +233,11 @@ class Expressions(Addresses):
         source, target = expr.a.dtype, expr.dtype
         if target == ir.BOOL:
             return wrap(f"{self.expr(expr.a, EQUAL)} != 0", EQUAL, outer)
-        if target == "float16" and source == "float64":
-            return self._call_of(scalars.rounded_double, target)(expr.a)
-        inner = expr.a.a if isinstance(expr.a, ir.Cast) else expr.a
-        if (inner.dtype, source, target) == ("float64", "float32", "float64"):
-            return self._call_of(scalars.rounded_double, source)(inner)
+        if target == "float16" and source == "float64":  # in one step, not through float
+            wide = self.helpers.need(scalars.widened, target)
+            return f"{wide}((_Float16){self.expr(expr.a, UNARY)})"
+        if target == "float64" and compute_type(source) == "float":
+            return self._call_of(scalars.widened, ir.DType.of("float32"))(expr.a)
         if is_narrow_float(target):
             return self._call_of(scalars.rounded, target)(expr.a)
         if compute_type(source) == compute_type(target):
@@ -254,7 +254,7 @@ class Expressions(Addresses):
         if load.dtype.is_packed:
             return f"{self.helpers.need(scalars.PACKED[load.dtype][0])}({text})"
         if load.dtype == ir.DType.of("float16"):
-            return f"(float){text}"
+            return f"{self.helpers.need(scalars.widened, load.dtype)}({text})"
         return text
 
     def _call(self, call: ir.Call) -> str:

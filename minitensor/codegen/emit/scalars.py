@@ -121,35 +121,30 @@ PACKED: Final = {"bfloat16": (from_bfloat16, to_bfloat16)}
 def rounded(helpers: Helpers, dtype: ir.DType) -> Definition:
     """A float rounded to what a narrow float can hold."""
     if dtype == "float16":
-        return _there_and_back("float", "float16", "float")
+        wide = helpers.need(widened, dtype)
+        return function("float", "rounded_float16", "float x", f"return {wide}((_Float16)x);")
     unpack, pack = (helpers.need(f) for f in PACKED[dtype])
     return function("float", f"rounded_{dtype}", "float x", f"return {unpack}({pack}(x));")
 
 
-def rounded_double(helpers: Helpers, dtype: ir.DType) -> Definition:
-    """A float64 rounded to a narrower float: to float16 in one step, not through float."""
-    if dtype == "float16":
-        return _there_and_back("double", "float16", "float")
-    return _there_and_back("double", "float32", "double")
+def widened(helpers: Helpers, dtype: ir.DType) -> Definition:
+    """A float16 as float, or a float32 as double.
 
-
-def _there_and_back(source: str, through: str, result: str) -> Definition:
-    """A conversion to a narrower float and back.
-
-    gcc (12 at least) takes such a pair for nothing where it makes a vector of several side by side
-    and the machine has the conversion; it cannot see through an empty instruction.
+    gcc (12 at least) takes a conversion to a narrower float and back for nothing where several side
+    by side become one vector, wherever the two stand: it cannot see through an empty instruction.
     """
-    narrow, register = {"float16": ("_Float16", "+v"), "float32": ("float", "+x")}[through]
-    when = "__AVX512FP16__" if through == "float16" else "__SSE2__"
+    narrow, wide = ("_Float16", "float") if dtype == "float16" else ("float", "double")
     return function(
-        result,
-        f"{source}_through_{through}",
-        f"{source} x",
-        f"{narrow} y = ({narrow})x;",
-        f"#if defined({when}) && !defined(__clang__)",
-        f'__asm__("" : "{register}"(y));',
+        wide,
+        f"widened_{dtype}",
+        f"{narrow} x",
+        "#if defined(__clang__)",
+        "#elif defined(__SSE2__)",
+        '__asm__("" : "+x"(x));',
+        "#elif defined(__aarch64__)",
+        '__asm__("" : "+w"(x));',
         "#endif",
-        f"return ({result})y;",
+        f"return ({wide})x;",
     )
 
 

@@ -54,7 +54,7 @@ def writers(program: ir.Program, buffer: str) -> list[str]:
     return [b.name for b in program.blocks.values() if buffer in ir.accessed_buffers(b)[1]]
 
 
-def plain_store(block: ir.Block) -> ir.Store | None:
+def elementwise_store(block: ir.Block) -> ir.Store | None:
     """The store of a block that computes each element once, by itself; None of any other."""
     plain = block.init is None and spatial_iters(block) == block.iters
     return block.body if plain and isinstance(block.body, ir.Store) else None
@@ -72,7 +72,7 @@ def is_strictly_inlinable(program: ir.Program, block: ir.Block) -> bool:
     axes (shifted by constants, or at constants), in their order, none of them twice; there is no
     branch in it, and no function that costs much. A block that reads nothing is a constant.
     """
-    store = plain_store(block)
+    store = elementwise_store(block)
     if store is None or is_output(program, block) or len(writers(program, store.buffer)) > 1:
         return False
     value = store.value

@@ -27,13 +27,13 @@ from minitensor.schedule import IndexMap, Schedule
 from minitensor.search.sketch import factors
 from minitensor.search.sketch.blocks import (
     Pair,
+    elementwise_store,
     fusible_consumer,
     is_contiguous,
     loops_by_axis,
     operands,
     pairs,
     place_of,
-    plain_store,
     reduce_iters,
     spatial_iters,
     uses,
@@ -216,7 +216,7 @@ def turned_axis(block: ir.Block) -> ir.Iter | None:
     The result is contiguous along the last axis, and the operand has it elsewhere. A block that
     chooses among values is left alone.
     """
-    store = plain_store(block)
+    store = elementwise_store(block)
     if store is None or len(block.iters) < 2 or block.iters[-1].extent < 2:
         return None
     if any(isinstance(node, ir.Select) for node in ir.walk(store.value)):

@@ -30,13 +30,13 @@ from minitensor.errors import ScheduleError
 from minitensor.schedule import Schedule
 from minitensor.search.sketch import factors
 from minitensor.search.sketch.blocks import (
+    elementwise_store,
     fusible_consumer,
     is_output,
     is_sum,
     loops_by_axis,
     operands,
     place_of,
-    plain_store,
     readers,
     reduce_iters,
     spatial_iters,
@@ -88,7 +88,7 @@ class Stages:
 
 def is_transform(block: ir.Block) -> bool:
     """Return whether it chooses its value by an axis of few elements."""
-    store = plain_store(block)
+    store = elementwise_store(block)
     if store is None or store.indices != tuple(ir.Var(i.var) for i in block.iters):
         return False
     small = {i.var for i in block.iters if i.extent <= SMALL}

@@ -20,13 +20,13 @@ from minitensor.ir import Block, accessed_buffers
 from minitensor.schedule import Schedule
 from minitensor.search.sketch import factors
 from minitensor.search.sketch.blocks import (
+    elementwise_store,
     is_last,
     is_output,
     is_sum,
     loops_by_axis,
     operands,
     pairs,
-    plain_store,
     readers,
     reduce_iters,
     spatial_iters,
@@ -38,7 +38,7 @@ from minitensor.search.sketch.rule import Rule, State, always
 
 def is_padding(program: ir.Program, block: ir.Block) -> bool:
     """Return whether it is a value under a condition and a number otherwise, read by one block."""
-    store = plain_store(block)
+    store = elementwise_store(block)
     if store is None or is_output(program, block) or not isinstance(store.value, ir.Select):
         return False
     number = ir.Const in map(type, (store.value.a, store.value.b))

@@ -1,6 +1,7 @@
 """Faults of compilers that campaigns found in text that is right."""
 
 import numpy as np
+import pytest
 
 import minitensor as mt
 from minitensor.codegen import generate
@@ -55,17 +56,24 @@ def test_a_group_that_is_read_backwards_does_not_go_behind_its_buffer():
     assert check_memory(s.program, array, target=target) == []
 
 
-def test_a_conversion_and_back_is_not_taken_for_nothing():
+@pytest.mark.parametrize("stage", ["in the expression", "in a buffer"])
+def test_a_conversion_and_back_is_not_taken_for_nothing(stage):
     # gcc dropped (double)(float) of two elements side by side, which became one vector
     A, B, P = (mt.placeholder((54,), "float64", name=name) for name in "ABP")
+    T = mt.compute((48,), lambda i: B[i].astype("float32"), name="T")
 
     def difference(i):
-        rounded = (A[i + 5] / P[i]).astype("float16").astype("float64")
-        return rounded - B[i].astype("float32").astype("float64") * A[i + 5]
+        half = (A[i + 5] / P[i]).astype("float16").astype("float64")
+        single = B[i].astype("float32") if stage == "in the expression" else T[i]
+        return half - single.astype("float64") * A[i + 5]
 
     program = mt.lower([A, B, P, mt.compute((48,), difference, name="Q")])
     s = mt.Schedule(program)
-    s.unroll(s.split("i", [None, 2])[1])
+    outer, inner = s.split(s.get_loops("Q")[0], [None, 2])
+    if stage == "in a buffer":
+        s.compute_at("T", outer)
+        s.unroll(s.get_loops("T")[-1])
+    s.unroll(inner)
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=54) for _ in range(3)]
     expected = mt.interpret(program, *arrays)

@@ -61,6 +61,6 @@ def test_the_lesser_of_two_floats_is_a_function_with_an_instruction(choose, name
 
 
 def test_a_choice_of_equal_numbers_is_none():
-    """Where -0.0 <= 0.0 is asked for, an instruction would give the other zero."""
+    """A comparison of -0.0 with 0.0 by <= holds, and the instruction would give the other zero."""
     text = text_of(lambda a, b: mt.select(a <= b, a, b), "float32", 8)
     assert "lesser" not in text and "greater" not in text
