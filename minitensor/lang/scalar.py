@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NoReturn
 import numpy as np
 
 from minitensor import ir
-from minitensor.errors import ArgumentError, unexpected
+from minitensor.errors import ArgumentError, shown, unexpected
 from minitensor.lang.promotion import as_float, converted, is_number, is_whole, promote
 
 _SYMBOLIC: Final = (
@@ -255,25 +255,24 @@ def binary(op: ir.BinaryOp, a: object, b: object) -> Scalar:
 
 
 def _shifted(op: Literal["<<", ">>"], value: Scalar, places: Any) -> Scalar:
-    """An integer times 2^places, which wraps, or its floor division by 2^places."""
+    """An integer with its bits moved by a number of places; a Scalar counts modulo the width.
+
+    Of an index that is a product or a quotient, which is understood where elements are accessed.
+    """
     dtype = value.dtype
     if not dtype.is_integer:
         raise ArgumentError(f"{op} is for integers, but got {value!r} of type {dtype}")
     known = places.node.value if _is_constant(places) else places
-    if isinstance(known, Scalar) and known.dtype.is_integer:  # their lowest bits are all that count
-        node = _as_data(value.node)
+    node = _as_data(value.node)
+    if isinstance(known, Scalar) and known.dtype.is_integer:
         return Scalar(ir.Binary(op, node, converted(known.node, node.dtype)))
     if not isinstance(known, numbers.Integral) or isinstance(known, bool):
         raise unexpected("a whole number of places", "places", places)
     if not 0 <= int(known) < dtype.bits:
         raise unexpected(f"from 0 to {dtype.bits - 1} places of {dtype}", "places", places)
-    places = int(known)
-    if op == "<<":
-        return binary("*", value, Scalar(ir.const(1 << int(places), dtype)))
-    steps = [int(places)] if int(places) < dtype.bits - 1 else [int(places) - 1, 1]
-    for step in steps:  # 2^(bits - 1) is no positive number of a signed type
-        value = binary("//", value, Scalar(ir.const(1 << step, dtype)))
-    return value
+    if dtype == ir.INDEX and int(known) < dtype.bits - 1:
+        return binary("*" if op == "<<" else "//", value, 1 << int(known))
+    return Scalar(ir.Binary(op, node, ir.const(int(known), node.dtype)))
 
 
 def _joined(op: Literal["&", "|", "^"], a: Any, b: Any) -> Scalar:
@@ -281,11 +280,14 @@ def _joined(op: Literal["&", "|", "^"], a: Any, b: Any) -> Scalar:
     if _is_integer(a) and _is_integer(b):
         x, y = (_as_data(side) for side in operands(a, b))
         return Scalar(ir.Binary(op, x, y))
-    for side in (a, b):
+    for side, other in ((a, b), (b, a)):
         if isinstance(side, Scalar) and side.dtype != ir.BOOL:
+            beside = (
+                f"{other!r} of type {other.dtype}" if isinstance(other, Scalar) else shown(other)
+            )
             raise ArgumentError(
-                f"{op} is for two integers or two conditions, "
-                f"but got {side!r} of type {side.dtype} beside another"
+                f"{op} is for two integers or two conditions, but got {side!r} of type "
+                f"{side.dtype} beside {beside}; astype() makes an integer of a float"
             )
     if op == "^":
         return binary("!=", Scalar(condition(a)), Scalar(condition(b)))

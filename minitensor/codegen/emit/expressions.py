@@ -219,7 +219,8 @@ class Expressions(Addresses):
         """An operation on the bits; a shift is by less than the width, and to the left unsigned."""
         a, b = self.expr(expr.a, UNARY), self.expr(expr.b, UNARY)
         if expr.op in ir.SHIFTS:
-            b = f"({b} & {expr.dtype.bits - 1})"
+            last = expr.dtype.bits - 1
+            b = str(int(expr.b.value) & last) if isinstance(expr.b, ir.Const) else f"({b} & {last})"
         return f"{f'({unsigned}){a}' if expr.op == '<<' else a} {expr.op} {b}"
 
     def _shifted(self, expr: ir.Binary, power: int) -> tuple[str, int]:

@@ -33,3 +33,15 @@ def test_bits_of_integers(name, dtype):
         if lanes > 1:
             s.vectorize(s.split("i", [None, lanes])[1])
         assert mt.build(s, mt.Target("c", num_cores=1))(a, b).tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("places", [3, 40, -1])
+def test_places_that_become_a_constant_count_modulo_the_width(places):
+    A = mt.placeholder((5,), "int32", name="A")
+    N = mt.compute((5,), lambda i: mt.const(places, "int32"), name="N")
+    program = mt.lower([A, mt.compute((5,), lambda i: A[i] << N[i], name="B")])
+    s = mt.Schedule(program)
+    s.compute_inline("N")
+    a = np.arange(-2, 3, dtype=np.int32)
+    np.testing.assert_array_equal(mt.build(s.program)(a), a << (places % 32))
+    np.testing.assert_array_equal(mt.interpret(program, a), a << (places % 32))
