@@ -125,14 +125,18 @@ class _Comparison:
         compare(self.outputs, self.expected, ran.outputs, where, self.program)
 
     def after_each_pass(self) -> None:
+        """Interpret what each pass makes of the program; a program that comes again is known."""
         target = native_target(Target("c"))
+        interpreted: set[ir.Program] = set()
         for bits in (0, 128, target.vector_bits or 512):
             current = self.program
             exact = Target("c", num_cores=1, vector_bits=bits)
             for name, run in passes_without(self.without):
                 current = run(current, exact)
-                ir.verify(current)
-                self.interpret(current, f"after the pass {name}, {bits} bits")
+                if current not in interpreted:
+                    interpreted.add(current)
+                    ir.verify(current)
+                    self.interpret(current, f"after the pass {name}, {bits} bits")
 
 
 def expected_outputs(program: ir.Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
