@@ -31,7 +31,8 @@ CARRIED = (ir.IterKind.REDUCE, ir.IterKind.ORDERED)
             "rfactor before a loop is cut in two, or one of the halves moved",
         ),
         "R3": (
-            "neither the loop nor those it shares an axis with are part of another axis",
+            "neither the loop nor those it shares an axis with are part of another axis; nor is, "
+            "after decompose_reduction, any loop part of both an element and a sum",
             "split the fused loop so that the reduction has loops of its own",
         ),
         "R4": (
@@ -69,13 +70,15 @@ def rfactor(program: ir.Program, loop: LoopName, *, axis: Axis = 0) -> Rewritten
     if not 0 <= position <= rank:
         refuse("R4", f"axis={axis}, the rank is {rank}", choices=[*map(str, range(rank + 1))])
     split = _split_axes(program, found, loop)
+    depth = result_depth(program, found)
+    if found.init is None:
+        _check_once(program, found, depth)
     fresh = edit.Fresh(program)
     name = fresh.block(f"{found.name}_rf")
     buffers = {b: name if n == 0 else fresh.block(f"{b}_rf") for n, b in enumerate(reduce.buffers)}
     whole = edit.with_block(found, init=init)
     partial = _partial_block(whole, split, loop, name, buffers, position)
     loops = edit.loops_around(program, found.name)
-    depth = result_depth(program, found)
     final, final_loops = _final_block(found, split, loops, depth, loop, buffers, position, fresh)
     point = point_after(program, loops[:depth], {found.name})
     new = point.insert(program, ir.nest(final_loops, final), {id(found): partial})
@@ -110,6 +113,20 @@ def _init_of(program: ir.Program, found: ir.Block) -> ir.Stmt:
         marks = ir.Marks(blocks=dict.fromkeys([found.name, *others], "here"))
         refuse("R2", detail, marks=marks)
     return init
+
+
+def _check_once(program: ir.Program, found: ir.Block, depth: int) -> None:
+    """Refuse a final reduction that would combine an element with the partial results again in
+    each iteration of a loop that is a part of a sum too. (Its init would start it anew.) Rule R3.
+    """
+    both = [
+        x.var
+        for x in edit.loops_around(program, found.name)[depth:]
+        if driven(found, x.var, CARRIED) and driven(found, x.var, (ir.IterKind.SPATIAL,))
+    ]
+    if both:
+        marks = ir.Marks(loops={both[0]: "of an element and of a sum"})
+        refuse("R3", f"{ir.print_name(both[0])} is part of both", marks=marks)
 
 
 @rfactor.on_batch
@@ -161,6 +178,10 @@ def _rfactor_batch(view: StepView) -> Effect:
         copied = [name for name in old_loops[depth:] if name in driving]
         if len(copied) != len(own) - 1:
             raise arith.BatchError("which loops a reduction has depends on the numbers")
+        if found.init is None and any(
+            not arith.variables(bound[one]).isdisjoint(copied) for one in bound if one not in axes
+        ):
+            raise arith.BatchError("how often an element is combined depends on the numbers")
         renamed = {old: arith.variable(name) for old, name in zip(copied, own)}
         batch.extents.update({name: batch.extents[old] for old, name in zip(copied, own)})
         batch.extents[own[-1]] = extent

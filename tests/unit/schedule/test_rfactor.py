@@ -253,6 +253,17 @@ def test_rfactor_of_a_decomposed_reduction_before_every_loop(before, factor):
     check(s)
 
 
+def test_rfactor_of_a_decomposed_reduction_with_an_axis_fused_with_its_elements():
+    """Each element was combined with its partial results once for each k: found by drawing."""
+    s = mt.Schedule(axes())
+    s.decompose_reduction("C", "i")
+    fused = s.fuse("i", "k")
+    refused(s, "R3", "i_k is part of both", lambda: s.rfactor("r"), marks=["of an element and"])
+    s.split(fused, [2, 3])
+    s.rfactor("r")
+    check(s)
+
+
 def test_rfactor_in_a_loop_with_other_blocks():
     s = mt.Schedule(matmul_relu(4, 5, 6))
     s.split("k", [2, 3])
