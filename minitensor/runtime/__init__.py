@@ -8,29 +8,38 @@ the machine), `doctor`; `descendants`, `worker`, `bundle` (code that may crash, 
 """
 
 # fmt: off
+import importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.bundle import SOURCE, load_kernel, save_kernel
 from minitensor.runtime.build import (
     interpreter_kernel, load, load_program, load_together, native_target,
 )
 from minitensor.runtime.cache import TIME_LIMIT, compile_library
-from minitensor.runtime.descendants import end_children
-from minitensor.runtime.doctor import Finding, diagnose
 from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.folder import cache_folder, scratch_folder
 from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
-from minitensor.runtime.limits import (
-    Limits, Probe, compute_probe, known_limits, measure_limits, memory_probes, remember_limits,
-)
 from minitensor.runtime.machine import cpu_name, usable_cores
 from minitensor.runtime.module import aligned_empty, load_function, pointer_to
-from minitensor.runtime.rounds import (
-    BLAS_SPIN_SECONDS, QUICK, RULE, SLOW_SECONDS, SPIN_SECONDS, Clock, Pace, Turns, interleave,
-    ratio, take_turn,
-)
 from minitensor.runtime.timing import Timing, measure
 from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolchain
-from minitensor.runtime.worker import Parent, ParentGoneError, Reason, Worker, WorkerError
+
+if _TYPE_CHECKING:
+    from minitensor.runtime.descendants import end_children
+    from minitensor.runtime.doctor import Finding, diagnose
+    from minitensor.runtime.limits import (
+        Limits, Probe, compute_probe, known_limits, measure_limits, memory_probes, remember_limits,
+    )
+    from minitensor.runtime.rounds import (
+        BLAS_SPIN_SECONDS, QUICK, RULE, SLOW_SECONDS, SPIN_SECONDS, Clock, Pace, Turns, interleave,
+        ratio, take_turn,
+    )
+    from minitensor.runtime.worker import Parent, ParentGoneError, Reason, Worker, WorkerError
+
+_LATER = ("descendants", "doctor", "limits", "rounds", "worker")
+"""The modules that few programs need: imported when one of their names is first used."""
 
 __all__ = [
     "BLAS_SPIN_SECONDS", "QUICK", "RULE", "SLOW_SECONDS", "SOURCE", "SPIN_SECONDS", "TIME_LIMIT",
@@ -43,3 +52,11 @@ __all__ = [
     "pointer_to", "probe_toolchain", "ratio", "remember_limits", "save_kernel", "scratch_folder",
     "take_turn", "usable_cores",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    for module in _LATER if name in __all__ else ():
+        found = importlib.import_module(f"{__name__}.{module}")
+        if hasattr(found, name):
+            return getattr(found, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
