@@ -119,7 +119,8 @@ def _recall(name: str) -> Compiled | None:
     document = recall(name)
     if document is None:
         return None
-    library, source = (cache_folder() / f"{name}{suffix}" for suffix in (".so", ".c"))
+    folder = cache_folder()
+    library, source = folder / f"{name}.so", folder / f"{name}.c"
     try:
         text = read_entry(source)
         if document["digests"] != [_digest(read_entry(library)), _digest(text)]:
