@@ -8,6 +8,8 @@ in the text are those of the program, made safe by `names`; `rows` gives address
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +24,8 @@ from minitensor.codegen.emit.guarded import (
     KEEP_SCALAR,
     MASKED_LOADS,
     MASKED_STORES,
+    WRITTEN_OUT,
+    guarded_reads,
     has_vectors,
     may_be_masked,
     stores_under_condition,
@@ -229,12 +233,30 @@ class Emitter(Expressions):
             elif self.has_masked_stores and stores_under_condition(loop):
                 self.line("// no vectors here: a masked store may be lost")
                 self.line(KEEP_SCALAR)
+            elif self.has_masked_stores and self._reads_guarded_group(loop):
+                self.line("// no vectors here: a masked load of a group may read another")
+                self.line(KEEP_SCALAR)
             elif self._reads_backwards(loop):
                 self.line("// no vectors here: a load of a group backwards may read behind it")
                 self.line(KEEP_SCALAR)
             self.depth -= 1
             self._block(loop.body)
         self.line("}")
+
+    def _reads_guarded_group(self, loop: ir.For) -> bool:
+        """Tell whether reads under conditions fill all of a buffer that an iteration passes, and
+        nothing in the loop is a vector already (see `guarded`).
+        """
+        if has_vectors(loop):
+            return False
+        groups: Counter[tuple[str, int]] = Counter()
+        for load, inside in dict(guarded_reads(loop.body)).items():
+            place = self.position(load.buffer, load.indices)
+            step = abs(place.coefficient(loop.var))
+            moved = [one.extent for one in inside if place.coefficient(one.var)]
+            if step > 1 and all(extent <= WRITTEN_OUT for extent in moved):
+                groups[load.buffer, step] += math.prod(moved)
+        return any(count >= step for (_, step), count in groups.items())
 
     def _reads_backwards(self, loop: ir.For) -> bool:
         """Tell whether a read goes back by more than an element from one iteration to the next, and

@@ -1,5 +1,5 @@
-"""Loops that must not become vectors: those that read or store under a condition, or that read
-backwards with gaps.
+"""Loops that a compiler must not make vectors of: those that read or store under a condition, or
+that read backwards with gaps.
 
 gcc (12 at least) with AVX-512 makes such a loop a masked load; where the mask turns out a constant,
 as it does in a short loop, a later pass takes the load for one of the whole vector and merges it
@@ -7,6 +7,10 @@ into a blend. That reads what the condition was there to avoid: up to a vector b
 
 It loses masked stores too, with AVX2 already, where the array is small and read right after: what
 is read then was never written (`if (i*16 + j < 2) P[i*16 + j] = 1.0`, i below 3, j below 16).
+
+It reads from wrong places, with AVX2 already, where neighbours are read under one condition and the
+next iteration goes on behind them (in ? A[i*2 - 4] : 0 and in ? A[i*2 - 3] : 0): it loads them as a
+group, with a mask. A short loop that it writes out makes such neighbours too.
 
 Where a short loop is written out inside one that goes backwards (A[j - i*4 + 126], j below 2), it
 loads each group with the gap behind it; it peels the last iteration for that where a loop goes
@@ -16,14 +20,18 @@ forwards, but not here, where the group behind which there is nothing is the fir
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from minitensor import ir
+
+Loops: TypeAlias = tuple[ir.For, ...]
 
 MASKED_LOADS: Final = 512
 """Bits of vectors from which on loads are masked."""
 MASKED_STORES: Final = 256
-"""Bits of vectors from which on stores are."""
+"""Bits of vectors from which on stores are, and loads of groups."""
+WRITTEN_OUT: Final = 16
+"""Iterations of a loop up to which a compiler may write it out."""
 KEEP_SCALAR: Final = '__asm__ volatile("");'
 """An instruction that does nothing and has no vector form."""
 
@@ -69,13 +77,16 @@ def has_vectors(loop: ir.For) -> bool:
 
 def reads_under_condition(node: ir.Node) -> bool:
     """Tell whether a condition below the node, but for loops, may forbid a read there."""
-    return any(True for _ in _guarded(node))
+    return any(not loops for _, loops in guarded_reads(node))
 
 
-def _guarded(node: ir.Node) -> Iterator[ir.Expr]:
-    """The reads below a node that a condition there may forbid."""
+def guarded_reads(node: ir.Node, loops: Loops = ()) -> Iterator[tuple[ir.Load, Loops]]:
+    """The reads below a node that a condition there may forbid, each with the loops around it that
+    are below the node too.
+    """
     match node:
-        case ir.For():
+        case ir.For(body=body):
+            yield from guarded_reads(body, (*loops, node))
             return
         case ir.If(condition, then, otherwise):
             parts: tuple[ir.Node, ...] = (then,) if otherwise is None else (then, otherwise)
@@ -85,18 +96,18 @@ def _guarded(node: ir.Node) -> Iterator[ir.Expr]:
             parts = (b,)
         case _:
             for child in ir.children(node):
-                yield from _guarded(child)
+                yield from guarded_reads(child, loops)
             return
-    yield from _guarded(condition)
-    made = set(_reads(condition))
-    yield from (load for part in parts for load in _reads(part) if load not in made)
+    yield from guarded_reads(condition, loops)
+    made = {load for load, _ in _reads(condition, loops)}
+    for part in parts:
+        yield from (found for found in _reads(part, loops) if found[0] not in made)
 
 
-def _reads(node: ir.Node) -> Iterator[ir.Expr]:
-    """The reads below a node, but for those in loops."""
-    if isinstance(node, ir.For):
-        return
+def _reads(node: ir.Node, loops: Loops) -> Iterator[tuple[ir.Load, Loops]]:
+    """All reads below a node, as `guarded_reads` gives them."""
+    inside = (*loops, node) if isinstance(node, ir.For) else loops
     if isinstance(node, ir.Load):
-        yield node
+        yield node, loops
     for child in ir.children(node):
-        yield from _reads(child)
+        yield from _reads(child, inside)

@@ -56,6 +56,22 @@ def test_a_group_that_is_read_backwards_does_not_go_behind_its_buffer():
     assert check_memory(s.program, array, target=target) == []
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+@pytest.mark.parametrize("columns", [[0, 1, 2], [1, 0], [0, 1, 2, 2]])
+def test_guarded_neighbours_are_read_where_they_are(dtype, columns):
+    A = mt.placeholder((6, len(set(columns))), dtype, name="A")
+
+    def padded(i, j):
+        inside = mt.logical_and(i >= 2, i < 8)
+        column = j if columns[-1] != 0 else 1 - j
+        return mt.if_then_else(inside, A[i - 2, mt.minimum(column, 2)], mt.const(1, dtype))
+
+    program = mt.lower([A, mt.compute((16, len(columns)), padded, name="P")])
+    s = mt.Schedule(program)
+    s.unroll("j")
+    assert_equivalent(program, s)
+
+
 @pytest.mark.parametrize("stage", ["in the expression", "in a buffer"])
 def test_a_conversion_and_back_is_not_taken_for_nothing(stage):
     # gcc dropped (double)(float) of two elements side by side, which became one vector
