@@ -251,6 +251,8 @@ class Emitter(Expressions):
             return False
         groups: Counter[tuple[str, int]] = Counter()
         for load, inside in dict(guarded_reads(loop.body)).items():
+            if load.buffer not in self.buffers:  # of an iteration's own
+                continue
             place = self.position(load.buffer, load.indices)
             step = abs(place.coefficient(loop.var))
             moved = [one.extent for one in inside if place.coefficient(one.var)]
