@@ -244,20 +244,20 @@ class Emitter(Expressions):
         self.line("}")
 
     def _reads_guarded_group(self, loop: ir.For) -> bool:
-        """Tell whether reads under conditions fill all of a buffer that an iteration passes, and
-        nothing in the loop is a vector already (see `guarded`).
+        """Tell whether an iteration reads, under conditions, as many elements of a buffer as it
+        passes, and nothing in the loop is a vector already (see `guarded`).
         """
         if has_vectors(loop):
             return False
         groups: Counter[tuple[str, int]] = Counter()
-        for load, inside in dict(guarded_reads(loop.body)).items():
+        for load, inside in guarded_reads(loop.body):
             if load.buffer not in self.buffers:  # of an iteration's own
                 continue
-            place = self.position(load.buffer, load.indices)
-            step = abs(place.coefficient(loop.var))
-            moved = [one.extent for one in inside if place.coefficient(one.var)]
-            if step > 1 and all(extent <= WRITTEN_OUT for extent in moved):
-                groups[load.buffer, step] += math.prod(moved)
+            step = abs(self.position(load.buffer, load.indices).coefficient(loop.var))
+            if step == 0 and loop.var in ir.free_vars(load):  # an index that is checked
+                step = 2
+            if step > 1 and all(one.extent <= WRITTEN_OUT for one in inside):
+                groups[load.buffer, step] += math.prod(one.extent for one in inside)
         return any(count >= step for (_, step), count in groups.items())
 
     def _reads_backwards(self, loop: ir.For) -> bool:

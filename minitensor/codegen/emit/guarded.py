@@ -8,9 +8,10 @@ into a blend. That reads what the condition was there to avoid: up to a vector b
 It loses masked stores too, with AVX2 already, where the array is small and read right after: what
 is read then was never written (`if (i*16 + j < 2) P[i*16 + j] = 1.0`, i below 3, j below 16).
 
-It reads from wrong places, with AVX2 already, where neighbours are read under one condition and the
-next iteration goes on behind them (in ? A[i*2 - 4] : 0 and in ? A[i*2 - 3] : 0): it loads them as a
-group, with a mask. A short loop that it writes out makes such neighbours too.
+It reads from wrong places, with AVX2 already, where an iteration reads under one condition as many
+elements as it passes (in ? A[i*2 - 4] : 0 and in ? A[i*2 - 3] : 0, or one of the two twice): it
+loads a group with a mask, as if they were all different and in order. A short loop that it writes
+out makes such groups too.
 
 Where a short loop is written out inside one that goes backwards (A[j - i*4 + 126], j below 2), it
 loads each group with the gap behind it; it peels the last iteration for that where a loop goes

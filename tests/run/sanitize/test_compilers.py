@@ -72,6 +72,24 @@ def test_guarded_neighbours_are_read_where_they_are(dtype, columns):
     assert_equivalent(program, s)
 
 
+def test_nor_is_a_guarded_read_that_two_elements_share_taken_for_two_neighbours():
+    A = mt.placeholder((4,), "uint32", name="A")
+    P = mt.compute((4,), lambda i: A[i] + A[i], name="P")
+
+    def updated(R, n, i, j):
+        term = mt.if_then_else(i < 2, P[i * 2].astype("int64"), mt.const(1, "int64"))
+        return R[n, i, j] * 2 + term
+
+    k = mt.reduce_axis(1, name="k")
+    zero = mt.const(0, "int64")
+    R = mt.update((5, 32, 2), updated, axis=k, init=zero, dtype="int64", name="R")
+    S = mt.compute((5, 32, 2), lambda n, i, j: R[n, i, j].astype("int32"), name="S")
+    program = mt.lower([A, S])
+    s = mt.Schedule(program)
+    s.reverse_compute_at("S", s.get_loops("R")[1])
+    assert_equivalent(program, s, arrays=[np.array([3, 1, 2, 0], np.uint32)])
+
+
 @pytest.mark.parametrize("stage", ["in the expression", "in a buffer"])
 def test_a_conversion_and_back_is_not_taken_for_nothing(stage):
     # gcc dropped (double)(float) of two elements side by side, which became one vector
