@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, TypeVar
 
+from hypothesis import __version__ as version
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
@@ -29,8 +30,13 @@ class Draws:
         self._draw = draw
 
     def number(self, low: int, high: int) -> int:
-        """An integer from `low` to `high`, both included."""
-        return self._draw(_integers(low, high))
+        """An integer from `low` to `high`, both included.
+
+        Counted from `low` where that is positive: bytes as the source of randomness, Hypothesis
+        before 6.170 drew from 0 up to the length of the range, until a value happened to be in it.
+        """
+        start = max(low, 0)
+        return start + self._draw(_integers(low - start, high - start))
 
     def chance(self, percent: int) -> bool:
         """True in about `percent` of 100 cases; the simplest answer is False."""
@@ -75,7 +81,8 @@ def _integers(low: int, high: int) -> SearchStrategy[int]:
 def drawn(strategy: SearchStrategy[T], seed: int | str) -> T:
     """The value of a strategy that a seed names, for this version of Hypothesis.
 
-    Raises what drawing it raises.
+    Raises what drawing it raises, and ValueError for a seed that names none: what it drew was
+    assumed away, or asked for more than SEED_BYTES.
     """
     found: list[T] = []
 
@@ -85,6 +92,8 @@ def drawn(strategy: SearchStrategy[T], seed: int | str) -> T:
         found.append(value)
 
     take.hypothesis.fuzz_one_input(seed_bytes(seed))  # type: ignore[attr-defined]
+    if not found:
+        raise ValueError(f"seed {seed!r} names no value, drawn by Hypothesis {version}")
     return found[0]
 
 

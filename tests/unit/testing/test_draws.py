@@ -64,3 +64,17 @@ def test_what_drawing_raises_comes_out():
 
     with pytest.raises(ValueError, match="1"):
         drawn(failing(), 0)
+
+
+def test_a_number_takes_few_bytes_wherever_its_range_starts():
+    @st.composite
+    def many(draw):
+        return [Draws(draw).number(96, 97) for _ in range(500)]
+
+    for seed in range(20):
+        assert set(drawn(many(), seed)) == {96, 97}
+
+
+def test_a_seed_that_names_no_value_is_named():
+    with pytest.raises(ValueError, match="seed '7:1' names no value"):
+        drawn(st.integers(0, 255).filter(lambda value: value > 255), "7:1")
