@@ -66,16 +66,17 @@ def elements_of(buffer: ir.Buffer) -> int:
 
 
 def number(value: float, dtype: ir.DType) -> str:
-    """A number as a literal."""
+    """A number as a literal of the type in which C computes with such elements; an index as an int
+    where few bits hold it, since what it is multiplied with or added to is longer.
+    """
     if dtype.is_float:
         return _float_literal(float(value), dtype)
-    held = ir.const(value, dtype).value
-    assert isinstance(held, int)
-    if dtype.kind == "uint":
-        return f"{held}{'ull' if dtype.bits == 64 else 'u'}" if held > 127 else f"{held}"
+    held = int(ir.const(value, dtype).value)
     if held == -(1 << 63):
         return "(-9223372036854775807ll - 1)"
-    return f"{held}ll" if abs(held) >= 1 << 31 else f"{held}"
+    is_long = dtype.bits == 64 and (dtype != ir.INDEX or abs(held) >= 1 << 31)
+    unsigned = dtype.kind == "uint" and dtype.bits >= 32
+    return f"{held}{'u' if unsigned else ''}{'ll' if is_long else ''}"
 
 
 def _float_literal(value: float, dtype: ir.DType) -> str:

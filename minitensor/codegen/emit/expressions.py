@@ -127,8 +127,10 @@ class Expressions(Addresses):
             case ir.Unary(_, a):
                 return self._rounded(expr.dtype, f"-{self.expr(a, UNARY)}", UNARY, outer)
             case ir.Select(condition, a, b):
-                text = f"{self.expr(condition, OR)} ? {self.expr(a, OR)} : {self.expr(b, TERNARY)}"
-                return wrap(text, TERNARY, outer)
+                a_text, b_text = self.expr(a, OR), self.expr(b, TERNARY)
+                if expr.dtype == ir.INDEX and isinstance(a, ir.Const) and isinstance(b, ir.Const):
+                    a_text = f"(int64_t){a_text}"
+                return wrap(f"{self.expr(condition, OR)} ? {a_text} : {b_text}", TERNARY, outer)
             case ir.Cast():
                 return self._cast(expr, outer)
             case ir.Load():
@@ -138,10 +140,7 @@ class Expressions(Addresses):
         raise LoweringError(f"{ir.print_expr(expr)} cannot be emitted")
 
     def _constant(self, const: ir.Const, outer: int) -> str:
-        dtype, value = const.dtype, const.value
-        if dtype.kind == "bool":
-            return "1" if value else "0"
-        text = number(value, dtype)
+        text = number(const.value, const.dtype)
         return f"({text})" if text.startswith("-") and outer > SUM else text
 
     def _binary(self, expr: ir.Binary, outer: int) -> str:

@@ -45,3 +45,35 @@ def test_places_that_become_a_constant_count_modulo_the_width(places):
     a = np.arange(-2, 3, dtype=np.int32)
     np.testing.assert_array_equal(mt.build(s.program)(a), a << (places % 32))
     np.testing.assert_array_equal(mt.interpret(program, a), a << (places % 32))
+
+
+CHOSEN = {
+    "right, below 0": lambda a, b: (a - b) >> 1,
+    "right, negated": lambda a, b: -b >> (a + 1),
+    "right, far": lambda a, b: (a + 5) >> (b + 7) * 5,
+    "divided": lambda a, b: (a - b) // 3,
+    "by a power of two": lambda a, b: (a - b) // 64,
+    "remainder": lambda a, b: (a - b) % 3,
+    "product": lambda a, b: ((a - b) * 127) * 127,
+    "compared": lambda a, b: mt.select(a - b < 2, a, b),
+    "least": lambda a, b: mt.minimum(a - b, 3),
+    "converted": lambda a, b: (a - b).astype("float64"),
+    "wider": lambda a, b: (a - b).astype("int64"),
+}
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("name", CHOSEN)
+def test_operations_on_constants_are_those_of_their_type(name, dtype):
+    N = mt.placeholder((8,), "int32", name="N")
+
+    def value(i):
+        a = mt.if_then_else(N[i] > 3, mt.const(0, dtype), mt.const(1, dtype))
+        b = mt.if_then_else(N[i] > 3, mt.const(1, dtype), mt.const(0, dtype))
+        return CHOSEN[name](a, b)
+
+    program = mt.lower([N, mt.compute((8,), value, name="C")])
+    n = np.arange(8, dtype=np.int32)
+    wanted = mt.interpret(program, n)
+    assert wanted.tobytes() == evaluate_by_numpy(program, [n])[0].tobytes()
+    assert mt.build(program, mt.Target("c", num_cores=1))(n).tobytes() == wanted.tobytes()
