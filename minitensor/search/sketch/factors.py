@@ -19,6 +19,8 @@ WAYS: Final = (1, 2, 4, 8)
 """Vectors of partial results: as many additions as there are of them can be under way."""
 FEW_ROWS: Final = (1, 2, 3, 4)
 """Rows of a tile whose window is written out."""
+ROW: Final = 64
+"""The longest row that may be one vector, however few of its elements a register holds."""
 STRIP: Final = (8, 16, 32, 64, 128)
 """Rows of a tile that is read down its columns."""
 
@@ -52,5 +54,5 @@ def vectors(state: State, extent: int) -> list[int]:
 
 def widths(state: State, extent: int) -> list[int]:
     """Numbers of elements of a row: some vectors, or the row if it is short."""
-    whole = [extent] if extent <= VECTORS[-1] * state.lanes else []
+    whole = [extent] if extent <= ROW else []
     return up_to(extent, (*(n * state.lanes for n in VECTORS), *whole))

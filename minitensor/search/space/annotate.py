@@ -9,7 +9,8 @@ for many candidates at once, and the steps for those that are to be measured.
     vectorize   the innermost loop along which a block stores elements side by side; two loops if
                 one is short
     unroll      the loops around that, from the inside, while few copies come of it; a tile that is
-                unrolled already is passed, and its copies count
+                unrolled already is passed, and its copies count, as do the instructions of a vector
+                that no register holds
 
 Source: Zheng et al., Ansor, OSDI 2020, section 4.2 and appendix A.
 """
@@ -41,12 +42,14 @@ class Leaf:
     vector   the innermost loops that become one vector, outermost first
     unroll   those that may be unrolled, innermost first
     passed   for each of them, the unrolled loops between it and the one before it
+    lanes    the loops that are one vector: those of `vector`, or what is a vector already
     """
 
     block: str
     vector: tuple[str, ...]
     unroll: tuple[str, ...]
     passed: tuple[tuple[str, ...], ...]
+    lanes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -90,12 +93,14 @@ class Annotatable:
         parallel: Integers,
         unroll: Integers,
         cores: int,
+        lanes: int,
     ) -> Amounts:
         """The numbers of loops that are fused and unrolled.
 
         extents   of each loop, an array (candidates,)
         parallel  (candidates,) iterations that each core gets at least, if there are as many
         unroll    (candidates,) copies that unrolling may make
+        lanes     of a register: a longer vector is several copies
         """
         fused, written_out = [], []
         for root in self.roots:
@@ -107,7 +112,10 @@ class Annotatable:
             fused.append(np.where(product > 1, count, 0))
         threads = self._threads(fused)
         for leaf in self.leaves:
-            count, copies = np.zeros_like(unroll), np.ones_like(unroll)
+            count, elements = np.zeros_like(unroll), np.ones_like(unroll)
+            for name in leaf.lanes:
+                elements = elements * extents[name]
+            copies = -(-elements // lanes)
             open_ = np.ones(unroll.shape, np.bool_)
             for loop, passed in zip(leaf.unroll, leaf.passed):
                 for name in (*passed, loop):
@@ -216,6 +224,7 @@ def _leaf(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...]) -> Leaf:
     unroll: list[str] = []
     passed: list[tuple[str, ...]] = []
     between: list[str] = []
+    lanes = [loop.var for loop in vector]
     for loop in reversed(own[: len(own) - len(vector)]):
         if loop.kind is ir.LoopKind.UNROLL:
             between.append(loop.var)
@@ -223,9 +232,12 @@ def _leaf(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...]) -> Leaf:
             unroll.append(loop.var)
             passed.append(tuple(between))
             between = []
-        elif loop.kind is not ir.LoopKind.VECTORIZE:
+        elif loop.kind is ir.LoopKind.VECTORIZE:
+            lanes.append(loop.var)
+        else:
             break
-    return Leaf(block.name, tuple(loop.var for loop in vector), tuple(unroll), tuple(passed))
+    chosen = tuple(loop.var for loop in vector)
+    return Leaf(block.name, chosen, tuple(unroll), tuple(passed), tuple(lanes))
 
 
 def _vector(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...]) -> tuple[ir.For, ...]:

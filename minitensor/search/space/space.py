@@ -243,7 +243,8 @@ class Space:
     ) -> Amounts:
         parallel = np.array([c.parallel for c in batch], np.int64)
         unroll = np.array([c.unroll for c in batch], np.int64)
-        return loops.amounts(extents, parallel, unroll, self.cores)
+        lanes = max(1, (self.target.vector_bits or 0) // 32)
+        return loops.amounts(extents, parallel, unroll, self.cores, lanes)
 
     def marks(self, plan: Plan, batch: Sequence[Candidate]) -> Mapping[str, Marks]:
         """The annotation of the loops around each block, for `Structure.features`."""
