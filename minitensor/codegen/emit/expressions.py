@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from minitensor import arith, ir
-from minitensor.codegen.emit import products, scalars, vectors
+from minitensor.codegen.emit import masks, products, scalars, vectors
 from minitensor.codegen.emit.addresses import Addresses
 from minitensor.codegen.emit.c_types import (
     compute_type,
@@ -410,40 +410,41 @@ class Expressions(Addresses):
 
     def mask(self, expr: ir.Expr, bits: int) -> str:
         """A condition for each lane, as integers of `bits` bits: all ones or all zeros."""
+        own = masks.width_of(expr, bits)
+        return self._widened(self._mask(expr, own), expr, own, bits)
+
+    def _widened(self, mask: str, condition: ir.Expr, own: int, bits: int) -> str:
+        kind = self.helpers.vector(of_lanes(f"int{bits}", condition.dtype))
+        return mask if own == bits else f"__builtin_convertvector({mask}, {kind})"
+
+    def _mask(self, expr: ir.Expr, bits: int) -> str:
+        """A mask whose parts are put together in `bits` bits."""
         dtype = of_lanes(f"int{bits}", expr.dtype)
-        kind = self.helpers.vector(dtype)
         match expr:
             case ir.Binary("and" | "or" as op, a, b):
                 symbol = "&" if op == "and" else "|"
-                return f"({self.mask(a, bits)} {symbol} {self.mask(b, bits)})"
+                return f"({self._mask(a, bits)} {symbol} {self._mask(b, bits)})"
             case ir.Unary("not", a):
-                return f"(~{self.mask(a, bits)})"
+                return f"(~{self._mask(a, bits)})"
             case ir.Broadcast(a):
                 return f"{self.helpers.need(vectors.splat, dtype)}(-({self.expr(a)}))"
             case ir.Select(condition, a, b) if condition.dtype.lanes == 1:
-                yes, no = self.mask(a, bits), self.mask(b, bits)
+                yes, no = self._mask(a, bits), self._mask(b, bits)
                 return f"({self.expr(condition, OR)} ? {yes} : {no})"
             case ir.Select(condition, a, b):
-                test = self.mask(condition, bits)
-                return f"(({test} & {self.mask(a, bits)}) | (~{test} & {self.mask(b, bits)}))"
+                test = self._mask(condition, bits)
+                return f"(({test} & {self._mask(a, bits)}) | (~{test} & {self._mask(b, bits)}))"
             case ir.Binary(op, a, b) if op in ir.COMPARISONS and a.dtype.scalar != ir.BOOL:
-                own = computed(a.dtype.scalar).bits
                 text = f"({self.expr(a, LESS)} {op} {self.expr(b, LESS)})"
             case ir.Binary(op, a, b):
-                own = 8
-                text = f"({self.mask(a, 8)} {MASK_COMPARISON[op]} {self.mask(b, 8)})"
+                text = f"({self._mask(a, 8)} {MASK_COMPARISON[op]} {self._mask(b, 8)})"
             case ir.Load():
-                own = 8
                 text = f"({self._vector_load(expr)} != 0)"
             case ir.Lanes(var, count, a):
-                own = 8
                 byte = self.helpers.vector(of_lanes("int8", dtype))
                 text = f"({self._lanes(byte, var, count, a)} != 0)"
             case ir.Cast(_, a) | ir.Call(_, (a,)):
-                own = computed(a.dtype.scalar).bits
                 text = f"({self.expr(a, EQUAL)} != 0)"
             case _:
                 raise LoweringError(f"{ir.print_expr(expr)} cannot be emitted")
-        if own == bits:
-            return text
-        return f"__builtin_convertvector({text}, {kind})"
+        return self._widened(text, expr, masks.own_width(expr), bits)

@@ -220,8 +220,13 @@ class Pair:
 
 def is_sum(block: ir.Block) -> bool:
     """Return whether it is a reduction of one value, each element at its own axes."""
+    return is_reduction(block) and len(ir.accessed_buffers(block)[1]) == 1
+
+
+def is_reduction(block: ir.Block) -> bool:
+    """Return whether it is a reduction, of several values perhaps, each element at its own axes."""
     body = block.body
-    if not isinstance(body, ir.Reduce) or len(body.buffers) != 1 or is_ordered(block):
+    if not isinstance(body, ir.Reduce) or is_ordered(block):
         return False
     axes = [ir.Var(i.var) for i in spatial_iters(block)]
     return bool(reduce_iters(block)) and sorted(map(str, body.indices)) == sorted(map(str, axes))

@@ -22,7 +22,7 @@ from minitensor.schedule import Schedule
 from minitensor.search.sketch import factors
 from minitensor.search.sketch.blocks import (
     is_contiguous,
-    is_sum,
+    is_reduction,
     loops_by_axis,
     operands,
     pairs,
@@ -47,7 +47,7 @@ def column_of(block: ir.Block, lanes: int) -> ir.Iter | None:
     It is the last one of the result, long enough for a vector, and operands that have it are
     contiguous along it.
     """
-    if not is_sum(block) or not spatial_iters(block) or pairs(block) or is_window(block):
+    if not is_reduction(block) or not spatial_iters(block) or pairs(block) or is_window(block):
         return None
     last = next(
         i for i in spatial_iters(block) if written_place(block, i) + 1 == len(spatial_iters(block))

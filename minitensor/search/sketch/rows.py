@@ -28,7 +28,7 @@ from minitensor.search.sketch.blocks import (
     is_contiguous,
     is_ordered,
     is_output,
-    is_sum,
+    is_reduction,
     loops_by_axis,
     operands,
     pairs,
@@ -43,7 +43,7 @@ from minitensor.search.sketch.rule import Rule, State, always
 
 def is_row_sum(block: Block, lanes: int) -> bool:
     """Return whether it reduces over contiguous elements, enough of them for two vectors."""
-    if not is_sum(block) or pairs(block):
+    if not is_reduction(block) or pairs(block):
         return False
     last = reduce_iters(block)[-1]
     reads = [load for load in operands(block) if uses(load, last)]

@@ -142,6 +142,7 @@ def test_an_axis_of_one_element_is_no_lane_and_no_row():
         (lambda: W.softmax(64, 64), "chain of rows"),
         (lambda: kept_softmax(64, 67), "chain of rows"),
         (lambda: W.row_sum(64, 64), "rows in lanes"),
+        (lambda: W.argmax(64, 64), "rows in lanes"),
         (lambda: column_sums(64, 64), "columns in lanes"),
         (lambda: column_sums(64, 64, batch=3), "columns in lanes"),
         (lambda: W.transpose_add(64, 64), "transposed read"),
@@ -161,7 +162,7 @@ def test_a_rule_where_it_belongs(tensors, rule):
 @pytest.mark.parametrize(
     "tensors",
     [
-        lambda: W.argmax(64, 64),
+        lambda: W.argmax(64, 3),
         lambda: W.cumsum(8, 8),
         lambda: W.elementwise_chain(64),
         lambda: W.row_sum(64, 8),
