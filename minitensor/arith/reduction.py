@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from minitensor import ir
 from minitensor.arith.injectivity import separates
 from minitensor.arith.interval import Ranges, extent_range
+from minitensor.arith.prefetch import other_notes
 from minitensor.arith.simplify import Simplifier
 
 
@@ -80,7 +81,7 @@ def init_nest(
     values: dict[str, ir.Expr] = {loop.var: ir.Const(0) for loop in loops[depth:]}
     values.update({old: ir.Var(new) for old, new in renamed.items()})
     own = tuple(
-        ir.For(renamed[loop.var], loop.extent, loop.body, loop.kind, loop.annotations)
+        ir.For(renamed[loop.var], loop.extent, loop.body, loop.kind, other_notes(loop))
         for loop in copied
     )
     ranges = {loop.var: extent_range(loop.extent) for loop in (*loops[:depth], *own)}

@@ -16,6 +16,7 @@ from minitensor.codegen.emit.c import Part, emit_c
 from minitensor.codegen.passes.check_bounds import check_bounds
 from minitensor.codegen.passes.erase_blocks import erase_blocks
 from minitensor.codegen.passes.hoist_guards import hoist_guards
+from minitensor.codegen.passes.insert_prefetches import insert_prefetches
 from minitensor.codegen.passes.name_registers import name_registers
 from minitensor.codegen.passes.name_values import name_values
 from minitensor.codegen.passes.partition_loops import partition_loops
@@ -45,6 +46,7 @@ PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("erase_blocks", erase_blocks),
     ("shrink_storage", shrink_storage),
     ("simplify", simplify_program),
+    ("insert_prefetches", insert_prefetches),
     ("partition_loops", partition_loops),
     ("promote_accumulators", promote_accumulators),
     ("vectorize_loops", vectorize_loops),

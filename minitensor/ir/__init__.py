@@ -9,6 +9,7 @@
             | Reduce(reducer, buffers, indices, values)
             | If(condition, then, otherwise)
             | Alloc(buffer, body) | Barrier()                } made by code generation only
+            | Prefetch(buffer, indices)                      }
             | Tensorized(intrinsic, operands, axes, body)    }
     Expr    = Var | Const | Unary | Binary | Select | Cast | Load | Call
             | Ramp | Broadcast | Lanes                       made by code generation only
@@ -53,8 +54,8 @@ from minitensor.ir.program import (
 )
 from minitensor.ir.stmt import (
     NOTHING, Alloc, Annotation, Annotations, Barrier, Block, Buffer, For, If, Iter, IterKind,
-    LoopKind, Node, Reduce, Reducer, Scope, Seq, Stmt, Store, Tensorized, allocated, nest,
-    sequence, strides_of, with_body,
+    LoopKind, Node, Prefetch, Reduce, Reducer, Scope, Seq, Stmt, Store, Tensorized, allocated,
+    nest, sequence, strides_of, with_body,
 )
 from minitensor.ir.verify import verify
 from minitensor.ir.visit import (
@@ -64,20 +65,19 @@ from minitensor.ir.visit import (
 
 __all__ = [
     "BITWISE", "BOOL", "COMPARISONS", "DECLARED", "FALSE", "FLOAT32", "FUNCTIONS", "INDEX",
-    "INT64", "LARGEST", "LOGICAL", "NOTE", "NOTHING", "SEPARATOR", "SHIFTS", "TRUE",
-    "USER_DTYPES", "Alloc", "Annotation",
-    "Annotations", "Barrier", "Binary", "BinaryOp", "Block", "Body", "Broadcast", "Buffer", "Call",
-    "Cast", "Const", "Counts", "DType", "Expr", "For", "If", "Intrinsic", "Iter", "IterKind",
-    "Lanes", "Load", "LoopKind", "LoopSite", "Marks", "Node", "Program", "Ramp", "Reduce",
-    "Reducer", "Scope", "Select", "Seq", "Stmt", "Store", "Tensorized", "Unary", "UnaryOp", "Var",
-    "accessed_buffers", "accesses", "allocated", "apply_by_numpy", "apply_reducer", "arithmetic",
-    "as_expr", "at_most", "blocks_of", "children", "conjunction", "conjuncts", "const",
-    "constant_value", "equal", "evaluate", "fact", "floor_div", "floor_mod", "free_vars",
-    "fresh_name", "from_bfloat16", "interpret", "lacking_in_numpy", "less", "lifetimes", "loads",
-    "loop_sites", "loops_of", "make_room", "map_children", "map_stmts", "measured", "mentions",
-    "names_in", "nest", "nodes_in", "numpy_dtype", "pack", "paths", "print_expr", "print_indices",
-    "print_name", "print_program", "print_stmt", "print_type", "rewrite", "sequence",
-    "simplify_indices_by", "stmts_of", "stored_buffers", "strides_of", "structural_equal",
-    "structural_hash", "substitute", "summary_if_large", "to_bfloat16", "unpack", "verify", "walk",
-    "with_body", "wrap_integer",
+    "INT64", "LARGEST", "LOGICAL", "NOTE", "NOTHING", "SEPARATOR", "SHIFTS", "TRUE", "USER_DTYPES",
+    "Alloc", "Annotation", "Annotations", "Barrier", "Binary", "BinaryOp", "Block", "Body",
+    "Broadcast", "Buffer", "Call", "Cast", "Const", "Counts", "DType", "Expr", "For", "If",
+    "Intrinsic", "Iter", "IterKind", "Lanes", "Load", "LoopKind", "LoopSite", "Marks", "Node",
+    "Prefetch", "Program", "Ramp", "Reduce", "Reducer", "Scope", "Select", "Seq", "Stmt", "Store",
+    "Tensorized", "Unary", "UnaryOp", "Var", "accessed_buffers", "accesses", "allocated",
+    "apply_by_numpy", "apply_reducer", "arithmetic", "as_expr", "at_most", "blocks_of", "children",
+    "conjunction", "conjuncts", "const", "constant_value", "equal", "evaluate", "fact",
+    "floor_div", "floor_mod", "free_vars", "fresh_name", "from_bfloat16", "interpret",
+    "lacking_in_numpy", "less", "lifetimes", "loads", "loop_sites", "loops_of", "make_room",
+    "map_children", "map_stmts", "measured", "mentions", "names_in", "nest", "nodes_in",
+    "numpy_dtype", "pack", "paths", "print_expr", "print_indices", "print_name", "print_program",
+    "print_stmt", "print_type", "rewrite", "sequence", "simplify_indices_by", "stmts_of",
+    "stored_buffers", "strides_of", "structural_equal", "structural_hash", "substitute",
+    "summary_if_large", "to_bfloat16", "unpack", "verify", "walk", "with_body", "wrap_integer",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 
 from minitensor.ir.expr import Lanes, Load, Var
 from minitensor.ir.program import Program
-from minitensor.ir.stmt import Alloc, Block, Buffer, For, Node, Reduce, Store
+from minitensor.ir.stmt import Alloc, Block, Buffer, For, Node, Prefetch, Reduce, Store
 
 
 def structural_equal(a: Program, b: Program) -> bool:
@@ -62,7 +62,7 @@ class _Shape:
             case Lanes(var, lanes, a):
                 self.parts.append(f"lanes {lanes}")
                 self.node(a, {**names, var: len(names)})
-            case Load(buffer, indices) | Store(buffer, indices):
+            case Load(buffer, indices) | Store(buffer, indices) | Prefetch(buffer, indices):
                 self.parts.append(f"{type(node).__name__} b{self.buffers[buffer]}")
                 self.node(indices, names)
                 if isinstance(node, Store):

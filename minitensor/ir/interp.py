@@ -36,6 +36,7 @@ from minitensor.ir.stmt import (
     For,
     If,
     IterKind,
+    Prefetch,
     Reduce,
     Seq,
     Stmt,
@@ -168,6 +169,13 @@ class _Machine:
                 return run_alloc
             case Tensorized(body=body):
                 return self.statement(body)
+            case Prefetch(name, indices):
+                locate = self.memory.address(name, indices)
+
+                def run_prefetch(frame: Frame) -> None:
+                    locate(frame)  # it does nothing, but for an element that is none
+
+                return run_prefetch
             case Barrier():
                 raise VerifyError("a barrier stands outside every loop over threads")
         raise VerifyError(f"not a statement: {stmt!r}")

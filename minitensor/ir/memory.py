@@ -122,7 +122,7 @@ class Memory:
 
     def reader(self, buffer: str, indices: tuple[Expr, ...]) -> Eval:
         """A checked read, as a function of the frame."""
-        locate = self._address(buffer, indices)
+        locate = self.address(buffer, indices)
         number = self.number[buffer]
         loads, scope_loads = self.counts.loads, self.counts.scope_loads
         scope = self.buffers[buffer].scope.value
@@ -156,7 +156,7 @@ class Memory:
 
     def writer(self, buffer: str, indices: tuple[Expr, ...]) -> Callable[[Frame, Value], None]:
         """A checked write, as a function of the frame and the value."""
-        locate = self._address(buffer, indices)
+        locate = self.address(buffer, indices)
         number = self.number[buffer]
         stores, scope_stores = self.counts.stores, self.counts.scope_stores
         scope = self.buffers[buffer].scope.value
@@ -191,7 +191,8 @@ class Memory:
 
         return write_lanes
 
-    def _address(self, name: str, indices: tuple[Expr, ...]) -> Callable[[Frame], tuple[Any, ...]]:
+    def address(self, name: str, indices: tuple[Expr, ...]) -> Callable[[Frame], tuple[Any, ...]]:
+        """The checked indices of an access, as a function of the frame."""
         parts = [self.evaluator.expr(i) for i in indices]
         shape = self.buffers[name].shape
 

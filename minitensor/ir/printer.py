@@ -51,6 +51,7 @@ from minitensor.ir.stmt import (
     If,
     IterKind,
     LoopKind,
+    Prefetch,
     Reduce,
     Scope,
     Seq,
@@ -266,6 +267,8 @@ class _Printer:
                 self.statement(body, depth)
             case Barrier():
                 self.line(depth, "barrier()")
+            case Prefetch(buffer, indices):
+                self.line(depth, f"prefetch({print_name(buffer)}[{print_indices(indices)}])")
             case Tensorized(intrinsic, operands, _, body):
                 self.line(depth, f"with {print_name(intrinsic)}({_list(operands)}):")
                 self.statement(body, depth + 1)

@@ -8,7 +8,8 @@ Stmt = For(var, extent, body, kind)   var = 0 … extent-1
      | If(condition, then, otherwise)
      | Alloc(buffer, body)            } only made
      | Barrier()                      } by code
-     | Tensorized(intrinsic, …, body) } generation
+     | Prefetch(buffer, indices)      } generation
+     | Tensorized(intrinsic, …, body) }
 
 A **block** is the unit of scheduling. It has a domain of its own, the product of its iters; each
 iter is bound to an expression of the loops around it, and inside the block only the iters are
@@ -235,6 +236,14 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefetch:
+    """A hint to load the cache line of an element, which exists; its value is not asked for."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Tensorized:
     """`body`, done by an intrinsic.
 
@@ -252,7 +261,7 @@ class Tensorized:
     body: Stmt
 
 
-Stmt: TypeAlias = For | Seq | Block | Store | Reduce | If | Alloc | Barrier | Tensorized
+Stmt: TypeAlias = For | Seq | Block | Store | Reduce | If | Alloc | Barrier | Prefetch | Tensorized
 Node: TypeAlias = Expr | Stmt | Iter
 
 NOTHING: Final = Seq(())

@@ -52,6 +52,7 @@ from minitensor.ir.stmt import (
     If,
     IterKind,
     LoopKind,
+    Prefetch,
     Reduce,
     Scope,
     Seq,
@@ -155,6 +156,10 @@ class _Verifier:
                 self.declare(buffer)
                 self.statement(body, scope, path)
                 del self.buffers[buffer.name]
+            case Prefetch(buffer, indices):
+                self.access(buffer, indices, scope)
+                if any(index.dtype.lanes > 1 for index in indices):
+                    self.fail("V4", f"several elements of {print_name(buffer)} are prefetched")
             case Tensorized(_, operands, axes, body):
                 for operand, along in zip(operands, axes):
                     self.expr(operand, scope)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 from minitensor import ir
-from minitensor.arith import MismatchError, match_intrinsic
+from minitensor.arith import (
+    MismatchError,
+    PrefetchError,
+    match_intrinsic,
+    note_of,
+    prefetches,
+    require_prefetch,
+)
 from minitensor.schedule.dependence import conflict
 from minitensor.schedule.refusal import refuse
 
@@ -129,6 +136,37 @@ def intrinsics_still_match(before: ir.Program, after: ir.Program, check: bool) -
     return after
 
 
+def prefetches_stay_of_use(before: ir.Program, after: ir.Program, check: bool) -> ir.Program:
+    """Rule K4: a loop that prefetches is not taken away unsaid, nor what it prefetches, and what a
+    step did to it or to the blocks under it leaves it able to.
+    """
+    if not check or (after.body is before.body and after.temporaries is before.temporaries):
+        return after
+    sites = ir.loop_sites(after)
+    for name, site in ir.loop_sites(before).items():
+        for buffer in prefetches(site.loop):
+            gone = name if name not in sites else buffer if buffer not in after.buffers else None
+            if buffer in before.buffers and gone is not None:
+                text = f"{ir.print_name(gone)} would be no more"
+                _refuse_prefetch(before, name, buffer, text)
+    for name, site in sites.items():
+        for buffer, distance in prefetches(site.loop).items():
+            if buffer in after.buffers:
+                try:
+                    require_prefetch(after, name, buffer, distance)
+                except PrefetchError as problem:
+                    _refuse_prefetch(before, name, buffer, problem.detail)
+    return after
+
+
+def _refuse_prefetch(before: ir.Program, loop: str, buffer: str, why: str) -> NoReturn:
+    what = f"{ir.print_name(loop)} prefetches {ir.print_name(buffer)}"
+    known = loop in ir.loop_sites(before)
+    undo = f'prefetch after this step, or unannotate("{loop}", "{note_of(buffer)}") before it'
+    marks = ir.Marks({loop: f"prefetches {buffer}"}) if known else None
+    refuse("K4", f"{what}, and {why}", marks=marks, advice=undo)
+
+
 Invariant: TypeAlias = Callable[[ir.Program, ir.Program, bool], ir.Program]
 
 INVARIANTS: Final[tuple[Invariant, ...]] = (
@@ -136,5 +174,6 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     concurrent_loops_stay_independent,
     names_that_are_gone,
     intrinsics_still_match,
+    prefetches_stay_of_use,
 )
 """Each holds a rewritten program against one condition: (before, after, check) -> after."""

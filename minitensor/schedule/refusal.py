@@ -15,6 +15,7 @@ COMMON_RULES: Final[dict[str, str]] = {
     "K2": "loops nest at most 128 deep and run what is in them at most 2**62 times; an index or a "
     "guard has at most 5000 operations",
     "K3": "what an intrinsic does stays what it means",
+    "K4": "what a loop prefetches it reads, so many iterations later",
 }
 """Rules of every primitive, besides its own R1, R2, …"""
 

@@ -22,6 +22,7 @@ from minitensor.schedule.inline import InlinePrimitives
 from minitensor.schedule.invariants import concurrent_loops_stay_independent
 from minitensor.schedule.layout import LayoutPrimitives
 from minitensor.schedule.loops import LoopPrimitives
+from minitensor.schedule.prefetch import PrefetchPrimitives
 from minitensor.schedule.primitive import Primitive, Rewritten, picture, recordable
 from minitensor.schedule.refusal import RefusedError
 from minitensor.schedule.reverse_compute_at import ReversePlacementPrimitives
@@ -109,6 +110,7 @@ class Schedule(
     DecompositionPrimitives,
     ReductionPrimitives,
     TensorizePrimitives,
+    PrefetchPrimitives,
     DecisionPrimitives,
 ):
     """A program, and the steps that have been applied to it.

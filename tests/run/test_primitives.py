@@ -533,6 +533,30 @@ def tensorize(w):
     w.has(*(f"for {loop} in tensorize({w.extent(loop)}):" for loop in loops))
 
 
+AHEAD = {
+    "matmul": "A",
+    "conv2d": "pad",
+    "depthwise_conv2d": "pad",
+    "softmax": "exps",
+    "layer_norm": "A",
+    "avg_pool2d": "pool_sum",
+    "stencil2d": "blur_y",
+}
+"""A buffer that the main block reads a row of in each row of its own."""
+
+
+def has_instructions(source, threads, w):
+    assert f"    prefetch_line(&{AHEAD[w.name]}[" in source
+
+
+@cell("prefetch", in_c=has_instructions)
+def prefetch(w):
+    row, column = w.rows_and_columns
+    w.s.prefetch(AHEAD[w.name], row, 2)
+    w.s.vectorize(column)
+    w.has(f"for {row} in range({w.extent(row)}):  # prefetch_{AHEAD[w.name]} = 2\n")
+
+
 @cell("rfactor", REDUCING)
 def rfactor(w):
     block, loop = w.operator.reduction, w.reducing[0]

@@ -156,6 +156,9 @@ class Emitter(Expressions):
                 self._allocation(stmt, alone)
             case ir.Tensorized():
                 self._intrinsic(stmt)
+            case ir.Prefetch(buffer, indices):
+                name = self.helpers.need(scalars.prefetch)
+                self.line(f"{name}({self.address(buffer, indices)});")
             case _:
                 raise LoweringError(f"{type(stmt).__name__} cannot be emitted for this target")
 

@@ -41,6 +41,12 @@ def _integer_abs(helpers: Helpers, kind: str) -> Definition:
     return function(kind, f"abs_{kind}", f"{kind} x", body)
 
 
+def prefetch(helpers: Helpers) -> Definition:
+    """The instruction that loads the cache line of an address; nothing where compilers lack it."""
+    body = "#ifdef __GNUC__", "__builtin_prefetch(p);", "#endif"
+    return function("void", "prefetch_line", "const void *p", *body)
+
+
 def extremum(helpers: Helpers, op: str, kind: str) -> Definition:
     """The smaller ("min") or larger ("max"); the first NaN where there is one."""
     value = f"a {'<' if op == 'min' else '>'} b ? a : b;"

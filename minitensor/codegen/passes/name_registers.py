@@ -56,6 +56,9 @@ class _Namer:
             case ir.Tensorized(intrinsic, operands, axes, body):
                 first = tuple(self.renamed(operand, known) for operand in operands)
                 return ir.Tensorized(intrinsic, first, axes, self.statement(body, known))
+            case ir.Prefetch(buffer) if buffer in known:
+                missed("prefetch", buffer, "is in registers, and not prefetched")
+                return ir.NOTHING
             case _:
                 return ir.map_stmts(stmt, lambda child: self.statement(child, known))
 

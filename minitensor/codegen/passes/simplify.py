@@ -53,6 +53,8 @@ class _Simplifier:
                 return ir.Store(buffer, where, self.expr(value))
             case ir.If():
                 return self.condition(stmt)
+            case ir.Prefetch(buffer, indices):
+                return ir.Prefetch(buffer, tuple(self.expr(i) for i in indices))
             case ir.Tensorized(intrinsic, operands, axes, body):
                 first = tuple(self.operand(operand) for operand in operands)
                 return ir.Tensorized(intrinsic, first, axes, self.statement(body))

@@ -189,6 +189,8 @@ class _Widener:
                 return ir.If(test, self.statement(then), no)
             case ir.Alloc(buffer, body):
                 return self.allocation(buffer, body)
+            case ir.Prefetch():
+                raise _CannotWidenError("it is of one element")
             case _:
                 return ir.map_stmts(stmt, self.statement)
 

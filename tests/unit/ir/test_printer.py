@@ -23,6 +23,7 @@ from minitensor.ir import (
     Lanes,
     LoopKind,
     Marks,
+    Prefetch,
     Ramp,
     Reduce,
     Reducer,
@@ -307,6 +308,10 @@ def test_what_an_intrinsic_does_is_shown_below_its_call():
                 C[i] = 1.0
         """
     )
+
+
+def test_a_prefetch():
+    assert print_stmt(Prefetch("A", (i + 1, Const(0)))) == "prefetch(A[i + 1, 0])"
 
 
 def test_annotations_stand_in_comments():

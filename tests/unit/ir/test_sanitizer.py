@@ -13,6 +13,7 @@ from minitensor.ir import (
     Const,
     If,
     LoopKind,
+    Prefetch,
     Ramp,
     Scope,
     Select,
@@ -100,6 +101,17 @@ def test_indices_from_data_are_checked():
     for bad in (-1, 4, -(2**31)):
         indices = np.array([0, 1, bad, 0], np.int32)
         refused(p, "out of bounds", f"A[{bad}] is outside A", ONES, indices)
+
+
+def test_a_prefetch_reads_nothing_but_is_checked():
+    fill = filled("C", 4)
+    inside = program(Seq((loop("i", 4, Prefetch("A", (i,))), fill)), [A, C])
+    _, counts = interpret(inside, [ONES])
+    assert counts.loads["A"] == 0
+    outside = program(Seq((loop("i", 4, Prefetch("A", (i + 1,))), fill)), [A, C])
+    refused(outside, "out of bounds", "p: A[4] is outside A", ONES)
+    uninitialised = program(Seq((Prefetch("C", (Const(0),)), fill)), [C])
+    run(uninitialised)
 
 
 def test_each_lane_is_checked():

@@ -24,6 +24,7 @@ from minitensor.ir import (
     Lanes,
     Load,
     LoopKind,
+    Prefetch,
     Ramp,
     Reduce,
     Reducer,
@@ -574,6 +575,14 @@ def test_a_long_name_of_a_parameter_or_reducer_is_cut_too():
     with pytest.raises(VerifyError, match="V4") as caught:
         checked(reduction(named, ("C",), (number(1.0), number(1.0))))
     assert len(caught.value.message) < 300
+
+
+def test_a_prefetch_is_of_one_element_that_is_declared():
+    checked(Prefetch("C", (Const(0),)))
+    refused(Prefetch("Z", (Const(0),)), "V2: buffer Z is not declared")
+    refused(Prefetch("C", ()), "V2: C has 1 axes, but is accessed with 0 indices")
+    refused(Prefetch("C", (i,)), "V3: variable i is not bound here")
+    refused(Prefetch("C", (Ramp(Const(0), 1, 4),)), "V4: several elements of C are prefetched")
 
 
 def test_the_operands_of_an_intrinsic():

@@ -18,6 +18,7 @@ from minitensor.ir import (
     For,
     If,
     Lanes,
+    Prefetch,
     Ramp,
     Reduce,
     Select,
@@ -91,6 +92,7 @@ NODES = {
     "If without else": If(less(i, 1), X),
     "Alloc": Alloc(buffer("T", 2), Y),
     "Barrier": Barrier(),
+    "Prefetch": Prefetch("A", (i, j)),
     "Tensorized": Tensorized("f:0", (load("A", i), load("C", j)), ((0,), (None,)), X),
 }
 every_node = pytest.mark.parametrize("node", NODES.values(), ids=NODES)

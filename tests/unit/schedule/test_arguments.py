@@ -62,6 +62,7 @@ VALID = {
     "decompose_reduction": (reduction, ("C", "k"), {}),
     "rfactor": (reduction, ("k",), {"axis": 0}),
     "tensorize": (prepared, ("j", DOUBLE), {}),
+    "prefetch": (prepared, ("A", "i", 2), {}),
     "sample_perfect_tile": (
         prepared,
         ("j", 2),
@@ -99,6 +100,7 @@ KINDS = {
         [],
     ),
     "index_map": ([None, 3, "lambda i, j: (j, i)", (1, 0), [1, 0], object(), math.nan], []),
+    "distance": ([None, 1.0, "1", True, [1], 0, -1, 1 << 41, math.inf], []),
     "intrinsic": (NOT_NAMES, [*UNKNOWN, "B", "twice:0123456789abcdef"]),
     "n": ([None, 0, -1, 17, 2.0, "2", True, [2]], []),
     "max_innermost_factor": ([None, 0, -4, 4.0, "4", True, [4], 1 << 41], []),

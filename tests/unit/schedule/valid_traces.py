@@ -94,6 +94,12 @@ def _tensorized(s):
     s.tensorize(s.split("i", [None, 4])[1], twice())
 
 
+def _ahead(s):
+    k = s.split("k", s.sample_perfect_tile("k", 2, decision=[3, 2]))[0]
+    s.reorder(k, "j")
+    s.prefetch("B", k, s.sample_categorical([1, 2], decision=1))
+
+
 def _normalised(s):
     s.compute_at("M", "x")
     s.cache_read("M", "A", "local")
@@ -116,6 +122,7 @@ VALID = {
     "fed": (fed_rowsum, _fed),
     "open": (lambda: scale(24), _open),
     "tensorized": (scale, _tensorized),
+    "ahead": (matmul, _ahead),
     "normalised": (normalised, _normalised),
     "gathered": (gather, _gathered),
     "chain": (chain, lambda s: s.compute_at("B", "j")),
