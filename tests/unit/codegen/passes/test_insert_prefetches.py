@@ -139,11 +139,11 @@ def test_the_neighbours_of_a_stencil():
 def test_a_guard_and_padding_leave_no_address_outside():
     A = mt.placeholder((10, 20), name="A")
     P = mt.compute(
-        (12, 20), lambda y, x: mt.if_then_else((y > 0) & (y < 11), A[y - 1, x], 0.0), name="P"
+        (16, 20), lambda y, x: mt.if_then_else((y > 2) & (y < 13), A[y - 3, x], 0.0), name="P"
     )
     s = mt.Schedule(mt.lower([A, P]))
     outer, inner = s.split("y", [None, 5])
-    s.prefetch("A", inner, 4)
+    s.prefetch("A", inner, 1)
     s.prefetch("A", outer, 1)
     assert f"{inner}_line" in text(s)  # and the interpreter has seen each address
     lines = [line for line in text(s).splitlines() if "prefetch(" in line]
