@@ -121,9 +121,16 @@ def _reads(
                     yield from _reads(ir.substitute(part, bindings), buffer, ranges)
             return
         case ir.Load(name, indices) if name == buffer:
-            yield indices, ranges
+            yield tuple(ir.rewrite(index, _unchecked) for index in indices), ranges
     for child in ir.children(node):
         yield from _reads(child, buffer, ranges)
+
+
+def _unchecked(node: ir.Node) -> ir.Node:
+    """A node without a check at run time: nothing is accessed where it is prefetched, and the
+    condition under which an index is inside may not hold there.
+    """
+    return node.args[0] if isinstance(node, ir.Call) and node.function == "in_bounds" else node
 
 
 def steps_of(box: Box, buffer: ir.Buffer) -> list[tuple[int, int]]:

@@ -151,6 +151,16 @@ def test_a_guard_and_padding_leave_no_address_outside():
     assert any("max(" in line for line in lines)
 
 
+def test_an_index_that_is_checked_where_it_is_read_is_not_where_it_is_prefetched():
+    A = mt.placeholder((8, 4), name="A")
+    C = mt.compute((16, 4), lambda i, j: mt.if_then_else(i * i < 64, A[i, j], 0.0), name="C")
+    s = mt.Schedule(mt.lower([A, C]))
+    s.prefetch("A", "i", 2)
+    found = text(s)
+    assert "    prefetch(A[min(i + 2, 7), 0])\n" in found
+    assert "A[in_bounds(i, 8), j]" in found
+
+
 def test_a_loop_that_is_unrolled_asks_in_each_copy():
     s = rows(3, 8)
     s.prefetch("A", "i", 1)
