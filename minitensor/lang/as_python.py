@@ -70,10 +70,7 @@ class _Nest:
     @property
     def writes(self) -> tuple[str, ...]:
         body = self.block.body
-        if isinstance(body, ir.Reduce):
-            return body.buffers
-        stores = body.stmts if isinstance(body, ir.Seq) else (body,)
-        return tuple(s.buffer for s in stores if isinstance(s, ir.Store))
+        return body.buffers if isinstance(body, ir.Reduce) else tuple(_stored(body))
 
 
 class _Writer:
@@ -99,7 +96,7 @@ class _Writer:
         nests = [_nest(stmt) for stmt in (body.stmts if isinstance(body, ir.Seq) else (body,))]
         inits = {}
         for nest, later in itertools.pairwise(nests):
-            if nest.writes == later.writes and len(nest.writes) == 1:
+            if nest.writes and nest.writes == later.writes:
                 inits[later.block.name] = nest.block
         skipped = {id(block) for block in inits.values()}
         for nest in nests:
@@ -117,12 +114,10 @@ class _Writer:
         match block.body:
             case ir.Reduce():
                 return self.reduction(block, block.body)
-            case ir.Store() if self.is_update(block, block.body) or before is not None:
-                return self.update(block, block.body, before)
-            case ir.Store():
+            case ir.Store() if before is None and not self.is_update(block, block.body):
                 return [self.compute(block, block.body)]
-            case ir.Seq(stmts):
-                return [self.compute(block, s) for s in stmts if isinstance(s, ir.Store)]
+            case ir.Store() | ir.Seq():
+                return self.update(block, before)
         raise _scheduled(self.program)
 
     def is_update(self, block: ir.Block, body: ir.Store) -> bool:
@@ -133,14 +128,15 @@ class _Writer:
     def compute(self, block: ir.Block, store: ir.Store) -> str:
         axes = [i for i in block.iters if ir.Var(i.var) in store.indices]
         function = self.function([i.var for i in axes], self.value(store.value))
-        return self.made("compute", store.buffer, axes, function)
+        return self.made("compute", [store.buffer], axes, function)
 
-    def made(self, how: str, buffer: str, axes: Sequence[ir.Iter], rest: str) -> str:
+    def made(self, how: str, buffers: Sequence[str], axes: Sequence[ir.Iter], rest: str) -> str:
         shape = tuple(i.extent for i in axes)
-        return f"{self.variable[buffer]} = mt.{how}({shape}, {rest}, name={buffer!r})"
+        variables = ", ".join(self.variable[b] for b in buffers)
+        return f"{variables} = mt.{how}({shape}, {rest}, name={_one_or_all(buffers)!r})"
 
-    def function(self, axes: Sequence[str], value: str, first: str = "") -> str:
-        names = [*([first] if first else []), *(self.loop[axis] for axis in axes)]
+    def function(self, axes: Sequence[str], value: str, first: Sequence[str] = ()) -> str:
+        names = [*first, *(self.loop[axis] for axis in axes)]
         return f"lambda {', '.join(names)}: {value}" if names else f"lambda: {value}"
 
     def reduction(self, block: ir.Block, body: ir.Reduce) -> list[str]:
@@ -160,14 +156,8 @@ class _Writer:
             given = values[0] if len(values) == 1 else f"({', '.join(values)})"
             text = f"combine({given}, axis={axis})"
         function = self.function([i.var for i in free], text)
-        lines.append(self.made("compute", body.buffers[0], free, function))
-        if len(body.buffers) > 1 and name not in ("argmax", "argmin"):
-            names = [self.variable[b] for b in body.buffers]
-            title = body.buffers[0].rpartition("_")[0]  # they are numbered: P_0, P_1
-            lines[-1] = (
-                f"{', '.join(names)} = mt.compute({tuple(i.extent for i in free)}, {function}, "
-                f"name={title!r})"
-            )
+        made = body.buffers[:1] if name in ("argmax", "argmin") else body.buffers
+        lines.append(self.made("compute", made, free, function))
         return lines
 
     def reducer(self, body: ir.Reduce) -> str:
@@ -185,8 +175,10 @@ class _Writer:
     def reduce_axis(self, axis: ir.Iter) -> str:
         return f"{self.loop[axis.var]} = mt.reduce_axis({axis.extent}, name={axis.var!r})"
 
-    def update(self, block: ir.Block, body: ir.Store, before: ir.Block | None) -> list[str]:
-        own = [i for index in body.indices for i in block.iters if ir.Var(i.var) == index]
+    def update(self, block: ir.Block, before: ir.Block | None) -> list[str]:
+        stores = _stored(block.body)
+        target = next(n.indices for n in ir.walk(block.body) if isinstance(n, ir.Store))
+        own = [i for index in target for i in block.iters if ir.Var(i.var) == index]
         over = [i for i in block.iters if i not in own]
         lines = [self.reduce_axis(i) for i in over]
         options = ""
@@ -197,13 +189,18 @@ class _Writer:
         if before is not None:
             renamed = dict(zip([i.var for i in before.iters], [self.loop[n] for n in names]))
             init, self.loop = before.body, {**self.loop, **renamed}
-        if isinstance(init, ir.Store):
-            options += f", init={self.function(names, self.value(init.value))}"
-        options += f", dtype={str(self.buffers[body.buffer].dtype)!r}"
-        variable = self.variable[body.buffer]
-        function = self.function(names, self.value(body.value), first=variable)
-        lines.append(self.made("update", body.buffer, own, function + options))
+        if init is not None:
+            options += f", init={self.function(names, self.values(_stored(init)))}"
+        options += f", dtype={_one_or_all([str(self.buffers[b].dtype) for b in stores])!r}"
+        variables = [self.variable[b] for b in stores]
+        function = self.function(names, self.values(stores), first=variables)
+        lines.append(self.made("update", list(stores), own, function + options))
         return lines
+
+    def values(self, stores: Mapping[str, ir.Expr]) -> str:
+        """The result of a function for the tensors that are updated together."""
+        texts = [self.value(value) for value in stores.values()]
+        return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
 
     # ---- expressions
 
@@ -267,6 +264,24 @@ class _Writer:
         if isinstance(expr, ir.Const) and not isinstance(other, ir.Const) and _is_plain(expr):
             return _number(expr.value, outer)
         return self.expr(expr, outer)
+
+
+def _stored(stmt: ir.Stmt) -> dict[str, ir.Expr]:
+    """The values that a step stores, by buffer: one held until the end where it was computed."""
+    found: dict[str, tuple[str, ir.Expr]] = {}
+    for store in stmt.stmts if isinstance(stmt, ir.Seq) else (stmt,):
+        match store:
+            case ir.Store(buffer, indices, ir.Load(held, same)) if held in found and (
+                indices == same
+            ):
+                found[held] = (buffer, found[held][1])
+            case ir.Store(buffer, _, value):
+                found[buffer] = (buffer, value)
+    return dict(found.values())
+
+
+def _one_or_all(parts: Sequence[str]) -> str | tuple[str, ...]:
+    return parts[0] if len(parts) == 1 else tuple(parts)
 
 
 def _is_plain(const: ir.Const) -> bool:

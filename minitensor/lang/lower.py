@@ -35,11 +35,14 @@ def lower(tensors: Sequence[Tensor], name: str = "main") -> ir.Program:
     stages = _stages_in_order(given)
     names = _Names(given, stages)
     body: list[ir.Stmt] = []
+    held: list[ir.Buffer] = []
     for tensor in stages:
         stage = tensor.stage
         assert stage is not None
         _check_bounds(tensor, stage)
-        body.extend(_Nest(tensor, stage, names).build())
+        nest = _Nest(tensor, stage, names)
+        body.extend(nest.build())
+        held.extend(nest.held)
     outputs = {id(t) for t in given}
     computed = [t for first in stages for t in first.siblings]
     program = ir.Program(
@@ -49,7 +52,8 @@ def lower(tensors: Sequence[Tensor], name: str = "main") -> ir.Program:
             ir.Buffer(names.buffer[id(t)], t.shape, t.dtype)
             for t in computed
             if id(t) not in outputs
-        ),
+        )
+        + tuple(held),
         ir.sequence(*body),
     )
     ir.verify(program)
@@ -113,14 +117,14 @@ def _stages_in_order(given: tuple[Tensor, ...]) -> list[Tensor]:
                 raise LoweringError(f"{name} is computed from itself; mt.update is for that")
             being_computed.add(id(tensor))
             stack.append((tensor, True))
-            inputs = [t for t in _read_tensors(tensor.stage) if t is not tensor]
+            inputs = [t for t in _read_tensors(tensor.stage) if t not in tensor.siblings]
             stack.extend((t, False) for t in reversed(inputs))
     return order
 
 
 def _read_tensors(stage: Stage) -> list[Tensor]:
     found: dict[int, Tensor] = {}
-    for value in stage.values + ((stage.init,) if stage.init is not None else ()):
+    for value in stage.values + stage.init:
         for load in ir.loads(value):
             tensor = load.buffer.tensor  # type: ignore[attr-defined]
             found[id(tensor)] = tensor
@@ -144,13 +148,17 @@ class _Names:
 
 
 class _Nest:
-    """The loop nest of one stage."""
+    """The loop nest of one stage.
+
+    held  temporaries for values of an update that wait until all are computed; known once built
+    """
 
     def __init__(self, tensor: Tensor, stage: Stage, names: _Names) -> None:
         self.stage, self.names = stage, names
         self.tensors = tensor.siblings
         self.buffers = tuple(names.buffer[id(t)] for t in tensor.siblings)
         self.block = self.buffers[0]
+        self.held: list[ir.Buffer] = []
         labels: set[str] = set()
         self.iters: dict[str, str] = {
             axis.var: ir.fresh_name(axis.var.label, labels) for axis in stage.axes + stage.reduced
@@ -161,26 +169,43 @@ class _Nest:
         target = tuple(ir.Var(self.iters[axis.var]) for axis in stage.axes)
         values = tuple(self.rename(v) for v in stage.values)
         domain = stage.axes + stage.reduced
+        init = self.init(target)
+        if init is not None and any(axis.extent == 0 for axis in stage.reduced):
+            return [self.nest(self.block, stage.axes, init, None)]
         body: ir.Stmt
-        init: ir.Stmt | None = None
         if stage.reducer is not None:
             body = ir.Reduce(stage.reducer, self.buffers, target, values)
-            starts = zip(self.buffers, stage.reducer.identity)
-            init = ir.sequence(*[ir.Store(b, target, e) for b, e in starts])
         else:
-            body = ir.Store(self.block, target, values[0])
-            if stage.init is not None:
-                init = ir.Store(self.block, target, self.rename(stage.init))
-        if init is None:
-            return [self.nest(self.block, domain, body, None)]
-        if any(axis.extent == 0 for axis in stage.reduced):
-            return [self.nest(self.block, stage.axes, init, None)]
-        if any(axis.kind is ir.IterKind.ORDERED for axis in stage.axes):
+            body = self.stores(target, values)
+        if init is not None and any(axis.kind is ir.IterKind.ORDERED for axis in stage.axes):
             free = tuple(Axis(a.var, a.extent) for a in stage.axes)
             name = ir.fresh_name(f"{self.block}_init", self.names.taken)
             nest = self.nest(self.block, domain, body, None)
             return [self.nest(name, free, init, None), nest]
         return [self.nest(self.block, domain, body, init)]
+
+    def init(self, target: tuple[ir.Expr, ...]) -> ir.Stmt | None:
+        """The stores of the values before the first step."""
+        reducer = self.stage.reducer
+        starts = map(self.rename, self.stage.init) if reducer is None else reducer.identity
+        stores = [ir.Store(b, target, start) for b, start in zip(self.buffers, starts)]
+        return ir.sequence(*stores) if stores else None
+
+    def stores(self, target: tuple[ir.Expr, ...], values: tuple[ir.Expr, ...]) -> ir.Stmt:
+        """The values stored, as if all were computed before: one that a later value could see is
+        held in a temporary until the end.
+        """
+        now: list[ir.Stmt] = []
+        last: list[ir.Stmt] = []
+        for n, (tensor, buffer, value) in enumerate(zip(self.tensors, self.buffers, values)):
+            if any(_may_read(later, buffer, target) for later in values[n + 1 :]):
+                name = ir.fresh_name(f"{buffer}_next", self.names.taken)
+                self.held.append(ir.Buffer(name, tensor.shape, tensor.dtype))
+                now.append(ir.Store(name, target, value))
+                last.append(ir.Store(buffer, target, ir.Load(name, target, tensor.dtype)))
+            else:
+                now.append(ir.Store(buffer, target, value))
+        return ir.sequence(*now, *last)
 
     def nest(
         self, name: str, domain: tuple[Axis, ...], body: ir.Stmt, init: ir.Stmt | None
@@ -210,6 +235,19 @@ class _Nest:
         return arith.simplify(ir.rewrite(expr, one))  # type: ignore[arg-type]
 
 
+def _may_read(value: ir.Expr, buffer: str, target: tuple[ir.Expr, ...]) -> bool:
+    """Return whether a value may depend on one element of a buffer."""
+    return any(
+        load.buffer == buffer and not any(map(_never_equal, load.indices, target))
+        for load in ir.loads(value)
+    )
+
+
+def _never_equal(a: ir.Expr, b: ir.Expr) -> bool:
+    difference = arith.linear_of(a - b)
+    return not difference.terms and difference.constant != 0
+
+
 # ---- bounds
 
 
@@ -221,7 +259,7 @@ def _check_bounds(tensor: Tensor, stage: Stage) -> None:
     empty = any(axis.extent == 0 for axis in stage.reduced)
     ranges: arith.Ranges = {axis.var: arith.extent_range(axis.extent) for axis in domain}
     values = () if empty else stage.values
-    for value in values + ((stage.init,) if stage.init is not None else ()):
+    for value in values + stage.init:
         ir.make_room(value)
         _check_expr(tensor, value, ranges, certain=True)
 

@@ -49,14 +49,15 @@ class Stage:
 
     values   one expression for each tensor
     reducer  what combines `values` over the axes in `reduced`; None if there is no reduction
-    init     for an ordered update, what each element holds before the first step
+    init     for an ordered update, what each element holds before the first step: one expression
+             for each tensor, or none at all
     """
 
     axes: tuple[Axis, ...]
     reduced: tuple[Axis, ...]
     values: tuple[ir.Expr, ...]
     reducer: ir.Reducer | None = None
-    init: ir.Expr | None = None
+    init: tuple[ir.Expr, ...] = ()
 
 
 class Tensor:
@@ -197,6 +198,16 @@ def checked_name(name: object, default: str) -> str:
     return name
 
 
+def checked_titles(name: object, default: str, count: int) -> list[str]:
+    """The names of the tensors that one call makes: as given, or one name and numbers."""
+    if count == 1 or not isinstance(name, (tuple, list)):
+        title = checked_name(name, default)
+        return [title] if count == 1 else [f"{title}_{n}" for n in range(count)]
+    if len(name) != count:
+        raise unexpected(f"one name, or {count}: one for each value", "name", name)
+    return [checked_name(one, default) for one in name]
+
+
 def checked_shape(shape: object) -> tuple[int, ...]:
     """A shape as a tuple of ints; one int stands for one axis."""
     given = (shape,) if isinstance(shape, numbers.Integral) else shape
@@ -231,7 +242,7 @@ def parameters_of(function: object, count: int, skip: int = 0) -> list[str]:
     keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
     if not required <= count or (len(named) < count and not variadic) or keywords:
         names = ", ".join(p.name for p in every)
-        first = "the tensor and " if skip else ""
+        first = ("the tensor and " if skip == 1 else f"{skip} tensors and ") if skip else ""
         raise ArgumentError(
             f"expected a function of {first}{count} indices (one for each axis of the shape), "
             f"but got one of {len(every)}: ({names})"
@@ -260,29 +271,51 @@ def reduce_axis(dom: Any, name: str | None = None) -> ReduceAxis:
     return ReduceAxis(int(pair[0]), int(pair[1]), checked_name(name, "k"))
 
 
-def compute(shape: Any, fcompute: Callable[..., Any], name: str | None = None) -> Any:
-    """A tensor given by an expression for each of its elements.
+def compute(
+    shape: Any, fcompute: Callable[..., Any], name: str | Sequence[str] | None = None
+) -> Any:
+    """A tensor given by an expression for each of its elements; or several of one shape.
+
+        S, D = mt.compute((N,), lambda i: (A[i] + B[i], A[i] - B[i]), name=("S", "D"))
 
     shape     a tuple of ints, `()` for a scalar
     fcompute  called once with one symbolic index for each axis; returns a symbolic value, a number,
-              or a reduction. Its parameter names become the names of the loops.
-    name      the name of the tensor and of its block
+              or a reduction; or a tuple of symbolic values and numbers, one for each tensor. Its
+              parameter names become the names of the loops.
+    name      the name of the tensor and of its block; of several tensors a tuple of names, or one
+              name that is numbered: "S" gives S_0, S_1
 
-    Returns the Tensor, or a tuple of them for a reduction of several values (see comm_reducer).
+    Returns the Tensor, or a tuple of them for a tuple of values, each with a block of its own, and
+    for a reduction of several values (see comm_reducer).
     Raises ArgumentError for a wrong number of indices, axes used out of place, wrong types.
     """
     extents = checked_shape(shape)
     labels = parameters_of(fcompute, len(extents))
     own = tuple(Axis(Label.fresh(label), n) for label, n in zip(labels, extents))
     result = fcompute(*[Scalar(ir.Var(axis.var)) for axis in own])
-    title = checked_name(name, "compute")
     if isinstance(result, Reduction):
-        return _reduction(title, extents, own, result)
-    if isinstance(result, (tuple, list)):
+        return _reduction(name, extents, own, result)
+    results = results_of(result)
+    titles = checked_titles(name, "compute", len(results))
+    tensors = tuple(_elementwise(one, title, extents, own) for one, title in zip(results, titles))
+    return tensors if len(tensors) > 1 else tensors[0]
+
+
+def results_of(result: object) -> tuple[object, ...]:
+    """The return value of a user's function, as a tuple of one result for each tensor."""
+    if not isinstance(result, (tuple, list)):
+        return (result,)
+    if len(result) < 2:
         raise ArgumentError(
-            f"expected one expression for each element of {ir.print_name(title)}, but got "
-            f"{len(result)}; use one mt.compute for each"
+            "expected a symbolic value, or a tuple of at least 2 for as many tensors, but got one "
+            f"of {len(result)}; return the value itself for one tensor"
         )
+    return tuple(result)
+
+
+def _elementwise(
+    result: object, title: str, extents: tuple[int, ...], own: tuple[Axis, ...]
+) -> Tensor:
     value = value_of(result, title)
     check_axes(title, (value,), own, ())
     tensor = Tensor(title, extents, ir.INT64 if value.dtype == ir.INDEX else value.dtype)
@@ -292,6 +325,8 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str | None = None) -
 
 def value_of(result: object, title: str) -> ir.Expr:
     """The result of a user's function, as an expression."""
+    if isinstance(result, Reduction):
+        raise result.misplaced()
     if not isinstance(result, Scalar) and not is_number(result):
         hint = ""
         if isinstance(result, Tensor):
@@ -304,13 +339,13 @@ def value_of(result: object, title: str) -> ir.Expr:
 
 
 def _reduction(
-    title: str, extents: tuple[int, ...], own: tuple[Axis, ...], result: Reduction
+    name: object, extents: tuple[int, ...], own: tuple[Axis, ...], result: Reduction
 ) -> Any:
-    check_axes(title, result.values, own, result.axes)
     count = len(result.values)
-    names = [title] if count == 1 else [f"{title}_{n}" for n in range(count)]
+    names = checked_titles(name, "compute", count if result.only is None else 1)
     if result.only is not None:
-        names = [title if n == result.only else f"{title}_value" for n in range(count)]
+        names = [names[0] if n == result.only else f"{names[0]}_value" for n in range(count)]
+    check_axes(names[result.only or 0], result.values, own, result.axes)
     tensors = tuple(Tensor(name, extents, value.dtype) for name, value in zip(names, result.values))
     stage = Stage(own, result.axes, result.values, result.reducer)
     for tensor in tensors:

@@ -1,4 +1,8 @@
-"""Updates in order: tensors whose elements depend on what was stored before."""
+"""Updates in order: tensors whose elements depend on what was stored before.
+
+It does not say how the values of several tensors are kept apart from those of the step before:
+that is `lower`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from minitensor import arith, ir
-from minitensor.errors import ArgumentError
+from minitensor.errors import ArgumentError, unexpected
 from minitensor.lang.promotion import converted
 from minitensor.lang.scalar import Label, Scalar
 from minitensor.lang.tensor import (
@@ -16,9 +20,10 @@ from minitensor.lang.tensor import (
     Tensor,
     check_axes,
     checked_axes,
-    checked_name,
     checked_shape,
+    checked_titles,
     parameters_of,
+    results_of,
     value_of,
 )
 
@@ -29,73 +34,121 @@ def update(
     *,
     axis: ReduceAxis | Sequence[ReduceAxis] = (),
     init: Any = None,
-    dtype: str = "float32",
-    name: str | None = None,
-) -> Tensor:
-    """A tensor updated in order, for what is not a commutative reduction.
+    dtype: str | Sequence[str] = "float32",
+    name: str | Sequence[str] | None = None,
+) -> Any:
+    """A tensor updated in order, for what is not a commutative reduction; or several of one shape.
 
         C = mt.update((N,), lambda C, i: mt.if_then_else(i > 0, C[i - 1], 0.0) + A[i])    # a scan
         B = mt.update((N,), lambda B, i: 2 * B[i] + A[i, k], axis=k, init=0.0)           # Horner
+        F, G = mt.update((), lambda F, G: (G[()], F[()] + G[()]), axis=k, init=(0, 1),
+                         dtype="int64", name=("F", "G"))                              # Fibonacci
 
     The elements are visited in row-major order and, for each, the axes in `axis` in theirs; each
-    visit stores what `fupdate` returns. An index of the tensor is free to run in any order only if
-    every self-reference has exactly that index in that position; all others, and the axes, keep
-    their order, and the primitives that would change it are refused.
+    visit stores what `fupdate` returns: of several tensors an element each, all of them computed
+    before one is stored. An index of the tensor is free to run in any order only if every
+    self-reference has exactly that index in that position; all others, and the axes, keep their
+    order, and the primitives that would change it are refused.
 
     shape    a tuple of ints
-    fupdate  called with the tensor itself and one symbolic index for each axis
+    fupdate  called with the tensor itself (all of them) and one symbolic index for each axis;
+             returns a value, or a tuple of one for each tensor
     axis     reduction axes to loop over, outermost first
-    init     what elements hold before their first visit: a number, or a function of the indices
-    dtype    the type of the elements; what `fupdate` returns is converted to it
+    init     what elements hold before their first visit: a number, or a function of the indices;
+             for several tensors also a tuple of numbers, or a function that returns a tuple
+    dtype    the type of the elements; what `fupdate` returns is converted to it. Of several tensors
+             one for all, or a tuple
+    name     the name of the tensor and of its block. A tuple of names, or of dtypes, makes as many
+             tensors, in a block named after the first; one name is numbered: "S" gives S_0, S_1
 
-    Raises ArgumentError if there is no init and the first visit reads the tensor itself.
+    Returns the Tensor, or a tuple of them. Raises ArgumentError if there is no init and the first
+    visit reads what is updated.
     """
     extents = checked_shape(shape)
-    labels = parameters_of(fupdate, len(extents), skip=1)
-    title = checked_name(name, "update")
-    tensor = Tensor(title, extents, ir.DType.of(dtype))
+    tensors = _tensors(extents, dtype, name)
+    labels = parameters_of(fupdate, len(extents), skip=len(tensors))
     own = tuple(Axis(Label.fresh(label), n) for label, n in zip(labels, extents))
+    indices = [Scalar(ir.Var(a.var)) for a in own]
     given = checked_axes(axis, "axis")
-    value = value_of(fupdate(tensor, *[Scalar(ir.Var(a.var)) for a in own]), title)
-    first = None
+    values = _values(results_of(fupdate(*tensors, *indices)), tensors)
+    first: tuple[ir.Expr, ...] = ()
     if init is not None:
         if callable(init):
             parameters_of(init, len(own))
-        start = init(*[Scalar(ir.Var(a.var)) for a in own]) if callable(init) else init
-        first = converted(value_of(start, title), tensor.dtype)
-        check_axes(title, (first,), own, ())
-        if any(load.buffer is tensor.reference for load in ir.loads(first)):
-            raise ArgumentError(
-                f"the init of {ir.print_name(title)} reads the tensor itself; write it without"
-            )
-    check_axes(title, (value,), own, given)
-    steps = [load for load in ir.loads(value) if load.buffer is tensor.reference]
-    if first is None and all(extents):
-        _check_first_visit(tensor, value, (*own, *given))
+        starts = results_of(init(*indices) if callable(init) else init)
+        first = _values(starts * len(tensors) if len(starts) == 1 else starts, tensors)
+        _check_init(tensors, first, own)
+    for tensor, value in zip(tensors, values):
+        check_axes(tensor.name, (value,), own, given)
+    steps = [load for value in values for load in ir.loads(value) if _is_of(load, tensors)]
+    if init is None and all(extents):
+        _check_first_visit(tensors, values, (*own, *given))
     ordered = tuple(Axis(a.var, a.extent, ir.IterKind.ORDERED) for a in given)
     kept = []
     for position, a in enumerate(own):
         free = all(load.indices[position] == ir.Var(a.var) for load in steps)
         kept.append(a if free else Axis(a.var, a.extent, ir.IterKind.ORDERED))
-    tensor.stage = Stage(tuple(kept), ordered, (converted(value, tensor.dtype),), init=first)
-    return tensor
+    stage = Stage(tuple(kept), ordered, values, init=first)
+    for tensor in tensors:
+        tensor.stage, tensor.siblings = stage, tensors
+    return tensors if len(tensors) > 1 else tensors[0]
 
 
-def _check_first_visit(tensor: Tensor, value: ir.Expr, axes: tuple[Axis, ...]) -> None:
-    """Refuse an update without init that reads itself when nothing has been written yet."""
-    title = ir.print_name(tensor.name)
-    empty = [a for a in axes if a.extent == 0]
-    if empty:
+def _tensors(extents: tuple[int, ...], dtype: object, name: object) -> tuple[Tensor, ...]:
+    """The tensors that are updated: as many as there are names, or dtypes."""
+    lists = [given for given in (name, dtype) if isinstance(given, (tuple, list))]
+    count = max(1, len(lists[0])) if lists else 1
+    titles = checked_titles(name, "update", count)
+    dtypes = dtype if count > 1 and isinstance(dtype, (tuple, list)) else [dtype] * count
+    if len(dtypes) != count:
+        raise unexpected(f"one dtype, or {count}: one for each name", "dtype", dtype)
+    return tuple(Tensor(title, extents, ir.DType.of(d)) for title, d in zip(titles, dtypes))
+
+
+def _values(given: tuple[object, ...], tensors: tuple[Tensor, ...]) -> tuple[ir.Expr, ...]:
+    """The results of a user's function, as an expression for each tensor."""
+    if len(given) != len(tensors):
+        names = ", ".join(ir.print_name(t.name) for t in tensors)
+        raise ArgumentError(
+            f"expected one value for each of {names}, but got {len(given)}; name=(...) with as "
+            "many names makes as many tensors"
+        )
+    return tuple(converted(value_of(one, t.name), t.dtype) for one, t in zip(given, tensors))
+
+
+def _is_of(load: ir.Load, tensors: tuple[Tensor, ...]) -> bool:
+    return any(load.buffer is tensor.reference for tensor in tensors)
+
+
+def _check_init(
+    tensors: tuple[Tensor, ...], first: tuple[ir.Expr, ...], own: tuple[Axis, ...]
+) -> None:
+    """Refuse an init that uses what there is only later."""
+    for tensor, value in zip(tensors, first):
+        check_axes(tensor.name, (value,), own, ())
+        if any(_is_of(load, tensors) for load in ir.loads(value)):
+            title = ir.print_name(tensor.name)
+            raise ArgumentError(f"the init of {title} reads what is updated; write it without")
+
+
+def _check_first_visit(
+    tensors: tuple[Tensor, ...], values: tuple[ir.Expr, ...], axes: tuple[Axis, ...]
+) -> None:
+    """Refuse an update without init that reads what is updated when nothing has been written."""
+    title = ", ".join(ir.print_name(tensor.name) for tensor in tensors)
+    if any(a.extent == 0 for a in axes):
         raise ArgumentError(
             f"{title} is never written: one of its axes is empty; give what it holds then as init="
         )
-    at_first = ir.substitute(value, {a.var: ir.Const(0) for a in axes})
-    for load in _certain_loads(at_first):
-        if load.buffer is tensor.reference:
-            raise ArgumentError(
-                f"the first visit of {title} reads {title} before anything was written; give what "
-                "it holds before as init=, or guard the read with mt.if_then_else"
-            )
+    for value in values:
+        at_first = ir.substitute(value, {a.var: ir.Const(0) for a in axes})
+        for load in _certain_loads(at_first):
+            if _is_of(load, tensors):
+                read = ir.print_name(load.buffer.label)  # type: ignore[attr-defined]
+                raise ArgumentError(
+                    f"the first visit of {title} reads {read} before anything was written; give "
+                    "what it holds before as init=, or guard the read with mt.if_then_else"
+                )
 
 
 def _certain_loads(expr: ir.Expr) -> Iterator[ir.Load]:

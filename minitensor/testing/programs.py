@@ -39,9 +39,9 @@ def programs(
     """A program of 1 to `max_stages` stages over 1 to 3 inputs, as `mt.lower` makes it.
 
     Stages are elementwise, reductions (sum, prod, max, min, any, all, argmax, argmin, ones of the
-    user's; over one axis or two) or updates in order. They read inputs and earlier stages, several
-    of them the same, at affine indices with offsets (padded), halos, strides, //, %, reversed,
-    repeated (diagonals), clamped, or taken from data. Some extents are 0.
+    user's; over one axis or two) or updates in order; some compute two tensors. They read inputs
+    and earlier stages, several of them the same, at affine indices with offsets (padded), halos,
+    strides, //, %, reversed, repeated (diagonals), clamped, or taken from data. Some extents are 0.
 
     dtypes     the types to draw from
     extents    the extents to draw from; 0 is drawn besides, rarely
@@ -141,7 +141,25 @@ class _Writer(Draws):
         return value.astype(self.kind)
 
     def elementwise(self, name: str, shape: tuple[int, ...]) -> list[lang.Tensor]:
-        return [lang.compute(shape, lambda *axes: self.value(list(zip(axes, shape))), name=name)]
+        kinds = self.kinds()
+
+        def expression(*axes: lang.Scalar) -> Any:
+            return self.values(kinds, lambda: self.value(list(zip(axes, shape))))
+
+        return _listed(lang.compute(shape, expression, name=name))
+
+    def kinds(self) -> list[str]:
+        """The type of a stage; a second one if it computes two tensors."""
+        return [self.kind, self.pick(self.dtypes)] if self.chance(15) else [self.kind]
+
+    def values(self, kinds: Sequence[str], draw: Callable[[], lang.Scalar]) -> Any:
+        """A value of each of these types, in the form that a function returns them."""
+        own, found = self.kind, []
+        for kind in kinds:
+            self.kind = kind
+            found.append(draw())
+        self.kind = own
+        return found[0] if len(found) == 1 else tuple(found)
 
     def chain(self, name: str, shape: tuple[int, ...]) -> list[lang.Tensor]:
         """Elementwise of the last stage, as an activation or a conversion is."""
@@ -170,8 +188,7 @@ class _Writer(Draws):
                 return _both((self.value(domain), self.value(domain)), over)
             return reduce(self.value(domain), over)
 
-        made = lang.compute(shape, expression, name=name)
-        return list(made) if isinstance(made, tuple) else [made]
+        return _listed(lang.compute(shape, expression, name=name))
 
     def reductions(self) -> list[Callable[[Any, Any], Any]]:
         """Reducers of values of the stage's type that are exact in any order."""
@@ -196,25 +213,31 @@ class _Writer(Draws):
             [lang.reduce_axis(self.extent(self.room(shape)), name="k")] if self.chance(50) else []
         )
         init = 0 if over or not shape or self.chance(30) else None
-        kind = self.kind
+        kinds = self.kinds()
 
-        def expression(own: lang.Tensor, *axes: lang.Scalar) -> Any:
+        def expression(*given: Any) -> Any:
+            own, axes = given[: len(kinds)], given[len(kinds) :]
+            return self.values(kinds, lambda: step(own, axes))
+
+        def step(own: Sequence[lang.Tensor], axes: Sequence[lang.Scalar]) -> lang.Scalar:
             value = self.value(list(zip(axes, shape)) + _ranges(over))
             if over or not axes:
-                before = self.narrowed(own[axes])
+                before = self.padded(self.pick(own), axes, ())
                 return (
                     lang.select(value, lang.logical_not(before), before)
-                    if kind == "bool"
+                    if self.kind == "bool"
                     else (before * 2 + value)
                 )
             axis = self.number(0, len(axes) - 1)
             earlier = [a - 1 if n == axis else a for n, a in enumerate(axes)]
             started = lang.if_then_else(
-                axes[axis] > 0, self.narrowed(own[tuple(earlier)]), self.one()
+                axes[axis] > 0, self.padded(self.pick(own), earlier, ()), self.one()
             )
-            return lang.logical_or(started, value) if kind == "bool" else started + value
+            return lang.logical_or(started, value) if self.kind == "bool" else started + value
 
-        return [lang.update(shape, expression, axis=over, init=init, dtype=kind, name=name)]
+        dtype = kinds if len(kinds) > 1 else kinds[0]
+        made = lang.update(shape, expression, axis=over, init=init, dtype=dtype, name=name)
+        return _listed(made)
 
     # ---- expressions
 
@@ -332,6 +355,10 @@ class _Writer(Draws):
         if length <= extent:
             return axis
         return self.pick([axis % extent, lang.minimum(axis, extent - 1)])
+
+
+def _listed(made: Any) -> list[lang.Tensor]:
+    return list(made) if isinstance(made, tuple) else [made]
 
 
 INDICES: Final = (

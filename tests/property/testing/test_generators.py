@@ -14,6 +14,7 @@ from minitensor.ir import (
     LoopKind,
     Reduce,
     Select,
+    Seq,
     accessed_buffers,
     conjuncts,
     loads,
@@ -44,7 +45,11 @@ def of_definition(program):
     readers = Counter(name for block in blocks for name in accessed_buffers(block)[0])
     if any(readers[b.name] > 1 for b in program.temporaries):
         found.add("a producer with several consumers")
+    if any(b.name.endswith("_next") for b in program.temporaries):
+        found.add("a value that is held until others are computed")
     for block in blocks:
+        if isinstance(block.body, Seq) and block.body.stmts:
+            found.add("an update of two tensors")
         found |= {f"an axis that is {i.kind.value}" for i in block.iters}
         if any(i.kind is IterKind.REDUCE and i.extent == 1 for i in block.iters):
             found.add("a reduction over one element")
@@ -148,6 +153,8 @@ EXPECTED = {
         if not kind.is_bound or kind.value in ("blockIdx.x", "threadIdx.x", "vthread")
     ),
     "a producer with several consumers",
+    "an update of two tensors",
+    "a value that is held until others are computed",
     "a reduction over one element",
     "a halo",
     "padding",

@@ -110,9 +110,9 @@ MUST_FAIL = {
     ),
     "text": (element(lambda t, i: "x"), "the function of C returned str, which is not a symbolic"),
     "nothing": (element(lambda t, i: None), "the function of C returned NoneType, which is not"),
-    "two values": (
-        element(lambda t, i: [t.B[i], t.B[i]]),
-        "expected one expression for each element of C, but got 2; use one mt.compute for each",
+    "a tuple of one value": (
+        element(lambda t, i: (t.B[i],)),
+        "expected a symbolic value, or a tuple of at least 2 for as many tensors, but got one of 1",
     ),
     "an array": (element(lambda t, i: np.ones(3)), "the function of C returned ndarray, which is"),
     "a loop over a tensor": (
