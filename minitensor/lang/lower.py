@@ -195,10 +195,15 @@ class _Nest:
         """The values stored, as if all were computed before: one that a later value could see is
         held in a temporary until the end.
         """
+        read: set[str] = set()
+        held: set[str] = set()
+        for buffer, value in reversed(list(zip(self.buffers, values))):
+            held |= {buffer} & read
+            read |= {load.buffer for load in ir.loads(value) if _may_be_at(load, target)}
         now: list[ir.Stmt] = []
         last: list[ir.Stmt] = []
-        for n, (tensor, buffer, value) in enumerate(zip(self.tensors, self.buffers, values)):
-            if any(_may_read(later, buffer, target) for later in values[n + 1 :]):
+        for tensor, buffer, value in zip(self.tensors, self.buffers, values):
+            if buffer in held:
                 name = ir.fresh_name(f"{buffer}_next", self.names.taken)
                 self.held.append(ir.Buffer(name, tensor.shape, tensor.dtype))
                 now.append(ir.Store(name, target, value))
@@ -235,12 +240,9 @@ class _Nest:
         return arith.simplify(ir.rewrite(expr, one))  # type: ignore[arg-type]
 
 
-def _may_read(value: ir.Expr, buffer: str, target: tuple[ir.Expr, ...]) -> bool:
-    """Return whether a value may depend on one element of a buffer."""
-    return any(
-        load.buffer == buffer and not any(map(_never_equal, load.indices, target))
-        for load in ir.loads(value)
-    )
+def _may_be_at(load: ir.Load, target: tuple[ir.Expr, ...]) -> bool:
+    """Return whether the element that is loaded may be the one with these indices."""
+    return not any(map(_never_equal, load.indices, target))
 
 
 def _never_equal(a: ir.Expr, b: ir.Expr) -> bool:
