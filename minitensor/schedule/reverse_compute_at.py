@@ -102,6 +102,7 @@ def reverse_compute_at(
         for var, span in _consumer_domain(consumer, buffer, box, whole).items():
             if domain.setdefault(var, span) != span:
                 refuse("R5", f"{ir.print_name(buffer)} asks for other elements than the rest")
+    _check_every_instance(consumer, domain, around)
     _check_complete_axes(consumer, edit.loops_around(program, block), domain)
     point = insertion.point_after(program, around, producers)
     guards = insertion.shared_guards(
@@ -191,6 +192,21 @@ def _consumer_domain(
                 marks = ir.Marks(parts=[(consumer.name, load, "read here")])
                 refuse("R5", f"index {axis} of {ir.print_name(buffer)} is not", marks=marks)
     return found
+
+
+def _check_every_instance(
+    consumer: ir.Block, domain: dict[str, arith.Span], around: tuple[ir.For, ...]
+) -> None:
+    """Rule R5 for all buffers together: each alone may give every row and every column, and the two
+    together no more than blocks on the diagonal.
+    """
+    names = list(domain)
+    taken = arith.swept(tuple(domain.values()), edit.ranges_of(around))
+    extents = {i.var: i.extent for i in consumer.iters}
+    for n, name in enumerate(names):
+        if taken is None or not (taken[n].start <= 0 and extents[name] <= taken[n].stop):
+            marks = ir.Marks(blocks={consumer.name: "has other instances too"})
+            refuse("R5", f"no iteration has all of {ir.print_name(name)}", marks=marks)
 
 
 def _check_complete_axes(

@@ -340,6 +340,19 @@ def test_reverse_compute_at_of_readers_in_other_orders():
     refused(s, "R5", "index 0 of B is not", lambda: s.reverse_compute_at("C", "j"))
 
 
+def test_reverse_compute_at_of_a_reader_of_two_tiles():
+    """Each iteration has a tile of rows and one of columns: not the tiles off the diagonal."""
+    A = mt.placeholder((8,), name="A")
+    P = mt.compute((8,), lambda i: A[i] * 2.0, name="P")
+    Q = mt.compute((8,), lambda j: P[j] + 1.0, name="Q")
+    D = mt.compute((8, 8), lambda x, y: P[x] + Q[y], name="D")
+    s = mt.Schedule(mt.lower([A, D]))
+    s.split("i", [None, 4])
+    s.reverse_compute_at("Q", "i_0")
+    marks = ("# <- has other instances too",)
+    refused(s, "R5", "all of x", lambda: s.reverse_compute_at("D", "i_0"), marks=marks)
+
+
 @pytest.mark.parametrize(
     ("builder", "call"),
     [
