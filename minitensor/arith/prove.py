@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from minitensor import ir
@@ -67,16 +68,40 @@ def is_nonnegative(form: Linear, ranges: Ranges, facts: Sequence[Linear] = ()) -
 
 
 def _undivided(form: Linear) -> Linear | None:
-    """For c * (x // d) + r with constants: a form of x that is >= 0 exactly where this one is.
+    """For c * (x // d) + r with constants: a form of x that is >= 0 exactly where this one is."""
+    match list(form.terms.items()):
+        case [(ir.Binary("//", x, ir.Const(d)), c)] if d > 0:
+            return _of_number(linear_of(x), int(d), c, form.constant)
+    return None
+
+
+def _of_number(x: Linear, d: int, c: int, r: int) -> Linear:
+    """A form of x that is >= 0 exactly where c * (x // d) + r is.
 
     x // d >= n is x >= n*d, and x // d <= n is x < (n + 1)*d.
     """
-    match list(form.terms.items()):
-        case [(ir.Binary("//", x, ir.Const(d)), c)] if d > 0:
-            if c > 0:
-                return linear_of(x).shifted(-int(d) * -(form.constant // c))
-            return linear_of(x).times(-1).shifted(int(d) * (form.constant // -c + 1) - 1)
-    return None
+    if c > 0:
+        return x.shifted(-d * -(r // c))
+    return x.times(-1).shifted(d * (r // -c + 1) - 1)
+
+
+def undivided(facts: Iterable[Linear], ranges: Ranges = NO_RANGES) -> list[Linear]:
+    """What facts about quotients say of the numbers that are divided, as forms that are >= 0.
+
+    c * (x // d) + c*y is c * ((x + d*y) // d); all else in a fact takes its greatest value.
+    """
+    found: list[Linear] = []
+    for fact in facts:
+        for atom, c in fact.terms.items():
+            match atom:
+                case ir.Binary("//", x, ir.Const(d)) if d > 0:
+                    among = Linear({a: other for a, other in fact.terms.items() if other % c == 0})
+                    most = fact.minus(among).interval(ranges).hi
+                    if math.isfinite(most):
+                        others = among.minus(Linear({atom: c})).times(d)
+                        number = linear_of(x).plus(others.divided(c))
+                        found.append(_of_number(number, int(d), c, int(most)))
+    return found
 
 
 def _follows(form: Linear, fact: Linear, ranges: Ranges) -> bool:

@@ -2,8 +2,9 @@
 
 The begin of the box on an axis is a sum of *digits*: variables, and the quotients and remainders
 that fusing makes of one. Digits that are free of each other (`f // 4` and `f % 4` are, where f runs
-over a multiple of 4) take up every combination of their values. Sums that leave gaps, and axes
-whose digits hang together, are not answered.
+over a multiple of 4) take up every combination of their values. Where the number ends within a
+round of the lower digits, that round is left out. Sums that leave gaps, and axes whose digits hang
+together, are not answered.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ Values: TypeAlias = dict[ir.Expr, range]
 
 
 def swept(box: Box, ranges: Ranges) -> tuple[range, ...] | None:
-    """The integers on each axis that the box takes up while all variables run; None if they leave
-    gaps, or are not the same for every position on the other axes, or it is not known.
+    """Integers on each axis of which the box takes up every combination while all variables run,
+    and all of them but for a last round of digits; None if they leave gaps, or are not the same for
+    every position on the other axes, or it is not known.
     """
     values = _independent((atom for span in box for atom in span.low.terms), ranges)
     if values is None:
@@ -51,7 +53,7 @@ def _without_gaps(span: Span, values: Values) -> range | None:
 
 
 def _independent(atoms: Iterable[ir.Expr], ranges: Ranges) -> Values | None:
-    """The values of each atom, if every combination of them occurs; None if not, or not known."""
+    """Values of each atom, of which every combination occurs; None if not so, or not known."""
     numbers: dict[ir.Expr, dict[Digit, ir.Expr]] = {}
     for atom in atoms:
         digit = Digit(atom, 1, None) if isinstance(atom, ir.Var) else as_digit(atom)
@@ -85,7 +87,7 @@ def _values_of(number: ir.Expr, ranges: Ranges) -> range | None:
 
 
 def _digit_values(whole: range, digits: list[Digit]) -> dict[Digit, range] | None:
-    """The values of the digits of a number, given from the lowest, if all combinations occur."""
+    """Values of the digits of a number, given from the lowest, so that all combinations occur."""
     if not whole or [(digit.divisor, digit.base) for digit in digits] == [(1, None)]:
         return dict.fromkeys(digits, whole)
     if whole.start != 0:
@@ -94,12 +96,10 @@ def _digit_values(whole: range, digits: list[Digit]) -> dict[Digit, range] | Non
     found = {}
     for digit in digits:
         divisor, base = digit.divisor, digit.base
-        if divisor % below:
+        if below == 0 or divisor % below:
             return None
         if base is None or size <= divisor * base:
-            if below > 1 and size % divisor:
-                return None
-            base = -(-size // divisor)
+            base = size // divisor if below > 1 else -(-size // divisor)
         found[digit] = range(base)
         below = divisor * base
     return found

@@ -265,7 +265,10 @@ class Written:
 
     def __init__(self, view: StepView, block: str, outside: Sequence[str]) -> None:
         self.block = block
-        self.store = plain_store(view.before.blocks[block]) or ()
+        store = plain_store(view.before.blocks[block])
+        if store is None:
+            raise BatchError("what a block writes of a layout is not known without replaying")
+        self.store = store
         self.inner = [loop for loop in view.loops(block) if loop not in outside]
 
     def box(self, batch: Batch) -> arith.Box:

@@ -292,6 +292,7 @@ def exact_domain(
         for i, binding in zip(block.iters, bindings)
         for form in (binding, binding.times(-1).shifted(i.extent - 1))
     ]
+    bounds += arith.undivided(bounds, ranges)
     for part in ir.conjuncts(block.predicate):
         forms = arith.at_least_zero(part, ranges)
         if forms is None or not all(arith.is_nonnegative(f, ranges, bounds) for f in forms):

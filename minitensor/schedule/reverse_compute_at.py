@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, NoReturn
+
 from minitensor import arith, ir
 from minitensor.schedule import edit, insertion
 from minitensor.schedule.arguments import BlockName, Location
@@ -30,8 +33,8 @@ from minitensor.schedule.scene import Scene
             "choose an outer loop, or split the producer's loops evenly",
         ),
         "R5": (
-            "the block reads it at one place: in each axis an iter of its own plus a constant, "
-            "always inside the buffer",
+            "where the block reads it gives for each iteration a box of the block's instances, and "
+            "an iteration for each instance",
             "compute_at moves the producer to it instead",
         ),
         "R6": (
@@ -71,7 +74,10 @@ def reverse_compute_at(
     loop  a loop around the producer, one that was fused of the loops of tiles too; "root" leaves
           the block where it is
 
-    The consumer's own loops are built anew, one for each of its iters.
+    The consumer may read windows (pooling), mirrored rows or another shape of what is computed: an
+    iteration gets the instances that read nothing but its own part, and each must be in one. Where
+    windows overlap at the ends of a tile there is none. The consumer's own loops are built anew,
+    one for each of its iters.
 
     Preserves  every output.
     Returns    the names of the consumer's new loops.
@@ -94,14 +100,12 @@ def reverse_compute_at(
         marks = ir.Marks(loops={loop: "target"}, blocks={block: "reads nothing computed there"})
         refuse("R2", marks=marks)
     insertion.require_not_vectorized(program, loop)
-    domain: dict[str, arith.Span] = {}
+    boxes: dict[str, Computed] = {}
     producers: set[str] = set()
     for buffer in computed:
-        producer, box, whole = _computed_box(program, buffer, around)
+        producer, boxes[buffer] = _computed_box(program, buffer, around)
         producers.add(producer)
-        for var, span in _consumer_domain(consumer, buffer, box, whole).items():
-            if domain.setdefault(var, span) != span:
-                refuse("R5", f"{ir.print_name(buffer)} asks for other elements than the rest")
+    domain = _instances(consumer, boxes, around)
     _check_every_instance(consumer, domain, around)
     _check_complete_axes(consumer, edit.loops_around(program, block), domain)
     point = insertion.point_after(program, around, producers)
@@ -127,12 +131,17 @@ def reverse_compute_at(
     return point.insert(program, placed.stmt, {id(consumer): None}), placed.names
 
 
+class Computed(NamedTuple):
+    """The box of a buffer that one iteration computes, and the extents of all that is computed."""
+
+    box: arith.Box
+    extents: tuple[int, ...]
+
+
 def _computed_box(
     program: ir.Program, buffer: str, around: tuple[ir.For, ...]
-) -> tuple[str, arith.Box, tuple[range, ...]]:
-    """The one block that computes a buffer, the box of it that one iteration gives, and the indices
-    that all iterations together give.
-    """
+) -> tuple[str, Computed]:
+    """The one block that computes a buffer, and what of it."""
     writing = edit.writers(program, buffer)
     producer = writing[-1]
     if other_writers(program, producer):
@@ -148,50 +157,91 @@ def _computed_box(
             refuse("R3", f"{ir.print_name(loop.var)} is", marks=marks)
     domain = insertion.exact_domain(producer, path, {loop.var for loop in around})
     box = None if domain is None else insertion.write_box(producer, domain)
-    whole = None if box is None else arith.swept(box, edit.ranges_of(around))
-    if box is None or whole is None:
+    if box is None:
         marks = ir.Marks(blocks={producer.name: "not known to write a box"})
         refuse("R4", f"the nest of {ir.print_name(producer.name)}", marks=marks)
     extents = edit.written_extents(producer)
     assert extents is not None
     nothing = any(i.extent == 0 for i in producer.iters)
-    inside = tuple(
-        range(max(0, r.start), 0 if nothing else min(r.stop, extent))
-        for r, extent in zip(whole, extents)
-    )
-    return producer.name, box, inside
+    return producer.name, Computed(box, tuple(0 if nothing else extent for extent in extents))
 
 
-def _consumer_domain(
-    consumer: ir.Block, buffer: str, box: arith.Box, whole: tuple[range, ...]
+def _instances(
+    consumer: ir.Block, computed: Mapping[str, Computed], around: tuple[ir.For, ...]
 ) -> dict[str, arith.Span]:
-    """The consumer's iters that read exactly the box.
-
-    Every instance must be found that way: one whose index lies outside of `whole`, all that is
-    computed of the buffer (it is padding, and does not read), would belong to no iteration.
-    """
-    reads = {load.indices for load in edit.loads_of(consumer, [buffer])}
-    if len(reads) != 1:
-        marks = ir.Marks(blocks={consumer.name: f"reads {ir.print_name(buffer)}"})
-        refuse("R5", f"{ir.print_name(buffer)} is read at {len(reads)} places", marks=marks)
+    """The consumer's iters that read what one iteration computes, and nothing else of it."""
     simplifier = arith.Simplifier({i.var: arith.extent_range(i.extent) for i in consumer.iters})
-    extents = {i.var: i.extent for i in consumer.iters}
     found: dict[str, arith.Span] = {}
-    for axis, (index, span) in enumerate(zip(reads.pop(), box)):
-        form = simplifier.linear(index)
-        offset = form.constant
-        match list(form.terms.items()):
-            case [(ir.Var(name), 1)] if name not in found and (
-                offset >= whole[axis].start and offset + extents[name] <= whole[axis].stop
-            ):
-                found[name] = arith.Span(span.low.shifted(-offset), span.spread)
-            case [] if span.low.is_constant and 0 <= offset - span.low.constant <= span.spread:
-                pass
-            case _:
-                load = edit.loads_of(consumer, [buffer])[0]
-                marks = ir.Marks(parts=[(consumer.name, load, "read here")])
-                refuse("R5", f"index {axis} of {ir.print_name(buffer)} is not", marks=marks)
+    along: dict[str, arith.Span] = {}
+    for buffer, one in computed.items():
+        places = list(dict.fromkeys(x.indices for x in edit.loads_of(consumer, [buffer])))
+        for indices in places:
+            forms = [simplifier.linear(index) for index in indices]
+            for var, span in _reading(consumer, buffer, one, forms, around).items():
+                if found.setdefault(var, span) != span:
+                    _refuse_two_places(consumer, buffer, len(places))
+            if len(places) == 1:
+                along.update(_along(forms, one, simplifier.ranges))
+    return {**along, **found}
+
+
+def _reading(
+    consumer: ir.Block,
+    buffer: str,
+    computed: Computed,
+    forms: Sequence[arith.Linear],
+    around: tuple[ir.For, ...],
+) -> dict[str, arith.Span]:
+    """The iters for which one place of a buffer is computed in an iteration.
+
+    Every instance must be found that way: where the index lies outside of the buffer (it is
+    padding, and does not read), it would belong to no iteration.
+    """
+    ranges = {i.var: arith.extent_range(i.extent) for i in consumer.iters}
+    found: dict[str, arith.Span] | None = {}
+    cut = [n for n, (span, size) in enumerate(zip(*computed)) if not _is_whole(span, size)]
+    for count, n in enumerate(cut, 1):
+        if forms[n].interval(ranges).within(0, computed.extents[n] - 1):
+            those, box = [forms[m] for m in cut[:count]], [computed.box[m] for m in cut[:count]]
+            found = arith.preimage(those, box, ranges, edit.ranges_of(around))
+        else:
+            found = None
+        if found is None:
+            load = edit.loads_of(consumer, [buffer])[0]
+            marks = ir.Marks(parts=[(consumer.name, load, "read here")])
+            refuse("R5", f"index {n} of {ir.print_name(buffer)} does not", marks=marks)
+    assert found is not None
     return found
+
+
+def _is_whole(span: arith.Span, extent: int) -> bool:
+    """Return whether an iteration computes all along an axis: it does not matter what is read."""
+    begin = span.low.constant
+    return span.low.is_constant and begin <= 0 and 0 < extent <= begin + span.spread + 1
+
+
+def _along(
+    forms: Sequence[arith.Linear], computed: Computed, ranges: arith.Ranges
+) -> dict[str, arith.Span]:
+    """The iters that run along axes of which an iteration computes all, and the spans of those: so
+    a loop over a part of an axis and one over all of it have the same extent where they meet.
+    """
+    found: dict[str, arith.Span] = {}
+    for form, span, extent in zip(forms, *computed):
+        match list(form.terms.items()):
+            case [(ir.Var(name), 1)] if form.interval(ranges).within(0, extent - 1):
+                if _is_whole(span, extent):
+                    found[name] = arith.Span(span.low.shifted(-form.constant), span.spread)
+    return found
+
+
+def _refuse_two_places(consumer: ir.Block, buffer: str, places: int) -> NoReturn:
+    """Rule R5, for reads of which an iteration has one and not the other."""
+    name = ir.print_name(buffer)
+    if places == 1:
+        refuse("R5", f"{name} gives another box than the rest")
+    marks = ir.Marks(blocks={consumer.name: f"reads {name}"})
+    refuse("R5", f"{name} is read at {places} places, which give different ones", marks=marks)
 
 
 def _check_every_instance(
@@ -206,7 +256,7 @@ def _check_every_instance(
     for n, name in enumerate(names):
         if taken is None or not (taken[n].start <= 0 and extents[name] <= taken[n].stop):
             marks = ir.Marks(blocks={consumer.name: "has other instances too"})
-            refuse("R5", f"no iteration has all of {ir.print_name(name)}", marks=marks)
+            refuse("R5", f"not for all of {ir.print_name(name)}", marks=marks)
 
 
 def _check_complete_axes(
@@ -286,26 +336,43 @@ def _reverse_compute_at_batch(view: StepView) -> Effect | None:
             for axis, span in zip(places, written.box(batch)):
                 if axis is not None:
                     name, offset = axis
-                    domain.setdefault(name, arith.Span(span.low.shifted(-offset), span.spread))
+                    moved = arith.Span(span.low.shifted(-offset), span.spread)
+                    if not _same_span(domain.setdefault(name, moved), moved):
+                        raise arith.BatchError("what a block reads along two axes is not known")
         kept = {name: span for name, span in domain.items() if name in axes}
         batch.place(consumer, kept, loops, widen=False)
 
     return effect
 
 
+def _same_span(a: arith.Span, b: arith.Span) -> bool:
+    """Return whether two spans are equal for all candidates."""
+    return arith.alike(a.low, b.low) and arith.same(a.spread, b.spread)
+
+
 def _read_at(view: StepView, block: ir.Block, buffer: str) -> list[tuple[str, int] | None]:
     """For each axis of a buffer the iter at which a block reads it, and how much further on; None
     for an axis that is read at a constant.
+
+    Raises BatchError for a block that reads otherwise.
     """
     simplifier = arith.Simplifier({i.var: arith.extent_range(i.extent) for i in block.iters})
     names = {i.var for i in block.iters}
     found: list[tuple[str, int] | None] = []
-    for index in view.bodies.loads(block, buffer)[0].indices:
+    places = {load.indices for load in view.bodies.loads(block, buffer)}
+    extents = edit.written_extents(edit.writers(view.before, buffer)[-1]) or ()
+    for index, extent in zip(next(iter(places)), extents):
         if not names.issuperset(ir.free_vars(index)):
             raise arith.BatchError("where partial results are read depends on the numbers")
         form = simplifier.linear(index)
-        variables = [atom.name for atom in form.terms if isinstance(atom, ir.Var)]
-        found.append((variables[0], form.constant) if variables else None)
+        inside = form.interval(simplifier.ranges).within(0, extent - 1)
+        match list(form.terms.items()):
+            case []:
+                found.append(None)
+            case [(ir.Var(name), 1)] if inside and len(places) == 1:
+                found.append((name, form.constant))
+            case _:
+                raise arith.BatchError("which instances read a box is not known without replaying")
     return found
 
 

@@ -63,7 +63,7 @@ def test_padding_behind_what_a_copy_holds_is_still_computed():
     s.cache_read("P", "A", "local")
     s.compute_inline("P")
     (loop,) = s.get_loops("A_local")
-    refused(s, "R5", "index 0 of A_local is not", lambda: s.reverse_compute_at("Q", loop))
+    refused(s, "R5", "not for all of j", lambda: s.reverse_compute_at("Q", loop))
     check(s)
 
 
@@ -73,7 +73,8 @@ def test_padding_behind_what_a_moved_producer_computes_is_still_computed():
     s = mt.Schedule(mt.lower([A, padded_reader(B)]))
     s.compute_at("B", "i")
     s.compute_inline("P")
-    refused(s, "R5", "is not", lambda: s.reverse_compute_at("Q", s.get_loops("B")[0]))
+    (loop, *_) = s.get_loops("B")
+    refused(s, "R5", "not for all of j", lambda: s.reverse_compute_at("Q", loop))
     check(s)
 
 
@@ -187,6 +188,9 @@ def test_swept_ranges_of_digits_are_those_of_brute_force(seed):
         for f, g in itertools.product(range(sizes["f"]), range(sizes["g"])):
             lows = [evaluate(span.low.expr(), {"f": f, "g": g}) for span in box]
             points |= {*itertools.product(*(range(a, a + s.extent) for a, s in zip(lows, box)))}
-        assert {*itertools.product(*found)} == points, (box, sizes)
-        known += len(points) > 1
+        taken = {*itertools.product(*found)}
+        assert taken <= points, (box, sizes)
+        if sizes["f"] % (high * low) == 0:
+            assert taken == points, (box, sizes)
+        known += len(taken) > 1
     assert known > 15
