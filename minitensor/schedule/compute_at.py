@@ -10,6 +10,7 @@ from minitensor.schedule import edit, insertion
 from minitensor.schedule.arguments import BlockName, Location
 from minitensor.schedule.batch import Batch, Effect, Footprint, StepView
 from minitensor.schedule.dependence import accesses, region
+from minitensor.schedule.elements import elements_of
 from minitensor.schedule.halves import half_that_starts, other_writers
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
@@ -39,7 +40,8 @@ T = TypeVar("T")
             "move what it reads first, or choose an outer loop",
         ),
         "R6": (
-            "each axis of the producer's store is indexed by an iter of its own",
+            "each axis of the producer's store is indexed by an iter of its own, or by digits of "
+            "them that give them back",
             "compute_at before transform_layout",
         ),
         "R7": (
@@ -104,8 +106,8 @@ def _needed(
     around: tuple[ir.For, ...],
 ) -> dict[str, arith.Span]:
     """The spans of the producer's spatial iters that one iteration reads."""
-    store = edit.plain_store(producer)
-    if store is None:
+    elements = elements_of(producer)
+    if elements is None:
         refuse("R6", marks=ir.Marks(blocks={producer.name: "stores elsewhere"}))
     names = {loop.var for loop in around}
     found = [
@@ -116,8 +118,9 @@ def _needed(
     ]
     domain: dict[str, arith.Span] = {}
     for buffer in sorted({access.buffer for access in found}):
-        box = region(program, [a for a in found if a.buffer == buffer], buffer, names)
-        for var, span in zip(store, box):
+        reads = [a for a in found if a.buffer == buffer]
+        box = region(program, reads, buffer, names, elements)
+        for var, span in zip(elements.iters, box):
             domain[var] = span if var not in domain else _wider(domain[var], span)
     for i in producer.iters:
         if i.kind is not ir.IterKind.SPATIAL:
@@ -127,7 +130,9 @@ def _needed(
 
 def _of_init(init: ir.Block, producer: ir.Block, domain: Mapping[str, T]) -> dict[str, T]:
     """The values known for the producer's iters, by the iters of the half that starts it."""
-    names = zip(edit.plain_store(init) or (), edit.plain_store(producer) or ())
+    started, updated = elements_of(init), elements_of(producer)
+    assert started is not None and updated is not None
+    names = zip(started.iters, updated.iters)
     return {theirs: domain[mine] for theirs, mine in names if mine in domain}
 
 
@@ -203,7 +208,9 @@ def _compute_at_batch(view: StepView) -> Effect | None:
         reading = sorted({b.name for b in edit.readers(view.before, buffer)} - {producer.name})
         if reading:
             footprints.append(Footprint(view, buffer, reading, around))
-    store, axes, loops = edit.plain_store(producer) or (), edit.spatial_iters(producer), view.result
+    store, axes, loops = edit.plain_store(producer), edit.spatial_iters(producer), view.result
+    if store is None:
+        raise arith.BatchError("what is needed of a layout is not known without replaying")
     init = half_that_starts(view.before, producer)
     own = [] if init is None else view.loops_after(init.name)[len(around) :]
     view.follow()

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from minitensor import arith, ir
 from minitensor.schedule.edit import loops_around, ranges_of
+from minitensor.schedule.elements import PLAIN, Elements
 from minitensor.schedule.refusal import refuse
 
 
@@ -151,16 +152,43 @@ def driven(block: ir.Block, loop: str, kinds: Collection[ir.IterKind]) -> bool:
     return any(i.kind in kinds and loop in ir.free_vars(i.binding) for i in block.iters)
 
 
+def counted(
+    access: Access, elements: Elements, loops: tuple[ir.For, ...]
+) -> tuple[arith.Linear, ...]:
+    """The place of an access as the writer of its buffer counts the elements.
+
+    Found in terms of the iters, of which more is known than of loops that run too far.
+    """
+    if elements.undone is None:
+        return access.indices
+    block, ranges = access.block, ranges_of(loops)
+    own = arith.Simplifier({i.var: arith.extent_range(i.extent) for i in block.iters}, None, True)
+    place = elements.counted([own.linear(index) for index in access.part.indices], own.ranges)
+    outside = arith.Simplifier(ranges, keep_units=True)
+    bindings = {i.var: outside.linear(i.binding) for i in block.iters}
+    simplifier = arith.Simplifier(ranges, bindings, keep_units=True)
+    return tuple(simplifier.linear(form.expr()) for form in place)
+
+
 def region(
-    program: ir.Program, found: Collection[Access], buffer: str, outside: Collection[str]
+    program: ir.Program,
+    found: Collection[Access],
+    buffer: str,
+    outside: Collection[str],
+    elements: Elements = PLAIN,
 ) -> arith.Box:
-    """The box of a buffer that some accesses touch while all loops but those in `outside` run."""
-    shape = program.buffers[buffer].shape
+    """The box of a buffer that some accesses touch while all loops but those in `outside` run.
+
+    elements  the axes of the box: how the elements are counted
+    """
+    shape = elements.shape_in(program.buffers[buffer])
     result: arith.Box | None = None
     for access in found:
         loops = loops_around(program, access.block.name)
         inner = frozenset(loop.var for loop in loops if loop.var not in outside)
-        box = arith.clipped_box(arith.box_of(access.indices, shape, inner, ranges_of(loops)), shape)
+        ranges = ranges_of(loops)
+        indices = counted(access, elements, loops)
+        box = arith.clipped_box(arith.box_of(indices, shape, inner, ranges), shape)
         result = box if result is None else arith.union_box(result, box, shape)
     assert result is not None
     return result

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from minitensor import arith, ir
 from minitensor.schedule import edit, insertion
+from minitensor.schedule.elements import elements_of
 
 
 def half_that_starts(program: ir.Program, block: ir.Block) -> ir.Block | None:
@@ -49,9 +50,9 @@ def other_writers(program: ir.Program, block: ir.Block) -> list[str]:
 
 def in_terms_of(init: ir.Block, block: ir.Block) -> ir.Stmt:
     """The body of the first half, its iters named as those of the second."""
-    theirs, mine = edit.plain_store(init), edit.plain_store(block)
+    theirs, mine = elements_of(init), elements_of(block)
     assert theirs is not None and mine is not None
-    names: dict[str, ir.Expr] = {a: ir.Var(b) for a, b in zip(theirs, mine)}
+    names: dict[str, ir.Expr] = {a: ir.Var(b) for a, b in zip(theirs.iters, mine.iters)}
     return ir.substitute(init.body, names)
 
 
@@ -66,10 +67,10 @@ def _same_elements(program: ir.Program, init: ir.Block, block: ir.Block) -> bool
     """Return whether, in one iteration of the loops around both, both go over the same elements,
     each once, the block by all of its terms.
     """
-    theirs, mine = edit.plain_store(init), edit.plain_store(block)
+    theirs, mine = elements_of(init), elements_of(block)
     if theirs is None or mine is None:
         return False
-    if edit.written_extents(init) != edit.written_extents(block):
+    if theirs.extents != mine.extents or theirs.undone != mine.undone:
         return False
     where = ir.paths(program)
     shared = {loop.var for loop in insertion.common_loops(where[init.name], where[block.name])}
@@ -78,10 +79,10 @@ def _same_elements(program: ir.Program, init: ir.Block, block: ir.Block) -> bool
     if first is None or second is None:
         return False
     started, updated = _inside(init, first), _inside(block, second)
-    if any(started[a] != updated[b] for a, b in zip(theirs, mine)):
+    if any(started[a] != updated[b] for a, b in zip(theirs.iters, mine.iters)):
         return False
     whole = {i.var: arith.whole_axis(i.extent) for i in block.iters}
-    return all(span == whole[name] for name, span in updated.items() if name not in mine)
+    return all(span == whole[name] for name, span in updated.items() if name not in mine.iters)
 
 
 def _inside(block: ir.Block, box: arith.Box) -> dict[str, arith.Span]:

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 
 from minitensor import arith, ir
 from minitensor.schedule import edit
-from minitensor.schedule.dependence import Access, accesses, accesses_of, iter_domain, region
+from minitensor.schedule.dependence import (
+    Access,
+    accesses,
+    accesses_of,
+    counted,
+    iter_domain,
+    region,
+)
+from minitensor.schedule.elements import PLAIN, Elements, common_elements, elements_of
 from minitensor.schedule.refusal import refuse
 
 
@@ -227,7 +235,8 @@ def _covered(
     where = ir.paths(program)
     loops = (*outer, *placed.loops)
     known = arith.facts_of([placed.block.predicate], edit.ranges_of(loops))
-    shape = program.buffers[access.buffer].shape
+    elements = common_elements(sources)
+    shape = (elements or PLAIN).shape_in(program.buffers[access.buffer])
     have: arith.Box | None = None
     shared: tuple[ir.For, ...] = ()
     for writer in sources:
@@ -238,34 +247,45 @@ def _covered(
         for guard in shared_guards(program, [writer], shared, every=True):
             if arith.prove(guard, edit.ranges_of(shared), known) is not True:
                 return False
-        box = _written(program, writer, access.buffer, {loop.var for loop in shared}, strict)
+        if elements is None:
+            if shared or strict:
+                return False
+            continue
+        names = {loop.var for loop in shared}
+        box = _written(program, writer, access.buffer, names, elements, strict)
         if box is None:
             return False
         have = box if have is None else arith.union_box(have, box, shape)
     if not shared and not strict:
         return True
-    assert have is not None
+    assert have is not None and elements is not None
     names = {loop.var for loop in shared}
     inner = frozenset(loop.var for loop in loops if loop.var not in names)
-    need = arith.clipped_box(
-        arith.box_of(access.indices, shape, inner, edit.ranges_of(loops)), shape
-    )
-    return arith.contains(have, need, edit.ranges_of(loops))
+    ranges = edit.ranges_of(loops)
+    indices = counted(access, elements, loops)
+    need = arith.clipped_box(arith.box_of(indices, shape, inner, ranges), shape)
+    return arith.contains(have, need, ranges)
 
 
 def _written(
-    program: ir.Program, writer: ir.Block, buffer: str, names: Collection[str], strict: bool
+    program: ir.Program,
+    writer: ir.Block,
+    buffer: str,
+    names: Collection[str],
+    elements: Elements,
+    strict: bool,
 ) -> arith.Box | None:
     """The box that a writer computes while the loops in `names` are fixed.
 
     strict  whether it must be known that all of the box is written
     """
+    shape = elements.shape_in(program.buffers[buffer])
     if strict:
         domain = exact_domain(writer, ir.paths(program)[writer.name], names)
         box = None if domain is None else write_box(writer, domain)
-        return None if box is None else arith.clipped_box(box, program.buffers[buffer].shape)
+        return None if box is None else arith.clipped_box(box, shape)
     written = [a for a in accesses(program, writer.name) if a.writes and a.buffer == buffer]
-    return region(program, written, buffer, names)
+    return region(program, written, buffer, names, elements)
 
 
 def exact_domain(
@@ -301,14 +321,12 @@ def exact_domain(
 
 
 def write_box(block: ir.Block, box: arith.Box) -> arith.Box | None:
-    """The box of the block's buffer that executing a box of its iters writes; None if unknown."""
-    store = edit.plain_store(block)
-    if store is None:
+    """The box of the block's elements that executing a box of its iters writes; None if unknown."""
+    elements = elements_of(block)
+    if elements is None:
         return None
     position = {i.var: n for n, i in enumerate(block.iters)}
-    extents = edit.written_extents(block)
-    assert extents is not None
-    return arith.clipped_box([box[position[name]] for name in store], extents)
+    return arith.clipped_box([box[position[name]] for name in elements.iters], elements.extents)
 
 
 def require_not_vectorized(program: ir.Program, loop: str) -> None:

@@ -10,6 +10,7 @@ from minitensor.schedule import edit, insertion
 from minitensor.schedule.arguments import BlockName, Location
 from minitensor.schedule.batch import Batch, Effect, StepView, Written
 from minitensor.schedule.dependence import accesses_of, driven
+from minitensor.schedule.elements import Elements, elements_of
 from minitensor.schedule.halves import half_that_starts, other_writers
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
@@ -132,10 +133,13 @@ def reverse_compute_at(
 
 
 class Computed(NamedTuple):
-    """The box of a buffer that one iteration computes, and the extents of all that is computed."""
+    """The box of a buffer that one iteration computes, the extents of all that is computed, and how
+    its elements are counted.
+    """
 
     box: arith.Box
     extents: tuple[int, ...]
+    elements: Elements
 
 
 def _computed_box(
@@ -160,10 +164,11 @@ def _computed_box(
     if box is None:
         marks = ir.Marks(blocks={producer.name: "not known to write a box"})
         refuse("R4", f"the nest of {ir.print_name(producer.name)}", marks=marks)
-    extents = edit.written_extents(producer)
-    assert extents is not None
-    nothing = any(i.extent == 0 for i in producer.iters)
-    return producer.name, Computed(box, tuple(0 if nothing else extent for extent in extents))
+    elements = elements_of(producer)
+    assert elements is not None
+    if any(i.extent == 0 for i in producer.iters):
+        return producer.name, Computed(box, (0,) * len(box), elements)
+    return producer.name, Computed(box, elements.extents, elements)
 
 
 def _instances(
@@ -177,6 +182,7 @@ def _instances(
         places = list(dict.fromkeys(x.indices for x in edit.loads_of(consumer, [buffer])))
         for indices in places:
             forms = [simplifier.linear(index) for index in indices]
+            forms = list(one.elements.counted(forms, simplifier.ranges))
             for var, span in _reading(consumer, buffer, one, forms, around).items():
                 if found.setdefault(var, span) != span:
                     _refuse_two_places(consumer, buffer, len(places))
@@ -199,7 +205,7 @@ def _reading(
     """
     ranges = {i.var: arith.extent_range(i.extent) for i in consumer.iters}
     found: dict[str, arith.Span] | None = {}
-    cut = [n for n, (span, size) in enumerate(zip(*computed)) if not _is_whole(span, size)]
+    cut = [n for n, (span, size) in enumerate(zip(*computed[:2])) if not _is_whole(span, size)]
     for count, n in enumerate(cut, 1):
         if forms[n].interval(ranges).within(0, computed.extents[n] - 1):
             those, box = [forms[m] for m in cut[:count]], [computed.box[m] for m in cut[:count]]
@@ -227,7 +233,7 @@ def _along(
     a loop over a part of an axis and one over all of it have the same extent where they meet.
     """
     found: dict[str, arith.Span] = {}
-    for form, span, extent in zip(forms, *computed):
+    for form, span, extent in zip(forms, *computed[:2]):
         match list(form.terms.items()):
             case [(ir.Var(name), 1)] if form.interval(ranges).within(0, extent - 1):
                 if _is_whole(span, extent):

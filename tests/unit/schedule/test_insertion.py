@@ -148,4 +148,7 @@ def test_write_boxes_follow_the_store():
     s = mt.Schedule(programs.chain())
     s.transform_layout("B", lambda i: (i // 2, i % 2))
     block = s.program.blocks["B"]
-    assert write_box(block, (whole_axis(8),)) is None
+    assert write_box(block, (whole_axis(8),)) == (whole_axis(8),)
+    s = mt.Schedule(programs.chain())
+    s.transform_layout("B", lambda i: (i // 2, i % 4))
+    assert write_box(s.program.blocks["B"], (whole_axis(8),)) is None
