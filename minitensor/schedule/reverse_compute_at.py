@@ -9,8 +9,8 @@ from minitensor import arith, ir
 from minitensor.schedule import edit, insertion
 from minitensor.schedule.arguments import BlockName, Location
 from minitensor.schedule.batch import Batch, Effect, StepView, Written
-from minitensor.schedule.dependence import accesses_of, driven
-from minitensor.schedule.elements import Elements, elements_of
+from minitensor.schedule.dependence import accesses, accesses_of, driven, region
+from minitensor.schedule.elements import PLAIN, Elements, common_elements, elements_of
 from minitensor.schedule.halves import half_that_starts, other_writers
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
@@ -21,7 +21,7 @@ from minitensor.schedule.scene import Scene
     rules={
         "R1": ("the loop does not enclose the block", "choose a loop around its producer"),
         "R2": (
-            "the block reads a buffer that is computed under the loop",
+            "the block reads a buffer that is computed under the loop, or read there before",
             "choose a loop around its producer",
         ),
         "R3": (
@@ -55,7 +55,8 @@ from minitensor.schedule.scene import Scene
             "move the other block first",
         ),
         "R10": (
-            "a block that updates what it finds is executed once for each element",
+            "a block that updates what it finds, or that comes to another reader, is executed once "
+            "for each element",
             "choose a loop that does not repeat it",
         ),
     },
@@ -77,8 +78,9 @@ def reverse_compute_at(
 
     The consumer may read windows (pooling), mirrored rows or another shape of what is computed: an
     iteration gets the instances that read nothing but its own part, and each must be in one. Where
-    windows overlap at the ends of a tile there is none. The consumer's own loops are built anew,
-    one for each of its iters.
+    windows overlap at the ends of a tile there is none. A block that reads what another one reads
+    under the loop can come there too, if each iteration has instances of its own. The consumer's
+    loops are built anew, one for each of its iters.
 
     Preserves  every output.
     Returns    the names of the consumer's new loops.
@@ -90,38 +92,30 @@ def reverse_compute_at(
     around = (*target.outer, target.loop)
     if target.loop in edit.loops_around(program, block):
         refuse("R1", marks=ir.Marks(loops={loop: "target"}, blocks={block: "inside it"}))
-    inside = {b.name for b in ir.blocks_of(target.loop)}
-    read, own = ir.accessed_buffers(consumer)
-    computed = [
-        name
-        for name in sorted(read - own)
-        if any(w.name in inside for w in edit.writers(program, name))
-    ]
-    if not computed:
+    found, producers = _computed_under(program, consumer, around)
+    siblings: set[str] = set()
+    if not found:
+        found, siblings = _read_under(program, consumer, around)
+    if not found:
         marks = ir.Marks(loops={loop: "target"}, blocks={block: "reads nothing computed there"})
         refuse("R2", marks=marks)
     insertion.require_not_vectorized(program, loop)
-    boxes: dict[str, Computed] = {}
-    producers: set[str] = set()
-    for buffer in computed:
-        producer, boxes[buffer] = _computed_box(program, buffer, around)
-        producers.add(producer)
-    domain = _instances(consumer, boxes, around)
+    domain = _instances(consumer, found, around)
     _check_every_instance(consumer, domain, around)
     _check_complete_axes(consumer, edit.loops_around(program, block), domain)
-    point = insertion.point_after(program, around, producers)
+    point = insertion.point_after(program, around, producers | siblings)
     guards = insertion.shared_guards(
         program, [program.blocks[name] for name in sorted(producers)], around, False
     )
     placed = insertion.place(consumer, domain, around, edit.Fresh(program), guards)
     _check_order(program, consumer, point)
-    _check_once(placed, around)
+    _check_once(placed, around, always=bool(siblings))
     halves = [half_that_starts(program, program.blocks[name]) for name in sorted(producers)]
     missing = insertion.unavailable(
         program,
         placed,
         point,
-        strict=not insertion.runs_whole(program, consumer),
+        strict=bool(siblings) or not insertion.runs_whole(program, consumer),
         starting=[half.name for half in halves if half is not None],
     )
     if missing is not None:
@@ -132,9 +126,50 @@ def reverse_compute_at(
     return point.insert(program, placed.stmt, {id(consumer): None}), placed.names
 
 
+def _computed_under(
+    program: ir.Program, consumer: ir.Block, around: tuple[ir.For, ...]
+) -> tuple[dict[str, Computed], set[str]]:
+    """What one iteration computes of the buffers that the consumer reads, and which blocks do."""
+    inside = {b.name for b in ir.blocks_of(around[-1])}
+    read, own = ir.accessed_buffers(consumer)
+    found: dict[str, Computed] = {}
+    producers: set[str] = set()
+    for buffer in sorted(read - own):
+        if any(w.name in inside for w in edit.writers(program, buffer)):
+            producer, found[buffer] = _computed_box(program, buffer, around)
+            producers.add(producer)
+    return found, producers
+
+
+def _read_under(
+    program: ir.Program, consumer: ir.Block, around: tuple[ir.For, ...]
+) -> tuple[dict[str, Computed], set[str]]:
+    """What one iteration reads of the buffers that the consumer reads too, and the blocks that do:
+    those are before it in the text, so that it moves up.
+    """
+    order = list(program.blocks)
+    before = order[: order.index(consumer.name)]
+    names = {loop.var for loop in around}
+    read, own = ir.accessed_buffers(consumer)
+    found: dict[str, Computed] = {}
+    siblings: set[str] = set()
+    for buffer in sorted(read - own):
+        reading = [b for b in ir.blocks_of(around[-1]) if buffer in ir.accessed_buffers(b)[0]]
+        if not reading or not all(b.name in before for b in reading):
+            continue
+        writing = edit.writers(program, buffer)
+        elements = (common_elements(writing) if writing else None) or PLAIN
+        reads = [a for b in reading for a in accesses(program, b.name)]
+        reads = [a for a in reads if a.buffer == buffer and not a.writes]
+        box = region(program, reads, buffer, names, elements)
+        found[buffer] = Computed(box, elements.shape_in(program.buffers[buffer]), elements)
+        siblings.update(b.name for b in reading)
+    return found, siblings
+
+
 class Computed(NamedTuple):
-    """The box of a buffer that one iteration computes, the extents of all that is computed, and how
-    its elements are counted.
+    """The box of a buffer that one iteration computes (or reads), the extents of all that is
+    computed, and how its elements are counted.
     """
 
     box: arith.Box
@@ -258,6 +293,8 @@ def _check_every_instance(
     """
     names = list(domain)
     taken = arith.swept(tuple(domain.values()), edit.ranges_of(around))
+    if any(loop.extent == 0 for loop in around) and all(i.extent for i in consumer.iters):
+        refuse("R5", "there are no iterations", marks=ir.Marks({around[-1].var: "target"}))
     extents = {i.var: i.extent for i in consumer.iters}
     for n, name in enumerate(names):
         if taken is None or not (taken[n].start <= 0 and extents[name] <= taken[n].stop):
@@ -289,23 +326,25 @@ def _check_complete_axes(
         del domain[i.var]
 
 
-def _check_once(placed: insertion.Placed, around: tuple[ir.For, ...]) -> None:
-    """Rule R10: iterations of the loops around it now do not repeat what it does."""
+def _check_once(placed: insertion.Placed, around: tuple[ir.For, ...], always: bool) -> None:
+    """Rule R10: iterations of the loops around it now do not repeat what it does.
+
+    always  whether that is asked of blocks that could be repeated too
+    """
     block = placed.block
     loops = (*around, *placed.loops)
     found = accesses_of(block, loops)
     written = [access for access in found if access.writes]
     own = {access.buffer for access in written}
     updates = any(a.accumulates or (a.buffer in own and not a.writes) for a in found)
-    if block.init is not None or not updates:
+    if not always and (block.init is not None or not updates):
         return
     free, ranges = frozenset(loop.var for loop in loops), edit.ranges_of(loops)
     for access in written:
         for loop in around:
             if not arith.separates(loop.var, access.indices, access.indices, free, ranges):
-                marks = ir.Marks(
-                    {loop.var: "would repeat it"}, {block.name: "updates what it finds"}
-                )
+                fact = "updates what it finds" if updates else "is not computed from what is there"
+                marks = ir.Marks({loop.var: "would repeat it"}, {block.name: fact})
                 refuse("R10", f"iterations of {ir.print_name(loop.var)} repeat it", marks=marks)
 
 
@@ -333,6 +372,8 @@ def _reverse_compute_at_batch(view: StepView) -> Effect | None:
         writing = [b.name for b in edit.writers(view.before, buffer)]
         if any(b in under for b in writing):
             sources.append((Written(view, writing[-1], around), _read_at(view, consumer, buffer)))
+    if not sources:
+        raise arith.BatchError("what other readers need is not known without replaying")
     axes, loops = edit.spatial_iters(consumer), view.result
     view.follow()
 
@@ -385,7 +426,10 @@ def _read_at(view: StepView, block: ir.Block, buffer: str) -> list[tuple[str, in
 @reverse_compute_at.random_call(often=4)
 def _call_reverse_compute_at(scene: Scene) -> None:
     block = scene.block()
-    scene.do("reverse_compute_at", block, scene.near(scene.schedule.get_producers, block))
+    if scene.chance(80):
+        scene.do("reverse_compute_at", block, scene.near(scene.schedule.get_producers, block))
+    else:
+        scene.do("reverse_compute_at", block, scene.loop())
 
 
 class ReversePlacementPrimitives:

@@ -246,6 +246,14 @@ def weighted():
     return mt.lower([A, W])
 
 
+def apart():
+    """B = A * 2; C = B + 1; D = C * 2: loops i, j, x"""
+    A = mt.placeholder((8,), name="A")
+    B = mt.compute((8,), lambda i: A[i] * 2.0, name="B")
+    C = mt.compute((8,), lambda j: B[j] + 1.0, name="C")
+    return mt.lower([A, mt.compute((8,), lambda x: C[x] * 2.0, name="D")])
+
+
 REFUSALS = [
     Refusal(
         "reverse_compute_at",
@@ -258,9 +266,9 @@ REFUSALS = [
     Refusal(
         "reverse_compute_at",
         "R2",
-        start(three),
+        start(apart),
         lambda s: s.reverse_compute_at("D", "i"),
-        "R2: the block reads a buffer that is computed under the loop$",
+        "R2: the block reads a buffer that is computed under the loop, or read there before$",
         choices=("j",),
         marks=("for i in range(8):  # <- target", "# <- reads nothing computed there"),
     ),
@@ -357,6 +365,7 @@ def test_reverse_compute_at_of_a_reader_of_two_tiles():
     ("builder", "call"),
     [
         (three, lambda s, loop: s.reverse_compute_at("D", loop)),
+        (apart, lambda s, loop: s.reverse_compute_at("D", loop)),
         (fork, lambda s, loop: s.reverse_compute_at("S", loop)),
     ],
 )
