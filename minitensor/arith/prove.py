@@ -86,7 +86,7 @@ def _of_number(x: Linear, d: int, c: int, r: int) -> Linear:
 
 
 def undivided(facts: Iterable[Linear], ranges: Ranges = NO_RANGES) -> list[Linear]:
-    """What facts about quotients say of the numbers that are divided, as forms that are >= 0.
+    """The facts about numbers that facts about their quotients imply, as forms that are >= 0.
 
     c * (x // d) + c*y is c * ((x + d*y) // d); all else in a fact takes its greatest value.
     """

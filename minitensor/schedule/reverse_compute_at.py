@@ -129,7 +129,7 @@ def reverse_compute_at(
 def _computed_under(
     program: ir.Program, consumer: ir.Block, around: tuple[ir.For, ...]
 ) -> tuple[dict[str, Computed], set[str]]:
-    """What one iteration computes of the buffers that the consumer reads, and which blocks do."""
+    """The parts that one iteration computes of what the consumer reads, and the blocks that do."""
     inside = {b.name for b in ir.blocks_of(around[-1])}
     read, own = ir.accessed_buffers(consumer)
     found: dict[str, Computed] = {}
@@ -144,7 +144,7 @@ def _computed_under(
 def _read_under(
     program: ir.Program, consumer: ir.Block, around: tuple[ir.For, ...]
 ) -> tuple[dict[str, Computed], set[str]]:
-    """What one iteration reads of the buffers that the consumer reads too, and the blocks that do:
+    """The parts that one iteration reads of what the consumer reads too, and the blocks that do:
     those are before it in the text, so that it moves up.
     """
     order = list(program.blocks)
