@@ -41,7 +41,7 @@ def random_low(rng):
     return linear_of(number).times(tile).shifted(rng.choice([0, 0, 0, 1, 2]))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_preimage_is_all_that_lies_in_the_box(seed):
     rng = random.Random(seed)
     known = parts = 0
