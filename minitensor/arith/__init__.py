@@ -36,7 +36,7 @@ from minitensor.arith.sweep import swept
 from minitensor.arith.tensorized import match_intrinsic
 
 __all__ = [
-    "BatchError", "Box", "EVERYTHING", "Integers", "Interval", "Linear", "MismatchError", "Num",
+    "EVERYTHING", "BatchError", "Box", "Integers", "Interval", "Linear", "MismatchError", "Num",
     "Operand", "Operation", "PrefetchError", "Ranges", "Simplifier", "Span", "Truth", "alike",
     "as_number", "at", "at_least_zero", "batch_box", "box_of", "box_read", "carries",
     "ceil_div", "chosen", "clipped_box", "constant_form", "contains", "extent_range",

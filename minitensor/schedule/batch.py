@@ -226,14 +226,15 @@ class Bodies:
                 self.known[name] = change(body)
 
 
-def _touched(body: ir.Stmt) -> list[tuple[type, str]]:
+def _touched(body: ir.Stmt) -> tuple[int, list[tuple[type, str]]]:
+    """The number of places that are read, and each access: its kind and its buffer."""
     found: list[tuple[type, str]] = []
     for node in ir.walk(body):
         if isinstance(node, (ir.Load, ir.Store)):
             found.append((type(node), node.buffer))
         elif isinstance(node, ir.Reduce):
             found += [(ir.Reduce, buffer) for buffer in node.buffers]
-    return found
+    return len({(load.buffer, load.indices) for load in ir.loads(body)}), found
 
 
 class Footprint:

@@ -91,7 +91,8 @@ def compute_inline(program: ir.Program, block: BlockName) -> Rewritten[None]:
     for reader in reading:
         body = _checked(ir.rewrite(reader.body, inlined), "R5")
         init = None if reader.init is None else _checked(ir.rewrite(reader.init, inlined), "R5")
-        simplifier = Simplifier({i.var: extent_range(i.extent) for i in reader.iters})
+        ranges = {i.var: extent_range(i.extent) for i in reader.iters}
+        simplifier = Simplifier(ranges, keep_units=True)
         edits[id(reader)] = edit.with_block(
             reader,
             body=_simplified(body, simplifier),

@@ -333,6 +333,17 @@ def partial_argmax_of_one_element():
     return s
 
 
+def inlined_beside_an_axis_of_one_element():
+    """A[k] beside A[0], where k can be 0 only: two places, as they are where k can be more."""
+    A, k = mt.placeholder((1,), name="A"), mt.reduce_axis(1, name="k")
+    P = mt.compute((), lambda: A[0], name="P")
+    Q = mt.compute((), lambda: mt.sum(P[()] + A[k], axis=k), name="Q")
+    s = mt.Schedule(mt.lower([A, Q]))
+    s.rfactor("k")
+    s.compute_inline("P")
+    return s
+
+
 WENT_WRONG = (
     two_partial_sums_and_a_moved_producer,
     a_move_under_a_loop_of_one,
@@ -340,4 +351,5 @@ WENT_WRONG = (
     two_caches_of_an_update,
     a_fused_loop_split_by_a_decision,
     partial_argmax_of_one_element,
+    inlined_beside_an_axis_of_one_element,
 )
