@@ -315,8 +315,8 @@ def unannotate(w):
 
 INLINED = {
     "matmul": ("shifted", "relu[relu_i0, relu_i1] = max(C[relu_i0, relu_i1] + 1.0, 0.0)"),
-    "conv2d": ("pad", "1 <= rx + x and rx + x < 11, data[0, rc, ry + y - 1, rx + x - 1], 0.0)"),
-    "depthwise_conv2d": ("pad", "data[0, c, ry + y - 1, rx + x - 1], 0.0) * weight[c, 0, ry, rx]"),
+    "conv2d": ("pad", "1 <= rx + x and rx + x < 11, data[n, rc, ry + y - 1, rx + x - 1], 0.0)"),
+    "depthwise_conv2d": ("pad", "data[n, c, ry + y - 1, rx + x - 1], 0.0) * weight[c, 0, ry, rx]"),
     "softmax": (
         "exps",
         "] = exp(A[softmax_i, softmax_j] - row_max[softmax_i]) / row_sum[softmax_i]",
