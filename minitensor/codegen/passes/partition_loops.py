@@ -9,6 +9,8 @@ So are loops around and over the lanes of a vector where the padding of an image
     before  for x in vectorize(58): P[x] = if_then_else(1 <= x and x < 57, D[x - 1], 0.0)
     after   P[0] = 0.0;  for x in vectorize(56): P[x + 1] = D[x];  P[57] = 0.0
 
+Iterations that do nothing, since a guard around all of a loop's body never holds in them, go.
+
 A parallel or bound loop is not cut, which would cost a second fork: its body gets two versions
 instead.
 The text may grow to a bounded number of statements; beyond it guards stay where they are.
@@ -49,6 +51,9 @@ class _Cutter:
     def statement(self, stmt: ir.Stmt, ranges: dict[str, arith.Interval]) -> ir.Stmt:
         if not isinstance(stmt, ir.For):
             return ir.map_stmts(stmt, lambda child: self.statement(child, ranges))
+        live = _live_part(stmt, ranges)
+        if live != (0, stmt.extent):
+            return self.statement(_iterations(stmt, *live, ranges), ranges)
         span = _hot_part(stmt, ranges)
         if span is None or not self.has_room(stmt, *span):
             inner = {**ranges, stmt.var: arith.extent_range(stmt.extent)}
@@ -84,11 +89,12 @@ class _Cutter:
 
     def piece(self, loop: ir.For, lo: int, hi: int, ranges: dict[str, arith.Interval]) -> ir.Stmt:
         """The iterations lo … hi-1 as a loop of their own, simplified and cut further inside."""
-        if lo == hi:
-            return ir.NOTHING
-        body = ir.substitute(loop.body, {loop.var: ir.Var(loop.var) + lo}) if lo else loop.body
-        piece = simplified(ir.For(loop.var, hi - lo, body, loop.kind, loop.annotations), ranges)
-        if isinstance(piece, ir.For) and piece.var == loop.var:
+        piece = _iterations(loop, lo, hi, ranges)
+        if (
+            isinstance(piece, ir.For)
+            and piece.var == loop.var
+            and _live_part(piece, ranges) == (0, piece.extent)
+        ):
             inner = {**ranges, piece.var: arith.extent_range(piece.extent)}
             return ir.map_stmts(piece, lambda child: self.statement(child, inner))
         return self.statement(piece, ranges)
@@ -115,6 +121,14 @@ class _Cutter:
     ) -> ir.Stmt:
         inner = {**ranges, loop.var: values}
         return self.statement(simplified(loop.body, inner), inner)
+
+
+def _iterations(loop: ir.For, lo: int, hi: int, ranges: dict[str, arith.Interval]) -> ir.Stmt:
+    """The iterations lo … hi-1 as a loop of their own, simplified."""
+    if lo == hi:
+        return ir.NOTHING
+    body = ir.substitute(loop.body, {loop.var: ir.Var(loop.var) + lo}) if lo else loop.body
+    return simplified(ir.For(loop.var, hi - lo, body, loop.kind, loop.annotations), ranges)
 
 
 def _is_forked(loop: ir.For) -> bool:
@@ -144,6 +158,34 @@ def _hot_part(loop: ir.For, ranges: dict[str, arith.Interval]) -> tuple[int, int
     if start >= end or (start, end) == (0, loop.extent):
         return None
     return start, end
+
+
+def _live_part(loop: ir.For, ranges: dict[str, arith.Interval]) -> tuple[int, int]:
+    """The iterations outside of which a guard around all of the body holds nowhere."""
+    start, end = 0, loop.extent
+    if _is_forked(loop):
+        return start, end
+    inner, stmt = {**ranges, loop.var: arith.extent_range(loop.extent)}, loop.body
+    while isinstance(stmt, (ir.For, ir.If)):
+        if isinstance(stmt, ir.For):
+            inner, stmt = {**inner, stmt.var: arith.extent_range(stmt.extent)}, stmt.body
+            continue
+        if stmt.otherwise is not None:
+            break
+        for form, _ in _forms(stmt.condition, inner):
+            coefficient = form.coefficient(loop.var)
+            rest = form.part(lambda atom, _: atom != ir.Var(loop.var)).shifted(form.constant)
+            if coefficient == 0 or rest.mentions_any([loop.var]):
+                continue
+            best = rest.interval(inner).hi
+            if math.isinf(best):
+                continue
+            if coefficient < 0:
+                end = min(end, int(best) // -coefficient + 1)
+            else:
+                start = max(start, -(int(best) // coefficient))
+        stmt = stmt.then
+    return (start, end) if start < end else (0, 0)
 
 
 def _guards(

@@ -3,6 +3,7 @@
     before  for j in vectorize(40): C[i, j] = A[i, j] * b[i]
     after   C[i, ramp(0, 1, 16)]  = A[i, ramp(0, 1, 16)]  * broadcast(b[i], 16)
             C[i, ramp(16, 1, 16)] = …                           and 8 lanes for the rest
+            (of 43 iterations the last three would be scalars, written out)
 
 A value is widened only where it depends on the lane. Accesses at a constant stride become loads and
 stores of a vector (the emitter sees whether the elements are neighbours); other reads are collected
@@ -25,7 +26,7 @@ from minitensor.codegen.target import Target
 NARROWEST: Final = 128
 """The width in bits below which what remains of a loop is done in scalars."""
 FEW: Final = 8
-"""Up to this many vectors in a row are written out."""
+"""Up to this many vectors, or scalars that are left over, are written out in a row."""
 LANE: Final = "lane"
 LAZY: Final = "select, where both of its sides are safe to compute, does not"
 
@@ -68,7 +69,10 @@ def _pieces(
         if lanes * width < NARROWEST:
             break
     if done < loop.extent:
-        result.append(_scalars(loop, done, loop.extent - done))
+        rest = loop.extent - done
+        few = rest * width < NARROWEST <= bits  # written out, so that a tile of registers stays one
+        kind = ir.LoopKind.UNROLL if few and rest <= FEW else ir.LoopKind.SERIAL
+        result.append(_scalars(loop, done, rest, kind))
     if is_recording():
         _record_pieces(loop, pieces, bits // width, loop.extent - done)
     return ir.sequence(*result)
@@ -112,9 +116,9 @@ def _widest_element(stmt: ir.Stmt) -> int:
     return max(widths)
 
 
-def _scalars(loop: ir.For, start: int, count: int) -> ir.Stmt:
+def _scalars(loop: ir.For, start: int, count: int, kind: ir.LoopKind) -> ir.Stmt:
     body = ir.substitute(loop.body, {loop.var: ir.Var(loop.var) + start}) if start else loop.body
-    return ir.For(loop.var, count, body)
+    return ir.For(loop.var, count, body, kind)
 
 
 def _vectors(

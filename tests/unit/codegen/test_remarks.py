@@ -265,7 +265,7 @@ def test_a_loop_too_long_to_be_written_out():
     s.vectorize(j)
     ((_, where, text),) = [n for n in remarks(s) if n[0] == "unroll"]
     assert where == i
-    assert text.startswith("stays a loop: written out it would be 2691 statements more, and of")
+    assert text.startswith("stays a loop: written out it would be 2392 statements more, and of")
 
 
 def test_a_loop_is_cut_where_its_guard_holds():

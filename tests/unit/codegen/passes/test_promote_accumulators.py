@@ -7,12 +7,14 @@ import minitensor as mt
 from minitensor import codegen
 from minitensor.codegen import PASSES, Target
 from minitensor.ir import (
+    Alloc,
     Buffer,
     Const,
     DType,
     For,
     Load,
     Program,
+    Ramp,
     Scope,
     Store,
     Var,
@@ -293,3 +295,43 @@ def test_a_consumer_of_other_parts_reads_an_array(change):
     s = with_consumer(change)
     assert "C = empty(float32[2, 16])" in str(codegen.lowered(s.program, TARGET))
     assert_equivalent(with_consumer().program, s, ["passes", "c"])
+
+
+def ragged_rows(n, ways=2, lanes=8, reducer=mt.sum):
+    """A sum of rows whose partial results are the lanes of a few vectors."""
+    A = mt.placeholder((3, n), name="A")
+    k = mt.reduce_axis(n, name="k")
+    B = mt.compute((3,), lambda i: reducer(A[i, k], axis=k), name="B")
+    s = mt.Schedule(mt.lower([A, B]))
+    _, k_1, k_2 = s.split("k", [None, ways, lanes])
+    partial = s.rfactor(s.fuse(k_1, k_2))
+    loops = s.compute_at(partial, "B_i")
+    way, lane = s.split(loops[-1], [ways, lanes])
+    s.unroll(way)
+    s.vectorize(lane)
+    s.unroll(s.get_loops("B")[-1])
+    return s
+
+
+@pytest.mark.parametrize("n", [17, 24, 30, 31, 47, 79])
+@pytest.mark.parametrize("reducer", [mt.sum, mt.max, mt.argmax])
+def test_what_remains_of_a_row_leaves_its_vectors_in_registers(n, reducer):
+    """Elements of a vector are in an array just where they are used by themselves."""
+    s = ragged_rows(n, reducer=reducer)
+    text = after(s, "name_registers", Target("c", num_cores=1, vector_bits=256))
+    assert "B_rf_0 = empty(" in text
+    assert "B_rf = empty(" not in text
+
+
+def test_elements_of_a_vector_that_is_not_stored_first_stay_an_array():
+    """Nothing would be in its variable where they are."""
+    A, C = (Buffer(name, (8,), DType.of("float32")) for name in "AC")
+    T = Buffer("T", (8,), DType.of("float32"), Scope.REGISTER)
+    lanes = Ramp(Const(0), 1, 8)
+    wide = A.dtype.with_lanes(8)
+    first = [Store("T", (Const(n),), Load("A", (Const(n),), A.dtype)) for n in range(8)]
+    last = Store("C", (lanes,), Load("T", (lanes,), wide))
+    program = Program("copy", (A, C), (), Alloc(T, sequence(*first, last)))
+    verify(program)
+    kept = dict(PASSES)["name_registers"](program, TARGET)
+    assert print_stmt(kept.body) == print_stmt(program.body)
