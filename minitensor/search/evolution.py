@@ -102,7 +102,7 @@ class Population:
 
     def draw(self) -> Candidate:
         """A random candidate of a known form."""
-        sketch = self.rng.choice(list(self.known))
+        sketch = self.space.any_sketch(self.rng, list(self.known))
         return self.space.draw(self.rng, sketch, self.rng.choice(list(self.known[sketch])))
 
     def drawn(self, count: int, found: Iterable[Candidate] = ()) -> list[Candidate]:
@@ -115,9 +115,10 @@ class Population:
         return list(chosen)
 
     def first(self, count: int) -> list[Candidate]:
-        """The first candidates of a search: one of each sketch, in any order, and random ones."""
-        order = self.rng.sample(list(self.known), len(self.known))
-        own = [self.space.draw(self.rng, s, next(iter(self.known[s]))) for s in order]
+        """The first candidates of a search: one of each sketch in the order of their rules, of
+        which those that know more are asked first, and random ones.
+        """
+        own = [self.space.draw(self.rng, s, next(iter(self.known[s]))) for s in self.known]
         return self.drawn(count, own)
 
     def batch(self, ranked: Sequence[Candidate], round: Round) -> list[Candidate]:

@@ -6,11 +6,12 @@ rules); `factors`, `tiles`, `windows`, `rows`, `columns`, `transforms` (ours); `
 
 # fmt: off
 from minitensor.search.sketch.derive import DEFAULT as DEFAULT_RULES
-from minitensor.search.sketch.derive import RULES, Rules, Sketch, check_rules, generate_sketches
+from minitensor.search.sketch.derive import RULES, Rules, Sketch, branch_weights, check_rules
+from minitensor.search.sketch.derive import generate_sketches
 from minitensor.search.sketch.rule import Rule, SketchRule, Verdict
 from minitensor.search.sketch.rule import Derived, State
 
 __all__ = [
     "DEFAULT_RULES", "RULES", "Derived", "Rule", "Rules", "Sketch", "SketchRule", "State",
-    "Verdict", "check_rules", "generate_sketches",
+    "Verdict", "branch_weights", "check_rules", "generate_sketches",
 ]

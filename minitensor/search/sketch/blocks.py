@@ -65,12 +65,13 @@ def is_output(program: ir.Program, block: ir.Block) -> bool:
     return not ir.accessed_buffers(block)[1].isdisjoint(b.name for b in program.params)
 
 
-def is_strictly_inlinable(program: ir.Program, block: ir.Block) -> bool:
+def is_strictly_inlinable(program: ir.Program, block: ir.Block, costly: bool = False) -> bool:
     """Return whether a reader may compute it in its place at no cost.
 
     It alone writes what it writes, and no output of the program. It reads every buffer at its own
     axes (shifted by constants, or at constants), in their order, none of them twice; there is no
-    branch in it, and no function that costs much. A block that reads nothing is a constant.
+    branch in it, and no function that costs much (unless `costly`). A block that reads nothing is a
+    constant.
     """
     store = elementwise_store(block)
     if store is None or is_output(program, block) or len(writers(program, store.buffer)) > 1:
@@ -81,7 +82,7 @@ def is_strictly_inlinable(program: ir.Program, block: ir.Block) -> bool:
     nodes = list(ir.walk(value))
     if any(isinstance(node, ir.Select) for node in nodes):
         return False
-    if any(isinstance(n, ir.Call) and n.function not in _CHEAP for n in nodes):
+    if not costly and any(isinstance(n, ir.Call) and n.function not in _CHEAP for n in nodes):
         return False
     order = {i.var: n for n, i in enumerate(block.iters)}
     for load in ir.loads(value):
@@ -92,6 +93,21 @@ def is_strictly_inlinable(program: ir.Program, block: ir.Block) -> bool:
         if places != sorted(set(places)):
             return False
     return True
+
+
+def is_inlinable_once(program: ir.Program, block: ir.Block) -> bool:
+    """Return whether its only reader may compute it in its place, whatever it costs: it reads
+    another element in each iteration.
+    """
+    if not is_strictly_inlinable(program, block, costly=True):
+        return False
+    buffer = written_by(block)
+    reading = [program.blocks[name] for name in readers(program, buffer)]
+    loads = [n for b in reading for n in reads_of(b) if n.buffer == buffer]
+    if len(loads) != 1:
+        return False
+    axes = {i.var for i in reading[0].iters if i.extent > 1}
+    return axes <= {axis_of(index) for index in loads[0].indices}
 
 
 def axis_of(index: ir.Expr) -> str | None:
@@ -296,18 +312,19 @@ def in_groups(block: ir.Block) -> ir.Block:
     return replace(block, iters=iters, body=ir.rewrite(block.body, constant))
 
 
-def pairs(block: ir.Block) -> list[Pair]:
+def pairs(block: ir.Block, lanes: int = 1) -> list[Pair]:
     """The register tiles that a reduction offers, those that need the least packing first.
 
     Of the axes that could be rows with some lanes it is the last one that is not too short. A pair
-    is left out if the same axes the other way round need less.
+    is left out if the same axes the other way round need less packing, and fill vectors of so many
+    lanes as well.
     """
     block = in_groups(block)
     if not is_sum(block):
         return []
     found = [p for lanes in spatial_iters(block) for p in _with_lanes(block, lanes)]
     costs = {(p.lanes.var, p.rows.var): _cost(block, p) for p in found}
-    best = [p for p in found if not _mirrored_is_better(block, p, costs)]
+    best = [p for p in found if not _mirrored_is_better(block, p, costs, lanes)]
     return sorted(best, key=lambda p: _cost(block, p))
 
 
@@ -352,7 +369,19 @@ def _cost(block: ir.Block, pair: Pair) -> int:
     return pair.scattered + (not last)
 
 
-def _mirrored_is_better(block: ir.Block, pair: Pair, costs: dict[tuple[str, str], int]) -> bool:
+def _is_ragged(extent: int, lanes: int) -> bool:
+    """Return whether half as many vectors again are needed as the elements of a row would fill:
+    whole ones, and narrower ones for what remains of it.
+    """
+    whole, rest = divmod(extent, lanes)
+    return 2 * (whole + rest.bit_count()) * lanes > 3 * extent
+
+
+def _mirrored_is_better(
+    block: ir.Block, pair: Pair, costs: dict[tuple[str, str], int], lanes: int
+) -> bool:
+    if _is_ragged(pair.rows.extent, lanes) and not _is_ragged(pair.lanes.extent, lanes):
+        return False
     mirrored = costs.get((pair.rows.var, pair.lanes.var))
     plain = all(
         place_of(load, axis) is not None

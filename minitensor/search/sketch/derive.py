@@ -14,7 +14,7 @@ from minitensor.runtime import native_target, usable_cores
 from minitensor.schedule import Schedule, Step, Trace
 from minitensor.search.sketch.ansor import CPU
 from minitensor.search.sketch.columns import COLUMNS_IN_LANES
-from minitensor.search.sketch.rows import CHAINS_OF_ROWS, ROWS_IN_LANES
+from minitensor.search.sketch.rows import CHAINS_OF_ROWS, INLINE_ONCE, ROWS_IN_LANES
 from minitensor.search.sketch.rule import Derived, Rule, SketchRule, State, Verdict
 from minitensor.search.sketch.tiles import REGISTER_TILES, TRANSPOSED
 from minitensor.search.sketch.transforms import TRANSFORMS
@@ -24,6 +24,7 @@ _INLINE, *_REST = CPU
 
 DEFAULT: Final[tuple[Rule, ...]] = (
     _INLINE,
+    INLINE_ONCE,
     TRANSFORMS,
     CHAINS_OF_ROWS,
     ROWS_IN_LANES,
@@ -88,6 +89,25 @@ class Sketch:
         return "\n".join(
             f"{step.block:{width}}  {step.rule:{rules}}  {step.what}" for step in self.history
         )
+
+
+def branch_weights(histories: Sequence[Sequence[Derived]]) -> tuple[float, ...]:
+    """The probability of each leaf of a derivation tree, if every branch of a node has the same.
+
+    histories  of the leaves, from the root
+    """
+    weights = [1.0] * len(histories)
+    nodes = [(0, list(range(len(histories))))]
+    while nodes:
+        depth, leaves = nodes.pop()
+        branches: dict[object, list[int]] = {}
+        for leaf in leaves:
+            ended = len(histories[leaf]) <= depth
+            branches.setdefault(leaf if ended else histories[leaf][depth], []).append(leaf)
+        for leaf in leaves:
+            weights[leaf] /= len(branches)
+        nodes += [(depth + 1, behind) for behind in branches.values() if len(behind) > 1]
+    return tuple(weights)
 
 
 def generate_sketches(

@@ -26,6 +26,7 @@ from minitensor.search.sketch import factors
 from minitensor.search.sketch.blocks import (
     PARALLELISM,
     is_contiguous,
+    is_inlinable_once,
     is_ordered,
     is_output,
     is_reduction,
@@ -38,7 +39,7 @@ from minitensor.search.sketch.blocks import (
     uses,
     writers,
 )
-from minitensor.search.sketch.rule import Rule, State, always
+from minitensor.search.sketch.rule import Rule, State, Verdict, always, unless_refused
 
 
 def is_row_sum(block: Block, lanes: int) -> bool:
@@ -170,9 +171,13 @@ def _apply_chain(state: State, cores: int) -> list[State]:
     row = schedule.get_loops(state.name)[axes - 1]
     try:
         for name in chain:
-            schedule.compute_at(name, row)
+            if is_inlinable_once(schedule.program, schedule.program.blocks[name]):
+                schedule.compute_inline(name)
+            else:
+                schedule.compute_at(name, row)
         for name in (state.name, *chain):
-            _in_lanes(schedule, name, axes, state.lanes)
+            if name in schedule.program.blocks:
+                _in_lanes(schedule, name, axes, state.lanes)
     except ScheduleError:
         return []
     what = f"{', '.join(chain)} computed for each row"
@@ -186,6 +191,21 @@ def _in_lanes(schedule: Schedule, name: str, axes: int, lanes: int) -> None:
         sum_in_lanes(schedule, name, lanes)
     elif isinstance(block.body, ir.Store) and len(spatial_iters(block)) > axes:
         schedule.vectorize(schedule.get_loops(name)[-1])
+
+
+def _judge_once(state: State, cores: int) -> Verdict:
+    once = is_inlinable_once(state.program, state.block) and state.name not in state.cached
+    return Verdict.APPLY_AND_STOP if once else Verdict.SKIP
+
+
+@unless_refused
+def _inline_once(state: State, cores: int) -> list[State]:
+    schedule = state.schedule.copy()
+    schedule.compute_inline(state.name)
+    return [state.after("inline once", "computed where it is read", schedule)]
+
+
+INLINE_ONCE: Final = Rule("inline once", _judge_once, _inline_once)
 
 
 CHAINS_OF_ROWS: Final = Rule("chain of rows", always, _apply_chain)

@@ -91,7 +91,7 @@ def _apply(state: State, cores: int) -> list[State]:
     if state.name in state.cached:
         return []
     found = []
-    for pair in pairs(state.block):
+    for pair in pairs(state.block, state.lanes):
         for packing in packings(pair):
             schedule = state.schedule.copy()
             try:

@@ -21,7 +21,7 @@ from minitensor.errors import ArgumentError, MinitensorError, ScheduleError, une
 from minitensor.ir import Program, loop_sites
 from minitensor.schedule import Schedule, Trace, compute_locations
 from minitensor.search.features import BatchError, Marks, Structure
-from minitensor.search.sketch import Rules, Sketch, generate_sketches
+from minitensor.search.sketch import Rules, Sketch, branch_weights, generate_sketches
 from minitensor.search.space.annotate import Amounts, Annotatable, cut_long_loops
 from minitensor.search.space.candidate import (
     GRANULARITY,
@@ -69,6 +69,7 @@ class Space:
         self.program, self.target, self.annotate = program, target, annotate
         self.cores = target.num_cores or 1
         self.sketches = tuple(sketches) or (Sketch(program, Trace(), ()),)
+        self.weights = branch_weights([sketch.history for sketch in self.sketches])
         self._opened = tuple(_calls(sketch.trace.opened()) for sketch in self.sketches)
         self._typical = tuple(map(typical, self.sketches))
         self.knobs = tuple(map(knobs_of, self._typical))
@@ -113,6 +114,13 @@ class Space:
 
     # ---- drawing
 
+    def any_sketch(self, rng: random.Random, numbers: Sequence[int]) -> int:
+        """One of some sketches at random: at each branch of the derivation tree, either way is as
+        likely, however many sketches lie behind it.
+        """
+        (chosen,) = rng.choices(numbers, [self.weights[number] for number in numbers])
+        return chosen
+
     def draw(
         self,
         rng: random.Random,
@@ -120,7 +128,7 @@ class Space:
         locations: tuple[str, ...] | None = None,
     ) -> Candidate:
         """A candidate at random, of a sketch and with blocks at some places if they are given."""
-        number = rng.randrange(len(self.sketches)) if sketch is None else sketch
+        number = self.any_sketch(rng, range(len(self.sketches))) if sketch is None else sketch
         values = tuple(knob.draw(rng) for knob in self.knobs[number])
         if locations is None:
             locations = ()

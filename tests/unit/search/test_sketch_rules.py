@@ -7,7 +7,7 @@ from minitensor.errors import CompileError
 from minitensor.search import DEFAULT_RULES, Rule, Verdict, generate_sketches
 from minitensor.search.sketch import derive, factors
 from minitensor.search.sketch.blocks import pairs
-from minitensor.search.sketch.rule import State
+from minitensor.search.sketch.rule import Derived, State
 from tests.unit.search.programs import gesummv
 
 W = mt.workloads
@@ -81,6 +81,39 @@ def test_both_ways_where_each_turns_one_array_around():
     """Rows are side by side in A but not in C; columns in C but not in B."""
     found = pairs(block_of(product("ki", "jk"), "C"))
     assert {(p.lanes.var, p.rows.var): p.scattered for p in found} == {("i", "j"): 0, ("j", "i"): 1}
+
+
+@pytest.mark.parametrize(("n", "both"), [(15, True), (3, True), (16, False), (40, False)])
+def test_both_ways_where_rows_would_fill_vectors_better(n, both):
+    """Columns that leave much of their vectors empty are rows as well; C is turned around then."""
+    found = pairs(block_of(product("ki", "kj", (64, n, 64)), "C"), lanes=16)
+    assert [(p.lanes.var, p.rows.var) for p in found] == [("j", "i"), ("i", "j")][: 1 + both]
+
+
+def test_branches_of_a_derivation_are_as_likely_however_many_leaves_they_have():
+    a, b, c, d = (Derived(name, "rule", "") for name in "abcd")
+    histories = [(a,), (b, c), (b, d), (b, d)]
+    assert derive.branch_weights(histories) == (1 / 2, 1 / 4, 1 / 8, 1 / 8)
+
+
+def log_softmax(m, n, again=False):
+    """Its exponentials are read by their sum alone, or by a result as well."""
+    A = mt.placeholder((m, n), name="A")
+    k, l = mt.reduce_axis(n, name="k"), mt.reduce_axis(n, name="l")
+    top = mt.compute((m,), lambda i: mt.max(A[i, k], axis=k), name="top")
+    E = mt.compute((m, n), lambda i, j: mt.exp(A[i, j] - top[i]), name="E")
+    whole = mt.compute((m,), lambda i: mt.sum(E[i, l], axis=l), name="whole")
+    result = mt.compute((m, n), lambda i, j: A[i, j] - top[i] - mt.log(whole[i]), name="B")
+    return [A, *([E] if again else []), result]
+
+
+def test_exponentials_are_not_stored_where_they_are_read_once():
+    first = generate_sketches(mt.lower(log_softmax(64, 67)), TARGET)[0]
+    assert first.history[0].rule == "chain of rows"
+    assert "E" not in first.apply(seed=0).get_blocks()
+    twice = generate_sketches(mt.lower(W.softmax(64, 64)), TARGET)[0]
+    assert "exps" in twice.apply(seed=0).get_blocks()
+    assert "inline once" not in rules_of(log_softmax(64, 67, again=True))
 
 
 def test_pixels_or_channels_are_lanes_of_a_convolution():
