@@ -131,6 +131,8 @@ class Learner:
                 continue
             places = found if plan.structure is not None else found[:slow]
             slow -= len(places) if plan.structure is None else 0
+            if not places:
+                continue
             scores[places] = self._predicted(self._stacked(plan, [batch[p] for p in places]))
         self.seconds += time.perf_counter() - start
         return scores

@@ -1,6 +1,7 @@
 """Features of candidates whose numbers cannot be told by arrays."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from minitensor.search.features import BatchError
 from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.space import Space
 from minitensor.search.tune import Learner
+from minitensor.search.tune.learner import SLOW
 from tests.unit.search.tune.made import TARGET, product
 
 
@@ -45,3 +47,16 @@ def test_those_that_arrays_cannot_tell_are_replayed_and_the_others_are_not(space
     learner.learn(batch, [1.0] * 10 + [2.0] * 10)
     learner.fit()
     assert np.isfinite(learner.score(batch)).all()
+
+
+def test_more_than_are_replayed_score_as_refused(space, monkeypatch):
+    """Of several plans without arrays, the first may take all that is replayed of a batch."""
+    rng = random.Random(0)
+    batch = [space.draw(rng, sketch) for sketch in (0, 2) for _ in range(SLOW)]
+    learner = Learner(space, GradientBoostedTrees(n_trees=5))
+    learner.learn(batch[:4], [1.0, 2.0, 3.0, 4.0])
+    learner.fit()
+    plan = space.plan
+    monkeypatch.setattr(space, "plan", lambda *key: replace(plan(*key), structure=None))
+    scores = learner.score(batch)
+    assert np.isfinite(scores[:SLOW]).all() and np.isneginf(scores[SLOW:]).all()
