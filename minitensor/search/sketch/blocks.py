@@ -369,12 +369,15 @@ def _cost(block: ir.Block, pair: Pair) -> int:
     return pair.scattered + (not last)
 
 
-def _is_ragged(extent: int, lanes: int) -> bool:
-    """Return whether half as many vectors again are needed as the elements of a row would fill:
-    whole ones, and narrower ones for what remains of it.
-    """
+def pieces(extent: int, lanes: int) -> int:
+    """The vectors that hold a row: whole ones, and narrower ones for what remains of it."""
     whole, rest = divmod(extent, lanes)
-    return 2 * (whole + rest.bit_count()) * lanes > 3 * extent
+    return whole + rest.bit_count()
+
+
+def _is_ragged(extent: int, lanes: int) -> bool:
+    """Return whether half as many vectors again are needed as the elements of a row would fill."""
+    return 2 * pieces(extent, lanes) * lanes > 3 * extent
 
 
 def _mirrored_is_better(

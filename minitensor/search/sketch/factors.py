@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from minitensor.search.sketch.blocks import pieces
 from minitensor.search.sketch.rule import State
 
 ROWS: Final = {16: (1, 2, 3, 4, 6), 32: (2, 4, 6, 7, 8, 12, 14)}
@@ -50,6 +51,12 @@ def rows(state: State, extent: int) -> list[int]:
 def vectors(state: State, extent: int) -> list[int]:
     """Widths of a tile in vectors."""
     return up_to(-(-extent // state.lanes), VECTORS)
+
+
+def even_part(extent: int, lanes: int) -> int:
+    """The divisor, up to the longest row, whose vectors are filled best; the largest of these."""
+    divisors = [n for n in range(1, min(extent, ROW) + 1) if extent % n == 0]
+    return min(divisors, key=lambda n: (pieces(n, lanes) / n, -n))
 
 
 def widths(state: State, extent: int) -> list[int]:

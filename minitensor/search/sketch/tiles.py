@@ -170,11 +170,22 @@ def _lanes(
 ) -> tuple[str, ...]:
     """Split the columns: tiles, vectors in a tile, and lanes; or tiles and elements of a row."""
     if packing.lanes:
-        counts = _even(state, axis, factors.vectors(state, axis.extent), state.lanes)
+        wide = _panel(state, axis)
+        counts = _even(state, axis, factors.vectors(state, axis.extent), wide)
         count = schedule.sample_categorical(counts)
-        return schedule.split(loop, [None, count, state.lanes])
+        return schedule.split(loop, [None, count, wide])
     width = schedule.sample_categorical(_even(state, axis, factors.widths(state, axis.extent)))
     return schedule.split(loop, [None, width])
+
+
+def _panel(state: State, axis: Iter) -> int:
+    """The elements side by side in a panel: those of a vector; of an axis that is a group, a part
+    of it, for a panel of two groups would be cut in two.
+    """
+    (whole,) = (i.extent for i in state.block.iters if i.var == axis.var)
+    if axis.extent == whole or axis.extent % state.lanes == 0:
+        return state.lanes
+    return factors.even_part(axis.extent, state.lanes)
 
 
 def _even(state: State, axis: Iter, candidates: list[int], times: int = 1) -> list[int]:
@@ -190,10 +201,11 @@ def _even(state: State, axis: Iter, candidates: list[int], times: int = 1) -> li
 
 
 def _pack_lanes(schedule: Schedule, state: State, load: Load, axis: Iter) -> None:
-    """Copy an operand once, into panels as wide as a vector."""
+    """Copy an operand once, into panels."""
     copy, at = schedule.cache_read(state.name, load.buffer, "global"), place_of(load, axis)
     assert at is not None
-    panel, rest, lane = in_panels(schedule, copy, schedule.get_loops(copy), at, state.lanes)
+    loops, width = schedule.get_loops(copy), _panel(state, axis)
+    panel, rest, lane = in_panels(schedule, copy, loops, at, width)
     schedule.reorder(panel, *rest, lane)
     schedule.vectorize(lane)
 

@@ -137,6 +137,20 @@ def test_channels_within_a_group_are_an_axis_of_a_tile(layout):
             sketch.apply(seed=seed)
 
 
+@pytest.mark.parametrize(("channels", "panel"), [(16, 8), (12, 12), (40, 8), (100, 50)])
+def test_a_panel_is_part_of_a_group(channels, panel):
+    """One with channels of two groups would be read lane by lane."""
+    groups = W.conv2d(1, 32, 14, 14, 4 * channels, 1, groups=4)
+    for sketch in generate_sketches(mt.lower(groups), TARGET):
+        if "weight packed" in sketch.explain():
+            s = sketch.apply(seed=0)
+            assert s.program.buffers["weight_global"].shape[-1] == panel
+            assert "Lanes" not in repr(mt.codegen.lowered(s.program, TARGET).body)
+            break
+    else:
+        pytest.fail("nothing is packed")
+
+
 def test_groups_of_few_channels_are_left_alone():
     assert pairs(block_of(W.conv2d(1, 8, 16, 16, 8, 3, padding=1, groups=4), "conv")) == []
 
