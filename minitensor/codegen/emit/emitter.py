@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Final
 
 from minitensor import arith, ir
-from minitensor.codegen.emit import products, scalars, vectors
+from minitensor.codegen.emit import products, scalars, streams, vectors
 from minitensor.codegen.emit.c_types import element_type, elements_of, is_narrow_float
 from minitensor.codegen.emit.expressions import Expressions
 from minitensor.codegen.emit.guarded import (
@@ -88,6 +88,11 @@ class Emitter(Expressions):
         self.hooks = Hooks(len(program.params)) if hooks else None
         if hooks:
             helpers.need(declarations)
+        unread = [b for b in program.params if b.name in self.unread and not hooks]
+        self.large = tuple(filter(streams.may_be_streamed, unread))
+        """The outputs that may be written past the caches."""
+        self.streamed: frozenset[str] = frozenset()
+        """Those of them that are, where the walk stands."""
         self.lines: list[str] = []
         self.depth = 1
         self.offset = 0
@@ -243,8 +248,22 @@ class Emitter(Expressions):
                 self.line("// no vectors here: a load of a group backwards may read behind it")
                 self.line(KEEP_SCALAR)
             self.depth -= 1
+            if not parallel:
+                self.streamed = streams.streamed(loop, self.large, self._vector_position)
+                for buffer in sorted(self.streamed):
+                    became(loop.var, f"stores {ir.print_name(buffer)} past the caches")
             self._block(loop.body)
         self.line("}")
+        if self.streamed:
+            self.line(f"{self.helpers.need(streams.fence)}();")
+            self.streamed = frozenset()
+
+    def _vector_position(self, store: ir.Store) -> arith.Linear | None:
+        """The place where a vector of neighbours is stored; None for any other store."""
+        is_vector = store.value.dtype.lanes > 1 and not self.is_variable(store.buffer)
+        if not is_vector or self.distance(self.buffers[store.buffer], store.indices) != 1:
+            return None
+        return self.position(store.buffer, store.indices)
 
     def _reads_guarded_group(self, loop: ir.For) -> bool:
         """Tell whether an iteration reads, under conditions, as many elements of a buffer as it
@@ -371,6 +390,8 @@ class Emitter(Expressions):
         if value.dtype.lanes > 1 and buffer.dtype.lanes == 1:
             step = self.step(buffer, stmt.indices)
             helper = vectors.store if step == 1 else vectors.scatter
+            if stmt.buffer in self.streamed:
+                helper = streams.stream
             name = self.helpers.need(helper, buffer.dtype.with_lanes(value.dtype.lanes))
             where = self.address(stmt.buffer, stmt.indices) + ("" if step == 1 else f", {step}")
             self.line(f"{name}({where}, {self.stored(value)});")

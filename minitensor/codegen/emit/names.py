@@ -42,7 +42,7 @@ scalbln copysign nan nextafter nexttoward remainder remquo j0 j1 jn y0 y1 yn gam
 significand signgam finite scalb pow10 exp10 sincos
 """
 _HELPERS: Final = """
-load store gather scatter splat ramp select min max floordiv floormod round rounded truncated
+load store gather scatter splat stream ramp select min max floordiv floormod round rounded truncated
 reinterpret narrow widen check checked from to abs rsqrt sigmoid exp log sqrt tanh erf floor ceil
 power prefetch product sin cos log1p expm1 ldexp
 """
