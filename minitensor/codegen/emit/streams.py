@@ -8,8 +8,9 @@
 An ordinary store first reads the line that it writes to, which takes as long as writing it. That is
 saved where a loop goes over the output without a gap, so that lines are written whole; the output
 is not read; and it is larger than most caches, so that nobody will find it there. The instructions
-want aligned addresses, which is asked as they run, and leave the order of stores open: the fence
-behind the loop closes it, before threads meet.
+want aligned addresses, which is asked as they run; all vectors of a loop have one length, so that
+they are aligned alike, for lines that are written in both ways take five times as long. They leave
+the order of stores open: the fence behind the loop closes it, before threads meet.
 
 Not here: the sanitizers' hooks, which must see each store, keep the ordinary ones.
 """
@@ -64,7 +65,7 @@ def _step(loop: str, vectors: Sequence[tuple[arith.Linear | None, int]]) -> int:
     that is not known.
     """
     places = [(place, lanes) for place, lanes in vectors if place is not None]
-    if not places or len(places) < len(vectors):
+    if len(places) < len(vectors) or len({lanes for _, lanes in places}) != 1:
         return 0
     first = places[0][0]
     step = int(first.coefficient(loop))

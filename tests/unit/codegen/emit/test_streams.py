@@ -129,6 +129,15 @@ def with_gaps():
     return s
 
 
+def in_vectors_of_two_lengths():
+    """Of those the second is not aligned where the first is."""
+    A = mt.placeholder((ROWS * ROW // 8, 12), name="A")
+    C = mt.compute((ROWS * ROW // 8, 12), lambda i, j: A[i, j] * 2, name="C")
+    s = mt.Schedule(mt.lower([A, C]))
+    s.vectorize("j")
+    return s
+
+
 ORDINARY = {
     "an output that caches hold": lambda: added(ROWS - 1),
     "short rows": lambda: added(2 * ROWS, ROW - 8),
@@ -138,6 +147,7 @@ ORDINARY = {
     "columns": in_columns,
     "a vector for each thread": a_vector_for_each_thread,
     "gaps": with_gaps,
+    "vectors of two lengths": in_vectors_of_two_lengths,
 }
 
 
