@@ -7,10 +7,10 @@
 
 An ordinary store first reads the line that it writes to, which takes as long as writing it. That is
 saved where a loop goes over the output without a gap, so that lines are written whole; the output
-is not read; and it is larger than most caches, so that nobody will find it there. The instructions
-want aligned addresses, which is asked as they run; all vectors of a loop have one length, so that
-they are aligned alike, for lines that are written in both ways take five times as long. They leave
-the order of stores open: the fence behind the loop closes it, before threads meet.
+is not read; and it is larger than most caches, which would not keep it until it is read. The
+instructions want aligned addresses, which is asked as they run; all vectors of a loop have one
+length, so that they are aligned alike, for lines that are written in both ways take five times as
+long. They leave the order of stores open: the fence behind the loop closes it, before threads meet.
 
 Not here: the sanitizers' hooks, which must see each store, keep the ordinary ones.
 """
