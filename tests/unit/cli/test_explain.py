@@ -30,7 +30,7 @@ def test_json(run, no_compiler, trace_file):
     assert report["name"] == "matmul"
     assert report["target"] == {"kind": "c", "num_cores": 2, "vector_bits": 256}
     assert [loop["name"] for loop in report["loops"]] == ["i", "j_0", "k", "j_1"]
-    assert report["loops"][-1]["became"] == ["2 in scalars"]
+    assert report["loops"][-1]["became"] == ["2 in scalars", "written out"]
     assert report["spills"] is None and "no C compiler" in report["unmeasured"]
     (remark,) = [n for n in report["remarks"] if n["kind"] == "vector"]
     assert remark["where"] == "j_1" and remark["advice"]
