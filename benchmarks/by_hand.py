@@ -41,6 +41,8 @@ MOST_DECISIONS = 20_000
 
 Loops: TypeAlias = tuple[tuple[ir.LoopKind, int], ...]
 """The loops around a block that have several iterations, outermost first: kind and extent."""
+Tile: TypeAlias = tuple[int, ...]
+"""What is written out of a block: how far along each of its axes, in ascending order."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +72,21 @@ class Call:
 
 
 def find(hand: HandSchedule, target: mt.Target) -> Found:
-    """The candidate that shares most of a hand schedule's loops; of several the first with as many
-    blocks.
+    """The candidate that shares most of a hand schedule's loops; of several the first with its
+    tiles, and as many blocks.
     """
-    wanted = Counter(_of_program(scheduled(hand, target).program))
+    own = _of_program(scheduled(hand, target).program)
+    wanted = Counter(loops for loops, _ in own)
     space = Space.of(hand.define(), target)
-    best, found = (-1.0, 0), Candidate(0, ())
+    best, found = (-1.0, 0, 0), Candidate(0, ())
     for number in range(len(space.sketches)):
         for candidate, blocks in _all_of(space, number):
-            score = (_shared(wanted, Counter(blocks)), -abs(len(blocks) - wanted.total()))
+            tiles = {tile for _, tile in blocks}
+            score = (
+                _shared(wanted, Counter(loops for loops, _ in blocks)),
+                sum(_work(loops) for loops, tile in own if tile in tiles),
+                -abs(len(blocks) - len(own)),
+            )
             if score > best:
                 best, found = score, candidate
     return Found(space, found, best[0])
@@ -95,7 +103,7 @@ def measured(hand: HandSchedule, found: Found, target: mt.Target) -> tuple[float
     return turns["hand"].seconds, ratio(turns["found"].fastest, turns["hand"].fastest)
 
 
-def _all_of(space: Space, number: int) -> Iterator[tuple[Candidate, list[Loops]]]:
+def _all_of(space: Space, number: int) -> Iterator[tuple[Candidate, list[tuple[Loops, Tile]]]]:
     """The candidates of a sketch, all blocks where it leaves them, with the loops of each block."""
     locations = tuple("root" for _ in space.movable[number])
     plan, options = space.plan(number, locations), [k.options for k in space.knobs[number]]
@@ -107,8 +115,10 @@ def _all_of(space: Space, number: int) -> Iterator[tuple[Candidate, list[Loops]]
         yield from zip(batch, _of_batch(space, plan, batch))
 
 
-def _of_batch(space: Space, plan: Plan, batch: Sequence[Candidate]) -> Iterator[list[Loops]]:
-    """The loops of each block, for each candidate: no schedule is made."""
+def _of_batch(
+    space: Space, plan: Plan, batch: Sequence[Candidate]
+) -> Iterator[list[tuple[Loops, Tile]]]:
+    """The loops of each block and its tile, for each candidate: no schedule is made."""
     assert plan.structure is not None
     numbers = plan.structure.extents(space.decisions(batch), len(batch))
     marks = space.marks(plan, batch)
@@ -125,13 +135,40 @@ def _of_batch(space: Space, plan: Plan, batch: Sequence[Candidate]) -> Iterator[
         kinds[marked.parallel.T] = ir.LoopKind.PARALLEL
         kinds[marked.unroll.T] = ir.LoopKind.UNROLL
         kinds[marked.vectorize.T] = ir.LoopKind.VECTORIZE
-        blocks.append((kinds.T.tolist(), extents.T.tolist()))
+        axes = _axes_of(plan.schedule.program.blocks[block], names)
+        blocks.append((kinds.T.tolist(), extents.T.tolist(), axes))
     for number in range(len(batch)):
-        yield [_normal(zip(kinds[number], extents[number])) for kinds, extents in blocks]
+        yield [
+            (_normal(zip(kinds[number], extents[number])), _tile(kinds[number], extents[number], a))
+            for kinds, extents, a in blocks
+        ]
 
 
-def _of_program(program: ir.Program) -> list[Loops]:
-    return [_normal((x.kind, x.extent) for x in path) for path in ir.paths(program).values()]
+def _of_program(program: ir.Program) -> list[tuple[Loops, Tile]]:
+    found = []
+    for name, path in ir.paths(program).items():
+        kinds, extents = [loop.kind for loop in path], [loop.extent for loop in path]
+        axes = _axes_of(program.blocks[name], [loop.var for loop in path])
+        found.append((_normal(zip(kinds, extents)), _tile(kinds, extents, axes)))
+    return found
+
+
+def _axes_of(block: ir.Block, loops: Sequence[str]) -> list[frozenset[str]]:
+    """The axes of a block that each loop moves along."""
+    return [frozenset(i.var for i in block.iters if ir.mentions(i.binding, loop)) for loop in loops]
+
+
+def _tile(
+    kinds: Sequence[ir.LoopKind], extents: Sequence[int], axes: Sequence[frozenset[str]]
+) -> Tile:
+    """The steps along each axis that the innermost loops, written out, make together."""
+    steps: dict[str, int] = {}
+    for kind, extent, along in zip(reversed(kinds), reversed(extents), reversed(axes)):
+        if extent > 1 and kind not in (ir.LoopKind.UNROLL, ir.LoopKind.VECTORIZE):
+            break
+        for axis in along:
+            steps[axis] = steps.get(axis, 1) * extent
+    return tuple(sorted(n for n in steps.values() if n > 1))
 
 
 def _normal(loops: Iterable[tuple[ir.LoopKind, int]]) -> Loops:
@@ -151,11 +188,16 @@ def _shared(wanted: Counter[Loops], blocks: Counter[Loops]) -> float:
     shares with the most similar one that is left.
     """
     left = blocks - wanted
-    work = {loops: math.prod(extent for _, extent in loops) for loops in wanted}
+    work = {loops: _work(loops) for loops in wanted}
     found: float = sum(work[loops] * count for loops, count in (wanted & blocks).items())
     for loops, count in (wanted - blocks).items():
         found += work[loops] * count * max((_common(loops, other) for other in left), default=0)
     return found / sum(work[loops] * count for loops, count in wanted.items())
+
+
+def _work(loops: Loops) -> int:
+    """The iterations of a block."""
+    return math.prod(extent for _, extent in loops)
 
 
 @lru_cache(maxsize=1 << 16)
