@@ -81,6 +81,7 @@ def test_measurement(capsys, tmp_path, monkeypatch):
     assert 0 < float(seconds) < 1e-2
 
 
+@pytest.mark.slow
 def test_evolution(capsys):
     imported(code_of("evolution.md"))
     first, *found = capsys.readouterr().out.splitlines()

@@ -299,6 +299,7 @@ LEGAL = {
 """What may be accepted there; None for what is text, and looked at below."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("site", SITES)
 def test_text_where_something_else_is_meant(site):
     legal = LEGAL.get(site, set())

@@ -63,6 +63,7 @@ def test_a_definition_that_numpy_has_no_words_for(run):
     assert "no expression of whole arrays" in found["dropped"]["numpy"]
 
 
+@pytest.mark.slow
 def test_the_demo(run, monkeypatch):
     monkeypatch.setattr(demo, "SIZES", {True: (32, 2), False: (32, 2)})
     done = run("demo", "--quick", "--threads", "1")

@@ -17,6 +17,7 @@ TERMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("name", TERMS)
 def test_bits_of_integers(name, dtype):
@@ -62,6 +63,7 @@ CHOSEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("name", CHOSEN)
 def test_operations_on_constants_are_those_of_their_type(name, dtype):

@@ -35,6 +35,7 @@ def kernel_of(function, dtype, lanes, size):
     return mt.build(s, mt.Target("c", num_cores=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_zeros_and_nans_have_the_bits_of_scalars(dtype):
     a, b = (grid.ravel() for grid in np.meshgrid(SPECIAL, SPECIAL))

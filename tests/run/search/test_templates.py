@@ -15,6 +15,7 @@ def cache(tmp_path, monkeypatch):
         monkeypatch.delenv(variable, raising=False)
 
 
+@pytest.mark.slow
 def test_the_best_is_right():
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(s, "float32") for s in ((64, 64), (64, 64), (64,))]

@@ -50,6 +50,7 @@ def tiled(s, block, tiles):
     return outer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize("tiles", TILES)
 @pytest.mark.parametrize("level", [0, 1])

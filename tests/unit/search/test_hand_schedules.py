@@ -24,6 +24,7 @@ def _marks(name, bits):
     return [pytest.mark.whole] if bits < 512 and name.startswith("conv-") else []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, bits",
     [

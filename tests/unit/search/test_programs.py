@@ -40,6 +40,7 @@ def check(name, program, schedule):
     np.testing.assert_allclose(ours, plain, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_some_candidates_of_each_program(name):
     program, rng = mt.lower(PROGRAMS[name]()), random.Random(0)

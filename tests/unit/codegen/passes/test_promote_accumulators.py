@@ -313,6 +313,7 @@ def ragged_rows(n, ways=2, lanes=8, reducer=mt.sum):
     return s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [17, 24, 30, 31, 47, 79])
 @pytest.mark.parametrize("reducer", [mt.sum, mt.max, mt.argmax])
 def test_what_remains_of_a_row_leaves_its_vectors_in_registers(n, reducer):
