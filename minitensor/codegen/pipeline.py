@@ -19,6 +19,7 @@ from minitensor.codegen.passes.hoist_guards import hoist_guards
 from minitensor.codegen.passes.insert_prefetches import insert_prefetches
 from minitensor.codegen.passes.name_registers import name_registers
 from minitensor.codegen.passes.name_values import name_values
+from minitensor.codegen.passes.narrow_positions import narrow_positions
 from minitensor.codegen.passes.partition_loops import partition_loops
 from minitensor.codegen.passes.promote_accumulators import promote_accumulators
 from minitensor.codegen.passes.shrink_storage import shrink_storage
@@ -49,6 +50,7 @@ PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("insert_prefetches", insert_prefetches),
     ("partition_loops", partition_loops),
     ("promote_accumulators", promote_accumulators),
+    ("narrow_positions", narrow_positions),
     ("vectorize_loops", vectorize_loops),
     ("unroll_loops", unroll_loops),
     ("simplify again", simplify_program),

@@ -102,10 +102,10 @@ def _arg_extremum(name: str, worse: str, expr: object, axis: object) -> Reductio
     (i, x), (j, y) = old, new
     better = ir.Binary("<", y, x) if worse == "<" else ir.Binary("<", x, y)
     level = ir.Binary("==", x, y)
-    if dtype.is_float:
-        x_nan, y_nan = ir.Binary("!=", x, x), ir.Binary("!=", y, y)
-        better = ir.Binary("or", better, ir.Binary("and", x_nan, ir.Unary("not", y_nan)))
-        level = ir.Binary("or", level, ir.Binary("and", x_nan, y_nan))
+    if dtype.is_float:  # a NaN is better than any number, and level with another
+        is_nan = ir.Binary("!=", x, x)
+        better = ir.Binary("or", better, ir.Binary("and", is_nan, ir.Binary("==", y, y)))
+        level = ir.Binary("or", level, is_nan)
     keep = ir.Binary("or", better, ir.Binary("and", level, ir.Binary("<", i, j)))
     worst = lowest(dtype) if worse == "<" else highest(dtype)
     reducer = ir.Reducer(

@@ -303,7 +303,7 @@ class Expressions(Addresses):
                 return self._constant(a, outer)
             case ir.Broadcast(a):
                 return self._call_of(vectors.splat, dtype)(a)
-            case ir.Ramp(base, stride):
+            case ir.Ramp(base, stride) | ir.Cast(_, ir.Ramp(base, stride)) if not dtype.is_float:
                 return f"{self.helpers.need(vectors.ramp, dtype)}({self.expr(base)}, {stride})"
             case ir.Load():
                 return self._vector_load(expr)

@@ -15,7 +15,6 @@ from minitensor import ir
 from minitensor.codegen import Target
 from minitensor.errors import ScheduleError
 from minitensor.schedule import Schedule
-from minitensor.search.sketch.blocks import written_by
 
 DEFAULT_TARGET: Final = Target("c", num_cores=1, vector_bits=128)
 """The least of any CPU of today."""
@@ -64,9 +63,12 @@ class State:
 
     @property
     def lanes(self) -> int:
-        """The number of elements in a vector, of the type that the block writes."""
-        dtype = self.program.buffers[written_by(self.block)].dtype
-        return max(1, (self.target.vector_bits or 128) // dtype.bits)
+        """The number of elements in a vector, of the narrowest type that the block writes: what it
+        writes besides may be positions, which are narrow in registers.
+        """
+        written = ir.accessed_buffers(self.block)[1]
+        bits = min(self.program.buffers[name].dtype.bits for name in written)
+        return max(1, (self.target.vector_bits or 128) // bits)
 
     @property
     def registers(self) -> int:
