@@ -10,14 +10,19 @@ for o.0, i.0:                       strips of the other axes, and blocks of rows
                     for j.1:        vectors
             the consumer
 
+A long reduction may run in parts, each over all the rows of a block: what is packed of B for one
+part stays in the second cache meanwhile.
+
 Operands that are read down their columns are tiled too, so that the lines of the cache that a
 column touches are used while they are there.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 from minitensor import ir
@@ -72,6 +77,9 @@ def in_panels(
 
 PANEL: Final = 4
 """Rows that are packed side by side."""
+PARTS: Final = (256, 512, 1024, 2048)
+"""Iterations of a part of a long reduction. Longer than the last, one is long: two vectors for each
+iteration are 256 KiB then, or half of that."""
 
 
 @dataclass(frozen=True)
@@ -92,17 +100,26 @@ def _apply(state: State, cores: int) -> list[State]:
         return []
     found = []
     for pair in pairs(state.block, state.lanes):
-        for packing in packings(pair):
+        for packing, in_parts in product(packings(pair), (False, True)):
+            if in_parts and not _is_long(state.block):
+                continue
             schedule = state.schedule.copy()
             try:
-                consumer = tile(schedule, state, pair, packing)
+                consumer = tile(schedule, state, pair, packing, in_parts)
             except ScheduleError:
                 continue
             what = f"{pair.rows.var} x {pair.lanes.var} in registers, {packing}"
+            if in_parts:
+                what += ", summed in parts"
             if consumer is not None:
-                what += f", {consumer} follows each tile"
+                what += f", {consumer} follows each {'strip' if in_parts else 'tile'}"
             found.append(state.after("register tiles", what, schedule))
     return found
+
+
+def _is_long(block: ir.Block) -> bool:
+    """Return whether a reduction has so many iterations that what a tile reads leaves caches."""
+    return math.prod(i.extent for i in reduce_iters(block)) > PARTS[-1]
 
 
 def packings(pair: Pair) -> list[Packing]:
@@ -115,8 +132,12 @@ def packings(pair: Pair) -> list[Packing]:
     return found
 
 
-def tile(schedule: Schedule, state: State, pair: Pair, packing: Packing) -> str | None:
-    """Perform the steps; returns the name of the consumer that follows each tile."""
+def tile(
+    schedule: Schedule, state: State, pair: Pair, packing: Packing, in_parts: bool = False
+) -> str | None:
+    """Perform the steps; returns the name of the consumer that follows each tile, or, where sums
+    are in parts, all tiles of the rows of a block.
+    """
     name, block, cores = state.name, state.block, state.target.num_cores or 1
     consumer = fusible_consumer(schedule.program, block)
     at, last = written_place(block, pair.lanes), len(spatial_iters(block)) - 1
@@ -145,16 +166,19 @@ def tile(schedule: Schedule, state: State, pair: Pair, packing: Packing) -> str 
     i_0, i_1, i_2 = schedule.split(loops[pair.rows.var], [blocks, None, height])
     j_0, *j = _lanes(schedule, state, loops[pair.lanes.var], pair.lanes, packing)
     reduced = [loops[i.var] for i in reduce_iters(block)]
-    schedule.reorder(*strips, i_0, j_0, *rest, i_1, *reduced, i_2, *j)
+    parts = [_cut(schedule, block, reduced)] if in_parts else []
+    schedule.reorder(*strips, i_0, j_0, *parts, *rest, i_1, *reduced, i_2, *j)
     schedule.unroll(i_2)
     for wide in j[:-1]:
         schedule.unroll(wide)
     schedule.vectorize(j[-1])
+    for part in parts:
+        schedule.decompose_reduction(name, part)
     if consumer is not None:
-        follow = schedule.reverse_compute_at(consumer, i_1)
+        follow = schedule.reverse_compute_at(consumer, j_0 if in_parts else i_1)
         if at == last:
             schedule.vectorize(follow[at])
-        elif written_place(block, pair.rows) == last:
+        elif written_place(block, pair.rows) == last and not in_parts:
             schedule.unroll(follow[last])
     if at != last:
         move_to_the_end(schedule, name, at)
@@ -163,6 +187,15 @@ def tile(schedule: Schedule, state: State, pair: Pair, packing: Packing) -> str 
     for load in packing.rows:
         _pack_rows(schedule, state, load, pair.rows, i_0)
     return consumer
+
+
+def _cut(schedule: Schedule, block: ir.Block, reduced: list[str]) -> str:
+    """Cut the first loop of a reduction; returns the loop over the parts."""
+    first, *others = (i.extent for i in reduce_iters(block))
+    candidates = [-(-n // math.prod(others)) for n in PARTS]
+    length = schedule.sample_categorical(factors.up_to(first, candidates))
+    part, reduced[0] = schedule.split(reduced[0], [None, length])
+    return part
 
 
 def _lanes(

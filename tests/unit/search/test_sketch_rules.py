@@ -1,11 +1,12 @@
 """What our rules see in a block, and when they stay away."""
 
+import numpy as np
 import pytest
 
 import minitensor as mt
 from minitensor.errors import CompileError
 from minitensor.search import DEFAULT_RULES, Rule, Verdict, generate_sketches
-from minitensor.search.sketch import derive, factors
+from minitensor.search.sketch import derive, factors, tiles
 from minitensor.search.sketch.blocks import pairs
 from minitensor.search.sketch.rule import Derived, State
 from tests.unit.search.programs import gesummv
@@ -88,6 +89,40 @@ def test_both_ways_where_rows_would_fill_vectors_better(n, both):
     """Columns that leave much of their vectors empty are rows as well; C is turned around then."""
     found = pairs(block_of(product("ki", "kj", (64, n, 64)), "C"), lanes=16)
     assert [(p.lanes.var, p.rows.var) for p in found] == [("j", "i"), ("i", "j")][: 1 + both]
+
+
+def in_parts(tensors):
+    """The sketches whose sums are in parts."""
+    sketches = generate_sketches(mt.lower(tensors), TARGET)
+    return [s for s in sketches if any("summed in parts" in step.what for step in s.history)]
+
+
+@pytest.mark.parametrize(
+    ("tensors", "long"),
+    [
+        (product("ik", "kj", (64, 64, 2048)), False),
+        (product("ik", "kj", (64, 64, 2049)), True),
+        (W.conv2d(1, 256, 14, 14, 64, 3, padding=1), True),
+        (W.conv2d(1, 64, 56, 56, 64, 3, padding=1), False),
+    ],
+)
+def test_long_sums_are_in_parts_too(tensors, long):
+    assert bool(in_parts(tensors)) == long
+
+
+@pytest.mark.parametrize(("a", "b"), [("ik", "kj"), ("ki", "jk")])
+@pytest.mark.parametrize("seed", range(5))
+def test_sums_in_parts_are_right(a, b, seed, monkeypatch):
+    """Small integers: sums of them are exact in any order. In the second a copy follows."""
+    monkeypatch.setattr(tiles, "PARTS", (2, 4, 8))
+    tensors = product(a, b, (5, 17, 11))
+    rng = np.random.default_rng(seed)
+    arrays = [rng.integers(-3, 4, x.shape).astype(x.dtype) for x in tensors[:2]]
+    wanted = mt.interpret(mt.lower(tensors), *arrays).tolist()
+    sketches = in_parts(tensors)
+    assert len(sketches) >= 2
+    for sketch in sketches:
+        assert mt.interpret(sketch.apply(seed=seed), *arrays).tolist() == wanted
 
 
 def test_branches_of_a_derivation_are_as_likely_however_many_leaves_they_have():
