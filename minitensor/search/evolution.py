@@ -115,10 +115,16 @@ class Population:
         return list(chosen)
 
     def first(self, count: int) -> list[Candidate]:
-        """The first candidates of a search: one of each sketch in the order of their rules, of
-        which those that know more are asked first, and random ones.
+        """The first candidates of a search: of each sketch as many as its probability says, the
+        likeliest first, and random ones.
         """
-        own = [self.space.draw(self.rng, s, next(iter(self.known[s]))) for s in self.known]
+        weights, taken = self.space.weights, dict.fromkeys(self.known, 0)
+        own: list[Candidate] = []
+        for number in range(1, count + 1):
+            sketch = max(taken, key=lambda s: weights[s] * number - taken[s])
+            taken[sketch] += 1
+            places = self.rng.choice(list(self.known[sketch]))
+            own.append(self.space.draw(self.rng, sketch, places))
         return self.drawn(count, own)
 
     def batch(self, ranked: Sequence[Candidate], round: Round) -> list[Candidate]:

@@ -85,8 +85,8 @@ def _sum_in_strips(schedule: Schedule, state: State, name: str, column: ir.Iter)
     block = schedule.program.blocks[name]
     *outer, row = (loops.pop(i.var) for i in reduce_iters(block))
     groups = schedule.sample_categorical(factors.up_to(column.extent // state.lanes, STRIPS))
-    ways = schedule.sample_categorical(factors.up_to(column.extent // state.lanes, factors.WAYS))
-    rows = schedule.sample_categorical(factors.WAYS)
+    ways = factors.ways(schedule, column.extent // state.lanes)
+    rows = factors.ways(schedule)
     strip, group, way, lane = schedule.split(
         loops.pop(column.var), [None, groups, ways, state.lanes]
     )

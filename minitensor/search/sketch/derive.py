@@ -47,6 +47,12 @@ MOST_SKETCHES: Final = 24
 """The most sketches of a set of rules; the paper's rules give all that they derive."""
 MOST_STEPS: Final = 64
 """Applications of rules per block in one derivation; those that apply more often never end."""
+GENERAL: Final = 0.25
+"""The chance of a branch of one of GENERAL_RULES, where one of another has 1."""
+GENERAL_RULES: Final = frozenset(
+    {"cache write", "multi-level tiling", "multi-level tiling with fusion", "rfactor"}
+)
+"""Ansor's rules for any block with reuse or a long reduction; ours know which block it is."""
 Rules: TypeAlias = "str | Sequence[SketchRule]"
 """The name of a set of rules, or rules."""
 
@@ -91,8 +97,13 @@ class Sketch:
         )
 
 
+def _is_general(branch: object) -> bool:
+    return isinstance(branch, Derived) and branch.rule in GENERAL_RULES
+
+
 def branch_weights(histories: Sequence[Sequence[Derived]]) -> tuple[float, ...]:
-    """The probability of each leaf of a derivation tree, if every branch of a node has the same.
+    """The probability of each leaf of a derivation tree, if every branch of a node has the same,
+    but for those of rules that know no more than that a block is tiled: they have a part of it.
 
     histories  of the leaves, from the root
     """
@@ -104,8 +115,10 @@ def branch_weights(histories: Sequence[Sequence[Derived]]) -> tuple[float, ...]:
         for leaf in leaves:
             ended = len(histories[leaf]) <= depth
             branches.setdefault(leaf if ended else histories[leaf][depth], []).append(leaf)
-        for leaf in leaves:
-            weights[leaf] /= len(branches)
+        chances = {b: GENERAL if _is_general(b) else 1.0 for b in branches}
+        for branch, behind in branches.items():
+            for leaf in behind:
+                weights[leaf] *= chances[branch] / sum(chances.values())
         nodes += [(depth + 1, behind) for behind in branches.values() if len(behind) > 1]
     return tuple(weights)
 

@@ -1,14 +1,16 @@
 """Factors that rules leave open: lists to choose from, sized by the machine and by the loop.
 
 A factor need not divide the extent: what is too much is guarded, and the guards leave the inner
-loops when code is generated. So no decision depends on another.
+loops when code is generated. So no decision depends on another. What is known to be good more often
+is more likely to be drawn (`weights`); everything else stays possible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from minitensor.schedule import Schedule
 from minitensor.search.sketch.blocks import pieces
 from minitensor.search.sketch.rule import State
 
@@ -24,6 +26,47 @@ ROW: Final = 64
 """The longest row that may be one vector, however few of its elements a register holds."""
 STRIP: Final = (8, 16, 32, 64, 128)
 """Rows of a tile that is read down its columns."""
+
+
+LIKELY: Final = {1: 1, 2: 3, 3: 3, 4: 2}
+"""Weights of so many vectors side by side; more of them come from short rows, and are as one."""
+MOST_LIKELY_WAYS: Final = 4
+"""Ways from which on more are no more likely: they hide the latency of most operations."""
+
+
+def choose(schedule: Schedule, candidates: Sequence[int], weights: Iterable[float]) -> int:
+    """One of some candidates, each as likely as its weight says."""
+    probs = [max(0.01, round(weight, 2)) for weight in weights]
+    chosen: int = schedule.sample_categorical(candidates, probs=probs)
+    return chosen
+
+
+def used(extent: int, factor: int) -> float:
+    """The part of what is computed that is within an extent, cubed: a weight of a factor."""
+    return float((extent / (-(-extent // factor) * factor)) ** 3)
+
+
+def ways(schedule: Schedule, extent: int | None = None) -> int:
+    """A number of vectors of partial results."""
+    candidates = WAYS if extent is None else up_to(extent, WAYS)
+    return choose(schedule, candidates, [min(n, MOST_LIKELY_WAYS) for n in candidates])
+
+
+def height(schedule: Schedule, candidates: Sequence[int], extent: int) -> int:
+    """A number of rows among some: the more, the likelier, as each serves all that is loaded."""
+    return choose(schedule, candidates, [n * used(extent, n) for n in candidates])
+
+
+def count(schedule: Schedule, candidates: Sequence[int], extent: int, lanes: int) -> int:
+    """A number of vectors among some."""
+    weights = [LIKELY.get(n, 1) * used(extent, n * lanes) for n in candidates]
+    return choose(schedule, candidates, weights)
+
+
+def width(schedule: Schedule, candidates: Sequence[int], extent: int, lanes: int) -> int:
+    """A number of elements of a row among some."""
+    weights = [LIKELY.get(pieces(n, lanes), 1) * used(extent, n) for n in candidates]
+    return choose(schedule, candidates, weights)
 
 
 def up_to(extent: int, candidates: Iterable[int]) -> list[int]:

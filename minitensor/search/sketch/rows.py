@@ -58,8 +58,9 @@ def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> None:
 
     lanes  of a vector; half of them are tried too, for operands that come from memory
     """
-    count = schedule.sample_categorical(factors.WAYS)
-    width = schedule.sample_categorical(sorted({max(1, lanes // 2), lanes}))
+    count = factors.ways(schedule)
+    widths = sorted({max(1, lanes // 2), lanes})
+    width = factors.choose(schedule, widths, (1, 3)[-len(widths) :])
     _, *inner = schedule.split(schedule.get_loops(block)[-1], [None, count, width])
     vectors = schedule.rfactor(schedule.fuse(*inner))
     _, lane = schedule.split(schedule.get_loops(block)[-1], [count, width])

@@ -159,7 +159,7 @@ def tile(
             rest.append(inner)
         strips.append(loop)
     most = factors.rows(state, pair.rows.extent)
-    height = schedule.sample_categorical(_even(state, pair.rows, most))
+    height = factors.height(schedule, _even(state, pair.rows, most), pair.rows.extent)
     blocks = schedule.sample_categorical(
         _even(state, pair.rows, factors.parts(pair.rows.extent, cores, most[-1]), pair.rows.extent)
     )
@@ -205,9 +205,10 @@ def _lanes(
     if packing.lanes:
         wide = _panel(state, axis)
         counts = _even(state, axis, factors.vectors(state, axis.extent), wide)
-        count = schedule.sample_categorical(counts)
+        count = factors.count(schedule, counts, axis.extent, wide)
         return schedule.split(loop, [None, count, wide])
-    width = schedule.sample_categorical(_even(state, axis, factors.widths(state, axis.extent)))
+    widths = _even(state, axis, factors.widths(state, axis.extent))
+    width = factors.width(schedule, widths, axis.extent, state.lanes)
     return schedule.split(loop, [None, width])
 
 

@@ -292,12 +292,9 @@ def _sum(schedule: Schedule, state: State, stage: Stage, strip: str) -> None:
     places, f, p = _loops(schedule, stage, strip)
     reduced = schedule.get_loops(stage.block)[-len(reduce_iters(block)) :]
     move_to_the_end(schedule, stage.block, stage.lanes)
-    width = schedule.sample_categorical(
-        factors.widths(state, spatial_iters(block)[stage.lanes].extent)
-    )
-    height = schedule.sample_categorical(
-        factors.rows(state, spatial_iters(block)[stage.other].extent)
-    )
+    wide, high = (spatial_iters(block)[at].extent for at in (stage.lanes, stage.other))
+    width = factors.width(schedule, factors.widths(state, wide), wide, state.lanes)
+    height = factors.height(schedule, factors.rows(state, high), high)
     f_0, f_1 = schedule.split(f, [None, width])
     p_0, p_1 = schedule.split(p, [None, height])
     schedule.reorder(*places, f_0, p_0, *reduced, p_1, f_1)

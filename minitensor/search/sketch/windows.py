@@ -127,8 +127,8 @@ def _tile(schedule: Schedule, state: State) -> str | None:
     block = state.block
     loops = loops_by_axis(schedule, state.name)
     *images, y, x = spatial_iters(block)
-    height = schedule.sample_categorical(factors.up_to(y.extent, factors.FEW_ROWS))
-    width = schedule.sample_categorical(factors.widths(state, x.extent))
+    height = factors.height(schedule, factors.up_to(y.extent, factors.FEW_ROWS), y.extent)
+    width = factors.width(schedule, factors.widths(state, x.extent), x.extent, state.lanes)
     y_0, y_1 = schedule.split(loops[y.var], [None, height])
     x_0, x_1 = schedule.split(loops[x.var], [None, width])
     around = [loops[i.var] for i in images]

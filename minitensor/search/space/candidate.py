@@ -35,6 +35,7 @@ class Knob:
     parts       into how many it is cut
     limit       the largest innermost factor
     candidates  among which is chosen; () for a tile
+    weights     how likely each of them is; () if all are alike
     is_place    whether it is where a template computes a block: one candidate, left as it is
     """
 
@@ -45,6 +46,7 @@ class Knob:
     parts: int = 1
     limit: int = 1
     candidates: tuple[int | float | str | Ref, ...] = ()
+    weights: tuple[float, ...] = ()
     is_place: bool = False
 
     @property
@@ -65,10 +67,12 @@ class Knob:
         return tuple(range(len(self.candidates)))
 
     def draw(self, rng: random.Random) -> Value:
-        """Any value, all being equally likely."""
+        """Any value: of factors all are equally likely, of candidates as their weights say."""
         if self.is_tile:
             return draw_factors(self.extent, self.parts, self.limit, rng)
-        return rng.randrange(len(self.candidates))
+        if not self.weights:
+            return rng.randrange(len(self.candidates))
+        return rng.choices(range(len(self.candidates)), self.weights)[0]
 
     def changed(self, value: Value, rng: random.Random) -> Value:
         """A value near another: a divisor is moved from one level of a tile to another, or a
@@ -79,7 +83,7 @@ class Knob:
         if len(self.candidates) < 2:
             return value
         near = [v for v in (value - 1, value + 1) if 0 <= v < len(self.candidates)]
-        return rng.choice(near) if rng.random() < 0.7 else rng.randrange(len(self.candidates))
+        return rng.choice(near) if rng.random() < 0.7 else self.draw(rng)
 
     def _moved(self, factors: tuple[int, ...], rng: random.Random) -> tuple[int, ...]:
         last = len(factors) - 1

@@ -30,8 +30,9 @@ def knobs_of(schedule: Schedule) -> tuple[Knob, ...]:
     for number, step in enumerate(steps):
         if step.primitive == "sample_categorical":
             block, loop = _used_by(schedule, number)
-            candidates = tuple(step.arguments["candidates"])
-            found.append(Knob(number, block, loop, candidates=candidates))
+            candidates, weights = tuple(step.arguments["candidates"]), step.arguments["probs"]
+            weights = tuple(weights or ())
+            found.append(Knob(number, block, loop, candidates=candidates, weights=weights))
         elif step.primitive == "sample_perfect_tile":
             loop = resolved(schedule.trace, step.arguments["loop"])
             extent = ir.loop_sites(history[number])[loop].loop.extent

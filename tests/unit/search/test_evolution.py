@@ -92,6 +92,15 @@ def test_refused_candidates_are_never_proposed(space):
     assert none == []
 
 
+def test_the_first_candidates_are_as_many_of_each_sketch_as_are_likely(space):
+    first = Population(space, SMALL, random.Random(0)).first(40)
+    counts = Counter(c.sketch for c in first)
+    assert len(first) == 40
+    for sketch, weight in enumerate(space.weights):
+        assert abs(counts[sketch] - 40 * weight) <= 2
+    assert first[0].sketch == space.weights.index(max(space.weights))
+
+
 def test_nan_scores_do_not_stop_it(space):
     ranked = evolve(
         Population(space, SMALL, random.Random(0)),

@@ -1,5 +1,7 @@
 """What our rules see in a block, and when they stay away."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -129,6 +131,26 @@ def test_branches_of_a_derivation_are_as_likely_however_many_leaves_they_have():
     a, b, c, d = (Derived(name, "rule", "") for name in "abcd")
     histories = [(a,), (b, c), (b, d), (b, d)]
     assert derive.branch_weights(histories) == (1 / 2, 1 / 4, 1 / 8, 1 / 8)
+
+
+def test_rules_for_any_block_are_less_likely_than_those_that_know_it():
+    own, other = Derived("C", "register tiles", ""), Derived("C", "cache write", "")
+    assert derive.branch_weights([(own,), (other,)]) == (0.8, 0.2)
+    assert derive.branch_weights([(other,), (replace(other, what="else"),)]) == (0.5, 0.5)
+
+
+def test_factors_that_leave_little_over_and_fill_registers_are_likelier():
+    s = mt.Schedule(mt.lower(product("ik", "kj")))
+    factors.height(s, [2, 4, 6], 8)
+    factors.width(s, [8, 16, 24, 32], 24, 8)
+    factors.ways(s)
+    heights, widths, ways = (step.arguments["probs"] for step in s.trace.steps)
+    assert list(heights) == [2, 4, 1.78]
+    assert list(widths) == [1, 1.27, 3, 0.84]
+    assert list(ways) == [1, 2, 4, 4]
+    for extent in (1, 7, 10**9):  # nothing is left without a chance
+        factors.height(s, [2, 14], extent)
+        assert min(s.trace.steps[-1].arguments["probs"]) >= 0.01
 
 
 def log_softmax(m, n, again=False):
