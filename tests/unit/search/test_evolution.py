@@ -10,7 +10,7 @@ import minitensor as mt
 from minitensor.errors import ArgumentError
 from minitensor.lang import workloads
 from minitensor.search.evolution import Evolution, Population, evolve
-from minitensor.search.space import Candidate, Mutations, Space
+from minitensor.search.space import Candidate, Knob, Mutations, Space
 from minitensor.search.strategy import Round
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
@@ -109,6 +109,18 @@ def test_nan_scores_do_not_stop_it(space):
         5,
     )
     assert len(ranked) == 5
+
+
+def test_candidates_of_a_choice_are_as_likely_as_its_weights_say():
+    rng = random.Random(0)
+    knob = Knob(0, "C", candidates=(1, 2, 4), weights=(0, 1, 3))
+    drawn = Counter(knob.draw(rng) for _ in range(4000))
+    assert set(drawn) == {1, 2}
+    assert 2.6 < drawn[2] / drawn[1] < 3.4
+    near = Counter(knob.changed(0, rng) for _ in range(4000))
+    assert near[2] < near[1]  # a neighbour more often than any by weight
+    alike = Counter(Knob(0, "C", candidates=(1, 2, 4)).draw(rng) for _ in range(4000))
+    assert min(alike.values()) > 1200
 
 
 def test_mutations_change_what_their_weights_say(space):
