@@ -28,7 +28,7 @@ STRIP: Final = (8, 16, 32, 64, 128)
 """Rows of a tile that is read down its columns."""
 
 
-LIKELY: Final = {1: 1, 2: 3, 3: 3, 4: 2}
+LIKELY: Final = {1: 1, 2: 4, 3: 2, 4: 1}
 """Weights of so many vectors side by side; more of them come from short rows, and are as one."""
 MOST_LIKELY_WAYS: Final = 4
 """Ways from which on more are no more likely: they hide the latency of most operations."""
@@ -52,9 +52,12 @@ def ways(schedule: Schedule, extent: int | None = None) -> int:
     return choose(schedule, candidates, [min(n, MOST_LIKELY_WAYS) for n in candidates])
 
 
-def height(schedule: Schedule, candidates: Sequence[int], extent: int) -> int:
-    """A number of rows among some: the more, the likelier, as each serves all that is loaded."""
-    return choose(schedule, candidates, [n * used(extent, n) for n in candidates])
+def height(schedule: Schedule, candidates: Sequence[int], extent: int, registers: int) -> int:
+    """A number of rows among some: the more, the likelier, as each serves all that is loaded; up to
+    a quarter of the registers, for there are several vectors in each.
+    """
+    weights = [min(n, registers // 4) * used(extent, n) for n in candidates]
+    return choose(schedule, candidates, weights)
 
 
 def count(schedule: Schedule, candidates: Sequence[int], extent: int, lanes: int) -> int:

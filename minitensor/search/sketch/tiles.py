@@ -159,7 +159,8 @@ def tile(
             rest.append(inner)
         strips.append(loop)
     most = factors.rows(state, pair.rows.extent)
-    height = factors.height(schedule, _even(state, pair.rows, most), pair.rows.extent)
+    heights = _even(state, pair.rows, most)
+    height = factors.height(schedule, heights, pair.rows.extent, state.registers)
     blocks = schedule.sample_categorical(
         _even(state, pair.rows, factors.parts(pair.rows.extent, cores, most[-1]), pair.rows.extent)
     )

@@ -294,7 +294,7 @@ def _sum(schedule: Schedule, state: State, stage: Stage, strip: str) -> None:
     move_to_the_end(schedule, stage.block, stage.lanes)
     wide, high = (spatial_iters(block)[at].extent for at in (stage.lanes, stage.other))
     width = factors.width(schedule, factors.widths(state, wide), wide, state.lanes)
-    height = factors.height(schedule, factors.rows(state, high), high)
+    height = factors.height(schedule, factors.rows(state, high), high, state.registers)
     f_0, f_1 = schedule.split(f, [None, width])
     p_0, p_1 = schedule.split(p, [None, height])
     schedule.reorder(*places, f_0, p_0, *reduced, p_1, f_1)

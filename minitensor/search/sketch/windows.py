@@ -127,7 +127,8 @@ def _tile(schedule: Schedule, state: State) -> str | None:
     block = state.block
     loops = loops_by_axis(schedule, state.name)
     *images, y, x = spatial_iters(block)
-    height = factors.height(schedule, factors.up_to(y.extent, factors.FEW_ROWS), y.extent)
+    few = factors.up_to(y.extent, factors.FEW_ROWS)
+    height = factors.height(schedule, few, y.extent, state.registers)
     width = factors.width(schedule, factors.widths(state, x.extent), x.extent, state.lanes)
     y_0, y_1 = schedule.split(loops[y.var], [None, height])
     x_0, x_1 = schedule.split(loops[x.var], [None, width])

@@ -141,15 +141,15 @@ def test_rules_for_any_block_are_less_likely_than_those_that_know_it():
 
 def test_factors_that_leave_little_over_and_fill_registers_are_likelier():
     s = mt.Schedule(mt.lower(product("ik", "kj")))
-    factors.height(s, [2, 4, 6], 8)
+    factors.height(s, [2, 4, 6], 8, 32)
     factors.width(s, [8, 16, 24, 32], 24, 8)
     factors.ways(s)
     heights, widths, ways = (step.arguments["probs"] for step in s.trace.steps)
     assert list(heights) == [2, 4, 1.78]
-    assert list(widths) == [1, 1.27, 3, 0.84]
+    assert list(widths) == [1, 1.69, 2, 0.42]
     assert list(ways) == [1, 2, 4, 4]
     for extent in (1, 7, 10**9):  # nothing is left without a chance
-        factors.height(s, [2, 14], extent)
+        factors.height(s, [2, 14], extent, 32)
         assert min(s.trace.steps[-1].arguments["probs"]) >= 0.01
 
 
