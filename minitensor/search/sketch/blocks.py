@@ -317,7 +317,8 @@ def pairs(block: ir.Block, lanes: int = 1) -> list[Pair]:
 
     Of the axes that could be rows with some lanes it is the last one that is not too short. A pair
     is left out if the same axes the other way round need less packing, and fill vectors of so many
-    lanes as well.
+    lanes as well; or if it packs an operand for lanes that do not fill a vector, such as the images
+    of a small batch, and another pair's do.
     """
     block = in_groups(block)
     if not is_sum(block):
@@ -325,6 +326,8 @@ def pairs(block: ir.Block, lanes: int = 1) -> list[Pair]:
     found = [p for lanes in spatial_iters(block) for p in _with_lanes(block, lanes)]
     costs = {(p.lanes.var, p.rows.var): _cost(block, p) for p in found}
     best = [p for p in found if not _mirrored_is_better(block, p, costs, lanes)]
+    if any(p.lanes.extent >= lanes for p in best):
+        best = [p for p in best if p.lanes.extent >= lanes or not p.scattered]
     return sorted(best, key=lambda p: _cost(block, p))
 
 

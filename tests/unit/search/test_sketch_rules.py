@@ -93,6 +93,14 @@ def test_both_ways_where_rows_would_fill_vectors_better(n, both):
     assert [(p.lanes.var, p.rows.var) for p in found] == [("j", "i"), ("i", "j")][: 1 + both]
 
 
+@pytest.mark.parametrize(("images", "found"), [(2, "fx"), (8, "fx"), (16, "fxn"), (40, "fxn")])
+def test_images_of_a_small_batch_are_no_lanes(images, found):
+    """They are not side by side: the image would be packed for vectors that are not full."""
+    conv = block_of(W.conv2d(images, 16, 20, 20, 32, 3), "conv")
+    axes = dict(zip((i.var for i in conv.iters), "nfyx"))
+    assert {axes[pair.lanes.var] for pair in pairs(conv, 16)} == set(found)
+
+
 def in_parts(tensors):
     """The sketches whose sums are in parts."""
     sketches = generate_sketches(mt.lower(tensors), TARGET)
