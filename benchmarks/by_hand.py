@@ -6,7 +6,8 @@
 What the space does not hold, no search can find: it shows here. "Same" is the part of the hand
 schedule's loops that the candidate has too, counted for each block from the inside, with as many
 iterations, the same threads and the same tile written out; blocks weigh as much as the work that
-they do. The candidate with the largest is timed in turns with the hand schedule. Uses as many
+they do. The candidate with the largest is timed in turns with the hand schedule, with each amount
+of unrolling, which the space chooses for all blocks at once: the fastest counts. Uses as many
 threads as OMP_NUM_THREADS says, or all cores.
 """
 
@@ -93,14 +94,19 @@ def find(hand: HandSchedule, target: mt.Target) -> Found:
 
 
 def measured(hand: HandSchedule, found: Found, target: mt.Target) -> tuple[float, float]:
-    """Seconds of the hand schedule, and its time over the candidate's."""
+    """Seconds of the hand schedule, and its time over the candidate's, unrolled as is best."""
     program = hand.define()
     arrays = list(normal_arrays([b.shape for b in program.inputs]))
     arrays += [np.empty(b.shape, np.float32) for b in program.outputs]
-    schedules = {"hand": scheduled(hand, target), "found": found.space.schedule(found.candidate)}
+    schedules = {"hand": scheduled(hand, target)}
+    for unroll in UNROLL:
+        one = replace(found.candidate, unroll=unroll)
+        schedules[f"unrolled {unroll}"] = found.space.schedule(one)
     calls = [Call(n, mt.build(s, target).prepare(*arrays)) for n, s in schedules.items()]
     turns = interleave(calls, Pace())
-    return turns["hand"].seconds, ratio(turns["found"].fastest, turns["hand"].fastest)
+    by_hand = turns["hand"]
+    faster = [ratio(one.fastest, by_hand.fastest) for n, one in turns.items() if n != "hand"]
+    return by_hand.seconds, max(faster)
 
 
 def _all_of(space: Space, number: int) -> Iterator[tuple[Candidate, list[tuple[Loops, Tile]]]]:

@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeAlias
 
 from minitensor import ir
 from minitensor.codegen.emit.c import Part, emit_c
+from minitensor.codegen.passes.carry_scans import carry_scans
 from minitensor.codegen.passes.check_bounds import check_bounds
 from minitensor.codegen.passes.erase_blocks import erase_blocks
 from minitensor.codegen.passes.hoist_guards import hoist_guards
@@ -49,6 +50,7 @@ PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("simplify", simplify_program),
     ("insert_prefetches", insert_prefetches),
     ("partition_loops", partition_loops),
+    ("carry_scans", carry_scans),
     ("promote_accumulators", promote_accumulators),
     ("narrow_positions", narrow_positions),
     ("vectorize_loops", vectorize_loops),
