@@ -6,8 +6,9 @@
 What the space does not hold, no search can find: it shows here. "Same" is the part of the hand
 schedule's loops that the candidate has too, counted for each block from the inside, with as many
 iterations, the same threads and the same tile written out; blocks weigh as much as the work that
-they do. The candidate with the largest is timed in turns with the hand schedule, with each amount
-of unrolling, which the space chooses for all blocks at once: the fastest counts. Uses as many
+they do. Of the candidate with the largest, the fastest amount of unrolling is found first, as the
+space chooses it for all blocks at once; that one is then timed anew, in turns with the hand
+schedule, so that the choice among noisy times does not flatter it. Uses as many
 threads as OMP_NUM_THREADS says, or all cores.
 """
 
@@ -43,7 +44,7 @@ MOST_DECISIONS = 20_000
 Loops: TypeAlias = tuple[tuple[ir.LoopKind, int], ...]
 """The loops around a block that have several iterations, outermost first: kind and extent."""
 Tile: TypeAlias = tuple[int, ...]
-"""What is written out of a block: how far along each of its axes, in ascending order."""
+"""The extents of the unrolled and vectorized part of a block along its axes, ascending."""
 
 
 @dataclass(frozen=True)
@@ -98,15 +99,16 @@ def measured(hand: HandSchedule, found: Found, target: mt.Target) -> tuple[float
     program = hand.define()
     arrays = list(normal_arrays([b.shape for b in program.inputs]))
     arrays += [np.empty(b.shape, np.float32) for b in program.outputs]
-    schedules = {"hand": scheduled(hand, target)}
-    for unroll in UNROLL:
-        one = replace(found.candidate, unroll=unroll)
-        schedules[f"unrolled {unroll}"] = found.space.schedule(one)
-    calls = [Call(n, mt.build(s, target).prepare(*arrays)) for n, s in schedules.items()]
-    turns = interleave(calls, Pace())
-    by_hand = turns["hand"]
-    faster = [ratio(one.fastest, by_hand.fastest) for n, one in turns.items() if n != "hand"]
-    return by_hand.seconds, max(faster)
+
+    def call(name: str, schedule: mt.Schedule) -> Call:
+        return Call(name, mt.build(schedule, target).prepare(*arrays))
+
+    unrolled = [replace(found.candidate, unroll=unroll) for unroll in UNROLL]
+    calls = [call(str(one.unroll), found.space.schedule(one)) for one in unrolled]
+    first = interleave(calls, Pace())
+    best = min(calls, key=lambda one: first[one.name].seconds)
+    turns = interleave([call("hand", scheduled(hand, target)), best], Pace())
+    return turns["hand"].seconds, ratio(turns[best.name].fastest, turns["hand"].fastest)
 
 
 def _all_of(space: Space, number: int) -> Iterator[tuple[Candidate, list[tuple[Loops, Tile]]]]:

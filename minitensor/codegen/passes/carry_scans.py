@@ -1,4 +1,4 @@
-"""Pass: what a step of a scan leaves for the next one stays in a register.
+"""Pass: the value that a scan carries from one iteration to the next is kept in a register.
 
     before  for j in range(64):
                 for i in unroll(4):
@@ -31,7 +31,7 @@ MOST: Final = 64
 
 
 def carry_scans(program: ir.Program, target: Target) -> ir.Program:
-    """The program with what its scans carry in local arrays."""
+    """The program with the values that its scans carry in local arrays."""
     carrier = _Carrier(ir.names_in(program), {b.name: b for b in program.params})
     return program.replace(body=carrier.statement(program.body, {}))
 
@@ -72,14 +72,8 @@ class _Carrier:
             ir.Store(old.name, store.indices, here),
         )
         first = ir.Store(name, where, ir.const(0, old.dtype))
-        body = ir.with_body(loop, _nest(rows, step))
-        return ir.allocated([carry], ir.sequence(_nest(rows, first), body))
-
-
-def _nest(loops: tuple[ir.For, ...], stmt: ir.Stmt) -> ir.Stmt:
-    for loop in reversed(loops):
-        stmt = ir.For(loop.var, loop.extent, stmt, loop.kind)
-    return stmt
+        body = ir.with_body(loop, ir.nest(rows, step))
+        return ir.allocated([carry], ir.sequence(ir.nest(rows, first), body))
 
 
 def _scan(

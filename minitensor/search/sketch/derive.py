@@ -49,9 +49,7 @@ MOST_STEPS: Final = 64
 """Applications of rules per block in one derivation; those that apply more often never end."""
 GENERAL: Final = 0.25
 """The chance of a branch of one of GENERAL_RULES, where one of another has 1."""
-GENERAL_RULES: Final = frozenset(
-    {"cache write", "multi-level tiling", "multi-level tiling with fusion", "rfactor"}
-)
+GENERAL_RULES: Final = frozenset(rule.name for rule in CPU[1:-1])
 """Ansor's rules for any block with reuse or a long reduction; ours know which block it is."""
 Rules: TypeAlias = "str | Sequence[SketchRule]"
 """The name of a set of rules, or rules."""
@@ -116,9 +114,10 @@ def branch_weights(histories: Sequence[Sequence[Derived]]) -> tuple[float, ...]:
             ended = len(histories[leaf]) <= depth
             branches.setdefault(leaf if ended else histories[leaf][depth], []).append(leaf)
         chances = {b: GENERAL if _is_general(b) else 1.0 for b in branches}
+        total = sum(chances.values())
         for branch, behind in branches.items():
             for leaf in behind:
-                weights[leaf] *= chances[branch] / sum(chances.values())
+                weights[leaf] *= chances[branch] / total
         nodes += [(depth + 1, behind) for behind in branches.values() if len(behind) > 1]
     return tuple(weights)
 

@@ -10,8 +10,8 @@ for o.0, i.0:                       strips of the other axes, and blocks of rows
                     for j.1:        vectors
             the consumer
 
-A long reduction may run in parts, each over all the rows of a block: what is packed of B for one
-part stays in the second cache meanwhile.
+A long reduction may run in parts, each over all the rows of a block: the panels of B of one part
+stay in the L2 cache meanwhile.
 
 Operands that are read down their columns are tiled too, so that the lines of the cache that a
 column touches are used while they are there.
@@ -78,8 +78,8 @@ def in_panels(
 PANEL: Final = 4
 """Rows that are packed side by side."""
 PARTS: Final = (256, 512, 1024, 2048)
-"""Iterations of a part of a long reduction. Longer than the last, one is long: two vectors for each
-iteration are 256 KiB then, or half of that."""
+"""Lengths of a part of a reduction, in iterations. A reduction longer than the last one may be cut:
+its panels of two vectors exceed 128 KiB (AVX2) or 256 KiB (AVX-512)."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _apply(state: State, cores: int) -> list[State]:
 
 
 def _is_long(block: ir.Block) -> bool:
-    """Return whether a reduction has so many iterations that what a tile reads leaves caches."""
+    """Return whether the panels of a reduction are too long for the L1 and L2 caches."""
     return math.prod(i.extent for i in reduce_iters(block)) > PARTS[-1]
 
 

@@ -1,4 +1,4 @@
-"""What a scan carries is in registers, with the same results; other loops are left alone."""
+"""Scans carry values in registers, with identical results; other loops are not changed."""
 
 import numpy as np
 import pytest
