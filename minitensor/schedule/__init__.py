@@ -3,8 +3,8 @@
 A primitive is a pure function from a program to a program; `Schedule` records what was applied.
 Read in this order: `primitive` (the record of one), `edit` (finding and replacing statements),
 `dependence` (which iterations may change places), `loops`, `execution`, `inline`, `insertion`,
-`compute_at`, `cache`, `rfactor`, `layout`, `tensorize`, `prefetch`, `decisions`, then `invariants`,
-`step`, `trace` and `schedule`.
+`compute_at`, `cache`, `rfactor`, `layout`, `zeros` and `skip_zeros`, `tensorize`, `prefetch`,
+`decisions`, then `invariants`, `step`, `trace` and `schedule`.
 """
 
 # fmt: off

@@ -27,6 +27,7 @@ from minitensor.schedule.primitive import Primitive, Rewritten, picture, recorda
 from minitensor.schedule.refusal import RefusedError
 from minitensor.schedule.reverse_compute_at import ReversePlacementPrimitives
 from minitensor.schedule.rfactor import ReductionPrimitives
+from minitensor.schedule.skip_zeros import ZeroPrimitives
 from minitensor.schedule.split import SplitPrimitives
 from minitensor.schedule.step import Ref, Step, decided, resolved, sourced
 from minitensor.schedule.tensorize import TensorizePrimitives
@@ -110,6 +111,7 @@ class Schedule(
     DecompositionPrimitives,
     ReductionPrimitives,
     TensorizePrimitives,
+    ZeroPrimitives,
     PrefetchPrimitives,
     DecisionPrimitives,
 ):

@@ -21,7 +21,10 @@ MAX_STEPS: Final = 1024
 CLAMP: Final = 8
 """Floats read from another stage are brought back to [-CLAMP, CLAMP], so that sums stay exact."""
 TITLES: Final = "PQRSTUVW"
-STAGES: Final = ("elementwise", "reduction", "elementwise", "reduction", "update", "chain", "chain")
+STAGES: Final = (
+    *("elementwise", "reduction", "elementwise", "reduction", "update", "chain", "chain"),
+    "spread",
+)
 """The kinds of stages, as often as they are drawn."""
 
 Axes = list[tuple[lang.Scalar, int]]
@@ -189,6 +192,42 @@ class _Writer(Draws):
             return reduce(self.value(domain), over)
 
         return _listed(lang.compute(shape, expression, name=name))
+
+    def spread(self, name: str, shape: tuple[int, ...]) -> list[lang.Tensor]:
+        """Sums over windows of a tensor that is spread out, with zeros in between."""
+        sources = [t for t in self.tensors if t.shape and 0 not in t.shape]
+        if not sources:
+            return self.elementwise(name, shape)
+        source = self.pick(sources)
+        *outer, last = source.shape
+        period, window = self.number(2, 3), self.number(1, 5)
+        extent = max(1, min(last * period, self.room([*outer, window])))
+        k = lang.reduce_axis(window, name="k")
+
+        def spread_out(*axes: Any) -> lang.Scalar:
+            at = axes[-1]
+            inside = [at % period == 0, at // period < last]
+            value = self.padded(source, (*axes[:-1], at // period), ())
+            return lang.if_then_else(lang.logical_and(*inside), value, lang.const(0, self.kind))
+
+        made: list[lang.Tensor] = []
+        if self.chance(60):
+            wide = (*outer, extent + window)
+            made.append(lang.compute(wide, spread_out, name=f"{name}_wide"))
+
+        def term(*axes: Any) -> lang.Scalar:
+            where = (*axes[:-1], axes[-1] + k)
+            value = made[0][where] if made else spread_out(*where)
+            if self.kind == "bool" or self.chance(30):
+                return value
+            others = (
+                list(zip(axes, outer)) if self.chance(80) else list(zip(axes, (*outer, extent)))
+            )
+            return value * self.narrowed(self.read([(k, window), *others]))
+
+        summed = lang.any_ if self.kind == "bool" else lang.sum_
+        made.append(lang.compute((*outer, extent), lambda *i: summed(term(*i), k), name=name))
+        return made
 
     def reductions(self) -> list[Callable[[Any, Any], Any]]:
         """Reducers of values of the stage's type that are exact in any order."""

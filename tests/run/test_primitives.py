@@ -66,10 +66,31 @@ def plus_total(result: mt.Tensor) -> mt.Tensor:
     return mt.compute(tuple(rows), lambda *i: mt.sum(result[(*i, k)], axis=k), name="total")
 
 
+def plus_spread(result: mt.Tensor) -> mt.Tensor:
+    """The rows behind an operator, summed in windows with zeros between their elements."""
+    *rows, row = result.shape
+    k = mt.reduce_axis(4, name="k")
+
+    def window(*i: mt.Scalar) -> mt.Scalar:
+        at = i[-1] + k
+        value = mt.if_then_else(at % 2 == 0, result[(*i[:-1], at // 2)], 0)
+        return mt.sum(value, axis=k)
+
+    return mt.compute((*rows, 2 * row - 3), window, name="spread")
+
+
+def spread(array: np.ndarray) -> np.ndarray:
+    """The same with numpy."""
+    wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
+    wide[..., ::2] = array
+    return sum(wide[..., k : wide.shape[-1] - 3 + k] for k in range(4))
+
+
 VARIANTS: dict[str, tuple[Callable, Callable]] = {
     "": (lambda result: result, lambda array: array),
     "relu": (plus_relu, lambda array: np.maximum(array + 1, 0)),
     "total": (plus_total, lambda array: array.sum(axis=-1, dtype=array.dtype)),
+    "spread": (plus_spread, spread),
 }
 """What stands behind the operator: as tensors, and with numpy."""
 
@@ -565,6 +586,14 @@ def rfactor(w):
     own = f"{loop}2" if loop.startswith(f"{block}_") else f"{block}_{loop}"
     w.has(f"    {block}_rf = empty(float32{shape})\n", f"+= {block}_rf[{own}")
     assert name == f"{block}_rf"
+
+
+@cell("skip_zeros", "spread")
+def skip_zeros(w):
+    *rows, columns = w.s.program.buffers["spread"].shape
+    assert w.s.skip_zeros("spread") == "spread_phases"
+    halves = [*rows, 2, -(-columns // 2)]
+    w.has(f"    spread_phases = empty(float32{halves})\n")
 
 
 # ---- decisions

@@ -142,7 +142,7 @@ def has_data_reuse(block: ir.Block) -> bool:
 
 def _indices_by_buffer(block: ir.Block) -> dict[str, set[str]]:
     """The variables with which each buffer is indexed."""
-    own = ir.accessed_buffers(block)[1] if isinstance(block.body, ir.Reduce) else set()
+    own = ir.accessed_buffers(block)[1] if reduction_of(block) is not None else set()
     found: dict[str, set[str]] = {}
     for load in reads_of(block):
         if load.buffer not in own:
@@ -154,9 +154,15 @@ def _indices_by_buffer(block: ir.Block) -> dict[str, set[str]]:
 
 def reads_of(block: ir.Block) -> Iterator[ir.Load]:
     """The reads of a block, without those of the element in which a reduction collects."""
-    body = block.body
-    for value in body.values if isinstance(body, ir.Reduce) else (body,):
+    body = reduction_of(block)
+    for value in body.values if body is not None else (block.body,):
         yield from ir.loads(value)
+
+
+def reduction_of(block: ir.Block) -> ir.Reduce | None:
+    """The update of a reduction, of some iterations perhaps; None of any other block."""
+    body = block.body.then if isinstance(block.body, ir.If) else block.body
+    return body if isinstance(body, ir.Reduce) else None
 
 
 def fusible_consumer(program: ir.Program, block: ir.Block) -> str | None:
@@ -241,8 +247,8 @@ def is_sum(block: ir.Block) -> bool:
 
 def is_reduction(block: ir.Block) -> bool:
     """Return whether it is a reduction, of several values perhaps, each element at its own axes."""
-    body = block.body
-    if not isinstance(body, ir.Reduce) or is_ordered(block):
+    body = reduction_of(block)
+    if body is None or is_ordered(block):
         return False
     axes = [ir.Var(i.var) for i in spatial_iters(block)]
     return bool(reduce_iters(block)) and sorted(map(str, body.indices)) == sorted(map(str, axes))
@@ -285,8 +291,9 @@ def place_of(load: ir.Load, axis: ir.Iter) -> int | None:
 
 def written_place(block: ir.Block, axis: ir.Iter) -> int:
     """The dimension of the result that an axis indexes."""
-    assert isinstance(block.body, ir.Reduce)
-    return block.body.indices.index(ir.Var(axis.var))
+    body = reduction_of(block)
+    assert body is not None
+    return body.indices.index(ir.Var(axis.var))
 
 
 def in_groups(block: ir.Block) -> ir.Block:

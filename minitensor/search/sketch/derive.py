@@ -18,11 +18,12 @@ from minitensor.search.sketch.rows import CHAINS_OF_ROWS, INLINE_ONCE, ROWS_IN_L
 from minitensor.search.sketch.rule import Derived, Rule, SketchRule, State, Verdict
 from minitensor.search.sketch.tiles import REGISTER_TILES, TRANSPOSED
 from minitensor.search.sketch.transforms import TRANSFORMS
-from minitensor.search.sketch.windows import PADDING, WINDOWS
+from minitensor.search.sketch.windows import PADDING, PHASES, WINDOWS
 
 _INLINE, *_REST = CPU
 
 DEFAULT: Final[tuple[Rule, ...]] = (
+    PHASES,
     _INLINE,
     INLINE_ONCE,
     TRANSFORMS,

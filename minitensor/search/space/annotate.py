@@ -259,7 +259,7 @@ def _vector(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...]) -> tup
 
 def _stride(block: ir.Block, loop: ir.For) -> int:
     """The distance of the elements that two iterations store; 0 if it is not known."""
-    target = block.body
+    target = block.body.then if isinstance(block.body, ir.If) else block.body
     if not isinstance(target, (ir.Store, ir.Reduce)):
         return 0
     indices = target.indices
@@ -273,7 +273,7 @@ def _side_by_side(schedule: Schedule, block: ir.Block, outer: ir.For, inner: ir.
     both are whole axes, and the last ones of the buffer. (Nothing is whole inside other loops,
     though it may be in one candidate.)
     """
-    target = block.body
+    target = block.body.then if isinstance(block.body, ir.If) else block.body
     if any(len(ir.blocks_of(loop)) > 1 for loop in ir.paths(schedule.program)[block.name]):
         return False
     assert isinstance(target, (ir.Store, ir.Reduce))

@@ -228,3 +228,31 @@ def after(builder, *steps):
         return s
 
     return prepare
+
+
+def sparse_sum(n=8, taps=4, period=2, dtype="float32"):
+    """C[y] = sum over k of A[y] * A[k], where y + k is a multiple of the period"""
+    A = mt.placeholder((max(n, taps),), dtype, name="A")
+    k = mt.reduce_axis(taps, name="k")
+
+    def chosen(y):
+        return mt.sum(mt.if_then_else((y + k) % period == 0, A[y] * A[k], 0), axis=k)
+
+    C = mt.compute((n,), chosen, name="C")
+    return mt.lower([A, C])
+
+
+def spread_out(n=4, taps=3, period=2, outputs=""):
+    """P[i] = A[i // 2] where i is even, else 0; C[y] = sum over k, r of P[y + k] * B[r, 2 - k]"""
+    A, B = mt.placeholder((n,), name="A"), mt.placeholder((2, taps), name="B")
+    wide = (n - 1) * period + 1
+    P = mt.compute(
+        (wide,), lambda i: mt.if_then_else(i % period == 0, A[i // period], 0.0), name="P"
+    )
+    r, k = mt.reduce_axis(2, name="r"), mt.reduce_axis(taps, name="k")
+
+    def window(y):
+        return mt.sum(P[y + k] * B[r, taps - 1 - k], axis=[r, k])
+
+    C = mt.compute((wide - taps + 1,), window, name="C")
+    return mt.lower([A, B, P, C] if "P" in outputs else [A, B, C])

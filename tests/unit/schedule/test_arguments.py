@@ -9,7 +9,7 @@ import minitensor as mt
 from minitensor.schedule import REGISTRY, IndexMap
 from tests.unit.schedule.common import check, refused
 from tests.unit.schedule.intrinsics import twice
-from tests.unit.schedule.programs import chain, chain2d, grid, matmul, scale, stencil
+from tests.unit.schedule.programs import chain, chain2d, grid, matmul, scale, spread_out, stencil
 
 
 def prepared(*steps):
@@ -34,6 +34,10 @@ def decided():
     s = prepared()
     s.parallel("i")
     return s
+
+
+def spread():
+    return mt.Schedule(spread_out())
 
 
 DOUBLE = twice(8)
@@ -61,6 +65,7 @@ VALID = {
     "transform_layout": (prepared, ("B", lambda i, j: (j, i)), {}),
     "decompose_reduction": (reduction, ("C", "k"), {}),
     "rfactor": (reduction, ("k",), {"axis": 0}),
+    "skip_zeros": (spread, ("C",), {}),
     "tensorize": (prepared, ("j", DOUBLE), {}),
     "prefetch": (prepared, ("A", "i", 2), {}),
     "sample_perfect_tile": (

@@ -17,6 +17,7 @@ from tests.unit.schedule.programs import (
     padded,
     rowsum,
     scale,
+    spread_out,
     stencil,
 )
 
@@ -94,6 +95,10 @@ def _tensorized(s):
     s.tensorize(s.split("i", [None, 4])[1], twice())
 
 
+def _in_phases(s):
+    s.reverse_compute_at(s.skip_zeros("C"), s.get_loops("C")[0])
+
+
 def _ahead(s):
     k = s.split("k", s.sample_perfect_tile("k", 2, decision=[3, 2]))[0]
     s.reorder(k, "j")
@@ -122,6 +127,7 @@ VALID = {
     "fed": (fed_rowsum, _fed),
     "open": (lambda: scale(24), _open),
     "tensorized": (scale, _tensorized),
+    "in phases": (spread_out, _in_phases),
     "ahead": (matmul, _ahead),
     "normalised": (normalised, _normalised),
     "gathered": (gather, _gathered),

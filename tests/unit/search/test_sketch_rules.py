@@ -186,6 +186,52 @@ def test_pixels_or_channels_are_lanes_of_a_convolution():
     assert {(p.lanes.var, p.rows.var): p.scattered for p in found} == {("x", "f"): 0, ("f", "x"): 1}
 
 
+def stored_zeros(c, f, h, kernel, stride):
+    """A transposed convolution of one row, its image stored with zeros in between."""
+    X, Y = mt.placeholder((c, h), name="X"), mt.placeholder((c, f, kernel), name="W")
+    wide = (h - 1) * stride + 1
+
+    def spread(i, x):
+        here = x % stride == 0 if stride > 1 else x >= 0
+        return mt.if_then_else(here, X[i, x // stride], 0)
+
+    P = mt.compute((c, wide), spread, name="P")
+    rc, rx = mt.reduce_axis(c, name="rc"), mt.reduce_axis(kernel, name="rx")
+
+    def window(o, x):
+        return mt.sum(P[rc, x + rx] * Y[rc, o, kernel - 1 - rx], axis=[rc, rx])
+
+    return [X, Y, mt.compute((f, wide - kernel + 1), window, name="conv")]
+
+
+@pytest.mark.parametrize("kernel", [3, 4])
+def test_phases_where_an_image_is_spread_out(kernel):
+    """Stored zeros, and zeros that the definition chooses."""
+    stored = stored_zeros(4, 8, 9, kernel, 2)
+    chosen = W.conv2d_transpose(1, 2, 3, 4, 6, kernel, 2, 1)
+    rng = np.random.default_rng(kernel)
+    for tensors in (stored, chosen):
+        program = mt.lower(tensors)
+        arrays = [rng.integers(-3, 4, x.shape).astype(np.float32) for x in program.inputs]
+        wanted = mt.interpret(program, *arrays).tolist()
+        sketches = generate_sketches(program, TARGET)
+        assert all(s.history[0].rule == "phases" for s in sketches)
+        assert any("register tiles" in s.explain() for s in sketches)
+        for n, sketch in enumerate(sketches[:4]):
+            assert mt.interpret(sketch.apply(seed=n), *arrays).tolist() == wanted
+
+
+def test_no_phases_where_nothing_is_zero():
+    for tensors in (
+        product("ik", "kj"),
+        stored_zeros(4, 8, 9, 3, 1),
+        W.conv2d(1, 4, 8, 8, 4, 3, padding=1, stride=2),
+        W.conv2d_transpose(1, 2, 3, 4, 6, 3, 1, 1),
+        W.conv2d_transpose(1, 2, 3, 4, 6, 2, 3, 1),  # some elements are sums of nothing
+    ):
+        assert "phases" not in rules_of(tensors)
+
+
 def extents_of(found):
     """The axes of tiles, and how long they are."""
     return {axis.var: axis.extent for pair in found for axis in (pair.lanes, pair.rows)}
