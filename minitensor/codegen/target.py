@@ -20,8 +20,8 @@ class Target:
     kind         "c" (with OpenMP), "interpreter", "cuda" or "cuda-emulator"
     num_cores    how many threads a parallel loop uses; None for what the machine offers
                  (OMP_NUM_THREADS if that is set)
-    vector_bits  the width of vector registers in bits, 0 for none; None for what the compiler
-                 reports about this machine
+    vector_bits  the width of vector registers in bits, 0 for none; None for what the toolchain
+                 has found fast on this machine
     """
 
     kind: str

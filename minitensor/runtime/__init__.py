@@ -1,7 +1,7 @@
 """Layer 3: the system compiler builds the C, cffi loads it, numpy arrays go in and out.
 
-Read in this order: `machine`, `folder` (the cache), `process`, `flags`, `toolchain` (what there is
-to compile with), `cache` (compiling once), `module` (native functions and memory),
+Read in this order: `machine`, `folder` (the cache), `process`, `flags`, `width`, `toolchain` (what
+there is to compile with), `cache` (compiling once), `module` (native functions and memory),
 `arguments` (the checks of a call), `timing`, `rounds` (calls in turns), `spills` and `explain`
 (what a schedule became), `kernel` (what a user holds), `build` (all of it in a row), `limits` (of
 the machine), `doctor`; `descendants`, `worker`, `bundle` (code that may crash, in another process).

@@ -131,7 +131,7 @@ def native_target(target: Target) -> Target:
 
     num_cores    OMP_NUM_THREADS if that is set, else the cores of this process (1 if the compiler
                  has no OpenMP)
-    vector_bits  what the compiler reports; 0 for a target that is not compiled
+    vector_bits  that of the toolchain; 0 for a target that is not compiled
 
     Raises CompileError if C is to be generated and there is no compiler.
     """

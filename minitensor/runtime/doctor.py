@@ -17,6 +17,7 @@ from minitensor.errors import ArgumentError, CompileError
 from minitensor.runtime.folder import cache_folder, is_temporary
 from minitensor.runtime.machine import cpu_name, usable_cores
 from minitensor.runtime.toolchain import ADVICE, Toolchain, probe_toolchain
+from minitensor.runtime.width import NARROW, WIDE
 
 _OPENMP_ADVICE: Final = {
     "gcc": "install the OpenMP library of your gcc (Debian, Ubuntu: apt install libgomp1)",
@@ -100,6 +101,9 @@ def _vectors(toolchain: Toolchain | None) -> Finding:
         return _unknown("vector registers")
     count = f"{toolchain.vector_registers} of " if toolchain.vector_registers else ""
     how = toolchain.native or "no flag for this machine"
+    if toolchain.rates:
+        narrow, wide = toolchain.rates
+        how += f"; one core: {wide:.0f} GFLOP/s with {WIDE} bits, {narrow:.0f} with {NARROW}"
     detail = f"{count}{toolchain.vector_bits} bits ({how}); minitensor explain SUBJECT says what "
     detail += "does not fit in them"
     if toolchain.vector_bits:

@@ -26,6 +26,7 @@ from minitensor.runtime.cache import compile_library
 from minitensor.runtime.folder import cache_folder, entry_name, recall, remember
 from minitensor.runtime.module import aligned_empty, load_function, pointer_to, starting_threads
 from minitensor.runtime.toolchain import Toolchain, find_toolchain
+from minitensor.runtime.width import multiply_adds
 
 ACCUMULATORS: Final = (8, 12, 16)
 """Sums kept at the same time: enough to hide the latency of an FMA, few enough for registers.
@@ -41,23 +42,6 @@ REPEATS: Final = 5
 TRIES: Final = 3
 """The number of processes that measure before the limits count as known."""
 BURST_SECONDS: Final = 0.02
-
-_FMA: Final = """
-int fma_{bits}_{count}(int64_t *threads, float *data) {{
-    typedef float V __attribute__((vector_size({bytes}), aligned(4)));
-    #pragma omp parallel num_threads(threads[0])
-    {{
-        V x = *(V *)data, y = *(V *)(data + 32);
-        V {declared};
-        for (int64_t i = 0; i < {steps}; i++) {{
-            {updates}
-        }}
-        V total = {total};
-        if (total[0] == 12345.0f) data[64] = total[0];
-    }}
-    return 0;
-}}
-"""
 
 _MEMORY: Final = """
 typedef float V __attribute__((vector_size({bytes}), aligned(4)));
@@ -203,7 +187,7 @@ def compute_probes(threads: int) -> list[Probe]:
     toolchain = find_toolchain()
     ways = [(bits, count) for bits in _widths(toolchain) for count in ACCUMULATORS]
     functions = _functions(
-        "\n".join(_fma(bits, count) for bits, count in ways),
+        "\n".join(multiply_adds(bits, count, STEPS) for bits, count in ways),
         [f"fma_{bits}_{count}" for bits, count in ways],
         pointers=2,
         toolchain=toolchain,
@@ -261,19 +245,6 @@ def _widths(toolchain: Toolchain) -> Sequence[int]:
     """The widest vectors first, and half of them where there is a narrower kind."""
     widest = max(toolchain.vector_bits, 128)
     return (widest, widest // 2) if widest > 128 else (widest,)
-
-
-def _fma(bits: int, count: int) -> str:
-    sums = [f"s{n}" for n in range(count)]
-    return _FMA.format(
-        bits=bits,
-        bytes=bits // 8,
-        count=count,
-        steps=STEPS,
-        declared=", ".join(f"{s} = x * {n}.0f" for n, s in enumerate(sums)),
-        updates=" ".join(f"{s} = {s} * x + y;" for s in sums),
-        total=" + ".join(sums),
-    )
 
 
 def _functions(

@@ -1,4 +1,4 @@
-"""Running a compiler: no shell, no input, and not for ever."""
+"""Running a compiler, or a program that it made: no shell, no input, and not for ever."""
 
 from __future__ import annotations
 

@@ -12,8 +12,9 @@ import logging
 import os
 import re
 import shutil
+import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,15 @@ from minitensor.runtime.folder import cache_folder, entry_name, recall, remember
 from minitensor.runtime.machine import cpu_name, usable_cores
 from minitensor.runtime.module import load_function
 from minitensor.runtime.process import Finished, first_error, one_line, run_compiler
+from minitensor.runtime.width import (
+    WIDE,
+    WITHOUT_WIDE,
+    faster_width,
+    preferred_width,
+    preferring,
+    program,
+    read_rates,
+)
 
 logger = logging.getLogger("minitensor")
 
@@ -83,17 +93,21 @@ void probe(float *x) {
 class Toolchain:
     """A C compiler, and what it can do on this machine.
 
-    words        the command, such as ("/usr/bin/ccache", "gcc")
-    family       "gcc" or "clang"
-    version      the first line of what `--version` prints
-    triple       the machine it compiles for, such as "x86_64-linux-gnu"
-    flags        for a kernel, the user's CFLAGS last
-    libraries    what follows the source file
-    native       the flag for this machine's own instructions, "" if there is none
-    openmp       the flags for OpenMP; without any, parallel loops run serially
-    vector_bits  the width of vector registers that `flags` allow, 0 for none
-    float16      whether the compiler has the type `_Float16`
-    identity     a digest of what it is: its files, what it is given, where it looks for others
+    words             the command, such as ("/usr/bin/ccache", "gcc")
+    family            "gcc" or "clang"
+    version           the first line of what `--version` prints
+    triple            the machine it compiles for, such as "x86_64-linux-gnu"
+    flags             for a kernel, the user's CFLAGS last
+    libraries         what follows the source file
+    native            the flag for this machine's own instructions, "" if there is none
+    openmp            the flags for OpenMP; without any, parallel loops run serially
+    vector_bits       the width of vectors in bits, 0 for none: the widest that `flags` allow, but
+                      narrower where the user's flags say so or wide vectors were found slower
+    vector_registers  the number of registers for vectors of that width; 0 if it has none
+    float16           whether the compiler has the type `_Float16`
+    identity          a digest of what it is: its files, what it is given, where it looks for others
+    rates             GFLOP/s of one core with vectors of 256 and of 512 bits, by which the width
+                      was chosen; empty if there was no choice, or they could not be measured
     """
 
     words: tuple[str, ...]
@@ -105,25 +119,15 @@ class Toolchain:
     native: str
     openmp: tuple[str, ...]
     vector_bits: int
+    vector_registers: int
     float16: bool
     identity: str = ""
+    rates: tuple[float, ...] = field(default=(), compare=False)
 
     @property
     def num_cores(self) -> int:
         """The cores a kernel may use: those of this process, or one without OpenMP."""
         return usable_cores() if self.openmp else 1
-
-    @property
-    def vector_registers(self) -> int:
-        """The number of vector registers of the machine that it compiles for; 0 if it has none."""
-        if not self.vector_bits:
-            return 0
-        machine = self.triple.partition("-")[0]
-        if re.fullmatch(r"i[3-6]86", machine):
-            return 8
-        if machine in ("x86_64", "amd64"):
-            return 32 if self.vector_bits >= 512 else 16
-        return 32  # AArch64, and what else has vectors of this kind
 
     @property
     def cpu(self) -> str:
@@ -210,7 +214,7 @@ def _key(words: tuple[str, ...], extra: tuple[str, ...]) -> str:
             found = os.stat(real)
             files.append((real, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
     variables = [os.environ.get(name) for name in _READ_BY_COMPILERS]
-    given = _FLAGS, sorted(_CONTRACTION.items()), _FUSED_CHAINS
+    given = _FLAGS, sorted(_CONTRACTION.items()), _FUSED_CHAINS, program()
     return entry_name("toolchain", words, extra, files, variables, given)
 
 
@@ -264,6 +268,8 @@ class _Probe:
             flags = (*flags, _FUSED_CHAINS)
         if family == "clang":
             flags = (*flags, "-fbracket-depth=4096")
+        found = self.vectors(flags, macros)
+        flags = (*flags, *found.flags)
         openmp, libraries = self.openmp(flags)
         return Toolchain(
             words=self.words,
@@ -274,8 +280,10 @@ class _Probe:
             libraries=("-lm", *libraries),
             native=" ".join(native),
             openmp=openmp,
-            vector_bits=_vector_bits(macros),
+            vector_bits=found.bits,
+            vector_registers=_vector_registers(triple, found),
             float16=self.compile(_FLOAT16, flags).status == 0,
+            rates=found.rates,
         )
 
     def ask(self, *arguments: str) -> Finished:
@@ -327,10 +335,62 @@ class _Probe:
                     return way, libraries
         return (), ()
 
+    def vectors(self, flags: tuple[str, ...], macros: dict[str, str]) -> _Vectors:
+        """The vectors to use: where there is a choice, those that are fast in a measurement."""
+        widest, more = _vector_bits(macros), "__AVX512VL__" in macros
+        users = (*self.words[1:], *self.extra)
+        preferred = preferred_width(users)
+        if preferred is not None:
+            return _Vectors(min(widest, preferred), more)
+        done = self.measure((*flags, preferring(WIDE))) if widest == WIDE else None
+        if done is None:
+            return _Vectors(widest, more)
+        if done.status == -signal.SIGILL and not any(word.startswith("-m") for word in users):
+            logger.warning("this machine has no AVX-512, although %s says so", self.words[0])
+            narrower = self.macros((*flags, WITHOUT_WIDE))
+            return _Vectors(_vector_bits(narrower), False, (WITHOUT_WIDE,))
+        rates = read_rates(done.stdout)
+        if not rates:
+            return _Vectors(widest, more)
+        bits = faster_width(rates)
+        return _Vectors(bits, more, (preferring(bits),), rates)
+
+    def measure(self, flags: tuple[str, ...]) -> Finished | None:
+        """Run the program of `width`; None if it cannot be made or run."""
+        (self.folder / "width.c").write_text(program(), encoding="utf-8")
+        if self.ask(*flags, *self.extra, "-o", "width", "width.c").status == 0:
+            with contextlib.suppress(CompileError):
+                return run_compiler([str(self.folder / "width")], self.folder, _PROBE_SECONDS)
+        return None
+
     def macros(self, flags: tuple[str, ...]) -> dict[str, str]:
         (self.folder / "probe.c").write_text("", encoding="utf-8")
         printed = self.ask(*flags, *self.extra, "-dM", "-E", "probe.c").stdout
         return dict(re.findall(r"^#define (\w+) ?(.*)$", printed, re.MULTILINE))
+
+
+@dataclass(frozen=True, slots=True)
+class _Vectors:
+    """Vectors of a width, and the flags for them.
+
+    more  whether the instructions name 32 registers for every width (AVX-512VL)
+    """
+
+    bits: int
+    more: bool
+    flags: tuple[str, ...] = ()
+    rates: tuple[float, ...] = ()
+
+
+def _vector_registers(triple: str, vectors: _Vectors) -> int:
+    if not vectors.bits:
+        return 0
+    machine = triple.partition("-")[0]
+    if re.fullmatch(r"i[3-6]86", machine):
+        return 8
+    if machine in ("x86_64", "amd64"):
+        return 32 if vectors.more or vectors.bits >= WIDE else 16
+    return 32  # AArch64, and what else has vectors of this kind
 
 
 def _vector_bits(macros: dict[str, str]) -> int:

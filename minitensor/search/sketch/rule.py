@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final, Protocol
 
 from minitensor import ir
-from minitensor.codegen import Target
+from minitensor.codegen import Target, usual_registers
 from minitensor.errors import ScheduleError
 from minitensor.schedule import Schedule
 
@@ -73,7 +73,7 @@ class State:
     @property
     def registers(self) -> int:
         """The number of vector registers."""
-        return 32 if (self.target.vector_bits or 128) >= 512 else 16
+        return usual_registers(self.target.vector_bits or 128)
 
     def after(
         self,

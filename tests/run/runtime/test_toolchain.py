@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,14 @@ from minitensor.runtime import (
     probe_toolchain,
     toolchain,
 )
+from minitensor.runtime.width import faster_width
+
+
+def about_cpu():
+    """The instructions that the processor has, as Linux names them."""
+    path = Path("/proc/cpuinfo")
+    return path.read_text(encoding="utf-8").split() if path.exists() else []
+
 
 CLANG = next((n for n in ("clang", "clang-14") if shutil.which(n)), None)
 
@@ -45,6 +54,17 @@ def test_answers(cache):
         assert flag in found.flags
     contraction = {"gcc": "-ffp-contract=fast", "clang": "-ffp-contract=on"}[found.family]
     assert contraction in found.flags
+
+
+@pytest.mark.skipif("avx512f" not in about_cpu(), reason="the processor has no AVX-512")
+def test_the_width_is_measured(cache, monkeypatch):
+    found = find_toolchain()
+    assert len(found.rates) == 2 and min(found.rates) > 0
+    assert found.vector_bits == faster_width(found.rates)
+    assert f"-mprefer-vector-width={found.vector_bits}" in found.flags
+    monkeypatch.setenv("CFLAGS", "-march=x86-64-v3")
+    found = find_toolchain()
+    assert (found.vector_bits, found.vector_registers, found.rates) == (256, 16, ())
 
 
 def test_answers_are_kept_on_disk(cache, forget, monkeypatch):

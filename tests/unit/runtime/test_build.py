@@ -19,6 +19,7 @@ WITH_OPENMP = Toolchain(
     native="",
     openmp=("-fopenmp",),
     vector_bits=256,
+    vector_registers=16,
     float16=False,
 )
 WITHOUT_OPENMP = dataclasses.replace(WITH_OPENMP, openmp=())

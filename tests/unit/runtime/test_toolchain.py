@@ -156,7 +156,9 @@ def test_vector_bits(bits, macros):
     assert toolchain._vector_bits(macros) == bits
 
 
-SOME = toolchain.Toolchain(("cc",), "gcc", "cc 1", "x86_64", ("-O2",), ("-lm",), "", (), 128, False)
+SOME = toolchain.Toolchain(
+    ("cc",), "gcc", "cc 1", "x86_64", ("-O2",), ("-lm",), "", (), 128, 16, False
+)
 
 
 def test_recorded_answers_are_read_back(cache):

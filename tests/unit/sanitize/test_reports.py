@@ -130,6 +130,7 @@ GCC = Toolchain(
     native="-march=native",
     openmp=("-fopenmp",),
     vector_bits=256,
+    vector_registers=16,
     float16=True,
 )
 
