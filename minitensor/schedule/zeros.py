@@ -37,7 +37,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Terms:
-    """What is known of the terms of a sum.
+    """The terms of a sum, as far as they are known.
 
     spreads  the axes along which there are zeros
     value    the terms that are left, without the conditions that hold for them
@@ -52,7 +52,7 @@ class Terms:
 
 
 def terms_of(program: ir.Program, block: ir.Block) -> Terms:
-    """What is known of the terms of a sum; refuses what breaks R1, R3, R4 or R5 of skip_zeros."""
+    """The terms of a sum that are left; refuses what breaks R1, R3, R4 or R5 of skip_zeros."""
     name, body = ir.print_name(block.name), block.body
     kinds = {i.kind for i in block.iters}
     if (
@@ -78,7 +78,7 @@ def terms_of(program: ir.Program, block: ir.Block) -> Terms:
 
 
 def _terms(program: ir.Program, block: ir.Block, value: ir.Expr) -> Terms | None:
-    """What a value tells, a product or a choice."""
+    """The terms that a value tells of, a product or a choice."""
     if not isinstance(value, ir.Binary) or value.op != "*":
         return _chosen(block, value)
     for zero, factor in ((value.a, value.b), (value.b, value.a)):
@@ -91,7 +91,7 @@ def _terms(program: ir.Program, block: ir.Block, value: ir.Expr) -> Terms | None
 
 
 def _operand(program: ir.Program, block: ir.Block, value: ir.Expr) -> Terms | None:
-    """What one factor tells: a choice, what is read of stored zeros, or a conversion of these."""
+    """The terms that a factor tells of: a choice, a read of stored zeros, or one converted."""
     match value:
         case ir.Cast(dtype, a):
             found = _operand(program, block, a)
@@ -103,7 +103,7 @@ def _operand(program: ir.Program, block: ir.Block, value: ir.Expr) -> Terms | No
 
 
 def _chosen(block: ir.Block, value: ir.Expr) -> Terms | None:
-    """What a choice between something and zero tells."""
+    """The terms that a choice between something and zero tells of."""
     if not is_choice(value):
         return None
     spreads: list[Spread] = []
@@ -184,7 +184,7 @@ def choice_of(writer: ir.Block) -> ir.Select | None:
 
 
 def unless(choice: ir.Select, conditions: Sequence[ir.Expr]) -> ir.Expr:
-    """What is chosen by other conditions, or anyway."""
+    """A choice by other conditions; its value where there are none."""
     if not conditions:
         return choice.a
     return ir.Select(ir.conjunction(conditions), choice.a, choice.b, choice.lazy)

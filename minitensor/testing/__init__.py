@@ -19,9 +19,9 @@ Needs Hypothesis, which draws every random decision and makes failures small. Ev
 generated is a small integer, whatever its type, so that reordered sums are exact and equality needs
 no tolerance.
 
-Read `draws` first: every generator asks it for numbers. Then `programs`, `schedules` and `matching`
-(intrinsics for them); the oracles `reference` (numpy) and `oracle`, with `scripts`. A campaign
-(`minitensor fuzz`) is `pairs`, `batch`, `worker`, `reduce`, and `campaign`.
+Read `draws` first: every generator asks it for numbers. Then `programs`, `values`, `schedules` and
+`matching` (intrinsics for them); the oracles `reference` (numpy) and `oracle`, with `scripts`. A
+campaign (`minitensor fuzz`) is `pairs`, `batch`, `worker`, `reduce`, and `campaign`.
 """
 
 # fmt: off
@@ -43,12 +43,11 @@ from minitensor.testing.oracle import (
 from minitensor.testing.pairs import (
     FailedError, Failure, Pair, check_meaning, pair_of, pairs,
 )
-from minitensor.testing.programs import (
-    DTYPES, EXTENTS, arrays_for, index_expressions, programs,
-)
+from minitensor.testing.programs import DTYPES, EXTENTS, programs
 from minitensor.testing.reduce import reduced, script_of
 from minitensor.testing.reference import evaluate_by_numpy
 from minitensor.testing.schedules import PRIMITIVES, BrokenPromiseError, attempts, schedules
+from minitensor.testing.values import arrays_for, index_expressions
 
 __all__ = [
     "DTYPES", "EXTENTS", "PRIMITIVES", "BrokenPromiseError", "Campaign", "Counts", "Draws",
