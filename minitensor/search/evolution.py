@@ -116,7 +116,8 @@ class Population:
 
     def first(self, count: int) -> list[Candidate]:
         """The first candidates of a search: of each sketch as many as its probability says, the
-        likeliest first, and random ones.
+        likeliest first, and random ones. The first of a sketch has the decisions of a schedule by
+        hand.
         """
         weights, taken = self.space.weights, dict.fromkeys(self.known, 0)
         own: list[Candidate] = []
@@ -124,7 +125,8 @@ class Population:
             sketch = max(taken, key=lambda s: weights[s] * number - taken[s])
             taken[sketch] += 1
             places = self.rng.choice(list(self.known[sketch]))
-            own.append(self.space.draw(self.rng, sketch, places))
+            make = self.space.by_hand if taken[sketch] == 1 else self.space.draw
+            own.append(make(self.rng, sketch, places))
         return self.drawn(count, own)
 
     def batch(self, ranked: Sequence[Candidate], round: Round) -> list[Candidate]:

@@ -22,6 +22,8 @@ GRANULARITY: Final = (0, 1, 4, 16)
 fused until there are as many. (Ansor: up to 16.)"""
 UNROLL: Final = (0, 16, 64, 512)
 """Copies of a statement that unrolling may make (Ansor's auto_unroll_max_step)."""
+USUAL: Final = (4, 64)
+"""Of these two, what a schedule by hand would take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,12 @@ class Knob:
         if not self.weights:
             return rng.randrange(len(self.candidates))
         return rng.choices(range(len(self.candidates)), self.weights)[0]
+
+    def likeliest(self, rng: random.Random) -> Value:
+        """The first of the values with the largest weight; any value where all are alike."""
+        if not self.weights:
+            return self.draw(rng)
+        return self.weights.index(max(self.weights))
 
     def changed(self, value: Value, rng: random.Random) -> Value:
         """A value near another: a divisor is moved from one level of a tile to another, or a

@@ -26,6 +26,7 @@ from minitensor.search.space.annotate import Amounts, Annotatable, cut_long_loop
 from minitensor.search.space.candidate import (
     GRANULARITY,
     UNROLL,
+    USUAL,
     Candidate,
     Knob,
     Mutations,
@@ -137,6 +138,15 @@ class Space:
         if not self.annotate:
             return Candidate(number, values)
         return Candidate(number, values, locations, rng.choice(GRANULARITY[1:]), rng.choice(UNROLL))
+
+    def by_hand(self, rng: random.Random, sketch: int, locations: tuple[str, ...]) -> Candidate:
+        """The candidate of a sketch whose decisions are the likeliest that its rules declare: those
+        of the author of a rule, by hand. What they do not say is drawn.
+        """
+        values = tuple(knob.likeliest(rng) for knob in self.knobs[sketch])
+        if not self.annotate:
+            return Candidate(sketch, values)
+        return Candidate(sketch, values, locations, *USUAL)
 
     def possible_locations(self, sketch: int, locations: tuple[str, ...]) -> tuple[str, ...]:
         """The places for the next block, once those before it are at `locations`."""

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from minitensor.errors import ArgumentError
 from minitensor.lang import workloads
 from minitensor.search.evolution import Evolution, Population, evolve
 from minitensor.search.space import Candidate, Knob, Mutations, Space
+from minitensor.search.space.candidate import USUAL
 from minitensor.search.strategy import Round
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
@@ -99,6 +101,23 @@ def test_the_first_candidates_are_as_many_of_each_sketch_as_are_likely(space):
     for sketch, weight in enumerate(space.weights):
         assert abs(counts[sketch] - 40 * weight) <= 2
     assert first[0].sketch == space.weights.index(max(space.weights))
+
+
+def test_the_first_candidate_of_a_sketch_has_the_decisions_of_its_rules():
+    space = Space.of(mt.lower(workloads.matmul(m=256, n=256, k=256)), TARGET)
+    first = Population(space, SMALL, random.Random(0)).first(40)
+    seen = set()
+    for candidate in first:
+        if candidate.sketch in seen:
+            continue
+        seen.add(candidate.sketch)
+        space.check(candidate)
+        for knob, value in zip(space.knobs[candidate.sketch], candidate.values):
+            if knob.weights:
+                assert knob.weights[value] == max(knob.weights)
+        assert candidate == replace(candidate, parallel=USUAL[0], unroll=USUAL[1])
+    assert len(seen) > 1
+    assert any(knob.weights for sketch in seen for knob in space.knobs[sketch])
 
 
 def test_nan_scores_do_not_stop_it(space):
