@@ -72,6 +72,16 @@ def test_an_expression_that_would_grow_for_ever_is_stored():
     assert rules.count("skip") >= 2
 
 
+def test_rows_without_elements():
+    """Two short loops would be one vector, but loops that never run are not fused."""
+    A = mt.placeholder((7,), name="A")
+    stored = mt.compute((7, 0), lambda i, j: A[i], name="B")
+    updated = mt.update((7, 0), lambda C, i, j: A[i], init=0.0, name="C")
+    for tensor in (stored, updated):
+        space = Space.of(mt.lower([A, tensor]), TARGET)
+        assert space.schedule(space.draw(random.Random(0)))
+
+
 def test_an_init_stays_with_its_update():
     """Both write one buffer, so neither can be computed where it is read."""
     A = mt.placeholder((8,), name="A")
