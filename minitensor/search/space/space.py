@@ -17,9 +17,9 @@ import numpy as np
 
 from minitensor.arith import Integers
 from minitensor.codegen import Target
-from minitensor.errors import ArgumentError, MinitensorError, ScheduleError, unexpected
+from minitensor.errors import unexpected
 from minitensor.ir import Program, loop_sites
-from minitensor.schedule import Schedule, Trace, compute_locations
+from minitensor.schedule import ROOT, Schedule, Trace, compute_locations
 from minitensor.search.features import BatchError, Marks, Structure
 from minitensor.search.sketch import Rules, Sketch, branch_weights, generate_sketches
 from minitensor.search.space.annotate import Amounts, Annotatable, cut_long_loops
@@ -31,10 +31,17 @@ from minitensor.search.space.candidate import (
     Mutations,
     Value,
 )
-from minitensor.search.space.open import decision, knobs_of, movable_of, resolved, typical
+from minitensor.search.space.open import (
+    calls,
+    decision,
+    knobs_of,
+    movable_of,
+    resolved,
+    typical,
+)
+from minitensor.search.space.template import Template
+from minitensor.search.unmade import Unmade
 
-TEMPLATE_CALLS: Final = 32
-"""Calls of a template, to see which steps and places it may choose."""
 MOST_LOCATIONS: Final = 8
 """Places that are considered for a block that may be moved, "root" included: the outermost ones."""
 
@@ -61,17 +68,30 @@ class Space:
     sketches  the structures; [] stands for the program as it is
     annotate  whether loops become threads, vectors and straight code by rules; without it sketches
               say all of that themselves (templates do)
+    template  the function whose structures the sketches are; None if none is
+
+    What cannot be made of them is counted in `unmade`. Raises what the first sketch raises, if none
+    can be applied.
     """
 
     def __init__(
-        self, program: Program, target: Target, sketches: Sequence[Sketch], annotate: bool = True
+        self,
+        program: Program,
+        target: Target,
+        sketches: Sequence[Sketch],
+        annotate: bool = True,
+        template: Template | None = None,
+        unmade: Unmade | None = None,
     ) -> None:
         self.program, self.target, self.annotate = program, target, annotate
         self.cores = target.num_cores or 1
-        self.sketches = tuple(sketches) or (Sketch(program, Trace(), ()),)
+        self.unmade = Unmade() if unmade is None else unmade
+        self._template = template
+        made = self._made_of(tuple(sketches) or (Sketch(program, Trace(), ()),))
+        self.sketches = tuple(sketch for sketch, _ in made)
         self.weights = branch_weights([sketch.history for sketch in self.sketches])
-        self._opened = tuple(_calls(sketch.trace.opened()) for sketch in self.sketches)
-        self._typical = tuple(map(typical, self.sketches))
+        self._opened = tuple(calls(sketch.trace.opened()) for sketch in self.sketches)
+        self._typical = tuple(schedule for _, schedule in made)
         self.knobs = tuple(map(knobs_of, self._typical))
         self.movable = tuple(movable_of(s) if annotate else () for s in self._typical)
         self._plans: dict[tuple[int, tuple[str, ...]], Plan | None] = {}
@@ -80,37 +100,39 @@ class Space:
     @staticmethod
     def of(program: Program, target: Target, rules: Rules = "default") -> Space:
         """The space that rules derive (see `generate_sketches`)."""
-        return Space(program, target, generate_sketches(program, target, rules=rules))
+        unmade = Unmade()
+        sketches = generate_sketches(program, target, rules=rules, unmade=unmade)
+        return Space(program, target, sketches, unmade=unmade)
 
     @staticmethod
     def of_template(
         program: Program, target: Target, template: Callable[[Schedule], object], seed: int = 0
     ) -> Space:
-        """The space of a user's function. It is called a few times; what differs in more than
-        numbers are sketches of their own: other steps, or blocks at other places.
+        """The space of a user's function, which is called with decisions drawn at random while that
+        shows structures that were not seen yet; each of them is a sketch (see `Template`).
 
-        Raises ScheduleError if the function is refused each time.
+        Raises TuningError if the function raises each time; what it raises, if that is an error of
+        minitensor's.
         """
-        found: dict[str, Sketch] = {}
-        refused: ScheduleError | None = None
-        for number in range(TEMPLATE_CALLS):
-            schedule = Schedule(program, seed=seed + number)
+        found = Template(program, template, seed)
+        return Space(program, target, found.sketches, False, found, found.unmade)
+
+    def _made_of(self, sketches: Sequence[Sketch]) -> list[tuple[Sketch, Schedule]]:
+        """The sketches that can be applied, each with a typical schedule."""
+        made = []
+        for number, sketch in enumerate(sketches):
+
+            def make(decisions: Mapping[int, Any], which: int = number) -> Schedule:
+                return self._make(sketches[which], which, decisions).confirm()
+
             try:
-                template(schedule)
-            except ScheduleError as failure:  # what was drawn may not go together
-                refused = refused or failure
-                continue
-            trace = schedule.trace
-            places = {
-                place: step.result
-                for place, step in enumerate(trace.steps)
-                if step.primitive == "sample_compute_location"
-            }
-            fixed = trace.opened().with_decisions(places)
-            found.setdefault(repr(_calls(fixed)), Sketch(program, fixed, ()))
-        if refused is not None and not found:
-            raise refused
-        return Space(program, target, list(found.values()), annotate=False)
+                drawn = self._template.seen[number] if self._template else sketch.apply(seed=0)
+                made.append((sketch, typical(drawn, make)))
+            except Exception as failure:
+                self.unmade.add("a sketch", failure)
+        if not made:
+            raise next(iter(self.unmade.first.values()))
+        return made
 
     # ---- drawing
 
@@ -143,8 +165,12 @@ class Space:
         key = (sketch, locations)
         if key not in self._locations:
             block = self.movable[sketch][len(locations)]
-            schedule = self._moved(sketch, locations, None)
-            found = compute_locations(schedule.program, block)
+            try:
+                schedule = self._moved(sketch, locations, None)
+                found = compute_locations(schedule.program, block)
+            except Exception as failure:
+                self.unmade.add("a place of a block", failure)
+                found = [ROOT]
             self._locations[key] = tuple(found[:MOST_LOCATIONS])
         return self._locations[key]
 
@@ -231,13 +257,17 @@ class Space:
             schedule = self._moved(sketch, locations, None)
             if self.annotate:
                 cut_long_loops(schedule)
-        except ScheduleError:
+            loops = Annotatable.of(schedule) if self.annotate else Annotatable((), ())
+        except Exception as failure:
+            self.unmade.add("a form of a sketch", failure)
             return None
-        loops = Annotatable.of(schedule) if self.annotate else Annotatable((), ())
+        structure: Structure | None = None
         try:
-            structure: Structure | None = Structure(schedule)
+            structure = Structure(schedule)
         except BatchError:
-            structure = None
+            pass
+        except Exception as failure:
+            self.unmade.add("the structure of a sketch", failure)
         return Plan(schedule, loops, structure)
 
     def amounts(self, plan: Plan, batch: Sequence[Candidate]) -> Amounts:
@@ -323,7 +353,7 @@ class Space:
             return candidate
         try:
             amounts = self.amounts(plan, [candidate])
-        except (BatchError, ArgumentError):  # of this one
+        except Exception:  # of this one
             return candidate
         counts = tuple(int(a[0]) for a in (*amounts.parallel, *amounts.unroll))
         return candidate.sketch, candidate.values, candidate.locations, counts
@@ -339,15 +369,15 @@ class Space:
             candidate = self._decoded(trace, number, sketch)
             if candidate is None:
                 continue
-            with contextlib.suppress(MinitensorError):
+            with contextlib.suppress(Exception):
                 schedule = self.schedule(candidate)
-                if _calls(schedule.trace) == _calls(trace):
+                if calls(schedule.trace) == calls(trace):
                     return candidate, schedule
         return None
 
     def _decoded(self, trace: Trace, number: int, sketch: Sketch) -> Candidate | None:
         prefix = Trace(trace.steps[: len(sketch.trace)])
-        if len(prefix) < len(sketch.trace) or _calls(prefix.opened()) != self._opened[number]:
+        if len(prefix) < len(sketch.trace) or calls(prefix.opened()) != self._opened[number]:
             return None
         decided = prefix.decisions
         found = [_value(knob, decided.get(knob.step)) for knob in self.knobs[number]]
@@ -372,6 +402,12 @@ class Space:
 
     # ---- steps
 
+    def _make(self, sketch: Sketch, number: int, decisions: Mapping[int, Any]) -> Schedule:
+        """A sketch with these decisions, not checked yet unless a template makes it."""
+        if self._template is not None:
+            return self._template.make(number, decisions)
+        return sketch.trace.with_decisions(decisions).apply(self.program, check=False)
+
     def _moved(
         self, sketch: int, locations: tuple[str, ...], values: tuple[Value, ...] | None
     ) -> Schedule:
@@ -380,8 +416,7 @@ class Space:
             schedule = self._typical[sketch].copy()
         else:
             decisions = {k.step: decision(k, v) for k, v in zip(self.knobs[sketch], values)}
-            trace = self.sketches[sketch].trace.with_decisions(decisions)
-            schedule = trace.apply(self.program, check=False)
+            schedule = self._make(self.sketches[sketch], sketch, decisions)
         for block, place in zip(self.movable[sketch], locations):
             schedule.compute_at(block, schedule.sample_compute_location(block, decision=place))
         return schedule
@@ -400,8 +435,3 @@ def _value(knob: Knob, decided: Any) -> Value | None:
 
 def _is_position(value: object, among: Sequence[object]) -> bool:
     return type(value) is int and 0 <= value < len(among)
-
-
-def _calls(trace: Trace) -> list[tuple[str, Mapping[str, Any]]]:
-    """The steps without what they returned, which a replay may name otherwise."""
-    return [(step.primitive, step.arguments) for step in trace.steps]
