@@ -108,7 +108,8 @@ class Annealing:
         walkers += population.drawn(self.walkers - len(walkers))
         scores = round.score(walkers)
         found = dict(zip(walkers, scores.tolist()))
-        spread = float(np.ptp(scores[np.isfinite(scores)])) or 1.0
+        legal = scores[np.isfinite(scores)]
+        spread = (float(np.ptp(legal)) if len(legal) else 0.0) or 1.0
         for step in range(self.steps):
             heat = spread * (1 - step / self.steps) / 4
             moved = [population.mutant(c) for c in walkers]

@@ -48,7 +48,7 @@ class Unmade:
         if kind not in self.first:
             self.first[kind] = failure
             if kind != REFUSED:
-                logger.warning("%s raises %s; left out", what, reason_of(failure))
+                logger.warning("%s: %s; the search goes on without", what, reason_of(failure))
 
     def lines(self) -> list[str]:
         """A line for each kind, with its first message."""

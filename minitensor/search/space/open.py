@@ -10,18 +10,19 @@ from minitensor.schedule import Ref, Schedule, Trace, divisors
 from minitensor.search.space.candidate import Knob, Value
 
 
-def typical(drawn: Schedule, made: Callable[[Mapping[int, Any]], Schedule]) -> Schedule:
+def typical(drawn: Schedule, made: Callable[[Mapping[int, Any]], Schedule | None]) -> Schedule:
     """A schedule of a sketch with decisions in the middle: tiles with several iterations at each
     level, as far as the extents have divisors.
 
     drawn  one with other decisions, which it is if those in the middle do not go together
-    made   makes one of decisions
+    made   makes one of decisions; None if that is another sketch
     """
     decisions = {knob.step: decision(knob, _middle(knob)) for knob in knobs_of(drawn)}
     try:
-        return made(decisions)
+        found = made(decisions)
     except Exception:  # tiles may depend on each other, and a template may refuse anything
         return drawn
+    return drawn if found is None else found
 
 
 def knobs_of(schedule: Schedule) -> tuple[Knob, ...]:

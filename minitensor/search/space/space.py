@@ -17,7 +17,7 @@ import numpy as np
 
 from minitensor.arith import Integers
 from minitensor.codegen import Target
-from minitensor.errors import unexpected
+from minitensor.errors import ScheduleError, unexpected
 from minitensor.ir import Program, loop_sites
 from minitensor.schedule import ROOT, Schedule, Trace, compute_locations
 from minitensor.search.features import BatchError, Marks, Structure
@@ -27,19 +27,12 @@ from minitensor.search.space.candidate import (
     GRANULARITY,
     UNROLL,
     Candidate,
-    Knob,
     Mutations,
     Value,
 )
-from minitensor.search.space.open import (
-    calls,
-    decision,
-    knobs_of,
-    movable_of,
-    resolved,
-    typical,
-)
-from minitensor.search.space.template import Template
+from minitensor.search.space.decode import decoded
+from minitensor.search.space.open import calls, decision, knobs_of, movable_of, typical
+from minitensor.search.space.template import UNSEEN, Template
 from minitensor.search.unmade import Unmade
 
 MOST_LOCATIONS: Final = 8
@@ -122,8 +115,9 @@ class Space:
         made = []
         for number, sketch in enumerate(sketches):
 
-            def make(decisions: Mapping[int, Any], which: int = number) -> Schedule:
-                return self._make(sketches[which], which, decisions).confirm()
+            def make(decisions: Mapping[int, Any], which: int = number) -> Schedule | None:
+                found, schedule = self._make(sketches[which], which, decisions)
+                return schedule.confirm() if found == which else None
 
             try:
                 drawn = self._template.seen[number] if self._template else sketch.apply(seed=0)
@@ -333,6 +327,19 @@ class Space:
             loops.apply(schedule, self._amounts(loops, extents, [candidate]))
         return schedule.confirm()
 
+    def realized(self, candidate: Candidate) -> tuple[Candidate, Schedule]:
+        """The schedule of a candidate, and the candidate that it is: the steps of a template may
+        depend on its decisions, and be those of another sketch. Raises as `schedule`.
+        """
+        schedule = self.schedule(candidate)
+        opened = self._opened[candidate.sketch]
+        if self._template is None or calls(schedule.trace.opened()) == opened:
+            return candidate, schedule
+        found = self.decode(schedule.trace)
+        if found is None:
+            raise ScheduleError(UNSEEN, "T1")
+        return found, schedule
+
     def _annotatable(self, candidate: Candidate, schedule: Schedule) -> Annotatable:
         """The loops of a candidate's schedule that may be annotated: those of its plan, if it has
         the same loops. (What `rfactor` makes of a fused loop has fewer where the loop is cut at the
@@ -365,8 +372,9 @@ class Space:
 
     def recognized(self, trace: Trace) -> tuple[Candidate, Schedule] | None:
         """The candidate whose schedule has this trace, and that schedule; None as `decode`."""
-        for number, sketch in enumerate(self.sketches):
-            candidate = self._decoded(trace, number, sketch)
+        for number, opened in enumerate(self._opened):
+            moved = len(self.movable[number]) if self.annotate else None
+            candidate = decoded(trace, number, opened, self.knobs[number], moved)
             if candidate is None:
                 continue
             with contextlib.suppress(Exception):
@@ -375,38 +383,17 @@ class Space:
                     return candidate, schedule
         return None
 
-    def _decoded(self, trace: Trace, number: int, sketch: Sketch) -> Candidate | None:
-        prefix = Trace(trace.steps[: len(sketch.trace)])
-        if len(prefix) < len(sketch.trace) or calls(prefix.opened()) != self._opened[number]:
-            return None
-        decided = prefix.decisions
-        found = [_value(knob, decided.get(knob.step)) for knob in self.knobs[number]]
-        values = tuple(value for value in found if value is not None)
-        if len(values) < len(found):
-            return None
-        rest = [step for step in trace.steps[len(prefix) :] if step.is_decision]
-        if not self.annotate:
-            return Candidate(number, values)
-        moved = len(self.movable[number])
-        if len(rest) != moved + 2:
-            return None
-        try:
-            chosen = [resolved(trace, step.arguments["decision"]) for step in rest]
-        except (LookupError, TypeError):  # it refers to what no step has returned
-            return None
-        places = tuple(map(str, chosen[:moved]))
-        parallel, unroll = chosen[moved:]
-        if not (_is_position(parallel, GRANULARITY) and _is_position(unroll, UNROLL)):
-            return None
-        return Candidate(number, values, places, GRANULARITY[parallel], UNROLL[unroll])
-
     # ---- steps
 
-    def _make(self, sketch: Sketch, number: int, decisions: Mapping[int, Any]) -> Schedule:
-        """A sketch with these decisions, not checked yet unless a template makes it."""
+    def _make(
+        self, sketch: Sketch, number: int, decisions: Mapping[int, Any]
+    ) -> tuple[int, Schedule]:
+        """A sketch with these decisions, not checked yet, and its number: with other decisions a
+        template may make another one.
+        """
         if self._template is not None:
             return self._template.make(number, decisions)
-        return sketch.trace.with_decisions(decisions).apply(self.program, check=False)
+        return number, sketch.trace.with_decisions(decisions).apply(self.program, check=False)
 
     def _moved(
         self, sketch: int, locations: tuple[str, ...], values: tuple[Value, ...] | None
@@ -416,7 +403,7 @@ class Space:
             schedule = self._typical[sketch].copy()
         else:
             decisions = {k.step: decision(k, v) for k, v in zip(self.knobs[sketch], values)}
-            schedule = self._make(self.sketches[sketch], sketch, decisions)
+            _, schedule = self._make(self.sketches[sketch], sketch, decisions)
         for block, place in zip(self.movable[sketch], locations):
             schedule.compute_at(block, schedule.sample_compute_location(block, decision=place))
         return schedule
@@ -424,14 +411,3 @@ class Space:
 
 def _loop_names(schedule: Schedule) -> list[str]:
     return list(loop_sites(schedule.program))
-
-
-def _value(knob: Knob, decided: Any) -> Value | None:
-    """The knob's value for what a trace holds; None if it has none."""
-    if knob.is_place:
-        return 0 if decided == knob.candidates[0] else None
-    return decided if isinstance(decided, (int, tuple)) and knob.fits(decided) else None
-
-
-def _is_position(value: object, among: Sequence[object]) -> bool:
-    return type(value) is int and 0 <= value < len(among)

@@ -1,8 +1,8 @@
 """Templates: functions of a Schedule with decisions in them.
 
 Only the function knows what its decisions mean: which steps it takes may depend on them, and it may
-refuse some. So a candidate is the function called again, with the decisions of the search; the
-steps that it takes then must be those of the candidate's sketch.
+refuse some. So a candidate is the function called again, with the decisions of the search. The
+steps that it takes then may be those of another sketch than the candidate has.
 
 A function that draws at random by itself takes other steps with the same decisions. What it was
 seen to do is then replayed, with other decisions.
@@ -23,9 +23,10 @@ from minitensor.search.unmade import Unmade
 
 logger = logging.getLogger("minitensor")
 
-CALLS: Final = 32
+CALLS: Final = 64
 """Calls in a row, with decisions drawn at random, that show no steps that were not seen before."""
-MOST_CALLS: Final = 512
+MOST_CALLS: Final = 1024
+UNSEEN: Final = "the template breaks T1: its steps with any decisions are among those it showed"
 
 
 class Template:
@@ -66,20 +67,22 @@ class Template:
         """The structures, with the decisions open but for places."""
         return [Sketch(self.program, structure(s.trace), ()) for s in self.seen]
 
-    def make(self, number: int, decisions: Mapping[int, Any]) -> Schedule:
-        """The schedule of a structure with other decisions.
+    def make(self, number: int, decisions: Mapping[int, Any]) -> tuple[int, Schedule]:
+        """The schedule of a structure with other decisions, by the numbers of its steps; and the
+        structure that it has.
 
-        Raises ScheduleError by T1 where the function takes other steps with these decisions, and
-        whatever the function raises.
+        Raises ScheduleError where that was not seen before, and whatever the function raises.
         """
         if not self.repeats:
-            return self.seen[number].trace.with_decisions(decisions).apply(self.program)
-        schedule = Schedule(self.program, seed=0, decisions=decisions)
+            return number, self.seen[number].trace.with_decisions(decisions).apply(self.program)
+        schedule = Schedule(
+            self.program, seed=0, decisions=[decisions[step] for step in sorted(decisions)]
+        )
         self.function(schedule)
-        if self._numbers.get(_key(schedule)) != number:
-            text = "the template breaks T1: it takes the same steps with other decisions"
-            raise ScheduleError(text, "T1")
-        return schedule
+        found = self._numbers.get(_key(schedule))
+        if found is None:
+            raise ScheduleError(UNSEEN, "T1")
+        return found, schedule
 
     def _call(self, seed: int) -> bool:
         """Call the function once; return whether that showed something new."""
@@ -96,8 +99,9 @@ class Template:
         self.seen.append(schedule)
         if self.repeats:
             try:
-                again = self.make(number, schedule.trace.decisions)
-                self.repeats = again.trace.decisions == schedule.trace.decisions
+                found, again = self.make(number, schedule.trace.decisions)
+                same = again.trace.decisions == schedule.trace.decisions
+                self.repeats = found == number and same
             except Exception:
                 self.repeats = False
         return True

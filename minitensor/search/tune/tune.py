@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +11,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from minitensor.codegen import Target
-from minitensor.errors import ArgumentError, TuningError, unexpected, whole
+from minitensor.errors import ArgumentError, TuningError, reason_of, unexpected, whole
 from minitensor.ir import Program, print_name
 from minitensor.schedule import Schedule
 from minitensor.search.baselines import STRATEGIES
@@ -25,6 +26,8 @@ from minitensor.search.tune.progress import Display
 from minitensor.search.tune.result import TuneResult
 from minitensor.search.tune.tuner import Progress, RunnerProtocol, Tuner
 from minitensor.search.workload import workload_key
+
+logger = logging.getLogger("minitensor")
 
 BATCHES = (8, 64)
 """The least and the most candidates of a round; between them, an eighth of all."""
@@ -81,7 +84,9 @@ def tune(
     builder    executor that runs the compiler, measurer the candidates; None for own processes
 
     Ctrl-C ends the search: what was found until then is returned, marked `interrupted`; without
-    any, it is raised.
+    any, it is raised. So does an exception of a strategy, a runner or a callback: the reason is in
+    `stopped` then, and logged. What a model or a log does not take costs no more than that, and an
+    exception while a candidate is made costs this candidate: both are counted.
 
     Raises TuningError, with the first failure, its schedule and a command that shows it again, if
     no candidate works; CompileError without a compiler; ArgumentError for arguments that make no
@@ -121,7 +126,7 @@ def tune(
         assert runner is not None
         tuner = Tuner(searched, runner, plan, learner, trials, count, where, seed)
         tuner.callback = lambda progress: [call(progress) for call in calls]
-        interrupted = False
+        interrupted, stopped = False, ""
         try:
             if resume and where is not None:
                 tuner.resume(list(where.measured(program, exact).values()))
@@ -130,6 +135,11 @@ def tune(
             if tuner.best is None:
                 raise
             interrupted = True
+        except Exception as failure:
+            if tuner.best is None:
+                raise
+            stopped = reason_of(failure)
+            logger.warning("the search ended early: %s", stopped, exc_info=failure)
     best = tuner.best
     if best is None:
         raise _no_result(program, task, tuner)
@@ -144,6 +154,10 @@ def tune(
         elapsed=time.perf_counter() - started,
         measuring=tuner.measuring,
         interrupted=interrupted,
+        stopped=stopped,
+        unmade=tuner.proposals.unmade,
+        unscored=learner.unmade,
+        unrecorded=tuner.unrecorded,
     )
 
 
@@ -207,9 +221,16 @@ def _no_result(program: Program, task: Task | None, tuner: Tuner) -> TuningError
         results = [result for _, result in tuner.failures]
         return nothing_works(task or program.name, schedules, results)
     if tuner.tried:
-        first = tuner.tried[0]
+        failed = tuner.tried[0]
         return TuningError(
-            f"all {len(tuner.tried)} candidates in the log failed; the first was {first.status}: "
-            f"{first.error}"
+            f"all {len(tuner.tried)} candidates in the log failed; the first was {failed.status}: "
+            f"{failed.error}"
         )
-    return TuningError(f"no legal candidate of {program.name} was found")
+    name, unmade = print_name(program.name), tuner.proposals.unmade
+    if not unmade:
+        return TuningError(f"no candidate of {name}: the strategy proposed none")
+    first = next(iter(unmade.first.values()))
+    text = f"no legal candidate of {name} was found ({unmade}); the first: {reason_of(first)}"
+    error = TuningError(text)
+    error.__cause__ = first
+    return error
