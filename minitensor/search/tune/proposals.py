@@ -25,7 +25,7 @@ MOST_PROPOSED: Final = 1 << 14
 
 @dataclass
 class Proposals:
-    """What a strategy proposes in a space, without what is known.
+    """The candidates that a strategy proposes in a space, without those that are known.
 
     unmade  proposals of which no schedule could be made
     """

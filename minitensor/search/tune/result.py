@@ -285,7 +285,7 @@ def _tried(result: TuneResult) -> Iterator[str]:
 
 
 def _lost(result: TuneResult) -> Iterator[str]:
-    """What a search went on without."""
+    """The exceptions that a search went on after, a line for each kind."""
     for what, unmade in (
         ("parts of the space could not be made", result.space.unmade),
         ("proposals could not be made", result.unmade),

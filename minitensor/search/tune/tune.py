@@ -11,7 +11,14 @@ from concurrent.futures import Executor
 from typing import Any
 
 from minitensor.codegen import Target
-from minitensor.errors import ArgumentError, TuningError, reason_of, unexpected, whole
+from minitensor.errors import (
+    ArgumentError,
+    MinitensorError,
+    TuningError,
+    reason_of,
+    unexpected,
+    whole,
+)
 from minitensor.ir import Program, print_name
 from minitensor.schedule import Schedule
 from minitensor.search.baselines import STRATEGIES
@@ -73,7 +80,8 @@ def tune(
                `propose` (mt.search.Strategy), such as mt.search.Evolution(population=512)
     model      learns what is fast: an object with `fit` and `predict` (mt.search.Model); boosted
                trees if None
-    inputs     one array for each input; small random integers if None
+    inputs     one array for each input; small random integers if None, and for what is used as an
+               index, positions that are there
     batch      candidates of a round; None for an eighth of the trials, from 8 to 64
     callbacks  each is called with a Progress after every few candidates
     progress   whether to show on standard error how far it is; None: on a terminal or in a notebook
@@ -126,20 +134,7 @@ def tune(
         assert runner is not None
         tuner = Tuner(searched, runner, plan, learner, trials, count, where, seed)
         tuner.callback = lambda progress: [call(progress) for call in calls]
-        interrupted, stopped = False, ""
-        try:
-            if resume and where is not None:
-                tuner.resume(list(where.measured(program, exact).values()))
-            tuner.run()
-        except KeyboardInterrupt:
-            if tuner.best is None:
-                raise
-            interrupted = True
-        except Exception as failure:
-            if tuner.best is None:
-                raise
-            stopped = reason_of(failure)
-            logger.warning("the search ended early: %s", stopped, exc_info=failure)
+        interrupted, stopped = _run(tuner, where if resume else None)
     best = tuner.best
     if best is None:
         raise _no_result(program, task, tuner)
@@ -213,6 +208,29 @@ def _space(
             raise ArgumentError(f"expected {expected}, but got {found}")
         return space
     return Space.of_template(program, target, space, seed)
+
+
+def _run(tuner: Tuner, known: Log | None) -> tuple[bool, str]:
+    """Search, after taking over what a log knows. Returns whether Ctrl-C ended it early, and the
+    exception that did, as text; raises them if nothing was found.
+    """
+    try:
+        if known is not None:
+            space = tuner.space
+            tuner.resume(list(known.measured(space.program, space.target).values()))
+        tuner.run()
+    except KeyboardInterrupt:
+        if tuner.best is None:
+            raise
+        return True, ""
+    except Exception as failure:
+        if tuner.best is None:
+            raise
+        stopped = reason_of(failure)
+        trace = None if isinstance(failure, MinitensorError) else failure
+        logger.warning("the search ended early: %s", stopped, exc_info=trace)
+        return False, stopped
+    return False, ""
 
 
 def _no_result(program: Program, task: Task | None, tuner: Tuner) -> TuningError:
