@@ -16,15 +16,14 @@ def test_there_are_thirty_programs():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(2))
 def test_generated_programs(number):
     assert faults(generated(7, number), number) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["embedding", "sparse product", "cross entropy"])
-def test_programs_whose_data_indexes(name):
-    assert faults(mt.lower(WRITTEN[name]()), 0) == []
+def test_a_program_whose_data_indexes():
+    assert faults(mt.lower(WRITTEN["embedding"]()), 0) == []
 
 
 @pytest.mark.whole
