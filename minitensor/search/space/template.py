@@ -58,7 +58,7 @@ class Template:
                 "decisions, as if it drew at random by itself (what it chooses should be a "
                 "decision: see sample_categorical); the %d schedules that it made are tried with "
                 "other decisions",
-                kind_of_function(function),
+                name_of(function),
                 len(self.seen),
             )
 
@@ -107,12 +107,13 @@ class Template:
         return True
 
     def _nothing(self) -> Exception:
-        """The error for a function that raises each time, with the first that it raised."""
-        kind, first = next(iter(self.unmade.first.items()))
+        """The error of a function that raises each time: the first of its most frequent kind."""
+        ((kind, _),) = self.unmade.counts.most_common(1)
+        first = self.unmade.first[kind]
         if isinstance(first, MinitensorError):
             return first
         error = TuningError(
-            f"the template {kind_of_function(self.function)} raises in each of {len(self.unmade)} "
+            f"the template {name_of(self.function)} raises in each of {len(self.unmade)} "
             f"calls ({self.unmade}); the first: {kind}: {first}"
         )
         error.__cause__ = first
@@ -133,6 +134,6 @@ def _key(schedule: Schedule) -> str:
     return repr(calls(structure(schedule.trace)))
 
 
-def kind_of_function(function: object) -> str:
+def name_of(function: object) -> str:
     """The name of a function as it appears in a message."""
     return str(getattr(function, "__name__", kind_of(function)))
