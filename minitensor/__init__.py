@@ -26,6 +26,7 @@ import importlib
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from minitensor import interrupt as _interrupt
 from minitensor.api import build, explain, interpret, simplify, verify
 from minitensor.codegen import Target
 from minitensor.errors import (

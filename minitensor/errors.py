@@ -196,6 +196,13 @@ def kind_of(value: object) -> str:
     return printable(type(value).__name__)
 
 
+def reason_of(failure: Exception) -> str:
+    """The message of any exception on one line, with its type if it is none of minitensor's."""
+    if isinstance(failure, MinitensorError):
+        return printable(failure.message)
+    return f"{kind_of(failure)}: {printable(str(failure))}"
+
+
 def unexpected(expected: str, name: str, value: object) -> ArgumentError:
     """The error for `name=value` where `expected` was wanted; the caller raises it."""
     return ArgumentError(f"expected {expected}, but got {name}={shown(value)} ({kind_of(value)})")

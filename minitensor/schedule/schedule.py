@@ -121,12 +121,21 @@ class Schedule(
     seed     of the decisions that are drawn at random; None for a random one
     check    whether each step's result is verified and held against rule K1; turn it off only to
              replay a trace that was made with checking, or before `confirm`
+    decisions  are taken one after the other by the steps that decide something, whatever is given
+             there or would be drawn
 
     Loops and blocks are named by strings. Each method is a primitive; it either succeeds, and
     `program` is the rewritten program, or raises a ScheduleError and changes nothing.
     """
 
-    def __init__(self, program: ir.Program, *, seed: int | None = None, check: bool = True) -> None:
+    def __init__(
+        self,
+        program: ir.Program,
+        *,
+        seed: int | None = None,
+        check: bool = True,
+        decisions: Sequence[Any] = (),
+    ) -> None:
         if not isinstance(program, ir.Program):
             raise unexpected("a program (see mt.lower)", "program", program)
         self._history = [program]
@@ -135,6 +144,7 @@ class Schedule(
         self._origins: dict[str, Ref] = {}
         self._random = random.Random(seed)
         self._check = check
+        self._forced = tuple(decisions)
         if check:
             ir.verify(program)
 
@@ -165,6 +175,7 @@ class Schedule(
         twin._random = random.Random()
         twin._random.setstate(self._random.getstate())
         twin._check = self._check
+        twin._forced = self._forced
         return twin
 
     def get_block(self, name: str) -> str:
@@ -252,6 +263,8 @@ class Schedule(
     def _apply(
         self, primitive: Primitive[..., R], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> R:
+        if primitive.decide is not None:
+            kwargs = {**kwargs, **self._next_decision()}
         try:
             arguments, given = primitive.bind(self.program, args, kwargs)
             if primitive.decide is not None and arguments["decision"] is None:
@@ -277,6 +290,11 @@ class Schedule(
         elif isinstance(result, tuple):
             self._origins |= {name: Ref(number, n) for n, name in enumerate(result)}
         return result
+
+    def _next_decision(self) -> dict[str, Any]:
+        """The decision that the next step that decides has to take; nothing if it is free."""
+        number = sum(step.is_decision for step in self._steps)
+        return {"decision": self._forced[number]} if number < len(self._forced) else {}
 
     def replay(self, trace: Trace) -> Schedule:
         """Apply the steps of a trace; returns this schedule.

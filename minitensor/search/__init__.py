@@ -15,8 +15,9 @@ from minitensor.search.baselines import STRATEGIES
 from minitensor.search.evolution import Evolution
 from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees, Samples
+from minitensor.search.inputs import random_inputs
 from minitensor.search.log import Log, Merged, Report, Rewritten, load_best
-from minitensor.search.measure import difference, random_inputs
+from minitensor.search.measure import difference
 from minitensor.search.records import Host, Record, new_record, trace_key
 from minitensor.search.runner import (
     Failures, Result, Runner, Settings, Status, Task, failures_of, nothing_works,

@@ -59,13 +59,15 @@ class Grid:
 
 
 def _point(space: Space, number: int) -> Candidate:
-    """Point `number`: all sketches in turn, and in each a stride through its candidates."""
+    """Point `number`: all sketches in turn, and in each a stride through its candidates. It begins
+    elsewhere in each: the same decisions of a template are the same candidate, whatever the sketch.
+    """
     turn, sketch = divmod(number, len(space.sketches))
     knobs = space.knobs[sketch]
     axes = [len(knob.options) for knob in knobs]
     axes += [MOST_LOCATIONS] * len(space.movable[sketch]) + [len(GRANULARITY) - 1, len(UNROLL)]
     total = math.prod(axes)
-    rest = turn * _coprime(total) % total
+    rest = (turn + sketch) * _coprime(total) % total
     digits = []
     for axis in axes:
         rest, digit = divmod(rest, axis)
@@ -108,7 +110,8 @@ class Annealing:
         walkers += population.drawn(self.walkers - len(walkers))
         scores = round.score(walkers)
         found = dict(zip(walkers, scores.tolist()))
-        spread = float(np.ptp(scores[np.isfinite(scores)])) or 1.0
+        legal = scores[np.isfinite(scores)]
+        spread = (float(np.ptp(legal)) if len(legal) else 0.0) or 1.0
         for step in range(self.steps):
             heat = spread * (1 - step / self.steps) / 4
             moved = [population.mutant(c) for c in walkers]

@@ -99,6 +99,9 @@ class Population:
             self._learn(space.draw(rng, number), anyway=True)
         for _ in range(settings.forms // 2):
             self._learn(space.draw(rng))
+        if not self.known:  # all were refused: whoever makes schedules of them is told why
+            for number in range(len(space.sketches)):
+                self.add(space.draw(rng, number))
 
     def draw(self) -> Candidate:
         """A random candidate of a known form."""

@@ -4,6 +4,7 @@ output may be.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -12,9 +13,14 @@ import numpy as np
 from minitensor import ir
 from minitensor.api import build
 from minitensor.codegen import Target
-from minitensor.errors import unexpected
+from minitensor.errors import ArgumentError, ExecutionError, unexpected
+from minitensor.runtime import Kernel
+from minitensor.search.inputs import LARGEST_INPUT, random_inputs
 
-_LARGEST_INPUT: Final = 4
+RANGES: Final = ((-LARGEST_INPUT, LARGEST_INPUT), (0, LARGEST_INPUT), (0, 1), (0, 0))
+"""Of random inputs: the next is tried where the unscheduled program leaves a buffer with those of
+the one before, for what it computes of them is an index.
+"""
 
 
 def reference(
@@ -22,32 +28,50 @@ def reference(
 ) -> tuple[Sequence[Any], Sequence[np.ndarray]]:
     """An array for each input, and what the program computes from them, unscheduled.
 
-    inputs  one for each input; None for small random integers, positive ones where the others give
-            NaN (roots and logarithms: NaN hides what is wrong)
+    inputs  one for each input; None for random integers (see `inputs`), positive ones where the
+            others give NaN (roots and logarithms: NaN hides what is wrong)
 
-    Raises ArgumentError for inputs that do not fit, CompileError without a compiler.
+    Raises ArgumentError for inputs that do not fit, or where no random ones do; CompileError
+    without a compiler.
     """
     if inputs is None:
-        given = random_inputs(program, seed)
-    else:
-        try:
-            given = list(inputs)
-        except TypeError:
-            raise unexpected("a sequence of arrays", "inputs", inputs) from None
+        return _found_inputs(program, target, seed)
+    try:
+        given = list(inputs)
+    except TypeError:
+        raise unexpected("a sequence of arrays", "inputs", inputs) from None
     if len(given) != len(program.inputs):
         names = ", ".join(ir.print_name(b.name) for b in program.inputs)
         raise unexpected(f"{len(program.inputs)} arrays ({names})", "inputs", inputs)
-    kernel = build(program, target)
+    return given, _results(build(program, target), given)
 
-    def results() -> Sequence[np.ndarray]:
-        result = kernel(*given)
-        return result if isinstance(result, tuple) else (result,)
 
-    found = results()
-    if inputs is None and any(has_nan(b, a) for b, a in zip(program.outputs, found)):
-        given = random_inputs(program, seed, least=1)
-        found = results()
-    return given, found
+def _results(kernel: Kernel, given: Sequence[Any]) -> Sequence[np.ndarray]:
+    result = kernel(*given)
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _found_inputs(
+    program: ir.Program, target: Target, seed: int
+) -> tuple[Sequence[Any], Sequence[np.ndarray]]:
+    """Random inputs with which no check fails, and the outputs."""
+    kernel, failures = build(program, target), []
+    for least, most in RANGES:
+        given = random_inputs(program, seed, least, most)
+        try:
+            found = _results(kernel, given)
+        except ExecutionError as failure:
+            failures.append(failure)
+            continue
+        if any(has_nan(b, a) for b, a in zip(program.outputs, found)):
+            with contextlib.suppress(ExecutionError):
+                positive = random_inputs(program, seed, least=1)
+                return positive, _results(kernel, positive)
+        return given, found
+    raise ArgumentError(
+        f"no random inputs suit {ir.print_name(program.name)}: {failures[0].message}; give arrays "
+        "as inputs="
+    ) from failures[0]
 
 
 def has_nan(buffer: ir.Buffer, array: np.ndarray) -> bool:
@@ -55,18 +79,6 @@ def has_nan(buffer: ir.Buffer, array: np.ndarray) -> bool:
     if not buffer.dtype.is_float:
         return False
     return bool(np.isnan(ir.unpack(array, buffer.dtype)).any())
-
-
-def random_inputs(program: ir.Program, seed: int, least: int = -_LARGEST_INPUT) -> list[np.ndarray]:
-    """One array for each input of a program, of integers from `least` to 4 (from 0 if unsigned)."""
-    rng = np.random.default_rng(seed)
-    arrays = []
-    for buffer in program.inputs:
-        low = max(least, 0) if buffer.dtype.kind in ("uint", "bool") else least
-        high = 1 if buffer.dtype.kind == "bool" else _LARGEST_INPUT
-        values = rng.integers(low, high + 1, buffer.shape)
-        arrays.append(ir.pack(values, buffer.dtype))
-    return arrays
 
 
 def difference(buffer: ir.Buffer, got: np.ndarray, expected: np.ndarray) -> str | None:

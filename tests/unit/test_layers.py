@@ -18,6 +18,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = {
     "errors": set(),
     "version": set(),
+    "interrupt": set(),
     "ir": {"errors"},
     "arith": {"ir", "errors"},
     "lang": {"arith", "ir", "errors"},

@@ -23,8 +23,9 @@ from typing import Any, Final
 import numpy as np
 
 from minitensor import runtime, sanitize
+from minitensor.errors import reason_of
 from minitensor.ir import numpy_dtype
-from minitensor.search.runner.results import Result, Settings, Status, reason_of
+from minitensor.search.runner.results import Result, Settings, Status
 from minitensor.search.runner.task import Arena
 from minitensor.search.runner.timing import time_call
 

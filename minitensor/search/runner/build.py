@@ -17,10 +17,10 @@ from typing import Any, Final, TypeAlias
 
 from minitensor import runtime
 from minitensor.codegen import Emitted, Target, generate_together
-from minitensor.errors import CompileError, MeasureError, unexpected
+from minitensor.errors import CompileError, MeasureError, reason_of, unexpected
 from minitensor.ir import Program
 from minitensor.schedule import Schedule
-from minitensor.search.runner.results import Result, Settings, Status, reason_of
+from minitensor.search.runner.results import Result, Settings, Status
 from minitensor.search.runner.timing import compile_lock
 
 WORKER: Final = "minitensor.search.runner"

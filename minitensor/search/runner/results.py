@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Final
 
-from minitensor.errors import MinitensorError, unexpected, whole
+from minitensor.errors import unexpected, whole
 from minitensor.search.records import is_positive
 
 MOST_REPEATS: Final = 1_000
@@ -163,10 +163,3 @@ def failures_of(results: Iterable[Result]) -> list[Failures]:
             before = found.get(kind, Failures(kind, 0, result.message))
             found[kind] = Failures(kind, before.count + 1, before.first)
     return sorted(found.values(), key=lambda f: -f.count)
-
-
-def reason_of(failure: Exception) -> str:
-    """The message of a failure, with its type where it is none of minitensor's errors."""
-    if isinstance(failure, MinitensorError):
-        return failure.message
-    return f"{type(failure).__name__}: {failure}"

@@ -8,7 +8,14 @@ from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
 
 from minitensor.codegen import Target, unsupported
-from minitensor.errors import ArgumentError, CompileError, unexpected, whole
+from minitensor.errors import (
+    ArgumentError,
+    CompileError,
+    TuningError,
+    reason_of,
+    unexpected,
+    whole,
+)
 from minitensor.ir import Program, print_name
 from minitensor.runtime import native_target, usable_cores
 from minitensor.schedule import Schedule, Step, Trace
@@ -19,6 +26,7 @@ from minitensor.search.sketch.rule import Derived, Rule, SketchRule, State, Verd
 from minitensor.search.sketch.tiles import REGISTER_TILES, TRANSPOSED
 from minitensor.search.sketch.transforms import TRANSFORMS
 from minitensor.search.sketch.windows import PADDING, PHASES, WINDOWS
+from minitensor.search.unmade import Unmade
 
 _INLINE, *_REST = CPU
 
@@ -52,6 +60,7 @@ GENERAL: Final = 0.25
 """The chance of a branch of one of GENERAL_RULES, where one of another has 1."""
 GENERAL_RULES: Final = frozenset(rule.name for rule in CPU[1:-1])
 """Ansor's rules for any block with reuse or a long reduction; ours know which block it is."""
+_APPLIES: Final = (Verdict.APPLY, Verdict.APPLY_AND_STOP)
 Rules: TypeAlias = "str | Sequence[SketchRule]"
 """The name of a set of rules, or rules."""
 
@@ -129,6 +138,7 @@ def generate_sketches(
     *,
     num_cores: int | None = None,
     rules: Rules = "default",
+    unmade: Unmade | None = None,
 ) -> list[Sketch]:
     """The sketches of a definition: all ways in which rules can be applied to its blocks.
 
@@ -140,6 +150,9 @@ def generate_sketches(
     rules      a name, or rules, such as [mine, *DEFAULT_RULES]: "default" has Ansor's and more
                (docs/sketches.md). At most 24 sketches are derived, those of the rules that are
                asked first; "ansor" derives all that Ansor's rules do
+    unmade     counts rules that raise: such a rule does not apply there
+
+    Raises TuningError if no sketch is left by rules that raise.
 
     Source: Zheng et al., "Ansor: Generating High-Performance Tensor Programs for Deep Learning",
     OSDI 2020, section 4.1.
@@ -154,14 +167,17 @@ def generate_sketches(
     limit = None if rules == "ansor" else MOST_SKETCHES
     resolved = wanted.resolved(cores, _vector_bits(wanted))
     start = State(Schedule(program, seed=0), tuple(program.blocks)[::-1], target=resolved)
-    return [
-        Sketch(program, state.schedule.trace.opened(), state.history)
-        for state in _derived(start, ordered, cores, limit)
-    ]
+    lost = Unmade() if unmade is None else unmade
+    states = _derived(start, ordered, cores, limit, lost)
+    if not states and lost:
+        first = next(iter(lost.first.values()))
+        name = print_name(program.name)
+        raise TuningError(f"no sketch of {name}: {lost}; the first: {reason_of(first)}") from first
+    return [Sketch(program, s.schedule.trace.opened(), s.history) for s in states]
 
 
 def _derived(
-    start: State, rules: Sequence[SketchRule], cores: int, limit: int | None
+    start: State, rules: Sequence[SketchRule], cores: int, limit: int | None, unmade: Unmade
 ) -> list[State]:
     """All final states in the order of the rules; with a limit, those whose states come first.
 
@@ -182,7 +198,7 @@ def _derived(
             continue
         if len(path) == longest:
             raise _endless(state, longest)
-        for number, child in enumerate(_applied(state, rules, cores)):
+        for number, child in enumerate(_applied(state, rules, cores, unmade)):
             rank = 0 if limit is None else cost + number
             heappush(queue, (rank, (*path, number), child))
     return [done[path] for path in sorted(done)]
@@ -221,16 +237,19 @@ def _rules(rules: Rules, target: Target) -> Sequence[SketchRule]:
     return RULES[rules][target.kind]
 
 
-def _applied(state: State, rules: Sequence[SketchRule], cores: int) -> list[State]:
-    """The states that the rules make of one."""
+def _applied(state: State, rules: Sequence[SketchRule], cores: int, unmade: Unmade) -> list[State]:
+    """The states that the rules make of one; a rule that raises does not apply."""
     found: list[State] = []
     for rule in rules:
-        verdict = rule.judge(state, cores)
+        try:
+            verdict = rule.judge(state, cores)
+            states = rule.apply(state, cores) if verdict in _APPLIES else []
+        except Exception as failure:
+            unmade.add(f"the rule {_name(rule)} at the block {print_name(state.name)}", failure)
+            continue
         if not isinstance(verdict, Verdict):
             raise unexpected("a Verdict from judge", _name(rule), verdict)
-        if verdict is Verdict.SKIP:
-            continue
-        made = _checked(rule, state, rule.apply(state, cores))
+        made = _checked(rule, state, states)
         found.extend(made)
         if made and verdict is Verdict.APPLY_AND_STOP:
             break

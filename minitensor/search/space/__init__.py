@@ -1,7 +1,8 @@
 """The space of a search: sketches, their open decisions, and annotation.
 
-Read in this order: `candidate` (a candidate as numbers), `open` (the knobs of a sketch),
-`annotate` (threads, vectors, straight code), `space` (drawing and changing candidates).
+Read in this order: `candidate` (a candidate as numbers), `open` (the knobs of a sketch), `template`
+(the sketches of a user's function), `annotate` (threads, vectors, straight code), `space` (drawing
+and changing candidates), `decode` (from a trace back to the candidate).
 """
 
 # fmt: off

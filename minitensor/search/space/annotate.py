@@ -247,7 +247,7 @@ def _vector(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...]) -> tup
     if _reduces(schedule.program, own[-1]) or not _accepts(schedule, "vectorize", own[-1].var):
         return ()
     for outer, inner in pairwise(own[-2:]):
-        short = outer.extent > 1 and outer.extent * inner.extent <= VECTOR
+        short = outer.extent > 1 and 0 < outer.extent * inner.extent <= VECTOR
         if (
             short
             and outer.kind is ir.LoopKind.SERIAL

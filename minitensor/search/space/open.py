@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from minitensor import ir
-from minitensor.errors import ScheduleError
 from minitensor.schedule import Ref, Schedule, Trace, divisors
-from minitensor.search.sketch import Sketch
 from minitensor.search.space.candidate import Knob, Value
 
 
-def typical(sketch: Sketch) -> Schedule:
-    """A schedule of the sketch with decisions in the middle: tiles with several iterations at each
+def typical(drawn: Schedule, made: Callable[[Mapping[int, Any]], Schedule | None]) -> Schedule:
+    """A schedule of a sketch with decisions in the middle: tiles with several iterations at each
     level, as far as the extents have divisors.
+
+    drawn  one with other decisions, which it is if those in the middle do not go together
+    made   makes one of decisions; None if that is another sketch
     """
-    drawn = sketch.trace.apply(sketch.program, seed=0, check=False)
     decisions = {knob.step: decision(knob, _middle(knob)) for knob in knobs_of(drawn)}
     try:
-        return drawn.trace.with_decisions(decisions).apply(sketch.program)
-    except ScheduleError:  # a template whose tiles depend on each other
+        found = made(decisions)
+    except Exception:  # tiles may depend on each other, and a template may refuse anything
         return drawn
+    return drawn if found is None else found
 
 
 def knobs_of(schedule: Schedule) -> tuple[Knob, ...]:
@@ -121,3 +123,8 @@ def _middle(knob: Knob) -> Value:
     if knob.extent == 0:
         factors[0] = 0
     return tuple(factors)
+
+
+def calls(trace: Trace) -> list[tuple[str, Mapping[str, Any]]]:
+    """The steps without what they returned, which a replay may name otherwise."""
+    return [(step.primitive, step.arguments) for step in trace.steps]

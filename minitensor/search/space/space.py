@@ -17,9 +17,9 @@ import numpy as np
 
 from minitensor.arith import Integers
 from minitensor.codegen import Target
-from minitensor.errors import ArgumentError, MinitensorError, ScheduleError, unexpected
+from minitensor.errors import ScheduleError, unexpected
 from minitensor.ir import Program, loop_sites
-from minitensor.schedule import Schedule, Trace, compute_locations
+from minitensor.schedule import ROOT, Schedule, Trace, compute_locations
 from minitensor.search.features import BatchError, Marks, Structure
 from minitensor.search.sketch import Rules, Sketch, branch_weights, generate_sketches
 from minitensor.search.space.annotate import Amounts, Annotatable, cut_long_loops
@@ -28,14 +28,14 @@ from minitensor.search.space.candidate import (
     UNROLL,
     USUAL,
     Candidate,
-    Knob,
     Mutations,
     Value,
 )
-from minitensor.search.space.open import decision, knobs_of, movable_of, resolved, typical
+from minitensor.search.space.decode import decoded
+from minitensor.search.space.open import calls, decision, knobs_of, movable_of, typical
+from minitensor.search.space.template import UNSEEN, Template
+from minitensor.search.unmade import Unmade
 
-TEMPLATE_CALLS: Final = 32
-"""Calls of a template, to see which steps and places it may choose."""
 MOST_LOCATIONS: Final = 8
 """Places that are considered for a block that may be moved, "root" included: the outermost ones."""
 
@@ -62,17 +62,30 @@ class Space:
     sketches  the structures; [] stands for the program as it is
     annotate  whether loops become threads, vectors and straight code by rules; without it sketches
               say all of that themselves (templates do)
+    template  the function whose structures the sketches are; None if none is
+
+    What cannot be made of them is counted in `unmade`. Raises what the first sketch raises, if none
+    can be applied.
     """
 
     def __init__(
-        self, program: Program, target: Target, sketches: Sequence[Sketch], annotate: bool = True
+        self,
+        program: Program,
+        target: Target,
+        sketches: Sequence[Sketch],
+        annotate: bool = True,
+        template: Template | None = None,
+        unmade: Unmade | None = None,
     ) -> None:
         self.program, self.target, self.annotate = program, target, annotate
         self.cores = target.num_cores or 1
-        self.sketches = tuple(sketches) or (Sketch(program, Trace(), ()),)
+        self.unmade = Unmade() if unmade is None else unmade
+        self._template = template
+        made = self._made_of(tuple(sketches) or (Sketch(program, Trace(), ()),))
+        self.sketches = tuple(sketch for sketch, _ in made)
         self.weights = branch_weights([sketch.history for sketch in self.sketches])
-        self._opened = tuple(_calls(sketch.trace.opened()) for sketch in self.sketches)
-        self._typical = tuple(map(typical, self.sketches))
+        self._opened = tuple(calls(sketch.trace.opened()) for sketch in self.sketches)
+        self._typical = tuple(schedule for _, schedule in made)
         self.knobs = tuple(map(knobs_of, self._typical))
         self.movable = tuple(movable_of(s) if annotate else () for s in self._typical)
         self._plans: dict[tuple[int, tuple[str, ...]], Plan | None] = {}
@@ -81,37 +94,40 @@ class Space:
     @staticmethod
     def of(program: Program, target: Target, rules: Rules = "default") -> Space:
         """The space that rules derive (see `generate_sketches`)."""
-        return Space(program, target, generate_sketches(program, target, rules=rules))
+        unmade = Unmade()
+        sketches = generate_sketches(program, target, rules=rules, unmade=unmade)
+        return Space(program, target, sketches, unmade=unmade)
 
     @staticmethod
     def of_template(
         program: Program, target: Target, template: Callable[[Schedule], object], seed: int = 0
     ) -> Space:
-        """The space of a user's function. It is called a few times; what differs in more than
-        numbers are sketches of their own: other steps, or blocks at other places.
+        """The space of a user's function, which is called with decisions drawn at random while that
+        shows structures that were not seen yet; each of them is a sketch (see `Template`).
 
-        Raises ScheduleError if the function is refused each time.
+        Raises TuningError if the function raises each time; what it raises, if that is an error of
+        minitensor's.
         """
-        found: dict[str, Sketch] = {}
-        refused: ScheduleError | None = None
-        for number in range(TEMPLATE_CALLS):
-            schedule = Schedule(program, seed=seed + number)
+        found = Template(program, template, seed)
+        return Space(program, target, found.sketches, False, found, found.unmade)
+
+    def _made_of(self, sketches: Sequence[Sketch]) -> list[tuple[Sketch, Schedule]]:
+        """The sketches that can be applied, each with a typical schedule."""
+        made = []
+        for number, sketch in enumerate(sketches):
+
+            def make(decisions: Mapping[int, Any], which: int = number) -> Schedule | None:
+                found, schedule = self._make(sketches[which], which, decisions)
+                return schedule.confirm() if found == which else None
+
             try:
-                template(schedule)
-            except ScheduleError as failure:  # what was drawn may not go together
-                refused = refused or failure
-                continue
-            trace = schedule.trace
-            places = {
-                place: step.result
-                for place, step in enumerate(trace.steps)
-                if step.primitive == "sample_compute_location"
-            }
-            fixed = trace.opened().with_decisions(places)
-            found.setdefault(repr(_calls(fixed)), Sketch(program, fixed, ()))
-        if refused is not None and not found:
-            raise refused
-        return Space(program, target, list(found.values()), annotate=False)
+                drawn = self._template.seen[number] if self._template else sketch.apply(seed=0)
+                made.append((sketch, typical(drawn, make)))
+            except Exception as failure:
+                self.unmade.add("a sketch", failure)
+        if not made:
+            raise next(iter(self.unmade.first.values()))
+        return made
 
     # ---- drawing
 
@@ -153,8 +169,12 @@ class Space:
         key = (sketch, locations)
         if key not in self._locations:
             block = self.movable[sketch][len(locations)]
-            schedule = self._moved(sketch, locations, None)
-            found = compute_locations(schedule.program, block)
+            try:
+                schedule = self._moved(sketch, locations, None)
+                found = compute_locations(schedule.program, block)
+            except Exception as failure:
+                self.unmade.add("a place of a block", failure)
+                found = [ROOT]
             self._locations[key] = tuple(found[:MOST_LOCATIONS])
         return self._locations[key]
 
@@ -241,13 +261,17 @@ class Space:
             schedule = self._moved(sketch, locations, None)
             if self.annotate:
                 cut_long_loops(schedule)
-        except ScheduleError:
+            loops = Annotatable.of(schedule) if self.annotate else Annotatable((), ())
+        except Exception as failure:
+            self.unmade.add("a form of a sketch", failure)
             return None
-        loops = Annotatable.of(schedule) if self.annotate else Annotatable((), ())
+        structure: Structure | None = None
         try:
-            structure: Structure | None = Structure(schedule)
+            structure = Structure(schedule)
         except BatchError:
-            structure = None
+            pass
+        except Exception as failure:
+            self.unmade.add("the structure of a sketch", failure)
         return Plan(schedule, loops, structure)
 
     def amounts(self, plan: Plan, batch: Sequence[Candidate]) -> Amounts:
@@ -313,6 +337,19 @@ class Space:
             loops.apply(schedule, self._amounts(loops, extents, [candidate]))
         return schedule.confirm()
 
+    def realized(self, candidate: Candidate) -> tuple[Candidate, Schedule]:
+        """The schedule of a candidate, and the candidate that it is: the steps of a template may
+        depend on its decisions, and be those of another sketch. Raises as `schedule`.
+        """
+        schedule = self.schedule(candidate)
+        opened = self._opened[candidate.sketch]
+        if self._template is None or calls(schedule.trace.opened()) == opened:
+            return candidate, schedule
+        found = self.decode(schedule.trace)
+        if found is None:
+            raise ScheduleError(UNSEEN, "T1")
+        return found, schedule
+
     def _annotatable(self, candidate: Candidate, schedule: Schedule) -> Annotatable:
         """The loops of a candidate's schedule that may be annotated: those of its plan, if it has
         the same loops. (What `rfactor` makes of a fused loop has fewer where the loop is cut at the
@@ -333,7 +370,7 @@ class Space:
             return candidate
         try:
             amounts = self.amounts(plan, [candidate])
-        except (BatchError, ArgumentError):  # of this one
+        except Exception:  # of this one
             return candidate
         counts = tuple(int(a[0]) for a in (*amounts.parallel, *amounts.unroll))
         return candidate.sketch, candidate.values, candidate.locations, counts
@@ -345,42 +382,28 @@ class Space:
 
     def recognized(self, trace: Trace) -> tuple[Candidate, Schedule] | None:
         """The candidate whose schedule has this trace, and that schedule; None as `decode`."""
-        for number, sketch in enumerate(self.sketches):
-            candidate = self._decoded(trace, number, sketch)
+        for number, opened in enumerate(self._opened):
+            moved = len(self.movable[number]) if self.annotate else None
+            candidate = decoded(trace, number, opened, self.knobs[number], moved)
             if candidate is None:
                 continue
-            with contextlib.suppress(MinitensorError):
+            with contextlib.suppress(Exception):
                 schedule = self.schedule(candidate)
-                if _calls(schedule.trace) == _calls(trace):
+                if calls(schedule.trace) == calls(trace):
                     return candidate, schedule
         return None
 
-    def _decoded(self, trace: Trace, number: int, sketch: Sketch) -> Candidate | None:
-        prefix = Trace(trace.steps[: len(sketch.trace)])
-        if len(prefix) < len(sketch.trace) or _calls(prefix.opened()) != self._opened[number]:
-            return None
-        decided = prefix.decisions
-        found = [_value(knob, decided.get(knob.step)) for knob in self.knobs[number]]
-        values = tuple(value for value in found if value is not None)
-        if len(values) < len(found):
-            return None
-        rest = [step for step in trace.steps[len(prefix) :] if step.is_decision]
-        if not self.annotate:
-            return Candidate(number, values)
-        moved = len(self.movable[number])
-        if len(rest) != moved + 2:
-            return None
-        try:
-            chosen = [resolved(trace, step.arguments["decision"]) for step in rest]
-        except (LookupError, TypeError):  # it refers to what no step has returned
-            return None
-        places = tuple(map(str, chosen[:moved]))
-        parallel, unroll = chosen[moved:]
-        if not (_is_position(parallel, GRANULARITY) and _is_position(unroll, UNROLL)):
-            return None
-        return Candidate(number, values, places, GRANULARITY[parallel], UNROLL[unroll])
-
     # ---- steps
+
+    def _make(
+        self, sketch: Sketch, number: int, decisions: Mapping[int, Any]
+    ) -> tuple[int, Schedule]:
+        """A sketch with these decisions, not checked yet, and its number: with other decisions a
+        template may make another one.
+        """
+        if self._template is not None:
+            return self._template.make(number, decisions)
+        return number, sketch.trace.with_decisions(decisions).apply(self.program, check=False)
 
     def _moved(
         self, sketch: int, locations: tuple[str, ...], values: tuple[Value, ...] | None
@@ -390,8 +413,7 @@ class Space:
             schedule = self._typical[sketch].copy()
         else:
             decisions = {k.step: decision(k, v) for k, v in zip(self.knobs[sketch], values)}
-            trace = self.sketches[sketch].trace.with_decisions(decisions)
-            schedule = trace.apply(self.program, check=False)
+            _, schedule = self._make(self.sketches[sketch], sketch, decisions)
         for block, place in zip(self.movable[sketch], locations):
             schedule.compute_at(block, schedule.sample_compute_location(block, decision=place))
         return schedule
@@ -399,19 +421,3 @@ class Space:
 
 def _loop_names(schedule: Schedule) -> list[str]:
     return list(loop_sites(schedule.program))
-
-
-def _value(knob: Knob, decided: Any) -> Value | None:
-    """The knob's value for what a trace holds; None if it has none."""
-    if knob.is_place:
-        return 0 if decided == knob.candidates[0] else None
-    return decided if isinstance(decided, (int, tuple)) and knob.fits(decided) else None
-
-
-def _is_position(value: object, among: Sequence[object]) -> bool:
-    return type(value) is int and 0 <= value < len(among)
-
-
-def _calls(trace: Trace) -> list[tuple[str, Mapping[str, Any]]]:
-    """The steps without what they returned, which a replay may name otherwise."""
-    return [(step.primitive, step.arguments) for step in trace.steps]

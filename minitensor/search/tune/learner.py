@@ -10,11 +10,12 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from minitensor.errors import ArgumentError, MinitensorError, printable, shown, unexpected
+from minitensor.errors import ArgumentError, printable, shown, unexpected
 from minitensor.search.features import FEATURE_NAMES, BatchError, extract_features
 from minitensor.search.gbt import Samples
 from minitensor.search.space import Candidate, Plan, Space
 from minitensor.search.strategy import Doubles
+from minitensor.search.unmade import Unmade
 
 Floats = npt.NDArray[np.float32]
 
@@ -94,6 +95,8 @@ class Learner:
         self._rows: list[Floats] = []
         self._speeds: list[float] = []
         self._weighted = _takes_weight(model)
+        self.unmade = Unmade()
+        """Fits, scores and features that could not be made."""
 
     def learn(self, batch: Sequence[Candidate], throughputs: Sequence[float]) -> None:
         """Remember candidates and how fast they were: calls a second, 0 for failures."""
@@ -111,8 +114,11 @@ class Learner:
             more: dict[str, Doubles] = {}
             if self._weighted:
                 more["weight"] = np.maximum(y, LEAST_WEIGHT)
-            self.model.fit(table, y, **more)
-            self.fitted = True
+            try:
+                self.model.fit(table, y, **more)
+                self.fitted = True
+            except Exception as failure:
+                self.unmade.add("model.fit", failure)
         self.seconds += time.perf_counter() - start
 
     def score(self, batch: Sequence[Candidate]) -> Doubles:
@@ -133,7 +139,12 @@ class Learner:
             slow -= len(places) if plan.structure is None else 0
             if not places:
                 continue
-            scores[places] = self._predicted(self._stacked(plan, [batch[p] for p in places]))
+            try:
+                found_here = self._predicted(self._stacked(plan, [batch[p] for p in places]))
+            except Exception as failure:
+                self.unmade.add("model.predict", failure)
+                found_here = np.zeros(len(places))
+            scores[places] = found_here
         self.seconds += time.perf_counter() - start
         return scores
 
@@ -147,15 +158,29 @@ class Learner:
         if found.shape != (len(samples),) or found.dtype.kind not in "biuf":
             got = f"an array of {found.dtype.name} and shape {found.shape}"
             raise ArgumentError(f"{expected}, but got {got}")
-        return found.astype(np.float64, copy=False)
+        scores = found.astype(np.float64, copy=False)
+        finite = scores[np.isfinite(scores)]
+        if len(finite) == len(scores):
+            return scores
+        if nans := int(np.isnan(scores).sum()):
+            told = ArgumentError(f"{expected}, but got NaN for {nans}; they are taken for the last")
+            self.unmade.add("model.predict", told)
+        last, first = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+        return np.where(np.isfinite(scores), scores, np.where(scores > 0, first, last))
 
     def features(self, batch: Sequence[Candidate]) -> list[Floats | None]:
         """The features (statements, columns) of each candidate; None for what is refused."""
         found: list[Floats | None] = [None] * len(batch)
         for plan, places in self._by_plan(batch):
-            if plan is not None:
-                for place, rows in zip(places, self._stacked(plan, [batch[p] for p in places])):
-                    found[place] = rows
+            if plan is None:
+                continue
+            try:
+                made = self._stacked(plan, [batch[p] for p in places])
+            except Exception as failure:
+                self.unmade.add("features of candidates", failure)
+                continue
+            for place, rows in zip(places, made):
+                found[place] = rows
         return found
 
     def _by_plan(self, batch: Sequence[Candidate]) -> list[tuple[Plan | None, list[int]]]:
@@ -189,7 +214,7 @@ class Learner:
         for candidate in batch:
             try:
                 found = extract_features(self.space.schedule(candidate), self.space.target)
-            except MinitensorError:
+            except Exception:
                 found = np.zeros((0, len(FEATURE_NAMES)), np.float32)
             rows.append(found)
         return Samples(np.concatenate(rows), [len(r) for r in rows])

@@ -6,7 +6,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +28,7 @@ from minitensor.search.tune.learner import Model
 from minitensor.search.tune.progress import clock
 from minitensor.search.tune.roofline import Roofline, figure
 from minitensor.search.tune.tuner import Tried, curve, fastest, foreseen
+from minitensor.search.unmade import Unmade
 from minitensor.search.workload import multiply_adds
 
 FEATURES: Final = 10
@@ -48,6 +49,10 @@ class TuneResult:
     elapsed      seconds that the search took
     measuring    of these, building and running candidates
     interrupted  whether Ctrl-C ended it early
+    stopped      the exception that ended it early; "" if none did
+    unmade       proposals of which no schedule could be made
+    unscored     what the model could not learn from or score
+    unrecorded   how many candidates the log did not take
     """
 
     program: Program
@@ -60,6 +65,10 @@ class TuneResult:
     elapsed: float
     measuring: float
     interrupted: bool = False
+    stopped: str = ""
+    unmade: Unmade = field(default_factory=Unmade)
+    unscored: Unmade = field(default_factory=Unmade)
+    unrecorded: int = 0
 
     def __repr__(self) -> str:
         """Two lines: the best time, what was tried, and the methods that tell more."""
@@ -138,6 +147,8 @@ def explanation(result: TuneResult, roofline: Roofline) -> str:
     head = f"{name}: {result.seconds * 1e3:.4g} ms a call, the fastest of {tried:,}"
     if result.interrupted:
         head += "; the search was interrupted"
+    if result.stopped:
+        head += f"; the search ended early: {result.stopped}"
     sections = [
         ("how fast", roofline.lines(result.seconds)),
         *_chosen(result),
@@ -270,6 +281,21 @@ def _tried(result: TuneResult) -> Iterator[str]:
     yield from _sketches(result)
     for status, count, message in first_failures(result):
         yield f"{count:,} {printable(status)}; the first: {printable(message)}"
+    yield from _lost(result)
+
+
+def _lost(result: TuneResult) -> Iterator[str]:
+    """The exceptions that a search went on after, a line for each kind."""
+    for what, unmade in (
+        ("parts of the space could not be made", result.space.unmade),
+        ("proposals could not be made", result.unmade),
+        ("times the model raised", result.unscored),
+    ):
+        if unmade:
+            yield f"{len(unmade):,} {what}:"
+            yield from (f"  {line}" for line in unmade.lines())
+    if result.unrecorded:
+        yield f"{counted(result.unrecorded, 'candidate')} could not be written to the log"
 
 
 def _sketches(result: TuneResult) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +11,14 @@ from concurrent.futures import Executor
 from typing import Any
 
 from minitensor.codegen import Target
-from minitensor.errors import ArgumentError, TuningError, unexpected, whole
+from minitensor.errors import (
+    ArgumentError,
+    MinitensorError,
+    TuningError,
+    reason_of,
+    unexpected,
+    whole,
+)
 from minitensor.ir import Program, print_name
 from minitensor.schedule import Schedule
 from minitensor.search.baselines import STRATEGIES
@@ -25,6 +33,8 @@ from minitensor.search.tune.progress import Display
 from minitensor.search.tune.result import TuneResult
 from minitensor.search.tune.tuner import Progress, RunnerProtocol, Tuner
 from minitensor.search.workload import workload_key
+
+logger = logging.getLogger("minitensor")
 
 BATCHES = (8, 64)
 """The least and the most candidates of a round; between them, an eighth of all."""
@@ -70,7 +80,8 @@ def tune(
                `propose` (mt.search.Strategy), such as mt.search.Evolution(population=512)
     model      learns what is fast: an object with `fit` and `predict` (mt.search.Model); boosted
                trees if None
-    inputs     one array for each input; small random integers if None
+    inputs     one array for each input; small random integers if None, and for what is used as an
+               index, positions that are there
     batch      candidates of a round; None for an eighth of the trials, from 8 to 64
     callbacks  each is called with a Progress after every few candidates
     progress   whether to show on standard error how far it is; None: on a terminal or in a notebook
@@ -81,7 +92,9 @@ def tune(
     builder    executor that runs the compiler, measurer the candidates; None for own processes
 
     Ctrl-C ends the search: what was found until then is returned, marked `interrupted`; without
-    any, it is raised.
+    any, it is raised. So does an exception of a strategy, a runner or a callback: the reason is in
+    `stopped` then, and logged. What a model or a log does not take costs no more than that, and an
+    exception while a candidate is made costs this candidate: both are counted.
 
     Raises TuningError, with the first failure, its schedule and a command that shows it again, if
     no candidate works; CompileError without a compiler; ArgumentError for arguments that make no
@@ -121,15 +134,7 @@ def tune(
         assert runner is not None
         tuner = Tuner(searched, runner, plan, learner, trials, count, where, seed)
         tuner.callback = lambda progress: [call(progress) for call in calls]
-        interrupted = False
-        try:
-            if resume and where is not None:
-                tuner.resume(list(where.measured(program, exact).values()))
-            tuner.run()
-        except KeyboardInterrupt:
-            if tuner.best is None:
-                raise
-            interrupted = True
+        interrupted, stopped = _run(tuner, where if resume else None)
     best = tuner.best
     if best is None:
         raise _no_result(program, task, tuner)
@@ -144,6 +149,10 @@ def tune(
         elapsed=time.perf_counter() - started,
         measuring=tuner.measuring,
         interrupted=interrupted,
+        stopped=stopped,
+        unmade=tuner.proposals.unmade,
+        unscored=learner.unmade,
+        unrecorded=tuner.unrecorded,
     )
 
 
@@ -201,15 +210,45 @@ def _space(
     return Space.of_template(program, target, space, seed)
 
 
+def _run(tuner: Tuner, known: Log | None) -> tuple[bool, str]:
+    """Search, after taking over what a log knows. Returns whether Ctrl-C ended it early, and the
+    exception that did, as text; raises them if nothing was found.
+    """
+    try:
+        if known is not None:
+            space = tuner.space
+            tuner.resume(list(known.measured(space.program, space.target).values()))
+        tuner.run()
+    except KeyboardInterrupt:
+        if tuner.best is None:
+            raise
+        return True, ""
+    except Exception as failure:
+        if tuner.best is None:
+            raise
+        stopped = reason_of(failure)
+        trace = None if isinstance(failure, MinitensorError) else failure
+        logger.warning("the search ended early: %s", stopped, exc_info=trace)
+        return False, stopped
+    return False, ""
+
+
 def _no_result(program: Program, task: Task | None, tuner: Tuner) -> TuningError:
     if tuner.failures:
         schedules = [schedule for schedule, _ in tuner.failures]
         results = [result for _, result in tuner.failures]
         return nothing_works(task or program.name, schedules, results)
     if tuner.tried:
-        first = tuner.tried[0]
+        failed = tuner.tried[0]
         return TuningError(
-            f"all {len(tuner.tried)} candidates in the log failed; the first was {first.status}: "
-            f"{first.error}"
+            f"all {len(tuner.tried)} candidates in the log failed; the first was {failed.status}: "
+            f"{failed.error}"
         )
-    return TuningError(f"no legal candidate of {program.name} was found")
+    name, unmade = print_name(program.name), tuner.proposals.unmade
+    if not unmade:
+        return TuningError(f"no candidate of {name}: the strategy proposed none")
+    first = next(iter(unmade.first.values()))
+    text = f"no legal candidate of {name} was found ({unmade}); the first: {reason_of(first)}"
+    error = TuningError(text)
+    error.__cause__ = first
+    return error

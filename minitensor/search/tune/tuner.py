@@ -7,30 +7,27 @@ the same records give the same search, bit for bit.
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import Final, Protocol
 
-from minitensor.errors import ArgumentError, MinitensorError, kind_of, shown, unexpected
-from minitensor.ir import structural_hash
+from minitensor.errors import ArgumentError, MinitensorError, kind_of, shown
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.log import Log, applied, counted
-from minitensor.search.records import OK, Record, checked_seconds, new_record, trace_key
+from minitensor.search.records import OK, Record, checked_seconds, new_record
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Candidate, Space
-from minitensor.search.strategy import Round, Strategy
+from minitensor.search.strategy import Strategy
 from minitensor.search.tune.learner import Learner, spearman
+from minitensor.search.tune.proposals import Proposals
 
 logger = logging.getLogger("minitensor")
 
 CHUNK: Final = 16
 """Candidates that are built together, before the first of them is measured."""
-MOST_PROPOSED: Final = 1 << 14
-"""Candidates of a round that are looked at, of a strategy that never stops proposing."""
 
 
 class RunnerProtocol(Protocol):
@@ -147,10 +144,12 @@ class Tuner:
     correlation: float | None = None
     failures: list[tuple[Schedule, Result]] = field(default_factory=list)
     """Those of this run while nothing has worked."""
-    _keys: set[str] = field(default_factory=set)
-    _programs: set[str] = field(default_factory=set)
-    _identities: set[Hashable] = field(default_factory=set)
+    unrecorded: int = 0
+    """Candidates that were tried, and that the log did not take."""
     _started: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.proposals = Proposals(self.space, self.strategy)
 
     @property
     def best(self) -> Tried | None:
@@ -166,13 +165,12 @@ class Tuner:
         news: list[Tried] = []
         refused: list[str] = []
         for record in records:
-            candidate = None
+            candidate = program = None
             try:
                 trace = record.parsed()
                 found = self.space.recognized(trace)
                 if found is not None:
-                    candidate, schedule = found
-                    self._programs.add(structural_hash(schedule.program))
+                    candidate, program = found[0], found[1].program
                 elif record.status == OK:  # of another space; it may turn out to be the best
                     applied(record, self.space.program)
             except MinitensorError as failure:
@@ -181,7 +179,7 @@ class Tuner:
             number = len(self.tried) + len(news) + 1
             outcome = record.status, record.median, record.error
             news.append(Tried(number, trace, candidate, *outcome, known=True))
-            self._keys.add(record.trace_key)
+            self.proposals.know(record.trace_key, program)
         if refused:
             logger.warning(
                 "%s cannot be applied, and left out; the first: %s",
@@ -203,11 +201,12 @@ class Tuner:
 
     def round(self) -> bool:
         """Propose, measure and learn once; False if there was nothing new to try."""
-        rng = random.Random(f"{self.seed}/{len(self.tried)}")
-        count = min(self.batch, self.trials - len(self.tried))
+        count, seed = (
+            min(self.batch, self.trials - len(self.tried)),
+            f"{self.seed}/{len(self.tried)}",
+        )
         best = [t.candidate for t in fastest(self.tried) if t.candidate is not None]
-        now = Round(self.space, best, self.learner.score, rng, self.batch)
-        chosen = self._new(self.strategy.propose(now), count)
+        chosen = self.proposals.take(best, self.learner.score, self.batch, count, seed)
         if not chosen:
             return False
         self.rounds += 1
@@ -232,37 +231,6 @@ class Tuner:
     def _has_model(self) -> bool:
         return self._uses_model and self.learner.fitted
 
-    def _new(self, proposed: Iterable[Candidate], count: int) -> list[tuple[Candidate, Schedule]]:
-        """Up to `count` candidates that are legal and new, under whatever name.
-
-        Raises ArgumentError for those that are none of the space's.
-        """
-        if not isinstance(proposed, Iterable):
-            raise unexpected("candidates from strategy.propose", "proposed", proposed)
-        found: list[tuple[Candidate, Schedule]] = []
-        seen: set[Candidate] = set()
-        for candidate in islice(proposed, MOST_PROPOSED):
-            if len(found) == count:
-                break
-            self.space.check(candidate)
-            if candidate in seen:
-                continue
-            seen.add(candidate)
-            identity = self.space.identity(candidate)
-            if identity in self._identities:
-                continue
-            self._identities.add(identity)
-            try:
-                schedule = self.space.schedule(candidate)
-            except MinitensorError:  # refused
-                continue
-            key, program = trace_key(schedule.trace), structural_hash(schedule.program)
-            if key not in self._keys and program not in self._programs:
-                self._keys.add(key)
-                self._programs.add(program)
-                found.append((candidate, schedule))
-        return found
-
     def _measured(
         self, chosen: Sequence[tuple[Candidate, Schedule]], guesses: Sequence[float | None]
     ) -> None:
@@ -275,12 +243,14 @@ class Tuner:
             for result, (candidate, schedule), guess in zip(results, chosen, guesses):
                 status = OK if result.ok else result.status.value
                 if self.log is not None:
-                    self.log.append(self._record(schedule, result, status))
+                    self._append(self.log, self._record(schedule, result, status))
                 place, error = len(self.tried) + len(news) + 1, result.message
                 seconds, trace = result.median, schedule.trace
                 news.append(Tried(place, trace, candidate, status, seconds, error, guess=guess))
                 if not result.ok and best is None:
                     self.failures.append((schedule, result))
+        except ArgumentError:  # of the runner: which result is whose is not known
+            raise
         except BaseException:  # Ctrl-C; what is in the log was tried
             self.tried += news
             raise
@@ -312,6 +282,17 @@ class Tuner:
             error=result.message,
             seed=self.seed,
         )
+
+    def _append(self, log: Log, record: Record) -> None:
+        """Record a candidate. A log that does not take it (a full disk) is told of once, and tried
+        again with the next.
+        """
+        try:
+            log.append(record)
+        except MinitensorError as failure:
+            if not self.unrecorded:
+                logger.warning("the search goes on without its log: %s", failure.message)
+            self.unrecorded += 1
 
     def _take(self, news: Sequence[Tried]) -> None:
         self.tried += news

@@ -560,3 +560,17 @@ def test_a_tile_of_a_very_long_loop_is_drawn_at_once(extent):
     s = mt.Schedule(mt.lower([A, mt.compute((extent,), lambda i: A[i], name="C")]), seed=1)
     tile = s.sample_perfect_tile("i", 16, max_innermost_factor=1 << 40)
     assert math.prod(tile) == extent and len(tile) == 16
+
+
+def test_decisions_that_are_given_in_advance():
+    program = mt.lower(mt.workloads.matmul(8, 8, 8))
+    s = mt.Schedule(program, decisions=[(4, 2), 1])
+    twin = s.copy()
+    for one in (s, twin):
+        assert one.sample_perfect_tile("i", n=2) == (4, 2)
+        one.unroll("j")
+        assert one.sample_categorical([3, 5, 7], decision=2) == 5
+        assert one.sample_categorical([3], decision=0) == 3
+        assert [*one.trace.decisions.values()] == [(4, 2), 1, 0]
+    with pytest.raises(mt.ScheduleError, match="multiply to the extent"):
+        mt.Schedule(program, decisions=[(4, 4)]).sample_perfect_tile("i", n=2)

@@ -214,6 +214,33 @@ def batch_norm(n=3, c=4, w=20):
     return [A, mt.compute((n, c, w), lambda b, f, x: less[b, f, x] * scale[f], name="B")]
 
 
+def embedding(words=20, d=8, n=6, p=10):
+    """Rows of a table, which data chooses, through a layer."""
+    table, B = tensors(table=(words, d), B=(d, p))
+    ids = mt.placeholder((n,), "int32", name="ids")
+    E = mt.compute((n, d), lambda i, j: table[ids[i], j], name="E")
+    return [table, ids, B, product(E, B, "C")]
+
+
+def sparse_product(m=16, n=24, most=5):
+    """A sparse matrix times a vector: of each row some elements, and the columns where they are."""
+    values, x = tensors(values=(m, most), x=(n,))
+    columns = mt.placeholder((m, most), "int32", name="columns")
+    k = mt.reduce_axis(most, name="k")
+    y = mt.compute((m,), lambda i: mt.sum(values[i, k] * x[columns[i, k]], axis=k), name="y")
+    return [values, columns, x, y]
+
+
+def cross_entropy(m=6, n=18):
+    """The loss of each row: how unlikely its label is."""
+    A, labels = mt.placeholder((m, n), name="A"), mt.placeholder((m,), "int64", name="labels")
+    k, l = mt.reduce_axis(n, name="k"), mt.reduce_axis(n, name="l")
+    top = mt.compute((m,), lambda i: mt.max(A[i, k], axis=k), name="top")
+    whole = mt.compute((m,), lambda i: mt.sum(mt.exp(A[i, l] - top[i]), axis=l), name="whole")
+    loss = lambda i: mt.log(whole[i]) + top[i] - A[i, labels[i]]
+    return [A, labels, mt.compute((m,), loss, name="loss")]
+
+
 EXACT = {
     "qkv": qkv,
     "gesummv": gesummv,
@@ -223,6 +250,8 @@ EXACT = {
     "nussinov": nussinov,
     "fed reductions": fed_reductions,
     "column sum": column_sum,
+    "embedding": embedding,
+    "sparse product": sparse_product,
     "cumsum": lambda: W.cumsum(3, 17),
     "argmax": lambda: W.argmax(4, 40),
     "max-pool": lambda: W.max_pool2d(1, 2, 9, 18, 3, 2, 1),
@@ -243,6 +272,7 @@ ROUNDED = {
     "thomas": thomas,
     "avg-pool": lambda: W.avg_pool2d(1, 2, 9, 18, 3, 2, 1),
     "log-softmax": log_softmax,
+    "cross entropy": cross_entropy,
     "layer norm": lambda: W.layer_norm(3, 37),
     "batch norm": batch_norm,
     "rms norm, product": rms_norm_product,

@@ -1,0 +1,91 @@
+"""The proposals of a strategy: those of a round that are legal and new, under whatever name."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from minitensor.errors import ArgumentError, unexpected
+from minitensor.ir import Program, structural_hash
+from minitensor.schedule import Schedule
+from minitensor.search.records import trace_key
+from minitensor.search.space import Candidate, Space
+from minitensor.search.strategy import Round, Score, Strategy
+from minitensor.search.unmade import Unmade
+
+ATTEMPTS: Final = 8
+"""Times that a strategy is asked for the first candidates, where all that it proposes is refused.
+"""
+MOST_PROPOSED: Final = 1 << 14
+"""Candidates of a round that are looked at, of a strategy that never stops proposing."""
+
+
+@dataclass
+class Proposals:
+    """The candidates that a strategy proposes in a space, without those that are known.
+
+    unmade  proposals of which no schedule could be made
+    """
+
+    space: Space
+    strategy: Strategy
+    unmade: Unmade = field(default_factory=Unmade)
+    _keys: set[str] = field(default_factory=set)
+    _programs: set[str] = field(default_factory=set)
+    _identities: set[Hashable] = field(default_factory=set)
+
+    def know(self, key: str, program: Program | None = None) -> None:
+        """Leave out from now on what has this trace, or this program."""
+        self._keys.add(key)
+        if program is not None:
+            self._programs.add(structural_hash(program))
+
+    def take(
+        self, best: Sequence[Candidate], score: Score, batch: int, count: int, seed: str
+    ) -> list[tuple[Candidate, Schedule]]:
+        """Up to `count` new candidates; the rest as in `Round`. None ends the search.
+
+        Raises ArgumentError for what is no list of candidates; what the strategy raises.
+        """
+        for attempt in range(ATTEMPTS):
+            rng, before = random.Random(f"{seed}/{attempt}" if attempt else seed), len(self.unmade)
+            proposed = self.strategy.propose(Round(self.space, best, score, rng, batch))
+            if not isinstance(proposed, Iterable):
+                raise unexpected("candidates from strategy.propose", "proposed", proposed)
+            found = self._new(proposed, count)
+            if found or self._keys or len(self.unmade) == before:
+                return found
+        return []
+
+    def _new(self, proposed: Iterable[Candidate], count: int) -> list[tuple[Candidate, Schedule]]:
+        found: list[tuple[Candidate, Schedule]] = []
+        seen: set[Candidate] = set()
+        for candidate in islice(proposed, MOST_PROPOSED):
+            if len(found) == count:
+                break
+            try:
+                self.space.check(candidate)
+            except ArgumentError as failure:
+                self.unmade.add("strategy.propose", failure)
+                continue
+            if candidate in seen:
+                continue
+            seen.add(candidate)
+            identity = self.space.identity(candidate)
+            if identity in self._identities:
+                continue
+            self._identities.add(identity)
+            try:
+                made, schedule = self.space.realized(candidate)
+                key, program = trace_key(schedule.trace), structural_hash(schedule.program)
+            except Exception as failure:
+                self.unmade.add("a candidate", failure)
+                continue
+            if key not in self._keys and program not in self._programs:
+                self._keys.add(key)
+                self._programs.add(program)
+                found.append((made, schedule))
+        return found

@@ -1,0 +1,58 @@
+"""Candidates and sketches that could not be made: an exception costs the one that raised it, and is
+counted.
+
+Not here: candidates that were made and then failed when they were built or run (`runner.results`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+from minitensor.errors import ScheduleError, kind_of, reason_of
+
+logger = logging.getLogger("minitensor")
+
+REFUSED = "refused"
+"""The kind of what a primitive refuses, as it does where numbers do not go together."""
+
+
+class Unmade:
+    """The exceptions of a search's making, by kind: "refused", or the name of their type.
+
+    counts  the number of each kind
+    first   the first of each kind
+
+    The first of each kind but refusals is logged as a warning.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.first: dict[str, Exception] = {}
+
+    def __len__(self) -> int:
+        """The number of all of them."""
+        return self.counts.total()
+
+    def __str__(self) -> str:
+        """The numbers of the kinds, the most frequent first: "3 refused, 1 KeyError"."""
+        return ", ".join(f"{count:,} {kind}" for kind, count in self.counts.most_common())
+
+    def add(self, what: str, failure: Exception) -> None:
+        """Count one.
+
+        what  was not made, for the warning: "a candidate"
+        """
+        kind = REFUSED if isinstance(failure, ScheduleError) else kind_of(failure)
+        self.counts[kind] += 1
+        if kind not in self.first:
+            self.first[kind] = failure
+            if kind != REFUSED:
+                logger.warning("%s: %s; the search goes on without", what, reason_of(failure))
+
+    def lines(self) -> list[str]:
+        """A line for each kind, with its first message."""
+        return [
+            f"{count:,} {kind}; the first: {reason_of(self.first[kind])}"
+            for kind, count in self.counts.most_common()
+        ]
