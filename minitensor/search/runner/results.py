@@ -30,8 +30,9 @@ class Settings:
     most_repeats   greatest number of repeats
     noise          no further repeats once the standard error of the median is this fraction of it
     budget         no further repeats after this time, but for `repeats`
+    patience       the same while repeats are spoilt: the process is switched out, others run
     slower         a candidate whose first calls take this many times the best is not repeated
-    hopeless       one whose very first call takes this many times the best, and 2 s, is stopped
+    hopeless       one whose very first call takes this many times the best, and 0.1 s, is stopped
     flush          empty the caches before each call
     """
 
@@ -44,8 +45,9 @@ class Settings:
     most_repeats: int = 20
     noise: float = 0.01
     budget: float = 0.2
+    patience: float = 1.0
     slower: float = 2.0
-    hopeless: float = 50.0
+    hopeless: float = 10.0
     flush: bool = False
 
     def __post_init__(self) -> None:
@@ -105,6 +107,8 @@ class Result:
     calls    calls in a repeat
     message  what went wrong, in one line; "" for a success
     early    whether it was stopped after its first runs, being clearly slower than the best
+    spoilt   the number of further repeats, which do not count, for other programs ran meanwhile; if
+             there were no others, the fastest of them is the time
     command  the command that compiled it, from a file kernel.c; () if none ran
     details  for a compile error what the compiler printed
     """
@@ -114,6 +118,7 @@ class Result:
     calls: int = 0
     message: str = ""
     early: bool = False
+    spoilt: int = 0
     command: tuple[str, ...] = ()
     details: str = ""
 
@@ -121,6 +126,11 @@ class Result:
     def ok(self) -> bool:
         """True if it was timed."""
         return self.status is Status.OK
+
+    @property
+    def busy(self) -> bool:
+        """True if as many repeats were spoilt as count, or more: the machine was busy."""
+        return 0 < len(self.times) <= self.spoilt
 
     @property
     def median(self) -> float:
