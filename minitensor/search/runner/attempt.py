@@ -115,7 +115,8 @@ class Job:
         again = _timed(call)
         for array, shared in zip(private, guarded):
             shared[...] = array
-        once = Times([again["took"]], 1, request["early"], int(again["spoilt"]))
+        spoilt = again["spoilt"]
+        once = Times([again["took"]], 1, request["early"], int(spoilt), spoilt)
         parent.send((times or once)._asdict())
 
 

@@ -45,7 +45,7 @@ class Settings:
     most_repeats: int = 20
     noise: float = 0.01
     budget: float = 0.2
-    patience: float = 1.0
+    patience: float = 0.5
     slower: float = 2.0
     hopeless: float = 10.0
     flush: bool = False
@@ -102,15 +102,15 @@ class Status(str, Enum):
 class Result:
     """The outcome of one candidate.
 
-    status   how it ended
-    times    seconds per call, one for each repeat; none for a failure
-    calls    calls in a repeat
-    message  what went wrong, in one line; "" for a success
-    early    whether it was stopped after its first runs, being clearly slower than the best
-    spoilt   the number of further repeats, which do not count, for other programs ran meanwhile; if
-             there were no others, the fastest of them is the time
-    command  the command that compiled it, from a file kernel.c; () if none ran
-    details  for a compile error what the compiler printed
+    status     how it ended
+    times      seconds per call, one for each repeat; none for a failure
+    calls      calls in a repeat
+    message    what went wrong, in one line; "" for a success
+    early      whether it was stopped after its first runs, being clearly slower than the best
+    spoilt     the number of further repeats, which do not count, for other programs ran meanwhile
+    disturbed  whether there were no others: the fastest of them is the time, which may be too long
+    command    the command that compiled it, from a file kernel.c; () if none ran
+    details    for a compile error what the compiler printed
     """
 
     status: Status
@@ -119,6 +119,7 @@ class Result:
     message: str = ""
     early: bool = False
     spoilt: int = 0
+    disturbed: bool = False
     command: tuple[str, ...] = ()
     details: str = ""
 

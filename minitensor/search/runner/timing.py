@@ -91,14 +91,15 @@ def _opened(name: str) -> Iterator[int]:
 
 
 class Times(NamedTuple):
-    """Seconds per call of each repeat, the calls in each, whether it was stopped early, and the
-    number of spoilt repeats, which are not among these; if all were spoilt, the fastest is.
+    """Seconds per call of each repeat, the calls in each, whether it was stopped early, the number
+    of spoilt repeats, which are not among these, and whether all were: then the fastest is.
     """
 
     seconds: list[float]
     calls: int
     early: bool
     spoilt: int
+    disturbed: bool
 
 
 class Repeats:
@@ -167,7 +168,7 @@ def time_call(call: Callable[[], object], settings: Settings, best: float | None
     slow = math.inf if best is None else settings.slower * best
     _warm_up(repeats, max(FAR * slow, LONG), settings.patience)
     if repeats.fastest > slow:
-        return Times([repeats.fastest], 1, True, len(repeats.spoilt))
+        return Times([repeats.fastest], 1, True, len(repeats.spoilt), not repeats.good)
     calls = 1 if settings.flush else repeats.calls_of(settings.repeat)
     fewest = min(calls, repeats.calls_of(FIRST_SECONDS))
     if calls > 1 or settings.flush:
@@ -179,7 +180,8 @@ def time_call(call: Callable[[], object], settings: Settings, best: float | None
             calls = max(fewest, calls // 2)
         if repeats.are_enough(time.perf_counter() - start, settings, best):
             break
-    return Times(repeats.good or [repeats.fastest], calls, False, len(repeats.spoilt))
+    seconds = repeats.good or [repeats.fastest]
+    return Times(seconds, calls, False, len(repeats.spoilt), not repeats.good)
 
 
 def interruptions() -> int:

@@ -126,6 +126,7 @@ def tune(
             if resume and where is not None:
                 tuner.resume(list(where.measured(program, exact).values()))
             tuner.run()
+            tuner.finals()
         except KeyboardInterrupt:
             if tuner.best is None:
                 raise

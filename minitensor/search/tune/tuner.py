@@ -7,23 +7,28 @@ the same records give the same search, bit for bit.
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, islice
-from typing import Final, Protocol
+from itertools import islice
+from statistics import median
+from typing import Any, Final, Protocol
 
 from minitensor.errors import ArgumentError, MinitensorError, kind_of, shown, unexpected
 from minitensor.ir import structural_hash
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.log import Log, applied, counted
-from minitensor.search.records import OK, Record, checked_seconds, new_record, trace_key
+from minitensor.search.records import OK, STEADY, Record, checked_seconds, new_record, trace_key
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Candidate, Space
 from minitensor.search.strategy import Round, Strategy
-from minitensor.search.tune.learner import Learner, spearman
+from minitensor.search.tune.finals import finalists, ratios, run_in_turns
+from minitensor.search.tune.incumbent import Incumbent
+from minitensor.search.tune.learner import Learner
+from minitensor.search.tune.tried import Tried, fastest, foreseen
 
 logger = logging.getLogger("minitensor")
 
@@ -48,46 +53,6 @@ class RunnerProtocol(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """One candidate that was tried.
-
-    number   counted from 1
-    trace    its steps
-    candidate  None for a record that this space does not hold
-    status   "ok", or how it failed
-    seconds  per call, the median; infinity for a failure
-    error    what went wrong, in one line
-    known    whether it was recorded before, and not measured again
-    guess    the model's score before it was measured; None if there was no model
-    """
-
-    number: int
-    trace: Trace
-    candidate: Candidate | None
-    status: str
-    seconds: float
-    error: str = ""
-    known: bool = False
-    guess: float | None = None
-
-
-def fastest(tried: Iterable[Tried]) -> list[Tried]:
-    """Those that worked, fastest first."""
-    return sorted((t for t in tried if t.status == OK), key=lambda t: t.seconds)
-
-
-def foreseen(tried: Iterable[Tried]) -> float | None:
-    """Spearman's rank correlation of the model's scores with the measured speeds."""
-    known = [(t.guess, -t.seconds) for t in tried if t.guess is not None]
-    return spearman([guess for guess, _ in known], [speed for _, speed in known])
-
-
-def curve(tried: Sequence[Tried]) -> list[float]:
-    """After each trial, the seconds of the fastest until then; infinity while there is none."""
-    return list(accumulate((t.seconds for t in tried), min))
-
-
-@dataclass(frozen=True, slots=True)
 class Progress:
     """The state of a search; callbacks get one after each chunk.
 
@@ -100,6 +65,7 @@ class Progress:
     elapsed      seconds since the search began
     measuring    of these, building and running candidates
     latest       what was tried since the last call
+    drift        how many times as long as at first a call takes now
     """
 
     round: int
@@ -111,6 +77,7 @@ class Progress:
     elapsed: float
     measuring: float
     latest: tuple[Tried, ...]
+    drift: float = STEADY
 
     @property
     def eta(self) -> float:
@@ -152,6 +119,9 @@ class Tuner:
     _identities: set[Hashable] = field(default_factory=set)
     _started: float = 0.0
 
+    def __post_init__(self) -> None:
+        self._incumbent = Incumbent(self._again)
+
     @property
     def best(self) -> Tried | None:
         """The fastest candidate that worked."""
@@ -180,7 +150,7 @@ class Tuner:
                 continue
             number = len(self.tried) + len(news) + 1
             outcome = record.status, record.median, record.error
-            news.append(Tried(number, trace, candidate, *outcome, known=True))
+            news.append(Tried(number, trace, candidate, *outcome, True, drift=record.drift))
             self._keys.add(record.trace_key)
         if refused:
             logger.warning(
@@ -203,9 +173,11 @@ class Tuner:
 
     def round(self) -> bool:
         """Propose, measure and learn once; False if there was nothing new to try."""
+        bound = self._incumbent.again(self.best) if self.best is not None else None
         rng = random.Random(f"{self.seed}/{len(self.tried)}")
         count = min(self.batch, self.trials - len(self.tried))
-        best = [t.candidate for t in fastest(self.tried) if t.candidate is not None]
+        ranked = sorted(fastest(self.tried), key=lambda t: t.steady)
+        best = [t.candidate for t in ranked if t.candidate is not None]
         now = Round(self.space, best, self.learner.score, rng, self.batch)
         chosen = self._new(self.strategy.propose(now), count)
         if not chosen:
@@ -217,12 +189,57 @@ class Tuner:
         first = len(self.tried)
         for start in range(0, len(chosen), CHUNK):
             part = slice(start, start + CHUNK)
-            self._measured(chosen[part], guesses[part])
+            self._measured(chosen[part], guesses[part], bound)
         if self._has_model:
             self.correlation = foreseen(self.tried[first:])
         if self._uses_model:
             self.learner.fit()
         return True
+
+    def finals(self) -> None:
+        """Let the fastest run in turns, the program as it is written among them, if this search has
+        measured anything; the winner is the best from then on. One that fails now has failed.
+        """
+        if not self.rounds or self.best is None:
+            return
+        start = time.perf_counter()
+        near, written = finalists(self.tried, self.best), Schedule(self.space.program)
+        schedules = [t.trace.apply(self.space.program) for t in near]
+        if all(structural_hash(s.program) != structural_hash(written.program) for s in schedules):
+            schedules.append(written)
+        results = run_in_turns(self._results, schedules)
+        self.measuring += time.perf_counter() - start
+        for tried, (*_, last) in zip(near, results):
+            if not last.ok:
+                outcome = {"status": last.status.value, "error": last.message}
+                self._replace(tried, seconds=math.inf, **outcome)
+        found = [(ratio, n) for n, ratio in enumerate(ratios(results)) if ratio is not None]
+        if not found:
+            return
+        (ratio, number), (_, first) = min(found), found[0]
+        if number != first:
+            self._crown(schedules[number], results[number], ratio * near[first].seconds)
+        elif first == len(near):  # all others failed
+            self._crown(written, results[first], results[first][0].median)
+
+    def _crown(self, schedule: Schedule, results: Sequence[Result], seconds: float) -> None:
+        """Make the winner of the finals the best, in the log too.
+
+        seconds  that it takes at the speed at which the best before it was measured
+        """
+        now = [t for result in results for t in result.times]
+        scale = seconds / median(now)
+        result = Result(Status.OK, tuple(t * scale for t in now))
+        known = next((t for t in self.tried if t.trace == schedule.trace), None)
+        if self.log is not None:
+            self.log.append(self._record(schedule, result, OK, STEADY))
+        if known is not None:
+            self._replace(known, seconds=seconds, drift=STEADY)
+        else:
+            self.tried.append(Tried(len(self.tried) + 1, schedule.trace, None, OK, seconds))
+
+    def _replace(self, tried: Tried, **changed: Any) -> None:
+        self.tried[tried.number - 1] = replace(tried, **changed)
 
     @property
     def _uses_model(self) -> bool:
@@ -263,10 +280,25 @@ class Tuner:
                 found.append((candidate, schedule))
         return found
 
+    def _again(self, trace: Trace) -> Result:
+        """The result of a candidate that was measured before."""
+        start = time.perf_counter()
+        (result,) = self._results([trace.apply(self.space.program)], None)
+        self.measuring += time.perf_counter() - start
+        return result
+
     def _measured(
-        self, chosen: Sequence[tuple[Candidate, Schedule]], guesses: Sequence[float | None]
+        self,
+        chosen: Sequence[tuple[Candidate, Schedule]],
+        guesses: Sequence[float | None],
+        bound: float | None,
     ) -> None:
-        best = self.best.seconds if self.best is not None else None
+        """Measure some candidates.
+
+        bound  seconds that the incumbent of this round takes now, if known
+        """
+        best = self.best.seconds if bound is None and self.best is not None else bound
+        drift = self._incumbent.drift
         news: list[Tried] = []
 
         start = time.perf_counter()
@@ -275,10 +307,10 @@ class Tuner:
             for result, (candidate, schedule), guess in zip(results, chosen, guesses):
                 status = OK if result.ok else result.status.value
                 if self.log is not None:
-                    self.log.append(self._record(schedule, result, status))
+                    self.log.append(self._record(schedule, result, status, drift))
                 place, error = len(self.tried) + len(news) + 1, result.message
-                seconds, trace = result.median, schedule.trace
-                news.append(Tried(place, trace, candidate, status, seconds, error, guess=guess))
+                outcome = status, result.median, error, False, guess, result.busy, drift
+                news.append(Tried(place, schedule.trace, candidate, *outcome))
                 if not result.ok and best is None:
                     self.failures.append((schedule, result))
         except BaseException:  # Ctrl-C; what is in the log was tried
@@ -302,7 +334,7 @@ class Tuner:
         if count != len(schedules):
             raise ArgumentError(f"expected {wanted} from runner.measure(), but got {count}")
 
-    def _record(self, schedule: Schedule, result: Result, status: str) -> Record:
+    def _record(self, schedule: Schedule, result: Result, status: str, drift: float) -> Record:
         return new_record(
             self.space.program,
             self.space.target,
@@ -311,13 +343,14 @@ class Tuner:
             status=status,
             error=result.message,
             seed=self.seed,
+            drift=drift,
         )
 
     def _take(self, news: Sequence[Tried]) -> None:
         self.tried += news
         if self._uses_model:
             known = [t for t in news if t.candidate is not None]
-            speeds = [1 / t.seconds if t.status == OK else 0.0 for t in known]
+            speeds = [1 / t.steady if t.status == OK else 0.0 for t in known]
             self.learner.learn([t.candidate for t in known if t.candidate is not None], speeds)
             if any(t.known for t in news):
                 self.learner.fit()
@@ -335,6 +368,7 @@ class Tuner:
                 time.perf_counter() - self._started,
                 self.measuring,
                 latest,
+                self._incumbent.drift,
             )
         )
 
