@@ -23,6 +23,7 @@ class Settings:
 
     time_limit     for one candidate: to run and be checked, and again to be timed
     compile_limit  for one run of the compiler
+    longest        characters of a text: one with more is cut, a candidate with more is not built
     memory         bytes that a candidate may take beyond its arrays and temporaries
     batch          how many candidates are compiled together
     repeat         least time of a repeat, which makes as many calls as that takes
@@ -38,6 +39,7 @@ class Settings:
 
     time_limit: float = 10.0
     compile_limit: float = 20.0
+    longest: int = 1_000_000
     memory: int = 1 << 30
     batch: int = 8
     repeat: float = 0.005
