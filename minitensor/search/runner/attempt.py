@@ -26,7 +26,7 @@ from minitensor import runtime, sanitize
 from minitensor.ir import numpy_dtype
 from minitensor.search.runner.results import Result, Settings, Status, reason_of
 from minitensor.search.runner.task import Arena
-from minitensor.search.runner.timing import Times, interruptions, time_call
+from minitensor.search.runner.timing import Times, lost_now, time_call
 
 PATIENCE: Final = 0.1
 """Seconds that the first call of any candidate may take."""
@@ -257,10 +257,10 @@ def _memory_of_this_process(field: int) -> int:
 
 def _timed(call: Callable[[], int]) -> dict[str, Any]:
     """The status of a call, the seconds that it took, and whether others ran meanwhile."""
-    before, start = interruptions(), time.perf_counter()
+    before, start = lost_now(), time.perf_counter()
     status = call()
     took = time.perf_counter() - start
-    return {"status": status, "took": took, "spoilt": interruptions() != before}
+    return {"status": status, "took": took, "spoilt": lost_now().spoils(before, took)}
 
 
 def _waited(process: int) -> float:

@@ -39,6 +39,12 @@ NEAR: Final = 1.1
 """A candidate that takes this many times the best is not timed more exactly."""
 _STEAL: Final = 8
 """The word of the first line of /proc/stat that has the time stolen from this machine."""
+_TICKS: Final = 100
+"""Of that time in a second."""
+_SLICE: Final = 0.004
+"""Seconds for which another program runs, if it does."""
+NEGLIGIBLE: Final = 0.01
+"""The part of a repeat that may be lost: the system itself takes a processor for microseconds."""
 _MEDIAN: Final = 1.2533
 """The standard error of a median of normal numbers is this many times that of their mean."""
 _MEAN_DISTANCE: Final = 1.2533
@@ -113,7 +119,7 @@ class Repeats:
         self.call, self.before = call, before
         self.good: list[float] = []
         self.spoilt: list[float] = []
-        self.seen = interruptions()
+        self.seen = lost_now()
 
     @property
     def fastest(self) -> float:
@@ -131,8 +137,8 @@ class Repeats:
         for _ in range(calls):
             self.call()
         seconds = (time.perf_counter() - start) / calls
-        seen, self.seen = self.seen, interruptions()
-        good = seen == self.seen
+        seen, self.seen = self.seen, lost_now()
+        good = not self.seen.spoils(seen, seconds * calls)
         (self.good if good else self.spoilt).append(seconds)
         return good
 
@@ -184,14 +190,40 @@ def time_call(call: Callable[[], object], settings: Settings, best: float | None
     return Times(seconds, calls, False, len(repeats.spoilt), not repeats.good)
 
 
-def interruptions() -> int:
-    """A number that grows when a thread of this process must stop though it could go on, or when
-    the machine itself must (a virtual one, whose host runs others).
+class Lost(NamedTuple):
+    """The losses of this process to others since it began.
+
+    switches  how often a thread had to stop though it could go on, and ticks in which the machine
+              had to (a virtual one, whose host runs others: steal time)
+    seconds   for which threads waited for a processor, and of these ticks
     """
-    stolen = 0
-    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/stat", "rb") as file:
-        stolen = int(file.readline().split()[_STEAL])
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw + stolen
+
+    switches: int
+    seconds: float
+
+    def spoils(self, before: Lost, seconds: float) -> bool:
+        """Test whether more than NEGLIGIBLE of some seconds was lost since a time before."""
+        lost = self.seconds - before.seconds
+        return self.switches != before.switches and lost > NEGLIGIBLE * seconds
+
+
+def lost_now() -> Lost:
+    """The losses until now; where the system says less, every switch counts for a
+    slice of time.
+    """
+    switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+    stolen, waited = 0, switches * _SLICE
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open("/proc/stat", "rb") as file:
+            stolen = int(file.readline().split()[_STEAL])
+        waited = sum(map(_waited, os.listdir("/proc/self/task")))
+    return Lost(switches + stolen, waited + stolen / _TICKS)
+
+
+def _waited(thread: str) -> float:
+    """Seconds that a thread of this process has waited for a processor, though it could run."""
+    with open(f"/proc/self/task/{thread}/schedstat", "rb") as file:
+        return int(file.read().split()[1]) / 1e9
 
 
 def uncertainty(seconds: list[float]) -> float:

@@ -80,6 +80,8 @@ def tune(
                mt.search.Runner with these inputs, settings and executors
     builder    executor that runs the compiler, measurer the candidates; None for own processes
 
+    In the end the fastest and the program as it is written run in turns, which decides.
+
     Ctrl-C ends the search: what was found until then is returned, marked `interrupted`; without
     any, it is raised.
 
