@@ -173,7 +173,6 @@ class Tuner:
 
     def round(self) -> bool:
         """Propose, measure and learn once; False if there was nothing new to try."""
-        bound = self._incumbent.again(self.best) if self.best is not None else None
         rng = random.Random(f"{self.seed}/{len(self.tried)}")
         count = min(self.batch, self.trials - len(self.tried))
         ranked = sorted(fastest(self.tried), key=lambda t: t.steady)
@@ -183,6 +182,7 @@ class Tuner:
         if not chosen:
             return False
         self.rounds += 1
+        bound = self._incumbent.again(self.best) if self.best is not None else None
         guesses: list[float | None] = [None] * len(chosen)
         if self._has_model:
             guesses = self.learner.score([c for c, _ in chosen]).tolist()

@@ -1,5 +1,8 @@
 """Candidates that are hopeless cost little: one call, or less."""
 
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.search.runner import Runner, Settings, Status, Task
+from minitensor.search.runner.timing import Repeats
 from tests.run.search.bad_kernels import COUNT, kernel, task
 
 SOURCE = f"""
@@ -75,6 +79,22 @@ def test_where_even_the_best_takes_long_one_call_is_its_time():
         (slow,) = runner.measure([kernel("slow", work, SOURCE)])
     assert slow.status is Status.OK
     assert not slow.early and len(slow.times) == 1 and 0.4 <= slow.median < 1.5
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
+def test_a_processor_that_is_shared_is_noticed():
+    before = os.sched_getaffinity(0)
+    hog = f"import os\nos.sched_setaffinity(0, {{{min(before)}}})\nprint(flush=True)\nwhile 1: pass"
+    with subprocess.Popen([sys.executable, "-c", hog], stdout=subprocess.PIPE) as process:
+        try:
+            process.stdout.readline()
+            os.sched_setaffinity(0, {min(before)})
+            repeats = Repeats(lambda: sum(range(10_000_000)), lambda: None)
+            assert not repeats.add(1)
+        finally:
+            os.sched_setaffinity(0, before)
+            process.kill()
+    assert repeats.spoilt and not repeats.good
 
 
 def test_what_is_not_written_is_seen_where_the_result_is_nan():
