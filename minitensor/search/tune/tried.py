@@ -16,16 +16,17 @@ from minitensor.search.tune.learner import spearman
 class Tried:
     """One candidate that was tried.
 
-    number   counted from 1
-    trace    its steps
+    number     counted from 1
+    trace      its steps
     candidate  None for a record that this space does not hold
-    status   "ok", or how it failed
-    seconds  per call, the median; infinity for a failure
-    error    what went wrong, in one line
-    known    whether it was recorded before, and not measured again
-    guess    the model's score before it was measured; None if there was no model
-    busy     whether others ran on the machine while it was measured (see `Result.busy`)
-    drift    how many times as long as at first a call took when it was measured
+    status     "ok", or how it failed
+    seconds    per call, the median; infinity for a failure
+    error      what went wrong, in one line
+    known      whether it was recorded before, and not measured again
+    guess      the model's score before it was measured; None if there was no model
+    busy       whether others ran on the machine while it was measured (see `Result`)
+    disturbed  whether the time may be too long for that reason: then nothing is learnt of it
+    drift      how many times as long as at first a call took when it was measured
     """
 
     number: int
@@ -37,6 +38,7 @@ class Tried:
     known: bool = False
     guess: float | None = None
     busy: bool = False
+    disturbed: bool = False
     drift: float = STEADY
 
     @property

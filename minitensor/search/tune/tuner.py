@@ -150,7 +150,8 @@ class Tuner:
                 continue
             number = len(self.tried) + len(news) + 1
             outcome = record.status, record.median, record.error
-            news.append(Tried(number, trace, candidate, *outcome, True, drift=record.drift))
+            state = record.disturbed, record.drift
+            news.append(Tried(number, trace, candidate, *outcome, True, None, False, *state))
             self._keys.add(record.trace_key)
         if refused:
             logger.warning(
@@ -227,14 +228,15 @@ class Tuner:
 
         seconds  that it takes at the speed at which the best before it was measured
         """
-        now = [t for result in results for t in result.times]
+        clear = [result for result in results if not result.disturbed]
+        now = [t for result in clear or results for t in result.times]
         scale = seconds / median(now)
         result = Result(Status.OK, tuple(t * scale for t in now))
         known = next((t for t in self.tried if t.trace == schedule.trace), None)
         if self.log is not None:
             self.log.append(self._record(schedule, result, OK, STEADY))
         if known is not None:
-            self._replace(known, seconds=seconds, drift=STEADY)
+            self._replace(known, seconds=seconds, disturbed=False, drift=STEADY)
         else:
             self.tried.append(Tried(len(self.tried) + 1, schedule.trace, None, OK, seconds))
 
@@ -309,8 +311,9 @@ class Tuner:
                 if self.log is not None:
                     self.log.append(self._record(schedule, result, status, drift))
                 place, error = len(self.tried) + len(news) + 1, result.message
-                outcome = status, result.median, error, False, guess, result.busy, drift
-                news.append(Tried(place, schedule.trace, candidate, *outcome))
+                outcome = status, result.median, error, False, guess
+                state = result.busy, result.disturbed, drift
+                news.append(Tried(place, schedule.trace, candidate, *outcome, *state))
                 if not result.ok and best is None:
                     self.failures.append((schedule, result))
         except BaseException:  # Ctrl-C; what is in the log was tried
@@ -344,12 +347,13 @@ class Tuner:
             error=result.message,
             seed=self.seed,
             drift=drift,
+            disturbed=result.disturbed,
         )
 
     def _take(self, news: Sequence[Tried]) -> None:
         self.tried += news
         if self._uses_model:
-            known = [t for t in news if t.candidate is not None]
+            known = [t for t in news if t.candidate is not None and not t.disturbed]
             speeds = [1 / t.steady if t.status == OK else 0.0 for t in known]
             self.learner.learn([t.candidate for t in known if t.candidate is not None], speeds)
             if any(t.known for t in news):

@@ -90,6 +90,10 @@ def test_drift_is_written_where_there_is_some_and_its_absence_is_none():
     assert data_of(slow) == {**data_of(plain), "drift": 2.0}
     assert decode(encode(slow)[:-1]) == slow
     assert slow.median == plain.median, "as measured"
+    noisy = made(seconds=(2.0, 4.0), disturbed=True)
+    assert data_of(noisy) == {**data_of(plain), "disturbed": True}
+    assert decode(encode(noisy)[:-1]) == noisy
+    assert decode(line_of(data_of(plain), disturbed=1)) is Fault.DAMAGED
     for wrong in (0, -1.0, "2", None, True, 10**400):
         assert decode(line_of(data_of(plain), drift=wrong)) is Fault.DAMAGED
 

@@ -189,6 +189,42 @@ def test_the_first_is_what_others_are_compared_with_though_it_is_slow():
     assert ratios(results) == pytest.approx([1.0, 0.2, 0.22])
 
 
+def test_turns_that_were_disturbed_do_not_count():
+    """The first finalist takes 30 times as long in two turns, while others run."""
+    asked = []
+
+    def measure(names, best):
+        asked.append(names)
+        busy = len(asked) in (1, 3)
+        slow = Result(Status.OK, (30.0,), disturbed=True)
+        return [slow if busy and name == "a" else ok({"a": 1.0, "b": 1.1}[name]) for name in names]
+
+    results = run_in_turns(measure, ["a", "b"])
+    assert len(results[0]) == len(results[1]) == TURNS + 2
+    assert ratios(results) == [1.0, pytest.approx(1.1)]
+    never = [[Result(Status.OK, (9.0,), disturbed=True)] * 3, [ok(1.0)] * 3]
+    assert ratios(never) == [1.0, None]
+
+
+def test_nothing_is_learnt_of_a_time_that_was_disturbed(tmp_path):
+    log = Log(tmp_path / "log.jsonl")
+    tuner = changing(lambda call, schedule: 1.0, 8, log=log)
+    real, count = tuner.runner.one, []
+
+    def measure(some, best=None):
+        for one in some:
+            count.append(one)
+            yield Result(Status.OK, real(one).times, disturbed=len(count) <= 3)
+
+    tuner.runner.measure = measure
+    tuner.run()
+    assert [t.disturbed for t in tuner.tried] == [True] * 3 + [False] * 5
+    assert tuner.learner._speeds == [1 / t.seconds for t in tuner.tried[3:]]
+    again = tuner_of(product(), 8)
+    again.resume(list(log))
+    assert again.learner._speeds == tuner.learner._speeds
+
+
 def test_no_ratios_where_none_took_all_turns():
     failed = Result(Status.CRASH, message="")
     assert ratios([[failed], [failed]]) == [None, None]
