@@ -20,6 +20,8 @@ FINALISTS: Final = 3
 """The most candidates in the finals, beside the program as it is written."""
 TURNS: Final = 3
 MOST_TURNS: Final = 6
+AHEAD: Final = 0.999
+"""The winner takes at most this part of the time of the best before it."""
 NEAR: Final = 1.2
 """A candidate that takes this many times the best has no chance in them."""
 

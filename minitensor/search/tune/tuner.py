@@ -25,7 +25,7 @@ from minitensor.search.records import OK, STEADY, Record, checked_seconds, new_r
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Candidate, Space
 from minitensor.search.strategy import Round, Strategy
-from minitensor.search.tune.finals import finalists, ratios, run_in_turns
+from minitensor.search.tune.finals import AHEAD, finalists, ratios, run_in_turns
 from minitensor.search.tune.incumbent import Incumbent
 from minitensor.search.tune.learner import Learner
 from minitensor.search.tune.tried import Tried, fastest, foreseen
@@ -219,7 +219,9 @@ class Tuner:
             return
         (ratio, number), (_, first) = min(found), found[0]
         if number != first:
-            self._crown(schedules[number], results[number], ratio * near[first].seconds)
+            base, least = near[first].seconds, min(t for r in results[number] for t in r.times)
+            seconds = max(ratio * base, min(least, AHEAD * base))  # no less than ever measured
+            self._crown(schedules[number], results[number], seconds)
         elif first == len(near):  # all others failed
             self._crown(written, results[first], results[first][0].median)
 

@@ -115,6 +115,21 @@ def test_the_lucky_one_does_not_win(tmp_path):
     assert mt.load_best(log, program, tuner.space.target).trace == best.trace
 
 
+def test_the_winner_takes_no_less_than_it_was_ever_measured_to_take():
+    """The best before it takes three times as long in the finals; perhaps others ran unnoticed."""
+    tuner = changing(lambda call, schedule: 1.0)
+    tuner.run()
+    best = tuner.best
+    slow = shape(best.trace.apply(tuner.space.program))
+    tuner.runner.factor = lambda call, schedule: 3.0 if shape(schedule) == slow else 1.0
+    for tried in fastest(tuner.tried)[1:3]:
+        tuner._replace(tried, seconds=1.1 * best.seconds)
+    tuner.finals()
+    assert tuner.best.number != best.number
+    takes = tuner.runner.one(tuner.best.trace.apply(tuner.space.program)).median
+    assert tuner.best.seconds == pytest.approx(min(takes, 0.999 * best.seconds))
+
+
 def test_the_program_as_it_is_written_wins_where_nothing_is_faster(tmp_path):
     log = Log(tmp_path / "log.jsonl")
     tuner = tuner_of(product(), 8, log=log)
