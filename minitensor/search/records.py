@@ -37,6 +37,8 @@ from minitensor.version import __version__
 VERSION: Final = 1
 OK: Final = "ok"
 """The status of a candidate that worked."""
+STEADY: Final = 1.0
+"""The drift of a machine that is as fast as it was; records do not mention it."""
 LONGEST_LINE: Final = 1 << 20
 """Bytes of a line, its end included; longer ones are neither written nor read."""
 LONGEST_TEXT: Final = 1_000
@@ -89,6 +91,8 @@ class Record:
     date        when, in UTC, such as 2025-03-01T12:00:00.000Z
     flop        operations of one call as the definition counts them; 0 if it counts none
     minitensor  the version of this package
+    disturbed   whether the time may be too long: other programs never left the machine alone
+    drift       how many times as long as at first the same program took then in this search
 
     Raises ArgumentError for a field that cannot be written or does not fit the others.
     """
@@ -105,6 +109,8 @@ class Record:
     date: str
     flop: int
     minitensor: str
+    disturbed: bool = False
+    drift: float = STEADY
 
     def __post_init__(self) -> None:
         if not isinstance(self.workload, str) or not _KEY.fullmatch(self.workload):
@@ -125,6 +131,10 @@ class Record:
         if not isinstance(self.date, str) or not _DATE.fullmatch(self.date):
             raise unexpected("a date such as 2025-03-01T12:00:00.000Z", "date", self.date)
         _check_number("flop", self.flop)
+        if not isinstance(self.disturbed, bool):
+            raise unexpected("True or False", "disturbed", self.disturbed)
+        if not is_positive(self.drift):
+            raise unexpected("a finite number above 0", "drift", self.drift)
 
     @property
     def fastest(self) -> float:
@@ -151,6 +161,8 @@ class Record:
         return Trace.from_json(self.trace)
 
 
+_USUAL: Final = {"disturbed": False, "drift": STEADY}
+"""The fields that are not written where they are so; earlier versions had none of them."""
 _FIELDS: Final = tuple(field.name for field in fields(Record))
 
 
@@ -163,6 +175,8 @@ def new_record(
     status: str = OK,
     error: str = "",
     seed: int | None = None,
+    disturbed: bool = False,
+    drift: float = STEADY,
 ) -> Record:
     """The record of a candidate that was tried now, on this machine.
 
@@ -173,6 +187,7 @@ def new_record(
     status   "ok", or what kind of failure it was
     error    what went wrong; the first line of it is kept
     seed     of the search
+    disturbed, drift  see Record
 
     Raises ArgumentError for what cannot be recorded, CompileError if the target is C, something of
     it is left open, and there is no compiler.
@@ -194,6 +209,8 @@ def new_record(
         date=datetime.now(timezone.utc).isoformat(timespec="milliseconds")[:-6] + "Z",
         flop=flop,
         minitensor=__version__,
+        disturbed=disturbed,
+        drift=drift,
     )
 
 
@@ -212,6 +229,9 @@ def canonical_trace(trace: Trace) -> str:
 def encode(record: Record) -> bytes:
     """The record as a line, its end included. Raises ArgumentError if it has no room in one."""
     data = {name: getattr(record, name) for name in _FIELDS}
+    for name, usual in _USUAL.items():
+        if data[name] == usual:
+            del data[name]
     data["target"], data["host"] = asdict(record.target), asdict(record.host)
     try:
         data["trace"] = _object(json.loads(record.trace))
@@ -251,6 +271,7 @@ def _record(data: dict[str, Any]) -> Record:
         "trace": _canonical(_object(data["trace"])),
         "host": Host(host["cpu"], host["cores"], host["compiler"], host["flags"]),
     }
+    data = {**_USUAL, **data}
     return Record(**{name: data[name] for name in _FIELDS} | made)
 
 

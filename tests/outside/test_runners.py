@@ -31,16 +31,19 @@ def test_the_search_minimizes_the_cost_of_a_runner(program, tmp_path):
     found = tuned(program, runner, log=log)
     costs = [record.median for record in log]
     assert found.seconds == min(costs) == cost(found.schedule)
-    assert len(costs) == sum(count for count, _ in runner.asked) == 16
-    assert runner.asked[0][1] is None
-    assert runner.asked[-1][1] == min(costs[: -runner.asked[-1][0]])
+    assert len(costs) == 16
+    first, incumbent, second, *finals = runner.asked
+    assert first == (8, None) and incumbent == (1, None)
+    assert second == (8, min(costs[:8]))
+    assert finals[0] == (1, None) and finals[1][1] == min(costs)
 
 
 def test_results_are_recorded_and_resumed(program, tmp_path):
     log, runner = Log(tmp_path / "log.jsonl"), Formula()
     first = tuned(program, runner, log=log)
+    asked = list(runner.asked)
     assert tuned(program, runner, log=log).seconds == first.seconds
-    assert sum(count for count, _ in runner.asked) == 16
+    assert runner.asked == asked
 
 
 def test_failures_are_reported_with_the_schedule(program):

@@ -27,10 +27,10 @@ from minitensor.errors import reason_of
 from minitensor.ir import numpy_dtype
 from minitensor.search.runner.results import Result, Settings, Status
 from minitensor.search.runner.task import Arena
-from minitensor.search.runner.timing import time_call
+from minitensor.search.runner.timing import Times, lost_now, time_call
 
-PATIENCE: Final = 2.0
-"""Seconds that the first call of any candidate may take: the machine may be busy."""
+PATIENCE: Final = 0.1
+"""Seconds that the first call of any candidate may take."""
 COLD, COLDER = 0.1, 3.0
 """A first call may take so many seconds more, and so many times as long, as later ones."""
 MOST_CALLS: Final = 8
@@ -79,7 +79,7 @@ class Job:
         """Seconds for the first call."""
         if self.best is None:
             return self.settings.time_limit
-        return min(self.settings.time_limit, PATIENCE + self.settings.hopeless * self.best)
+        return min(self.settings.time_limit, max(PATIENCE, self.settings.hopeless * self.best))
 
     def run(self, arena: Arena, parent: runtime.Parent) -> None:
         """Run it in this process, which was forked for it."""
@@ -101,24 +101,24 @@ class Job:
         function = runtime.load_function(self.library, self.entry, len(task.params) + 1)
         guarded = [m.array for m in arena.memories]
         with sanitize.watched(self.guards, [*arena.memories, scratch]) as hits:
-            start = time.perf_counter()
-            status = _call(function, guarded, scratch.array)()
-            took = time.perf_counter() - start
-        ran = {"status": status, "hits": hits, "took": took}
-        parent.send({**ran, "alone": _is_alone(), "steady": _rounds_to_nearest()})
-        next(parent.requests())  # its outputs are right
+            parent.send({})  # what runs from now on is the candidate
+            ran = _timed(_call(function, guarded, scratch.array))
+        ran |= {"hits": hits, "alone": _is_alone(), "steady": _rounds_to_nearest()}
+        parent.send(ran)
+        request = next(parent.requests())  # its outputs are right
         for array, buffer in zip(private, task.params):
             if buffer.name not in task.outputs:
                 array[...] = task.arrays[buffer.name]
         _forget(private, arena)
         call = _call(function, private, workspace)
-        times = time_call(call, self.settings, self.best)
-        if not times.early:  # which cannot win, and need not compute the same a second time
-            _forget(private, arena)
-            call()
-            for array, shared in zip(private, guarded):
-                shared[...] = array
-        parent.send(times._asdict())
+        times = time_call(call, self.settings, self.best) if request["repeated"] else None
+        _forget(private, arena)
+        again = _timed(call)
+        for array, shared in zip(private, guarded):
+            shared[...] = array
+        spoilt = again["spoilt"]
+        once = Times([again["took"]], 1, request["early"], int(spoilt), spoilt)
+        parent.send((times or once)._asdict())
 
 
 class Attempt:
@@ -153,21 +153,37 @@ class Attempt:
 
     def _judged(self, worker: runtime.Worker) -> Result:
         job, settings = self.job, self.job.settings
-        ran = worker.receive(job.first_limit, self.meanwhile)
+        ran = worker.receive(settings.time_limit, self.meanwhile)
+        if "failed" not in ran:
+            ran = self._first_reply(worker)
         fault = self._fault_of(ran)
         if fault is not None:
             return fault
         took = ran["took"]
         early = job.best is not None and took > COLD + settings.slower * COLDER * job.best
-        if early or took > settings.time_limit / MOST_CALLS:
-            return Result(Status.OK, (took,), 1, early=early)
+        early = early and not ran["spoilt"]
+        repeated = not early and took <= settings.time_limit / MOST_CALLS
         self.arena.reset()
-        worker.send({})
+        worker.send({"repeated": repeated, "early": early})
         timed = worker.receive(settings.time_limit, self.meanwhile)
-        wrong = None if timed["early"] else self.arena.fault()
+        wrong = self.arena.fault()
         if wrong is not None:
             return Result(wrong[0], message=f"{wrong[1]}, when it is called again")
-        return Result(Status.OK, tuple(timed["seconds"]), timed["calls"], early=timed["early"])
+        return Result(Status.OK, tuple(timed.pop("seconds")), **timed)
+
+    def _first_reply(self, worker: runtime.Worker) -> dict[str, Any]:
+        """The reply after the first call, which has a limit of its own: of the time in which the
+        process runs or sleeps, for one that waits for a processor is not hopeless.
+        """
+        start, waited, limit = time.monotonic(), _waited(worker.pid), self.job.first_limit
+
+        def check() -> None:
+            self.meanwhile()
+            if time.monotonic() - start - (_waited(worker.pid) - waited) > limit:
+                text = f"did not end within {limit:.3g} s and was stopped"
+                raise runtime.WorkerError(runtime.Reason.TIMEOUT, text)
+
+        return worker.receive(self.job.settings.time_limit, check)
 
     def _fault_of(self, ran: dict[str, Any]) -> Result | None:
         """The fault of the first run; None if there is none."""
@@ -238,6 +254,22 @@ def _memory_of_this_process(field: int) -> int:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[field])
         return pages * os.sysconf("SC_PAGE_SIZE")
     return 0
+
+
+def _timed(call: Callable[[], int]) -> dict[str, Any]:
+    """The status of a call, the seconds that it took, and whether others ran meanwhile."""
+    before, start = lost_now(), time.perf_counter()
+    status = call()
+    took = time.perf_counter() - start
+    return {"status": status, "took": took, "spoilt": lost_now().spoils(before, took)}
+
+
+def _waited(process: int) -> float:
+    """Seconds that a process has waited for a processor, though it could run; 0 if not known."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        text = Path(f"/proc/{process}/schedstat").read_text(encoding="ascii")
+        return int(text.split()[1]) / 1e9
+    return 0.0
 
 
 def _is_alone() -> bool:

@@ -165,14 +165,16 @@ class _Build:
         """Generate one text, and begin to compile it."""
         try:
             emitted = generate_together([(p, self.target) for p in programs.values()])
+            size, most = len(emitted[0].source), self.settings.longest
+            problem = f"its text has {size:,} characters; the limit is {most:,}"
         except Exception as failure:  # a pass may fail in any way, for one of them
-            if len(programs) > 1:
-                self.cut(programs, -(-len(programs) // 2))
-            else:
-                failed = Result(Status.BUILD, message=reason_of(failure))
-                self.found |= dict.fromkeys(programs, failed)
-            return
-        self.compile(dict(zip(programs, emitted)), programs)
+            size, most, problem = 1, 0, reason_of(failure)
+        if size <= most:
+            self.compile(dict(zip(programs, emitted)), programs)
+        elif len(programs) > 1:
+            self.cut(programs, -(-len(programs) // 2))
+        else:
+            self.found |= dict.fromkeys(programs, Result(Status.BUILD, message=problem))
 
     def compile(self, emitted: dict[int, Emitted], programs: dict[int, Program]) -> None:
         """Begin to compile one text; of programs, if it may be cut."""

@@ -23,6 +23,7 @@ class Settings:
 
     time_limit     for one candidate: to run and be checked, and again to be timed
     compile_limit  for one run of the compiler
+    longest        characters of a text: one with more is cut, a candidate with more is not built
     memory         bytes that a candidate may take beyond its arrays and temporaries
     batch          how many candidates are compiled together
     repeat         least time of a repeat, which makes as many calls as that takes
@@ -30,13 +31,15 @@ class Settings:
     most_repeats   greatest number of repeats
     noise          no further repeats once the standard error of the median is this fraction of it
     budget         no further repeats after this time, but for `repeats`
+    patience       the same while repeats are spoilt: the process is switched out, others run
     slower         a candidate whose first calls take this many times the best is not repeated
-    hopeless       one whose very first call takes this many times the best, and 2 s, is stopped
+    hopeless       one whose very first call takes this many times the best, and 0.1 s, is stopped
     flush          empty the caches before each call
     """
 
     time_limit: float = 10.0
     compile_limit: float = 20.0
+    longest: int = 1_000_000
     memory: int = 1 << 30
     batch: int = 8
     repeat: float = 0.005
@@ -44,8 +47,9 @@ class Settings:
     most_repeats: int = 20
     noise: float = 0.01
     budget: float = 0.2
+    patience: float = 0.5
     slower: float = 2.0
-    hopeless: float = 50.0
+    hopeless: float = 10.0
     flush: bool = False
 
     def __post_init__(self) -> None:
@@ -100,13 +104,15 @@ class Status(str, Enum):
 class Result:
     """The outcome of one candidate.
 
-    status   how it ended
-    times    seconds per call, one for each repeat; none for a failure
-    calls    calls in a repeat
-    message  what went wrong, in one line; "" for a success
-    early    whether it was stopped after its first runs, being clearly slower than the best
-    command  the command that compiled it, from a file kernel.c; () if none ran
-    details  for a compile error what the compiler printed
+    status     how it ended
+    times      seconds per call, one for each repeat; none for a failure
+    calls      calls in a repeat
+    message    what went wrong, in one line; "" for a success
+    early      whether it was stopped after its first runs, being clearly slower than the best
+    spoilt     the number of further repeats, which do not count, for other programs ran meanwhile
+    disturbed  whether there were no others: the fastest of them is the time, which may be too long
+    command    the command that compiled it, from a file kernel.c; () if none ran
+    details    for a compile error what the compiler printed
     """
 
     status: Status
@@ -114,6 +120,8 @@ class Result:
     calls: int = 0
     message: str = ""
     early: bool = False
+    spoilt: int = 0
+    disturbed: bool = False
     command: tuple[str, ...] = ()
     details: str = ""
 
@@ -121,6 +129,11 @@ class Result:
     def ok(self) -> bool:
         """True if it was timed."""
         return self.status is Status.OK
+
+    @property
+    def busy(self) -> bool:
+        """True if as many repeats were spoilt as count, or more: the machine was busy."""
+        return 0 < len(self.times) <= self.spoilt
 
     @property
     def median(self) -> float:

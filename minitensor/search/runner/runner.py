@@ -10,6 +10,7 @@ import math
 import os
 import shutil
 import tempfile
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, replace
@@ -17,9 +18,11 @@ from pathlib import Path
 from typing import Final
 
 from minitensor import runtime
+from minitensor.codegen import Emitted
 from minitensor.errors import MeasureError, unexpected
-from minitensor.ir import print_name
+from minitensor.ir import Program, print_name, structural_hash
 from minitensor.sanitize import guards_library
+from minitensor.schedule import Schedule
 from minitensor.search.runner.attempt import Attempt, Job
 from minitensor.search.runner.build import (
     GRACE,
@@ -35,6 +38,8 @@ from minitensor.search.runner.results import Result, Settings, Status
 from minitensor.search.runner.task import Arena, Task
 from minitensor.search.runner.timing import timing_lock
 
+KEPT: Final = 64
+"""Programs that worked lately, and need not be built to be measured again."""
 _START: Final = 60.0
 """Seconds for a server to start."""
 _ALONE: Final = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
@@ -75,6 +80,7 @@ class Runner:
         self._builder, self._measurer = builder, measurer
         self._compilers: Compilers | None = None
         self._server: Server | None = None
+        self._kept: OrderedDict[str, Built] = OrderedDict()
         self._folder = Path(tempfile.mkdtemp(prefix="build-", dir=runtime.cache_folder()))
         task.save(self._folder)
 
@@ -108,17 +114,33 @@ class Runner:
         with contextlib.suppress(OSError):
             os.utime(self._folder)  # others remove old folders
         try:
-            built, alone = self.build(candidates), replace(self.settings, batch=1)
+            built, alone = self._built(candidates), replace(self.settings, batch=1)
             for candidate, one, result in zip(candidates, built, self._run(built, best)):
                 if _is_suspect(result, one, built):
                     yield from self._run(self.build([candidate], alone), best)
                 else:
+                    if result.ok and isinstance(one, Built):
+                        self._keep(candidate, one)
                     yield result
         except GeneratorExit:  # nothing runs meanwhile
             raise
         except BaseException:
             self._stop()
             raise
+
+    def _built(self, candidates: Sequence[Candidate]) -> list[Built | Result]:
+        """`build`, but for what is kept."""
+        known = [self._kept.get(_key(candidate)) for candidate in candidates]
+        known = [k if k is not None and os.path.exists(k.library) else None for k in known]
+        news = iter(self.build([c for c, k in zip(candidates, known) if k is None]))
+        return [next(news) if k is None else k for k in known]
+
+    def _keep(self, candidate: Candidate, built: Built) -> None:
+        key = _key(candidate)
+        self._kept[key] = built
+        self._kept.move_to_end(key)
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
 
     def _stop(self) -> None:
         for process in (self._compilers, self._server):
@@ -144,6 +166,14 @@ class Runner:
                 self._server = Server(self._folder, self.settings)
             results = self._server.measure(jobs, best)
         return (b if isinstance(b, Result) else next(results) for b in built)
+
+
+def _key(candidate: Candidate) -> str:
+    """A text that candidates share if they are the same code."""
+    if isinstance(candidate, Emitted):
+        return f"{candidate.entry}\n{candidate.source}"
+    program = candidate.program if isinstance(candidate, Schedule) else candidate
+    return structural_hash(program) if isinstance(program, Program) else ""
 
 
 def _better(best: float | None, result: Result) -> float | None:

@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import math
 import os
+import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +37,14 @@ LONG: Final = 0.005
 """if a call takes so many seconds."""
 NEAR: Final = 1.1
 """A candidate that takes this many times the best is not timed more exactly."""
+_STEAL: Final = 8
+"""The word of the first line of /proc/stat that has the time stolen from this machine."""
+_TICKS: Final = 100
+"""Of that time in a second."""
+_SLICE: Final = 0.004
+"""Seconds for which another program runs, if it does."""
+NEGLIGIBLE: Final = 0.01
+"""The part of a repeat that may be lost: the system itself takes a processor for microseconds."""
 _MEDIAN: Final = 1.2533
 """The standard error of a median of normal numbers is this many times that of their mean."""
 _MEAN_DISTANCE: Final = 1.2533
@@ -88,11 +97,69 @@ def _opened(name: str) -> Iterator[int]:
 
 
 class Times(NamedTuple):
-    """Seconds per call of each repeat, the calls in each, and whether it was stopped early."""
+    """Seconds per call of each repeat, the calls in each, whether it was stopped early, the number
+    of spoilt repeats, which are not among these, and whether all were: then the fastest is.
+    """
 
     seconds: list[float]
     calls: int
     early: bool
+    spoilt: int
+    disturbed: bool
+
+
+class Repeats:
+    """Repeats of a call, as seconds per call. One is spoilt, no measurement, if this process was
+    switched out since the end of the one before: a thread may come back in the middle of it.
+
+    before  called before each
+    """
+
+    def __init__(self, call: Callable[[], object], before: Callable[[], object]) -> None:
+        self.call, self.before = call, before
+        self.good: list[float] = []
+        self.spoilt: list[float] = []
+        self.seen = lost_now()
+
+    @property
+    def fastest(self) -> float:
+        """The least of all; being switched out only adds time."""
+        return min(self.good + self.spoilt)
+
+    def calls_of(self, seconds: float) -> int:
+        """The calls that last so long."""
+        return max(1, math.ceil(seconds / max(self.fastest, 1e-9)))
+
+    def add(self, calls: int) -> bool:
+        """Time one more; False if it was spoilt."""
+        self.before()
+        start = time.perf_counter()
+        for _ in range(calls):
+            self.call()
+        seconds = (time.perf_counter() - start) / calls
+        seen, self.seen = self.seen, lost_now()
+        good = not self.seen.spoils(seen, seconds * calls)
+        (self.good if good else self.spoilt).append(seconds)
+        return good
+
+    def clear(self) -> None:
+        """Forget them."""
+        self.good, self.spoilt = [], []
+
+    def are_enough(self, elapsed: float, settings: Settings, best: float | None) -> bool:
+        """Test whether their median is certain, or the time is up.
+
+        elapsed  seconds since the first
+        best     see `time_call`
+        """
+        if len(self.good) < settings.repeats:
+            made = len(self.good) + len(self.spoilt)
+            return bool(self.spoilt) and made >= settings.repeats and elapsed > settings.patience
+        return (
+            elapsed > settings.budget
+            or uncertainty(self.good) < settings.noise
+            or _is_behind(self.good, best)
+        )
 
 
 def time_call(call: Callable[[], object], settings: Settings, best: float | None) -> Times:
@@ -100,26 +167,63 @@ def time_call(call: Callable[[], object], settings: Settings, best: float | None
 
     best  seconds of the best candidate so far; one whose first calls, of which the fastest counts,
           take `settings.slower` times that is not repeated
+
+    Where repeats are spoilt, more are made, and shorter ones, which fit between two switches.
     """
-    before = flusher() if settings.flush else lambda: None
+    repeats = Repeats(call, flusher() if settings.flush else lambda: None)
     slow = math.inf if best is None else settings.slower * best
-    warm = _first(call, before, max(FAR * slow, LONG))
-    fastest = min(warm)
-    if fastest > slow:
-        return Times([fastest], 1, True)
-    calls = 1 if settings.flush else max(1, math.ceil(settings.repeat / max(fastest, 1e-9)))
-    seconds = warm[-settings.most_repeats :] if calls == 1 and not settings.flush else []
-    end = time.perf_counter() + settings.budget
-    while len(seconds) < settings.most_repeats:
-        before()
-        seconds.append(_timed(call, calls) / calls)
-        if len(seconds) >= settings.repeats and (
-            time.perf_counter() > end
-            or uncertainty(seconds) < settings.noise
-            or _is_behind(seconds, best)
-        ):
+    _warm_up(repeats, max(FAR * slow, LONG), settings.patience)
+    if repeats.fastest > slow:
+        return Times([repeats.fastest], 1, True, len(repeats.spoilt), not repeats.good)
+    calls = 1 if settings.flush else repeats.calls_of(settings.repeat)
+    fewest = min(calls, repeats.calls_of(FIRST_SECONDS))
+    if calls > 1 or settings.flush:
+        repeats.clear()
+    del repeats.good[: -settings.most_repeats]
+    start = time.perf_counter()
+    while len(repeats.good) < settings.most_repeats:
+        if not repeats.add(calls):
+            calls = max(fewest, calls // 2)
+        if repeats.are_enough(time.perf_counter() - start, settings, best):
             break
-    return Times(seconds, calls, False)
+    seconds = repeats.good or [repeats.fastest]
+    return Times(seconds, calls, False, len(repeats.spoilt), not repeats.good)
+
+
+class Lost(NamedTuple):
+    """The losses of this process to others since it began.
+
+    switches  how often a thread had to stop though it could go on, and ticks in which the machine
+              had to (a virtual one, whose host runs others: steal time)
+    seconds   for which threads waited for a processor, and of these ticks
+    """
+
+    switches: int
+    seconds: float
+
+    def spoils(self, before: Lost, seconds: float) -> bool:
+        """Test whether more than NEGLIGIBLE of some seconds was lost since a time before."""
+        lost = self.seconds - before.seconds
+        return self.switches != before.switches and lost > NEGLIGIBLE * seconds
+
+
+def lost_now() -> Lost:
+    """The losses until now; where the system says less, every switch counts for a
+    slice of time.
+    """
+    switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+    stolen, waited = 0, switches * _SLICE
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open("/proc/stat", "rb") as file:
+            stolen = int(file.readline().split()[_STEAL])
+        waited = sum(map(_waited, os.listdir("/proc/self/task")))
+    return Lost(switches + stolen, waited + stolen / _TICKS)
+
+
+def _waited(thread: str) -> float:
+    """Seconds that a thread of this process has waited for a processor, though it could run."""
+    with open(f"/proc/self/task/{thread}/schedstat", "rb") as file:
+        return int(file.read().split()[1]) / 1e9
 
 
 def uncertainty(seconds: list[float]) -> float:
@@ -152,25 +256,21 @@ def flusher() -> Callable[[], None]:
     return flush
 
 
-def _first(call: Callable[[], object], before: Callable[[], None], far: float) -> list[float]:
-    """Seconds of the first calls, but for the very first: that brings memory and code near.
+def _warm_up(repeats: Repeats, far: float, budget: float) -> None:
+    """The first calls, but for the very first: that brings memory and code near.
 
-    far  seconds; if the second call takes more there is no third
+    far     seconds; if the second call takes more there is no third
+    budget  seconds in which one of them should not be spoilt
     """
-    seconds: list[float] = []
-    while len(seconds) < FIRST_CALLS or sum(seconds) < FIRST_SECONDS:
-        before()
-        seconds.append(_timed(call, 1))
-        if len(seconds) == 2 and seconds[1] > far:
+    repeats.add(1)
+    repeats.clear()
+    start, elapsed, count = time.perf_counter(), 0.0, 1
+    while count < FIRST_CALLS or elapsed < FIRST_SECONDS or (not repeats.good and elapsed < budget):
+        calls = 1 if count < FIRST_CALLS else repeats.calls_of(FIRST_SECONDS)
+        good = repeats.add(calls)
+        count, elapsed = count + 1, time.perf_counter() - start
+        if count == 2 and good and repeats.fastest > far:
             break
-    return seconds[1:]
-
-
-def _timed(call: Callable[[], object], calls: int) -> float:
-    start = time.perf_counter()
-    for _ in range(calls):
-        call()
-    return time.perf_counter() - start
 
 
 def _cache_size() -> int:

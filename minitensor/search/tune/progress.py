@@ -18,11 +18,14 @@ from typing import Any, Final, Protocol, TextIO
 from minitensor.codegen import Target
 from minitensor.errors import printable, unexpected
 from minitensor.ir import Program, print_name
+from minitensor.search.records import OK, STEADY
 from minitensor.search.tune.roofline import Roofline
 from minitensor.search.tune.tuner import Progress
 
 BAR: Final = 24
 """Columns of a full bar."""
+BUSY: Final = 0.25
+"""The part of candidates that are interrupted on a machine that is called busy."""
 EVERY_SECONDS: Final = 5.0
 """Between two plain lines."""
 
@@ -31,14 +34,15 @@ EVERY_SECONDS: Final = 5.0
 class Standing:
     """Texts; "" for what is not known yet.
 
-    name    of the program
-    doing   what happens before the first candidate is measured
-    done    the part of the candidates that was tried
-    tried   how many of how many, in which round
-    failed  how many, by kind
-    best    milliseconds, rate, and the part of the machine's peak
-    model   how well it foresaw the last round
-    time    elapsed and left
+    name     of the program
+    doing    what happens before the first candidate is measured
+    done     the part of the candidates that was tried
+    tried    how many of how many, in which round
+    failed   how many, by kind
+    best     milliseconds, rate, and the part of the machine's peak
+    model    how well it foresaw the last round
+    machine  whether others run on it, and how slow it has become
+    time     elapsed and left
     """
 
     name: str
@@ -48,6 +52,7 @@ class Standing:
     failed: str = ""
     best: str = ""
     model: str = ""
+    machine: str = ""
     time: str = ""
 
     def line(self) -> str:
@@ -57,6 +62,8 @@ class Standing:
             parts.append(f"best {self.best}")
         if self.model:
             parts.append(f"model {self.model}")
+        if self.machine:
+            parts.append(f"machine {self.machine}")
         parts.append(self.time)
         return f"{self.name}: {'; '.join(filter(None, parts))}"
 
@@ -69,6 +76,7 @@ class Standing:
             ("failed", self.failed),
             ("best", self.best),
             ("model", self.model),
+            ("machine", self.machine),
             ("time", self.time),
         ]
         return [(heading, text) for heading, text in found if text]
@@ -104,6 +112,7 @@ class Teller:
             failed=failures_text(progress.failures),
             best=best,
             model="" if correlation is None else f"rank correlation {correlation:.2f}",
+            machine=machine_text(progress),
             time=self._time(progress),
         )
 
@@ -131,6 +140,17 @@ def failures_text(failures: Mapping[str, int]) -> str:
     ordered = sorted(failures.items(), key=lambda item: (-item[1], item[0]))
     kinds = ", ".join(f"{count} {printable(kind)}" for kind, count in ordered if count)
     return f"{total} failed ({kinds})"
+
+
+def machine_text(progress: Progress) -> str:
+    """The trouble with the machine: other programs that run on it, and its drift; "" for none."""
+    timed = [t.busy for t in progress.latest if not t.known and t.status == OK]
+    parts = []
+    if sum(timed) > BUSY * len(timed):
+        parts.append(f"busy ({sum(timed)} of {len(timed)} candidates were interrupted)")
+    if progress.drift != STEADY:
+        parts.append(f"calls take {progress.drift:.2f} times as long as at first")
+    return ", ".join(parts)
 
 
 def clock(seconds: float) -> str:

@@ -27,7 +27,7 @@ from minitensor.search.tune import plots
 from minitensor.search.tune.learner import Model
 from minitensor.search.tune.progress import clock
 from minitensor.search.tune.roofline import Roofline, figure
-from minitensor.search.tune.tuner import Tried, curve, fastest, foreseen
+from minitensor.search.tune.tried import Tried, curve, fastest, foreseen
 from minitensor.search.unmade import Unmade
 from minitensor.search.workload import multiply_adds
 
@@ -170,6 +170,8 @@ def _chosen(result: TuneResult) -> Iterator[tuple[str, list[str]]]:
     candidate = result.candidate
     if candidate is None:
         text = "the schedule comes from the log, and is none of those that the rules derive now"
+        if not result.trace.steps:
+            text = "none: no schedule that was tried is faster than the program as it is written"
         yield "the sketch", [text]
         return
     space = result.space
@@ -317,6 +319,9 @@ def _time(result: TuneResult) -> Iterator[str]:
     yield f"{clock(result.elapsed)} in all"
     yield f"{_seconds(result.measuring, result.elapsed)} building and running candidates"
     yield f"{_seconds(searching, result.elapsed)} searching and learning"
+    busy = sum(t.busy for t in result.tried)
+    if busy:
+        yield f"{counted(busy, 'candidate')} interrupted again and again: other programs ran"
     measured = sum(not t.known for t in result.tried)
     if measured and result.elapsed:
         yield f"{figure(measured / result.elapsed)} candidates a second"

@@ -91,6 +91,8 @@ def tune(
                mt.search.Runner with these inputs, settings and executors
     builder    executor that runs the compiler, measurer the candidates; None for own processes
 
+    In the end the fastest and the program as it is written run in turns, which decides.
+
     Ctrl-C ends the search: what was found until then is returned, marked `interrupted`; without
     any, it is raised. So does an exception of a strategy, a runner or a callback: the reason is in
     `stopped` then, and logged. What a model or a log does not take costs no more than that, and an
@@ -219,6 +221,7 @@ def _run(tuner: Tuner, known: Log | None) -> tuple[bool, str]:
             space = tuner.space
             tuner.resume(list(known.measured(space.program, space.target).values()))
         tuner.run()
+        tuner.finals()
     except KeyboardInterrupt:
         if tuner.best is None:
             raise

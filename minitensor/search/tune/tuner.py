@@ -7,22 +7,27 @@ the same records give the same search, bit for bit.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
-from typing import Final, Protocol
+from statistics import median
+from typing import Any, Final, Protocol
 
 from minitensor.errors import ArgumentError, MinitensorError, kind_of, shown
+from minitensor.ir import structural_hash
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.log import Log, applied, counted
-from minitensor.search.records import OK, Record, checked_seconds, new_record
+from minitensor.search.records import OK, STEADY, Record, checked_seconds, new_record
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Candidate, Space
 from minitensor.search.strategy import Strategy
-from minitensor.search.tune.learner import Learner, spearman
+from minitensor.search.tune.finals import AHEAD, finalists, ratios, run_in_turns
+from minitensor.search.tune.incumbent import Incumbent
+from minitensor.search.tune.learner import Learner
 from minitensor.search.tune.proposals import Proposals
+from minitensor.search.tune.tried import Tried, fastest, foreseen
 
 logger = logging.getLogger("minitensor")
 
@@ -45,46 +50,6 @@ class RunnerProtocol(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """One candidate that was tried.
-
-    number   counted from 1
-    trace    its steps
-    candidate  None for a record that this space does not hold
-    status   "ok", or how it failed
-    seconds  per call, the median; infinity for a failure
-    error    what went wrong, in one line
-    known    whether it was recorded before, and not measured again
-    guess    the model's score before it was measured; None if there was no model
-    """
-
-    number: int
-    trace: Trace
-    candidate: Candidate | None
-    status: str
-    seconds: float
-    error: str = ""
-    known: bool = False
-    guess: float | None = None
-
-
-def fastest(tried: Iterable[Tried]) -> list[Tried]:
-    """Those that worked, fastest first."""
-    return sorted((t for t in tried if t.status == OK), key=lambda t: t.seconds)
-
-
-def foreseen(tried: Iterable[Tried]) -> float | None:
-    """Spearman's rank correlation of the model's scores with the measured speeds."""
-    known = [(t.guess, -t.seconds) for t in tried if t.guess is not None]
-    return spearman([guess for guess, _ in known], [speed for _, speed in known])
-
-
-def curve(tried: Sequence[Tried]) -> list[float]:
-    """After each trial, the seconds of the fastest until then; infinity while there is none."""
-    return list(accumulate((t.seconds for t in tried), min))
-
-
-@dataclass(frozen=True, slots=True)
 class Progress:
     """The state of a search; callbacks get one after each chunk.
 
@@ -97,6 +62,7 @@ class Progress:
     elapsed      seconds since the search began
     measuring    of these, building and running candidates
     latest       what was tried since the last call
+    drift        how many times as long as at first a call takes now
     """
 
     round: int
@@ -108,6 +74,7 @@ class Progress:
     elapsed: float
     measuring: float
     latest: tuple[Tried, ...]
+    drift: float = STEADY
 
     @property
     def eta(self) -> float:
@@ -150,6 +117,7 @@ class Tuner:
 
     def __post_init__(self) -> None:
         self.proposals = Proposals(self.space, self.strategy)
+        self._incumbent = Incumbent(self._again)
 
     @property
     def best(self) -> Tried | None:
@@ -178,7 +146,8 @@ class Tuner:
                 continue
             number = len(self.tried) + len(news) + 1
             outcome = record.status, record.median, record.error
-            news.append(Tried(number, trace, candidate, *outcome, known=True))
+            state = record.disturbed, record.drift
+            news.append(Tried(number, trace, candidate, *outcome, True, None, False, *state))
             self.proposals.know(record.trace_key, program)
         if refused:
             logger.warning(
@@ -201,27 +170,75 @@ class Tuner:
 
     def round(self) -> bool:
         """Propose, measure and learn once; False if there was nothing new to try."""
-        count, seed = (
-            min(self.batch, self.trials - len(self.tried)),
-            f"{self.seed}/{len(self.tried)}",
-        )
-        best = [t.candidate for t in fastest(self.tried) if t.candidate is not None]
+        count = min(self.batch, self.trials - len(self.tried))
+        seed = f"{self.seed}/{len(self.tried)}"
+        ranked = sorted(fastest(self.tried), key=lambda t: t.steady)
+        best = [t.candidate for t in ranked if t.candidate is not None]
         chosen = self.proposals.take(best, self.learner.score, self.batch, count, seed)
         if not chosen:
             return False
         self.rounds += 1
+        bound = self._incumbent.again(self.best) if self.best is not None else None
         guesses: list[float | None] = [None] * len(chosen)
         if self._has_model:
             guesses = self.learner.score([c for c, _ in chosen]).tolist()
         first = len(self.tried)
         for start in range(0, len(chosen), CHUNK):
             part = slice(start, start + CHUNK)
-            self._measured(chosen[part], guesses[part])
+            self._measured(chosen[part], guesses[part], bound)
         if self._has_model:
             self.correlation = foreseen(self.tried[first:])
         if self._uses_model:
             self.learner.fit()
         return True
+
+    def finals(self) -> None:
+        """Let the fastest run in turns, the program as it is written among them, if this search has
+        measured anything; the winner is the best from then on. One that fails now has failed.
+        """
+        if not self.rounds or self.best is None:
+            return
+        start = time.perf_counter()
+        near, written = finalists(self.tried, self.best), Schedule(self.space.program)
+        schedules = [t.trace.apply(self.space.program) for t in near]
+        if all(structural_hash(s.program) != structural_hash(written.program) for s in schedules):
+            schedules.append(written)
+        results = run_in_turns(self._results, schedules)
+        self.measuring += time.perf_counter() - start
+        for tried, (*_, last) in zip(near, results):
+            if not last.ok:
+                outcome = {"status": last.status.value, "error": last.message}
+                self._replace(tried, seconds=math.inf, **outcome)
+        found = [(ratio, n) for n, ratio in enumerate(ratios(results)) if ratio is not None]
+        if not found:
+            return
+        (ratio, number), (_, first) = min(found), found[0]
+        if number != first:
+            base, least = near[first].seconds, min(t for r in results[number] for t in r.times)
+            seconds = max(ratio * base, min(least, AHEAD * base))  # no less than ever measured
+            self._crown(schedules[number], results[number], seconds)
+        elif first == len(near):  # all others failed
+            self._crown(written, results[first], results[first][0].median)
+
+    def _crown(self, schedule: Schedule, results: Sequence[Result], seconds: float) -> None:
+        """Make the winner of the finals the best, in the log too.
+
+        seconds  that it takes at the speed at which the best before it was measured
+        """
+        clear = [result for result in results if not result.disturbed]
+        now = [t for result in clear or results for t in result.times]
+        scale = seconds / median(now)
+        result = Result(Status.OK, tuple(t * scale for t in now))
+        known = next((t for t in self.tried if t.trace == schedule.trace), None)
+        if self.log is not None:
+            self._append(self.log, self._record(schedule, result, OK, STEADY))
+        if known is not None:
+            self._replace(known, seconds=seconds, disturbed=False, drift=STEADY)
+        else:
+            self.tried.append(Tried(len(self.tried) + 1, schedule.trace, None, OK, seconds))
+
+    def _replace(self, tried: Tried, **changed: Any) -> None:
+        self.tried[tried.number - 1] = replace(tried, **changed)
 
     @property
     def _uses_model(self) -> bool:
@@ -231,10 +248,25 @@ class Tuner:
     def _has_model(self) -> bool:
         return self._uses_model and self.learner.fitted
 
+    def _again(self, trace: Trace) -> Result:
+        """The result of a candidate that was measured before."""
+        start = time.perf_counter()
+        (result,) = self._results([trace.apply(self.space.program)], None)
+        self.measuring += time.perf_counter() - start
+        return result
+
     def _measured(
-        self, chosen: Sequence[tuple[Candidate, Schedule]], guesses: Sequence[float | None]
+        self,
+        chosen: Sequence[tuple[Candidate, Schedule]],
+        guesses: Sequence[float | None],
+        bound: float | None,
     ) -> None:
-        best = self.best.seconds if self.best is not None else None
+        """Measure some candidates.
+
+        bound  seconds that the incumbent of this round takes now, if known
+        """
+        best = self.best.seconds if bound is None and self.best is not None else bound
+        drift = self._incumbent.drift
         news: list[Tried] = []
 
         start = time.perf_counter()
@@ -243,10 +275,11 @@ class Tuner:
             for result, (candidate, schedule), guess in zip(results, chosen, guesses):
                 status = OK if result.ok else result.status.value
                 if self.log is not None:
-                    self._append(self.log, self._record(schedule, result, status))
+                    self._append(self.log, self._record(schedule, result, status, drift))
                 place, error = len(self.tried) + len(news) + 1, result.message
-                seconds, trace = result.median, schedule.trace
-                news.append(Tried(place, trace, candidate, status, seconds, error, guess=guess))
+                outcome = status, result.median, error, False, guess
+                state = result.busy, result.disturbed, drift
+                news.append(Tried(place, schedule.trace, candidate, *outcome, *state))
                 if not result.ok and best is None:
                     self.failures.append((schedule, result))
         except ArgumentError:  # of the runner: which result is whose is not known
@@ -272,7 +305,7 @@ class Tuner:
         if count != len(schedules):
             raise ArgumentError(f"expected {wanted} from runner.measure(), but got {count}")
 
-    def _record(self, schedule: Schedule, result: Result, status: str) -> Record:
+    def _record(self, schedule: Schedule, result: Result, status: str, drift: float) -> Record:
         return new_record(
             self.space.program,
             self.space.target,
@@ -281,6 +314,8 @@ class Tuner:
             status=status,
             error=result.message,
             seed=self.seed,
+            drift=drift,
+            disturbed=result.disturbed,
         )
 
     def _append(self, log: Log, record: Record) -> None:
@@ -297,8 +332,8 @@ class Tuner:
     def _take(self, news: Sequence[Tried]) -> None:
         self.tried += news
         if self._uses_model:
-            known = [t for t in news if t.candidate is not None]
-            speeds = [1 / t.seconds if t.status == OK else 0.0 for t in known]
+            known = [t for t in news if t.candidate is not None and not t.disturbed]
+            speeds = [1 / t.steady if t.status == OK else 0.0 for t in known]
             self.learner.learn([t.candidate for t in known if t.candidate is not None], speeds)
             if any(t.known for t in news):
                 self.learner.fit()
@@ -316,6 +351,7 @@ class Tuner:
                 time.perf_counter() - self._started,
                 self.measuring,
                 latest,
+                self._incumbent.drift,
             )
         )
 

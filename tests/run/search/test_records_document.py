@@ -35,4 +35,4 @@ def test_a_line_of_a_tool_of_your_own():
 
 def test_every_field_is_in_the_table():
     described = re.findall(r"^\| `(\w+)` \|", PAGE, re.M)
-    assert sorted(described) == sorted(json.loads(encode(made())))
+    assert sorted(described) == sorted(json.loads(encode(made(drift=1.5, disturbed=True))))

@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -142,6 +143,33 @@ def test_only_the_guilty_do_not_load():
         results = measured(runner, mixed)
     assert [r.status for r in results] == [Status.OK, Status.BUILD, Status.OK]
     assert "no_such_thing" in results[1].message
+
+
+def test_a_text_has_a_bound(runner, program):
+    schedules = [split(program, factor) for factor in (2, 4)]
+    (alone,) = runner.build(schedules[:1])
+    room = int(1.2 * len(alone.emitted.source))
+    built = runner.build(schedules, replace(QUICK, longest=room))
+    assert all(isinstance(one, Built) for one in built)
+    assert len({one.library for one in built}) == 2
+    for failed in runner.build(schedules, replace(QUICK, longest=500)):
+        assert failed.status is Status.BUILD
+        assert failed.message.endswith("characters; the limit is 500")
+
+
+def test_what_was_built_and_works_is_not_built_again(products, program, monkeypatch):
+    schedules, built = [split(program, factor) for factor in (2, 4)], []
+    with Runner(products, QUICK) as runner:
+        build = runner.build
+        monkeypatch.setattr(runner, "build", lambda some, *rest: built.append(some) or build(some))
+        assert [r.status for r in measured(runner, schedules)] == [Status.OK] * 2
+        again = split(program, 4)
+        results = measured(runner, [again, kernel("broken", products, REFUSED)])
+        assert [r.status for r in results] == [Status.OK, Status.BUILD]
+        assert built[0] == schedules and len(built[1]) == 1
+        library = runner._kept[next(iter(runner._kept))].library
+        Path(library).unlink()
+        assert measured(runner, schedules[:1])[0].ok, "built anew, for its library is gone"
 
 
 def test_a_text_that_does_not_compile(runner, products):

@@ -1,5 +1,8 @@
 """Candidates that are hopeless cost little: one call, or less."""
 
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.search.runner import Runner, Settings, Status, Task
+from minitensor.search.runner.timing import Repeats
 from tests.run.search.bad_kernels import COUNT, kernel, task
 
 SOURCE = f"""
@@ -19,6 +23,14 @@ static int slowly(const float *A, float *B, double seconds) {{
 }}
 int slow(const float *A, float *B, void *workspace) {{ return slowly(A, B, 0.4); }}
 int wrong(const float *A, float *B, void *workspace) {{ slowly(A, B, 0.4); B[3] = 0; return 0; }}
+static int calls;
+int slow_once(const float *A, float *B, void *workspace) {{
+    return calls++ ? 0 : slowly(A, B, 0.4);
+}}
+int once(const float *A, float *B, void *workspace) {{
+    float nowhere[{COUNT}];
+    return slowly(A, calls++ ? nowhere : B, 0.01);
+}}
 int hopeless(const float *A, float *B, void *workspace) {{ return slowly(A, B, 30); }}
 """
 
@@ -30,15 +42,34 @@ def test_a_first_call_that_takes_long_is_the_only_one():
     with Runner(work, Settings(hopeless=100.0)) as runner:
         runner.build(candidates)
         start = time.monotonic()
-        slow, wrong, hopeless = runner.measure(candidates, best=0.001)
+        slow, wrong, hopeless = runner.measure(candidates, best=0.01)
         took = time.monotonic() - start
         (calm,) = runner.measure(candidates[:1], best=0.3)
     assert slow.status is Status.OK
     assert slow.early and len(slow.times) == 1 and 0.4 <= slow.median < 1.5
     assert wrong.status is Status.WRONG
-    assert hopeless.status is Status.TIMEOUT and "within 2.1 s" in hopeless.message
+    assert hopeless.status is Status.TIMEOUT and "within 1 s" in hopeless.message
     assert took < 8
     assert not calm.early and len(calm.times) >= 3
+
+
+def test_a_hopeless_one_has_a_tenth_of_a_second_or_ten_times_the_best():
+    work = task()
+    candidates = [kernel(name, work, SOURCE) for name in ("slow", "wrong")]
+    with Runner(work) as runner:
+        hopeless, _ = runner.measure(candidates, best=0.001)
+        (patient,) = runner.measure(candidates[1:], best=0.3)
+    assert hopeless.status is Status.TIMEOUT and "within 0.1 s" in hopeless.message
+    assert patient.status is Status.WRONG
+
+
+@pytest.mark.parametrize(("name", "best"), [("slow_once", 0.05), ("once", 0.001)])
+def test_what_is_stopped_early_is_right_when_it_is_called_again(name, best):
+    work = task()
+    with Runner(work) as runner:
+        (result,) = runner.measure([kernel(name, work, SOURCE)], best=best)
+    assert result.status is Status.INCOMPLETE
+    assert result.message.endswith(", when it is called again")
 
 
 @pytest.mark.slow
@@ -48,6 +79,22 @@ def test_where_even_the_best_takes_long_one_call_is_its_time():
         (slow,) = runner.measure([kernel("slow", work, SOURCE)])
     assert slow.status is Status.OK
     assert not slow.early and len(slow.times) == 1 and 0.4 <= slow.median < 1.5
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
+def test_a_processor_that_is_shared_is_noticed():
+    before = os.sched_getaffinity(0)
+    hog = f"import os\nos.sched_setaffinity(0, {{{min(before)}}})\nprint(flush=True)\nwhile 1: pass"
+    with subprocess.Popen([sys.executable, "-c", hog], stdout=subprocess.PIPE) as process:
+        try:
+            process.stdout.readline()
+            os.sched_setaffinity(0, {min(before)})
+            repeats = Repeats(lambda: sum(range(10_000_000)), lambda: None)
+            assert not repeats.add(1)
+        finally:
+            os.sched_setaffinity(0, before)
+            process.kill()
+    assert repeats.spoilt and not repeats.good
 
 
 def test_what_is_not_written_is_seen_where_the_result_is_nan():

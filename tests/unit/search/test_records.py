@@ -82,6 +82,22 @@ def test_fields_of_others_are_left_alone():
     assert decode(line) == made()
 
 
+def test_drift_is_written_where_there_is_some_and_its_absence_is_none():
+    """Records of earlier versions have none; earlier versions leave the field alone."""
+    plain, slow = made(seconds=(2.0, 4.0)), made(seconds=(2.0, 4.0), drift=2.0)
+    assert "drift" not in data_of(plain)
+    assert decode(line_of(data_of(plain))).drift == 1.0
+    assert data_of(slow) == {**data_of(plain), "drift": 2.0}
+    assert decode(encode(slow)[:-1]) == slow
+    assert slow.median == plain.median, "as measured"
+    noisy = made(seconds=(2.0, 4.0), disturbed=True)
+    assert data_of(noisy) == {**data_of(plain), "disturbed": True}
+    assert decode(encode(noisy)[:-1]) == noisy
+    assert decode(line_of(data_of(plain), disturbed=1)) is Fault.DAMAGED
+    for wrong in (0, -1.0, "2", None, True, 10**400):
+        assert decode(line_of(data_of(plain), drift=wrong)) is Fault.DAMAGED
+
+
 def test_a_line_in_another_order_and_with_spaces():
     """The checksum is of bytes: whoever writes may choose the order, `crc` coming first."""
     body = json.dumps(dict(reversed(data_of().items())), indent=None)

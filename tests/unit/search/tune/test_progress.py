@@ -20,6 +20,7 @@ from minitensor.search.tune.progress import (
     Teller,
     clock,
     failures_text,
+    machine_text,
     screen_of,
 )
 from minitensor.search.tune.roofline import Roofline
@@ -74,6 +75,20 @@ def test_what_is_not_known_is_left_out(teller):
     assert (
         teller.standing(first).line() == "product: 8 of 64, round 3; best none yet; 0:31, 3:40 left"
     )
+
+
+def test_a_machine_that_is_busy_or_slower_is_told():
+    tried = [
+        types.SimpleNamespace(known=False, status="ok", busy=number < 3) for number in range(8)
+    ]
+    assert machine_text(progress(latest=tuple(tried))) == (
+        "busy (3 of 8 candidates were interrupted)"
+    )
+    assert machine_text(progress(latest=tuple(tried[2:]))) == ""
+    assert machine_text(progress(drift=1.31)) == "calls take 1.31 times as long as at first"
+    standing = Standing("product", tried="8 of 64", machine="busy")
+    assert standing.line() == "product: 8 of 64; machine busy"
+    assert ("machine", "busy") in standing.rows()
 
 
 def test_what_was_in_the_log_took_no_time(teller):
@@ -182,7 +197,10 @@ def test_a_whole_search_on_a_terminal_without_rich(terminal, without_rich, monke
     assert "measuring what this machine" in shown[1]
     assert len(shown) == 3 + len(told)
     last = told[-1]
-    assert shown[-1].startswith(f"product: {last.trials} of 40, round {last.round}; 5 failed (")
+    failed = sum(last.failures.values())
+    assert shown[-1].startswith(
+        f"product: {last.trials} of 40, round {last.round}; {failed} failed ("
+    )
     assert shown[-1].endswith("\n") and "\n" not in "".join(shown[:-1])
 
 
@@ -197,9 +215,10 @@ def test_a_table(terminal, monkeypatch):
             display.update(one)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
     last = text.rpartition("product")[2]
+    failed = sum(told[-1].failures.values())
     assert f"  {told[-1].trials} of 40, round {told[-1].round}" in last
     assert re.search(r"best +0\.\d+ ms, [\d.]+ GFLOP/s, [\d.]+ % of peak", last)
-    assert re.search(r"failed +5 failed \(\d not built, \d wrong result\)", last)
+    assert re.search(rf"failed +{failed} failed \(\d not built, \d wrong result\)", last)
     assert sys.stderr is stream
 
 

@@ -161,6 +161,12 @@ def test_time(result):
     ]
 
 
+def test_a_busy_machine_is_told(result):
+    tried = tuple(dataclasses.replace(t, busy=t.number <= 3) for t in result.tried)
+    lines = told(dataclasses.replace(result, tried=tried))[1]["where the time went"]
+    assert lines[3].startswith("3 candidates interrupted again and again")
+
+
 def test_an_interrupted_search_says_so(result):
     head, _ = told(dataclasses.replace(result, interrupted=True))
     assert head.endswith("; the search was interrupted")
@@ -174,3 +180,13 @@ def test_a_schedule_from_elsewhere_in_the_log(result):
         "the schedule comes from the log, and is none of those that the rules derive now"
     ]
     assert "its decisions" not in sections
+
+
+def test_the_program_as_it_is_written_may_be_the_best(result):
+    schedule = mt.Schedule(result.program)
+    best = dataclasses.replace(
+        min(result.tried, key=lambda t: t.seconds), trace=schedule.trace, candidate=None
+    )
+    sections = told(dataclasses.replace(result, schedule=schedule, tried=(best,)))[1]
+    (line,) = sections["the sketch"]
+    assert line.endswith("faster than the program as it is written")

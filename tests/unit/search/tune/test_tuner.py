@@ -76,7 +76,8 @@ def test_a_search_that_is_resumed_goes_on_as_it_would_have(strategy):
     second.run()
     assert traces(second) == traces(whole)
     assert [t.known for t in second.tried] == [True] * 16 + [False] * 24
-    assert second.runner.count == 24
+    incumbents = second.runner.count - 24
+    assert second.rounds <= incumbents <= 2 * second.rounds
 
 
 def test_records_of_another_space_count_and_do_no_harm():
@@ -202,7 +203,8 @@ def test_what_an_interrupt_leaves_is_in_the_log(tmp_path):
     tuner.runner.measure = measure
     with pytest.raises(KeyboardInterrupt):
         tuner.run()
-    assert len(tuner.tried) == sum(calls[:2])
+    assert calls[1] == 1, "the incumbent"
+    assert len(tuner.tried) == calls[0]
     assert [r.trace for r in log] == traces(tuner)
 
 

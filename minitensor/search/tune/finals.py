@@ -1,0 +1,87 @@
+"""The finals of a search: the fastest candidates run in turns before one of them is called best.
+
+Each was measured once, minutes apart, so the fastest of many is often one that was lucky. In the
+finals they take turns, and are compared with the first of them within each turn. The program as it
+is written takes part: a search must not end with less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
+from typing import Final, TypeAlias
+
+from minitensor.schedule import Schedule
+from minitensor.search.records import OK
+from minitensor.search.runner import Result
+from minitensor.search.tune.tried import Tried
+
+FINALISTS: Final = 3
+"""The most candidates in the finals, beside the program as it is written."""
+TURNS: Final = 3
+MOST_TURNS: Final = 6
+AHEAD: Final = 0.999
+"""The winner takes at most this part of the time of the best before it."""
+NEAR: Final = 1.2
+"""A candidate that takes this many times the best has no chance in them."""
+
+Measure: TypeAlias = Callable[[Sequence[Schedule], "float | None"], Iterable[Result]]
+"""`RunnerProtocol.measure`."""
+
+
+def finalists(tried: Iterable[Tried], best: Tried) -> list[Tried]:
+    """The best, and behind it others that are near, whatever the machine did meanwhile."""
+    near = [t for t in tried if t.status == OK and t.steady <= NEAR * best.steady]
+    others = sorted((t for t in near if t is not best), key=lambda t: t.steady)
+    return [best, *others[: FINALISTS - 1]]
+
+
+def run_in_turns(measure: Measure, finalists: Sequence[Schedule]) -> list[list[Result]]:
+    """The results of each finalist, one for each turn. One that fails takes no further one, nor one
+    that is not near the fastest in the first turn, unless it is what others are compared with.
+
+    There are more turns where others on the machine disturbed some.
+    """
+    results: list[list[Result]] = [list(measure(finalists[:1], None))]
+    first = results[0][0]
+    results += [[r] for r in measure(finalists[1:], first.median if first.ok else None)]
+    near = NEAR * min(found[0].median for found in results)
+    kept = next((n for n, found in enumerate(results) if found[0].ok), None)
+    for turn in range(1, MOST_TURNS):
+        left = [
+            number
+            for number, found in enumerate(results)
+            if _work(found) and (number == kept or found[0].disturbed or found[0].median <= near)
+        ]
+        clear = [sum(not result.disturbed for result in results[number]) for number in left]
+        if len(left) < 2 or min(clear) >= TURNS:
+            break
+        order = [*left[turn % len(left) :], *left[: turn % len(left)]]
+        for number, result in zip(order, measure([finalists[n] for n in order], None)):
+            results[number].append(result)
+    return results
+
+
+def ratios(results: Sequence[Sequence[Result]]) -> list[float | None]:
+    """The time of each finalist as a multiple of that of the first which took all turns: the median
+    over the turns in which neither was disturbed. None for one that did not take all, or failed, or
+    where there are no such turns.
+    """
+    most = max(map(len, results))
+    whole = [len(found) == most and _work(found) for found in results]
+    first = results[whole.index(True)] if any(whole) else None
+    return [
+        _ratio(found, first) if took and first is not None else None
+        for found, took in zip(results, whole)
+    ]
+
+
+def _ratio(own: Sequence[Result], first: Sequence[Result]) -> float | None:
+    if own is first:
+        return 1.0
+    turns = [(a, b) for a, b in zip(own, first) if not (a.disturbed or b.disturbed)]
+    return median(a.median / b.median for a, b in turns) if turns else None
+
+
+def _work(results: Sequence[Result]) -> bool:
+    return all(result.ok for result in results)
