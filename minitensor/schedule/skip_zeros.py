@@ -59,7 +59,7 @@ def skip_zeros(program: ir.Program, block: BlockName) -> Rewritten[str]:
             for k in range(4):                      for y_0 in range(4):
                 C[y] += (f(y, k)         =>             for k_0 in range(2):
                     if (y + k)%2 == 0                       C_phases[y_1, y_0] +=
-                    else 0)                                     f(y_0*2 + y_1, k_0*2 + -y_1%2)
+                    else 0)                                     f(y_0*2 + y_1, k_0*2 + y_1)
                                                 for C_phases_y_1 in range(2):
                                                     for C_phases_y_0 in range(4):
                                                         C[C_phases_y_0*2 + C_phases_y_1] =
@@ -125,8 +125,9 @@ class _Rewrite:
         self.values: dict[str, ir.Expr] = {}
         for s in self.spreads:
             phase = self.phase[s.axis]
+            first = (phase * (s.period - 1) + s.rest) % s.period  # as rest - phase, but natural
             self.values[s.axis] = self.outer[s.axis] * s.period + phase
-            self.values[s.tap] = self.outer[s.tap] * s.period + (s.rest - phase) % s.period
+            self.values[s.tap] = self.outer[s.tap] * s.period + first
         self.spatial: Sized = []
         self.taps: Sized = []
         periods = {name: s.period for s in self.spreads for name in (s.axis, s.tap)}

@@ -31,7 +31,7 @@ def test_skip_zeros():
                 for k_0 in range(2):
                     if k_0 == 0:  # block C
                         C_phases[y_1, y_0] = 0.0
-                    C_phases[y_1, y_0] += A[y_0*2 + y_1] * A[k_0*2 + -y_1%2]
+                    C_phases[y_1, y_0] += A[y_0*2 + y_1] * A[k_0*2 + y_1]
         for C_phases_y_1 in range(2):
             for C_phases_y_0 in range(4):
                 C[C_phases_y_0*2 + C_phases_y_1] = """
@@ -69,9 +69,9 @@ def test_stored_zeros_and_what_they_are_multiplied_with():
                     for k_0 in range(2):
                         if C_r == 0 and k_0 == 0:  # block C
                             C_phases[y_1, y_0] = 0.0
-                        if k_0*2 + -y_1%2 < 3:
+                        if k_0*2 + y_1 < 3:
                             C_phases[y_1, y_0] += """
-        """P[(y_1 + 1)//2 + k_0 + y_0] * B[C_r, 2 - k_0*2 - -y_1%2]
+        """P[(y_1 + 1)//2 + k_0 + y_0] * B[C_r, 2 - k_0*2 - y_1]
         for C_phases_y_1 in range(2):
             for C_phases_y_0 in range(3):
                 if C_phases_y_0*2 + C_phases_y_1 < 5:  # block C_phases
