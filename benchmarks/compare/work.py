@@ -116,7 +116,7 @@ def expect(kind: str, inputs: Arrays, sizes: Sizes) -> tuple[np.ndarray, float]:
     """
     exact = [array.astype(np.float64) for array in inputs]
     expected = np.asarray(_EXPECTED[kind](exact, sizes))
-    if kind in ("row_sum", "full_sum"):
+    if kind in ("row_sum", "column_sum", "full_sum"):
         magnitudes = _EXPECTED[kind]([np.abs(exact[0])], sizes)
         return expected, SUM_TOLERANCE * float(np.max(magnitudes))
     return expected, TOLERANCE * float(np.abs(expected).max())
@@ -157,6 +157,29 @@ def _conv(inputs: Arrays, sizes: Sizes) -> np.ndarray:
     return _finished(np.tensordot(weight, view, axes=3), rest)
 
 
+def spread(image: np.ndarray, kernel: int, sizes: Sizes) -> np.ndarray:
+    """An image (c, h, w) with zeros between its pixels and around, whose convolution with stride 1
+    is the transposed one.
+    """
+    stride, border = stride_of(sizes), kernel - 1 - pad_of(sizes)
+    c, h, w = image.shape
+    wide = np.zeros((c, *((n - 1) * stride + 1 + 2 * border for n in (h, w))), image.dtype)
+    ends = [slice(border, wide.shape[axis] - border, stride) for axis in (1, 2)]
+    wide[:, ends[0], ends[1]] = image
+    return wide
+
+
+def turned(weight: np.ndarray) -> np.ndarray:
+    """The weights (f, c, k, k) of that convolution; of a transposed one they are (c, f, k, k)."""
+    return np.ascontiguousarray(weight[:, :, ::-1, ::-1].transpose(1, 0, 2, 3))
+
+
+def _transposed(inputs: Arrays, sizes: Sizes) -> np.ndarray:
+    kernel = inputs[1].shape[2]
+    view = windows(spread(inputs[0][0], kernel, sizes), kernel, 1)
+    return _finished(np.tensordot(turned(inputs[1]), view, axes=3), [])
+
+
 def _depthwise(inputs: Arrays, sizes: Sizes) -> np.ndarray:
     data, weight, *rest = inputs
     view = windows(_padded(data[0], sizes), weight.shape[2], stride_of(sizes))
@@ -185,7 +208,9 @@ _EXPECTED: Final[Mapping[str, Callable[[Arrays, Sizes], Any]]] = {
     "depthwise": _depthwise,
     "softmax": _softmax,
     "layer_norm": _layer_norm,
+    "transposed": _transposed,
     "row_sum": lambda x, _: x[0].sum(1),
+    "column_sum": lambda x, _: x[0].sum(0),
     "full_sum": lambda x, _: x[0].sum(),
     "elementwise": lambda x, _: np.maximum((x[0] * 1.5 + 0.5) * x[0] - 2, 0),
     "transpose_add": lambda x, _: x[0].T + x[1],

@@ -146,3 +146,59 @@ def depthwise(s: Schedule, target: Target) -> Steps:
         )
     s.parallel(c)
     yield "Threads", "Channels are independent of each other."
+
+
+def grouped(s: Schedule, target: Target) -> Steps:
+    """Schedule a convolution in groups (blocks pad, conv): each group is a small convolution."""
+    most = 8 if (target.vector_bits or 128) >= 512 else 4
+    data, weight = (buffer.shape for buffer in s.program.inputs)
+    size = weight[0] * weight[1] // data[1]
+    n, f, y, x, rc, ry, rx = s.get_loops("conv")
+    group, f_0 = s.split(f, [None, size])
+    yield (
+        "Groups",
+        f"The {size} output channels of a group read the same input channels. Cut there, that is "
+        "plain to see: what is read depends on the group alone.",
+    )
+    f_0, f_1 = s.split(f_0, [None, largest_divisor(size, most)])
+    s.reorder(n, group, y, f_0, rc, ry, rx, f_1, x)
+    s.vectorize(x)
+    for loop in (f_1, ry, rx):
+        s.unroll(loop)
+    yield "Tiles", "The pixels of a row are lanes; some channels of a group use each of them."
+    if "pad" in s.get_blocks():
+        *_, x_p = s.compute_at("pad", group)
+        s.vectorize(x_p)
+        yield "Padding", "The images of a group get their border while they are in the cache."
+    s.parallel(s.fuse(n, group))
+    yield "Threads", "Groups are independent of each other."
+
+
+def transposed(s: Schedule, target: Target) -> Steps:
+    """Schedule a transposed convolution (blocks pad, conv) as one convolution for each phase."""
+    channels = 8 if (target.vector_bits or 128) >= 512 else 4
+    copy = s.skip_zeros("conv")
+    yield (
+        "Phases",
+        "Between two pixels of the image there are zeros. Which places of the window meet pixels "
+        "depends on the remainder of a row and of a column: each phase has a window of its own.",
+    )
+    n, f, y_1, x_1, y_0, x_0, rc, ry, rx = s.get_loops("conv")
+    f_0, f_1 = s.split(f, [None, channels])
+    s.reorder(n, y_0, y_1, x_1, f_0, rc, ry, rx, f_1, x_0)
+    s.vectorize(x_0)
+    for loop in (f_1, ry, rx):
+        s.unroll(loop)
+    yield (
+        "Tiles",
+        f"The pixels of a row of a phase are lanes; {channels} channels use each of them.",
+    )
+    *_, x_c = s.reverse_compute_at(copy, f_0)
+    s.vectorize(x_c)
+    yield "Fusion", "What is done goes to where it belongs, between the other phases."
+    s.parallel(y_0)
+    if "pad" in s.get_blocks():
+        *_, x_p = s.get_loops("pad")
+        s.vectorize(x_p)
+        s.parallel(s.get_loops("pad")[1])
+    yield "Threads", "Rows are independent of each other."

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from minitensor.codegen import Target
 from minitensor.ir import Program
-from minitensor.lang import compute, lower, maximum, placeholder, workloads
+from minitensor.lang import compute, lower, maximum, placeholder, reduce_axis, sum_, workloads
 from minitensor.schedule import Schedule
 from tutorials.schedules import convolution, matmul, rows, streams, winograd
 from tutorials.schedules.hand import HandSchedule, Steps
@@ -121,6 +121,26 @@ def _depthwise(c: int, h: int) -> HandSchedule:
     )
 
 
+def _transposed(c: int, f: int, h: int, kernel: int, stride: int, padding: int) -> HandSchedule:
+    sizes = {"c": c, "h": h, "w": h, "f": f, "kernel": kernel, "stride": stride, "padding": padding}
+    out = (h - 1) * stride - 2 * padding + kernel
+
+    def define() -> Program:
+        tensors = workloads.conv2d_transpose(1, c, h, h, f, kernel, stride, padding)
+        return lower(tensors, name="conv2d_transpose")
+
+    return HandSchedule(
+        f"transposed {kernel}x{kernel}/{stride} {c}->{f} {h}x{h}",
+        define,
+        convolution.transposed,
+        ("weight",),
+        2 * f * c * h * h * kernel * kernel,
+        _FLOAT * (c * h * h + f * c * kernel * kernel + f * out * out),
+        "transposed",
+        sizes,
+    )
+
+
 def _softmax(m: int, n: int) -> HandSchedule:
     def define() -> Program:
         return lower(workloads.softmax(m=m, n=n), name="softmax")
@@ -154,6 +174,20 @@ def _row_sum(m: int, n: int) -> HandSchedule:
     moved = _FLOAT * (m * n + m)
     return HandSchedule(
         f"row sum {m}x{n}", define, rows.row_sum, (), 0, moved, "row_sum", {"m": m, "n": n}
+    )
+
+
+def _column_sum(m: int, n: int) -> HandSchedule:
+    def define() -> Program:
+        A, k = placeholder((m, n), "float32", name="A"), reduce_axis(m, name="k")
+        return lower(
+            [A, compute((n,), lambda j: sum_(A[k, j], axis=k), name="B")], name="column_sum"
+        )
+
+    moved = _FLOAT * (m * n + n)
+    sizes = {"m": m, "n": n}
+    return HandSchedule(
+        f"column sum {m}x{n}", define, rows.column_sum, (), 0, moved, "column_sum", sizes
     )
 
 
@@ -217,9 +251,11 @@ HAND_SCHEDULES: Final[dict[str, HandSchedule]] = {
     "winograd-128-28": _winograd(128, 128, 28),
     "winograd-256-14": _winograd(256, 256, 14),
     "depthwise": _depthwise(128, 56),
+    "transposed": _transposed(64, 64, 28, 4, 2, 1),
     "softmax": _softmax(4096, 1024),
     "layer-norm": _layer_norm(4096, 1024),
     "row-sum": _row_sum(4096, 4096),
+    "column-sum": _column_sum(4096, 1000),
     "full-sum": _full_sum(4096, 4096),
     "elementwise": _elementwise(1 << 24),
     "transpose-add": _transpose_add(4096),

@@ -44,6 +44,28 @@ def row_sum(s: Schedule, target: Target) -> Steps:
     yield "Threads", "Rows are independent of each other."
 
 
+def argmax(s: Schedule, target: Target) -> Steps:
+    """Schedule B[i] = the position of the maximum of A[i, k]."""
+    reduce_in_lanes(s, "B", lanes_of(target))
+    yield (
+        "Lanes",
+        "A value and its position are reduced together. Each lane has the best of every so many "
+        "elements; in the end the best of these is found, the first one if several are equal.",
+    )
+    s.parallel(s.get_loops("B")[0])
+    yield "Threads", "Rows are independent of each other."
+
+
+def running_sums(s: Schedule, target: Target) -> Steps:
+    """Schedule B[i, j] = B[i, j-1] + A[i, j]."""
+    s.parallel(s.get_loops("B")[0])
+    yield (
+        "Threads",
+        "Each sum waits for the one before it, so the order within a row stays; what one step "
+        "leaves for the next is kept in a register. Rows are independent of each other.",
+    )
+
+
 def full_sum(s: Schedule, target: Target) -> Steps:
     """Schedule B = sum of A[i, j]."""
     rows = s.rfactor(s.get_loops("B")[0])
@@ -52,6 +74,22 @@ def full_sum(s: Schedule, target: Target) -> Steps:
     yield "Lanes", "The sum of a row is computed in the lanes of several vectors."
     s.parallel(s.get_loops(rows)[0])
     yield "Threads", "Rows are independent of each other."
+
+
+def column_sum(s: Schedule, target: Target) -> Steps:
+    """Schedule B[j] = sum of A[k, j]."""
+    j, k = s.get_loops("B")
+    strip, vectors, lane = s.split(j, [None, WAYS, lanes_of(target)])
+    s.reorder(strip, k, vectors, lane)
+    s.vectorize(lane)
+    s.unroll(vectors)
+    yield (
+        "Lanes",
+        "Columns are side by side, so they are lanes: nothing has to be combined. A strip of a few "
+        "vectors reads whole lines of the cache, and its sums stay in registers.",
+    )
+    s.parallel(strip)
+    yield "Threads", "Strips are independent of each other."
 
 
 def softmax(s: Schedule, target: Target) -> Steps:

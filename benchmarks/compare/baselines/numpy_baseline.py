@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.compare.implementation import Implementation
-from benchmarks.compare.work import Work, pad_of, stride_of, windows
+from benchmarks.compare.work import Work, pad_of, spread, stride_of, turned, windows
 from minitensor.runtime import BLAS_SPIN_SECONDS, SPIN_SECONDS
 
-PRODUCTS: Final = ("matmul", "batch_matmul", "matmul_bias_relu", "conv")
+PRODUCTS: Final = ("matmul", "batch_matmul", "matmul_bias_relu", "conv", "transposed")
 """Kinds in which the time goes into a product of matrices."""
 
 Product = Callable[[np.ndarray, np.ndarray, np.ndarray], object]
@@ -117,6 +117,19 @@ def _convolution(work: Work, product: Product) -> Call:
     return convolution(data, weight, rest[0] if rest else None, pad, stride, product)
 
 
+def _transposed(work: Work, product: Product) -> Call:
+    data, weight = work.inputs
+    kernel = weight.shape[2]
+    wide = spread(data[0], kernel, work.parameters)[None]
+    convolved = convolution(wide, turned(weight), None, 0, 1, product)
+
+    def call() -> Any:
+        wide[0] = spread(data[0], kernel, work.parameters)
+        return convolved()
+
+    return call
+
+
 def _depthwise(work: Work, product: Product) -> Call:
     data, weight, *rest = work.inputs
     kernel = weight.shape[2]
@@ -174,6 +187,11 @@ def _row_sum(work: Work, product: Product) -> Call:
     return lambda: np.sum(work.inputs[0], axis=1, out=out)
 
 
+def _column_sum(work: Work, product: Product) -> Call:
+    out = work.output()
+    return lambda: np.sum(work.inputs[0], axis=0, out=out)
+
+
 def _full_sum(work: Work, product: Product) -> Call:
     out = work.output()
     return lambda: np.sum(work.inputs[0], out=out)
@@ -207,7 +225,9 @@ _CALLS: Final[Mapping[str, Callable[[Work, Product], Call]]] = {
     "depthwise": _depthwise,
     "softmax": _softmax,
     "layer_norm": _layer_norm,
+    "transposed": _transposed,
     "row_sum": _row_sum,
+    "column_sum": _column_sum,
     "full_sum": _full_sum,
     "elementwise": _elementwise,
     "transpose_add": _transpose_add,

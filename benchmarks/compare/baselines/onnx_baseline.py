@@ -96,8 +96,14 @@ def _graph(work: Work) -> tuple[list[Node], dict[str, np.ndarray]]:
             nodes = [("Softmax", x, "out", {"axis": 1})]
         case "layer_norm":
             nodes = [("LayerNormalization", x, "out", {"axis": 1, "epsilon": 1e-5})]
-        case "row_sum" | "full_sum":
-            axes = [1] if work.kind == "row_sum" else list(range(work.inputs[0].ndim))
+        case "transposed":
+            sizes = {
+                "pads": [pad_of(work.parameters)] * 4,
+                "strides": [stride_of(work.parameters)] * 2,
+            }
+            nodes = [("ConvTranspose", x, "out", sizes)]
+        case "row_sum" | "column_sum" | "full_sum":
+            axes = {"row_sum": [1], "column_sum": [0], "full_sum": [0, 1]}[work.kind]
             extra["axes"] = np.array(axes, np.int64)
             nodes = [("ReduceSum", [*x, "axes"], "out", {"keepdims": 0})]
         case "transpose_add":

@@ -43,7 +43,11 @@ def _plain(torch: Any, work: Work) -> Callable[..., Any]:
         "depthwise": convolved,
         "softmax": lambda x: torch.softmax(x, 1),
         "layer_norm": lambda x, g, b: torch.nn.functional.layer_norm(x, g.shape, g, b, 1e-5),
+        "transposed": lambda x, w: torch.nn.functional.conv_transpose2d(
+            x, w, None, stride_of(work.parameters), pad_of(work.parameters)
+        ),
         "row_sum": lambda x: x.sum(1),
+        "column_sum": lambda x: x.sum(0),
         "full_sum": lambda x: x.sum(),
         "elementwise": lambda x: torch.relu((x * 1.5 + 0.5) * x - 2),
         "transpose_add": lambda a, b: a.t() + b,
@@ -70,6 +74,7 @@ def _eager(torch: Any, work: Work, tensors: list[Any]) -> Callable[[], Any]:
         "batch_matmul": lambda a, b: torch.bmm(a, b, out=out),
         "matmul_bias_relu": lambda a, b, bias: torch.addmm(bias, a, b, out=out).relu_(),
         "row_sum": lambda x: torch.sum(x, 1, out=out),
+        "column_sum": lambda x: torch.sum(x, 0, out=out),
         "elementwise": lambda x: torch.mul(x, 1.5, out=out).add_(0.5).mul_(x).sub_(2).relu_(),
         "transpose_add": lambda a, b: torch.add(a.t(), b, out=out),
     }

@@ -25,6 +25,12 @@ def program(tvm: Any, te: Any, work: Work) -> Any:
             result = topi.nn.layer_norm(*x, axis=[1], epsilon=1e-5)
         case "row_sum":
             result = topi.sum(x[0], axis=1)
+        case "transposed":
+            stride, pad = stride_of(work.parameters), pad_of(work.parameters)
+            sizes = (stride, stride), (pad, pad), "float32", (0, 0)
+            result = topi.nn.conv2d_transpose_nchw(*x, *sizes)
+        case "column_sum":
+            result = topi.sum(x[0], axis=0)
         case "full_sum":
             result = topi.sum(x[0], axis=None)
         case "elementwise":

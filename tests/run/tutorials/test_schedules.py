@@ -36,6 +36,11 @@ def by_channels(s, target):
     return convolution.by_channels(s, convolution.Tiles.of(target, h, w))
 
 
+def column_sums(m, n):
+    A, k = mt.placeholder((m, n), name="A"), mt.reduce_axis(m, name="k")
+    return [A, mt.compute((n,), lambda j: mt.sum(A[k, j], axis=k), name="B")]
+
+
 CASES = {
     "matmul": (packed, lambda: W.matmul(m=16, n=64, k=6)),
     "matmul, prime": (packed, lambda: W.matmul(m=13, n=37, k=7)),
@@ -51,6 +56,13 @@ CASES = {
     "conv 1x1": (convolution.by_pixels, lambda: W.conv2d_bias_relu(1, 3, 2, 19, 7, 1)),
     "depthwise": (convolution.depthwise, lambda: W.depthwise_conv2d(1, 3, 5, 19, 3, 1, 1)),
     "depthwise, no border": (convolution.depthwise, lambda: W.depthwise_conv2d(1, 2, 6, 7, 3)),
+    "grouped": (convolution.grouped, lambda: W.conv2d(2, 6, 5, 9, 9, 3, 1, 1, groups=3)),
+    "grouped, no border": (convolution.grouped, lambda: W.conv2d(1, 4, 3, 7, 8, 1, groups=2)),
+    "transposed": (convolution.transposed, lambda: W.conv2d_transpose(1, 2, 3, 5, 9, 4, 2, 1)),
+    "transposed, odd": (convolution.transposed, lambda: W.conv2d_transpose(1, 2, 4, 3, 3, 3, 2)),
+    "argmax": (rows.argmax, lambda: W.argmax(m=3, n=150)),
+    "running sums": (rows.running_sums, lambda: W.cumsum(m=3, n=19)),
+    "column sum": (rows.column_sum, lambda: column_sums(7, 139)),
     "row sum": (rows.row_sum, lambda: W.row_sum(m=3, n=150)),
     "row sum, short": (rows.row_sum, lambda: W.row_sum(m=2, n=3)),
     "full sum": (rows.full_sum, lambda: W.full_sum(m=3, n=131)),

@@ -11,6 +11,7 @@ from tutorials.schedules import HAND_SCHEDULES
 IMAGE = {"n": 1, "c": 3, "h": 7, "w": 6, "kernel": 3, "stride": 2, "padding": 1}
 SIZES = {"stride": 2, "padding": 1}
 MATMUL = {"m": 4, "n": 5, "k": 6}
+COLUMNS, K = mt.placeholder((4, 5), name="A"), mt.reduce_axis(4, name="k")
 TENSORS = {
     "matmul": mt.workloads.matmul(**MATMUL),
     "matmul_bias_relu": mt.workloads.matmul_bias_relu(**MATMUL),
@@ -19,6 +20,8 @@ TENSORS = {
     "depthwise": mt.workloads.depthwise_conv2d(**IMAGE),
     "softmax": mt.workloads.softmax(4, 5),
     "layer_norm": mt.workloads.layer_norm(4, 5),
+    "transposed": mt.workloads.conv2d_transpose(f=4, **IMAGE),
+    "column_sum": [COLUMNS, mt.compute((5,), lambda j: mt.sum(COLUMNS[K, j], axis=K), name="B")],
     "row_sum": mt.workloads.row_sum(4, 5),
     "full_sum": mt.workloads.full_sum(4, 5),
     "elementwise": mt.workloads.elementwise_chain(7),
