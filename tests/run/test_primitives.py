@@ -71,7 +71,7 @@ def plus_spread(result: mt.Tensor) -> mt.Tensor:
     *rows, row = result.shape
     k = mt.reduce_axis(4, name="k")
 
-    def window(*i: mt.Scalar) -> mt.Scalar:
+    def window(*i):
         at = i[-1] + k
         value = mt.if_then_else(at % 2 == 0, result[(*i[:-1], at // 2)], 0)
         return mt.sum(value, axis=k)
