@@ -105,8 +105,8 @@ def softmax(s: Schedule, target: Target) -> Steps:
         "The four stages of a row follow each other while the row is in the L1 cache. The "
         "exponentials become polynomials in all lanes at once.",
     )
-    for block in ("row_max", "row_sum"):
-        reduce_in_lanes(s, block, lanes)
+    reduce_in_lanes(s, "row_max", min(STREAMED, lanes))
+    reduce_in_lanes(s, "row_sum", lanes)
     yield "Lanes", "Maximum and sum of a row are computed in the lanes of several vectors."
     s.parallel(row)
     yield "Threads", "Rows are independent of each other."
