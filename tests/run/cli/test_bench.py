@@ -71,5 +71,5 @@ def test_the_demo(run, monkeypatch):
     for part in ("A definition\n", "trials=2)\n", "Measured in turns\n", "dense, 1 thread\n"):
         assert part in done.out
     found = run("demo", "--quick", "--json").json()
-    assert list(found["seconds"]) == NAMES
-    assert found["python"]
+    one = found["python"] == []  # the program as written may be the fastest of two
+    assert list(found["seconds"]) == [name for name in NAMES if name != bench.DEFINED or not one]
