@@ -28,7 +28,7 @@ def generated(seed, number):
 
 
 def faults(program, seed):
-    """What goes wrong in a search of a program, in lines; refused candidates are usual."""
+    """The faults of a search of a program, one a line; refused candidates are none."""
     try:
         result = mt.tune(program, trials=TRIALS, seed=seed, progress=False)
     except Exception:

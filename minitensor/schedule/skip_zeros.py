@@ -29,7 +29,8 @@ from minitensor.schedule.zeros import Spread, Terms, choice_of, place_of, terms_
         "R1": (
             "the block sums terms that are zero, or zero times something, unless an axis plus a "
             "reduction axis leaves a certain remainder",
-            'name the block of a sum over what mt.if_then_else("(…) % 2 == 0", …, 0) spreads out',
+            "name a block that sums mt.if_then_else((y + k) % 2 == 0, value, 0), for an axis y and a "
+            "reduction axis k, or reads a buffer that stores such values",
         ),
         "R2": (
             "each loop around the block, and around the one that stores the zeros, is serial and "
@@ -201,7 +202,9 @@ class _Rewrite:
         spatial = [(i.var, i.extent) for i in kept]
         rest = [(i.var, i.extent) for i in used if i not in kept]
         zero = ir.const(0, self.terms.value.dtype)
-        value = ir.Binary("*", zero, _simplified(ir.substitute(factor, turned), [*spatial, *rest]))
+        value = ir.Binary(
+            "*", zero, _simplifier([*spatial, *rest]).expr(ir.substitute(factor, turned))
+        )
         read = tuple(turned.get(i.var, ir.Var(i.var)) for i in kept)
         return self.summed(name, name, spatial, rest, value), ir.Load(name, read, zero.dtype)
 
@@ -258,7 +261,7 @@ class _Rewrite:
             parts.append(ir.less(ir.Var(name), sizes[name]))
             sizes[name] = self.reach(s)
         axes = [(i.var, sizes[i.var]) for i in writer.iters]
-        value = _simplified(ir.substitute(unless(choice, parts), values), axes)
+        value = _simplifier(axes).expr(ir.substitute(unless(choice, parts), values))
         loops, iters = self.loops(writer.name, axes)
         body = ir.Store(old.name, writer.body.indices, value)
         made = edit.with_block(writer, iters=iters, body=body)
@@ -331,22 +334,6 @@ def _where(conditions: Sequence[ir.Expr], stmt: ir.Stmt) -> ir.Stmt:
 def _simplifier(iters: Sized) -> arith.Simplifier:
     ranges = {name: arith.extent_range(extent) for name, extent in iters}
     return arith.Simplifier(ranges, keep_units=True)
-
-
-def _simplified(value: ir.Expr, iters: Sized) -> ir.Expr:
-    """A value with indices and conditions simplified, and what is chosen anyway chosen."""
-    simplifier = _simplifier(iters)
-
-    def one(node: ir.Node) -> ir.Node:
-        match node:
-            case ir.Load(name, indices, dtype):
-                return ir.Load(name, tuple(simplifier.expr(e) for e in indices), dtype)
-            case ir.Select(condition, a, b, lazy):
-                known = ir.conjunction(map(simplifier.expr, ir.conjuncts(condition)))
-                return a if known == ir.TRUE else ir.Select(known, a, b, lazy)
-        return node
-
-    return ir.rewrite(value, one)
 
 
 @skip_zeros.on_batch

@@ -99,7 +99,7 @@ class Population:
             self._learn(space.draw(rng, number), anyway=True)
         for _ in range(settings.forms // 2):
             self._learn(space.draw(rng))
-        if not self.known:  # all were refused: whoever makes schedules of them is told why
+        if not self.known:  # all were refused; the error comes where schedules are made of them
             for number in range(len(space.sketches)):
                 self.add(space.draw(rng, number))
 

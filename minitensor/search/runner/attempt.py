@@ -27,7 +27,7 @@ from minitensor.errors import reason_of
 from minitensor.ir import numpy_dtype
 from minitensor.search.runner.results import Result, Settings, Status
 from minitensor.search.runner.task import Arena
-from minitensor.search.runner.timing import Times, lost_now, time_call
+from minitensor.search.runner.timing import Times, lost_now, time_call, waited_for
 
 PATIENCE: Final = 0.1
 """Seconds that the first call of any candidate may take."""
@@ -265,10 +265,9 @@ def _timed(call: Callable[[], int]) -> dict[str, Any]:
 
 
 def _waited(process: int) -> float:
-    """Seconds that a process has waited for a processor, though it could run; 0 if not known."""
+    """Seconds for which a process waited for a processor; 0 if not known."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        text = Path(f"/proc/{process}/schedstat").read_text(encoding="ascii")
-        return int(text.split()[1]) / 1e9
+        return waited_for(str(process))
     return 0.0
 
 

@@ -216,13 +216,18 @@ def lost_now() -> Lost:
     with contextlib.suppress(OSError, ValueError, IndexError):
         with open("/proc/stat", "rb") as file:
             stolen = int(file.readline().split()[_STEAL])
-        waited = sum(map(_waited, os.listdir("/proc/self/task")))
+        waited = sum(waited_for(f"self/task/{thread}") for thread in os.listdir("/proc/self/task"))
     return Lost(switches + stolen, waited + stolen / _TICKS)
 
 
-def _waited(thread: str) -> float:
-    """Seconds that a thread of this process has waited for a processor, though it could run."""
-    with open(f"/proc/self/task/{thread}/schedstat", "rb") as file:
+def waited_for(who: str) -> float:
+    """Seconds for which a process or a thread waited for a processor, though it could run.
+
+    who  its folder below /proc
+
+    Raises OSError, ValueError or IndexError where the system does not say.
+    """
+    with open(f"/proc/{who}/schedstat", "rb") as file:
         return int(file.read().split()[1]) / 1e9
 
 

@@ -21,11 +21,12 @@ from minitensor.runtime import native_target, usable_cores
 from minitensor.schedule import Schedule, Step, Trace
 from minitensor.search.sketch.ansor import CPU
 from minitensor.search.sketch.columns import COLUMNS_IN_LANES
+from minitensor.search.sketch.phases import PHASES
 from minitensor.search.sketch.rows import CHAINS_OF_ROWS, INLINE_ONCE, ROWS_IN_LANES
 from minitensor.search.sketch.rule import Derived, Rule, SketchRule, State, Verdict
 from minitensor.search.sketch.tiles import REGISTER_TILES, TRANSPOSED
 from minitensor.search.sketch.transforms import TRANSFORMS
-from minitensor.search.sketch.windows import PADDING, PHASES, WINDOWS
+from minitensor.search.sketch.windows import PADDING, WINDOWS
 from minitensor.search.unmade import Unmade
 
 _INLINE, *_REST = CPU

@@ -214,7 +214,8 @@ class Learner:
         for candidate in batch:
             try:
                 found = extract_features(self.space.schedule(candidate), self.space.target)
-            except Exception:
+            except Exception as failure:
+                self.unmade.add("features of a candidate", failure)
                 found = np.zeros((0, len(FEATURE_NAMES)), np.float32)
             rows.append(found)
         return Samples(np.concatenate(rows), [len(r) for r in rows])

@@ -1,4 +1,4 @@
-"""A candidate that a search has tried, and what is told of many."""
+"""Candidates that a search has tried: their order, the curve of the best, the model's foresight."""
 
 from __future__ import annotations
 

@@ -319,8 +319,8 @@ class Tuner:
         )
 
     def _append(self, log: Log, record: Record) -> None:
-        """Record a candidate. A log that does not take it (a full disk) is told of once, and tried
-        again with the next.
+        """Record a candidate. Those that the log does not take (a full disk) are counted, and the
+        first of them gives a warning.
         """
         try:
             log.append(record)

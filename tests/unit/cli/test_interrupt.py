@@ -20,7 +20,7 @@ SCRIPT = "import sys\nfrom minitensor.cli import main\nsys.exit(main())\n"
 
 
 def run(tmp_path, command, at, failure="KeyboardInterrupt"):
-    """What a command prints if something is raised where it imports a module."""
+    """The standard error of a command in which the import of a module raises something."""
     (tmp_path / "sitecustomize.py").write_text(SITE.format(at=at, failure=failure))
     (tmp_path / "minitensor").write_text(SCRIPT)
     (tmp_path / "other").write_text(SCRIPT)

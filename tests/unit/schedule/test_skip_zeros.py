@@ -164,7 +164,7 @@ def spread_2(**options):
 
 
 def by_the_axis():
-    """What the zeros are multiplied with depends on the axis."""
+    """A sum whose zeros are multiplied with a factor that depends on the axis."""
     A = mt.placeholder((8,), name="A")
     k = mt.reduce_axis(4, name="k")
 

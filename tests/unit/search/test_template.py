@@ -193,7 +193,7 @@ def test_the_template_is_what_decides_again():
 
 
 def test_places_and_tiles_of_earlier_tiles():
-    """What does not go together is refused, and the rest is searched."""
+    """Decisions that do not go together are refused, and the rest is searched."""
 
     def template(s):
         _, inner = s.split("i", s.sample_perfect_tile("i", n=2))
