@@ -29,8 +29,8 @@ from minitensor.schedule.zeros import Spread, Terms, choice_of, place_of, terms_
         "R1": (
             "the block sums terms that are zero, or zero times something, unless an axis plus a "
             "reduction axis leaves a certain remainder",
-            "name a block that sums mt.if_then_else((y + k) % 2 == 0, value, 0), for an axis y and a "
-            "reduction axis k, or reads a buffer that stores such values",
+            "name a block that sums mt.if_then_else((y + k) % 2 == 0, value, 0), for an axis y and "
+            "a reduction axis k, or reads a buffer that stores such values",
         ),
         "R2": (
             "each loop around the block, and around the one that stores the zeros, is serial and "
