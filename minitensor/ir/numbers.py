@@ -86,8 +86,8 @@ _BINARY: Final[dict[str, Callable[[Value, Value], Value]]] = {
     "/": lambda a, b: a / b,
     "//": np.floor_divide,
     "%": np.remainder,
-    "min": lambda a, b: a if a < b or a != a else b,
-    "max": lambda a, b: a if a > b or a != a else b,
+    "min": lambda a, b: b if b < a or b != b else a,
+    "max": lambda a, b: b if b > a or b != b else a,
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
     "==": lambda a, b: a == b,
@@ -102,8 +102,8 @@ _BINARY: Final[dict[str, Callable[[Value, Value], Value]]] = {
 }
 _ON_INDICES: Final[dict[str, Callable[[Value, Value], Value]]] = {"//": floor_div, "%": floor_mod}
 _ON_VECTORS: Final[dict[str, Callable[[Value, Value], Value]]] = {
-    "min": lambda a, b: np.where((a < b) | (a != a), a, b),
-    "max": lambda a, b: np.where((a > b) | (a != a), a, b),
+    "min": lambda a, b: np.where((b < a) | (b != b), b, a),
+    "max": lambda a, b: np.where((b > a) | (b != b), b, a),
 }
 
 UNARY: Final[dict[str, Callable[[Value], Value]]] = {

@@ -33,13 +33,15 @@ def with_instruction(text: str, name: str, dtype: DType, params: tuple[str, ...]
 
 
 _AVX, _AVX512 = "defined(__AVX__)", "defined(__AVX512F__)"
-_AVX_ALONE = "defined(__AVX__) && !defined(__AVX512VL__)"
+_AVX512VL, _AVX_ALONE = "defined(__AVX512VL__)", "defined(__AVX__) && !defined(__AVX512VL__)"
 
 
-def _masked(op: str, kind: str) -> str:
-    """Smaller or larger, and the first where that is NaN, in 512 bits."""
-    ordered = f"__builtin_ia32_cmp{kind}512_mask({{0}}, {{0}}, 7, -1, 4)"
-    return f"__builtin_ia32_{op}{kind}512_mask({{0}}, {{1}}, {{0}}, {ordered}, 4)"
+def _masked(op: str, kind: str, bits: int) -> str:
+    """Smaller or larger, and the second where that is NaN, in `bits`."""
+    ending = ", 4" if bits == 512 else ""
+    every = ", -1, 4" if bits == 512 else ", -1"
+    ordered = f"__builtin_ia32_cmp{kind}{bits}_mask({{1}}, {{1}}, 7{every})"
+    return f"__builtin_ia32_{op}{kind}{bits}_mask({{1}}, {{0}}, {{1}}, {ordered}{ending})"
 
 
 def _of_kind(kind: str, dtype: str, lanes: int) -> dict[tuple[str, str, int], tuple[str, str]]:
@@ -53,7 +55,8 @@ def _of_kind(kind: str, dtype: str, lanes: int) -> dict[tuple[str, str, int], tu
         half, whole = f"__builtin_ia32_{op}{kind}256", f"__builtin_ia32_{op}{kind}512_mask"
         table[name, dtype, lanes] = (_AVX, f"{half}({{0}}, {{1}})")
         table[name, dtype, 2 * lanes] = (_AVX512, f"{whole}({{0}}, {{1}}, {{0}}, -1, 4)")
-        table[op, dtype, 2 * lanes] = (_AVX512, _masked(op, kind))
+        table[op, dtype, lanes] = (_AVX512VL, _masked(op, kind, 256))
+        table[op, dtype, 2 * lanes] = (_AVX512, _masked(op, kind, 512))
     for name, mode in (("floor", 9), ("ceil", 10), ("round", 4)):
         half, whole = f"__builtin_ia32_round{kind}256", f"__builtin_ia32_rndscale{kind}_mask"
         table[name, dtype, lanes] = (_AVX, f"{half}({{0}}, {mode})")

@@ -48,12 +48,16 @@ def prefetch(helpers: Helpers) -> Definition:
 
 
 def extremum(helpers: Helpers, op: str, kind: str) -> Definition:
-    """The smaller ("min") or larger ("max"); the first NaN where there is one."""
-    value = f"a {'<' if op == 'min' else '>'} b ? a : b;"
+    """The smaller ("min") or larger ("max"); NaN where one is, `a` where they are equal.
+
+    Only `b` is asked about NaN: a comparison with a NaN in `a` fails. Reductions have their result
+    in `a`, so the next operation waits for one comparison, not for two.
+    """
+    value = f"b {'<' if op == 'min' else '>'} a ? b : a;"
     if kind not in ("float", "double"):
         body = [f"return {value}"]
     else:  # two questions, not one with "or": for a thousand of those in a row GCC takes minutes
-        body = [f"{kind} y = {value}", "return a != a ? a : y;"]
+        body = [f"{kind} y = {value}", "return b != b ? b : y;"]
     return function(kind, f"{op}_{kind}", f"{kind} a, {kind} b", *body)
 
 

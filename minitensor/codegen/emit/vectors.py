@@ -89,9 +89,9 @@ def extremum(helpers: Helpers, op: str, dtype: ir.DType) -> Definition:
     """The smaller or larger in each lane; see `scalars.extremum`."""
     kind, choice = helpers.vector(dtype), helpers.need(select, dtype)
     symbol = "<" if op == "min" else ">"
-    value = f"{choice}(a {symbol} b, a, b)"
-    if dtype.is_float:  # b where one of them is NaN, but for a NaN in a
-        value = f"{choice}(a != a, a, {helpers.need(chosen, symbol, dtype)}(a, b))"
+    value = f"{choice}(b {symbol} a, b, a)"
+    if dtype.is_float:
+        value = f"{choice}(b != b, b, {helpers.need(chosen, symbol, dtype)}(b, a))"
     name, text = function(kind, f"{op}_{kind}", f"{kind} a, {kind} b", f"return {value};")
     return name, with_instruction(text, op, dtype, ("a", "b"))
 
