@@ -14,27 +14,32 @@ STREAMED = 8
 4, 512 bits), they read a stream at 31 to 37 GB/s and these at 42."""
 
 
-def reduce_in_lanes(s: Schedule, block: str, lanes: int) -> None:
+def reduce_in_lanes(s: Schedule, block: str, lanes: int, most: int = 1 << 10) -> None:
     """Reduce over the last loop of a block in `WAYS` vectors, which are then reduced themselves.
 
-    The vectors are computed right where the block's result is, for each of its rows.
+    The vectors are computed right where the block's result is, for each of its rows. They are
+    combined to half a vector, for its lanes are combined one after the other.
+
+    lanes  of a vector
+    most   that are used of them
     """
-    _, k_1 = s.split(s.get_loops(block)[-1], [None, WAYS * lanes])
+    width = min(lanes, most)
+    _, k_1 = s.split(s.get_loops(block)[-1], [None, WAYS * width])
     vectors = s.rfactor(k_1)
-    _, k_3 = s.split(s.get_loops(block)[-1], [WAYS, lanes])
+    _, k_3 = s.split(s.get_loops(block)[-1], [None, max(1, lanes // 2)])
     vector = s.rfactor(k_3)
     row = s.get_loops(block)[-2]
     *_, way, lane = s.compute_at(vector, row)
     s.unroll(way)
     s.vectorize(lane)
-    way, lane = s.split(s.compute_at(vectors, row)[-1], [WAYS, lanes])
+    way, lane = s.split(s.compute_at(vectors, row)[-1], [WAYS, width])
     s.unroll(way)
     s.vectorize(lane)
 
 
 def row_sum(s: Schedule, target: Target) -> Steps:
     """Schedule B[i] = sum of A[i, k]."""
-    reduce_in_lanes(s, "B", min(STREAMED, lanes_of(target)))
+    reduce_in_lanes(s, "B", lanes_of(target), STREAMED)
     yield (
         "Lanes",
         "An addition waits for the one before it. Partial sums in the lanes of several vectors do "
@@ -70,7 +75,7 @@ def full_sum(s: Schedule, target: Target) -> Steps:
     """Schedule B = sum of A[i, j]."""
     rows = s.rfactor(s.get_loops("B")[0])
     yield "Rows", "The sum of each row becomes a partial result of its own."
-    reduce_in_lanes(s, rows, min(STREAMED, lanes_of(target)))
+    reduce_in_lanes(s, rows, lanes_of(target), STREAMED)
     yield "Lanes", "The sum of a row is computed in the lanes of several vectors."
     s.parallel(s.get_loops(rows)[0])
     yield "Threads", "Rows are independent of each other."
@@ -105,7 +110,7 @@ def softmax(s: Schedule, target: Target) -> Steps:
         "The four stages of a row follow each other while the row is in the L1 cache. The "
         "exponentials become polynomials in all lanes at once.",
     )
-    reduce_in_lanes(s, "row_max", min(STREAMED, lanes))
+    reduce_in_lanes(s, "row_max", lanes, STREAMED)
     reduce_in_lanes(s, "row_sum", lanes)
     yield "Lanes", "Maximum and sum of a row are computed in the lanes of several vectors."
     s.parallel(row)

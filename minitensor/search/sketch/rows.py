@@ -6,7 +6,7 @@ before it; those of different lanes and vectors do not wait.
 for i:
     for k.0:                        the row, some vectors at a time
         for way: for lane:          unrolled, vectorized
-    the vectors are combined, and then the lanes of the one that is left
+    the vectors are combined to half a vector, and then the lanes of that
 
 A chain is computed for one row after the other, so that a row stays in the first cache. Blocks are
 moved before their reductions are cut: the partial results would be left behind otherwise.
@@ -63,7 +63,7 @@ def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> None:
     width = factors.choose(schedule, widths, (1, 3)[-len(widths) :])
     _, *inner = schedule.split(schedule.get_loops(block)[-1], [None, count, width])
     vectors = schedule.rfactor(schedule.fuse(*inner))
-    _, lane = schedule.split(schedule.get_loops(block)[-1], [count, width])
+    _, lane = schedule.split(schedule.get_loops(block)[-1], [None, max(1, lanes // 2)])
     vector = schedule.rfactor(lane)
     around = schedule.get_loops(block)[-2]
     *_, way, lane = schedule.compute_at(vector, around)
