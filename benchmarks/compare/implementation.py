@@ -80,7 +80,9 @@ def admitted(
 def ours(work: Work, threads: int) -> Iterator[Implementation]:
     """The hand schedule: all operands as arguments; and, if there are weights, with those bound."""
     target = native_target(Target("c", num_cores=threads))
-    return _both(OURS, BOUND, build(work.schedule(target), target), work)
+    yield of_kernel(OURS, build(work.schedule(target), target), work)
+    if work.constants:
+        yield _bound(BOUND, build(work.schedule(target, bound=True), target), work)
 
 
 def tuned(work: Work, threads: int, log: str) -> Iterator[Implementation]:
@@ -90,17 +92,17 @@ def tuned(work: Work, threads: int, log: str) -> Iterator[Implementation]:
     """
     target = native_target(Target("c", num_cores=threads))
     definition = work.schedule(target).history[0]
-    schedule = load_best(log, definition, target)
-    return _both(TUNED, TUNED_BOUND, build(schedule, target), work)
-
-
-def _both(plain: str, bound: str, kernel: Kernel, work: Work) -> Iterator[Implementation]:
-    """All operands as arguments; and, if there are weights, with those bound."""
-    yield of_kernel(plain, kernel, work)
+    kernel = build(load_best(log, definition, target), target)
+    yield of_kernel(TUNED, kernel, work)
     if work.constants:
-        given = dict(zip(work.names, work.inputs))
-        weights = {name: given.pop(name) for name in work.constants}
-        yield of_kernel(bound, kernel.bind(**weights), work, tuple(given.values()))
+        yield _bound(TUNED_BOUND, kernel, work)
+
+
+def _bound(name: str, kernel: Kernel, work: Work) -> Implementation:
+    """A kernel with the weights bound."""
+    given = dict(zip(work.names, work.inputs))
+    weights = {name: given.pop(name) for name in work.constants}
+    return of_kernel(name, kernel.bind(**weights), work, tuple(given.values()))
 
 
 def of_kernel(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -40,7 +41,7 @@ class Work:
     constants   names of inputs that are weights
     expected    the result, in float64
     allowed     how far an element of a result may be off
-    schedule    ours, for a target
+    schedule    ours, for a target; with bound=True, where the constants are bound
     """
 
     key: str
@@ -54,7 +55,7 @@ class Work:
     constants: tuple[str, ...]
     expected: np.ndarray
     allowed: float
-    schedule: Callable[[Target], Schedule]
+    schedule: Callable[..., Schedule]
 
     @staticmethod
     def of(key: str) -> Work:
@@ -79,7 +80,7 @@ class Work:
             tuple(hand.constants),
             expected,
             allowed,
-            lambda target: scheduled(hand, target),
+            partial(scheduled, hand),
         )
 
     def output(self) -> np.ndarray:

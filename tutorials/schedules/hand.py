@@ -28,6 +28,7 @@ class HandSchedule:
     bytes       bytes that a call must move at least: every operand once
     kind        what the baselines compute: "matmul", "conv", "softmax", …
     parameters  its sizes, as the operator in `mt.workloads` calls them
+    bound       the steps where the constants are bound; None: the same
     """
 
     name: str
@@ -38,13 +39,20 @@ class HandSchedule:
     bytes: int
     kind: str
     parameters: Mapping[str, int]
+    bound: Callable[[Schedule, Target], Steps] | None = None
 
 
-def scheduled(hand: HandSchedule, target: Target, steps: int | None = None) -> Schedule:
-    """A hand schedule for a target: after all groups of steps, or the first `steps`."""
+def scheduled(
+    hand: HandSchedule, target: Target, steps: int | None = None, bound: bool = False
+) -> Schedule:
+    """A hand schedule for a target: after all groups of steps, or the first `steps`.
+
+    bound  its constants will be bound
+    """
     s = Schedule(hand.define())
+    performed = hand.bound if bound and hand.bound is not None else hand.steps
     if steps is None or steps > 0:
-        for number, _ in enumerate(hand.steps(s, target), start=1):
+        for number, _ in enumerate(performed(s, target), start=1):
             if number == steps:
                 break
     return s

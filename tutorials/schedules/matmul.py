@@ -3,7 +3,7 @@
 `packed` is that of Goto and van de Geijn (Anatomy of high-performance matrix multiplication, 2008)
 without the blocking of k: a tile of C stays in registers, the panel of B that it needs streams
 through the L1 cache, and a block of A stays in the L2 cache. `direct` reads the operands where they
-are: packing pays only where each number is used often.
+are: packing pays only where each number is used often, or where B is bound (`in_panels`).
 """
 
 from __future__ import annotations
@@ -113,3 +113,21 @@ def direct(s: Schedule, target: Target) -> Steps:
     yield "Vectors", "The columns of a tile become lanes of vectors; its rows are written out."
     s.parallel(batch[0] if batch else j_0)
     yield "Threads", "Products of a batch are independent, and so are panels of B."
+
+
+def in_panels(s: Schedule, target: Target) -> Steps:
+    """Schedule C = A B for few rows of A and a B that is bound: packed once, used by many calls."""
+    yield from direct(s, target)
+    columns = Tiles.of(target, 1).columns
+    packed = s.cache_read("C", "B", "global")
+    s.transform_layout(packed, lambda k, j: (j // columns, k, j % columns))
+    k_b, j_b = s.get_loops(packed)
+    panel, lane = s.split(j_b, [None, columns])
+    s.reorder(panel, k_b, lane)
+    s.vectorize(lane)
+    s.parallel(panel)
+    yield (
+        "Packing",
+        "With few rows, what takes the time is reading B. In panels it is read from one end to the "
+        "other, which the processor foresees. Where B is bound, packing it costs nothing.",
+    )

@@ -13,6 +13,8 @@ from tutorials.schedules.hand import HandSchedule, Steps
 
 _FLOAT: Final = 4
 """Bytes of a number."""
+FEW_ROWS: Final = 64
+"""Of A, below which a number of B is used too seldom to be copied first."""
 
 
 def product(m: int, n: int, k: int, bias_relu: bool = False) -> HandSchedule:
@@ -23,16 +25,16 @@ def product(m: int, n: int, k: int, bias_relu: bool = False) -> HandSchedule:
         return lower(workloads.WORKLOADS[kind].function(m=m, n=n, k=k), name=kind)
 
     def steps(s: Schedule, target: Target) -> Steps:
-        if m < 64:  # a number of B is used too seldom to be copied first
+        if m < FEW_ROWS:
             return matmul.direct(s, target)
         return matmul.packed(s, matmul.Tiles.of(target, m))
 
     size = str(m) if m == n == k else f"{m}x{n}x{k}"
     moved = _FLOAT * (m * k + k * n + m * n + (n if bias_relu else 0))
     name = f"{'matmul+bias+relu' if bias_relu else 'matmul'} {size}"
-    return HandSchedule(
-        name, define, steps, ("B",), 2 * m * n * k, moved, kind, {"m": m, "n": n, "k": k}
-    )
+    sizes = {"m": m, "n": n, "k": k}
+    bound = matmul.in_panels if m < FEW_ROWS else None
+    return HandSchedule(name, define, steps, ("B",), 2 * m * n * k, moved, kind, sizes, bound)
 
 
 def _batch_matmul(b: int, m: int, n: int, k: int) -> HandSchedule:

@@ -47,6 +47,7 @@ CASES = {
     "matmul, 1": (packed, lambda: W.matmul(m=1, n=1, k=1)),
     "dense": (packed, lambda: W.matmul_bias_relu(m=17, n=41, k=5)),
     "skinny": (matmul.direct, lambda: W.matmul(m=3, n=70, k=5)),
+    "skinny, bound": (matmul.in_panels, lambda: W.matmul(m=3, n=70, k=5)),
     "batch": (matmul.direct, lambda: W.batch_matmul(b=2, m=9, n=33, k=4)),
     "conv": (by_channels, lambda: W.conv2d_bias_relu(1, 2, 3, 9, 33, 3, 1, 1)),
     "conv, channels": (by_channels, lambda: W.conv2d_bias_relu(1, 9, 2, 3, 5, 3, 1, 1)),
@@ -136,9 +137,10 @@ def test_every_hand_schedule_is_accepted_on_every_machine(name):
     moved = sum(b.dtype.bits // 8 * int(np.prod(b.shape)) for b in program.params)
     assert hand.bytes == moved
     for target in TARGETS:
-        s = scheduled(hand, target)
-        mt.verify(s.program)
-        assert s.program != program
+        for bound in {False, hand.bound is not None}:
+            s = scheduled(hand, target, bound=bound)
+            mt.verify(s.program)
+            assert s.program != program
 
 
 def test_the_schedule_of_a_matmul_has_at_most_25_lines():
