@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from minitensor.codegen import Target
 from minitensor.runtime import aligned_empty
 from minitensor.schedule import Schedule
 from tutorials.schedules import HAND_SCHEDULES, HandSchedule, scheduled
