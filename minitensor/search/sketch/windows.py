@@ -1,5 +1,5 @@
-"""Padding, and reductions over small windows, such as of depthwise convolutions and pools: the
-window is written out, and summed for some rows in registers.
+"""Padding, and reductions over windows, such as of depthwise convolutions and pools: the window is
+written out, and summed for some rows in registers. Of a large window the outer axes stay loops.
 
 for n, c:                           images
     the padded image
@@ -11,7 +11,8 @@ for n, c:                           images
 
 from __future__ import annotations
 
-import math
+import operator
+from itertools import accumulate, takewhile
 from typing import Final
 
 from minitensor import ir
@@ -61,34 +62,39 @@ PADDING: Final = Rule("inline padding", always, _inline_padding)
 
 
 LARGEST: Final = 64
-"""The most elements of a window that is written out."""
+"""The most elements of a window that are written out."""
 
 
 def is_window(block: Block) -> bool:
-    """Return whether it reduces over a small window that slides over images, neighbouring pixels
-    side by side.
+    """Return whether it reduces over a window that slides over images, neighbouring pixels side by
+    side.
     """
     if not is_sum(block) or pairs(block) or len(spatial_iters(block)) < 2:
         return False
     x = spatial_iters(block)[-1]
-    size = math.prod(i.extent for i in reduce_iters(block))
     last = written_place(block, x) == len(spatial_iters(block)) - 1
     reads = [load for load in operands(block) if uses(load, x)]
     return (
-        size <= LARGEST
+        _written_out(block) > 0
         and x.extent > 1
         and last
         and bool(reads)
         and all(is_last(load, x) for load in reads)
-        and any(_slides(block, index) for load in reads for index in load.indices)
+        and any(_slid_along(block, load) for load in reads)
     )
 
 
-def _slides(block: Block, index: ir.Expr) -> bool:
-    """Return whether an index adds the place in a window to the place of the window."""
-    used = ir.free_vars(index)
-    kinds = {i.kind for i in block.iters if i.var in used}
-    return {ir.IterKind.SPATIAL, ir.IterKind.REDUCE} <= kinds
+def _written_out(block: Block) -> int:
+    """The number of axes of a window that are written out, from the inside: all of a small one."""
+    sizes = accumulate((i.extent for i in reversed(reduce_iters(block))), operator.mul)
+    return sum(size <= LARGEST for size in sizes)
+
+
+def _slid_along(block: Block, load: ir.Load) -> set[str]:
+    """The axes of the window's place to which an index adds the place in the window."""
+    reduced = {i.var for i in reduce_iters(block)}
+    names = [set(ir.free_vars(index)) for index in load.indices]
+    return {name for used in names if used & reduced for name in used - reduced}
 
 
 def _apply(state: State, cores: int) -> list[State]:
@@ -105,6 +111,8 @@ def _apply(state: State, cores: int) -> list[State]:
         except ScheduleError:
             continue
         what = "rows of it in registers, the window written out"
+        if _written_out(state.block) < len(reduce_iters(state.block)):
+            what = what.replace("the window", "the rows of the window")
         if padding is not None:
             what += f", {padding} for each image"
         found.append(state.after("window", what, schedule, also=[padding] if padding else []))
@@ -123,7 +131,7 @@ def _paddings(state: State) -> list[str]:
 
 
 def _tile(schedule: Schedule, state: State) -> str | None:
-    """Perform the steps; returns the loop over images, if there is one."""
+    """Perform the steps; returns the loop over whole images, if there is one."""
     block = state.block
     loops = loops_by_axis(schedule, state.name)
     *images, y, x = spatial_iters(block)
@@ -136,9 +144,11 @@ def _tile(schedule: Schedule, state: State) -> str | None:
     window = [loops[i.var] for i in reduce_iters(block)]
     schedule.reorder(*around, y_0, x_0, *window, y_1, x_1)
     schedule.vectorize(x_1)
-    for loop in (*window, y_1):
+    for loop in (*window[-_written_out(block) :], y_1):
         schedule.unroll(loop)
-    return around[-1] if around else None
+    slid = {name for load in operands(block) for name in _slid_along(block, load)}
+    whole = [loop for loop, axis in zip(around, takewhile(lambda i: i.var not in slid, images))]
+    return whole[-1] if whole else None
 
 
 WINDOWS: Final = Rule("window", always, _apply)

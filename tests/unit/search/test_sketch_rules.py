@@ -7,10 +7,12 @@ import pytest
 
 import minitensor as mt
 from minitensor.errors import CompileError
+from minitensor.schedule.edit import loops_around
 from minitensor.search import DEFAULT_RULES, Rule, Verdict, generate_sketches
 from minitensor.search.sketch import derive, factors, tiles
 from minitensor.search.sketch.blocks import pairs
 from minitensor.search.sketch.rule import Derived, State
+from minitensor.testing import assert_equivalent
 from tests.unit.search.programs import gesummv
 
 W = mt.workloads
@@ -53,6 +55,26 @@ def column_sums(m, n, batch=1, turned=False):
         return mt.sum(A[b, k, j], axis=k)
 
     return [A, mt.compute(shape, lambda b, j: element(b, j), name="B")]
+
+
+def depthwise_volumes(c, d, h, w, kernel):
+    """Each channel a volume that is padded, and summed over a window of three axes."""
+    A, B = mt.placeholder((c, d, h, w), name="A"), mt.placeholder((c, *[kernel] * 3), name="B")
+    p = kernel // 2
+
+    def padded(c, *at):
+        inside = [mt.logical_and(p <= i, i < p + size) for i, size in zip(at, (d, h, w))]
+        test = mt.logical_and(mt.logical_and(inside[0], inside[1]), inside[2])
+        return mt.if_then_else(test, A[(c, *(i - p for i in at))], 0.0)
+
+    pad = mt.compute((c, d + 2 * p, h + 2 * p, w + 2 * p), padded, name="pad")
+    window = [mt.reduce_axis(kernel, name=name) for name in ("rz", "ry", "rx")]
+
+    def element(c, *at):
+        place = [i + r for i, r in zip(at, window)]
+        return mt.sum(pad[(c, *place)] * B[(c, *window)], axis=window)
+
+    return [A, B, mt.compute((c, d, h, w), element, name="conv")]
 
 
 def kept_softmax(m, n):
@@ -279,6 +301,18 @@ def test_a_window_cannot_be_packed():
     assert pixels.lanes_packed == ()
 
 
+def test_of_a_large_window_the_inner_axes_are_written_out():
+    program = mt.lower(depthwise_volumes(2, 5, 6, 8, 5))
+    (sketch, *_) = generate_sketches(program, TARGET)
+    assert "the rows of the window written out, pad for each image" in sketch.explain()
+    schedule = sketch.apply(seed=0)
+    kinds = {loop.var: loop.kind.value for loop in loops_around(schedule.program, "conv")}
+    assert [kinds[name] for name in ("rz", "ry", "rx")] == ["serial", "unroll", "unroll"]
+    shared = set(schedule.get_loops("pad")) & set(schedule.get_loops("conv"))
+    assert len(shared) == 1  # the channels: volumes are not padded slice by slice
+    assert_equivalent(program, schedule, targets=("interpreter",))
+
+
 def test_one_buffer_at_two_places_cannot_be_packed():
     A = mt.placeholder((16, 16), name="A")
     k = mt.reduce_axis(16, name="k")
@@ -305,6 +339,7 @@ def test_an_axis_of_one_element_is_no_lane_and_no_row():
         (lambda: column_sums(64, 64, batch=3), "columns in lanes"),
         (lambda: W.transpose_add(64, 64), "transposed read"),
         (lambda: W.max_pool2d(1, 8, 16, 16, 3, 2, 1), "window"),
+        (lambda: depthwise_volumes(2, 6, 6, 8, 5), "window"),
         (lambda: W.conv2d(1, 8, 8, 8, 8, 3, padding=1), "inline padding"),
         (lambda: W.conv2d_winograd(1, 4, 6, 6, 4, padding=1, tile=2), "transforms"),
     ],
