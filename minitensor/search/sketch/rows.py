@@ -8,8 +8,10 @@ for i:
         for way: for lane:          unrolled, vectorized
     the vectors are combined to half a vector, and then the lanes of that
 
-A chain is computed for one row after the other, so that a row stays in the first cache. Blocks are
-moved before their reductions are cut: the partial results would be left behind otherwise.
+A chain is computed for a few rows after the others, so that they stay in the first cache. Of a few
+rows each block is done before the next block begins: while the lanes of one row are combined, one
+after the other, the next row is under way. Blocks are moved before their reductions are cut: the
+partial results would be left behind otherwise.
 """
 
 from __future__ import annotations
@@ -40,6 +42,11 @@ from minitensor.search.sketch.blocks import (
     writers,
 )
 from minitensor.search.sketch.rule import Rule, State, Verdict, always, unless_refused
+
+TOGETHER: Final = {1: 1, 2: 2, 4: 1}
+"""Numbers of rows that are computed together, and their weights."""
+ROOM: Final = 1 << 14
+"""Bytes of an operand's rows that are computed together: half of most first caches is for it."""
 
 
 def is_row_sum(block: Block, lanes: int) -> bool:
@@ -169,8 +176,8 @@ def _apply_chain(state: State, cores: int) -> list[State]:
     if not chain:
         return []
     schedule = state.schedule.copy()
-    row = schedule.get_loops(state.name)[axes - 1]
     try:
+        row = _few_rows(schedule, state, axes, cores)
         for name in chain:
             if is_inlinable_once(schedule.program, schedule.program.blocks[name]):
                 schedule.compute_inline(name)
@@ -183,6 +190,20 @@ def _apply_chain(state: State, cores: int) -> list[State]:
         return []
     what = f"{', '.join(chain)} computed for each row"
     return [state.after("chain of rows", what, schedule, also=chain)]
+
+
+def _few_rows(schedule: Schedule, state: State, axes: int, cores: int) -> str:
+    """The loop over rows, some at a time: so many that they fit in the first cache are likely."""
+    *_, rows = spatial_iters(state.block)[:axes]
+    row = schedule.get_loops(state.name)[axes - 1]
+    candidates = factors.up_to(rows.extent // cores, TOGETHER)
+    if len(candidates) < 2:
+        return row
+    length = math.prod(i.extent for i in spatial_iters(state.block)[axes:])
+    most = ROOM // (length * (state.target.vector_bits or 128) // (8 * state.lanes))
+    weights = [TOGETHER[n] if n <= max(1, most) else 0.1 for n in candidates]
+    outer, _ = schedule.split(row, [None, factors.choose(schedule, candidates, weights)])
+    return outer
 
 
 def _in_lanes(schedule: Schedule, name: str, axes: int, lanes: int) -> None:

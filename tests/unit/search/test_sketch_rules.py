@@ -390,6 +390,20 @@ def test_rows_are_not_collected_before_they_are_written(tensors):
         assert not cached & {block for block, rule in rules if "row" in rule}
 
 
+def test_rows_of_a_chain_are_computed_together_where_there_are_many():
+    def first(rows, columns):
+        program = mt.lower(W.softmax(rows, columns))
+        (sketch, *_) = generate_sketches(program, TARGET)
+        assert "computed for each row" in sketch.explain()
+        decision, *_ = (s.arguments for s in sketch.trace.steps if s.is_decision)
+        return decision["candidates"], decision["probs"]
+
+    assert first(64, 1024) == ((1, 2, 4), (1, 2, 1))
+    assert first(64, 2048)[1][2] < first(64, 2048)[1][0]  # four rows leave the first cache
+    assert first(8, 64)[0] == (1, 2)  # two for each core
+    assert first(4, 64)[0] == factors.WAYS
+
+
 def test_threads_share_the_columns_or_the_rows():
     program = mt.lower(column_sums(512, 64))
     ours = [s for s in generate_sketches(program, TARGET) if "columns in lanes" in s.explain()]
