@@ -25,6 +25,8 @@ def product(m: int, n: int, k: int, bias_relu: bool = False) -> HandSchedule:
     def steps(s: Schedule, target: Target) -> Steps:
         if m < 64:  # a number of B is used too seldom to be copied first
             return matmul.direct(s, target)
+        if k <= 16:
+            return matmul.short(s, target)
         return matmul.packed(s, matmul.Tiles.of(target, m))
 
     size = str(m) if m == n == k else f"{m}x{n}x{k}"
@@ -239,6 +241,7 @@ HAND_SCHEDULES: Final[dict[str, HandSchedule]] = {
     "matmul-2048": product(2048, 2048, 2048),
     "matmul-odd": product(997, 1009, 1013),
     "matmul-16": product(16, 1024, 1024),
+    "matmul-long": product(512, 512, 8192),
     "batch-matmul": _batch_matmul(12, 128, 128, 64),
     "dense-1024": product(1024, 1024, 1024, bias_relu=True),
     "conv-64-56": _conv(64, 64, 56, 3, padding=1),

@@ -1,5 +1,7 @@
 """The schedules by hand: right at every step, at sizes that do not fit their tiles."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -31,9 +33,26 @@ def packed(s, target):
     return matmul.packed(s, matmul.Tiles.of(target, 16))
 
 
+def packed_in_parts(s, target):
+    return matmul.packed(s, replace(matmul.Tiles.of(target, 16), depth=4))
+
+
 def by_channels(s, target):
     *_, h, w = s.program.outputs[0].shape
     return convolution.by_channels(s, convolution.Tiles.of(target, h, w))
+
+
+def product(m, n, k, turned=""):
+    """A product of matrices, each of which may be given transposed."""
+    A = mt.placeholder((k, m) if "A" in turned else (m, k), name="A")
+    B = mt.placeholder((n, k) if "B" in turned else (k, n), name="B")
+    r = mt.reduce_axis(k, name="k")
+
+    def element(i, j):
+        row = A[r, i] if "A" in turned else A[i, r]
+        return mt.sum(row * (B[j, r] if "B" in turned else B[r, j]), axis=r)
+
+    return [A, B, mt.compute((m, n), element, name="C")]
 
 
 def column_sums(m, n):
@@ -46,6 +65,12 @@ CASES = {
     "matmul, prime": (packed, lambda: W.matmul(m=13, n=37, k=7)),
     "matmul, 1": (packed, lambda: W.matmul(m=1, n=1, k=1)),
     "dense": (packed, lambda: W.matmul_bias_relu(m=17, n=41, k=5)),
+    "matmul, A^T": (packed, lambda: product(13, 37, 7, "A")),
+    "matmul, B^T": (packed, lambda: product(13, 37, 7, "B")),
+    "matmul, A^T B^T": (packed, lambda: product(13, 37, 7, "AB")),
+    "matmul, long sum": (packed_in_parts, lambda: W.matmul(m=17, n=37, k=6)),
+    "dense, long sum": (packed_in_parts, lambda: W.matmul_bias_relu(m=13, n=41, k=9)),
+    "short sum": (matmul.short, lambda: W.matmul(m=13, n=70, k=5)),
     "skinny": (matmul.direct, lambda: W.matmul(m=3, n=70, k=5)),
     "batch": (matmul.direct, lambda: W.batch_matmul(b=2, m=9, n=33, k=4)),
     "conv": (by_channels, lambda: W.conv2d_bias_relu(1, 2, 3, 9, 33, 3, 1, 1)),
