@@ -12,6 +12,7 @@ from tests.parts import some
 from tests.run.together import built_together
 from tutorials.schedules import (
     HAND_SCHEDULES,
+    attention,
     convolution,
     matmul,
     rows,
@@ -136,15 +137,25 @@ def test_every_step_is_right(case, targets):
         np.testing.assert_array_equal(kernel(*arrays), expected, err_msg=str(target))
 
 
-@pytest.mark.parametrize("shape", [(3, 150), (2, 64), (1, 1), (2, 7)], ids=str)
-@pytest.mark.parametrize("kind", ["softmax", "layer_norm"])
-def test_normalisations_are_right(kind, shape):
+NORMALISATIONS = {
+    f"{kind} {m} {n}": (getattr(rows, kind), getattr(W, kind)(m=m, n=n))
+    for kind in ("softmax", "layer_norm")
+    for m, n in ((3, 150), (2, 64), (1, 1), (2, 7))
+} | {
+    f"attention {sizes}": (attention.attention, attention.defined(*sizes))
+    for sizes in ((1, 1, 1, 1), (2, 9, 35, 5), (5, 3, 70, 33))
+}
+
+
+@pytest.mark.parametrize("case", NORMALISATIONS)
+def test_normalisations_are_right(case):
     """To a few roundings: sums are taken in another order, functions are not numpy's."""
-    m, n = shape
-    program = mt.lower(W.WORKLOADS[kind].function(m=m, n=n))
+    steps, tensors = NORMALISATIONS[case]
+    program = mt.lower(tensors)
     schedules = {target: mt.Schedule(program) for target in TARGETS}
     for target, s in schedules.items():
-        for _ in getattr(rows, kind)(s, target):
+        for title, why in steps(s, target):
+            assert title and why.endswith(".")
             mt.verify(s.program)
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(b.shape, dtype=np.float32) for b in program.inputs]
