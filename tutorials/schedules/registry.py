@@ -53,27 +53,38 @@ def _batch_matmul(b: int, m: int, n: int, k: int) -> HandSchedule:
     )
 
 
-def _conv(c: int, f: int, h: int, kernel: int, stride: int = 1, padding: int = 0) -> HandSchedule:
+def _conv(
+    c: int, f: int, h: int, kernel: int, stride: int = 1, padding: int = 0, images: int = 1
+) -> HandSchedule:
     out = (h + 2 * padding - kernel) // stride + 1
-    sizes = {"c": c, "h": h, "w": h, "f": f, "kernel": kernel, "stride": stride, "padding": padding}
+    sizes = {
+        "n": images,
+        "c": c,
+        "h": h,
+        "w": h,
+        "f": f,
+        "kernel": kernel,
+        "stride": stride,
+        "padding": padding,
+    }
 
     def define() -> Program:
-        tensors = workloads.conv2d_bias_relu(1, c, h, h, f, kernel, stride, padding)
+        tensors = workloads.conv2d_bias_relu(images, c, h, h, f, kernel, stride, padding)
         return lower(tensors, name="conv2d_bias_relu")
 
     def steps(s: Schedule, target: Target) -> Steps:
         if kernel == 1 and stride == 1:
             return convolution.by_pixels(s, target)
-        return convolution.by_channels(s, convolution.Tiles.of(target, out, out))
+        return convolution.by_channels(s, convolution.Tiles.of(target, images, f, out, out))
 
     window = f"{kernel}x{kernel}" + (f"/{stride}" if stride > 1 else "")
     return HandSchedule(
-        f"conv {window} {c}->{f} {h}x{h}",
+        f"conv {window} {c}->{f} {h}x{h}" + (f" x {images}" if images > 1 else ""),
         define,
         steps,
         ("weight", "bias"),
-        2 * f * c * out * out * kernel * kernel,
-        _FLOAT * (c * h * h + f * c * kernel * kernel + f + f * out * out),
+        2 * images * f * c * out * out * kernel * kernel,
+        _FLOAT * (images * (c * h * h + f * out * out) + f * c * kernel * kernel + f),
         "conv",
         sizes,
     )
@@ -248,6 +259,7 @@ HAND_SCHEDULES: Final[dict[str, HandSchedule]] = {
     "conv-128-28": _conv(128, 128, 28, 3, padding=1),
     "conv-256-14": _conv(256, 256, 14, 3, padding=1),
     "conv-512-7": _conv(512, 512, 7, 3, padding=1),
+    "conv-batch": _conv(48, 48, 19, 3, padding=1, images=8),
     "conv-1x1": _conv(64, 256, 56, 1),
     "conv-7x7": _conv(3, 64, 224, 7, stride=2, padding=3),
     "winograd-64-56": _winograd(64, 64, 56),

@@ -39,8 +39,8 @@ def packed_in_parts(s, target):
 
 
 def by_channels(s, target):
-    *_, h, w = s.program.outputs[0].shape
-    return convolution.by_channels(s, convolution.Tiles.of(target, h, w))
+    tiles = convolution.Tiles.of(target, *s.program.outputs[0].shape)
+    return convolution.by_channels(s, tiles)
 
 
 def product(m, n, k, turned=""):
@@ -54,6 +54,14 @@ def product(m, n, k, turned=""):
         return mt.sum(row * (B[j, r] if "B" in turned else B[r, j]), axis=r)
 
     return [A, B, mt.compute((m, n), element, name="C")]
+
+
+def dilated(*sizes):
+    """A convolution with holes in its window, bias and relu."""
+    data, weight, conv = W.conv2d(*sizes)
+    bias = mt.placeholder((conv.shape[1],), name="bias")
+    relu = lambda n, f, y, x: mt.maximum(conv[n, f, y, x] + bias[f], 0)
+    return [data, weight, bias, mt.compute(conv.shape, relu, name="relu")]
 
 
 def column_sums(m, n):
@@ -79,6 +87,9 @@ CASES = {
     "conv, tile": (by_channels, lambda: W.conv2d_bias_relu(1, 2, 4, 8, 32, 3, 1, 1)),
     "conv, strided": (by_channels, lambda: W.conv2d_bias_relu(1, 3, 9, 9, 5, 5, 2, 2)),
     "conv, no border": (by_channels, lambda: W.conv2d_bias_relu(1, 2, 6, 7, 4, 3)),
+    "conv, images": (by_channels, lambda: W.conv2d_bias_relu(3, 2, 4, 9, 13, 3, 1, 1)),
+    "conv, 5x5": (by_channels, lambda: W.conv2d_bias_relu(1, 1, 5, 9, 5, 5, 1, 2)),
+    "conv, dilated": (by_channels, lambda: dilated(1, 2, 7, 9, 13, 3, 1, 2, 2)),
     "conv 1x1": (convolution.by_pixels, lambda: W.conv2d_bias_relu(1, 3, 2, 19, 7, 1)),
     "depthwise": (convolution.depthwise, lambda: W.depthwise_conv2d(1, 3, 5, 19, 3, 1, 1)),
     "depthwise, no border": (convolution.depthwise, lambda: W.depthwise_conv2d(1, 2, 6, 7, 3)),
