@@ -40,8 +40,9 @@ class Tiles:
     def of(target: Target, n: int, f: int, h: int, w: int) -> Tiles:
         """16 or 24 vectors of the 32 that AVX-512 has, 8 or 12 of 16 otherwise.
 
-        There are two strips for each thread. Tiles reach over the end of a row, and over the last channel, as little as can be. An image
-        of few rows is a single strip: its weights are many, and each thread reads its own.
+        There are two strips for each thread. Tiles reach over the end of a row, and over the last
+        channel, as little as can be. An image of few rows is a single strip: its weights are many,
+        and each thread reads its own.
         """
         bits, threads = target.vector_bits or 128, target.num_cores or 1
         lanes, most = lanes_of(target), 8 if bits >= 512 else 4

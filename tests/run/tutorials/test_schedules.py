@@ -64,6 +64,14 @@ def dilated(*sizes):
     return [data, weight, bias, mt.compute(conv.shape, relu, name="relu")]
 
 
+def matvec(m, k, turned=False):
+    """A matrix times a vector; the matrix may be given transposed."""
+    A = mt.placeholder((k, m) if turned else (m, k), name="A")
+    x, r = mt.placeholder((k,), name="x"), mt.reduce_axis(k, name="k")
+    read = (lambda i: A[r, i]) if turned else (lambda i: A[i, r])
+    return [A, x, mt.compute((m,), lambda i: mt.sum(read(i) * x[r], axis=r), name="B")]
+
+
 def column_sums(m, n):
     A, k = mt.placeholder((m, n), name="A"), mt.reduce_axis(m, name="k")
     return [A, mt.compute((n,), lambda j: mt.sum(A[k, j], axis=k), name="B")]
@@ -100,6 +108,9 @@ CASES = {
     "argmax": (rows.argmax, lambda: W.argmax(m=3, n=150)),
     "running sums": (rows.running_sums, lambda: W.cumsum(m=3, n=19)),
     "column sum": (rows.column_sum, lambda: column_sums(7, 139)),
+    "column sum, wide": (rows.column_sum, lambda: column_sums(9, 1031)),
+    "matrix times vector": (rows.row_sum, lambda: matvec(3, 150)),
+    "vector times matrix": (rows.column_sum, lambda: matvec(139, 7, turned=True)),
     "row sum": (rows.row_sum, lambda: W.row_sum(m=3, n=150)),
     "row sum, short": (rows.row_sum, lambda: W.row_sum(m=2, n=3)),
     "full sum": (rows.full_sum, lambda: W.full_sum(m=3, n=131)),
@@ -148,14 +159,24 @@ def test_every_step_is_right(case, targets):
         np.testing.assert_array_equal(kernel(*arrays), expected, err_msg=str(target))
 
 
+def log_softmax(m, n):
+    """The logarithm of a softmax, without a quotient."""
+    A, k, l = mt.placeholder((m, n), name="A"), mt.reduce_axis(n, "k"), mt.reduce_axis(n, "l")
+    top = mt.compute((m,), lambda i: mt.max(A[i, k], axis=k), name="row_max")
+    exps = mt.compute((m, n), lambda i, j: mt.exp(A[i, j] - top[i]), name="exps")
+    total = mt.compute((m,), lambda i: mt.sum(exps[i, l], axis=l), name="row_sum")
+    logs = mt.compute((m,), lambda i: mt.log(total[i]) + top[i], name="logs")
+    return [A, mt.compute((m, n), lambda i, j: A[i, j] - logs[i], name="log_softmax")]
+
+
 NORMALISATIONS = {
     f"{kind} {m} {n}": (getattr(rows, kind), getattr(W, kind)(m=m, n=n))
     for kind in ("softmax", "layer_norm")
     for m, n in ((3, 150), (2, 64), (1, 1), (2, 7))
-} | {
-    f"attention {sizes}": (attention.attention, attention.defined(*sizes))
-    for sizes in ((1, 1, 1, 1), (2, 9, 35, 5), (5, 3, 70, 33))
 }
+NORMALISATIONS["log_softmax"] = rows.softmax, log_softmax(3, 37)
+for sizes in ((1, 1, 1, 1), (2, 9, 35, 5), (5, 3, 70, 33)):
+    NORMALISATIONS[f"attention {sizes}"] = attention.attention, attention.defined(*sizes)
 
 
 @pytest.mark.parametrize("case", NORMALISATIONS)
