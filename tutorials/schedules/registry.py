@@ -8,7 +8,7 @@ from minitensor.codegen import Target
 from minitensor.ir import Program
 from minitensor.lang import compute, lower, maximum, placeholder, reduce_axis, sum_, workloads
 from minitensor.schedule import Schedule
-from tutorials.schedules import convolution, matmul, rows, streams, winograd
+from tutorials.schedules import attention, convolution, matmul, rows, streams, winograd
 from tutorials.schedules.hand import HandSchedule, Steps
 
 _FLOAT: Final = 4
@@ -164,6 +164,22 @@ def _softmax(m: int, n: int) -> HandSchedule:
     )
 
 
+def _attention(b: int, m: int, n: int, dim: int) -> HandSchedule:
+    def define() -> Program:
+        return lower(attention.defined(b, m, n, dim), name="attention")
+
+    return HandSchedule(
+        f"attention {b}x({m}x{n}x{dim})",
+        define,
+        attention.attention,
+        (),
+        4 * b * m * n * dim,
+        2 * _FLOAT * b * (m + n) * dim,
+        "attention",
+        {"b": b, "m": m, "n": n, "dim": dim},
+    )
+
+
 def _layer_norm(m: int, n: int) -> HandSchedule:
     def define() -> Program:
         return lower(workloads.layer_norm(m=m, n=n), name="layer_norm")
@@ -187,6 +203,18 @@ def _row_sum(m: int, n: int) -> HandSchedule:
     moved = _FLOAT * (m * n + m)
     return HandSchedule(
         f"row sum {m}x{n}", define, rows.row_sum, (), 0, moved, "row_sum", {"m": m, "n": n}
+    )
+
+
+def _matvec(m: int, k: int) -> HandSchedule:
+    def define() -> Program:
+        A, x, r = placeholder((m, k), name="A"), placeholder((k,), name="x"), reduce_axis(k)
+        B = compute((m,), lambda i: sum_(A[i, r] * x[r], axis=r), name="B")
+        return lower([A, x, B], name="matvec")
+
+    moved = _FLOAT * (m * k + k + m)
+    return HandSchedule(
+        f"matrix x vector {m}x{k}", define, rows.row_sum, (), 0, moved, "matvec", {"m": m, "k": k}
     )
 
 
@@ -268,8 +296,10 @@ HAND_SCHEDULES: Final[dict[str, HandSchedule]] = {
     "depthwise": _depthwise(128, 56),
     "transposed": _transposed(64, 64, 28, 4, 2, 1),
     "softmax": _softmax(4096, 1024),
+    "attention": _attention(12, 512, 512, 64),
     "layer-norm": _layer_norm(4096, 1024),
     "row-sum": _row_sum(4096, 4096),
+    "matvec": _matvec(4096, 4096),
     "column-sum": _column_sum(4096, 1000),
     "full-sum": _full_sum(4096, 4096),
     "elementwise": _elementwise(1 << 24),
