@@ -96,6 +96,7 @@ CASES = {
     "conv, strided": (by_channels, lambda: W.conv2d_bias_relu(1, 3, 9, 9, 5, 5, 2, 2)),
     "conv, no border": (by_channels, lambda: W.conv2d_bias_relu(1, 2, 6, 7, 4, 3)),
     "conv, images": (by_channels, lambda: W.conv2d_bias_relu(3, 2, 4, 9, 13, 3, 1, 1)),
+    "conv, panels": (by_channels, lambda: W.conv2d_bias_relu(2, 1, 3, 5, 70, 3, 1, 1)),
     "conv, 5x5": (by_channels, lambda: W.conv2d_bias_relu(1, 1, 5, 9, 5, 5, 1, 2)),
     "conv, dilated": (by_channels, lambda: dilated(1, 2, 7, 9, 13, 3, 1, 2, 2)),
     "conv 1x1": (convolution.by_pixels, lambda: W.conv2d_bias_relu(1, 3, 2, 19, 7, 1)),
