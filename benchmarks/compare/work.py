@@ -153,8 +153,9 @@ def _finished(conv: np.ndarray, rest: Arrays) -> np.ndarray:
 
 def _conv(inputs: Arrays, sizes: Sizes) -> np.ndarray:
     data, weight, *rest = inputs
-    view = windows(_padded(data[0], sizes), weight.shape[2], stride_of(sizes))
-    return _finished(np.tensordot(weight, view, axes=3), rest)
+    kernel, stride = weight.shape[2], stride_of(sizes)
+    views = [windows(_padded(image, sizes), kernel, stride) for image in data]
+    return np.concatenate([_finished(np.tensordot(weight, v, axes=3), rest) for v in views])
 
 
 def spread(image: np.ndarray, kernel: int, sizes: Sizes) -> np.ndarray:
@@ -192,6 +193,14 @@ def _softmax(inputs: Arrays, sizes: Sizes) -> np.ndarray:
     return result
 
 
+def _attention(inputs: Arrays, sizes: Sizes) -> np.ndarray:
+    query, key, value = inputs
+    scores = query @ key.transpose(0, 2, 1) / np.sqrt(query.shape[-1])
+    exps = np.exp(scores - scores.max(-1, keepdims=True))
+    result: np.ndarray = exps / exps.sum(-1, keepdims=True) @ value
+    return result
+
+
 def _layer_norm(inputs: Arrays, sizes: Sizes) -> np.ndarray:
     x, gamma, beta = inputs
     centred = x - x.mean(1, keepdims=True)
@@ -203,10 +212,12 @@ def _layer_norm(inputs: Arrays, sizes: Sizes) -> np.ndarray:
 _EXPECTED: Final[Mapping[str, Callable[[Arrays, Sizes], Any]]] = {
     "matmul": lambda x, _: x[0] @ x[1],
     "batch_matmul": lambda x, _: x[0] @ x[1],
+    "matvec": lambda x, _: x[0] @ x[1],
     "matmul_bias_relu": lambda x, _: np.maximum(x[0] @ x[1] + x[2], 0),
     "conv": _conv,
     "depthwise": _depthwise,
     "softmax": _softmax,
+    "attention": _attention,
     "layer_norm": _layer_norm,
     "transposed": _transposed,
     "row_sum": lambda x, _: x[0].sum(1),

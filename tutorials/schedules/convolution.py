@@ -1,6 +1,6 @@
 """Convolutions with bias and relu: lanes are output channels, or pixels where windows are single.
 
-A register tile is a few pixels of one row in two vectors of output channels (Georganas et al.,
+A register tile is a few pixels of one row in some vectors of output channels (Georganas et al.,
 Anatomy of high-performance deep learning convolutions on SIMD architectures, SC'18); the weights
 are packed so that the channels of a vector are side by side. The sums over window and input
 channels run outside of the tile.
@@ -23,41 +23,48 @@ FEW_ROWS = 14
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """What of the schedule depends on the machine and on the image.
+    """What of the schedule depends on the machine and on the images.
 
-    pixels  side by side in a register tile
-    lanes   of a vector; a tile has two vectors of channels
-    rows    of the image in a strip; if that is all of them, threads share the output channels
+    pixels   side by side in a register tile
+    vectors  of channels in a register tile
+    lanes    of a vector
+    rows     of an image in a strip; if that is all of them, threads share the output channels
     """
 
     pixels: int
+    vectors: int
     lanes: int
     rows: int
 
     @staticmethod
-    def of(target: Target, h: int, w: int) -> Tiles:
-        """16 vectors of the 32 that AVX-512 has, 8 of 16 otherwise; two strips for each thread.
+    def of(target: Target, n: int, f: int, h: int, w: int) -> Tiles:
+        """16 or 24 vectors of the 32 that AVX-512 has, 8 or 12 of 16 otherwise.
 
-        A tile does not reach over the end of a row if a divisor of the width is at hand. An image
-        of few rows is a single strip: its weights are many, and each thread reads its own.
+        There are two strips for each thread. Tiles reach over the end of a row, and over the last
+        channel, as little as can be. An image of few rows is a single strip: its weights are many,
+        and each thread reads its own.
         """
         bits, threads = target.vector_bits or 128, target.num_cores or 1
-        most = 8 if bits >= 512 else 4
-        pixels = largest_divisor(w, most)
-        rows = next((n for n in (14, 7, 4, 2) if h % n == 0 and h // n >= 2 * threads), 1)
-        rows = h if h <= FEW_ROWS else rows
-        return Tiles(pixels if 2 * pixels > most else most, lanes_of(target), rows)
+        lanes, most = lanes_of(target), 8 if bits >= 512 else 4
+        # for a vector of weights a tile reads its pixels, and more that is as much as two
+        pixels = min(range(most, 0, -1), key=lambda p: -(-w // p) * (p + 2))
+        vectors = min((2, 3), key=lambda v: -f % (v * lanes))
+        strips = (r for r in (14, 7, 4, 2) if r < h and h % r == 0)
+        rows = next((r for r in strips if n * h // r >= 2 * threads), 1)
+        shared = n == 1 or f // (vectors * lanes) >= 2 * threads
+        return Tiles(pixels, vectors, lanes, h if h <= FEW_ROWS and shared else rows)
 
 
 def by_channels(s: Schedule, tiles: Tiles) -> Steps:
     """Schedule a convolution (blocks pad, conv, relu) with output channels as lanes."""
-    pixels, channels = tiles.pixels, 2 * tiles.lanes
+    pixels, channels = tiles.pixels, tiles.vectors * tiles.lanes
     n, f, y, x, rc, ry, rx = s.get_loops("conv")
     f_0, f_1 = s.split(f, [None, channels])
     y_0, y_1 = s.split(y, [None, tiles.rows])
     x_0, x_1 = s.split(x, [None, pixels])
-    outer = f_0 if tiles.rows == s.program.outputs[0].shape[2] else y_0
-    s.reorder(n, outer, y_0 if outer == f_0 else f_0, y_1, x_0, rc, ry, rx, x_1, f_1)
+    is_whole = tiles.rows == s.program.outputs[0].shape[2]
+    outer = (f_0, n, y_0) if is_whole else (n, y_0, f_0)
+    s.reorder(*outer, y_1, x_0, rc, ry, rx, x_1, f_1)
     yield (
         "Tiles",
         f"A tile is {pixels} pixels of a row in {channels} output channels. The sums over window "
@@ -66,7 +73,7 @@ def by_channels(s: Schedule, tiles: Tiles) -> Steps:
     packed = s.cache_read("conv", "weight", "global")
     s.transform_layout(packed, lambda f, rc, ry, rx: (f // channels, rc, ry, rx, f % channels))
     f_p, rc_p, ry_p, rx_p = s.get_loops(packed)
-    f_p0, f_p1, f_p2 = s.split(f_p, [None, 2, tiles.lanes])
+    f_p0, f_p1, f_p2 = s.split(f_p, [None, tiles.vectors, tiles.lanes])
     rc_p0, rc_p1 = s.split(rc_p, [None, PACKED_AT_A_TIME])
     s.reorder(f_p0, rc_p0, f_p1, rc_p1, ry_p, rx_p, f_p2)
     s.vectorize(f_p2)
@@ -94,10 +101,10 @@ def by_channels(s: Schedule, tiles: Tiles) -> Steps:
             "border. Most tests for that fall away when the code is written.",
         )
     s.parallel(f_p0)
-    s.parallel(outer)
+    s.parallel(f_0 if is_whole else s.fuse(n, y_0))
     yield (
         "Threads",
-        "Strips of the image are independent of each other, and so are panels of channels.",
+        "Strips of the images are independent of each other, and so are panels of channels.",
     )
 
 

@@ -8,7 +8,7 @@ from minitensor.codegen import Target
 from minitensor.ir import Program
 from minitensor.lang import compute, lower, maximum, placeholder, reduce_axis, sum_, workloads
 from minitensor.schedule import Schedule
-from tutorials.schedules import convolution, matmul, rows, streams, winograd
+from tutorials.schedules import attention, convolution, matmul, rows, streams, winograd
 from tutorials.schedules.hand import HandSchedule, Steps
 
 _FLOAT: Final = 4
@@ -27,6 +27,8 @@ def product(m: int, n: int, k: int, bias_relu: bool = False) -> HandSchedule:
     def steps(s: Schedule, target: Target) -> Steps:
         if m < FEW_ROWS:
             return matmul.direct(s, target)
+        if k <= 16:
+            return matmul.short(s, target)
         return matmul.packed(s, matmul.Tiles.of(target, m))
 
     size = str(m) if m == n == k else f"{m}x{n}x{k}"
@@ -53,27 +55,38 @@ def _batch_matmul(b: int, m: int, n: int, k: int) -> HandSchedule:
     )
 
 
-def _conv(c: int, f: int, h: int, kernel: int, stride: int = 1, padding: int = 0) -> HandSchedule:
+def _conv(
+    c: int, f: int, h: int, kernel: int, stride: int = 1, padding: int = 0, images: int = 1
+) -> HandSchedule:
     out = (h + 2 * padding - kernel) // stride + 1
-    sizes = {"c": c, "h": h, "w": h, "f": f, "kernel": kernel, "stride": stride, "padding": padding}
+    sizes = {
+        "n": images,
+        "c": c,
+        "h": h,
+        "w": h,
+        "f": f,
+        "kernel": kernel,
+        "stride": stride,
+        "padding": padding,
+    }
 
     def define() -> Program:
-        tensors = workloads.conv2d_bias_relu(1, c, h, h, f, kernel, stride, padding)
+        tensors = workloads.conv2d_bias_relu(images, c, h, h, f, kernel, stride, padding)
         return lower(tensors, name="conv2d_bias_relu")
 
     def steps(s: Schedule, target: Target) -> Steps:
         if kernel == 1 and stride == 1:
             return convolution.by_pixels(s, target)
-        return convolution.by_channels(s, convolution.Tiles.of(target, out, out))
+        return convolution.by_channels(s, convolution.Tiles.of(target, images, f, out, out))
 
     window = f"{kernel}x{kernel}" + (f"/{stride}" if stride > 1 else "")
     return HandSchedule(
-        f"conv {window} {c}->{f} {h}x{h}",
+        f"conv {window} {c}->{f} {h}x{h}" + (f" x {images}" if images > 1 else ""),
         define,
         steps,
         ("weight", "bias"),
-        2 * f * c * out * out * kernel * kernel,
-        _FLOAT * (c * h * h + f * c * kernel * kernel + f + f * out * out),
+        2 * images * f * c * out * out * kernel * kernel,
+        _FLOAT * (images * (c * h * h + f * out * out) + f * c * kernel * kernel + f),
         "conv",
         sizes,
     )
@@ -153,6 +166,22 @@ def _softmax(m: int, n: int) -> HandSchedule:
     )
 
 
+def _attention(b: int, m: int, n: int, dim: int) -> HandSchedule:
+    def define() -> Program:
+        return lower(attention.defined(b, m, n, dim), name="attention")
+
+    return HandSchedule(
+        f"attention {b}x({m}x{n}x{dim})",
+        define,
+        attention.attention,
+        (),
+        4 * b * m * n * dim,
+        2 * _FLOAT * b * (m + n) * dim,
+        "attention",
+        {"b": b, "m": m, "n": n, "dim": dim},
+    )
+
+
 def _layer_norm(m: int, n: int) -> HandSchedule:
     def define() -> Program:
         return lower(workloads.layer_norm(m=m, n=n), name="layer_norm")
@@ -176,6 +205,18 @@ def _row_sum(m: int, n: int) -> HandSchedule:
     moved = _FLOAT * (m * n + m)
     return HandSchedule(
         f"row sum {m}x{n}", define, rows.row_sum, (), 0, moved, "row_sum", {"m": m, "n": n}
+    )
+
+
+def _matvec(m: int, k: int) -> HandSchedule:
+    def define() -> Program:
+        A, x, r = placeholder((m, k), name="A"), placeholder((k,), name="x"), reduce_axis(k)
+        B = compute((m,), lambda i: sum_(A[i, r] * x[r], axis=r), name="B")
+        return lower([A, x, B], name="matvec")
+
+    moved = _FLOAT * (m * k + k + m)
+    return HandSchedule(
+        f"matrix x vector {m}x{k}", define, rows.row_sum, (), 0, moved, "matvec", {"m": m, "k": k}
     )
 
 
@@ -241,12 +282,14 @@ HAND_SCHEDULES: Final[dict[str, HandSchedule]] = {
     "matmul-2048": product(2048, 2048, 2048),
     "matmul-odd": product(997, 1009, 1013),
     "matmul-16": product(16, 1024, 1024),
+    "matmul-long": product(512, 512, 8192),
     "batch-matmul": _batch_matmul(12, 128, 128, 64),
     "dense-1024": product(1024, 1024, 1024, bias_relu=True),
     "conv-64-56": _conv(64, 64, 56, 3, padding=1),
     "conv-128-28": _conv(128, 128, 28, 3, padding=1),
     "conv-256-14": _conv(256, 256, 14, 3, padding=1),
     "conv-512-7": _conv(512, 512, 7, 3, padding=1),
+    "conv-batch": _conv(48, 48, 19, 3, padding=1, images=8),
     "conv-1x1": _conv(64, 256, 56, 1),
     "conv-7x7": _conv(3, 64, 224, 7, stride=2, padding=3),
     "winograd-64-56": _winograd(64, 64, 56),
@@ -255,8 +298,10 @@ HAND_SCHEDULES: Final[dict[str, HandSchedule]] = {
     "depthwise": _depthwise(128, 56),
     "transposed": _transposed(64, 64, 28, 4, 2, 1),
     "softmax": _softmax(4096, 1024),
+    "attention": _attention(12, 512, 512, 64),
     "layer-norm": _layer_norm(4096, 1024),
     "row-sum": _row_sum(4096, 4096),
+    "matvec": _matvec(4096, 4096),
     "column-sum": _column_sum(4096, 1000),
     "full-sum": _full_sum(4096, 4096),
     "elementwise": _elementwise(1 << 24),

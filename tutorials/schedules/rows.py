@@ -1,4 +1,4 @@
-"""Reductions and normalisations of rows: each row is finished while it is in the cache."""
+"""Reductions of rows and columns, and normalisations: a row is done while it is in the cache."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reduce_in_lanes(s: Schedule, block: str, lanes: int, most: int = 1 << 10) ->
 
 
 def row_sum(s: Schedule, target: Target) -> Steps:
-    """Schedule B[i] = sum of A[i, k]."""
+    """Schedule B[i] = sum of A[i, k], or of A[i, k] x[k]: a matrix times a vector."""
     reduce_in_lanes(s, "B", lanes_of(target), STREAMED)
     yield (
         "Lanes",
@@ -84,33 +84,39 @@ def full_sum(s: Schedule, target: Target) -> Steps:
 
 
 def column_sum(s: Schedule, target: Target) -> Steps:
-    """Schedule B[j] = sum of A[k, j]."""
+    """Schedule B[j] = sum of A[k, j], or of A[k, j] x[k]: a matrix times a vector, transposed."""
     j, k = s.get_loops("B")
-    strip, vectors, lane = s.split(j, [None, WAYS, lanes_of(target)])
-    s.reorder(strip, k, vectors, lane)
+    columns, wide = s.program.outputs[0].shape[0], WAYS * lanes_of(target)
+    groups = next((n for n in (16, 4) if columns // (n * wide) >= 2 * (target.num_cores or 1)), 1)
+    strip, group, vectors, lane = s.split(j, [None, groups, WAYS, lanes_of(target)])
+    k_0, k_1 = s.split(k, [None, WAYS])
+    s.reorder(strip, k_0, group, k_1, vectors, lane)
+    yield (
+        "Strips",
+        f"A strip of {groups * wide} columns reads long runs of each row, {WAYS} rows at a time: "
+        "its sums stay in the L1 cache, and are read and written once for all of these.",
+    )
     s.vectorize(lane)
     s.unroll(vectors)
-    yield (
-        "Lanes",
-        "Columns are side by side, so they are lanes: nothing has to be combined. A strip of a few "
-        "vectors reads whole lines of the cache, and its sums stay in registers.",
-    )
+    s.unroll(k_1)
+    yield "Lanes", "Columns are side by side, so they are lanes: nothing has to be combined."
     s.parallel(strip)
     yield "Threads", "Strips are independent of each other."
 
 
 def softmax(s: Schedule, target: Target) -> Steps:
-    """Schedule the stages row_max, exps, row_sum and softmax of a softmax."""
+    """Schedule the stages row_max, exps, row_sum and the last of a softmax, or of its logarithm."""
     lanes = lanes_of(target)
-    row, column = s.get_loops("softmax")
+    *before, last = s.get_blocks()
+    row, column = s.get_loops(last)
     rows, _ = s.split(row, [None, TOGETHER])
     s.vectorize(column)
-    for block in ("row_sum", "exps", "row_max"):
+    for block in reversed(before):
         s.compute_at(block, rows)
     s.vectorize(s.get_loops("exps")[-1])
     yield (
         "Fusion",
-        "The four stages of two rows follow each other while these are in the L1 cache. The "
+        "The stages of two rows follow each other while these are in the L1 cache. The "
         "exponentials become polynomials in all lanes at once.",
     )
     for block in ("row_max", "row_sum"):

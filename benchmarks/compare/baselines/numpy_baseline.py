@@ -15,7 +15,14 @@ from benchmarks.compare.implementation import Implementation
 from benchmarks.compare.work import Work, pad_of, spread, stride_of, turned, windows
 from minitensor.runtime import BLAS_SPIN_SECONDS, SPIN_SECONDS
 
-PRODUCTS: Final = ("matmul", "batch_matmul", "matmul_bias_relu", "conv", "transposed")
+PRODUCTS: Final = (
+    "matmul",
+    "batch_matmul",
+    "matmul_bias_relu",
+    "conv",
+    "transposed",
+    "attention",
+)
 """Kinds in which the time goes into a product of matrices."""
 
 Product = Callable[[np.ndarray, np.ndarray, np.ndarray], object]
@@ -38,7 +45,7 @@ def implementations(
 
 def with_product(name: str, work: Work, product: Product, note: str = "") -> Implementation:
     """The same with another product of matrices."""
-    spin = BLAS_SPIN_SECONDS if work.kind in PRODUCTS else SPIN_SECONDS
+    spin = BLAS_SPIN_SECONDS if work.kind in (*PRODUCTS, "matvec") else SPIN_SECONDS
     call = _CALLS[work.kind](work, product)
     return Implementation(name, call, np.asarray, spin=spin, note=note)
 
@@ -54,6 +61,12 @@ def _matmul(work: Work, product: Product) -> Call:
     return call
 
 
+def _matvec(work: Work, product: Product) -> Call:
+    a, x = work.inputs
+    out = work.output()
+    return lambda: np.matmul(a, x, out=out)
+
+
 def dense(a: np.ndarray, b: np.ndarray, bias: np.ndarray, product: Product = numpy_product) -> Call:
     """A function that computes relu(a b + bias): a (m, k), b (k, n), bias (n,), all of a dtype."""
     out = np.empty((a.shape[0], b.shape[1]), a.dtype)
@@ -67,7 +80,7 @@ def dense(a: np.ndarray, b: np.ndarray, bias: np.ndarray, product: Product = num
 
 
 def _windows(data: np.ndarray, kernel: int, pad: int, stride: int) -> tuple[np.ndarray, np.ndarray]:
-    """Room for an image (1, c, h, w) within its border of zeros, and a view of all its windows."""
+    """Room for an image (c, h, w) of some within its border of zeros, and a view of its windows."""
     _, c, h, w = data.shape
     padded = np.zeros((c, h + 2 * pad, w + 2 * pad), data.dtype)
     return padded[:, pad : pad + h, pad : pad + w], windows(padded, kernel, stride)
@@ -83,24 +96,25 @@ def convolution(
 ) -> Call:
     """A function that computes a convolution as one product of matrices; with bias and relu.
 
-    data (1, c, h, w), weight (f, c, k, k), bias (f,) or None for neither bias nor relu, result
-    (1, f, oh, ow), all of a dtype. The windows of the image become the columns of a matrix
+    data (n, c, h, w), weight (f, c, k, k), bias (f,) or None for neither bias nor relu, result
+    (n, f, oh, ow), all of a dtype. The windows of an image become the columns of a matrix
     (im2col): a view made with strides, copied.
     """
     inner, view = _windows(data, weight.shape[2], pad, stride)
     columns = np.empty(view.shape, data.dtype)
     flat = weight.reshape(weight.shape[0], -1)
     matrix = columns.reshape(flat.shape[1], -1)
-    out = np.empty((1, len(flat), *view.shape[3:]), data.dtype)
-    result = out.reshape(len(flat), -1)
+    out = np.empty((len(data), len(flat), *view.shape[3:]), data.dtype)
+    results = out.reshape(len(data), len(flat), -1)
 
     def call() -> Any:
-        inner[...] = data[0]
-        columns[...] = view
-        product(flat, matrix, result)
-        if bias is not None:
-            np.add(result, bias[:, None], out=result)
-            np.maximum(result, 0, out=result)
+        for image, result in zip(data, results):
+            inner[...] = image
+            columns[...] = view
+            product(flat, matrix, result)
+            if bias is not None:
+                np.add(result, bias[:, None], out=result)
+                np.maximum(result, 0, out=result)
         return out
 
     return call
@@ -163,6 +177,28 @@ def _softmax(work: Work, product: Product) -> Call:
     return call
 
 
+def _attention(work: Work, product: Product) -> Call:
+    query, key, value = work.inputs
+    heads, rows, dim = query.shape
+    out, keys = work.output(), np.empty((heads, dim, key.shape[1]), np.float32)
+    scores = np.empty((heads, rows, key.shape[1]), np.float32)
+    row, scale = np.empty((heads, rows, 1), np.float32), np.float32(1 / np.sqrt(dim))
+
+    def call() -> Any:
+        keys[...] = key.transpose(0, 2, 1)
+        product(query, keys, scores)
+        np.multiply(scores, scale, out=scores)
+        np.max(scores, axis=2, keepdims=True, out=row)
+        np.subtract(scores, row, out=scores)
+        np.exp(scores, out=scores)
+        np.sum(scores, axis=2, keepdims=True, out=row)
+        np.divide(scores, row, out=scores)
+        product(scores, value, out)
+        return out
+
+    return call
+
+
 def _layer_norm(work: Work, product: Product) -> Call:
     x, gamma, beta = work.inputs
     out, squares = work.output(), work.output()
@@ -220,10 +256,12 @@ def _transpose_add(work: Work, product: Product) -> Call:
 _CALLS: Final[Mapping[str, Callable[[Work, Product], Call]]] = {
     "matmul": _matmul,
     "batch_matmul": _matmul,
+    "matvec": _matvec,
     "matmul_bias_relu": _dense,
     "conv": _convolution,
     "depthwise": _depthwise,
     "softmax": _softmax,
+    "attention": _attention,
     "layer_norm": _layer_norm,
     "transposed": _transposed,
     "row_sum": _row_sum,

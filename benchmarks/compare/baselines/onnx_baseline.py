@@ -1,4 +1,4 @@
-"""onnxruntime: the workload as an ONNX graph of one or two nodes, on its CPU provider.
+"""onnxruntime: the workload as an ONNX graph of a few nodes, on its CPU provider.
 
 With all operands as inputs; and, where some are weights, once more with those as constants of the
 graph, which it packs when it loads the graph. Inputs and outputs are bound to the shared arrays.
@@ -86,7 +86,7 @@ def _graph(work: Work) -> tuple[list[Node], dict[str, np.ndarray]]:
     extra: dict[str, np.ndarray] = {}
     nodes: list[Node] = []
     match work.kind:
-        case "matmul" | "batch_matmul":
+        case "matmul" | "batch_matmul" | "matvec":
             nodes = [("MatMul", x, "out", {})]
         case "matmul_bias_relu":
             nodes = [("Gemm", x, "sum", {}), ("Relu", ["sum"], "out", {})]
@@ -94,6 +94,15 @@ def _graph(work: Work) -> tuple[list[Node], dict[str, np.ndarray]]:
             nodes = _convolution(work)
         case "softmax":
             nodes = [("Softmax", x, "out", {"axis": 1})]
+        case "attention":
+            extra["scale"] = np.array(1 / np.sqrt(work.inputs[0].shape[-1]), np.float32)
+            nodes = [
+                ("Transpose", x[1:2], "keys", {"perm": [0, 2, 1]}),
+                ("MatMul", [x[0], "keys"], "products", {}),
+                ("Mul", ["products", "scale"], "scores", {}),
+                ("Softmax", ["scores"], "parts", {"axis": 2}),
+                ("MatMul", ["parts", x[2]], "out", {}),
+            ]
         case "layer_norm":
             nodes = [("LayerNormalization", x, "out", {"axis": 1, "epsilon": 1e-5})]
         case "transposed":

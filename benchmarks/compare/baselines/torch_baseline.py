@@ -38,10 +38,14 @@ def _plain(torch: Any, work: Work) -> Callable[..., Any]:
     written: dict[str, Callable[..., Any]] = {
         "matmul": lambda a, b: a @ b,
         "batch_matmul": lambda a, b: a @ b,
+        "matvec": lambda a, x: a @ x,
         "matmul_bias_relu": lambda a, b, bias: torch.relu(a @ b + bias),
         "conv": convolved,
         "depthwise": convolved,
         "softmax": lambda x: torch.softmax(x, 1),
+        "attention": lambda *x: torch.nn.functional.scaled_dot_product_attention(
+            *(one[None] for one in x)  # its fast path is for batches
+        ),
         "layer_norm": lambda x, g, b: torch.nn.functional.layer_norm(x, g.shape, g, b, 1e-5),
         "transposed": lambda x, w: torch.nn.functional.conv_transpose2d(
             x, w, None, stride_of(work.parameters), pad_of(work.parameters)
@@ -72,6 +76,7 @@ def _eager(torch: Any, work: Work, tensors: list[Any]) -> Callable[[], Any]:
     written: dict[str, Callable[..., Any]] = {
         "matmul": lambda a, b: torch.mm(a, b, out=out),
         "batch_matmul": lambda a, b: torch.bmm(a, b, out=out),
+        "matvec": lambda a, x: torch.mv(a, x, out=out),
         "matmul_bias_relu": lambda a, b, bias: torch.addmm(bias, a, b, out=out).relu_(),
         "row_sum": lambda x: torch.sum(x, 1, out=out),
         "column_sum": lambda x: torch.sum(x, 0, out=out),

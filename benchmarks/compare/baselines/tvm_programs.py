@@ -17,6 +17,12 @@ def program(tvm: Any, te: Any, work: Work) -> Any:
     match work.kind:
         case "matmul" | "batch_matmul" | "matmul_bias_relu":
             result = _matmul(tvm, te, *x)
+        case "matvec":
+            k = te.reduce_axis((0, x[0].shape[1]), name="k")
+            shape = tuple(work.expected.shape)
+            result = te.compute(shape, lambda i: te.sum(x[0][i, k] * x[1][k], axis=k), name="C")
+        case "attention":
+            result = _attention(tvm, te, *x)
         case "conv" | "depthwise":
             result = _convolution(tvm, te, work, *x)
         case "softmax":
@@ -60,8 +66,21 @@ def _matmul(tvm: Any, te: Any, a: Any, b: Any, bias: Any = None) -> Any:
     return te.compute(shape, lambda i, j: _relu(tvm, c[i, j] + bias[j]), name="D")
 
 
+def _attention(tvm: Any, te: Any, query: Any, key: Any, value: Any) -> Any:
+    heads, rows, dim = query.shape
+    k = te.reduce_axis((0, dim), name="k")
+    scores = te.compute(
+        (heads, rows, key.shape[1]),
+        lambda b, i, j: te.sum(query[b, i, k] * key[b, j, k], axis=k),
+        name="S",
+    )
+    scale = tvm.tirx.const(float(dim) ** -0.5, "float32")
+    scaled = te.compute(scores.shape, lambda *index: scores[index] * scale, name="scores")
+    return _matmul(tvm, te, tvm.topi.nn.softmax(scaled, axis=2), value)
+
+
 def _convolution(tvm: Any, te: Any, work: Work, data: Any, weight: Any, bias: Any = None) -> Any:
-    _, channels, h, w = work.inputs[0].shape
+    images, channels, h, w = work.inputs[0].shape
     _, depth, kernel, _ = work.inputs[1].shape
     pad, stride = pad_of(work.parameters), stride_of(work.parameters)
     zero = tvm.tirx.const(0.0, "float32")
@@ -72,7 +91,7 @@ def _convolution(tvm: Any, te: Any, work: Work, data: Any, weight: Any, bias: An
 
     padded = data
     if pad:
-        padded = te.compute((1, channels, h + 2 * pad, w + 2 * pad), element, name="pad")
+        padded = te.compute((images, channels, h + 2 * pad, w + 2 * pad), element, name="pad")
     ry, rx = (te.reduce_axis((0, kernel), name=name) for name in ("ry", "rx"))
     shape = tuple(work.expected.shape)
     if work.kind == "depthwise":

@@ -1,5 +1,7 @@
 """The schedules by hand: right at every step, at sizes that do not fit their tiles."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from tests.parts import some
 from tests.run.together import built_together
 from tutorials.schedules import (
     HAND_SCHEDULES,
+    attention,
     convolution,
     matmul,
     rows,
@@ -31,9 +34,42 @@ def packed(s, target):
     return matmul.packed(s, matmul.Tiles.of(target, 16))
 
 
+def packed_in_parts(s, target):
+    return matmul.packed(s, replace(matmul.Tiles.of(target, 16), depth=4))
+
+
 def by_channels(s, target):
-    *_, h, w = s.program.outputs[0].shape
-    return convolution.by_channels(s, convolution.Tiles.of(target, h, w))
+    tiles = convolution.Tiles.of(target, *s.program.outputs[0].shape)
+    return convolution.by_channels(s, tiles)
+
+
+def product(m, n, k, turned=""):
+    """A product of matrices, each of which may be given transposed."""
+    A = mt.placeholder((k, m) if "A" in turned else (m, k), name="A")
+    B = mt.placeholder((n, k) if "B" in turned else (k, n), name="B")
+    r = mt.reduce_axis(k, name="k")
+
+    def element(i, j):
+        row = A[r, i] if "A" in turned else A[i, r]
+        return mt.sum(row * (B[j, r] if "B" in turned else B[r, j]), axis=r)
+
+    return [A, B, mt.compute((m, n), element, name="C")]
+
+
+def dilated(*sizes):
+    """A convolution with holes in its window, bias and relu."""
+    data, weight, conv = W.conv2d(*sizes)
+    bias = mt.placeholder((conv.shape[1],), name="bias")
+    relu = lambda n, f, y, x: mt.maximum(conv[n, f, y, x] + bias[f], 0)
+    return [data, weight, bias, mt.compute(conv.shape, relu, name="relu")]
+
+
+def matvec(m, k, turned=False):
+    """A matrix times a vector; the matrix may be given transposed."""
+    A = mt.placeholder((k, m) if turned else (m, k), name="A")
+    x, r = mt.placeholder((k,), name="x"), mt.reduce_axis(k, name="k")
+    read = (lambda i: A[r, i]) if turned else (lambda i: A[i, r])
+    return [A, x, mt.compute((m,), lambda i: mt.sum(read(i) * x[r], axis=r), name="B")]
 
 
 def column_sums(m, n):
@@ -46,6 +82,12 @@ CASES = {
     "matmul, prime": (packed, lambda: W.matmul(m=13, n=37, k=7)),
     "matmul, 1": (packed, lambda: W.matmul(m=1, n=1, k=1)),
     "dense": (packed, lambda: W.matmul_bias_relu(m=17, n=41, k=5)),
+    "matmul, A^T": (packed, lambda: product(13, 37, 7, "A")),
+    "matmul, B^T": (packed, lambda: product(13, 37, 7, "B")),
+    "matmul, A^T B^T": (packed, lambda: product(13, 37, 7, "AB")),
+    "matmul, long sum": (packed_in_parts, lambda: W.matmul(m=17, n=37, k=6)),
+    "dense, long sum": (packed_in_parts, lambda: W.matmul_bias_relu(m=13, n=41, k=9)),
+    "short sum": (matmul.short, lambda: W.matmul(m=13, n=70, k=5)),
     "skinny": (matmul.direct, lambda: W.matmul(m=3, n=70, k=5)),
     "skinny, bound": (matmul.in_panels, lambda: W.matmul(m=3, n=70, k=5)),
     "batch": (matmul.direct, lambda: W.batch_matmul(b=2, m=9, n=33, k=4)),
@@ -54,6 +96,10 @@ CASES = {
     "conv, tile": (by_channels, lambda: W.conv2d_bias_relu(1, 2, 4, 8, 32, 3, 1, 1)),
     "conv, strided": (by_channels, lambda: W.conv2d_bias_relu(1, 3, 9, 9, 5, 5, 2, 2)),
     "conv, no border": (by_channels, lambda: W.conv2d_bias_relu(1, 2, 6, 7, 4, 3)),
+    "conv, images": (by_channels, lambda: W.conv2d_bias_relu(3, 2, 4, 9, 13, 3, 1, 1)),
+    "conv, panels": (by_channels, lambda: W.conv2d_bias_relu(2, 1, 3, 5, 70, 3, 1, 1)),
+    "conv, 5x5": (by_channels, lambda: W.conv2d_bias_relu(1, 1, 5, 9, 5, 5, 1, 2)),
+    "conv, dilated": (by_channels, lambda: dilated(1, 2, 7, 9, 13, 3, 1, 2, 2)),
     "conv 1x1": (convolution.by_pixels, lambda: W.conv2d_bias_relu(1, 3, 2, 19, 7, 1)),
     "depthwise": (convolution.depthwise, lambda: W.depthwise_conv2d(1, 3, 5, 19, 3, 1, 1)),
     "depthwise, no border": (convolution.depthwise, lambda: W.depthwise_conv2d(1, 2, 6, 7, 3)),
@@ -64,6 +110,9 @@ CASES = {
     "argmax": (rows.argmax, lambda: W.argmax(m=3, n=150)),
     "running sums": (rows.running_sums, lambda: W.cumsum(m=3, n=19)),
     "column sum": (rows.column_sum, lambda: column_sums(7, 139)),
+    "column sum, wide": (rows.column_sum, lambda: column_sums(9, 1031)),
+    "matrix times vector": (rows.row_sum, lambda: matvec(3, 150)),
+    "vector times matrix": (rows.column_sum, lambda: matvec(139, 7, turned=True)),
     "row sum": (rows.row_sum, lambda: W.row_sum(m=3, n=150)),
     "row sum, short": (rows.row_sum, lambda: W.row_sum(m=2, n=3)),
     "full sum": (rows.full_sum, lambda: W.full_sum(m=3, n=131)),
@@ -112,15 +161,35 @@ def test_every_step_is_right(case, targets):
         np.testing.assert_array_equal(kernel(*arrays), expected, err_msg=str(target))
 
 
-@pytest.mark.parametrize("shape", [(3, 150), (2, 64), (1, 1), (2, 7)], ids=str)
-@pytest.mark.parametrize("kind", ["softmax", "layer_norm"])
-def test_normalisations_are_right(kind, shape):
+def log_softmax(m, n):
+    """The logarithm of a softmax, without a quotient."""
+    A, k, l = mt.placeholder((m, n), name="A"), mt.reduce_axis(n, "k"), mt.reduce_axis(n, "l")
+    top = mt.compute((m,), lambda i: mt.max(A[i, k], axis=k), name="row_max")
+    exps = mt.compute((m, n), lambda i, j: mt.exp(A[i, j] - top[i]), name="exps")
+    total = mt.compute((m,), lambda i: mt.sum(exps[i, l], axis=l), name="row_sum")
+    logs = mt.compute((m,), lambda i: mt.log(total[i]) + top[i], name="logs")
+    return [A, mt.compute((m, n), lambda i, j: A[i, j] - logs[i], name="log_softmax")]
+
+
+NORMALISATIONS = {
+    f"{kind} {m} {n}": (getattr(rows, kind), getattr(W, kind)(m=m, n=n))
+    for kind in ("softmax", "layer_norm")
+    for m, n in ((3, 150), (2, 64), (1, 1), (2, 7))
+}
+NORMALISATIONS["log_softmax"] = rows.softmax, log_softmax(3, 37)
+for sizes in ((1, 1, 1, 1), (2, 9, 35, 5), (5, 3, 70, 33)):
+    NORMALISATIONS[f"attention {sizes}"] = attention.attention, attention.defined(*sizes)
+
+
+@pytest.mark.parametrize("case", NORMALISATIONS)
+def test_normalisations_are_right(case):
     """To a few roundings: sums are taken in another order, functions are not numpy's."""
-    m, n = shape
-    program = mt.lower(W.WORKLOADS[kind].function(m=m, n=n))
+    steps, tensors = NORMALISATIONS[case]
+    program = mt.lower(tensors)
     schedules = {target: mt.Schedule(program) for target in TARGETS}
     for target, s in schedules.items():
-        for _ in getattr(rows, kind)(s, target):
+        for title, why in steps(s, target):
+            assert title and why.endswith(".")
             mt.verify(s.program)
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(b.shape, dtype=np.float32) for b in program.inputs]

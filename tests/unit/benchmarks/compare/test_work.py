@@ -6,17 +6,20 @@ import pytest
 import minitensor as mt
 from benchmarks.compare.baselines import BASELINES
 from benchmarks.compare.work import KINDS, Work, expect, normal_arrays
-from tutorials.schedules import HAND_SCHEDULES
+from tutorials.schedules import HAND_SCHEDULES, attention
 
 IMAGE = {"n": 1, "c": 3, "h": 7, "w": 6, "kernel": 3, "stride": 2, "padding": 1}
 SIZES = {"stride": 2, "padding": 1}
 MATMUL = {"m": 4, "n": 5, "k": 6}
 COLUMNS, K = mt.placeholder((4, 5), name="A"), mt.reduce_axis(4, name="k")
+ROWS, X, L = COLUMNS, mt.placeholder((5,), name="x"), mt.reduce_axis(5, name="l")
 TENSORS = {
     "matmul": mt.workloads.matmul(**MATMUL),
     "matmul_bias_relu": mt.workloads.matmul_bias_relu(**MATMUL),
     "batch_matmul": mt.workloads.batch_matmul(b=2, **MATMUL),
-    "conv": mt.workloads.conv2d_bias_relu(f=4, **IMAGE),
+    "matvec": [ROWS, X, mt.compute((4,), lambda i: mt.sum(ROWS[i, L] * X[L], axis=L), name="B")],
+    "conv": mt.workloads.conv2d_bias_relu(f=4, **{**IMAGE, "n": 2}),
+    "attention": attention.defined(2, 3, 4, 5),
     "depthwise": mt.workloads.depthwise_conv2d(**IMAGE),
     "softmax": mt.workloads.softmax(4, 5),
     "layer_norm": mt.workloads.layer_norm(4, 5),
