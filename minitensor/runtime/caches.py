@@ -44,7 +44,7 @@ class Caches:
 
 
 USUAL_CACHES: Final = Caches(32 << 10, 512 << 10)
-"""Where nothing is known: no more than most processors have."""
+"""The sizes where nothing is known: no more than most processors have."""
 
 
 @dataclass(frozen=True, slots=True)
