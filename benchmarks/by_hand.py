@@ -6,10 +6,10 @@
 What the space does not hold, no search can find: it shows here. "Same" is the part of the hand
 schedule's loops that the candidate has too, counted for each block from the inside, with as many
 iterations, the same threads and the same tile written out; blocks weigh as much as the work that
-they do; "-" where there are too many decisions to look through. Of the candidate with the largest,
-the fastest amount of unrolling is found first, as the space chooses it for all blocks at once; that
-one is then timed anew, in turns with the hand schedule, so that the choice among noisy times does
-not flatter it. Uses as many threads as OMP_NUM_THREADS says, or all cores.
+they do. Of the candidate with the largest, the fastest amount of unrolling is found first, as the
+space chooses it for all blocks at once; that one is then timed anew, in turns with the hand
+schedule, so that the choice among noisy times does not flatter it. Uses as many
+threads as OMP_NUM_THREADS says, or all cores.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ Tile: TypeAlias = tuple[int, ...]
 class Found:
     """The candidate of a space that is most like a schedule.
 
-    same  the part of its loops that are the same, from 0 to 1; -1 if no sketch could be looked
-          through, and the candidate is any of the first
+    same  the part of its loops that are the same, from 0 to 1
     """
 
     space: Space
@@ -235,8 +234,7 @@ def main() -> int:
         found = find(hand, target)
         seconds, faster = measured(hand, found, target)
         ratios.append(faster)
-        same = f"{found.same:.3f}" if found.same >= 0 else "-"
-        lines.append([hand.name, f"{seconds * 1e3:.4g}", f"{faster:.3f}", same])
+        lines.append([hand.name, f"{seconds * 1e3:.4g}", f"{faster:.3f}", f"{found.same:.3f}"])
     print("\n".join(markdown_table(lines)))
     least = min(ratios)
     verdict = "met" if least >= BAR else "MISSED"

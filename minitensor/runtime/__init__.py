@@ -4,7 +4,8 @@ Read in this order: `machine`, `folder` (the cache), `process`, `flags`, `width`
 there is to compile with), `cache` (compiling once), `module` (native functions and memory),
 `arguments` (the checks of a call), `timing`, `rounds` (calls in turns), `spills` and `explain`
 (what a schedule became), `kernel` (what a user holds), `build` (all of it in a row), `limits` (of
-the machine), `doctor`; `descendants`, `worker`, `bundle` (code that may crash, in another process).
+the machine), `chase` and `caches` (of a core), `doctor`; `descendants`, `worker`, `bundle` (code
+that may crash, in another process).
 """
 
 # fmt: off
@@ -27,6 +28,7 @@ from minitensor.runtime.timing import Timing, measure
 from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolchain
 
 if _TYPE_CHECKING:
+    from minitensor.runtime.caches import USUAL_CACHES, Caches, known_caches
     from minitensor.runtime.descendants import end_children
     from minitensor.runtime.doctor import Finding, diagnose
     from minitensor.runtime.limits import (
@@ -38,19 +40,19 @@ if _TYPE_CHECKING:
     )
     from minitensor.runtime.worker import Parent, ParentGoneError, Reason, Worker, WorkerError
 
-_LATER = ("descendants", "doctor", "limits", "rounds", "worker")
+_LATER = ("caches", "descendants", "doctor", "limits", "rounds", "worker")
 """The modules that few programs need: imported when one of their names is first used."""
 
 __all__ = [
     "BLAS_SPIN_SECONDS", "QUICK", "RULE", "SLOW_SECONDS", "SOURCE", "SPIN_SECONDS", "TIME_LIMIT",
-    "Clock", "Explanation", "Finding", "InterpreterKernel", "Kernel", "Limits", "NativeKernel",
-    "Pace", "Parent", "ParentGoneError", "Probe", "Reason", "Signature", "Timing", "Toolchain",
-    "Turns", "Worker", "WorkerError", "aligned_empty", "cache_folder", "compile_library",
-    "compute_probe", "cpu_name", "diagnose", "end_children", "explained", "find_toolchain",
-    "interleave", "interpreter_kernel", "known_limits", "load", "load_function", "load_kernel",
-    "load_program", "load_together", "measure", "measure_limits", "memory_probes", "native_target",
-    "pointer_to", "probe_toolchain", "ratio", "remember_limits", "save_kernel", "scratch_folder",
-    "take_turn", "usable_cores",
+    "USUAL_CACHES", "Caches", "Clock", "Explanation", "Finding", "InterpreterKernel", "Kernel",
+    "Limits", "NativeKernel", "Pace", "Parent", "ParentGoneError", "Probe", "Reason", "Signature",
+    "Timing", "Toolchain", "Turns", "Worker", "WorkerError", "aligned_empty", "cache_folder",
+    "compile_library", "compute_probe", "cpu_name", "diagnose", "end_children", "explained",
+    "find_toolchain", "interleave", "interpreter_kernel", "known_caches", "known_limits", "load",
+    "load_function", "load_kernel", "load_program", "load_together", "measure", "measure_limits",
+    "memory_probes", "native_target", "pointer_to", "probe_toolchain", "ratio", "remember_limits",
+    "save_kernel", "scratch_folder", "take_turn", "usable_cores",
 ]
 
 

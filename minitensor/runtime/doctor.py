@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import platform
@@ -13,7 +14,8 @@ from typing import Final
 import _cffi_backend  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import numpy as np
 
-from minitensor.errors import ArgumentError, CompileError
+from minitensor.errors import ArgumentError, CompileError, MinitensorError
+from minitensor.runtime.caches import Known, chosen, measure_caches, said_caches
 from minitensor.runtime.folder import cache_folder, is_temporary
 from minitensor.runtime.machine import cpu_name, usable_cores
 from minitensor.runtime.toolchain import ADVICE, Toolchain, probe_toolchain
@@ -56,6 +58,7 @@ def diagnose() -> list[Finding]:
         compiler,
         _openmp(toolchain),
         _vectors(toolchain),
+        _caches(toolchain),
         Finding("cores", True, f"{usable_cores()} usable ({cpu_name()})"),
         _folder(),
         _nvcc(),
@@ -110,6 +113,22 @@ def _vectors(toolchain: Toolchain | None) -> Finding:
         return Finding("vector registers", True, detail)
     advice = "check that CFLAGS names no older CPU; a newer compiler may know this one"
     return Finding("vector registers", None, detail, advice)
+
+
+def _caches(toolchain: Toolchain | None) -> Finding:
+    measured, said = Known(), said_caches()
+    if toolchain is not None:
+        with contextlib.suppress(MinitensorError):
+            measured = measure_caches()
+    used = chosen(measured, said)
+    how = f"measured: {measured}; the system says: {said}"
+    if measured == said:
+        how = "measured, and the system says so"
+    detail = f"{used} ({how})"
+    if (measured.l1 or said.l1) and (measured.l2 or said.l2):
+        return Finding("caches", True, detail)
+    advice = "usual sizes are taken; Space.of of minitensor.search can be told others"
+    return Finding("caches", None, detail, advice)
 
 
 def _unknown(name: str) -> Finding:

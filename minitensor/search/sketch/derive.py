@@ -17,9 +17,10 @@ from minitensor.errors import (
     whole,
 )
 from minitensor.ir import Program, print_name
-from minitensor.runtime import native_target, usable_cores
+from minitensor.runtime import Caches, known_caches, native_target, usable_cores
 from minitensor.schedule import Schedule, Step, Trace
 from minitensor.search.sketch.ansor import CPU
+from minitensor.search.sketch.between import ROWS_BETWEEN_PRODUCTS
 from minitensor.search.sketch.columns import COLUMNS_IN_LANES
 from minitensor.search.sketch.phases import PHASES
 from minitensor.search.sketch.rows import CHAINS_OF_ROWS, INLINE_ONCE, ROWS_IN_LANES
@@ -41,6 +42,7 @@ DEFAULT: Final[tuple[Rule, ...]] = (
     COLUMNS_IN_LANES,
     TRANSPOSED,
     WINDOWS,
+    ROWS_BETWEEN_PRODUCTS,
     REGISTER_TILES,
     PADDING,
     *_REST,
@@ -138,6 +140,7 @@ def generate_sketches(
     target: str | Target = "c",
     *,
     num_cores: int | None = None,
+    caches: Caches | None = None,
     rules: Rules = "default",
     unmade: Unmade | None = None,
 ) -> list[Sketch]:
@@ -148,6 +151,8 @@ def generate_sketches(
 
     target     for whose rules
     num_cores  how many cores reductions should keep busy; None for those of this machine
+    caches     of a core, for which panels are cut; None for those of this machine, which the
+               first search measures
     rules      a name, or rules, such as [mine, *DEFAULT_RULES]: "default" has Ansor's and more
                (docs/sketches.md). At most 24 sketches are derived, those of the rules that are
                asked first; "ansor" derives all that Ansor's rules do
@@ -166,8 +171,14 @@ def generate_sketches(
         cores = whole("num_cores", num_cores, 1)
     ordered = _rules(rules, wanted)
     limit = None if rules == "ansor" else MOST_SKETCHES
-    resolved = wanted.resolved(cores, _vector_bits(wanted))
-    start = State(Schedule(program, seed=0), tuple(program.blocks)[::-1], target=resolved)
+    if caches is not None and not isinstance(caches, Caches):
+        raise unexpected("Caches (see minitensor.runtime), or None", "caches", caches)
+    start = State(
+        Schedule(program, seed=0),
+        tuple(program.blocks)[::-1],
+        target=wanted.resolved(cores, _vector_bits(wanted)),
+        caches=caches or known_caches(),
+    )
     lost = Unmade() if unmade is None else unmade
     states = _derived(start, ordered, cores, limit, lost)
     if not states and lost:

@@ -45,8 +45,6 @@ from minitensor.search.sketch.rule import Rule, State, Verdict, always, unless_r
 
 TOGETHER: Final = {1: 1, 2: 2, 4: 1}
 """Numbers of rows that are computed together, and their weights."""
-ROOM: Final = 1 << 14
-"""Bytes of an operand's rows that are computed together: half of most first caches is for it."""
 
 
 def is_row_sum(block: Block, lanes: int) -> bool:
@@ -131,7 +129,7 @@ def chain_of(state: State) -> tuple[list[str], int]:
     for axes in sorted(set(sums), reverse=True):
         found = [state.name]
         for name in state.pending[1:]:
-            if 0 < axes <= len(spatial_iters(state.block)) and _joins(program, name, found, axes):
+            if 0 < axes <= len(spatial_iters(state.block)) and joins(program, name, found, axes):
                 found.append(name)
         if any(is_row_sum(program.blocks[name], lanes) for name in found[1:]):
             return found[1:], axes
@@ -146,11 +144,18 @@ def _axes_of_row(block: Block) -> int:
     return max(longer, default=min(1, len(spatial_iters(block))))
 
 
-def _joins(program: ir.Program, name: str, chain: Sequence[str], axes: int) -> bool:
-    """Return whether a block is read by those of the chain only, and by each at its own row."""
+def joins(
+    program: ir.Program, name: str, chain: Sequence[str], axes: int, product: bool = False
+) -> bool:
+    """Return whether a block is read by those of the chain only, and by each at its own row.
+
+    product  whether it has operands that make a register tile
+    """
     block = program.blocks[name]
     written = ir.accessed_buffers(block)[1]
-    if len(written) != 1 or is_output(program, block) or is_ordered(block) or pairs(block):
+    if len(written) != 1 or is_output(program, block) or is_ordered(block):
+        return False
+    if bool(pairs(block)) != product:
         return False
     (buffer,) = written
     reading = set(readers(program, buffer)) - {name}
@@ -185,7 +190,7 @@ def _apply_chain(state: State, cores: int) -> list[State]:
                 schedule.compute_at(name, row)
         for name in (state.name, *chain):
             if name in schedule.program.blocks:
-                _in_lanes(schedule, name, axes, state.lanes)
+                in_lanes(schedule, name, axes, state.lanes)
     except ScheduleError:
         return []
     what = f"{', '.join(chain)} computed for each row"
@@ -200,13 +205,13 @@ def _few_rows(schedule: Schedule, state: State, axes: int, cores: int) -> str:
     if len(candidates) < 2:
         return row
     length = math.prod(i.extent for i in spatial_iters(state.block)[axes:])
-    most = ROOM // (length * (state.target.vector_bits or 128) // (8 * state.lanes))
+    most = state.caches.l1 // 2 // (length * (state.target.vector_bits or 128) // (8 * state.lanes))
     weights = [TOGETHER[n] if n <= max(1, most) else 0.1 for n in candidates]
     outer, _ = schedule.split(row, [None, factors.choose(schedule, candidates, weights)])
     return outer
 
 
-def _in_lanes(schedule: Schedule, name: str, axes: int, lanes: int) -> None:
+def in_lanes(schedule: Schedule, name: str, axes: int, lanes: int) -> None:
     """Vectorize a block under the row: the elements of a row, or the partial results of a sum."""
     block = schedule.program.blocks[name]
     if is_row_sum(block, lanes):

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from minitensor import ir
 from minitensor.codegen import Target, usual_registers
 from minitensor.errors import ScheduleError
+from minitensor.runtime import USUAL_CACHES, Caches
 from minitensor.schedule import Schedule
 
 DEFAULT_TARGET: Final = Target("c", num_cores=1, vector_bits=128)
@@ -38,6 +39,7 @@ class State:
     cached    the blocks whose results are collected in a cache
     history   the rules that led here
     target    for what; its number of cores and the width of its vectors are known
+    caches    the sizes of those of a core
     """
 
     schedule: Schedule
@@ -45,6 +47,7 @@ class State:
     cached: frozenset[str] = frozenset()
     history: tuple[Derived, ...] = ()
     target: Target = DEFAULT_TARGET
+    caches: Caches = USUAL_CACHES
 
     @property
     def program(self) -> ir.Program:

@@ -77,9 +77,8 @@ def in_panels(
 
 PANEL: Final = 4
 """Rows that are packed side by side."""
-PARTS: Final = (256, 512, 1024, 2048)
-"""Lengths of a part of a reduction, in iterations. A reduction longer than the last one may be cut:
-its panels of two vectors exceed 128 KiB (AVX2) or 256 KiB (AVX-512)."""
+PANEL_VECTORS: Final = 2
+"""Vectors of an operand with lanes that most tiles read in an iteration."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ def _apply(state: State, cores: int) -> list[State]:
     found = []
     for pair in pairs(state.block, state.lanes):
         for packing, in_parts in product(packings(pair), (False, True)):
-            if in_parts and not _is_long(state.block):
+            if in_parts and not _is_long(state):
                 continue
             schedule = state.schedule.copy()
             try:
@@ -117,9 +116,22 @@ def _apply(state: State, cores: int) -> list[State]:
     return found
 
 
-def _is_long(block: ir.Block) -> bool:
+def _is_long(state: State) -> bool:
     """Return whether the panels of a reduction are too long for the L1 and L2 caches."""
-    return math.prod(i.extent for i in reduce_iters(block)) > PARTS[-1]
+    return math.prod(i.extent for i in reduce_iters(state.block)) > part_lengths(state)[-1]
+
+
+def part_lengths(state: State) -> list[int]:
+    """Lengths of a part of a reduction, in iterations: powers of two, ascending.
+
+    The panels of a part take half of L1 or more, and at most a quarter of L2: the rest is for rows,
+    results, and the panels that follow. A reduction that is longer than the last one may be cut.
+    """
+    step = PANEL_VECTORS * (state.target.vector_bits or 128) // 8
+    shortest, longest = state.caches.l1 // 2 // step, state.caches.l2 // 4 // step
+    most = max(1, longest).bit_length() - 1
+    least = min(most, max(0, shortest - 1).bit_length())
+    return [1 << n for n in range(least, most + 1)]
 
 
 def packings(pair: Pair) -> list[Packing]:
@@ -165,9 +177,9 @@ def tile(
         _even(state, pair.rows, factors.parts(pair.rows.extent, cores, most[-1]), pair.rows.extent)
     )
     i_0, i_1, i_2 = schedule.split(loops[pair.rows.var], [blocks, None, height])
-    j_0, *j = _lanes(schedule, state, loops[pair.lanes.var], pair.lanes, packing)
+    j_0, *j = lane_loops(schedule, state, loops[pair.lanes.var], pair.lanes, packing)
     reduced = [loops[i.var] for i in reduce_iters(block)]
-    parts = [_cut(schedule, block, reduced)] if in_parts else []
+    parts = [_cut(schedule, state, reduced)] if in_parts else []
     schedule.reorder(*strips, i_0, j_0, *parts, *rest, i_1, *reduced, i_2, *j)
     schedule.unroll(i_2)
     for wide in j[:-1]:
@@ -184,22 +196,22 @@ def tile(
     if at != last:
         move_to_the_end(schedule, name, at)
     for load in packing.lanes:
-        _pack_lanes(schedule, state, load, pair.lanes)
+        pack_lanes(schedule, state, load, pair.lanes)
     for load in packing.rows:
         _pack_rows(schedule, state, load, pair.rows, i_0)
     return consumer
 
 
-def _cut(schedule: Schedule, block: ir.Block, reduced: list[str]) -> str:
+def _cut(schedule: Schedule, state: State, reduced: list[str]) -> str:
     """Cut the first loop of a reduction; returns the loop over the parts."""
-    first, *others = (i.extent for i in reduce_iters(block))
-    candidates = [-(-n // math.prod(others)) for n in PARTS]
+    first, *others = (i.extent for i in reduce_iters(state.block))
+    candidates = [-(-n // math.prod(others)) for n in part_lengths(state)]
     length = schedule.sample_categorical(factors.up_to(first, candidates))
     part, reduced[0] = schedule.split(reduced[0], [None, length])
     return part
 
 
-def _lanes(
+def lane_loops(
     schedule: Schedule, state: State, loop: str, axis: Iter, packing: Packing
 ) -> tuple[str, ...]:
     """Split the columns: tiles, vectors in a tile, and lanes; or tiles and elements of a row."""
@@ -235,7 +247,7 @@ def _even(state: State, axis: Iter, candidates: list[int], times: int = 1) -> li
     return [n for n in candidates if axis.extent % (n * times) == 0] or candidates[:1]
 
 
-def _pack_lanes(schedule: Schedule, state: State, load: Load, axis: Iter) -> None:
+def pack_lanes(schedule: Schedule, state: State, load: Load, axis: Iter) -> None:
     """Copy an operand once, into panels."""
     copy, at = schedule.cache_read(state.name, load.buffer, "global"), place_of(load, axis)
     assert at is not None

@@ -19,6 +19,7 @@ from minitensor.arith import Integers
 from minitensor.codegen import Target
 from minitensor.errors import ScheduleError, unexpected
 from minitensor.ir import Program, loop_sites
+from minitensor.runtime import Caches
 from minitensor.schedule import ROOT, Schedule, Trace, compute_locations
 from minitensor.search.features import BatchError, Marks, Structure
 from minitensor.search.sketch import Rules, Sketch, branch_weights, generate_sketches
@@ -92,10 +93,12 @@ class Space:
         self._locations: dict[tuple[int, tuple[str, ...]], tuple[str, ...]] = {}
 
     @staticmethod
-    def of(program: Program, target: Target, rules: Rules = "default") -> Space:
+    def of(
+        program: Program, target: Target, rules: Rules = "default", caches: Caches | None = None
+    ) -> Space:
         """The space that rules derive (see `generate_sketches`)."""
         unmade = Unmade()
-        sketches = generate_sketches(program, target, rules=rules, unmade=unmade)
+        sketches = generate_sketches(program, target, caches=caches, rules=rules, unmade=unmade)
         return Space(program, target, sketches, unmade=unmade)
 
     @staticmethod

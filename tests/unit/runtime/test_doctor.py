@@ -7,7 +7,7 @@ import pytest
 from minitensor.runtime import diagnose
 
 NAMES = [
-    "python", "numpy", "cffi", "C compiler", "OpenMP", "vector registers", "cores",
+    "python", "numpy", "cffi", "C compiler", "OpenMP", "vector registers", "caches", "cores",
     "cache folder", "nvcc", "rich", "matplotlib",
 ]  # fmt: skip
 

@@ -278,3 +278,17 @@ ROUNDED = {
     "rms norm, product": rms_norm_product,
 }
 """Sums of rounded values differ in the last bits."""
+
+
+def product_by_axes(a, b, shape=(64, 64, 64)):
+    """C[i, j] = sum over k of A * B, with the indices that a and b say, such as "ik" and "kj"."""
+    extents = dict(zip("ijk", shape))
+    A = mt.placeholder([extents[x] for x in a], name="A")
+    B = mt.placeholder([extents[x] for x in b], name="B")
+    k = mt.reduce_axis(extents["k"], name="k")
+
+    def element(i, j):
+        at = {"i": i, "j": j, "k": k}
+        return mt.sum(A[tuple(at[x] for x in a)] * B[tuple(at[x] for x in b)], axis=k)
+
+    return [A, B, mt.compute((extents["i"], extents["j"]), element, name="C")]

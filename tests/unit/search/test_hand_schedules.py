@@ -17,9 +17,6 @@ TARGETS = {bits: mt.Target("c", num_cores=2, vector_bits=bits) for bits in (512,
 CUT_ELSEWHERE = {("elementwise", 256)}
 """A loop that the hand schedule cuts at 32 elements, and the space at 64."""
 
-NOT_HELD = {"attention"}
-"""All stages of a few rows after each other: the space has both products, but over all rows."""
-
 
 def _marks(name, bits):
     if name.startswith("winograd"):
@@ -34,7 +31,7 @@ def _marks(name, bits):
         pytest.param(name, bits, marks=_marks(name, bits))
         for name in HAND_SCHEDULES
         for bits in TARGETS
-        if (name, bits) not in CUT_ELSEWHERE and name not in NOT_HELD
+        if (name, bits) not in CUT_ELSEWHERE
     ],
 )
 def test_a_candidate_has_the_loops_of_a_hand_schedule(name, bits):

@@ -7,13 +7,14 @@ import pytest
 
 import minitensor as mt
 from minitensor.errors import CompileError
+from minitensor.runtime import USUAL_CACHES
 from minitensor.schedule.edit import loops_around
 from minitensor.search import DEFAULT_RULES, Rule, Verdict, generate_sketches
-from minitensor.search.sketch import derive, factors, tiles
+from minitensor.search.sketch import derive, factors
 from minitensor.search.sketch.blocks import pairs
 from minitensor.search.sketch.rule import Derived, State
 from minitensor.testing import assert_equivalent
-from tests.unit.search.programs import gesummv
+from tests.unit.search.programs import attention, gesummv, product_by_axes
 
 W = mt.workloads
 TARGET = mt.Target("c", num_cores=4, vector_bits=256)
@@ -28,20 +29,6 @@ def rules_of(tensors, target=TARGET):
     return {
         s.rule for sketch in generate_sketches(mt.lower(tensors), target) for s in sketch.history
     }
-
-
-def product(a, b, shape=(64, 64, 64)):
-    """C[i, j] = sum over k of A * B, with the indices that a and b say, such as "ik" and "kj"."""
-    extents = dict(zip("ijk", shape))
-    A = mt.placeholder([extents[x] for x in a], name="A")
-    B = mt.placeholder([extents[x] for x in b], name="B")
-    k = mt.reduce_axis(extents["k"], name="k")
-
-    def element(i, j):
-        at = {"i": i, "j": j, "k": k}
-        return mt.sum(A[tuple(at[x] for x in a)] * B[tuple(at[x] for x in b)], axis=k)
-
-    return [A, B, mt.compute((extents["i"], extents["j"]), element, name="C")]
 
 
 def column_sums(m, n, batch=1, turned=False):
@@ -96,7 +83,7 @@ def kept_softmax(m, n):
     ],
 )
 def test_columns_are_lanes_of_a_product(a, b, scattered, lanes_packed, rows_packed):
-    (pair,) = pairs(block_of(product(a, b), "C"))
+    (pair,) = pairs(block_of(product_by_axes(a, b), "C"))
     assert (pair.lanes.var, pair.rows.var, pair.scattered) == ("j", "i", scattered)
     assert [load.buffer for load in pair.lanes_packed] == lanes_packed
     assert [load.buffer for load in pair.rows_packed] == rows_packed
@@ -104,14 +91,14 @@ def test_columns_are_lanes_of_a_product(a, b, scattered, lanes_packed, rows_pack
 
 def test_both_ways_where_each_turns_one_array_around():
     """Rows are side by side in A but not in C; columns in C but not in B."""
-    found = pairs(block_of(product("ki", "jk"), "C"))
+    found = pairs(block_of(product_by_axes("ki", "jk"), "C"))
     assert {(p.lanes.var, p.rows.var): p.scattered for p in found} == {("i", "j"): 0, ("j", "i"): 1}
 
 
 @pytest.mark.parametrize(("n", "both"), [(15, True), (3, True), (16, False), (40, False)])
 def test_both_ways_where_rows_would_fill_vectors_better(n, both):
     """Columns that leave much of their vectors empty are rows as well; C is turned around then."""
-    found = pairs(block_of(product("ki", "kj", (64, n, 64)), "C"), lanes=16)
+    found = pairs(block_of(product_by_axes("ki", "kj", (64, n, 64)), "C"), lanes=16)
     assert [(p.lanes.var, p.rows.var) for p in found] == [("j", "i"), ("i", "j")][: 1 + both]
 
 
@@ -121,40 +108,6 @@ def test_images_of_a_small_batch_are_no_lanes(images, found):
     conv = block_of(W.conv2d(images, 16, 20, 20, 32, 3), "conv")
     axes = dict(zip((i.var for i in conv.iters), "nfyx"))
     assert {axes[pair.lanes.var] for pair in pairs(conv, 16)} == set(found)
-
-
-def in_parts(tensors):
-    """The sketches whose sums are in parts."""
-    sketches = generate_sketches(mt.lower(tensors), TARGET)
-    return [s for s in sketches if any("summed in parts" in step.what for step in s.history)]
-
-
-@pytest.mark.parametrize(
-    ("tensors", "long"),
-    [
-        (product("ik", "kj", (64, 64, 2048)), False),
-        (product("ik", "kj", (64, 64, 2049)), True),
-        (W.conv2d(1, 256, 14, 14, 64, 3, padding=1), True),
-        (W.conv2d(1, 64, 56, 56, 64, 3, padding=1), False),
-    ],
-)
-def test_long_sums_are_in_parts_too(tensors, long):
-    assert bool(in_parts(tensors)) == long
-
-
-@pytest.mark.parametrize(("a", "b"), [("ik", "kj"), ("ki", "jk")])
-@pytest.mark.parametrize("seed", range(5))
-def test_sums_in_parts_are_right(a, b, seed, monkeypatch):
-    """Small integers: sums of them are exact in any order. In the second a copy follows."""
-    monkeypatch.setattr(tiles, "PARTS", (2, 4, 8))
-    tensors = product(a, b, (5, 17, 11))
-    rng = np.random.default_rng(seed)
-    arrays = [rng.integers(-3, 4, x.shape).astype(x.dtype) for x in tensors[:2]]
-    wanted = mt.interpret(mt.lower(tensors), *arrays).tolist()
-    sketches = in_parts(tensors)
-    assert len(sketches) >= 2
-    for sketch in sketches:
-        assert mt.interpret(sketch.apply(seed=seed), *arrays).tolist() == wanted
 
 
 def test_branches_of_a_derivation_are_as_likely_however_many_leaves_they_have():
@@ -170,7 +123,7 @@ def test_rules_for_any_block_are_less_likely_than_those_that_know_it():
 
 
 def test_factors_that_leave_little_over_and_fill_registers_are_likelier():
-    s = mt.Schedule(mt.lower(product("ik", "kj")))
+    s = mt.Schedule(mt.lower(product_by_axes("ik", "kj")))
     factors.height(s, [2, 4, 6], 8, 32)
     factors.width(s, [8, 16, 24, 32], 24, 8)
     factors.ways(s)
@@ -245,7 +198,7 @@ def test_phases_where_an_image_is_spread_out(kernel):
 
 def test_no_phases_where_nothing_is_zero():
     for tensors in (
-        product("ik", "kj"),
+        product_by_axes("ik", "kj"),
         stored_zeros(4, 8, 9, 3, 1),
         W.conv2d(1, 4, 8, 8, 4, 3, padding=1, stride=2),
         W.conv2d_transpose(1, 2, 3, 4, 6, 3, 1, 1),
@@ -338,6 +291,8 @@ def test_an_axis_of_one_element_is_no_lane_and_no_row():
         (lambda: column_sums(64, 64), "columns in lanes"),
         (lambda: column_sums(64, 64, batch=3), "columns in lanes"),
         (lambda: W.transpose_add(64, 64), "transposed read"),
+        (lambda: attention(n=32, d=16), "rows between products"),
+        (lambda: attention(masked=True, n=32, d=16), "rows between products"),
         (lambda: W.max_pool2d(1, 8, 16, 16, 3, 2, 1), "window"),
         (lambda: depthwise_volumes(2, 6, 6, 8, 5), "window"),
         (lambda: W.conv2d(1, 8, 8, 8, 8, 3, padding=1), "inline padding"),
@@ -368,6 +323,36 @@ def test_ours_stay_away_from_what_is_not_theirs(tensors):
     assert rules_of(tensors()) <= ansor
 
 
+def two_products(m, n, dim):
+    """relu(A B) C: nothing between the products is a sum over rows."""
+    A, B, C = (mt.placeholder(s, name=x) for x, s in zip("ABC", ((m, dim), (dim, n), (n, dim))))
+    k, l = mt.reduce_axis(dim, name="k"), mt.reduce_axis(n, name="l")
+    D = mt.compute((m, n), lambda i, j: mt.sum(A[i, k] * B[k, j], axis=k), name="D")
+    E = mt.compute((m, n), lambda i, j: mt.maximum(D[i, j], 0), name="E")
+    F = mt.compute((m, dim), lambda i, j: mt.sum(E[i, l] * C[l, j], axis=l), name="F")
+    return [A, B, C, F]
+
+
+def test_products_with_no_sum_between_them_are_not_done_by_rows():
+    assert "rows between products" not in rules_of(two_products(32, 32, 16))
+    assert "rows between products" not in rules_of(W.softmax(32, 32))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("n", "d"), [(32, 16), (37, 19)])
+def test_a_few_rows_between_products_are_right(masked, n, d):
+    program = mt.lower(attention(masked, n, d))
+    (sketch, *_) = generate_sketches(program, TARGET)
+    assert sketch.history[0].rule == "rows between products"
+    schedule = sketch.apply(seed=n)
+    (rows,) = set(schedule.get_loops("T")) & set(schedule.get_loops("O"))
+    assert rows == schedule.get_loops("O")[0]
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(b.shape, dtype=np.float32) for b in program.inputs]
+    found, expected = mt.interpret(schedule.program, *arrays), mt.interpret(program, *arrays)
+    np.testing.assert_allclose(found, expected, rtol=3e-6, atol=3e-6)  # sums in another order
+
+
 def test_ansors_sketches_are_among_ours():
     program = mt.lower(W.matmul_bias_relu(64, 64, 64))
     ours = {s.trace.to_json() for s in generate_sketches(program, TARGET)}
@@ -393,7 +378,7 @@ def test_rows_are_not_collected_before_they_are_written(tensors):
 def test_rows_of_a_chain_are_computed_together_where_there_are_many():
     def first(rows, columns):
         program = mt.lower(W.softmax(rows, columns))
-        (sketch, *_) = generate_sketches(program, TARGET)
+        (sketch, *_) = generate_sketches(program, TARGET, caches=USUAL_CACHES)
         assert "computed for each row" in sketch.explain()
         decision, *_ = (s.arguments for s in sketch.trace.steps if s.is_decision)
         return decision["candidates"], decision["probs"]
