@@ -73,9 +73,9 @@ class Call:
     spin: float = SPIN_SECONDS
 
 
-def find(hand: HandSchedule, target: mt.Target) -> Found:
+def find(hand: HandSchedule, target: mt.Target, enough: float = math.inf) -> Found:
     """The candidate that shares most of a hand schedule's loops; of several the first with its
-    tiles, and as many blocks.
+    tiles, and as many blocks. The first that shares at least the part `enough` ends the search.
     """
     own = _of_program(scheduled(hand, target).program)
     wanted = Counter(loops for loops, _ in own)
@@ -91,6 +91,8 @@ def find(hand: HandSchedule, target: mt.Target) -> Found:
             )
             if score > best:
                 best, found = score, candidate
+            if best[0] >= enough:
+                return Found(space, found, best[0])
     return Found(space, found, best[0])
 
 

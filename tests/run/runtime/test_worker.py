@@ -142,6 +142,7 @@ def test_it_ends_with_its_parent(number):
         worker = int(parent.stdout.readline())
         assert is_alive(worker)
         parent.send_signal(number)
+        parent.wait(30)
     wait_for(lambda: not is_alive(worker), 5)
 
 
