@@ -53,6 +53,7 @@ class TuneResult:
     unmade       proposals of which no schedule could be made
     unscored     what the model could not learn from or score
     unrecorded   how many candidates the log did not take
+    written      the program as it is written, number 0, if it won the finals; it is none of `tried`
     """
 
     program: Program
@@ -69,6 +70,7 @@ class TuneResult:
     unmade: Unmade = field(default_factory=Unmade)
     unscored: Unmade = field(default_factory=Unmade)
     unrecorded: int = 0
+    written: Tried | None = None
 
     def __repr__(self) -> str:
         """Two lines: the best time, what was tried, and the methods that tell more."""
@@ -124,8 +126,9 @@ class TuneResult:
         return plots.Pictures(name, self.tried, self.seconds, roofline, ranked).draw(directory)
 
     def best(self, count: int = 1) -> list[Tried]:
-        """The fastest candidates, fastest first."""
-        return fastest(self.tried)[: whole("count", count, 1)]
+        """The fastest candidates, fastest first, and the program as it is written if it won."""
+        written = [] if self.written is None else [self.written]
+        return fastest([*self.tried, *written])[: whole("count", count, 1)]
 
     def curve(self) -> list[float]:
         """After each trial, the seconds of the fastest until then; infinity while there is none."""

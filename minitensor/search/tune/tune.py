@@ -145,6 +145,7 @@ def tune(
         schedule=best.trace.apply(program),
         seconds=best.seconds,
         tried=tuple(tuner.tried),
+        written=tuner.written,
         target=exact,
         space=searched,
         model=learner.model if learner.fitted else None,

@@ -106,6 +106,8 @@ class Tuner:
     seed: int = 0
     callback: Callable[[Progress], object] = lambda progress: None
     tried: list[Tried] = field(default_factory=list)
+    written: Tried | None = None
+    """The program as it is written, number 0, if it won the finals of a search."""
     rounds: int = 0
     measuring: float = 0.0
     correlation: float | None = None
@@ -121,8 +123,9 @@ class Tuner:
 
     @property
     def best(self) -> Tried | None:
-        """The fastest candidate that worked."""
-        return next(iter(fastest(self.tried)), None)
+        """The fastest candidate that worked, or the program as it is written, if that is faster."""
+        written = [] if self.written is None else [self.written]
+        return next(iter(fastest([*self.tried, *written])), None)
 
     def resume(self, records: Sequence[Record]) -> None:
         """Take over what was recorded: nothing of it is measured again.
@@ -147,7 +150,11 @@ class Tuner:
             number = len(self.tried) + len(news) + 1
             outcome = record.status, record.median, record.error
             state = record.disturbed, record.drift
-            news.append(Tried(number, trace, candidate, *outcome, True, None, False, *state))
+            one = Tried(number, trace, candidate, *outcome, True, None, False, *state)
+            if candidate is None and not trace.steps:
+                self.written = replace(one, number=0)
+                continue
+            news.append(one)
             self.proposals.know(record.trace_key, program)
         if refused:
             logger.warning(
@@ -235,10 +242,14 @@ class Tuner:
         if known is not None:
             self._replace(known, seconds=seconds, disturbed=False, drift=STEADY)
         else:
-            self.tried.append(Tried(len(self.tried) + 1, schedule.trace, None, OK, seconds))
+            self.written = Tried(0, schedule.trace, None, OK, seconds)
 
     def _replace(self, tried: Tried, **changed: Any) -> None:
-        self.tried[tried.number - 1] = replace(tried, **changed)
+        changed_one = replace(tried, **changed)
+        if tried.number:
+            self.tried[tried.number - 1] = changed_one
+        else:
+            self.written = changed_one
 
     @property
     def _uses_model(self) -> bool:
