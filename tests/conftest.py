@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import sys
 import tempfile
 
 import pytest
@@ -24,3 +25,12 @@ def private_cache():
             del os.environ["MINITENSOR_CACHE_DIR"]
         else:
             os.environ["MINITENSOR_CACHE_DIR"] = before
+
+
+@pytest.fixture
+def shallow():
+    """Python's own limit of recursion, as in a process that has just started."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)

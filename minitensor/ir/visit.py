@@ -213,7 +213,8 @@ DEEPEST: Final = 2000
 """The deepest nesting of an expression or a program that is accepted."""
 LARGEST: Final = 100_000
 """The most nodes an expression or a program may have, what is shared counted each time."""
-_FRAMES_PER_LEVEL: Final = 6
+_FRAMES_PER_LEVEL: Final = 12
+"""Of Python's stack: 6 for an expression, and 6 for another put in place of its leaves."""
 
 
 def measured(node: Node, measure: Callable[[Any, list[V]], V]) -> V:
@@ -278,5 +279,5 @@ def make_room(node: Node, around: int = 0) -> None:
             f"expected {what} of at most {LARGEST} operations, but got one of {size}; {large}"
         )
     needed = (depth + around) * _FRAMES_PER_LEVEL + 1000
-    if depth + around > 100 and sys.getrecursionlimit() < needed:
+    if depth + around > 50 and sys.getrecursionlimit() < needed:
         sys.setrecursionlimit(needed)

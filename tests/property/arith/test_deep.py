@@ -85,15 +85,6 @@ def work(expr: Expr) -> int:
     return calls
 
 
-@pytest.fixture
-def shallow():
-    """Python's own limit of recursion, as in a process that has just started."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(1000)
-    yield
-    sys.setrecursionlimit(before)
-
-
 @pytest.mark.usefixtures("shallow")
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_hundred_and_fifty_levels(name):

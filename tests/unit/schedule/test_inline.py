@@ -550,6 +550,7 @@ def test_outputs_are_not_inlined():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shallow")
 def test_inlining_stops_before_expressions_are_too_deep():
     s = mt.Schedule(deep_chain(1200, 1200))
     refused(s, "R5", "nested too deep", lambda: s.compute_inline("B"))
