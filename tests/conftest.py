@@ -8,8 +8,14 @@ import tempfile
 import pytest
 from hypothesis import settings
 
+from tests.parts import Extent
+
 settings.register_profile("minitensor", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("minitensor")
+
+
+def pytest_configure(config):
+    Extent.whole = "not whole" not in config.option.markexpr
 
 
 @pytest.fixture(scope="session", autouse=True)

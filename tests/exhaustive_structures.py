@@ -2,7 +2,7 @@
 
     python -m tests.exhaustive_structures [SEED]
 
-tests/property/search/test_structure.py does the same with a fifth of them.
+tests/property/search/test_structure.py does the same with a tenth of them.
 """
 
 import sys

@@ -1,8 +1,21 @@
 """Tests of many cases of one kind: `make test` tries a part of them, `make whole` all."""
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Collection, Iterable
 
 import pytest
+from hypothesis import settings
+
+
+class Extent:
+    """How much of the tests runs; tests/conftest.py says it before they are collected."""
+
+    whole = False
+
+
+def examples(few: int, many: int, **others: object) -> settings:
+    """Settings of a property test: the examples of `make test`, and those of `make whole`."""
+    return settings(max_examples=many if Extent.whole else few, **others)
 
 
 def some(cases: Iterable, chosen: Callable[[int], object]) -> list:
@@ -16,3 +29,11 @@ def some(cases: Iterable, chosen: Callable[[int], object]) -> list:
         else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.whole)
         for number, case in enumerate(cases)
     ]
+
+
+def of_each_kind(names: Collection[str]) -> list:
+    """Names as parameters of a test: those that differ from an earlier one in numbers alone are for
+    `make whole`.
+    """
+    kinds = [re.sub(r"\d+", "", name) for name in names]
+    return some(names, lambda number: kinds[number] not in kinds[:number])

@@ -33,11 +33,19 @@ def title(text):
 
 SOME = HOSTILE[::12]
 """Those of the quick run."""
+USUAL = {*SOME, *HOSTILE[1::3]}
+"""Those of `make test`, each alone as every name; together it tries all of them."""
+
+
+def tried(text):
+    """A text as a parameter of tests."""
+    marks = [pytest.mark.slow] * (text not in SOME) + [pytest.mark.whole] * (text not in USUAL)
+    return pytest.param(text, marks=marks)
 
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(t, marks=[] if t in SOME else [pytest.mark.slow]) for t in HOSTILE],
+    params=[tried(text) for text in HOSTILE],
     ids=title,
 )
 def text(request):

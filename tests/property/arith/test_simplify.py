@@ -22,6 +22,7 @@ from minitensor.ir import (
     print_expr,
 )
 from minitensor.testing import index_expressions
+from tests.parts import examples
 from tests.random_indices import random_expression, random_space
 
 
@@ -39,7 +40,7 @@ def check(rng: random.Random, expr: Expr) -> None:
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=400, deadline=None)
+@examples(200, 1000, deadline=None)
 def test_simplified_expressions_are_equal_idempotent_and_small(rng):
     check(rng, random_expression(rng, rng.randint(1, 4)))
 

@@ -2,7 +2,7 @@
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minitensor.ir import (
@@ -16,6 +16,7 @@ from minitensor.ir import (
     evaluate,
     print_expr,
 )
+from tests.parts import examples
 from tests.sent import imported
 
 NAMES = "abc"
@@ -67,7 +68,7 @@ def value(a, b, c, p, q):
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=1000, deadline=None, derandomize=True)
+@examples(400, 2000, deadline=None, derandomize=True)
 def test_printed_expressions_read_as_python_have_their_value(rng):
     depth = rng.randint(0, 4)
     expr = random_number(rng, depth) if rng.random() < 0.5 else random_condition(rng, depth)

@@ -4,13 +4,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import minitensor as mt
 from minitensor.search import generate_sketches
 from minitensor.testing import assert_equivalent
-from tests.parts import some
+from tests.parts import examples, some
 
 W = mt.workloads
 
@@ -203,7 +203,7 @@ def _listed(outputs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DEFINITIONS)
-@settings(max_examples=10)
+@examples(5, 20)
 @given(data=st.data())
 def test_whatever_is_decided_computes_the_same(name, data):
     function, arguments = DEFINITIONS[name]

@@ -5,7 +5,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import minitensor as mt
@@ -15,6 +15,7 @@ from minitensor.schedule import Trace
 from minitensor.search.space import Mutations, Space
 from minitensor.search.space.candidate import GRANULARITY, UNROLL
 from minitensor.testing import assert_equivalent
+from tests.parts import examples
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
 
@@ -68,7 +69,7 @@ def exact(program):
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@examples(15, 50, deadline=None)
 @given(
     st.sampled_from(sorted(DEFINITIONS)),
     st.sampled_from(["ansor", "default"]),
@@ -152,7 +153,7 @@ def test_places_that_do_not_exist_are_drawn_anew():
     space.schedule(mended)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(25, 80, deadline=None)
 @given(st.sampled_from(sorted(DEFINITIONS)), st.integers(0, 2**32))
 def test_what_has_one_identity_is_one_program(name, seed):
     space, rng = space_of(name, "default"), random.Random(seed)

@@ -15,7 +15,7 @@ from minitensor.lang.workloads import WORKLOADS
 from minitensor.schedule import Schedule
 from minitensor.search import generate_sketches
 from minitensor.search.features import BatchError
-from tests.parts import some
+from tests.parts import examples, some
 from tests.property.search.numbered import check, drawn, opened, renumbered
 from tests.property.search.went_wrong import WENT_WRONG
 
@@ -293,7 +293,7 @@ def test_most_random_schedules_have_a_structure():
 
 @pytest.mark.slow
 @given(scheduled(16), SEEDS)
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(150, 300, deadline=None, suppress_health_check=list(HealthCheck))
 def test_more_random_schedules(schedule, seed):
-    """`python -m tests.exhaustive_structures` tries five times as many."""
+    """`python -m tests.exhaustive_structures` tries ten times as many."""
     event(str(compare_with_replays(schedule, seed)))

@@ -387,14 +387,17 @@ def test_without_a_cache_folder_it_is_the_users(place, value):
 
 @pytest.mark.parametrize(
     "home, said",
-    [
-        (None, r"not known, for HOME is not set"),
-        ("", r"not known, for HOME is not set"),
-        ("relative", r"HOME='relative' is not an absolute path"),
-        ("{folder}/none", r"HOME='.*/none' is not a folder"),
-        ("/proc", r"the cache folder /proc/\.cache/minitensor cannot be created"),
-        ("/dev/null", r"HOME='/dev/null' is not a folder"),
-    ],
+    some(
+        [
+            (None, r"not known, for HOME is not set"),
+            ("relative", r"HOME='relative' is not an absolute path"),
+            ("{folder}/none", r"HOME='.*/none' is not a folder"),
+            ("/proc", r"the cache folder /proc/\.cache/minitensor cannot be created"),
+            ("", r"not known, for HOME is not set"),
+            ("/dev/null", r"HOME='/dev/null' is not a folder"),
+        ],
+        lambda n: n < 4,
+    ),
 )
 def test_a_home_that_is_wrong(place, home, said):
     home = home and home.format(folder=place.folder)
@@ -427,7 +430,7 @@ def test_a_folder_for_temporary_files_that_is_not_utf8(place):
     place.works(TMPDIR=where)
 
 
-@pytest.mark.parametrize("blocks", some([0, 28, 2000, 2, 31, 40], lambda n: n < 3))
+@pytest.mark.parametrize("blocks", some([0, 28, 2000, 2, 31, 40], lambda n: n in (1, 2)))
 def test_no_room_for_the_questions(place, shared, blocks):
     """A limit on files, in half kilobytes, is what a full disk is, and binds root."""
     limit = ("sh", "-c", f'ulimit -f {blocks}; exec "$@"', "sh")
@@ -436,7 +439,7 @@ def test_no_room_for_the_questions(place, shared, blocks):
     assert place.start("-c", CALL).stdout == shared.start("-c", CALL).stdout
 
 
-@pytest.mark.parametrize("blocks", some([0, 20, 2], lambda n: n < 2))
+@pytest.mark.parametrize("blocks", some([0, 20, 2], lambda n: n == 1))
 def test_no_room_for_a_kernel(place, blocks):
     place.works()
     before = sorted(place.cache.rglob("*"))
@@ -457,14 +460,20 @@ def shared(tmp_path_factory):
     return place
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "many", "1e3", "99999999999999999999", "4097", "2 3"])
+@pytest.mark.parametrize(
+    "value",
+    some(["0", "many", "4097", "2 3", "-1", "1e3", "99999999999999999999"], lambda n: n < 4),
+)
 def test_numbers_of_threads_that_make_no_sense(shared, value):
     usual = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     said = rf"OMP_NUM_THREADS={value!r} is ignored: expected a number from 1 to 4096"
     shared.works(said, cores=usual, OMP_NUM_THREADS=value)
 
 
-@pytest.mark.parametrize("value, cores", [("1", 1), ("3", 3), (" 2 ", 2), ("2,4", 2), ("200", 200)])
+@pytest.mark.parametrize(
+    "value, cores",
+    some([("3", 3), ("2,4", 2), ("200", 200), ("1", 1), (" 2 ", 2)], lambda n: n < 3),
+)
 def test_numbers_of_threads(shared, value, cores):
     shared.works(cores=cores, OMP_NUM_THREADS=value)
 

@@ -21,6 +21,8 @@ PARTS, EACH = 20, 250
 """How many parts there are, and how many mutations in each: 5,000 in all."""
 QUICK = 4
 """How many parts are quick enough for the quick run."""
+USUAL = 10
+"""How many parts are tried by `make test`."""
 SECONDS = 2.0
 MEMORY = 256
 """MiB that all mutations of a part together may take."""
@@ -41,11 +43,12 @@ def test_the_valid_traces_are_and_have_every_primitive(cases):
     assert used == set(REGISTRY)
 
 
-def slow(part):
-    return pytest.param(part, marks=[pytest.mark.slow])
+def part_of(part):
+    marks = [pytest.mark.slow] * (part >= QUICK) + [pytest.mark.whole] * (part >= USUAL)
+    return pytest.param(part, marks=marks)
 
 
-@pytest.mark.parametrize("part", [*range(QUICK), *(slow(n) for n in range(QUICK, PARTS))])
+@pytest.mark.parametrize("part", [part_of(n) for n in range(PARTS)])
 def test_spoilt_traces(part, cases):
     rng = random.Random(part)
     texts = [text for _, text in cases]

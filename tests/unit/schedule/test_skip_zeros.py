@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minitensor as mt
+from tests.parts import some
 from tests.unit.schedule.common import Refusal, check, each, golden, run_refusal
 from tests.unit.schedule.programs import (
     after,
@@ -116,7 +117,10 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize(("kernel", "stride", "padding", "dtype", "groups"), SIZES)
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "dtype", "groups"),
+    some(SIZES, lambda n: n % 3 == 0),  # any two values of two of them meet
+)
 def test_transposed_convolutions(kernel, stride, padding, dtype, groups):
     program = spread_conv(1, 3, 2, 2, kernel, stride, padding, dtype, groups)
     s = mt.Schedule(program)

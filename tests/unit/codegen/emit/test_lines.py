@@ -8,6 +8,7 @@ from minitensor.codegen.emit.lines import WIDTH, broken, comment
 from minitensor.schedule import REGISTRY
 from minitensor.testing import pair_of, programs, schedules
 from minitensor.testing.draws import drawn
+from tests.parts import of_each_kind
 from tutorials.schedules import HAND_SCHEDULES, scheduled
 
 
@@ -86,7 +87,7 @@ def test_no_text_of_a_chain_in_a_narrow_float_has_a_long_line(dtype):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", HAND_SCHEDULES)
+@pytest.mark.parametrize("name", of_each_kind(HAND_SCHEDULES))
 def test_no_text_of_a_hand_schedule_has_a_long_line(name):
     target = Target("c", num_cores=4, vector_bits=512)
     assert longest(scheduled(HAND_SCHEDULES[name], target), target) <= WIDTH
