@@ -31,7 +31,7 @@ import minitensor as mt
 from benchmarks.common import geometric_mean, machine, markdown_table
 from benchmarks.compare.work import normal_arrays
 from minitensor import ir
-from minitensor.runtime import SPIN_SECONDS, Pace, interleave, native_target, ratio
+from minitensor.runtime import SPIN_SECONDS, Caches, Pace, interleave, native_target, ratio
 from minitensor.search import Candidate, Space
 from minitensor.search.space import GRANULARITY, UNROLL, Plan
 from tutorials.schedules import HAND_SCHEDULES, HandSchedule, scheduled
@@ -73,13 +73,20 @@ class Call:
     spin: float = SPIN_SECONDS
 
 
-def find(hand: HandSchedule, target: mt.Target, enough: float = math.inf) -> Found:
+def find(
+    hand: HandSchedule,
+    target: mt.Target,
+    enough: float = math.inf,
+    caches: Caches | None = None,
+) -> Found:
     """The candidate that shares most of a hand schedule's loops; of several the first with its
     tiles, and as many blocks. The first that shares at least the part `enough` ends the search.
+
+    caches  of a core; None for those of this machine
     """
     own = _of_program(scheduled(hand, target).program)
     wanted = Counter(loops for loops, _ in own)
-    space = Space.of(hand.define(), target)
+    space = Space.of(hand.define(), target, caches=caches)
     best, found = (-1.0, 0, 0), Candidate(0, ())
     for number in range(len(space.sketches)):
         for candidate, blocks in _all_of(space, number):

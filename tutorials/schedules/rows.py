@@ -9,8 +9,6 @@ from tutorials.schedules.hand import Steps, lanes_of
 WAYS = 4
 """Vectors of partial results: an addition takes about as many cycles as there must be of them for
 the processor to start one in each."""
-TOGETHER = 2
-"""Rows whose stages take turns, so that what waits in one does not wait in the other."""
 STREAMED = 8
 """The most lanes of a vector whose operands come from memory: where wider ones were measured (Zen
 4, 512 bits), they read a stream at 31 to 37 GB/s and these at 42."""
@@ -109,24 +107,19 @@ def softmax(s: Schedule, target: Target) -> Steps:
     lanes = lanes_of(target)
     *before, last = s.get_blocks()
     row, column = s.get_loops(last)
-    rows, _ = s.split(row, [None, TOGETHER])
     s.vectorize(column)
     for block in reversed(before):
-        s.compute_at(block, rows)
+        s.compute_at(block, row)
     s.vectorize(s.get_loops("exps")[-1])
     yield (
         "Fusion",
-        "The stages of two rows follow each other while these are in the L1 cache. The "
+        "The stages of a row follow each other while the row is in the L1 cache. The "
         "exponentials become polynomials in all lanes at once.",
     )
     for block in ("row_max", "row_sum"):
         reduce_in_lanes(s, block, lanes)
-    yield (
-        "Lanes",
-        "Maximum and sum of a row are computed in the lanes of several vectors. While the lanes "
-        "of one row are combined, the next one is under way.",
-    )
-    s.parallel(rows)
+    yield "Lanes", "Maximum and sum of a row are computed in the lanes of several vectors."
+    s.parallel(row)
     yield "Threads", "Rows are independent of each other."
 
 
@@ -134,17 +127,12 @@ def layer_norm(s: Schedule, target: Target) -> Steps:
     """Schedule the stages row_sum, mean, squares, scale and D of a layer normalisation."""
     lanes = lanes_of(target)
     row, column = s.get_loops("D")
-    rows, _ = s.split(row, [None, TOGETHER])
     s.vectorize(column)
     for block in ("scale", "squares", "mean", "row_sum"):
-        s.compute_at(block, rows)
-    yield "Fusion", "The stages of two rows follow each other while these are in the L1 cache."
+        s.compute_at(block, row)
+    yield "Fusion", "The stages of a row follow each other while the row is in the L1 cache."
     for block in ("row_sum", "squares"):
         reduce_in_lanes(s, block, lanes)
-    yield (
-        "Lanes",
-        "The two sums of a row are computed in the lanes of several vectors. While the lanes of "
-        "one row are combined, the next one is under way.",
-    )
-    s.parallel(rows)
+    yield "Lanes", "The two sums of a row are computed in the lanes of several vectors."
+    s.parallel(row)
     yield "Threads", "Rows are independent of each other."
