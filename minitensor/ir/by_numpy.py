@@ -91,6 +91,7 @@ _BINARY: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
 
 _FUNCTION: Final[Mapping[str, Callable[..., Any]]] = {
     "exp": np.exp,
+    "exp_nonpositive": np.exp,
     "log": np.log,
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x.astype(np.float64)),

@@ -138,6 +138,7 @@ def _ldexp(x: Value, n: Value) -> Value:
 
 FUNCTION: Final[dict[str, Callable[..., Value]]] = {
     "exp": np.exp,
+    "exp_nonpositive": np.exp,
     "log": np.log,
     "sqrt": np.sqrt,
     "rsqrt": _rsqrt,
@@ -154,5 +155,6 @@ FUNCTION: Final[dict[str, Callable[..., Value]]] = {
     "round": np.rint,
     "power": _power,
     "ldexp": _ldexp,
+    "ldexp_nonpositive": _ldexp,
 }
 """The functions of `expr.FUNCTIONS` on values, except `in_bounds`, whose error names an access."""

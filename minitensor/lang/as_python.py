@@ -249,7 +249,7 @@ class _Writer:
                 name = "if_then_else" if lazy else "select"
                 return name, [self.value(condition), self.side(a), self.side(b)]
             case ir.Call(function, args):
-                return function, [self.value(a) for a in args]
+                return function.removesuffix("_nonpositive"), [self.value(a) for a in args]
         raise ArgumentError(f"{ir.print_expr(expr)} is not of the language of definitions")
 
     def side(self, expr: ir.Expr, outer: int = _ANY) -> str:

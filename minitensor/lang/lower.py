@@ -15,6 +15,7 @@ from typing import Final
 from minitensor import arith, ir
 from minitensor.errors import ArgumentError, LoweringError, unexpected
 from minitensor.lang.scalar import describe
+from minitensor.lang.signs import Signs
 from minitensor.lang.tensor import Axis, Stage, Tensor, checked_name
 
 INDEX_LIMIT: Final = 1 << 62
@@ -33,14 +34,15 @@ def lower(tensors: Sequence[Tensor], name: str = "main") -> ir.Program:
     given = _checked_tensors(tensors)
     program_name = checked_name(name, "main")
     stages = _stages_in_order(given)
-    names = _Names(given, stages)
+    names, signs = _Names(given, stages), Signs()
     body: list[ir.Stmt] = []
     held: list[ir.Buffer] = []
     for tensor in stages:
         stage = tensor.stage
         assert stage is not None
         _check_bounds(tensor, stage)
-        nest = _Nest(tensor, stage, names)
+        signs.learn(tensor, stage)
+        nest = _Nest(tensor, stage, names, signs)
         body.extend(nest.build())
         held.extend(nest.held)
     outputs = {id(t) for t in given}
@@ -153,8 +155,8 @@ class _Nest:
     held  temporaries for values of an update that wait until all are computed; known once built
     """
 
-    def __init__(self, tensor: Tensor, stage: Stage, names: _Names) -> None:
-        self.stage, self.names = stage, names
+    def __init__(self, tensor: Tensor, stage: Stage, names: _Names, signs: Signs) -> None:
+        self.stage, self.names, self.signs = stage, names, signs
         self.tensors = tensor.siblings
         self.buffers = tuple(names.buffer[id(t)] for t in tensor.siblings)
         self.block = self.buffers[0]
@@ -226,7 +228,11 @@ class _Nest:
         return stmt
 
     def rename(self, expr: ir.Expr) -> ir.Expr:
-        """The user's expression with the names of the program."""
+        """The user's expression with the names of the program, and functions that know the signs
+        of their arguments.
+        """
+        domain = self.stage.axes + self.stage.reduced
+        ranges: arith.Ranges = {axis.var: arith.extent_range(axis.extent) for axis in domain}
 
         def one(node: object) -> object:
             match node:
@@ -237,7 +243,8 @@ class _Nest:
                     return ir.Load(self.names.buffer[id(tensor)], indices, dtype)
             return node
 
-        return arith.simplify(ir.rewrite(expr, one))  # type: ignore[arg-type]
+        known = self.signs.used(expr, ranges)
+        return arith.simplify(ir.rewrite(known, one))  # type: ignore[arg-type]
 
 
 def _may_be_at(load: ir.Load, target: tuple[ir.Expr, ...]) -> bool:

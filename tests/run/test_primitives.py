@@ -411,7 +411,7 @@ CONSUMERS = {
         "x",
         "[shifted_i0, c + shifted_i1, shifted_i2 + y, shifted_i3 + x] + 1.0",
     ),
-    "softmax": ("exps", "i", "= exp(A[exps_i2 + i, exps_j] - row_max[exps_i2 + i])"),
+    "softmax": ("exps", "i", "= exp_nonpositive(A[exps_i2 + i, exps_j] - row_max[exps_i2 + i])"),
     "layer_norm": ("mean", "i", "mean[i + mean_i2] = row_sum[i + mean_i2] / 10.0"),
     "avg_pool2d": (
         "avg_pool",

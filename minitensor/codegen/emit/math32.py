@@ -29,10 +29,18 @@ def ldexp(x: float32, n: float32):
     rest = (bits(n + 12582912.0) << 23) - h
     return number(bits(x) + rest) * number(h + 1065353216)
 
+def ldexp_nonpositive(x: float32, n: float32):
+    # 2^n as 2^(n+64) 2^-64: the first product is exact
+    return x * number(bits(n + 12583103.0) << 23) * 5.421010862427522e-20
+
 def exp(x: float32):
     above = -104.0 if x < -104.0 else x
     y = 89.0 if above > 89.0 else above{_EXP}
     return ldexp(p, n)
+
+def exp_nonpositive(x: float32):
+    y = -104.0 if x < -104.0 else x{_EXP}
+    return ldexp_nonpositive(p, n)
 
 def log(x: float32):
     # log(x) = k log(2) + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)]; subnormals are scaled first
@@ -58,7 +66,7 @@ def tanh(x: float32):
 
 def sigmoid(x: float32):
     # far below 0, e - e*q loses less to the rounding of 1 + e than q does
-    e = exp(-abs(x))
+    e = exp_nonpositive(-abs(x))
     q = (e if x < 0.0 else 1.0) / (1.0 + e)
     return e - e * q if x < 0.0 and e < 0.5 else q
 

@@ -26,6 +26,11 @@ def exp(x: float64):
     h = bits(y * 0.7213475204444817 + 6755399441055744.0) << 52
     return number(bits(p) + ((bits(t) << 52) - h)) * number(h + 4607182418800017408)
 
+def exp_nonpositive(x: float64):
+    # 2^n as 2^(n+512) 2^-512: the first product is exact
+    y = -746.0 if x < -746.0 else x{_EXP}
+    return p * number(bits(n + 6755399441057279.0) << 52) * 7.458340731200207e-155
+
 def log(x: float64):
     # log(x) = k log(2) + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)]; subnormals are scaled first
     y = x * 4503599627370496.0 if x < 2.2250738585072014e-308 else x
@@ -58,7 +63,7 @@ def tanh(x: float64):
 
 def sigmoid(x: float64):
     # far below 0, e - e*q loses less to the rounding of 1 + e than q does
-    e = exp(-abs(x))
+    e = exp_nonpositive(-abs(x))
     q = (e if x < 0.0 else 1.0) / (1.0 + e)
     return e - e * q if x < 0.0 and e < 0.5 else q
 

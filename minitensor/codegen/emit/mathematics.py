@@ -4,6 +4,7 @@ float32, and the narrower floats computed in it, have all of them. What is not d
 library's: what is exact, and one instruction on most machines (sqrt, floor, ceil, round, abs), and
 on float64 power, sin, cos, log1p and expm1, which need more bits than a float64 has.
 `ldexp`, which exp ends in, is one instruction where vectors are AVX-512's: with the same result.
+`exp_nonpositive` is exp, to the bit, for arguments that `lang.signs` proves never to be positive.
 """
 
 from __future__ import annotations

@@ -87,6 +87,25 @@ def test_a_schedule_does_not_change_a_value(name, dtype):
         np.testing.assert_array_equal(got, wanted, err_msg=f"{bits} bits")
 
 
+@pytest.mark.parametrize("flags", ["", "-ffp-contract=off"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_exp_of_what_is_never_positive_is_exp_to_the_bit(dtype, flags, monkeypatch):
+    monkeypatch.setenv("CFLAGS", flags)
+    (a,) = small("exp", dtype)
+    a = a[~(a > 0)]
+    A = mt.placeholder(a.shape, dtype, name="A")
+    C = mt.compute(a.shape, lambda i: mt.exp(mt.minimum(A[i], 0.0)), name="C")
+    program = mt.lower([A, C])
+    assert "exp_nonpositive(" in str(program)
+    wanted = kernel("exp", dtype, len(a), SCALARS, vectorized=False)(a)
+    for bits in (0, 128, 256, 512):
+        s = mt.Schedule(program)
+        if bits:
+            s.vectorize("i")
+        got = mt.build(s, mt.Target("c", num_cores=1, vector_bits=bits))(a)
+        np.testing.assert_array_equal(got, wanted, err_msg=f"{bits} bits")
+
+
 @pytest.mark.parametrize("vectorized", [False, True])
 @pytest.mark.parametrize("name", sorted(BOUNDS["float32"]))
 def test_narrow_floats_are_computed_in_float32_and_rounded(name, vectorized):

@@ -27,8 +27,8 @@ from minitensor.ir import (
 from minitensor.ir.numbers import FUNCTION
 from tests.accuracy import BOUNDS, EXTENDED, borders, exact, powers, special, strided, ulps
 
-CASES = [(name, str(dtype)) for name, dtype in definitions() if name != "ldexp"]
-"""What users may write; ldexp is a part of exp."""
+CASES = [(name, str(dtype)) for name, dtype in definitions() if hasattr(mt, name)]
+"""The functions that users may write; ldexp is a part of exp."""
 
 
 def parsed(line, params="x: float32"):
@@ -131,17 +131,26 @@ def test_the_interpreter_finds_a_definition_within_its_bound(name, dtype):
     assert distance[place] <= BOUNDS[dtype][name], [a[place] for a in arrays]
 
 
-def test_ldexp_rounds_once():
+@pytest.mark.parametrize(("name", "end"), [("ldexp", 130), ("ldexp_nonpositive", 1)])
+def test_ldexp_rounds_once(name, end):
     """As the instruction does that takes its place: in subnormal numbers, and to infinity."""
-    n = np.repeat(np.arange(-155, 130), 64).astype(np.float32)
+    n = np.repeat(np.arange(-155, end), 64).astype(np.float32)
     x = np.random.default_rng(0).uniform(0.7, 1.5, n.size).astype(np.float32)
     with np.errstate(over="ignore"):
         exact = np.ldexp(x.astype(np.float64), n.astype(np.int64)).astype(np.float32)
-        got = computed(definitions()["ldexp", DType.of("float32")], x, n)
-        interpreted = FUNCTION["ldexp"](x, n)
+        got = computed(definitions()[name, DType.of("float32")], x, n)
+        interpreted = FUNCTION[name](x, n)
     np.testing.assert_array_equal(got, exact)
     np.testing.assert_array_equal(interpreted, exact)
-    assert np.isnan(FUNCTION["ldexp"](np.float32("nan"), np.float32("nan")))
+    assert np.isnan(FUNCTION[name](np.float32("nan"), np.float32("nan")))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_exp_of_what_is_never_positive_is_exp_to_the_bit(dtype):
+    (x,) = arguments("exp", dtype, 1 << 17)
+    x = x[~(x > 0)]
+    exp, shorter = (definitions()[n, DType.of(dtype)] for n in ("exp", "exp_nonpositive"))
+    np.testing.assert_array_equal(computed(shorter, x), computed(exp, x))
 
 
 def test_every_function_of_the_contract_has_a_bound():
@@ -163,7 +172,7 @@ def text_of(function, vectorized, size=16):
 def test_a_vector_function_reads_as_its_definition():
     lines = [
         "static inline float32x16 sigmoid_float32x16(float32x16 x) {",
-        "    float32x16 e = exp_float32x16(-abs_float32x16(x));",
+        "    float32x16 e = exp_nonpositive_float32x16(-abs_float32x16(x));",
         "    float32x16 q = select_float32x16((x < 0.0f), e, splat_float32x16(1.0f)) / (1.0f + e);",
         "    return select_float32x16(((x < 0.0f) & (e < 0.5f)), e - e * q, q);",
         "}",
@@ -174,7 +183,7 @@ def test_a_vector_function_reads_as_its_definition():
 def test_a_scalar_function_reads_as_its_definition():
     lines = [
         "static inline float sigmoid_float(float x) {",
-        "    float e = exp_float(-fabsf(x));",
+        "    float e = exp_nonpositive_float(-fabsf(x));",
         "    float q = (x < 0.0f ? e : 1.0f) / (1.0f + e);",
         "    return x < 0.0f && e < 0.5f ? e - e * q : q;",
         "}",

@@ -1,0 +1,148 @@
+"""Signs of values: a function that knows that of its argument leaves out what cannot happen.
+
+`exp` of a number that is never positive cannot overflow. Its argument is such a number where a
+value is taken from the maximum over that value and others (softmax), where a square or a distance
+is negated (Gaussians), or a positive number is. `lower` writes `exp_nonpositive` there: the same
+value, bit for bit, in fewer instructions.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from minitensor import arith, ir
+from minitensor.lang.tensor import Reference, Stage, Tensor
+
+
+class Sign(NamedTuple):
+    """Bounds of a value that is not NaN."""
+
+    at_least_0: bool
+    at_most_0: bool
+
+    def __neg__(self) -> Sign:
+        return Sign(self.at_most_0, self.at_least_0)
+
+
+_UNKNOWN: Final = Sign(False, False)
+_POSITIVE: Final = ("exp", "exp_nonpositive", "abs", "sqrt", "sigmoid")
+"""Functions that are never negative (an exponential may be rounded to 0)."""
+
+
+class Signs:
+    """The signs of tensors, each learnt before it is read."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Sign] = {}
+
+    def learn(self, tensor: Tensor, stage: Stage) -> None:
+        """Note the sign of the elements that a stage computes."""
+        domain = stage.axes + stage.reduced
+        if stage.init or any(a.kind is ir.IterKind.ORDERED or a.extent == 0 for a in domain):
+            return
+        if stage.reducer is None or _combines(stage.reducer) in ("+", "max", "min"):
+            ranges: arith.Ranges = {axis.var: arith.extent_range(axis.extent) for axis in domain}
+            for one, value in zip(tensor.siblings, stage.values):
+                self._known[one.reference] = self.of(value, ranges)
+
+    def of(self, expr: ir.Expr, ranges: arith.Ranges) -> Sign:
+        """The sign of a float; unknown for numbers that can wrap around."""
+        if not expr.dtype.is_float:
+            return _UNKNOWN
+        match expr:
+            case ir.Const(value):
+                return Sign(not value < 0, not value > 0)
+            case ir.Load(buffer):
+                return self._known.get(buffer, _UNKNOWN)
+            case ir.Call(function) if function in _POSITIVE:
+                return Sign(True, False)
+            case ir.Unary("-", a) | ir.Cast(_, a):
+                sign = self.of(a, ranges)
+                return -sign if isinstance(expr, ir.Unary) else sign
+            case ir.Select(_, a, b):
+                return _both(self.of(a, ranges), self.of(b, ranges))
+            case ir.Binary(op, a, b):
+                return self._binary(op, a, b, ranges)
+        return _UNKNOWN
+
+    def _binary(self, op: ir.BinaryOp, a: ir.Expr, b: ir.Expr, ranges: arith.Ranges) -> Sign:
+        x, y = self.of(a, ranges), self.of(b, ranges)
+        match op:
+            case "+":
+                return _both(x, y)
+            case "-":
+                sign = _both(x, -y)
+                above = _is_best("max", a, b, ranges) or _is_best("min", b, a, ranges)
+                below = _is_best("max", b, a, ranges) or _is_best("min", a, b, ranges)
+                return Sign(sign.at_least_0 or above, sign.at_most_0 or below)
+            case "*" if a == b:
+                return Sign(True, False)
+            case "*":
+                same, opposite = _both(x, y), _both(x, -y)
+                return Sign(any(same), any(opposite))
+            case "/" if isinstance(b, ir.Const) and b.value > 0:
+                return x
+            case "max":
+                return Sign(x.at_least_0 or y.at_least_0, x.at_most_0 and y.at_most_0)
+            case "min":
+                return Sign(x.at_least_0 and y.at_least_0, x.at_most_0 or y.at_most_0)
+        return _UNKNOWN
+
+    def used(self, expr: ir.Expr, ranges: arith.Ranges) -> ir.Expr:
+        """The same value, by functions that leave out what the signs of their arguments exclude."""
+
+        def one(node: ir.Expr) -> ir.Expr:
+            match node:
+                case ir.Call("exp", (argument,), dtype) if self.of(argument, ranges).at_most_0:
+                    return ir.Call("exp_nonpositive", (argument,), dtype)
+            return node
+
+        return ir.rewrite(expr, one)  # type: ignore[arg-type]
+
+
+def _both(x: Sign, y: Sign) -> Sign:
+    return Sign(x.at_least_0 and y.at_least_0, x.at_most_0 and y.at_most_0)
+
+
+def _combines(reducer: ir.Reducer) -> str:
+    """The operation of a reducer that combines two numbers by one; "" for another."""
+    match reducer.results:
+        case (ir.Binary(op, ir.Var(a), ir.Var(b)),) if a != b:
+            return op
+    return ""
+
+
+def _is_best(
+    op: Literal["max", "min"], expr: ir.Expr, among: ir.Expr, ranges: arith.Ranges
+) -> bool:
+    """Tell whether an expression is the largest (or smallest) of values, `among` one of them.
+
+    ranges  of the variables in `among`
+    """
+    match expr:
+        case ir.Binary(other, a, b) if other == op:
+            return among in (a, b)
+        case ir.Load(Reference() as buffer, indices):
+            stage = buffer.tensor.stage
+            if stage is None or stage.reducer is None or _combines(stage.reducer) != op:
+                return False
+            if any(a.kind is ir.IterKind.ORDERED for a in stage.axes + stage.reduced):
+                return False
+            point: dict[str, ir.Expr] = {}
+            _bind(stage.values[0], among, point)
+            point.update((axis.var, index) for axis, index in zip(stage.axes, indices))
+            inside = all(
+                arith.interval_of(point.get(a.var, ir.Const(0)), ranges).within(0, a.extent - 1)
+                for a in stage.reduced
+            )
+            return inside and ir.substitute(stage.values[0], point) == among
+    return False
+
+
+def _bind(pattern: ir.Expr, expr: ir.Expr, found: dict[str, ir.Expr]) -> None:
+    """Put into `found` what stands in an expression where the pattern has a variable."""
+    if isinstance(pattern, ir.Var):
+        found.setdefault(pattern.name, expr)
+    elif type(pattern) is type(expr):
+        for a, b in zip(ir.children(pattern), ir.children(expr)):
+            _bind(a, b, found)  # type: ignore[arg-type]
