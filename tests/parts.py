@@ -8,7 +8,7 @@ from hypothesis import settings
 
 
 class Extent:
-    """How much of the tests runs; tests/conftest.py says it before they are collected."""
+    """The part of the tests that runs; tests/conftest.py sets it before they are collected."""
 
     whole = False
 

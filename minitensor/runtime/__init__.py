@@ -28,7 +28,7 @@ from minitensor.runtime.timing import Timing, measure
 from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolchain
 
 if _TYPE_CHECKING:
-    from minitensor.runtime.caches import USUAL_CACHES, Caches, known_caches
+    from minitensor.runtime.caches import USUAL_CACHES, Caches, known_caches, largest_cache
     from minitensor.runtime.descendants import end_children
     from minitensor.runtime.doctor import Finding, diagnose
     from minitensor.runtime.limits import (
@@ -49,8 +49,8 @@ __all__ = [
     "Limits", "NativeKernel", "Pace", "Parent", "ParentGoneError", "Probe", "Reason", "Signature",
     "Timing", "Toolchain", "Turns", "Worker", "WorkerError", "aligned_empty", "cache_folder",
     "compile_library", "compute_probe", "cpu_name", "diagnose", "end_children", "explained",
-    "find_toolchain", "interleave", "interpreter_kernel", "known_caches", "known_limits", "load",
-    "load_function", "load_kernel", "load_program", "load_together", "measure", "measure_limits",
+    "find_toolchain", "interleave", "interpreter_kernel", "known_caches", "known_limits",
+    "largest_cache", "load", "load_function", "load_kernel", "load_program", "load_together", "measure", "measure_limits",
     "memory_probes", "native_target", "pointer_to", "probe_toolchain", "ratio", "remember_limits",
     "save_kernel", "scratch_folder", "take_turn", "usable_cores",
 ]

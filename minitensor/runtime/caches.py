@@ -1,10 +1,10 @@
-"""The private caches of a core: L1 for data, and L2.
+"""The private caches of a core: L1 for data, and L2; and the size of the largest of all.
 
 What is measured counts; where that gives nothing, what the system says; else what is usual. What
 was measured is an entry of the cache folder. Nothing here fails: without a compiler, on a system
 without the calls that the program makes, or if it crashes, nothing was measured.
 
-Not here: the program and how its figures are read (`chase`); caches that cores share.
+Not here: the program and how its figures are read (`chase`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from minitensor.runtime.toolchain import find_toolchain
 _SECONDS: Final = 20.0
 """More than the compiler and the program ever need."""
 _SYSTEM: Final = Path("/sys/devices/system/cpu/cpu0/cache")
-_UNITS: Final = {"K": 1 << 10, "M": 1 << 20}
+_UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_LARGEST: Final = 64 << 20
+"""Bytes of the largest cache where the system does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +100,25 @@ def measure_caches() -> Known:
 
 
 def said_caches() -> Known:
-    """The caches of the first core, as Linux describes them."""
+    """The private caches of the first core, as Linux describes them."""
+    said = _said()
+    return Known(said.get(("1", "Data")), said.get(("2", "Unified")))
+
+
+def largest_cache() -> int:
+    """Bytes of the largest cache that Linux describes, which cores usually share."""
+    return max(_said().values(), default=_LARGEST)
+
+
+def _said() -> dict[tuple[str, str], int]:
+    """The sizes of the first core's caches by level and type."""
     found: dict[tuple[str, str], int] = {}
     for index in sorted(_SYSTEM.glob("index*")):
         with contextlib.suppress(OSError, ValueError, LookupError):
             about = (index / name for name in ("level", "type", "size"))
             level, kind, size = (file.read_text(encoding="ascii").strip() for file in about)
             found[level, kind] = int(size[:-1]) * _UNITS[size[-1]]
-    return Known(found.get(("1", "Data")), found.get(("2", "Unified")))
+    return found
 
 
 def _sizes(latencies: Mapping[int, float]) -> Known:

@@ -23,7 +23,7 @@ FEW_ROWS = 14
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """What of the schedule depends on the machine and on the images.
+    """Parameters of the schedule, chosen for the machine and the images.
 
     pixels   side by side in a register tile
     vectors  of channels in a register tile

@@ -19,7 +19,7 @@ from tutorials.schedules.hand import Steps, lanes_of
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """What of the schedule depends on the machine.
+    """Parameters of the schedule, chosen for the machine.
 
     rows     of C in a register tile
     columns  of C in a register tile: two vectors

@@ -38,10 +38,9 @@ _AVX512VL, _AVX_ALONE = "defined(__AVX512VL__)", "defined(__AVX__) && !defined(_
 
 def _masked(op: str, kind: str, bits: int) -> str:
     """Smaller or larger, and the second where that is NaN, in `bits`."""
-    ending = ", 4" if bits == 512 else ""
-    every = ", -1, 4" if bits == 512 else ", -1"
-    ordered = f"__builtin_ia32_cmp{kind}{bits}_mask({{1}}, {{1}}, 7{every})"
-    return f"__builtin_ia32_{op}{kind}{bits}_mask({{1}}, {{0}}, {{1}}, {ordered}{ending})"
+    rounding = ", 4" if bits == 512 else ""
+    ordered = f"__builtin_ia32_cmp{kind}{bits}_mask({{1}}, {{1}}, 7, -1{rounding})"
+    return f"__builtin_ia32_{op}{kind}{bits}_mask({{1}}, {{0}}, {{1}}, {ordered}{rounding})"
 
 
 def _of_kind(kind: str, dtype: str, lanes: int) -> dict[tuple[str, str, int], tuple[str, str]]:

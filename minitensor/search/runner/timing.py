@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from minitensor.runtime import cache_folder
+from minitensor.runtime import cache_folder, largest_cache
 from minitensor.search.runner.results import Settings
 
 _LOCK: Final = "timing.lock"
@@ -49,8 +49,6 @@ _MEDIAN: Final = 1.2533
 """The standard error of a median of normal numbers is this many times that of their mean."""
 _MEAN_DISTANCE: Final = 1.2533
 """The standard deviation of normal numbers is this many times their mean absolute deviation."""
-_LARGEST_CACHE: Final = 64 << 20
-"""Bytes, where the system does not say."""
 
 
 @contextlib.contextmanager
@@ -253,7 +251,7 @@ def _is_behind(seconds: list[float], best: float | None) -> bool:
 
 def flusher() -> Callable[[], None]:
     """A function that fills the caches that all cores share with something else."""
-    memory = np.zeros(2 * _cache_size() // 8, np.int64)
+    memory = np.zeros(2 * largest_cache() // 8, np.int64)
 
     def flush() -> None:
         np.add(memory, 1, out=memory)
@@ -276,14 +274,3 @@ def _warm_up(repeats: Repeats, far: float, budget: float) -> None:
         count, elapsed = count + 1, time.perf_counter() - start
         if count == 2 and good and repeats.fastest > far:
             break
-
-
-def _cache_size() -> int:
-    """Bytes of the largest cache."""
-    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-    sizes = []
-    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            text = path.read_text(encoding="ascii").strip()
-            sizes.append(int(text[:-1]) * units[text[-1]])
-    return max(sizes, default=_LARGEST_CACHE)

@@ -127,8 +127,7 @@ class TuneResult:
 
     def best(self, count: int = 1) -> list[Tried]:
         """The fastest candidates, fastest first, and the program as it is written if it won."""
-        written = [] if self.written is None else [self.written]
-        return fastest([*self.tried, *written])[: whole("count", count, 1)]
+        return fastest(self.tried, self.written)[: whole("count", count, 1)]
 
     def curve(self) -> list[float]:
         """After each trial, the seconds of the fastest until then; infinity while there is none."""

@@ -124,8 +124,7 @@ class Tuner:
     @property
     def best(self) -> Tried | None:
         """The fastest candidate that worked, or the program as it is written, if that is faster."""
-        written = [] if self.written is None else [self.written]
-        return next(iter(fastest([*self.tried, *written])), None)
+        return next(iter(fastest(self.tried, self.written)), None)
 
     def resume(self, records: Sequence[Record]) -> None:
         """Take over what was recorded: nothing of it is measured again.
@@ -245,11 +244,11 @@ class Tuner:
             self.written = Tried(0, schedule.trace, None, OK, seconds)
 
     def _replace(self, tried: Tried, **changed: Any) -> None:
-        changed_one = replace(tried, **changed)
+        now = replace(tried, **changed)
         if tried.number:
-            self.tried[tried.number - 1] = changed_one
+            self.tried[tried.number - 1] = now
         else:
-            self.written = changed_one
+            self.written = now
 
     @property
     def _uses_model(self) -> bool:

@@ -18,11 +18,11 @@ from tests.unit.schedule.valid_traces import VALID, valid
 
 TARGET = Target("c", 2, 256)
 PARTS, EACH = 20, 250
-"""How many parts there are, and how many mutations in each: 5,000 in all."""
+"""The number of parts, and of mutations in each: 5,000 in all."""
 QUICK = 4
-"""How many parts are quick enough for the quick run."""
+"""Parts that are quick enough for the quick run."""
 USUAL = 10
-"""How many parts are tried by `make test`."""
+"""Parts that `make test` tries."""
 SECONDS = 2.0
 MEMORY = 256
 """MiB that all mutations of a part together may take."""
