@@ -50,9 +50,9 @@ __all__ = [
     "Timing", "Toolchain", "Turns", "Worker", "WorkerError", "aligned_empty", "cache_folder",
     "compile_library", "compute_probe", "cpu_name", "diagnose", "end_children", "explained",
     "find_toolchain", "interleave", "interpreter_kernel", "known_caches", "known_limits",
-    "largest_cache", "load", "load_function", "load_kernel", "load_program", "load_together", "measure", "measure_limits",
-    "memory_probes", "native_target", "pointer_to", "probe_toolchain", "ratio", "remember_limits",
-    "save_kernel", "scratch_folder", "take_turn", "usable_cores",
+    "largest_cache", "load", "load_function", "load_kernel", "load_program", "load_together",
+    "measure", "measure_limits", "memory_probes", "native_target", "pointer_to", "probe_toolchain",
+    "ratio", "remember_limits", "save_kernel", "scratch_folder", "take_turn", "usable_cores",
 ]
 
 

@@ -16,7 +16,6 @@ import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
