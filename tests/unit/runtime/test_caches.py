@@ -7,7 +7,7 @@ import pytest
 
 from minitensor.errors import ArgumentError
 from minitensor.runtime import USUAL_CACHES, Caches, caches, diagnose, find_toolchain, known_caches
-from minitensor.runtime.caches import Known, chosen, measure_caches, said_caches
+from minitensor.runtime.caches import Known, chosen, largest_cache, measure_caches, said_caches
 from tests.latencies import MACHINES
 
 COMPILER = r"""#!/bin/sh
@@ -93,9 +93,11 @@ def test_what_is_measured_counts_more_than_what_is_said(measured, said, used):
 
 def test_what_the_system_says(system):
     assert said_caches() == NOTHING
+    usual = largest_cache()
     system(index0="1 Data 48K", index1="1 Instruction 32K", index2="2 Unified 2M")
     system(index3="3 Unified 32768K", index4="2 Unified", index5="1 Data much")
     assert said_caches() == Known(48 << 10, 2 << 20)
+    assert largest_cache() == 32 << 20 != usual
 
 
 def test_measured_once(compiler, monkeypatch):
