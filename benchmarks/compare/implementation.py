@@ -109,6 +109,6 @@ def of_kernel(
     name: str, kernel: Kernel, work: Work, inputs: Arrays | None = None
 ) -> Implementation:
     """A kernel on arrays; those of the work if none are given."""
-    output = work.output()
-    call = kernel.prepare(*(work.inputs if inputs is None else inputs), output)
-    return Implementation(name, call, lambda _: output, bound=name in (BOUND, TUNED_BOUND))
+    work.own.fill(np.nan)  # a kernel that stores nothing is not right by one before it
+    call = kernel.prepare(*(work.inputs if inputs is None else inputs), work.own)
+    return Implementation(name, call, lambda _: work.own, bound=name in (BOUND, TUNED_BOUND))

@@ -6,7 +6,7 @@ The expected result is computed with numpy in float64. Not here: fast implementa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -41,6 +41,8 @@ class Work:
     expected    the result, in float64
     allowed     how far an element of a result may be off
     schedule    ours, for a target; with bound=True, where the constants are bound
+    own         the array that every kernel of ours stores to: where an array lies in memory can
+                count for more than the schedule
     """
 
     key: str
@@ -55,6 +57,10 @@ class Work:
     expected: np.ndarray
     allowed: float
     schedule: Callable[..., Schedule]
+    own: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "own", self.output())
 
     @staticmethod
     def of(key: str) -> Work:

@@ -5,6 +5,7 @@ import pytest
 
 import minitensor as mt
 from benchmarks.compare.baselines import BASELINES
+from benchmarks.compare.implementation import of_kernel
 from benchmarks.compare.work import KINDS, Work, expect, normal_arrays
 from tutorials.schedules import HAND_SCHEDULES, attention
 
@@ -99,3 +100,13 @@ def test_every_hand_schedule_is_of_a_known_kind_and_names_its_weights(key):
     assert len(program.outputs) == 1
     assert {str(b.dtype) for b in program.params} == {"float32"}
     assert hand.bytes > 0
+
+
+def test_kernels_of_ours_store_to_one_array_and_are_checked_one_by_one():
+    made = work("matmul", program := mt.lower(TENSORS["matmul"], name="matmul"))
+    kernel = mt.build(program, mt.Target("c", num_cores=1))
+    first = of_kernel("first", kernel, made)
+    assert made.difference(first.array(first.call())) == ""
+    second = of_kernel("second", kernel, made)
+    assert np.isnan(made.own).all()
+    assert second.array(second.call()) is first.array(first.call()) is made.own
