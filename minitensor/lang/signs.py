@@ -56,6 +56,8 @@ class Signs:
                 return self._known.get(buffer, _UNKNOWN)
             case ir.Call(function) if function in _POSITIVE:
                 return Sign(True, False)
+            case ir.Call("power", (_, ir.Const(exponent))) if exponent % 2 == 0:
+                return Sign(True, False)
             case ir.Unary("-", a) | ir.Cast(_, a):
                 sign = self.of(a, ranges)
                 return -sign if isinstance(expr, ir.Unary) else sign
@@ -80,8 +82,8 @@ class Signs:
             case "*":
                 same, opposite = _both(x, y), _both(x, -y)
                 return Sign(any(same), any(opposite))
-            case "/" if isinstance(b, ir.Const) and b.value > 0:
-                return x
+            case "/" if isinstance(b, ir.Const) and b.value != 0:
+                return x if b.value > 0 else -x
             case "max":
                 return Sign(x.at_least_0 or y.at_least_0, x.at_most_0 and y.at_most_0)
             case "min":

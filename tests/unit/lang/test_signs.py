@@ -56,6 +56,7 @@ NEVER_POSITIVE = {
         lambda A, M, i, j: A[i, j] - mt.maximum(M[i, j], A[i, j]),
     ),
     "a square negated": (squares, lambda A, M, i, j: -(A[i, j] * A[i, j])),
+    "an even power negated": (squares, lambda A, M, i, j: A[i, j] ** 2 / -2.0),
     "a stage of squares negated": (squares, lambda A, M, i, j: M[i, j] * -0.5),
     "a sum of squares negated": (
         lambda A: over(mt.sum, lambda i, k: A[i, k] * A[i, k]),
