@@ -131,6 +131,8 @@ def _is_best(
             point: dict[str, ir.Expr] = {}
             _bind(stage.values[0], among, point)
             point.update((axis.var, index) for axis, index in zip(stage.axes, indices))
+            if any(at.dtype != ir.INDEX for at in point.values()):  # it could wrap around
+                return False
             inside = all(
                 arith.interval_of(point.get(a.var, ir.Const(0)), ranges).within(0, a.extent - 1)
                 for a in stage.reduced

@@ -118,6 +118,13 @@ def test_integers_may_wrap_around():
     assert " exp(" in text((squares, lambda A, M, i, j: -(A[i, j] * A[i, j])), "int32")
 
 
+def test_the_maximum_over_positions_is_none_over_numbers_that_wrap_around():
+    A, k = mt.placeholder((N,), "uint8", name="A"), mt.reduce_axis(256, name="k")
+    M = mt.compute((), lambda: mt.max((k - k - k).astype("float32"), axis=k), name="M")
+    E = mt.compute((N,), lambda i: mt.exp((A[i] - A[i] - A[i]).astype("float32") - M[()]))
+    assert " exp(" in str(mt.lower([A, E]))
+
+
 def test_the_maximum_over_nothing_is_below_everything():
     case = (
         lambda A: over(mt.max, lambda i, k: A[i, k] * A[i, k], 0),
