@@ -272,6 +272,8 @@ def _operation(expr: ir.Expr) -> object:
             return op
         case ir.Select(lazy=lazy):
             return ir.Select, lazy
+        case ir.Call("exp_nonpositive"):  # the same value, where more is known of the argument
+            return ir.Call, "exp"
         case ir.Call(function):
             return ir.Call, function
         case ir.Const(value):

@@ -131,8 +131,11 @@ def _is_best(
             if any(a.kind is ir.IterKind.ORDERED for a in stage.axes + stage.reduced):
                 return False
             point: dict[str, ir.Expr] = {}
-            _bind(stage.values[0], among, point)
+            if not _bind(stage.values[0], among, point):
+                return False
             point.update((axis.var, index) for axis, index in zip(stage.axes, indices))
+            if any(at.dtype != ir.INDEX for at in point.values()):  # it could wrap around
+                return False
             inside = all(
                 arith.interval_of(point.get(a.var, ir.Const(0)), ranges).within(0, a.extent - 1)
                 for a in stage.reduced
@@ -141,10 +144,15 @@ def _is_best(
     return False
 
 
-def _bind(pattern: ir.Expr, expr: ir.Expr, found: dict[str, ir.Expr]) -> None:
-    """Put into `found` what stands in an expression where the pattern has a variable."""
+def _bind(pattern: ir.Expr, expr: ir.Expr, found: dict[str, ir.Expr]) -> bool:
+    """Put into `found` what stands in an expression where the pattern has a variable.
+
+    Returns False if the expression is of another form, mostly before much of it was looked at.
+    """
     if isinstance(pattern, ir.Var):
         found.setdefault(pattern.name, expr)
-    elif type(pattern) is type(expr):
-        for a, b in zip(ir.children(pattern), ir.children(expr)):
-            _bind(a, b, found)  # type: ignore[arg-type]
+        return True
+    if type(pattern) is not type(expr) or getattr(pattern, "op", 0) != getattr(expr, "op", 0):
+        return False
+    pairs = zip(ir.children(pattern), ir.children(expr))
+    return all(_bind(a, b, found) for a, b in pairs)  # type: ignore[arg-type]

@@ -119,6 +119,22 @@ def test_integers_may_wrap_around():
     assert " exp(" in text((squares, lambda A, M, i, j: -(A[i, j] * A[i, j])), "int32")
 
 
+def test_the_maximum_over_positions_is_none_over_numbers_that_wrap_around():
+    A, k = mt.placeholder((N,), "uint8", name="A"), mt.reduce_axis(256, name="k")
+    M = mt.compute((), lambda: mt.max((k - k - k).astype("float32"), axis=k), name="M")
+    E = mt.compute((N,), lambda i: mt.exp((A[i] - A[i] - A[i]).astype("float32") - M[()]))
+    assert " exp(" in str(mt.lower([A, E]))
+
+
+def test_what_is_of_another_form_costs_nothing(monkeypatch):
+    """The values of a maximum may be a long expression, which many others are compared with."""
+    A = mt.placeholder((N, N), name="A")
+    M = over(mt.max, lambda i, k: mt.tanh(A[i, k]) * 2.0)
+    E = mt.compute((N, N), lambda i, j: mt.exp(A[i, j] - M[i] - M[i]))
+    monkeypatch.setattr(Signs.__module__ + ".ir.substitute", None)
+    assert not Signs().of(E.stage.values[0].args[0], {}).at_most_0
+
+
 def test_the_maximum_over_nothing_is_below_everything():
     case = (
         lambda A: over(mt.max, lambda i, k: A[i, k] * A[i, k], 0),

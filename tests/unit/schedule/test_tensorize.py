@@ -69,6 +69,18 @@ def test_a_product_may_be_turned_round():
     check(s)
 
 
+def test_an_exponential_of_which_the_program_knows_the_sign():
+    x, m = mt.placeholder((4,), name="x"), mt.placeholder((), name="m")
+    y = mt.compute((4,), lambda j: mt.exp(x[j] - m[()]), name="y")
+    A, k = mt.placeholder((3, 4), name="A"), mt.reduce_axis(4, name="k")
+    M = mt.compute((3,), lambda i: mt.max(A[i, k], axis=k), name="M")
+    E = mt.compute((3, 4), lambda i, j: mt.exp(A[i, j] - M[i]), name="E")
+    s = mt.Schedule(mt.lower([A, E]))
+    assert "exp_nonpositive(" in str(s.program)
+    s.tensorize("j", mt.intrinsic("exp_less", [x, m, y], c=";"))
+    assert is_marked(s, "j")
+
+
 def test_whole_programs():
     s = mt.Schedule(scale(4))
     s.tensorize("i", twice())
