@@ -10,11 +10,12 @@ from minitensor.schedule.arguments import (
     LoopOrBlockName,
     ThreadName,
 )
-from minitensor.schedule.batch import unchanged
+from minitensor.schedule.batch import Effect, StepView, unchanged
 from minitensor.schedule.dependence import conflict, driven, refuse_kind, require_serial
 from minitensor.schedule.edit import spliced, with_block
 from minitensor.schedule.primitive import Rewritten, primitive
-from minitensor.schedule.refusal import refuse
+from minitensor.schedule.refusal import RefusedError, refuse
+from minitensor.schedule.rfactor import factored, rfactor
 from minitensor.schedule.scene import Scene
 
 LONGEST_UNROLL = 1024
@@ -104,6 +105,10 @@ def _call_parallel(scene: Scene) -> None:
 @primitive(
     rules={
         **_CONCURRENT_RULES,
+        "R2": (
+            "the loop drives no reduction, or one that rfactor gives partial results",
+            "choose a loop of one reduction, or vectorize the loop of an output's axis",
+        ),
         "R5": (
             "the loop is not inside a vectorized loop",
             "fuse it with the vectorized loop, before that is vectorized",
@@ -115,7 +120,7 @@ def _call_parallel(scene: Scene) -> None:
     },
     alternatives="loop",
 )
-def vectorize(program: ir.Program, loop: LoopName) -> Rewritten[None]:
+def vectorize(program: ir.Program, loop: LoopName) -> Rewritten[str | None]:
     """Run the iterations of a loop in the lanes of vector instructions.
 
     vectorize("j")
@@ -123,9 +128,11 @@ def vectorize(program: ir.Program, loop: LoopName) -> Rewritten[None]:
             C[i, j] = A[i, j] + b[j]              C[i, j] = A[i, j] + b[j]
 
     The extent need not be that of a vector register: longer loops take several, and what remains
-    is done with shorter vectors or one by one.
+    is done with shorter vectors or one by one. The loop of a reduction is an `rfactor` first: each
+    lane has a partial result, and they are combined at the end.
 
-    Preserves  every output.
+    Preserves  every output (floating point: up to rounding, if the loop drives a reduction).
+    Returns    the name of the block of the partial results; None if the loop drives no reduction.
     """
     found = require_serial(ir.loop_sites(program)[loop].loop)
     for outer in ir.loop_sites(program)[loop].outer:
@@ -134,11 +141,33 @@ def vectorize(program: ir.Program, loop: LoopName) -> Rewritten[None]:
     for inner in ir.loops_of(found.body):
         if inner.kind.is_concurrent:
             refuse_kind("R6", inner)
+    program, partial = _with_partial_results(program, loop)
     _require_independent(program, loop)
-    return _with_kind(program, loop, ir.LoopKind.VECTORIZE), None
+    return _with_kind(program, loop, ir.LoopKind.VECTORIZE), partial
 
 
-vectorize.on_batch(unchanged)
+def _with_partial_results(program: ir.Program, loop: str) -> Rewritten[str | None]:
+    """The program after `rfactor`, if the loop drives one reduction, and the new block's name."""
+    blocks = ir.blocks_of(ir.loop_sites(program)[loop].loop)
+    summed = [b.name for b in blocks if driven(b, loop, (ir.IterKind.REDUCE,))]
+    if len(summed) != 1:
+        return program, None
+    try:
+        return rfactor.function(program, loop, axis=-1)
+    except RefusedError as refused:
+        condition = f"{rfactor.rules[refused.rule]}: {refused.detail}"
+        fact = (
+            f"of {ir.print_name(summed[0])} it does not: its {refused.rule} asks that {condition}"
+        )
+        refuse("R2", fact, marks=refused.marks)
+
+
+@vectorize.on_batch
+def _vectorize_batch(view: StepView) -> Effect | None:
+    if view.result is not None:
+        return factored(view, axis=-1)
+    unchanged(view)
+    return None
 
 
 @vectorize.random_call(often=2)

@@ -131,12 +131,17 @@ def _check_once(program: ir.Program, found: ir.Block, depth: int) -> None:
 
 @rfactor.on_batch
 def _rfactor_batch(view: StepView) -> Effect:
+    return factored(view, int(view.argument("axis")))
+
+
+def factored(view: StepView, axis: int) -> Effect:
+    """The effect of a step that gives `loop` partial results, with their new axis at `axis`."""
     loop, partial = view.argument("loop"), view.after.blocks[view.result]
     found = _the_reduction(view.before, loop)
     axes, known = edit.spatial_iters(found), {i.var for i in found.iters}
     made = {i.binding.name: i.var for i in partial.iters if isinstance(i.binding, ir.Var)}
     made = {name: iter_ for name, iter_ in made.items() if iter_ not in known}
-    reduce, axis = _update(found), int(view.argument("axis"))
+    reduce = _update(found)
     position = axis + len(reduce.indices) + 1 if axis < 0 else axis
     buffers = dict(zip(reduce.buffers, _stored(partial)))
     body = _partial_body(view.bodies.of(found), partial.body, buffers, position, made[loop])

@@ -162,7 +162,7 @@ def partial_sums(s, level):
         s.reorder(*parts[::-1])
     partial = s.rfactor(parts[0])
     if level == 2:
-        s.rfactor(parts[2], axis=-1)
+        s.vectorize(parts[2])  # rfactor with axis=-1 first
     last = s.get_loops(partial)[-1]
     s.split(last, s.sample_perfect_tile(last, 2))
 

@@ -2,11 +2,16 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import minitensor as mt
+from minitensor import ir
 from minitensor.codegen import PASSES, Target
-from minitensor.ir import LoopKind, loops_of
+from minitensor.ir import IterKind, LoopKind, blocks_of, loops_of
 from minitensor.schedule.arguments import THREADS
+from minitensor.schedule.dependence import driven
+from tests.parts import examples
 from tests.unit.schedule.common import Refusal, check, each, golden, refused, run_refusal
 from tests.unit.schedule.programs import (
     after,
@@ -87,15 +92,63 @@ def test_serial_is_the_way_back(decide):
     check(s)
 
 
-@pytest.mark.parametrize("primitive", ["vectorize", "parallel"])
-def test_a_reduction_runs_so_after_the_advice_is_followed(primitive):
+def test_a_reduction_is_parallel_after_the_advice_is_followed():
     s = mt.Schedule(rowsum(4, 32))
     _, inner = s.split("k", [None, 8])
     with pytest.raises(mt.ScheduleError, match=r'instead: rfactor\("k_1", axis=-1\) first'):
-        getattr(s, primitive)(inner)
+        s.parallel(inner)
     s.rfactor(inner, axis=-1)
-    getattr(s, primitive)(inner)
-    assert kinds(s)["k_1"].value == primitive
+    s.parallel(inner)
+    assert kinds(s)["k_1"] is LoopKind.PARALLEL
+    check(s)
+
+
+def test_vectorize_a_reduction():
+    s = mt.Schedule(rowsum(4, 32))
+    _, inner = s.split("k", [None, 8])
+    assert s.vectorize(inner) == "C_rf"
+    golden(
+        s,
+        """
+        C_rf = empty(float32[4, 8])
+        for i in range(4):
+            for k_0 in range(4):
+                for k_1 in vectorize(8):
+                    if k_0 == 0:
+                        C_rf[i, k_1] = 0.0
+                    C_rf[i, k_1] += A[i, k_0*8 + k_1]
+        for C_i in range(4):
+            for C_k_1 in range(8):
+                if C_k_1 == 0:
+                    C[C_i] = 0.0
+                C[C_i] += C_rf[C_i, C_k_1]
+        """,
+    )
+
+
+SUMS = [matmul, rowsum, argmax, total, fed_rowsum, matmul_relu, row_scans, grid]
+
+
+@examples(40, 400)
+@given(st.sampled_from(SUMS), st.data())
+def test_vectorize_is_rfactor_first_where_a_loop_drives_a_reduction(program, data):
+    s = mt.Schedule(program())
+    for _ in range(data.draw(st.integers(0, 2))):
+        loop = data.draw(st.sampled_from(sorted(kinds(s))))
+        s.split(loop, [None, data.draw(st.integers(1, 5))])
+    loop = data.draw(st.sampled_from(sorted(kinds(s))))
+    blocks = blocks_of(ir.loop_sites(s.program)[loop].loop)
+    sums = [b for b in blocks if driven(b, loop, (IterKind.REDUCE,))]
+    twin = s.copy()
+    try:
+        partial = twin.rfactor(loop, axis=-1) if len(sums) == 1 else None
+        twin.vectorize(loop)
+    except mt.ScheduleError:
+        with pytest.raises(mt.ScheduleError):
+            s.vectorize(loop)
+        return
+    assert s.vectorize(loop) == partial
+    assert s.program == twin.program
     check(s)
 
 
@@ -137,9 +190,14 @@ def test_annotate_and_unannotate():
 
 # ---- what may be concurrent
 
+
+def vectorized(s, loop):
+    return s.vectorize(loop)
+
+
 CONCURRENT = [
     lambda s, loop: s.parallel(loop),
-    lambda s, loop: s.vectorize(loop),
+    vectorized,
     lambda s, loop: s.bind(loop, "threadIdx.x"),
     lambda s, loop: s.bind(loop, "vthread"),
 ]
@@ -224,7 +282,8 @@ def test_a_unit_loop_around_anything(make):
     make(s, s.add_unit_loop("i"))
     check(s)
     s = mt.Schedule(rowsum(4, 1))
-    refused(s, "R2", "k drives the reduction of C", lambda: make(s, "k"))
+    if make is not vectorized:
+        refused(s, "R2", "k drives the reduction of C", lambda: make(s, "k"))
 
 
 @pytest.mark.parametrize("width", [8, 16, 64])
@@ -451,8 +510,20 @@ def test_a_name_that_is_a_loop_and_a_block_means_the_loop():
 # ---- rules
 
 
+def drives_a_reduction(name, call):
+    return Refusal(
+        name,
+        "R2",
+        start(matmul),
+        lambda s: call(s, "k"),
+        r"R2: the loop drives no reduction \(k drives the reduction of C\)",
+        choices=("i", "j"),
+        marks=("for k in range(6):  # <- drives the reduction", "# <- reduction"),
+    )
+
+
 def concurrent_rules(name, call):
-    """R1 to R4, which parallel, vectorize and bind share."""
+    """R1 to R4, which parallel, vectorize and bind share; but for vectorize's R2."""
     return [
         Refusal(
             name,
@@ -462,15 +533,7 @@ def concurrent_rules(name, call):
             rf'^{name}\("i".*\) breaks R1: the loop is serial \(i is unroll\)$',
             marks=("for i in unroll(20):  # <- is unroll",),
         ),
-        Refusal(
-            name,
-            "R2",
-            start(matmul),
-            lambda s: call(s, "k"),
-            r"R2: the loop drives no reduction \(k drives the reduction of C\)",
-            choices=("i", "j"),
-            marks=("for k in range(6):  # <- drives the reduction", "# <- reduction"),
-        ),
+        *([] if name == "vectorize" else [drives_a_reduction(name, call)]),
         Refusal(
             name,
             "R3",
@@ -513,6 +576,17 @@ REFUSALS = [
         marks=("for i_0 in range(5):  # <- is serial",),
     ),
     *concurrent_rules("vectorize", lambda s, loop: s.vectorize(loop)),
+    Refusal(
+        "vectorize",
+        "R2",
+        after(argmax, lambda s: s.fuse("i", "k")),
+        lambda s: s.vectorize("i_k"),
+        r"R2: the loop drives no reduction, or one that rfactor gives partial results "
+        r"\(of C it does not: its R3 asks that neither the loop .* are part of another axis; .*: "
+        r"i_k is\)",
+        choices=("x",),
+        marks=("for i_k in",),
+    ),
     *concurrent_rules("bind", lambda s, loop: s.bind(loop, "threadIdx.x")),
     Refusal(
         "parallel",
@@ -620,10 +694,11 @@ def test_no_concurrent_loop_over_part_of_a_reduction():
     for make in CONCURRENT:
         s = mt.Schedule(argmax())
         k0, k1 = s.split("k", [2, 3])
-        for loop in (k0, k1):
+        for loop in (k0, k1) if make is not vectorized else ():
             refused(s, "R2", f"{loop} drives the reduction of C", lambda: make(s, loop))
         fused = s.fuse("i", k0)
-        refused(s, "R2", "i_k_0 drives the reduction of C", lambda: make(s, fused))
+        fact = "of C it does not" if make is vectorized else "i_k_0 drives the reduction of C"
+        refused(s, "R2", fact, lambda: make(s, fused))
 
 
 def test_a_reduction_that_lives_in_a_loop_does_not_stop_it():
