@@ -41,7 +41,6 @@ def lower(tensors: Sequence[Tensor], name: str = "main") -> ir.Program:
         stage = tensor.stage
         assert stage is not None
         _check_bounds(tensor, stage)
-        signs.learn(tensor, stage)
         nest = _Nest(tensor, stage, names, signs)
         body.extend(nest.build())
         held.extend(nest.held)
@@ -171,6 +170,7 @@ class _Nest:
         target = tuple(ir.Var(self.iters[axis.var]) for axis in stage.axes)
         values = tuple(self.rename(v) for v in stage.values)
         domain = stage.axes + stage.reduced
+        self.learn_signs(values)
         init = self.init(target)
         if init is not None and any(axis.extent == 0 for axis in stage.reduced):
             return [self.nest(self.block, stage.axes, init, None)]
@@ -185,6 +185,15 @@ class _Nest:
             nest = self.nest(self.block, domain, body, None)
             return [self.nest(name, free, init, None), nest]
         return [self.nest(self.block, domain, body, init)]
+
+    def learn_signs(self, values: tuple[ir.Expr, ...]) -> None:
+        """Note the signs of the elements, unless they are updated in order."""
+        stage = self.stage
+        ordered = any(axis.kind is ir.IterKind.ORDERED for axis in stage.axes + stage.reduced)
+        if not ordered and not stage.init:
+            axes = {self.iters[axis.var]: axis.extent for axis in stage.axes}
+            reduced = {self.iters[axis.var]: axis.extent for axis in stage.reduced}
+            self.signs.learn(self.buffers, values, axes, reduced, stage.reducer)
 
     def init(self, target: tuple[ir.Expr, ...]) -> ir.Stmt | None:
         """The stores of the values before the first step."""
@@ -232,7 +241,7 @@ class _Nest:
         of their arguments.
         """
         domain = self.stage.axes + self.stage.reduced
-        ranges: arith.Ranges = {axis.var: arith.extent_range(axis.extent) for axis in domain}
+        ranges = {self.iters[axis.var]: arith.extent_range(axis.extent) for axis in domain}
 
         def one(node: object) -> object:
             match node:
@@ -243,8 +252,8 @@ class _Nest:
                     return ir.Load(self.names.buffer[id(tensor)], indices, dtype)
             return node
 
-        known = self.signs.used(expr, ranges)
-        return arith.simplify(ir.rewrite(known, one))  # type: ignore[arg-type]
+        renamed = arith.simplify(ir.rewrite(expr, one))  # type: ignore[arg-type]
+        return self.signs.used(renamed, ranges)
 
 
 def _may_be_at(load: ir.Load, target: tuple[ir.Expr, ...]) -> bool:

@@ -8,10 +8,10 @@ value, bit for bit, in fewer instructions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from minitensor import arith, ir
-from minitensor.lang.tensor import Reference, Stage, Tensor
 
 
 class Sign(NamedTuple):
@@ -24,26 +24,54 @@ class Sign(NamedTuple):
         return Sign(self.at_most_0, self.at_least_0)
 
 
+class Extreme(NamedTuple):
+    """The largest or the smallest of values over some axes: the elements of a buffer.
+
+    op       "max" or "min"
+    axes     the variables of an element, in the order of its indices
+    reduced  the extents of the axes that it is taken over, by variable
+    value    in terms of all of them
+    """
+
+    op: str
+    axes: tuple[str, ...]
+    reduced: Mapping[str, int]
+    value: ir.Expr
+
+
 _UNKNOWN: Final = Sign(False, False)
 _POSITIVE: Final = ("exp", "exp_nonpositive", "abs", "sqrt", "sigmoid")
 """Functions that are never negative (an exponential may be rounded to 0)."""
 
 
 class Signs:
-    """The signs of tensors, each learnt before it is read."""
+    """The signs of the elements of buffers, each learnt before it is read."""
 
     def __init__(self) -> None:
         self._known: dict[str, Sign] = {}
+        self._extremes: dict[str, Extreme] = {}
 
-    def learn(self, tensor: Tensor, stage: Stage) -> None:
-        """Note the sign of the elements that a stage computes."""
-        domain = stage.axes + stage.reduced
-        if stage.init or any(a.kind is ir.IterKind.ORDERED or a.extent == 0 for a in domain):
+    def learn(
+        self,
+        buffers: Sequence[str],
+        values: Sequence[ir.Expr],
+        axes: Mapping[str, int],
+        reduced: Mapping[str, int],
+        reducer: ir.Reducer | None,
+    ) -> None:
+        """Note the signs of elements that are `values`, or their reduction.
+
+        axes, reduced  the extents of the variables in the values, those of an element first
+        """
+        domain = {**axes, **reduced}
+        op = _combines(reducer) if reducer is not None else ""
+        if 0 in domain.values() or (reducer is not None and op not in ("+", "max", "min")):
             return
-        if stage.reducer is None or _combines(stage.reducer) in ("+", "max", "min"):
-            ranges: arith.Ranges = {axis.var: arith.extent_range(axis.extent) for axis in domain}
-            for one, value in zip(tensor.siblings, stage.values):
-                self._known[one.reference] = self.of(value, ranges)
+        ranges = {name: arith.extent_range(extent) for name, extent in domain.items()}
+        for buffer, value in zip(buffers, values):
+            self._known[buffer] = self.of(value, ranges)
+            if op in ("max", "min"):
+                self._extremes[buffer] = Extreme(op, tuple(axes), reduced, value)
 
     def of(self, expr: ir.Expr, ranges: arith.Ranges) -> Sign:
         """The sign of a float; unknown for numbers that can wrap around."""
@@ -74,8 +102,8 @@ class Signs:
                 return _both(x, y)
             case "-":
                 sign = _both(x, -y)
-                above = _is_best("max", a, b, ranges) or _is_best("min", b, a, ranges)
-                below = _is_best("max", b, a, ranges) or _is_best("min", a, b, ranges)
+                above = self._is_best("max", a, b, ranges) or self._is_best("min", b, a, ranges)
+                below = self._is_best("max", b, a, ranges) or self._is_best("min", a, b, ranges)
                 return Sign(sign.at_least_0 or above, sign.at_most_0 or below)
             case "*" if a == b:
                 return Sign(True, False)
@@ -89,6 +117,33 @@ class Signs:
             case "min":
                 return Sign(x.at_least_0 and y.at_least_0, x.at_most_0 or y.at_most_0)
         return _UNKNOWN
+
+    def _is_best(
+        self, op: Literal["max", "min"], expr: ir.Expr, among: ir.Expr, ranges: arith.Ranges
+    ) -> bool:
+        """Tell whether an expression is the largest (or smallest) of values, `among` one of them.
+
+        ranges  of the variables in `among`
+        """
+        match expr:
+            case ir.Binary(other, a, b) if other == op:
+                return among in (a, b)
+            case ir.Load(buffer, indices) if buffer in self._extremes:
+                of, axes, reduced, value = self._extremes[buffer]
+                point: dict[str, ir.Expr] = {}
+                if of != op or not _bind(value, among, point):
+                    return False
+                point.update(zip(axes, indices))
+                if any(at.dtype != ir.INDEX for at in point.values()):  # it could wrap around
+                    return False
+                inside = all(
+                    arith.interval_of(point.setdefault(name, ir.Const(0)), ranges).within(
+                        0, extent - 1
+                    )
+                    for name, extent in reduced.items()
+                )
+                return inside and ir.substitute(value, point) == among
+        return False
 
     def used(self, expr: ir.Expr, ranges: arith.Ranges) -> ir.Expr:
         """The same value, by functions that leave out what the signs of their arguments exclude."""
@@ -112,36 +167,6 @@ def _combines(reducer: ir.Reducer) -> str:
         case (ir.Binary(op, ir.Var(a), ir.Var(b)),) if a != b:
             return op
     return ""
-
-
-def _is_best(
-    op: Literal["max", "min"], expr: ir.Expr, among: ir.Expr, ranges: arith.Ranges
-) -> bool:
-    """Tell whether an expression is the largest (or smallest) of values, `among` one of them.
-
-    ranges  of the variables in `among`
-    """
-    match expr:
-        case ir.Binary(other, a, b) if other == op:
-            return among in (a, b)
-        case ir.Load(Reference() as buffer, indices):
-            stage = buffer.tensor.stage
-            if stage is None or stage.reducer is None or _combines(stage.reducer) != op:
-                return False
-            if any(a.kind is ir.IterKind.ORDERED for a in stage.axes + stage.reduced):
-                return False
-            point: dict[str, ir.Expr] = {}
-            if not _bind(stage.values[0], among, point):
-                return False
-            point.update((axis.var, index) for axis, index in zip(stage.axes, indices))
-            if any(at.dtype != ir.INDEX for at in point.values()):  # it could wrap around
-                return False
-            inside = all(
-                arith.interval_of(point.get(a.var, ir.Const(0)), ranges).within(0, a.extent - 1)
-                for a in stage.reduced
-            )
-            return inside and ir.substitute(stage.values[0], point) == among
-    return False
 
 
 def _bind(pattern: ir.Expr, expr: ir.Expr, found: dict[str, ir.Expr]) -> bool:
