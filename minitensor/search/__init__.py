@@ -26,9 +26,9 @@ from minitensor.search.sketch import (
     DEFAULT_RULES, RULES, Derived, Rule, Sketch, SketchRule, State, Verdict, generate_sketches,
 )
 from minitensor.search.space import Candidate, Mutations, Space
-from minitensor.search.strategy import Round, Strategy
+from minitensor.search.strategy import Round, Strategy, Tried
 from minitensor.search.tune import (
-    Model, Progress, Roofline, RunnerProtocol, Tried, TuneResult, check_plots, tune,
+    Model, Progress, Roofline, RunnerProtocol, TuneResult, check_plots, tune,
 )
 from minitensor.search.workload import multiply_adds, workload_key
 

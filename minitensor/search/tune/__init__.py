@@ -10,11 +10,10 @@ from minitensor.search.tune.learner import Learner, Model
 from minitensor.search.tune.plots import check as check_plots
 from minitensor.search.tune.result import TuneResult
 from minitensor.search.tune.roofline import Roofline
-from minitensor.search.tune.tried import Tried
 from minitensor.search.tune.tune import tune
 from minitensor.search.tune.tuner import Progress, RunnerProtocol, Tuner
 
 __all__ = [
-    "Learner", "Model", "Progress", "Roofline", "RunnerProtocol", "Tried", "TuneResult", "Tuner",
+    "Learner", "Model", "Progress", "Roofline", "RunnerProtocol", "TuneResult", "Tuner",
     "check_plots", "tune",
 ]

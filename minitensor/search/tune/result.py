@@ -23,11 +23,12 @@ from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.log import counted
 from minitensor.search.records import OK
 from minitensor.search.space import Candidate, Knob, Space, Value
+from minitensor.search.strategy import Tried
 from minitensor.search.tune import plots
 from minitensor.search.tune.learner import Model
 from minitensor.search.tune.progress import clock
 from minitensor.search.tune.roofline import Roofline, figure
-from minitensor.search.tune.tried import Tried, curve, fastest, foreseen
+from minitensor.search.tune.tried import curve, fastest, foreseen
 from minitensor.search.unmade import Unmade
 from minitensor.search.workload import multiply_adds
 

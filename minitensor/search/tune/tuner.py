@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,12 +23,12 @@ from minitensor.search.log import Log, applied, counted
 from minitensor.search.records import OK, STEADY, Record, checked_seconds, new_record
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Candidate, Space
-from minitensor.search.strategy import Strategy
+from minitensor.search.strategy import Round, Strategy, Tried
 from minitensor.search.tune.finals import AHEAD, finalists, ratios, run_in_turns
 from minitensor.search.tune.incumbent import Incumbent
 from minitensor.search.tune.learner import Learner
 from minitensor.search.tune.proposals import Proposals
-from minitensor.search.tune.tried import Tried, fastest, foreseen
+from minitensor.search.tune.tried import fastest, foreseen
 
 logger = logging.getLogger("minitensor")
 
@@ -180,7 +181,9 @@ class Tuner:
         seed = f"{self.seed}/{len(self.tried)}"
         ranked = sorted(fastest(self.tried), key=lambda t: t.steady)
         best = [t.candidate for t in ranked if t.candidate is not None]
-        chosen = self.proposals.take(best, self.learner.score, self.batch, count, seed)
+        score, history = self.learner.score, tuple(self.tried)
+        now = Round(self.space, best, score, random.Random(seed), self.batch, history)
+        chosen = self.proposals.take(now, count, seed)
         if not chosen:
             return False
         self.rounds += 1
@@ -288,7 +291,7 @@ class Tuner:
                     self._append(self.log, self._record(schedule, result, status, drift))
                 place, error = len(self.tried) + len(news) + 1, result.message
                 outcome = status, result.median, error, False, guess
-                state = result.busy, result.disturbed, drift
+                state = result.busy, result.disturbed, drift, self.rounds
                 news.append(Tried(place, schedule.trace, candidate, *outcome, *state))
                 if not result.ok and best is None:
                     self.failures.append((schedule, result))
