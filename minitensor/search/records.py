@@ -42,7 +42,9 @@ STEADY: Final = 1.0
 LONGEST_LINE: Final = 1 << 20
 """Bytes of a line, its end included; longer ones are neither written nor read."""
 LONGEST_TEXT: Final = 1_000
-"""Characters of an error that are kept."""
+"""Characters that are kept of an error, and of what changed."""
+MOST_PARENTS: Final = 2
+"""The most candidates that one is said to come from."""
 
 _HEAD: Final = re.compile(rb'\{"crc":"([0-9a-f]{8})",')
 _KEY: Final = re.compile(rf"[0-9a-f]{{{KEY_DIGITS}}}")
@@ -93,6 +95,8 @@ class Record:
     minitensor  the version of this package
     disturbed   whether the time may be too long: other programs never left the machine alone
     drift       how many times as long as at first the same program took then in this search
+    parents     the keys of the traces that it was made from, two at most; () if it was drawn
+    change      what differs from the first of them, for people; "" if it was drawn
 
     Raises ArgumentError for a field that cannot be written or does not fit the others.
     """
@@ -111,11 +115,12 @@ class Record:
     minitensor: str
     disturbed: bool = False
     drift: float = STEADY
+    parents: tuple[str, ...] = ()
+    change: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.workload, str) or not _KEY.fullmatch(self.workload):
-            raise unexpected(f"{KEY_DIGITS} hexadecimal digits", "workload", self.workload)
-        _check_texts(self, "name", "status", "error", "minitensor", "trace")
+        _check_key("workload", self.workload)
+        _check_texts(self, "name", "status", "error", "minitensor", "trace", "change")
         if not isinstance(self.target, Target) or None in (
             self.target.num_cores,
             self.target.vector_bits,
@@ -135,6 +140,13 @@ class Record:
             raise unexpected("True or False", "disturbed", self.disturbed)
         if not is_positive(self.drift):
             raise unexpected("a finite number above 0", "drift", self.drift)
+        object.__setattr__(self, "parents", _checked_tuple("parents", self.parents))
+        for key in self.parents:
+            _check_key("parents", key)
+        if len(self.parents) > MOST_PARENTS:
+            raise unexpected(f"at most {MOST_PARENTS} keys", "parents", self.parents)
+        if len(self.change) > LONGEST_TEXT:
+            raise unexpected(f"at most {LONGEST_TEXT:,} characters", "change", self.change)
 
     @property
     def fastest(self) -> float:
@@ -161,7 +173,7 @@ class Record:
         return Trace.from_json(self.trace)
 
 
-_USUAL: Final = {"disturbed": False, "drift": STEADY}
+_USUAL: Final = {"disturbed": False, "drift": STEADY, "parents": (), "change": ""}
 """The fields that are not written where they are so; earlier versions had none of them."""
 _FIELDS: Final = tuple(field.name for field in fields(Record))
 
@@ -177,6 +189,8 @@ def new_record(
     seed: int | None = None,
     disturbed: bool = False,
     drift: float = STEADY,
+    parents: Sequence[str] = (),
+    change: str = "",
 ) -> Record:
     """The record of a candidate that was tried now, on this machine.
 
@@ -187,7 +201,7 @@ def new_record(
     status   "ok", or what kind of failure it was
     error    what went wrong; the first line of it is kept
     seed     of the search
-    disturbed, drift  see Record
+    disturbed, drift, parents, change  see Record
 
     Raises ArgumentError for what cannot be recorded, CompileError if the target is C, something of
     it is left open, and there is no compiler.
@@ -211,6 +225,8 @@ def new_record(
         minitensor=__version__,
         disturbed=disturbed,
         drift=drift,
+        parents=tuple(parents),
+        change=change,
     )
 
 
@@ -309,6 +325,11 @@ def _check_texts(record: object, *names: str) -> None:
     for name in names:
         if not isinstance(getattr(record, name), str):
             raise unexpected("text", name, getattr(record, name))
+
+
+def _check_key(name: str, value: object) -> None:
+    if not isinstance(value, str) or not _KEY.fullmatch(value):
+        raise unexpected(f"{KEY_DIGITS} hexadecimal digits", name, value)
 
 
 def _check_number(name: str, value: object) -> None:
