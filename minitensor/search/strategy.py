@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minitensor.schedule import Trace
-from minitensor.search.records import STEADY
+from minitensor.search.records import STEADY, trace_key
 from minitensor.search.space import Candidate, Space
 
 Doubles = npt.NDArray[np.float64]
@@ -48,6 +48,8 @@ class Tried:
     disturbed  whether the time may be too long for that reason: then nothing is learnt of it
     drift      how many times as long as at first a call took when it was measured
     round      of this search, counted from 1; 0 for a record, which was not measured in it
+    parents    the keys of those that it was made from, two at most; () if it was drawn
+    change     what differs from the first of them, for people; "" if it was drawn
     """
 
     number: int
@@ -62,6 +64,13 @@ class Tried:
     disturbed: bool = False
     drift: float = STEADY
     round: int = 0
+    parents: tuple[str, ...] = ()
+    change: str = ""
+
+    @property
+    def key(self) -> str:
+        """The key of its trace, by which `parents` name it."""
+        return trace_key(self.trace)
 
     @property
     def steady(self) -> float:

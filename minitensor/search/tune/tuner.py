@@ -20,13 +20,14 @@ from minitensor.errors import ArgumentError, MinitensorError, kind_of, shown
 from minitensor.ir import structural_hash
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.log import Log, applied, counted
-from minitensor.search.records import OK, STEADY, Record, checked_seconds, new_record
+from minitensor.search.records import OK, STEADY, Record, checked_seconds, new_record, trace_key
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Candidate, Space
 from minitensor.search.strategy import Round, Strategy, Tried
 from minitensor.search.tune.finals import AHEAD, finalists, ratios, run_in_turns
 from minitensor.search.tune.incumbent import Incumbent
 from minitensor.search.tune.learner import Learner
+from minitensor.search.tune.lineage import Lineage
 from minitensor.search.tune.proposals import Proposals
 from minitensor.search.tune.tried import fastest, foreseen
 
@@ -121,6 +122,7 @@ class Tuner:
     def __post_init__(self) -> None:
         self.proposals = Proposals(self.space, self.strategy)
         self._incumbent = Incumbent(self._again)
+        self._lineage = Lineage(self.space)
 
     @property
     def best(self) -> Tried | None:
@@ -141,7 +143,8 @@ class Tuner:
                 trace = record.parsed()
                 found = self.space.recognized(trace)
                 if found is not None:
-                    candidate, program = found[0], found[1].program
+                    candidate = self._lineage.add(record.trace_key, found[0])
+                    program = found[1].program
                 elif record.status == OK:  # of another space; it may turn out to be the best
                     applied(record, self.space.program)
             except MinitensorError as failure:
@@ -149,8 +152,17 @@ class Tuner:
                 continue
             number = len(self.tried) + len(news) + 1
             outcome = record.status, record.median, record.error
-            state = record.disturbed, record.drift
-            one = Tried(number, trace, candidate, *outcome, True, None, False, *state)
+            one = Tried(
+                number,
+                trace,
+                candidate,
+                *outcome,
+                known=True,
+                disturbed=record.disturbed,
+                drift=record.drift,
+                parents=record.parents,
+                change=record.change,
+            )
             if candidate is None and not trace.steps:
                 self.written = replace(one, number=0)
                 continue
@@ -238,20 +250,19 @@ class Tuner:
         now = [t for result in clear or results for t in result.times]
         scale = seconds / median(now)
         result = Result(Status.OK, tuple(t * scale for t in now))
-        known = next((t for t in self.tried if t.trace == schedule.trace), None)
+        written = Tried(0, schedule.trace, None, OK, seconds)
+        known = next((t for t in self.tried if t.trace == schedule.trace), written)
+        winner = self._replace(known, seconds=seconds, disturbed=False, drift=STEADY)
         if self.log is not None:
-            self._append(self.log, self._record(schedule, result, OK, STEADY))
-        if known is not None:
-            self._replace(known, seconds=seconds, disturbed=False, drift=STEADY)
-        else:
-            self.written = Tried(0, schedule.trace, None, OK, seconds)
+            self._append(self.log, self._record(winner, result.times))
 
-    def _replace(self, tried: Tried, **changed: Any) -> None:
+    def _replace(self, tried: Tried, **changed: Any) -> Tried:
         now = replace(tried, **changed)
         if tried.number:
             self.tried[tried.number - 1] = now
         else:
             self.written = now
+        return now
 
     @property
     def _uses_model(self) -> bool:
@@ -286,13 +297,15 @@ class Tuner:
         try:
             results = self._results([schedule for _, schedule in chosen], best)
             for result, (candidate, schedule), guess in zip(results, chosen, guesses):
-                status = OK if result.ok else result.status.value
-                if self.log is not None:
-                    self._append(self.log, self._record(schedule, result, status, drift))
-                place, error = len(self.tried) + len(news) + 1, result.message
-                outcome = status, result.median, error, False, guess
+                number = len(self.tried) + len(news) + 1
+                outcome = result.status.value, result.median, result.message, False, guess
                 state = result.busy, result.disturbed, drift, self.rounds
-                news.append(Tried(place, schedule.trace, candidate, *outcome, *state))
+                lineage = self._lineage.of(candidate)
+                measured = self._lineage.add(trace_key(schedule.trace), candidate)
+                one = Tried(number, schedule.trace, measured, *outcome, *state, *lineage)
+                if self.log is not None:
+                    self._append(self.log, self._record(one, result.times))
+                news.append(one)
                 if not result.ok and best is None:
                     self.failures.append((schedule, result))
         except ArgumentError:  # of the runner: which result is whose is not known
@@ -318,17 +331,19 @@ class Tuner:
         if count != len(schedules):
             raise ArgumentError(f"expected {wanted} from runner.measure(), but got {count}")
 
-    def _record(self, schedule: Schedule, result: Result, status: str, drift: float) -> Record:
+    def _record(self, tried: Tried, times: Sequence[float]) -> Record:
         return new_record(
             self.space.program,
             self.space.target,
-            schedule.trace,
-            seconds=result.times,
-            status=status,
-            error=result.message,
+            tried.trace,
+            seconds=times,
+            status=tried.status,
+            error=tried.error,
             seed=self.seed,
-            drift=drift,
-            disturbed=result.disturbed,
+            drift=tried.drift,
+            disturbed=tried.disturbed,
+            parents=tried.parents,
+            change=tried.change,
         )
 
     def _append(self, log: Log, record: Record) -> None:
