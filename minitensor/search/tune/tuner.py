@@ -19,7 +19,8 @@ from typing import Any, Final, Protocol
 from minitensor.errors import ArgumentError, MinitensorError, kind_of, shown
 from minitensor.ir import structural_hash
 from minitensor.schedule import Schedule, Trace
-from minitensor.search.log import Log, applied, counted
+from minitensor.search.best import applied
+from minitensor.search.log import Log, counted
 from minitensor.search.records import OK, STEADY, Record, checked_seconds, new_record, trace_key
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Candidate, Space
