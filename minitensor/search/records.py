@@ -5,8 +5,9 @@ A line begins with the checksum of the rest, then come the other fields, sorted 
     {"crc":"5d0c1b7e","date":"2025-03-01T12:00:00.000Z","error":"",…,"v":1,"workload":"9a…"}
 
 `crc` is the CRC-32 of the line without `"crc":"…",`. Every version begins so: a line with a right
-checksum and another `v` comes from another version, any other line is damaged. docs/records.md has
-each field. A trace stays text until it is applied, through the same checks as a user's calls.
+checksum and another `v` comes from another version, any other line is damaged. A line of `v` 2 may
+hold a definition; versions that know none leave it alone. docs/records.md has each field. A trace
+stays text until it is applied, through the same checks as a user's calls.
 Not here: the file (`log`).
 """
 
@@ -27,14 +28,23 @@ from enum import Enum
 from typing import Any, Final
 
 from minitensor.codegen import Target
-from minitensor.errors import ArgumentError, CompileError, printable, unexpected
+from minitensor.errors import (
+    ArgumentError,
+    CompileError,
+    MinitensorError,
+    printable,
+    unexpected,
+)
 from minitensor.ir import Program
+from minitensor.lang import definition_as_python
 from minitensor.runtime import cpu_name, find_toolchain, native_target, usable_cores
 from minitensor.schedule import Trace
 from minitensor.search.workload import KEY_DIGITS, multiply_adds, workload_key
 from minitensor.version import __version__
 
 VERSION: Final = 1
+DEFINITIONS: Final = 2
+"""The version that lines of definitions have."""
 OK: Final = "ok"
 """The status of a candidate that worked."""
 STEADY: Final = 1.0
@@ -49,6 +59,18 @@ MOST_PARENTS: Final = 2
 _HEAD: Final = re.compile(rb'\{"crc":"([0-9a-f]{8})",')
 _KEY: Final = re.compile(rf"[0-9a-f]{{{KEY_DIGITS}}}")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """The definition of a workload as Python text, for people and tools; it is never run here."""
+
+    workload: str
+    text: str
+
+    def __post_init__(self) -> None:
+        _check_key("workload", self.workload)
+        _check_texts(self, "text")
 
 
 class Fault(Enum):
@@ -253,8 +275,7 @@ def encode(record: Record) -> bytes:
         data["trace"] = _object(json.loads(record.trace))
     except (ValueError, RecursionError) as problem:
         raise ArgumentError(f"the trace of a record is not JSON: {problem}") from None
-    body = _canonical({**data, "v": VERSION}).encode("ascii")
-    line = b'{"crc":"%08x",%s\n' % (zlib.crc32(body), body[1:])
+    line = _line({**data, "v": VERSION})
     if len(line) > LONGEST_LINE:
         raise ArgumentError(
             f"expected a record of at most {LONGEST_LINE:,} bytes, but this one has {len(line):,}; "
@@ -263,8 +284,28 @@ def encode(record: Record) -> bytes:
     return line
 
 
-def decode(line: bytes) -> Record | Fault:
-    """The record on a line (without its end), or why there is none. Raises nothing."""
+def encode_definition(program: Program) -> bytes | None:
+    """The definition of a program as a line, its end included; None for one that cannot be written
+    as Python, or has no room in a line.
+    """
+    try:
+        text = definition_as_python(program)
+    except (MinitensorError, RecursionError):
+        return None
+    data = {"definition": text, "v": DEFINITIONS, "workload": workload_key(program)}
+    line = _line(data)
+    return line if len(line) <= LONGEST_LINE else None
+
+
+def _line(data: dict[str, Any]) -> bytes:
+    body = _canonical(data).encode("ascii")
+    return b'{"crc":"%08x",%s\n' % (zlib.crc32(body), body[1:])
+
+
+def decode(line: bytes) -> Record | Definition | Fault:
+    """The record or the definition on a line (without its end), or why there is none. Raises
+    nothing.
+    """
     head = _HEAD.match(line)
     if head is None or len(line) >= LONGEST_LINE:
         return Fault.DAMAGED
@@ -273,11 +314,20 @@ def decode(line: bytes) -> Record | Fault:
         return Fault.DAMAGED
     try:
         data = _object(json.loads(body))
-        if data["v"] != VERSION or type(data["v"]) is not int:
-            return Fault.UNKNOWN
-        return _record(data)
+        version = data["v"] if type(data["v"]) is int else None
+        if version == DEFINITIONS:
+            return _definition(data)
+        return _record(data) if version == VERSION else Fault.UNKNOWN
     except (ValueError, LookupError, TypeError, RecursionError):
         return Fault.DAMAGED
+
+
+def _definition(data: dict[str, Any]) -> Definition | Fault:
+    """The definition; what else a later version may keep on such lines is left alone."""
+    try:
+        return Definition(data["workload"], data["definition"])
+    except (LookupError, ArgumentError):
+        return Fault.UNKNOWN
 
 
 def _record(data: dict[str, Any]) -> Record:

@@ -6,6 +6,7 @@ the same records give the same search, bit for bit.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import random
@@ -183,6 +184,9 @@ class Tuner:
         Ctrl-C ends it as it ends any loop; what was tried until then is in `tried` and in the log.
         """
         self._started = time.perf_counter()
+        if self.log is not None:
+            with contextlib.suppress(MinitensorError):  # a log that takes none is told of later
+                self.log.define(self.space.program)
         if self.tried:
             self._report(tuple(self.tried))
         while len(self.tried) < self.trials and self.round():

@@ -22,6 +22,9 @@ def test_the_code_runs(tmp_path, monkeypatch, capsys):
         module = imported(code()[0])
         assert len(list(Log("tuning.jsonl"))) == 1, resumed
     assert module.schedule.program == module.s.program
+    reader = imported(code()[-1])
+    defined = imported(pathlib.Path("defined.py").read_text())
+    assert reader.is_it(defined.program) and defined.program == module.program
     assert capsys.readouterr().out.startswith("0.000115 4.5")
 
 
