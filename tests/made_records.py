@@ -86,6 +86,8 @@ def records(draw: st.DrawFn) -> Record:
         host=draw(hosts),
         flop=draw(st.integers(0, 1 << 70)),
         minitensor=draw(texts),
+        parents=tuple(draw(st.lists(st.sampled_from([KEY, KEY[::-1]]), max_size=2))),
+        change=draw(texts),
     )
 
 

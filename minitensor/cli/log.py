@@ -285,8 +285,10 @@ def _verify(arguments: argparse.Namespace, console: Console) -> int:
         status = status if whole else 1
         described.append({"file": file, "whole": whole, **dataclasses.asdict(report)})
         if not arguments.json:
-            faults = report.faults or "nothing damaged"
-            console.print(printable(f"{file}: {counted(report.good, 'record')}, {faults}"))
+            found = counted(report.good, "record")
+            if report.definitions:
+                found += f", {counted(report.definitions, 'definition')}"
+            console.print(printable(f"{file}: {found}, {report.faults or 'nothing damaged'}"))
             if report.old:
                 console.print(
                     f"  {counted(report.old, 'record')} by version 0.1, too old for load_best if "

@@ -5,18 +5,19 @@
 guided by a model that `gbt` learns (docs/cost_model.md) from `features` of programs; `runner`
 builds and measures candidates in processes they may take along (docs/measurement.md).
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
-`records` (one line), `logfile` (appending, whatever is killed), `log` (finding, merging, pruning,
-the best of a log as a schedule).
+`records` (one line), `logfile` (appending, whatever is killed), `log` (finding, merging, pruning),
+`best` (the best of a log as a schedule).
 """
 
 # fmt: off
 from minitensor.search import gbt
 from minitensor.search.baselines import STRATEGIES
+from minitensor.search.best import load_best
 from minitensor.search.evolution import Evolution
 from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees, Samples
 from minitensor.search.inputs import random_inputs
-from minitensor.search.log import Log, Merged, Report, Rewritten, load_best
+from minitensor.search.log import Log, Merged, Report, Rewritten
 from minitensor.search.measure import difference
 from minitensor.search.records import Host, Record, new_record, trace_key
 from minitensor.search.runner import (
@@ -26,9 +27,9 @@ from minitensor.search.sketch import (
     DEFAULT_RULES, RULES, Derived, Rule, Sketch, SketchRule, State, Verdict, generate_sketches,
 )
 from minitensor.search.space import Candidate, Mutations, Space
-from minitensor.search.strategy import Round, Strategy
+from minitensor.search.strategy import Round, Strategy, Tried
 from minitensor.search.tune import (
-    Model, Progress, Roofline, RunnerProtocol, Tried, TuneResult, check_plots, tune,
+    Model, Progress, Roofline, RunnerProtocol, TuneResult, check_plots, tune,
 )
 from minitensor.search.workload import multiply_adds, workload_key
 

@@ -3,29 +3,28 @@
     log = Log("tuning.jsonl")
     log.append(new_record(program, target, schedule.trace, seconds=times, seed=0))
     log.measured(program, target)          # what need not be tried again
-    load_best("tuning.jsonl", program)     # a Schedule, no search
+    log.definition(program)                # as Python text, for whoever has the log alone
 
 A record is *acknowledged* when `append` returns: it survives the death of the process, whatever
 kills it, and with fsync=True that of the machine. Lines that are no records are skipped and counted
 in a Report, with one warning; no content of a file makes reading fail.
-Not here: the format (`records`), locks and bytes (`logfile`).
+Not here: the format (`records`), locks and bytes (`logfile`), schedules of records (`best`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from minitensor.codegen import Target
 from minitensor.errors import (
-    ArgumentError,
-    MinitensorError,
     TuningError,
     printable,
     unexpected,
@@ -33,9 +32,17 @@ from minitensor.errors import (
 )
 from minitensor.ir import Program
 from minitensor.runtime import native_target
-from minitensor.schedule import Schedule
 from minitensor.search import logfile
-from minitensor.search.records import LONGEST_LINE, OK, Fault, Record, decode, encode
+from minitensor.search.records import (
+    LONGEST_LINE,
+    OK,
+    Definition,
+    Fault,
+    Record,
+    decode,
+    encode,
+    encode_definition,
+)
 from minitensor.search.workload import workload_key
 
 logger = logging.getLogger("minitensor")
@@ -46,24 +53,25 @@ MOST_NAMED: Final = 10
 
 
 class Entry(NamedTuple):
-    """A line of a log: its number, counted from 1, its bytes, and the record on it."""
+    """A line of a log: its number, counted from 1, its bytes, and what is on it."""
 
     number: int
     raw: bytes
-    found: Record | Fault
+    found: Record | Definition | Fault
 
 
 @dataclass
 class Report:
     """The lines of a log by kind.
 
-    good        records
-    old         of these, records by version 0.1, whose loops may have other names
-    unknown     records of another version of the format
-    torn        lines whose writer was stopped before they were acknowledged
-    unfinished  whether the last line is such a one, without a newline (the next append seals it)
-    damaged     other lines that are no record
-    where       the numbers of the first few damaged lines, counted from 1
+    good         records
+    old          of these, records by version 0.1, whose loops may have other names
+    unknown      records of another version of the format
+    torn         lines whose writer was stopped before they were acknowledged
+    unfinished   whether the last line is such a one, without a newline (the next append seals it)
+    damaged      other lines that are no record
+    where        the numbers of the first few damaged lines, counted from 1
+    definitions  lines that hold the definition of a workload
     """
 
     good: int = 0
@@ -73,10 +81,11 @@ class Report:
     unfinished: bool = False
     damaged: int = 0
     where: list[int] = field(default_factory=list)
+    definitions: int = 0
 
     @property
     def skipped(self) -> int:
-        """The lines that gave no record."""
+        """The lines that gave neither a record nor a definition."""
         return self.unknown + self.torn + self.damaged
 
     @property
@@ -106,6 +115,8 @@ class Report:
                 self.damaged += 1
                 if len(self.where) < MOST_NAMED:
                     self.where.append(entry.number)
+            case Definition():
+                self.definitions += 1
             case record:
                 self.good += 1
                 self.old += is_old(record)
@@ -154,6 +165,33 @@ class Log:
         line = encode(record)
         with logfile.held(self.path, sync=self.fsync) as file:
             file.append(line)
+
+    def define(self, program: Program) -> None:
+        """Keep the definition of a program, once for its workload. One that cannot be written as
+        Python, or has no room in a line, is left out.
+
+        Two processes that begin at once may both write it, which does no harm. Raises as `append`
+        for a file that cannot be read or written.
+        """
+        line = encode_definition(program)
+        if line is not None and self.definition(program) is None:
+            with logfile.held(self.path, sync=self.fsync) as file:
+                file.append(line)
+
+    def definition(self, workload: str | Program) -> str | None:
+        """The definition of a workload as Python text; None if the log has none.
+
+        workload  a program, or the key of one
+
+        The text comes from whoever wrote the file: read it before you run it. Raises as `read`.
+        """
+        key = _key(workload)
+        with contextlib.suppress(FileNotFoundError):
+            for line in logfile.lines(self.path, LONGEST_LINE):
+                found = decode(line.data) if b'"definition"' in line.data else None
+                if isinstance(found, Definition) and found.workload == key:
+                    return found.text
+        return None
 
     def touch(self) -> None:
         """Check before much work is done that records can be appended. Raises as `append`."""
@@ -221,7 +259,7 @@ class Log:
         return found
 
     def _of(self, workload: str | Program, target: str | Target) -> Iterator[Record]:
-        key = workload if isinstance(workload, str) else workload_key(workload)
+        key = _key(workload)
         exact = native_target(Target.of(target))
         return (r for r in self if r.workload == key and r.target == exact)
 
@@ -240,6 +278,7 @@ class Log:
 
         keep  called with each record; None to keep all
 
+        The definition of a workload stays once if one of its records does.
         The new file takes the place of the old one at once; if anything fails, the old one stays.
         Others may read and append all the while. Records of other versions stay.
         Raises TuningError if the file is missing, cannot be rewritten, or its file system has no
@@ -260,7 +299,7 @@ class Log:
     def _rewrite(self, keep: Callable[[Record], bool], best: int | None) -> Rewritten:
         """Keep the records that `keep` wants, of those that worked the `best` of each group."""
         self.check_is_there()
-        report, others, seen = Report(), set[int](), set[bytes]()
+        report, others, seen, defined = Report(), set[int](), set[bytes](), dict[str, int]()
         wanted: list[tuple[float, int, tuple[str, Target]]] = []
         with logfile.held(self.path, make=False) as file:
             for place, entry in enumerate(_entries(file.lines(LONGEST_LINE))):
@@ -273,6 +312,8 @@ class Log:
                     if keep(entry.found):
                         group = (entry.found.workload, entry.found.target)
                         wanted.append((entry.found.median, place, group))
+                elif isinstance(entry.found, Definition):
+                    defined.setdefault(entry.found.workload, place)
                 elif entry.found is Fault.UNKNOWN:
                     seen.add(digest)
                     others.add(place)
@@ -281,6 +322,8 @@ class Log:
                 taken[group] += 1
                 if best is None or seconds == float("inf") or taken[group] <= best:
                     kept.add(place)
+            workloads = {group[0] for _, place, group in wanted if place in kept}
+            others |= {place for workload, place in defined.items() if workload in workloads}
             places = enumerate(_entries(file.lines(LONGEST_LINE)))
             file.replace(entry.raw + b"\n" for place, entry in places if place in kept | others)
         return Rewritten(len(kept), report.good - len(kept), report)
@@ -288,6 +331,7 @@ class Log:
     def merge(self, paths: Iterable[PathLike]) -> Merged:
         """Add the records of other logs that are not in this one; the others stay as they are.
 
+        The definitions of their workloads are added last, where this log has none.
         Lines that are skipped give one logged warning for all.
         Raises TuningError if one of them is missing or cannot be read, or this one not written;
         what was added before stays.
@@ -296,16 +340,25 @@ class Log:
         for source in sources:
             source.check_is_there()
         report, known, added = Report(), 0, 0
+        seen, workloads = set[bytes](), set[str]()
+        defined, lacking = set[str](), dict[str, bytes]()
         with logfile.held(self.path, sync=self.fsync) as file:
-            entries = _entries(file.lines(LONGEST_LINE))
-            seen = {_digest(entry.raw) for entry in entries if isinstance(entry.found, Record)}
+            for entry in _entries(file.lines(LONGEST_LINE)):
+                if isinstance(entry.found, Record):
+                    seen.add(_digest(entry.raw))
+                    workloads.add(entry.found.workload)
+                elif isinstance(entry.found, Definition):
+                    defined.add(entry.found.workload)
             for source in sources:
                 if os.path.samefile(source.path, self.path):
                     continue
                 for entry in source._entries():
                     report.add(entry)
+                    if isinstance(entry.found, Definition):
+                        lacking.setdefault(entry.found.workload, entry.raw)
                     if not isinstance(entry.found, Record):
                         continue
+                    workloads.add(entry.found.workload)
                     digest = _digest(entry.raw)
                     if digest in seen:
                         known += 1
@@ -313,6 +366,9 @@ class Log:
                     seen.add(digest)
                     file.append(entry.raw + b"\n")
                     added += 1
+            for workload, raw in lacking.items():
+                if workload in workloads - defined:
+                    file.append(raw + b"\n")
         _warn(report, *[source.path for source in sources])
         return Merged(added, known, report)
 
@@ -322,75 +378,8 @@ class Log:
             raise TuningError(f"there is no log {printable(str(self.path))}")
 
 
-def load_best(log: PathLike | Log, program: Program, target: str | Target = "c") -> Schedule:
-    """The fastest schedule in a log for a program and a target: no search.
-
-    log      a Log, or the path of one
-    program  the definition, as it was when it was searched: same shapes, same names
-    target   what is left open is filled in from this machine
-
-    The steps go through the same checks as if a user wrote them. A record whose steps are refused
-    (an older version may have allowed more) gives way to the next best, with one logged warning.
-
-    Raises TuningError if there is no such record, with those that there are; CompileError if
-    something of the target is left open and there is no compiler.
-    """
-    source = log if isinstance(log, Log) else Log(log)
-    if not isinstance(program, Program):
-        raise unexpected("a program (see mt.lower)", "program", program)
-    exact = native_target(Target.of(target))
-    refused: list[str] = []
-    for record in source.ranked(program, exact):
-        try:
-            schedule = applied(record, program)
-        except MinitensorError as problem:
-            refused.append(problem.message)
-            continue
-        if refused:
-            logger.warning(
-                "%s: %s of %s cannot be applied, and the next best was taken; the first: %s",
-                printable(str(source.path)),
-                counted(len(refused), "faster record"),
-                printable(program.name),
-                refused[0],
-            )
-        return schedule
-    raise TuningError(_nothing_found(source, program, exact, refused))
-
-
-def applied(record: Record, program: Program) -> Schedule:
-    """The schedule of a record. Raises MinitensorError where a step is refused, or left open."""
-    trace = record.parsed()
-    if None in trace.decisions.values():
-        raise ArgumentError("the trace leaves decisions open")
-    return trace.apply(program)
-
-
-def _nothing_found(log: Log, program: Program, target: Target, refused: Sequence[str]) -> str:
-    where, name = printable(str(log.path)), printable(program.name)
-    if refused:
-        count = counted(len(refused), "record")
-        return f"{where}: none of {count} of {name} can be applied; the first: {refused[0]}"
-    if not os.path.lexists(log.path):
-        return f"there is no log {where}"
-    key = workload_key(program)
-    every = list(log.records(Report()))
-    others = [(r.status, r.target) for r in every if r.workload == key]
-    if not others:
-        text = (
-            f"{where} has no record of {name} (workload {key}); shapes, dtypes and names must be "
-            "those of the program that was searched; `minitensor log show` lists what it has"
-        )
-        if any(r.name == program.name and is_old(r) for r in every):
-            text += (
-                f"; its records of {name} by version 0.1 are too old if the program has several "
-                "stages, whose loops were named otherwise then: search again"
-            )
-        return text
-    working = dict.fromkeys(str(t) for status, t in others if status == OK)
-    if working:
-        return f"{where} has records of {name}, but not for {target}: for {', '.join(working)}"
-    return f"{where}: all {counted(len(others), 'record')} of {name} are of failures"
+def _key(workload: str | Program) -> str:
+    return workload if isinstance(workload, str) else workload_key(workload)
 
 
 def is_old(record: Record) -> bool:

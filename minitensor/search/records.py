@@ -5,8 +5,9 @@ A line begins with the checksum of the rest, then come the other fields, sorted 
     {"crc":"5d0c1b7e","date":"2025-03-01T12:00:00.000Z","error":"",…,"v":1,"workload":"9a…"}
 
 `crc` is the CRC-32 of the line without `"crc":"…",`. Every version begins so: a line with a right
-checksum and another `v` comes from another version, any other line is damaged. docs/records.md has
-each field. A trace stays text until it is applied, through the same checks as a user's calls.
+checksum and another `v` comes from another version, any other line is damaged. A line of `v` 2 may
+hold a definition; versions that know none leave it alone. docs/records.md has each field. A trace
+stays text until it is applied, through the same checks as a user's calls.
 Not here: the file (`log`).
 """
 
@@ -27,14 +28,23 @@ from enum import Enum
 from typing import Any, Final
 
 from minitensor.codegen import Target
-from minitensor.errors import ArgumentError, CompileError, printable, unexpected
+from minitensor.errors import (
+    ArgumentError,
+    CompileError,
+    MinitensorError,
+    printable,
+    unexpected,
+)
 from minitensor.ir import Program
+from minitensor.lang import definition_as_python
 from minitensor.runtime import cpu_name, find_toolchain, native_target, usable_cores
 from minitensor.schedule import Trace
 from minitensor.search.workload import KEY_DIGITS, multiply_adds, workload_key
 from minitensor.version import __version__
 
 VERSION: Final = 1
+DEFINITIONS: Final = 2
+"""The version that lines of definitions have."""
 OK: Final = "ok"
 """The status of a candidate that worked."""
 STEADY: Final = 1.0
@@ -42,11 +52,25 @@ STEADY: Final = 1.0
 LONGEST_LINE: Final = 1 << 20
 """Bytes of a line, its end included; longer ones are neither written nor read."""
 LONGEST_TEXT: Final = 1_000
-"""Characters of an error that are kept."""
+"""Characters that are kept of an error, and of what changed."""
+MOST_PARENTS: Final = 2
+"""The most candidates that one is said to come from."""
 
 _HEAD: Final = re.compile(rb'\{"crc":"([0-9a-f]{8})",')
 _KEY: Final = re.compile(rf"[0-9a-f]{{{KEY_DIGITS}}}")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """The definition of a workload as Python text, for people and tools; it is never run here."""
+
+    workload: str
+    text: str
+
+    def __post_init__(self) -> None:
+        _check_key("workload", self.workload)
+        _check_texts(self, "text")
 
 
 class Fault(Enum):
@@ -93,6 +117,8 @@ class Record:
     minitensor  the version of this package
     disturbed   whether the time may be too long: other programs never left the machine alone
     drift       how many times as long as at first the same program took then in this search
+    parents     the keys of the traces that it was made from, two at most; () if it was drawn
+    change      what differs from the first of them, for people; "" if it was drawn
 
     Raises ArgumentError for a field that cannot be written or does not fit the others.
     """
@@ -111,11 +137,12 @@ class Record:
     minitensor: str
     disturbed: bool = False
     drift: float = STEADY
+    parents: tuple[str, ...] = ()
+    change: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.workload, str) or not _KEY.fullmatch(self.workload):
-            raise unexpected(f"{KEY_DIGITS} hexadecimal digits", "workload", self.workload)
-        _check_texts(self, "name", "status", "error", "minitensor", "trace")
+        _check_key("workload", self.workload)
+        _check_texts(self, "name", "status", "error", "minitensor", "trace", "change")
         if not isinstance(self.target, Target) or None in (
             self.target.num_cores,
             self.target.vector_bits,
@@ -135,6 +162,13 @@ class Record:
             raise unexpected("True or False", "disturbed", self.disturbed)
         if not is_positive(self.drift):
             raise unexpected("a finite number above 0", "drift", self.drift)
+        object.__setattr__(self, "parents", _checked_tuple("parents", self.parents))
+        for key in self.parents:
+            _check_key("parents", key)
+        if len(self.parents) > MOST_PARENTS:
+            raise unexpected(f"at most {MOST_PARENTS} keys", "parents", self.parents)
+        if len(self.change) > LONGEST_TEXT:
+            raise unexpected(f"at most {LONGEST_TEXT:,} characters", "change", self.change)
 
     @property
     def fastest(self) -> float:
@@ -161,7 +195,7 @@ class Record:
         return Trace.from_json(self.trace)
 
 
-_USUAL: Final = {"disturbed": False, "drift": STEADY}
+_USUAL: Final = {"disturbed": False, "drift": STEADY, "parents": (), "change": ""}
 """The fields that are not written where they are so; earlier versions had none of them."""
 _FIELDS: Final = tuple(field.name for field in fields(Record))
 
@@ -177,6 +211,8 @@ def new_record(
     seed: int | None = None,
     disturbed: bool = False,
     drift: float = STEADY,
+    parents: Sequence[str] = (),
+    change: str = "",
 ) -> Record:
     """The record of a candidate that was tried now, on this machine.
 
@@ -187,7 +223,7 @@ def new_record(
     status   "ok", or what kind of failure it was
     error    what went wrong; the first line of it is kept
     seed     of the search
-    disturbed, drift  see Record
+    disturbed, drift, parents, change  see Record
 
     Raises ArgumentError for what cannot be recorded, CompileError if the target is C, something of
     it is left open, and there is no compiler.
@@ -211,6 +247,8 @@ def new_record(
         minitensor=__version__,
         disturbed=disturbed,
         drift=drift,
+        parents=tuple(parents),
+        change=change,
     )
 
 
@@ -237,8 +275,7 @@ def encode(record: Record) -> bytes:
         data["trace"] = _object(json.loads(record.trace))
     except (ValueError, RecursionError) as problem:
         raise ArgumentError(f"the trace of a record is not JSON: {problem}") from None
-    body = _canonical({**data, "v": VERSION}).encode("ascii")
-    line = b'{"crc":"%08x",%s\n' % (zlib.crc32(body), body[1:])
+    line = _line({**data, "v": VERSION})
     if len(line) > LONGEST_LINE:
         raise ArgumentError(
             f"expected a record of at most {LONGEST_LINE:,} bytes, but this one has {len(line):,}; "
@@ -247,8 +284,28 @@ def encode(record: Record) -> bytes:
     return line
 
 
-def decode(line: bytes) -> Record | Fault:
-    """The record on a line (without its end), or why there is none. Raises nothing."""
+def encode_definition(program: Program) -> bytes | None:
+    """The definition of a program as a line, its end included; None for one that cannot be written
+    as Python, or has no room in a line.
+    """
+    try:
+        text = definition_as_python(program)
+    except (MinitensorError, RecursionError):
+        return None
+    data = {"definition": text, "v": DEFINITIONS, "workload": workload_key(program)}
+    line = _line(data)
+    return line if len(line) <= LONGEST_LINE else None
+
+
+def _line(data: dict[str, Any]) -> bytes:
+    body = _canonical(data).encode("ascii")
+    return b'{"crc":"%08x",%s\n' % (zlib.crc32(body), body[1:])
+
+
+def decode(line: bytes) -> Record | Definition | Fault:
+    """The record or the definition on a line (without its end), or why there is none. Raises
+    nothing.
+    """
     head = _HEAD.match(line)
     if head is None or len(line) >= LONGEST_LINE:
         return Fault.DAMAGED
@@ -257,11 +314,20 @@ def decode(line: bytes) -> Record | Fault:
         return Fault.DAMAGED
     try:
         data = _object(json.loads(body))
-        if data["v"] != VERSION or type(data["v"]) is not int:
-            return Fault.UNKNOWN
-        return _record(data)
+        version = data["v"] if type(data["v"]) is int else None
+        if version == DEFINITIONS:
+            return _definition(data)
+        return _record(data) if version == VERSION else Fault.UNKNOWN
     except (ValueError, LookupError, TypeError, RecursionError):
         return Fault.DAMAGED
+
+
+def _definition(data: dict[str, Any]) -> Definition | Fault:
+    """The definition; what else a later version may keep on such lines is left alone."""
+    try:
+        return Definition(data["workload"], data["definition"])
+    except (LookupError, ArgumentError):
+        return Fault.UNKNOWN
 
 
 def _record(data: dict[str, Any]) -> Record:
@@ -309,6 +375,11 @@ def _check_texts(record: object, *names: str) -> None:
     for name in names:
         if not isinstance(getattr(record, name), str):
             raise unexpected("text", name, getattr(record, name))
+
+
+def _check_key(name: str, value: object) -> None:
+    if not isinstance(value, str) or not _KEY.fullmatch(value):
+        raise unexpected(f"{KEY_DIGITS} hexadecimal digits", name, value)
 
 
 def _check_number(name: str, value: object) -> None:

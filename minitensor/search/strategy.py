@@ -8,6 +8,8 @@ A strategy of a user's own is an object with `propose`, given to `mt.tune(…, s
                 return [round.space.draw(round.rng) for _ in range(2 * round.count)]
             best = round.best[0]
             return [round.space.mutated(best, round.rng) for _ in range(4 * round.count)]
+
+`round.history` has everything that was tried, failures too.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from minitensor.schedule import Trace
+from minitensor.search.records import STEADY, trace_key
 from minitensor.search.space import Candidate, Space
 
 Doubles = npt.NDArray[np.float64]
@@ -28,15 +32,62 @@ Score: TypeAlias = Callable[[Sequence[Candidate]], Doubles]
 Before the first measurement all legal candidates score alike."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One candidate that was tried.
+
+    number     counted from 1
+    trace      its steps
+    candidate  None for a record that this space does not hold
+    status     "ok", or how it failed
+    seconds    per call, the median; infinity for a failure
+    error      what went wrong, in one line
+    known      whether it was recorded before, and not measured again
+    guess      the model's score before it was measured; None if there was no model
+    busy       whether others ran on the machine while it was measured (see `Result`)
+    disturbed  whether the time may be too long for that reason: then nothing is learnt of it
+    drift      how many times as long as at first a call took when it was measured
+    round      of this search, counted from 1; 0 for a record, which was not measured in it
+    parents    the keys of those that it was made from, two at most; () if it was drawn
+    change     what differs from the first of them, for people; "" if it was drawn
+    """
+
+    number: int
+    trace: Trace
+    candidate: Candidate | None
+    status: str
+    seconds: float
+    error: str = ""
+    known: bool = False
+    guess: float | None = None
+    busy: bool = False
+    disturbed: bool = False
+    drift: float = STEADY
+    round: int = 0
+    parents: tuple[str, ...] = ()
+    change: str = ""
+
+    @property
+    def key(self) -> str:
+        """The key of its trace, by which `parents` name it."""
+        return trace_key(self.trace)
+
+    @property
+    def steady(self) -> float:
+        """Seconds per call, without the drift of the machine."""
+        return self.seconds / self.drift
+
+
 @dataclass(frozen=True)
 class Round:
     """A round of a search, as a strategy sees it.
 
-    space  draws candidates, mutates them, and makes schedules of them
-    best   those that were measured, fastest first; empty in the first round
-    score  the model's scores of some candidates
-    rng    draws whatever is drawn: then the same seed and the same costs give the same search
-    count  the number of candidates that are to be measured
+    space    draws candidates, mutates them, and makes schedules of them
+    best     those that worked, fastest first; empty in the first round
+    score    the model's scores of some candidates
+    rng      draws whatever is drawn: then the same seed and the same costs give the same search
+    count    the number of candidates that are to be measured
+    history  everything that was tried, in order: what the log knew first, failures included
     """
 
     space: Space
@@ -44,6 +95,7 @@ class Round:
     score: Score
     rng: random.Random
     count: int
+    history: Sequence[Tried] = ()
 
 
 class Strategy(Protocol):

@@ -2,14 +2,15 @@
 
 Read in this order: `candidate` (a candidate as numbers), `open` (the knobs of a sketch), `template`
 (the sketches of a user's function), `annotate` (threads, vectors, straight code), `space` (drawing
-and changing candidates), `decode` (from a trace back to the candidate).
+and changing candidates), `decode` (from a trace back to the candidate), `words` (for people).
 """
 
 # fmt: off
 from minitensor.search.space.candidate import GRANULARITY, UNROLL, Candidate, Knob, Mutations, Value
 from minitensor.search.space.space import MOST_LOCATIONS, Plan, Space
+from minitensor.search.space.words import changes, decisions
 
 __all__ = [
     "GRANULARITY", "MOST_LOCATIONS", "UNROLL", "Candidate", "Knob", "Mutations", "Plan", "Space",
-    "Value",
+    "Value", "changes", "decisions",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -129,6 +129,8 @@ class Candidate:
     locations  where each block is computed that may be moved: the name of a loop, or "root"
     parallel   one of GRANULARITY
     unroll     one of UNROLL
+    origin     the keys of the traces of measured ones that it comes from: its own, if it was
+               measured; it does not tell candidates apart
     """
 
     sketch: int
@@ -136,6 +138,7 @@ class Candidate:
     locations: tuple[str, ...] = ()
     parallel: int = 0
     unroll: int = 0
+    origin: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

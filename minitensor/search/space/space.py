@@ -236,7 +236,8 @@ class Space:
             for block, place in zip(movable, a.locations)
         )
         parallel, unroll = rng.choice((a.parallel, b.parallel)), rng.choice((a.unroll, b.unroll))
-        child = Candidate(a.sketch, values, locations, parallel, unroll)
+        origin = tuple(dict.fromkeys((*a.origin[:1], *b.origin[:1])))
+        child = Candidate(a.sketch, values, locations, parallel, unroll, origin)
         return child if locations == a.locations else self._repaired(child, rng)
 
     def _repaired(self, candidate: Candidate, rng: random.Random) -> Candidate:
@@ -323,6 +324,9 @@ class Space:
         if not fits or not all(k.fits(v) for k, v in zip(knobs, candidate.values)):
             expected = f"values of the {len(knobs)} knobs and locations of {list(movable)}"
             raise unexpected(expected, "candidate", candidate)
+        origin = candidate.origin
+        if not isinstance(origin, tuple) or not all(isinstance(key, str) for key in origin):
+            raise unexpected("keys of traces (see trace_key)", "candidate.origin", origin)
 
     def schedule(self, candidate: Candidate) -> Schedule:
         """The schedule of a candidate. Raises ScheduleError if a step of it is refused.
@@ -351,7 +355,7 @@ class Space:
         found = self.decode(schedule.trace)
         if found is None:
             raise ScheduleError(UNSEEN, "T1")
-        return found, schedule
+        return replace(found, origin=candidate.origin), schedule
 
     def _annotatable(self, candidate: Candidate, schedule: Schedule) -> Annotatable:
         """The loops of a candidate's schedule that may be annotated: those of its plan, if it has

@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from minitensor.errors import ArgumentError, MinitensorError, printable, unexpected
 from minitensor.search.records import OK
+from minitensor.search.strategy import Tried
 from minitensor.search.tune.roofline import Roofline, figure
-from minitensor.search.tune.tried import Tried, curve, foreseen
+from minitensor.search.tune.tried import curve, foreseen
 
 FEATURES: Final = 15
 """The most features that are shown."""

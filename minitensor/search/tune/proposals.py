@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
@@ -13,7 +13,7 @@ from minitensor.ir import Program, structural_hash
 from minitensor.schedule import Schedule
 from minitensor.search.records import trace_key
 from minitensor.search.space import Candidate, Space
-from minitensor.search.strategy import Round, Score, Strategy
+from minitensor.search.strategy import Round, Strategy
 from minitensor.search.unmade import Unmade
 
 ATTEMPTS: Final = 8
@@ -43,16 +43,16 @@ class Proposals:
         if program is not None:
             self._programs.add(structural_hash(program))
 
-    def take(
-        self, best: Sequence[Candidate], score: Score, batch: int, count: int, seed: str
-    ) -> list[tuple[Candidate, Schedule]]:
-        """Up to `count` new candidates; the rest as in `Round`. None ends the search.
+    def take(self, now: Round, count: int, seed: str) -> list[tuple[Candidate, Schedule]]:
+        """Up to `count` new candidates of a round. None ends the search.
+
+        seed  of the round's draws; where the strategy is asked again, they are others
 
         Raises ArgumentError for what is no list of candidates; what the strategy raises.
         """
         for attempt in range(ATTEMPTS):
             rng, before = random.Random(f"{seed}/{attempt}" if attempt else seed), len(self.unmade)
-            proposed = self.strategy.propose(Round(self.space, best, score, rng, batch))
+            proposed = self.strategy.propose(replace(now, rng=rng))
             if not isinstance(proposed, Iterable):
                 raise unexpected("candidates from strategy.propose", "proposed", proposed)
             found = self._new(proposed, count)

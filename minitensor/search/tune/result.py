@@ -22,12 +22,13 @@ from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.log import counted
 from minitensor.search.records import OK
-from minitensor.search.space import Candidate, Knob, Space, Value
+from minitensor.search.space import Candidate, Space, decisions
+from minitensor.search.strategy import Tried
 from minitensor.search.tune import plots
 from minitensor.search.tune.learner import Model
 from minitensor.search.tune.progress import clock
 from minitensor.search.tune.roofline import Roofline, figure
-from minitensor.search.tune.tried import Tried, curve, fastest, foreseen
+from minitensor.search.tune.tried import curve, fastest, foreseen
 from minitensor.search.unmade import Unmade
 from minitensor.search.workload import multiply_adds
 
@@ -183,38 +184,6 @@ def _chosen(result: TuneResult) -> Iterator[tuple[str, list[str]]]:
         derived or ["a template's: no rule was applied"],
     )
     yield "its decisions", list(decisions(space, candidate)) or ["none: nothing is left open"]
-
-
-def decisions(space: Space, candidate: Candidate) -> Iterator[str]:
-    """The decisions of a candidate, a line for each."""
-    knobs = space.knobs[candidate.sketch]
-    rows = [(_subject(knob), _value(knob, v)) for knob, v in zip(knobs, candidate.values)]
-    for block, place in zip(space.movable[candidate.sketch], candidate.locations):
-        where = "in a loop nest of its own" if place == "root" else f"inside {print_name(place)}"
-        rows.append((print_name(block), f"computed {where}"))
-    if space.annotate:
-        threads = f"at least {candidate.parallel} iterations for each core"
-        copies = f"at most {candidate.unroll} copies"
-        rows.append(("threads", threads if candidate.parallel else "none"))
-        rows.append(("unrolling", copies if candidate.unroll else "none"))
-    width = max((len(subject) for subject, _ in rows), default=0)
-    for subject, value in rows:
-        yield f"{subject:{width}}  {value}"
-
-
-def _subject(knob: Knob) -> str:
-    if knob.loop:
-        return f"{print_name(knob.loop)} of {print_name(knob.block)}"
-    return print_name(knob.block) if knob.block else f"step {knob.step + 1}"
-
-
-def _value(knob: Knob, value: Value) -> str:
-    if isinstance(value, tuple):
-        return " x ".join(map(str, value))
-    chosen = printable(str(knob.candidates[value]))
-    if knob.is_place:
-        return f"computed at {chosen}"
-    return f"{chosen} (of {', '.join(printable(str(c)) for c in knob.candidates)})"
 
 
 # ---- the model

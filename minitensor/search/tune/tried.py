@@ -3,48 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
-from minitensor.schedule import Trace
-from minitensor.search.records import OK, STEADY
-from minitensor.search.space import Candidate
+from minitensor.search.records import OK
+from minitensor.search.strategy import Tried
 from minitensor.search.tune.learner import spearman
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """One candidate that was tried.
-
-    number     counted from 1
-    trace      its steps
-    candidate  None for a record that this space does not hold
-    status     "ok", or how it failed
-    seconds    per call, the median; infinity for a failure
-    error      what went wrong, in one line
-    known      whether it was recorded before, and not measured again
-    guess      the model's score before it was measured; None if there was no model
-    busy       whether others ran on the machine while it was measured (see `Result`)
-    disturbed  whether the time may be too long for that reason: then nothing is learnt of it
-    drift      how many times as long as at first a call took when it was measured
-    """
-
-    number: int
-    trace: Trace
-    candidate: Candidate | None
-    status: str
-    seconds: float
-    error: str = ""
-    known: bool = False
-    guess: float | None = None
-    busy: bool = False
-    disturbed: bool = False
-    drift: float = STEADY
-
-    @property
-    def steady(self) -> float:
-        """Seconds per call, without the drift of the machine."""
-        return self.seconds / self.drift
 
 
 def fastest(tried: Iterable[Tried], written: Tried | None = None) -> list[Tried]:

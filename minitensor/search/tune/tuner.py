@@ -6,8 +6,10 @@ the same records give the same search, bit for bit.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
+import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,16 +20,18 @@ from typing import Any, Final, Protocol
 from minitensor.errors import ArgumentError, MinitensorError, kind_of, shown
 from minitensor.ir import structural_hash
 from minitensor.schedule import Schedule, Trace
-from minitensor.search.log import Log, applied, counted
-from minitensor.search.records import OK, STEADY, Record, checked_seconds, new_record
+from minitensor.search.best import applied
+from minitensor.search.log import Log, counted
+from minitensor.search.records import OK, STEADY, Record, checked_seconds, new_record, trace_key
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Candidate, Space
-from minitensor.search.strategy import Strategy
+from minitensor.search.strategy import Round, Strategy, Tried
 from minitensor.search.tune.finals import AHEAD, finalists, ratios, run_in_turns
 from minitensor.search.tune.incumbent import Incumbent
 from minitensor.search.tune.learner import Learner
+from minitensor.search.tune.lineage import Lineage
 from minitensor.search.tune.proposals import Proposals
-from minitensor.search.tune.tried import Tried, fastest, foreseen
+from minitensor.search.tune.tried import fastest, foreseen
 
 logger = logging.getLogger("minitensor")
 
@@ -120,6 +124,7 @@ class Tuner:
     def __post_init__(self) -> None:
         self.proposals = Proposals(self.space, self.strategy)
         self._incumbent = Incumbent(self._again)
+        self._lineage = Lineage(self.space)
 
     @property
     def best(self) -> Tried | None:
@@ -140,7 +145,8 @@ class Tuner:
                 trace = record.parsed()
                 found = self.space.recognized(trace)
                 if found is not None:
-                    candidate, program = found[0], found[1].program
+                    candidate = self._lineage.add(record.trace_key, found[0])
+                    program = found[1].program
                 elif record.status == OK:  # of another space; it may turn out to be the best
                     applied(record, self.space.program)
             except MinitensorError as failure:
@@ -148,8 +154,17 @@ class Tuner:
                 continue
             number = len(self.tried) + len(news) + 1
             outcome = record.status, record.median, record.error
-            state = record.disturbed, record.drift
-            one = Tried(number, trace, candidate, *outcome, True, None, False, *state)
+            one = Tried(
+                number,
+                trace,
+                candidate,
+                *outcome,
+                known=True,
+                disturbed=record.disturbed,
+                drift=record.drift,
+                parents=record.parents,
+                change=record.change,
+            )
             if candidate is None and not trace.steps:
                 self.written = replace(one, number=0)
                 continue
@@ -169,6 +184,9 @@ class Tuner:
         Ctrl-C ends it as it ends any loop; what was tried until then is in `tried` and in the log.
         """
         self._started = time.perf_counter()
+        if self.log is not None:
+            with contextlib.suppress(MinitensorError):  # a log that takes none is told of later
+                self.log.define(self.space.program)
         if self.tried:
             self._report(tuple(self.tried))
         while len(self.tried) < self.trials and self.round():
@@ -180,7 +198,9 @@ class Tuner:
         seed = f"{self.seed}/{len(self.tried)}"
         ranked = sorted(fastest(self.tried), key=lambda t: t.steady)
         best = [t.candidate for t in ranked if t.candidate is not None]
-        chosen = self.proposals.take(best, self.learner.score, self.batch, count, seed)
+        score, history = self.learner.score, tuple(self.tried)
+        now = Round(self.space, best, score, random.Random(seed), self.batch, history)
+        chosen = self.proposals.take(now, count, seed)
         if not chosen:
             return False
         self.rounds += 1
@@ -235,20 +255,19 @@ class Tuner:
         now = [t for result in clear or results for t in result.times]
         scale = seconds / median(now)
         result = Result(Status.OK, tuple(t * scale for t in now))
-        known = next((t for t in self.tried if t.trace == schedule.trace), None)
+        written = Tried(0, schedule.trace, None, OK, seconds)
+        known = next((t for t in self.tried if t.trace == schedule.trace), written)
+        winner = self._replace(known, seconds=seconds, disturbed=False, drift=STEADY)
         if self.log is not None:
-            self._append(self.log, self._record(schedule, result, OK, STEADY))
-        if known is not None:
-            self._replace(known, seconds=seconds, disturbed=False, drift=STEADY)
-        else:
-            self.written = Tried(0, schedule.trace, None, OK, seconds)
+            self._append(self.log, self._record(winner, result.times))
 
-    def _replace(self, tried: Tried, **changed: Any) -> None:
+    def _replace(self, tried: Tried, **changed: Any) -> Tried:
         now = replace(tried, **changed)
         if tried.number:
             self.tried[tried.number - 1] = now
         else:
             self.written = now
+        return now
 
     @property
     def _uses_model(self) -> bool:
@@ -283,13 +302,15 @@ class Tuner:
         try:
             results = self._results([schedule for _, schedule in chosen], best)
             for result, (candidate, schedule), guess in zip(results, chosen, guesses):
-                status = OK if result.ok else result.status.value
+                number = len(self.tried) + len(news) + 1
+                outcome = result.status.value, result.median, result.message, False, guess
+                state = result.busy, result.disturbed, drift, self.rounds
+                lineage = self._lineage.of(candidate)
+                measured = self._lineage.add(trace_key(schedule.trace), candidate)
+                one = Tried(number, schedule.trace, measured, *outcome, *state, *lineage)
                 if self.log is not None:
-                    self._append(self.log, self._record(schedule, result, status, drift))
-                place, error = len(self.tried) + len(news) + 1, result.message
-                outcome = status, result.median, error, False, guess
-                state = result.busy, result.disturbed, drift
-                news.append(Tried(place, schedule.trace, candidate, *outcome, *state))
+                    self._append(self.log, self._record(one, result.times))
+                news.append(one)
                 if not result.ok and best is None:
                     self.failures.append((schedule, result))
         except ArgumentError:  # of the runner: which result is whose is not known
@@ -315,17 +336,19 @@ class Tuner:
         if count != len(schedules):
             raise ArgumentError(f"expected {wanted} from runner.measure(), but got {count}")
 
-    def _record(self, schedule: Schedule, result: Result, status: str, drift: float) -> Record:
+    def _record(self, tried: Tried, times: Sequence[float]) -> Record:
         return new_record(
             self.space.program,
             self.space.target,
-            schedule.trace,
-            seconds=result.times,
-            status=status,
-            error=result.message,
+            tried.trace,
+            seconds=times,
+            status=tried.status,
+            error=tried.error,
             seed=self.seed,
-            drift=drift,
-            disturbed=result.disturbed,
+            drift=tried.drift,
+            disturbed=tried.disturbed,
+            parents=tried.parents,
+            change=tried.change,
         )
 
     def _append(self, log: Log, record: Record) -> None:

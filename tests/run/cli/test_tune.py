@@ -84,7 +84,7 @@ def test_ctrl_c_stops_within_seconds_and_keeps_everything(tmp_path):
         env={**os.environ, "OMP_NUM_THREADS": "2"},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
-        while not (log.exists() and log.read_bytes()):
+        while not list(Log(log)):
             assert process.poll() is None, process.stderr.read()
             time.sleep(0.05)
         start = time.monotonic()

@@ -6,7 +6,7 @@ import re
 
 from minitensor.search import Log
 from minitensor.search.records import decode, encode
-from tests.made_records import made
+from tests.made_records import KEY, made
 from tests.sent import imported
 
 PAGE = (pathlib.Path(__file__).parents[3] / "docs" / "records.md").read_text()
@@ -22,6 +22,9 @@ def test_the_code_runs(tmp_path, monkeypatch, capsys):
         module = imported(code()[0])
         assert len(list(Log("tuning.jsonl"))) == 1, resumed
     assert module.schedule.program == module.s.program
+    reader = imported(code()[-1])
+    defined = imported(pathlib.Path("defined.py").read_text())
+    assert reader.is_it(defined.program) and defined.program == module.program
     assert capsys.readouterr().out.startswith("0.000115 4.5")
 
 
@@ -35,4 +38,5 @@ def test_a_line_of_a_tool_of_your_own():
 
 def test_every_field_is_in_the_table():
     described = re.findall(r"^\| `(\w+)` \|", PAGE, re.M)
-    assert sorted(described) == sorted(json.loads(encode(made(drift=1.5, disturbed=True))))
+    optional = {"drift": 1.5, "disturbed": True, "parents": (KEY,), "change": "unrolling: 1 -> 2"}
+    assert sorted(described) == sorted(json.loads(encode(made(**optional))))

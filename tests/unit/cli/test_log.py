@@ -155,6 +155,17 @@ def test_verify(run, path, tmp_path):
     assert told["whole"] is False and told["where"] == [5] and told["good"] == 4
 
 
+def test_definitions_are_no_records(run, path, caplog):
+    shown = run("log", "show", path).out
+    Log(path).define(mt.lower(mt.workloads.matmul(m=8, n=8, k=8)))
+    assert run("log", "show", path).out == shown
+    done = run("log", "verify", path)
+    assert (done.status, done.out) == (0, f"{path}: 4 records, 1 definition, nothing damaged\n")
+    (told,) = run("log", "verify", path, "--json").json()
+    assert (told["good"], told["definitions"], told["whole"]) == (4, 1, True)
+    assert not caplog.messages
+
+
 def test_verify_says_which_records_may_be_too_old(run):
     old = Path(__file__).parents[1] / "search/recorded/stages.jsonl"
     done = run("log", "verify", old)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import minitensor as mt
 from minitensor.errors import ArgumentError
 from minitensor.search import Host, Record, new_record, trace_key, workload_key
-from minitensor.search.records import LONGEST_LINE, Fault, decode, encode
-from tests.made_records import TARGET, canonical, failed, made, records
+from minitensor.search.records import LONGEST_LINE, LONGEST_TEXT, Fault, decode, encode
+from tests.made_records import KEY, TARGET, canonical, failed, made, records
 
 
 def program(name="matmul", **sizes):
@@ -61,7 +61,7 @@ def test_what_is_read_is_what_was_written(record):
 def test_a_line_is_what_the_documents_say(record):
     line = encode(record)[:-1]
     data = json.loads(line, parse_constant=pytest.fail)
-    assert line.decode() == canonical(data)
+    assert list(data) == ["crc", *sorted(data.keys() - {"crc"})]
     crc = data.pop("crc")
     assert line_of(data) == line
     assert len(crc) == 8 and set(crc) <= set(string.hexdigits.lower())
@@ -96,6 +96,33 @@ def test_drift_is_written_where_there_is_some_and_its_absence_is_none():
     assert decode(line_of(data_of(plain), disturbed=1)) is Fault.DAMAGED
     for wrong in (0, -1.0, "2", None, True, 10**400):
         assert decode(line_of(data_of(plain), drift=wrong)) is Fault.DAMAGED
+
+
+def test_lineage_is_written_where_there_is_some():
+    """Records of earlier versions have none, and their lines are read as before."""
+    plain, child = data_of(), {"parents": [KEY, KEY[::-1]], "change": "crossed; unrolling: 1 -> 2"}
+    assert not {"parents", "change"} & set(plain)
+    old = decode(line_of(plain))
+    assert (old.parents, old.change) == ((), "")
+    assert decode(line_of(plain, parents=[], change="")) == old
+    record = made(parents=(KEY, KEY[::-1]), change=child["change"])
+    assert data_of(record) == {**plain, **child}
+    assert decode(encode(record)[:-1]) == record
+    assert record.trace_key == old.trace_key
+
+
+@pytest.mark.parametrize("wrong", [None, KEY, [KEY] * 3, [KEY[1:]], [KEY.upper()], [1], {}, [[]]])
+def test_parents_are_two_keys_at_most(wrong):
+    assert decode(line_of(data_of(), parents=wrong)) is Fault.DAMAGED
+    with pytest.raises(ArgumentError, match="parents"):
+        made(parents=wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 1, ["text"], "x" * (LONGEST_TEXT + 1)])
+def test_a_change_is_a_text_that_is_not_long(wrong):
+    assert decode(line_of(data_of(), change=wrong)) is Fault.DAMAGED
+    with pytest.raises(ArgumentError, match="change"):
+        made(change=wrong)
 
 
 def test_a_line_in_another_order_and_with_spaces():

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.search.space import Space
+from minitensor.search.space import Space, decisions
 from minitensor.search.tune.result import (
-    decisions,
     explanation,
     first_failures,
     importances,

@@ -22,6 +22,9 @@ def test_what_is_in_the_log_was_tried_though_ctrl_c_came_between(monkeypatch):
                 raise KeyboardInterrupt
             super().append(trace)
 
+        def define(self, program):
+            pass
+
     monkeypatch.setattr(module, "new_record", lambda program, target, trace, **rest: trace)
     tuner = tuner_of(product(), log=Kept())
     with pytest.raises(KeyboardInterrupt):

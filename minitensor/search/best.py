@@ -1,0 +1,92 @@
+"""The best of a log as a schedule, without a search.
+
+load_best("tuning.jsonl", program)     # a Schedule
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+
+from minitensor.codegen import Target
+from minitensor.errors import ArgumentError, MinitensorError, TuningError, printable, unexpected
+from minitensor.ir import Program
+from minitensor.runtime import native_target
+from minitensor.schedule import Schedule
+from minitensor.search.log import Log, PathLike, Report, counted, is_old
+from minitensor.search.records import OK, Record
+from minitensor.search.workload import workload_key
+
+logger = logging.getLogger("minitensor")
+
+
+def load_best(log: PathLike | Log, program: Program, target: str | Target = "c") -> Schedule:
+    """The fastest schedule in a log for a program and a target: no search.
+
+    log      a Log, or the path of one
+    program  the definition, as it was when it was searched: same shapes, same names
+    target   what is left open is filled in from this machine
+
+    The steps go through the same checks as if a user wrote them. A record whose steps are refused
+    (an older version may have allowed more) gives way to the next best, with one logged warning.
+
+    Raises TuningError if there is no such record, with those that there are; CompileError if
+    something of the target is left open and there is no compiler.
+    """
+    source = log if isinstance(log, Log) else Log(log)
+    if not isinstance(program, Program):
+        raise unexpected("a program (see mt.lower)", "program", program)
+    exact = native_target(Target.of(target))
+    refused: list[str] = []
+    for record in source.ranked(program, exact):
+        try:
+            schedule = applied(record, program)
+        except MinitensorError as problem:
+            refused.append(problem.message)
+            continue
+        if refused:
+            logger.warning(
+                "%s: %s of %s cannot be applied, and the next best was taken; the first: %s",
+                printable(str(source.path)),
+                counted(len(refused), "faster record"),
+                printable(program.name),
+                refused[0],
+            )
+        return schedule
+    raise TuningError(_nothing_found(source, program, exact, refused))
+
+
+def applied(record: Record, program: Program) -> Schedule:
+    """The schedule of a record. Raises MinitensorError where a step is refused, or left open."""
+    trace = record.parsed()
+    if None in trace.decisions.values():
+        raise ArgumentError("the trace leaves decisions open")
+    return trace.apply(program)
+
+
+def _nothing_found(log: Log, program: Program, target: Target, refused: Sequence[str]) -> str:
+    where, name = printable(str(log.path)), printable(program.name)
+    if refused:
+        count = counted(len(refused), "record")
+        return f"{where}: none of {count} of {name} can be applied; the first: {refused[0]}"
+    if not os.path.lexists(log.path):
+        return f"there is no log {where}"
+    key = workload_key(program)
+    every = list(log.records(Report()))
+    others = [(r.status, r.target) for r in every if r.workload == key]
+    if not others:
+        text = (
+            f"{where} has no record of {name} (workload {key}); shapes, dtypes and names must be "
+            "those of the program that was searched; `minitensor log show` lists what it has"
+        )
+        if any(r.name == program.name and is_old(r) for r in every):
+            text += (
+                f"; its records of {name} by version 0.1 are too old if the program has several "
+                "stages, whose loops were named otherwise then: search again"
+            )
+        return text
+    working = dict.fromkeys(str(t) for status, t in others if status == OK)
+    if working:
+        return f"{where} has records of {name}, but not for {target}: for {', '.join(working)}"
+    return f"{where}: all {counted(len(others), 'record')} of {name} are of failures"

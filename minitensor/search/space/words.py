@@ -1,0 +1,58 @@
+"""Candidates in words: their decisions, and what differs between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minitensor.errors import printable
+from minitensor.ir import print_name
+from minitensor.search.space.candidate import Candidate, Knob, Value
+from minitensor.search.space.space import Space
+
+
+def decisions(space: Space, candidate: Candidate) -> Iterator[str]:
+    """The decisions of a candidate, a line for each."""
+    rows = _rows(space, candidate)
+    width = max((len(subject) for subject, _, _ in rows), default=0)
+    for subject, value, among in rows:
+        yield f"{subject:{width}}  {value}{among}"
+
+
+def changes(space: Space, before: Candidate, after: Candidate) -> str:
+    """The decisions that differ between two candidates, such as "j of C: 4 x 12 -> 12 x 4"."""
+    if before.sketch != after.sketch:
+        return f"sketch: {before.sketch + 1} -> {after.sketch + 1}"
+    rows = zip(_rows(space, before), _rows(space, after))
+    return "; ".join(
+        f"{subject}: {old} -> {new}" for (subject, old, _), (_, new, _) in rows if old != new
+    )
+
+
+def _rows(space: Space, candidate: Candidate) -> list[tuple[str, str, str]]:
+    """Subjects, the value that was chosen for each, and the values it was chosen from."""
+    knobs = space.knobs[candidate.sketch]
+    rows = [(_subject(knob), *_value(knob, v)) for knob, v in zip(knobs, candidate.values)]
+    for block, place in zip(space.movable[candidate.sketch], candidate.locations):
+        where = "in a loop nest of its own" if place == "root" else f"inside {print_name(place)}"
+        rows.append((print_name(block), f"computed {where}", ""))
+    if space.annotate:
+        threads = f"at least {candidate.parallel} iterations for each core"
+        copies = f"at most {candidate.unroll} copies"
+        rows.append(("threads", threads if candidate.parallel else "none", ""))
+        rows.append(("unrolling", copies if candidate.unroll else "none", ""))
+    return rows
+
+
+def _subject(knob: Knob) -> str:
+    if knob.loop:
+        return f"{print_name(knob.loop)} of {print_name(knob.block)}"
+    return print_name(knob.block) if knob.block else f"step {knob.step + 1}"
+
+
+def _value(knob: Knob, value: Value) -> tuple[str, str]:
+    if isinstance(value, tuple):
+        return " x ".join(map(str, value)), ""
+    chosen = printable(str(knob.candidates[value]))
+    if knob.is_place:
+        return f"computed at {chosen}", ""
+    return chosen, f" (of {', '.join(printable(str(c)) for c in knob.candidates)})"
