@@ -88,6 +88,7 @@ def _loaded(
     """The kernels of a library. It is made again where its file went between making and loading:
     the cache folder may be deleted at any time.
     """
+    _check_instructions(toolchain)
     for attempt in range(_ATTEMPTS):
         made = compiled()
         emitted = emitted_of(made)
@@ -100,6 +101,16 @@ def _loaded(
             if last:
                 raise
     raise AssertionError
+
+
+def _check_instructions(toolchain: Toolchain) -> None:
+    if toolchain.lacking:
+        raise CompileError(
+            f"CFLAGS (or CC) ask for instructions that this CPU ({toolchain.cpu}) lacks: "
+            f"{', '.join(toolchain.lacking)}: the first call would end Python by a signal. Name a "
+            "CPU that this one is, or none (-march=native is taken then)",
+            toolchain.words,
+        )
 
 
 def _check_float16(emitted: Sequence[Emitted], toolchain: Toolchain) -> None:

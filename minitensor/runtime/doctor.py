@@ -102,6 +102,9 @@ def _openmp(toolchain: Toolchain | None) -> Finding:
 def _vectors(toolchain: Toolchain | None) -> Finding:
     if toolchain is None:
         return _unknown("vector registers")
+    if toolchain.lacking:
+        detail = f"CFLAGS ask for instructions that the CPU lacks: {', '.join(toolchain.lacking)}"
+        return Finding("vector registers", False, detail, "name a CPU that this one is, or none")
     count = f"{toolchain.vector_registers} of " if toolchain.vector_registers else ""
     how = toolchain.native or "no flag for this machine"
     if toolchain.rates:

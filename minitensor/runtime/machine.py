@@ -5,10 +5,27 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+from collections.abc import Collection
+from typing import Final
 
 _NAMING = ("model name", "CPU implementer", "CPU part", "cpu")
 _TELLING = (*_NAMING, "vendor_id", "cpu family", "model", "stepping", "CPU variant")
 _FEATURES = ("flags", "Features")
+INSTRUCTIONS: Final = {
+    **{f"__{name.upper()}__": name for name in ("avx", "avx2", "bmi2", "f16c", "fma", "fma4")},
+    **{f"__{name.upper()}__": name for name in ("movbe", "popcnt", "sse4a", "ssse3", "tbm", "xop")},
+    **{f"__AVX512{name.upper()}__": f"avx512{name}" for name in ("f", "cd", "bw", "dq", "vl")},
+    **{f"__AVX512{name.upper()}__": f"avx512{name}" for name in ("ifma", "vbmi")},
+    **{f"__AVX512{name.upper()}__": f"avx512_{name}" for name in ("vbmi2", "vnni", "bitalg")},
+    **{f"__AVX512{name.upper()}__": f"avx512_{name}" for name in ("vpopcntdq", "bf16", "fp16")},
+    "__SSE3__": "pni",
+    "__SSE4_1__": "sse4_1",
+    "__SSE4_2__": "sse4_2",
+    "__BMI__": "bmi1",
+    "__LZCNT__": "abm",
+    "__AVXVNNI__": "avx_vnni",
+}
+"""Instructions of x86 that compilers use without being asked, by their macros: Linux's names."""
 
 
 def usable_cores() -> int:
@@ -34,6 +51,15 @@ def cpu_fingerprint() -> str:
     about = _about_cpu()
     known = [f"{key}={about[key]}" for key in (*_TELLING, *_FEATURES) if key in about]
     return hashlib.sha256("\n".join([os.uname().machine, *known]).encode()).hexdigest()
+
+
+def lacking(macros: Collection[str]) -> tuple[str, ...]:
+    """The instructions of x86 that a compiler with these macros uses and this CPU lacks, as Linux
+    calls them; none where the system does not say which it has.
+    """
+    known = _about_cpu().get("flags", "").split()
+    used = [name for macro, name in INSTRUCTIONS.items() if macro in macros]
+    return tuple(name for name in used if known and name not in known)
 
 
 @functools.cache

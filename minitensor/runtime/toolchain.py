@@ -21,7 +21,7 @@ from typing import Any, Final
 from minitensor.errors import CompileError
 from minitensor.runtime.flags import compiler_named, extra_flags
 from minitensor.runtime.folder import cache_folder, entry_name, recall, remember, scratch_folder
-from minitensor.runtime.machine import cpu_name, usable_cores
+from minitensor.runtime.machine import INSTRUCTIONS, cpu_name, lacking, usable_cores
 from minitensor.runtime.module import load_function
 from minitensor.runtime.process import Finished, first_error, one_line, run_compiler
 from minitensor.runtime.width import (
@@ -106,6 +106,8 @@ class Toolchain:
     vector_registers  the number of registers for vectors of that width; 0 if it has none
     float16           whether the compiler has the type `_Float16`
     identity          a digest of what it is: its files, what it is given, where it looks for others
+    lacking           instructions that the user's flags ask for and the CPU lacks, as Linux calls
+                      them: code for another CPU can be made, but not loaded
     rates             GFLOP/s of one core with vectors of 256 and of 512 bits, by which the width
                       was chosen; empty if there was no choice, or they could not be measured
     """
@@ -122,6 +124,7 @@ class Toolchain:
     vector_registers: int
     float16: bool
     identity: str = ""
+    lacking: tuple[str, ...] = ()
     rates: tuple[float, ...] = field(default=(), compare=False)
 
     @property
@@ -214,7 +217,7 @@ def _key(words: tuple[str, ...], extra: tuple[str, ...]) -> str:
             found = os.stat(real)
             files.append((real, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
     variables = [os.environ.get(name) for name in _READ_BY_COMPILERS]
-    given = _FLAGS, sorted(_CONTRACTION.items()), _FUSED_CHAINS, program()
+    given = _FLAGS, sorted(_CONTRACTION.items()), _FUSED_CHAINS, program(), INSTRUCTIONS
     return entry_name("toolchain", words, extra, files, variables, given)
 
 
@@ -283,8 +286,14 @@ class _Probe:
             vector_bits=found.bits,
             vector_registers=_vector_registers(triple, found),
             float16=self.compile(_FLOAT16, flags).status == 0,
+            lacking=lacking(macros) if any(w.startswith("-m") for w in self.users) else (),
             rates=found.rates,
         )
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """The flags that the user gave."""
+        return (*self.words[1:], *self.extra)
 
     def ask(self, *arguments: str) -> Finished:
         return run_compiler([*self.words, *arguments], self.folder, _PROBE_SECONDS)
@@ -338,14 +347,13 @@ class _Probe:
     def vectors(self, flags: tuple[str, ...], macros: dict[str, str]) -> _Vectors:
         """The vectors to use: where there is a choice, those that are fast in a measurement."""
         widest, more = _vector_bits(macros), "__AVX512VL__" in macros
-        users = (*self.words[1:], *self.extra)
-        preferred = preferred_width(users)
+        preferred = preferred_width(self.users)
         if preferred is not None:
             return _Vectors(min(widest, preferred), more)
         done = self.measure((*flags, preferring(WIDE))) if widest == WIDE else None
         if done is None:
             return _Vectors(widest, more)
-        if done.status == -signal.SIGILL and not any(word.startswith("-m") for word in users):
+        if done.status == -signal.SIGILL and not any(w.startswith("-m") for w in self.users):
             logger.warning("this machine has no AVX-512, although %s says so", self.words[0])
             narrower = self.macros((*flags, WITHOUT_WIDE))
             return _Vectors(_vector_bits(narrower), False, (WITHOUT_WIDE,))

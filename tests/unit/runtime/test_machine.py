@@ -7,7 +7,7 @@ import os
 import pytest
 
 from minitensor.runtime import cpu_name
-from minitensor.runtime.machine import _about_cpu, cpu_fingerprint
+from minitensor.runtime.machine import _about_cpu, cpu_fingerprint, lacking
 
 X86 = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -36,7 +36,7 @@ def cpuinfo(monkeypatch):
         _about_cpu.cache_clear()
         cpu_fingerprint.cache_clear()
         try:
-            return cpu_name(), cpu_fingerprint()
+            return cpu_name(), cpu_fingerprint(), lacking({"__AVX512F__", "__FMA4__", "__gcc__"})
         finally:
             monkeypatch.undo()
             _about_cpu.cache_clear()
@@ -54,10 +54,15 @@ def test_arm(cpuinfo):
 
 
 def test_macos(cpuinfo):
-    name, _ = cpuinfo(None)
+    name, *_ = cpuinfo(None)
     assert name.startswith(os.uname().machine)
 
 
 def test_fingerprint_tells_machines_of_one_name_apart(cpuinfo):
     known = {cpuinfo(t)[1] for t in (X86, X86.replace("avx512f", "avx2"), X86, ARM, None)}
     assert len(known) == 4
+
+
+def test_instructions_that_a_cpu_lacks(cpuinfo):
+    assert cpuinfo(X86)[2] == ("fma4",)
+    assert cpuinfo(ARM)[2] == cpuinfo(None)[2] == ()

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
+import minitensor as mt
 from minitensor import errors
-from minitensor.runtime import cpu_name, find_toolchain, toolchain, usable_cores
+from minitensor.runtime import cpu_name, diagnose, find_toolchain, machine, toolchain, usable_cores
 from minitensor.runtime.folder import remember
 from minitensor.runtime.machine import cpu_fingerprint
 
@@ -179,3 +180,20 @@ def test_this_machine():
     assert len(cpu_fingerprint()) == 64
     assert SOME.cpu == cpu_name() and SOME.num_cores == 1
     assert dataclasses.replace(SOME, openmp=("-fopenmp",)).num_cores == usable_cores()
+
+
+def test_code_for_another_cpu_is_made_but_not_loaded(monkeypatch, cache):
+    """It would end Python by a signal."""
+    A = mt.placeholder((8,), name="A")
+    program = mt.lower([A, mt.compute((8,), lambda i: A[i] * A[i] + 1.0, name="C")])
+    monkeypatch.setattr(machine, "INSTRUCTIONS", {"__SSE2__": "vectors of the future"})
+    monkeypatch.setattr(machine, "_about_cpu", lambda: {"flags": "fpu sse2"})
+    monkeypatch.setenv("CFLAGS", "-march=x86-64")
+    if not toolchain.find_toolchain().triple.startswith("x86_64"):
+        pytest.skip("not an x86-64")
+    with pytest.raises(mt.CompileError, match="lacks: vectors of the future: the first call would"):
+        mt.build(program)
+    (finding,) = [f for f in diagnose() if f.name == "vector registers"]
+    assert finding.ok is False and "vectors of the future" in finding.detail
+    monkeypatch.setenv("CFLAGS", "")
+    mt.build(program)
