@@ -253,9 +253,9 @@ class _Writer:
         raise ArgumentError(f"{ir.print_expr(expr)} is not of the language of definitions")
 
     def side(self, expr: ir.Expr, outer: int = _ANY) -> str:
-        """A side of a selection: an index constant is an index there."""
-        if isinstance(expr, ir.Const) and expr.dtype == ir.INDEX:
-            text = f"mt.var('i') * 0 + {_number(expr.value, _PRECEDENCE['*'])}"
+        """A side of a selection, or what is converted: an index constant is an index there."""
+        if isinstance(expr, ir.Const) and expr.dtype == ir.INDEX and self.loop:
+            text = f"{next(iter(self.loop.values()))} * 0 + {_number(expr.value, _PRECEDENCE['*'])}"
             return _wrapped(text, _PRECEDENCE["+"], outer)
         return self.value(expr, outer)
 

@@ -107,3 +107,14 @@ def test_drawn_trees(tree):
     if not computes_with_numbers_alone(program):
         made, text = again(program)
         assert made == program, text
+
+
+def test_a_constant_index_is_written_in_terms_of_an_index():
+    """As what it was before it was simplified: a conversion and a selection keep its type."""
+    for build in (
+        lambda a, b, n, i: a * (i - i + 1).astype("float32"),
+        lambda a, b, n, i: mt.select(a < b, i - i + 3, i),
+    ):
+        program = program_of(build)
+        made, text = again(program)
+        assert made == program, text
