@@ -335,3 +335,18 @@ def test_a_body_that_calls_what_is_nowhere_defined():
     body = "float nowhere_defined(float); c[0] = nowhere_defined(a[0]);"
     with pytest.raises(mt.CompileError, match="the body of an intrinsic calls it"):
         check_intrinsic(mt.intrinsic("lost", [a, c], body))
+
+
+def test_an_operand_may_be_an_element_of_a_vector_in_a_register():
+    x = mt.placeholder((1,), "int32", name="x")
+    y = mt.compute((8,), lambda i: x[0], name="y")
+    fill = mt.intrinsic("fill", [x, y], "for (int i = 0; i < 8; ++i) y[i * y_stride0] = x[0];")
+    A = mt.placeholder((37,), "int32", name="A")
+    Q = mt.compute((37,), lambda i: A[i] * 2, name="Q")
+    s = mt.Schedule(mt.lower([A, mt.compute((8,), lambda i: Q[32] + 0, name="S")]))
+    s.vectorize(s.get_loops("Q")[0])
+    s.tensorize(s.get_loops("S")[0], fill)
+    a = np.arange(37, dtype=np.int32)
+    for bits in (128, 256, 512):
+        got = mt.build(s, mt.Target("c", num_cores=1, vector_bits=bits))(a)
+        np.testing.assert_array_equal(got, np.full(8, 64))

@@ -165,10 +165,12 @@ def _record_array(buffer: ir.Buffer) -> None:
 
 
 def _split_vectors(stmt: ir.Stmt, known: Known) -> list[tuple[str, Part]]:
-    """The vectors of `known` arrays of which a straight-line statement uses elements alone."""
+    """The vectors of `known` arrays of which a straight-line statement uses elements alone; what an
+    intrinsic does is one statement.
+    """
     found: dict[tuple[str, Part], None] = {}
     for node in ir.walk(stmt) if known else ():
-        if isinstance(node, (ir.For, ir.Seq)):
+        if isinstance(node, (ir.For, ir.Seq)) and not isinstance(stmt, ir.Tensorized):
             return []
         if isinstance(node, (ir.Load, ir.Store)) and node.buffer in known:
             part, variables = _known_part(node.indices), known[node.buffer]
