@@ -252,7 +252,8 @@ def _covered(
                 return False
             continue
         names = {loop.var for loop in shared}
-        box = _written(program, writer, access.buffer, names, elements, strict)
+        exact = strict or (bool(shared) and _cut_short(writer, where[writer.name], names))
+        box = _written(program, writer, access.buffer, names, elements, exact)
         if box is None:
             return False
         have = box if have is None else arith.union_box(have, box, shape)
@@ -300,24 +301,40 @@ def exact_domain(
     ranges = edit.ranges_of(loops)
     inner = [loop for loop in loops if loop.var not in outside]
     free = frozenset(loop.var for loop in inner)
-    simplifier = arith.Simplifier(ranges)
-    bindings = [simplifier.linear(i.binding) for i in block.iters]
+    bindings = _bindings(block, ranges)
     box = iter_domain(block, loops, outside)
     if math.prod(loop.extent for loop in inner) != math.prod(span.extent for span in box):
         return None
     if not all(arith.separates(loop.var, bindings, bindings, free, ranges) for loop in inner):
         return None
+    return box if _only_bounds(block, ir.conjuncts(block.predicate), ranges) else None
+
+
+def _bindings(block: ir.Block, ranges: arith.Ranges) -> list[arith.Linear]:
+    simplifier = arith.Simplifier(ranges)
+    return [simplifier.linear(i.binding) for i in block.iters]
+
+
+def _only_bounds(block: ir.Block, guards: Iterable[ir.Expr], ranges: arith.Ranges) -> bool:
+    """Tell whether guards of a block hold wherever its iters are in their domain."""
+    bindings = _bindings(block, ranges)
     bounds = [
         form
         for i, binding in zip(block.iters, bindings)
         for form in (binding, binding.times(-1).shifted(i.extent - 1))
     ]
     bounds += arith.undivided(bounds, ranges)
-    for part in ir.conjuncts(block.predicate):
+    for part in guards:
         forms = arith.at_least_zero(part, ranges)
         if forms is None or not all(arith.is_nonnegative(f, ranges, bounds) for f in forms):
-            return None
-    return box
+            return False
+    return True
+
+
+def _cut_short(block: ir.Block, loops: tuple[ir.For, ...], shared: Collection[str]) -> bool:
+    """Tell whether a guard may leave out some of what the loops inside the shared ones store."""
+    inner = [p for p in ir.conjuncts(block.predicate) if not ir.free_vars(p).keys() <= set(shared)]
+    return not _only_bounds(block, inner, edit.ranges_of(loops))
 
 
 def write_box(block: ir.Block, box: arith.Box) -> arith.Box | None:

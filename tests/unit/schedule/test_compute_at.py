@@ -605,3 +605,17 @@ def test_the_loops_listed_as_legal_are_legal(builder, call):
         twin = s.copy()
         call(twin, loop)
         check(twin)
+
+
+def test_what_a_guard_left_out_of_a_shared_loop_is_not_there():
+    """The copy would be made of two elements, of which the loop that both share computes one."""
+    A = mt.placeholder((5,), name="A")
+    B = mt.compute((5,), lambda y: A[y] * 2.0, name="B")
+    s = mt.Schedule(mt.lower([A, mt.compute((5,), lambda x: B[x] + 1.0, name="C")]))
+    s.reverse_compute_at("C", "y")
+    outer, _ = s.split(s.get_loops("C")[-1], [None, 2])
+    copy = s.cache_write("B", "global")
+    (loop,) = s.compute_at("B", s.get_loops(copy)[-1])
+    s.split(loop, [None, 8])
+    refused(s, "R5", "B_global is not complete there", lambda: s.compute_at(copy, outer))
+    check(s)
