@@ -112,8 +112,9 @@ def measured(hand: HandSchedule, found: Found, target: mt.Target) -> tuple[float
     def call(name: str, schedule: mt.Schedule) -> Call:
         return Call(name, mt.build(schedule, target).prepare(*arrays))
 
-    unrolled = [replace(found.candidate, unroll=unroll) for unroll in UNROLL]
-    calls = [call(str(one.unroll), found.space.schedule(one)) for one in unrolled]
+    copies = len(found.candidate.unroll)
+    unrolled = [replace(found.candidate, unroll=(u,) * copies) for u in UNROLL]
+    calls = [call(str(one.unroll[:1]), found.space.schedule(one)) for one in unrolled]
     first = interleave(calls, Pace())
     best = min(calls, key=lambda one: first[one.name].seconds)
     turns = interleave([call("hand", scheduled(hand, target)), best], Pace())
@@ -128,7 +129,7 @@ def _all_of(space: Space, number: int) -> Iterator[tuple[Candidate, list[tuple[L
         return
     drawn = [Candidate(number, values, locations) for values in product(*options)]
     for parallel, unroll in product(GRANULARITY[1:], UNROLL):
-        batch = [replace(one, parallel=parallel, unroll=unroll) for one in drawn]
+        batch = [space.annotated(one, parallel, unroll) for one in drawn]
         yield from zip(batch, _of_batch(space, plan, batch))
 
 

@@ -64,23 +64,23 @@ def _point(space: Space, number: int) -> Candidate:
     """
     turn, sketch = divmod(number, len(space.sketches))
     knobs = space.knobs[sketch]
-    axes = [len(knob.options) for knob in knobs]
-    axes += [MOST_LOCATIONS] * len(space.movable[sketch]) + [len(GRANULARITY) - 1, len(UNROLL)]
+    threads, copies = space.stages(sketch)
+    axes = [len(knob.options) for knob in knobs] + [MOST_LOCATIONS] * len(space.movable[sketch])
+    axes += [len(GRANULARITY) - 1] * len(threads) + [len(UNROLL)] * len(copies)
     total = math.prod(axes)
-    rest = (turn + sketch) * _coprime(total) % total
+    point = (turn + sketch) * _coprime(total) % total
     digits = []
     for axis in axes:
-        rest, digit = divmod(rest, axis)
+        point, digit = divmod(point, axis)
         digits.append(digit)
-    values = tuple(knob.options[digit] for knob, digit in zip(knobs, digits))
-    if not space.annotate:
-        return Candidate(sketch, values)
+    rest = iter(digits)
+    values = tuple(knob.options[next(rest)] for knob in knobs)
     locations: tuple[str, ...] = ()
-    for digit in digits[len(knobs) : -2]:
+    for _ in space.movable[sketch]:
         possible = space.possible_locations(sketch, locations)
-        locations += (possible[digit % len(possible)],)
-    parallel, unroll = GRANULARITY[1 + digits[-2]], UNROLL[digits[-1]]
-    return Candidate(sketch, values, locations, parallel, unroll)
+        locations += (possible[next(rest) % len(possible)],)
+    parallel = tuple(GRANULARITY[1 + next(rest)] for _ in threads)
+    return Candidate(sketch, values, locations, parallel, tuple(UNROLL[n] for n in rest))
 
 
 def _coprime(total: int) -> int:
@@ -105,7 +105,7 @@ class Annealing:
         """See Strategy."""
         rng, population = round.rng, Population(round.space, Evolution(), round.rng)
         if not round.best:
-            return population.first(2 * round.count)
+            return population.beginning(round)
         walkers = [*round.best[: self.walkers // 4]]
         walkers += population.drawn(self.walkers - len(walkers))
         scores = round.score(walkers)
@@ -139,10 +139,11 @@ class Beam:
         """See Strategy."""
         population = Population(round.space, Evolution(), round.rng)
         if not round.best:
-            return population.first(2 * round.count)
+            return population.beginning(round)
         found: dict[Candidate, None] = {}
         for sketch, places in population.known.items():
             undecided = Candidate(sketch, tuple(map(_default, round.space.knobs[sketch])))
+            undecided = round.space.annotated(undecided, 0, 0)
             beam = [replace(undecided, locations=p) for p in places]
             found.update(dict.fromkeys(self._grown(beam, round)))
         return population.batch(_ranked(list(found), round.score), round)

@@ -1,9 +1,11 @@
 """Evolutionary search: the candidates that a model scores best.
 
-A population starts from random candidates and the best that were measured. Parents are drawn, in
-proportion to their scores, from the best that any generation has had; children are mutations or
-crossovers of them. The best of all, no two alike, are measured next; some of the batch is random,
-so that the model sees what it would not have chosen.
+It begins without a model: with the decisions of a schedule by hand for each sketch, and what is
+near the fastest of them. Once enough is measured, a population starts from random candidates and
+the best that were measured. Parents are drawn, in proportion to their scores, from the best that
+any generation has had; children are mutations or crossovers of them. The best of all, no two alike,
+are measured next; each sketch has a share of the batch, and some of it is random, so that the model
+sees what it would not have chosen.
 
 Source: Zheng et al., Ansor, OSDI 2020, section 5.1. Ansor's published code has no crossover; the
 paper has.
@@ -13,10 +15,11 @@ from __future__ import annotations
 
 import random
 from bisect import bisect
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -24,25 +27,36 @@ from minitensor.errors import real, unexpected, whole
 from minitensor.search.space import Candidate, Mutations, Space
 from minitensor.search.strategy import Doubles, Round, Score
 
+FASTEST: Final = 4
+"""Candidates that are mutated while the model is not asked."""
+OF_EACH: Final = 32
+"""Candidates of a sketch of which the best is taken, where it is to have its share."""
+
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
     """Evolution as a strategy; the defaults are Ansor's where it has the parameter.
 
-    population   candidates in a generation
+    population   candidates in a generation, at most
+    each         candidates in a generation for each that is to be measured
     generations  that follow the first
     crossover    the part of children that have two parents; the others are mutations
     measured     the most of the first generation that are among the best measured, as a part
-    epsilon      the part of a batch that is chosen at random
+    epsilon      the part of what is measured that is chosen at random
+    floor        the part of what is measured that all sketches share alike
+    learnt       the number of candidates from which the model learns before it is asked
     forms        new places of blocks that are looked into in a round: each takes a while
     mutations    the kinds of mutations, and their weights
     """
 
     population: int = 2048
+    each: int = 64
     generations: int = 4
     crossover: float = 0.15
     measured: float = 0.2
     epsilon: float = 0.05
+    floor: float = 0.2
+    learnt: int = 32
     forms: int = 16
     mutations: Mutations = field(default_factory=Mutations)
 
@@ -51,16 +65,19 @@ class Evolution:
     def __post_init__(self) -> None:
         if not isinstance(self.mutations, Mutations):
             raise unexpected("Mutations(...)", "mutations", self.mutations)
-        for name, least in (("population", 1), ("generations", 0), ("forms", 0)):
-            whole(name, getattr(self, name), least)
-        for name in ("crossover", "measured", "epsilon"):
+        for name in ("generations", "learnt", "forms"):
+            whole(name, getattr(self, name), 0)
+        for name in ("population", "each"):
+            whole(name, getattr(self, name), 1)
+        for name in ("crossover", "measured", "epsilon", "floor"):
             real(name, getattr(self, name), 0, 1)
 
     def propose(self, round: Round) -> list[Candidate]:
         """See Strategy."""
-        population = Population(round.space, self, round.rng)
-        if not round.best:
-            return population.first(2 * round.count)
+        size = min(self.population, self.each * round.count)
+        population = Population(round.space, replace(self, population=size), round.rng)
+        if not round.best or len(round.history) < self.learnt:
+            return population.beginning(round)
         ranked = evolve(population, round.score, round.best, 4 * round.count + len(round.best))
         return population.batch(ranked, round)
 
@@ -117,32 +134,70 @@ class Population:
             chosen.setdefault(self.draw())
         return list(chosen)
 
-    def first(self, count: int) -> list[Candidate]:
-        """The first candidates of a search: of each sketch as many as its probability says, the
-        likeliest first, and random ones. The first of a sketch has the decisions of a schedule by
-        hand.
+    def beginning(self, round: Round) -> list[Candidate]:
+        """Candidates without a model's advice: of each sketch one with the decisions of a schedule
+        by hand, the likeliest sketches first; mutations of the fastest; random ones.
+
+        In the first round as many as there are by hand; then half of the batch.
         """
-        weights, taken = self.space.weights, dict.fromkeys(self.known, 0)
-        own: list[Candidate] = []
-        for number in range(1, count + 1):
-            sketch = max(taken, key=lambda s: weights[s] * number - taken[s])
-            taken[sketch] += 1
-            places = self.rng.choice(list(self.known[sketch]))
-            make = self.space.by_hand if taken[sketch] == 1 else self.space.draw
-            own.append(make(self.rng, sketch, places))
-        return self.drawn(count, own)
+        weights, known = self.space.weights, {t.candidate for t in round.history}
+        begun = {candidate.sketch for candidate in known if candidate is not None}
+        order = sorted(self.known.keys() - begun, key=lambda sketch: -weights[sketch])
+        hand = [
+            self.space.by_hand(self.rng, sketch, self.rng.choice(list(self.known[sketch])))
+            for sketch in order
+        ]
+        parents = [*round.best[:FASTEST]] or hand[:FASTEST] or [self.draw()]
+        count = round.count
+        near = [self.mutant(parents[n % len(parents)]) for n in range(8 * count)]
+        near = [candidate for candidate in dict.fromkeys(near) if candidate not in known]
+        lucky = self._lucky(round)
+        kept = len(hand) if not round.best else (count - lucky + 1) // 2
+        chosen = hand[:kept] + near[: max(0, count - lucky - len(hand[:kept]))]
+        first = self.drawn(count, chosen[: count - lucky])
+        return list(dict.fromkeys([*first, *hand, *near, *self._spare(count)]))
 
     def batch(self, ranked: Sequence[Candidate], round: Round) -> list[Candidate]:
-        """The best by score that are new, ε-greedily, and more behind them if some are refused.
+        """The best by score that are new; of sketches that had less than their share, the best of
+        some; a few that are random; and more behind them if some are refused.
 
         What was measured scores high and takes part in a search, but not in what it proposes.
         """
-        known, count = set(round.best), round.count
+        known, count = {*round.best, *(t.candidate for t in round.history)}, round.count
         news = [candidate for candidate in ranked if candidate not in known]
-        lucky = sum(self.rng.random() < self.settings.epsilon for _ in range(count))
-        first = self.drawn(count, news[: count - lucky])
-        spare = [self.draw() for _ in range(4 * count)]
-        return list(dict.fromkeys([*first, *news, *spare]))
+        lucky, owed = self._lucky(round), self._owed(round)
+        shares = [c for sketch in owed for c in self._best_of(sketch, round.score)]
+        chosen = dict.fromkeys(shares)
+        for candidate in news[: max(0, count - lucky - len(chosen))]:
+            chosen.setdefault(candidate)
+        first = self.drawn(count, chosen)
+        return list(dict.fromkeys([*first, *news, *self._spare(count)]))
+
+    def _spare(self, count: int) -> list[Candidate]:
+        """Random candidates, for the place of others that are refused or known by another name."""
+        return [self.draw() for _ in range(4 * count)]
+
+    def _lucky(self, round: Round) -> int:
+        """The number of random candidates of a round: with those before, `epsilon` of all."""
+        before, epsilon = len(round.history), self.settings.epsilon
+        return int(epsilon * (before + round.count)) - int(epsilon * before)
+
+    def _owed(self, round: Round) -> list[int]:
+        """The sketches that are to have a candidate in a round, for they had less than their share
+        of `floor`: those that had least.
+        """
+        tried = Counter(t.candidate.sketch for t in round.history if t.candidate is not None)
+        part = self.settings.floor * (len(round.history) + round.count) / len(self.known)
+        behind = sorted((s for s in self.known if tried[s] + 1 <= part), key=lambda s: tried[s])
+        return behind[: int(self.settings.floor * round.count)]
+
+    def _best_of(self, sketch: int, score: Score) -> list[Candidate]:
+        """The best by score of some candidates of a sketch; none where all are refused."""
+        places = list(self.known[sketch])
+        drawn = [self.space.draw(self.rng, sketch, self.rng.choice(places)) for _ in range(OF_EACH)]
+        scores = score(drawn)
+        best = int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))
+        return [drawn[best]] if scores[best] > -np.inf else []
 
     def child(self, parents: Callable[[], Candidate]) -> Candidate:
         """A mutation of a parent, or a crossover of two."""

@@ -138,7 +138,8 @@ def build_all(
     build = _Build(target, settings, compile_text)
     for text in texts.values():
         build.compile(text, {})
-    build.cut(programs, settings.batch)
+    for_each = -(-len(programs) // runtime.usable_cores())  # of the processors that compile
+    build.cut(programs, max(1, min(settings.batch, for_each)))
     found = build.run()
     return [found[number] for number in range(len(candidates))]
 

@@ -7,6 +7,7 @@ is more likely to be drawn (`weights`); everything else stays possible.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -70,6 +71,11 @@ def width(schedule: Schedule, candidates: Sequence[int], extent: int, lanes: int
     """A number of elements of a row among some."""
     weights = [LIKELY.get(pieces(n, lanes), 1) * used(extent, n) for n in candidates]
     return choose(schedule, candidates, weights)
+
+
+def part(schedule: Schedule, candidates: Sequence[int], wanted: int) -> int:
+    """A number of parts among some: the nearer to what an author would choose, the likelier."""
+    return choose(schedule, candidates, [1 / (1 + abs(math.log2(n / wanted))) for n in candidates])
 
 
 def up_to(extent: int, candidates: Iterable[int]) -> list[int]:

@@ -75,6 +75,7 @@ def in_panels(
     return outer, [loop for loop in loops if loop != loops[at]], inner
 
 
+MANY_PARTS, FEW_PARTS = 16, 2
 PANEL: Final = 4
 """Rows that are packed side by side."""
 PANEL_VECTORS: Final = 2
@@ -155,6 +156,7 @@ def tile(
     at, last = written_place(block, pair.lanes), len(spatial_iters(block)) - 1
     if consumer is None and at != last:
         consumer = schedule.cache_write(name, "local")
+    for_each = _parts_for_each_core(state, pair)
     loops = loops_by_axis(schedule, name)
     strips, rest = [], []
     for axis in spatial_iters(block):
@@ -166,16 +168,18 @@ def tile(
                 strips.append(group)
             continue
         if axis.extent > 1:
-            count = schedule.sample_categorical(factors.parts(axis.extent, cores))
+            counts = factors.parts(axis.extent, cores)
+            count = factors.part(schedule, counts, for_each * cores)
             loop, inner = schedule.split(loop, [count, None])
             rest.append(inner)
         strips.append(loop)
     most = factors.rows(state, pair.rows.extent)
     heights = _even(state, pair.rows, most)
     height = factors.height(schedule, heights, pair.rows.extent, state.registers)
-    blocks = schedule.sample_categorical(
-        _even(state, pair.rows, factors.parts(pair.rows.extent, cores, most[-1]), pair.rows.extent)
-    )
+    counts = factors.parts(pair.rows.extent, cores, most[-1])
+    counts = _even(state, pair.rows, counts, pair.rows.extent)
+    tiles = max(1, pair.rows.extent // most[-1])
+    blocks = factors.part(schedule, counts, min(for_each * cores, tiles))
     i_0, i_1, i_2 = schedule.split(loops[pair.rows.var], [blocks, None, height])
     j_0, *j = lane_loops(schedule, state, loops[pair.lanes.var], pair.lanes, packing)
     reduced = [loops[i.var] for i in reduce_iters(block)]
@@ -200,6 +204,15 @@ def tile(
     for load in packing.rows:
         _pack_rows(schedule, state, load, pair.rows, i_0)
     return consumer
+
+
+def _parts_for_each_core(state: State, pair: Pair) -> int:
+    """The parts into which an author would cut rows, and what is beside a tile: many where all that
+    has lanes stays in the L2 cache from one to the next; else few, for each part reads it again.
+    """
+    buffers = {load.buffer for load in operands(state.block) if uses(load, pair.lanes)}
+    size = sum(state.program.buffers[name].nbytes for name in buffers)
+    return MANY_PARTS if size <= state.caches.l2 // 2 else FEW_PARTS
 
 
 def _cut(schedule: Schedule, state: State, reduced: list[str]) -> str:

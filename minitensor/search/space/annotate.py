@@ -1,11 +1,12 @@
 """Random annotation: which loops of a tiled program become threads, vectors and straight code.
 
 What may be annotated (`Annotatable`) depends on the structure of a program alone; how much of it
-is, on the extents of its loops and two numbers that a search chooses. So the amounts are computed
-for many candidates at once, and the steps for those that are to be measured.
+is, on the extents of its loops and on numbers that a search chooses, one for each nest and one for
+each block. So the amounts are computed for many candidates at once, and the steps for those that
+are to be measured.
 
-    parallel    the outermost loops that nests have for themselves are fused until each core gets
-                its share of iterations
+    parallel    the outermost loops that a nest has for itself are fused until each core gets its
+                share of iterations
     vectorize   the innermost loop along which a block stores elements side by side; two loops if
                 one is short
     unroll      the loops around that, from the inside, while few copies come of it; a tile that is
@@ -33,6 +34,16 @@ from minitensor.search.features import Marks
 
 VECTOR: Final = 64
 """The most elements of a vector that is made of several loops, or cut from a single one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A nest, by the block whose result it is for, its last one; and the outermost loops that may
+    be threads, outermost first.
+    """
+
+    block: str
+    loops: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +79,18 @@ class Amounts:
 class Annotatable:
     """The loops of a program that may be annotated.
 
-    roots   for each of its nests the outermost loops that may be threads, outermost first
+    roots   for each of its nests
     leaves  for each block
     """
 
-    roots: tuple[tuple[str, ...], ...]
+    roots: tuple[Root, ...]
     leaves: tuple[Leaf, ...]
+
+    @property
+    def stages(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The blocks whose nests may have threads, and those that may be unrolled."""
+        threads = tuple(root.block for root in self.roots if root.loops)
+        return threads, tuple(leaf.block for leaf in self.leaves if leaf.unroll)
 
     @staticmethod
     def of(schedule: Schedule) -> Annotatable:
@@ -84,43 +101,49 @@ class Annotatable:
             for name, block in program.blocks.items()
         )
         vectors = {loop for leaf in leaves for loop in leaf.vector}
-        roots = tuple(_root(schedule, nest, vectors) for nest in _nests(program))
+        roots = tuple(
+            Root(ir.blocks_of(nest)[-1].name, _root(schedule, nest, vectors))
+            for nest in _nests(program)
+        )
         return Annotatable(roots, leaves)
 
     def amounts(
         self,
         extents: Mapping[str, Integers],
-        parallel: Integers,
-        unroll: Integers,
+        parallel: Mapping[str, Integers],
+        unroll: Mapping[str, Integers],
         cores: int,
         lanes: int,
     ) -> Amounts:
-        """The numbers of loops that are fused and unrolled.
+        """The numbers of loops that are fused and unrolled, each an array (candidates,).
 
-        extents   of each loop, an array (candidates,)
-        parallel  (candidates,) iterations that each core gets at least, if there are as many
-        unroll    (candidates,) copies that unrolling may make
+        extents   of each loop, (candidates,)
+        parallel  by the block of a nest, (candidates,): iterations that each core gets at least, if
+                  there are as many
+        unroll    by block, (candidates,): copies that unrolling may make
         lanes     of a register: a longer vector is several copies
         """
         fused, written_out = [], []
         for root in self.roots:
-            count, product = np.zeros_like(parallel), np.ones_like(parallel)
-            for loop in root:
-                wanted = product < parallel * cores
+            share = parallel[root.block]
+            count, product = np.zeros_like(share), np.ones_like(share)
+            for loop in root.loops:
+                wanted = product < share * cores
                 count += wanted
                 product = np.where(wanted, product * extents[loop], product)
             fused.append(np.where(product > 1, count, 0))
         threads = self._threads(fused)
         for leaf in self.leaves:
-            count, elements = np.zeros_like(unroll), np.ones_like(unroll)
+            most = unroll[leaf.block]
+            count, elements = np.zeros_like(most), np.ones_like(most)
             for name in leaf.lanes:
                 elements = elements * extents[name]
             copies = -(-elements // lanes)
-            open_ = np.ones(unroll.shape, np.bool_)
+            open_ = np.ones(most.shape, np.bool_)
             for loop, passed in zip(leaf.unroll, leaf.passed):
                 for name in (*passed, loop):
                     copies = copies * extents[name]
-                open_ &= copies <= unroll
+                open_ &= copies <= most
                 if loop in threads:
                     open_ &= ~threads[loop]
                 count += open_
@@ -153,7 +176,7 @@ class Annotatable:
         return {
             loop: place < count
             for root, count in zip(self.roots, fused)
-            for place, loop in enumerate(root)
+            for place, loop in enumerate(root.loops)
         }
 
     def apply(self, schedule: Schedule, amounts: Amounts) -> None:
@@ -165,7 +188,7 @@ class Annotatable:
             for loop in leaf.unroll[: unroll[0]]:
                 schedule.unroll(loop)
         for root, parallel in zip(self.roots, amounts.parallel):
-            loops = root[: parallel[0]]
+            loops = root.loops[: parallel[0]]
             if loops:
                 schedule.parallel(_fused(schedule, loops))
 

@@ -23,7 +23,7 @@ fused until there are as many. (Ansor: up to 16.)"""
 UNROLL: Final = (0, 16, 64, 512)
 """Copies of a statement that unrolling may make (Ansor's auto_unroll_max_step)."""
 USUAL: Final = (4, 64)
-"""Of these two, what a schedule by hand would take."""
+"""Of each of these two, what a schedule by hand would take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ class Candidate:
     sketch     the number of its sketch in the space
     values     one for each knob of the sketch
     locations  where each block is computed that may be moved: the name of a loop, or "root"
-    parallel   one of GRANULARITY
-    unroll     one of UNROLL
+    parallel   one of GRANULARITY for each nest that may have threads (see `Space.stages`)
+    unroll     one of UNROLL for each block that may be unrolled
     origin     the keys of the traces of measured ones that it comes from: its own, if it was
                measured; it does not tell candidates apart
     """
@@ -136,8 +136,8 @@ class Candidate:
     sketch: int
     values: tuple[Value, ...]
     locations: tuple[str, ...] = ()
-    parallel: int = 0
-    unroll: int = 0
+    parallel: tuple[int, ...] = ()
+    unroll: tuple[int, ...] = ()
     origin: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 

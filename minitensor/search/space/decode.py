@@ -10,40 +10,39 @@ from minitensor.search.space.candidate import GRANULARITY, UNROLL, Candidate, Kn
 from minitensor.search.space.open import calls, resolved
 
 
-def decoded(
-    trace: Trace,
-    number: int,
-    opened: Sequence[tuple[str, Mapping[str, Any]]],
-    knobs: Sequence[Knob],
-    moved: int | None,
-) -> Candidate | None:
-    """The candidate of sketch `number` that a trace may be; None if it is none.
-
-    opened  the steps of the sketch, its decisions open
-    moved   how many blocks it leaves alone that may be moved; None without annotation
-    """
+def begins_with(trace: Trace, opened: Sequence[tuple[str, Mapping[str, Any]]]) -> bool:
+    """Return whether the first steps of a trace are these, but for decisions."""
     prefix = Trace(trace.steps[: len(opened)])
-    if len(prefix) < len(opened) or calls(prefix.opened()) != opened:
-        return None
-    decided = prefix.decisions
+    return len(prefix) == len(opened) and calls(prefix.opened()) == opened
+
+
+def decoded(
+    trace: Trace, number: int, length: int, knobs: Sequence[Knob], counts: tuple[int, int, int]
+) -> Candidate | None:
+    """The candidate of sketch `number` that a trace may be, which begins with the steps of that
+    sketch; None if it is none.
+
+    length  the number of these steps
+    counts  of blocks that may be moved, of nests that may have threads, of blocks that may be
+            unrolled: the decisions that follow
+    """
+    decided = Trace(trace.steps[:length]).decisions
     found = [_value(knob, decided.get(knob.step)) for knob in knobs]
     values = tuple(value for value in found if value is not None)
-    if len(values) < len(found):
-        return None
-    if moved is None:
-        return Candidate(number, values) if len(trace) == len(opened) else None
-    rest = [step for step in trace.steps[len(prefix) :] if step.is_decision]
-    if len(rest) != moved + 2:
+    rest = [step for step in trace.steps[length:] if step.is_decision]
+    if len(values) < len(found) or len(rest) != sum(counts):
         return None
     try:
         chosen = [resolved(trace, step.arguments["decision"]) for step in rest]
     except (LookupError, TypeError):  # it refers to what no step has returned
         return None
-    places = tuple(map(str, chosen[:moved]))
-    parallel, unroll = chosen[moved:]
-    if not (_is_position(parallel, GRANULARITY) and _is_position(unroll, UNROLL)):
+    moved, threads, _ = counts
+    places, amounts = tuple(map(str, chosen[:moved])), chosen[moved:]
+    among = [GRANULARITY] * counts[1] + [UNROLL] * counts[2]
+    if not all(map(_is_position, amounts, among)):
         return None
-    return Candidate(number, values, places, GRANULARITY[parallel], UNROLL[unroll])
+    numbers = [these[position] for these, position in zip(among, amounts)]
+    return Candidate(number, values, places, tuple(numbers[:threads]), tuple(numbers[threads:]))
 
 
 def _value(knob: Knob, decided: Any) -> Value | None:

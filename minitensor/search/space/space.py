@@ -1,14 +1,14 @@
 """The space that a search explores: sketches, and everything that is open in them.
 
 A candidate's steps are, in this order: those of its sketch; where blocks that the sketch left alone
-are computed; two numbers that say how much is annotated; the annotation that follows from them
-(`annotate`). All that is chosen is a decision of the trace, so `decode` finds the candidate again.
+are computed; numbers that say how much of each nest and block is annotated; the annotation that
+follows from them (`annotate`). All that is chosen is a decision of the trace, so `decode` finds the
+candidate again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -27,12 +27,11 @@ from minitensor.search.space.annotate import Amounts, Annotatable, cut_long_loop
 from minitensor.search.space.candidate import (
     GRANULARITY,
     UNROLL,
-    USUAL,
     Candidate,
-    Mutations,
     Value,
 )
-from minitensor.search.space.decode import decoded
+from minitensor.search.space.choices import Choices
+from minitensor.search.space.decode import begins_with, decoded
 from minitensor.search.space.open import calls, decision, knobs_of, movable_of, typical
 from minitensor.search.space.template import UNSEEN, Template
 from minitensor.search.unmade import Unmade
@@ -55,7 +54,7 @@ class Plan:
     structure: Structure | None
 
 
-class Space:
+class Space(Choices):
     """All candidates of a program on a target.
 
     program   the definition
@@ -132,40 +131,7 @@ class Space:
             raise next(iter(self.unmade.first.values()))
         return made
 
-    # ---- drawing
-
-    def any_sketch(self, rng: random.Random, numbers: Sequence[int]) -> int:
-        """One of some sketches at random: at each branch of the derivation tree, either way is as
-        likely, however many sketches lie behind it.
-        """
-        (chosen,) = rng.choices(numbers, [self.weights[number] for number in numbers])
-        return chosen
-
-    def draw(
-        self,
-        rng: random.Random,
-        sketch: int | None = None,
-        locations: tuple[str, ...] | None = None,
-    ) -> Candidate:
-        """A candidate at random, of a sketch and with blocks at some places if they are given."""
-        number = self.any_sketch(rng, range(len(self.sketches))) if sketch is None else sketch
-        values = tuple(knob.draw(rng) for knob in self.knobs[number])
-        if locations is None:
-            locations = ()
-            for _ in self.movable[number]:
-                locations += (rng.choice(self.possible_locations(number, locations)),)
-        if not self.annotate:
-            return Candidate(number, values)
-        return Candidate(number, values, locations, rng.choice(GRANULARITY[1:]), rng.choice(UNROLL))
-
-    def by_hand(self, rng: random.Random, sketch: int, locations: tuple[str, ...]) -> Candidate:
-        """The candidate of a sketch whose decisions are the likeliest that its rules declare: those
-        of the author of a rule, by hand. What they do not say is drawn.
-        """
-        values = tuple(knob.likeliest(rng) for knob in self.knobs[sketch])
-        if not self.annotate:
-            return Candidate(sketch, values)
-        return Candidate(sketch, values, locations, *USUAL)
+    # ---- what is open
 
     def possible_locations(self, sketch: int, locations: tuple[str, ...]) -> tuple[str, ...]:
         """The places for the next block, once those before it are at `locations`."""
@@ -181,72 +147,11 @@ class Space:
             self._locations[key] = tuple(found[:MOST_LOCATIONS])
         return self._locations[key]
 
-    # ---- changing
-
-    def mutated(
-        self, candidate: Candidate, rng: random.Random, weights: Mutations | None = None
-    ) -> Candidate:
-        """A candidate that differs in one choice; the same one if nothing else is possible there.
-
-        weights  how often a mutation changes what; Ansor's if None
-        """
-        chances, knobs = weights or Mutations(), self.knobs[candidate.sketch]
-        kinds = {
-            "tile": chances.tile if knobs else 0.0,
-            "parallel": chances.parallel if self.annotate else 0.0,
-            "unroll": chances.unroll if self.annotate else 0.0,
-            "location": chances.location if candidate.locations else 0.0,
-        }
-        if not any(kinds.values()):
-            return candidate
-        (kind,) = rng.choices(list(kinds), list(kinds.values()))
-        if kind == "tile":
-            number = rng.randrange(len(knobs))
-            values = list(candidate.values)
-            values[number] = knobs[number].changed(values[number], rng)
-            return replace(candidate, values=tuple(values))
-        if kind == "parallel":
-            return replace(candidate, parallel=rng.choice(GRANULARITY))
-        if kind == "unroll":
-            return replace(candidate, unroll=rng.choice(UNROLL))
-        number = rng.randrange(len(candidate.locations))
-        kept = candidate.locations[:number]
-        moved = rng.choice(self.possible_locations(candidate.sketch, kept))
-        return self._repaired(
-            replace(candidate, locations=(*kept, moved, *candidate.locations[number + 1 :])), rng
-        )
-
-    def crossed(self, a: Candidate, b: Candidate, rng: random.Random) -> Candidate:
-        """Node-based crossover (Ansor, section 5.1): a block has all its decisions from one parent.
-
-        The child has the sketch of `a`. From `b`, whose sketch may be another, a block takes what
-        is a choice for it in both. Locations that do not exist in the child are drawn anew.
-        """
-        knobs, movable = self.knobs[a.sketch], self.movable[a.sketch]
-        theirs = dict(zip((k.meaning for k in self.knobs[b.sketch]), b.values))
-        blocks = dict.fromkeys([*(k.block for k in knobs), *movable])
-        from_b = {block for block in blocks if rng.random() < 0.5}
-        values = tuple(
-            theirs.get(knob.meaning, value) if knob.block in from_b else value
-            for knob, value in zip(knobs, a.values)
-        )
-        places = dict(zip(self.movable[b.sketch], b.locations))
-        locations = tuple(
-            places.get(block, place) if block in from_b else place
-            for block, place in zip(movable, a.locations)
-        )
-        parallel, unroll = rng.choice((a.parallel, b.parallel)), rng.choice((a.unroll, b.unroll))
-        origin = tuple(dict.fromkeys((*a.origin[:1], *b.origin[:1])))
-        child = Candidate(a.sketch, values, locations, parallel, unroll, origin)
-        return child if locations == a.locations else self._repaired(child, rng)
-
-    def _repaired(self, candidate: Candidate, rng: random.Random) -> Candidate:
-        """The candidate, with locations drawn anew where they do not exist."""
-        locations: tuple[str, ...] = ()
-        for place in candidate.locations:
-            possible = self.possible_locations(candidate.sketch, locations)
-            locations += (place if place in possible else rng.choice(possible),)
-        return replace(candidate, locations=locations)
+    def stages(self, sketch: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The blocks of a sketch whose nests may have threads, and those that may be unrolled."""
+        places = (ROOT,) * len(self.movable[sketch])
+        plan = self.plan(sketch, places) if self.annotate else None
+        return plan.loops.stages if plan is not None else ((), ())
 
     # ---- what candidates have in common
 
@@ -287,8 +192,12 @@ class Space:
     def _amounts(
         self, loops: Annotatable, extents: Mapping[str, Integers], batch: Sequence[Candidate]
     ) -> Amounts:
-        parallel = np.array([c.parallel for c in batch], np.int64)
-        unroll = np.array([c.unroll for c in batch], np.int64)
+        threads, copies = self.stages(batch[0].sketch)
+        none = np.zeros(len(batch), np.int64)
+        parallel = dict.fromkeys((root.block for root in loops.roots), none)
+        parallel |= zip(threads, np.array([c.parallel for c in batch], np.int64).T)
+        unroll = dict.fromkeys((leaf.block for leaf in loops.leaves), none)
+        unroll |= zip(copies, np.array([c.unroll for c in batch], np.int64).T)
         lanes = max(1, (self.target.vector_bits or 0) // 32)
         return loops.amounts(extents, parallel, unroll, self.cores, lanes)
 
@@ -324,6 +233,13 @@ class Space:
         if not fits or not all(k.fits(v) for k, v in zip(knobs, candidate.values)):
             expected = f"values of the {len(knobs)} knobs and locations of {list(movable)}"
             raise unexpected(expected, "candidate", candidate)
+        threads, copies = self.stages(candidate.sketch)
+        for name, among, of in (("parallel", GRANULARITY, threads), ("unroll", UNROLL, copies)):
+            given = getattr(candidate, name)
+            fits = isinstance(given, tuple) and len(given) == len(of)
+            if not fits or not all(number in among for number in given):
+                expected = f"one of {list(among)} for each of {list(of)}"
+                raise unexpected(expected, f"candidate.{name}", given)
         origin = candidate.origin
         if not isinstance(origin, tuple) or not all(isinstance(key, str) for key in origin):
             raise unexpected("keys of traces (see trace_key)", "candidate.origin", origin)
@@ -336,8 +252,9 @@ class Space:
         schedule = self._moved(candidate.sketch, candidate.locations, candidate.values)
         if self.annotate:
             cut_long_loops(schedule)
-            for among, chosen in ((GRANULARITY, candidate.parallel), (UNROLL, candidate.unroll)):
-                schedule.sample_categorical(list(among), decision=among.index(chosen))
+            for among, numbers in ((GRANULARITY, candidate.parallel), (UNROLL, candidate.unroll)):
+                for number in numbers:
+                    schedule.sample_categorical(list(among), decision=among.index(number))
             loops = self._annotatable(candidate, schedule)
             sites = loop_sites(schedule.program)
             extents = {var: np.array([site.loop.extent]) for var, site in sites.items()}
@@ -390,8 +307,12 @@ class Space:
     def recognized(self, trace: Trace) -> tuple[Candidate, Schedule] | None:
         """The candidate whose schedule has this trace, and that schedule; None as `decode`."""
         for number, opened in enumerate(self._opened):
-            moved = len(self.movable[number]) if self.annotate else None
-            candidate = decoded(trace, number, opened, self.knobs[number], moved)
+            whole = self.annotate or len(trace) == len(opened)
+            if not whole or not begins_with(trace, opened):
+                continue
+            threads, copies = map(len, self.stages(number))
+            counts = len(self.movable[number]), threads, copies
+            candidate = decoded(trace, number, len(opened), self.knobs[number], counts)
             if candidate is None:
                 continue
             with contextlib.suppress(Exception):

@@ -35,11 +35,13 @@ def _rows(space: Space, candidate: Candidate) -> list[tuple[str, str, str]]:
     for block, place in zip(space.movable[candidate.sketch], candidate.locations):
         where = "in a loop nest of its own" if place == "root" else f"inside {print_name(place)}"
         rows.append((print_name(block), f"computed {where}", ""))
-    if space.annotate:
-        threads = f"at least {candidate.parallel} iterations for each core"
-        copies = f"at most {candidate.unroll} copies"
-        rows.append(("threads", threads if candidate.parallel else "none", ""))
-        rows.append(("unrolling", copies if candidate.unroll else "none", ""))
+    threads, copies = space.stages(candidate.sketch)
+    for block, least in zip(threads, candidate.parallel):
+        what = f"at least {least} iterations for each core" if least else "none"
+        rows.append((f"threads of {print_name(block)}", what, ""))
+    for block, most in zip(copies, candidate.unroll):
+        what = f"at most {most} copies" if most else "none"
+        rows.append((f"unrolling of {print_name(block)}", what, ""))
     return rows
 
 

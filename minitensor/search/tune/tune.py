@@ -82,7 +82,8 @@ def tune(
                trees if None
     inputs     one array for each input; small random integers if None, and for what is used as an
                index, positions that are there
-    batch      candidates of a round; None for an eighth of the trials, from 8 to 64
+    batch      candidates of a round at most; None for an eighth of the trials, from 8 to 64. The
+               first rounds have 8, and later ones half of what was tried
     callbacks  each is called with a Progress after every few candidates
     progress   whether to show on standard error how far it is; None: on a terminal or in a notebook
     settings   of measurement

@@ -35,6 +35,8 @@ from minitensor.search.tune.tried import fastest, foreseen
 
 logger = logging.getLogger("minitensor")
 
+FIRST: Final = 8
+"""Candidates of the first rounds; those of later ones grow with what is known."""
 CHUNK: Final = 16
 """Candidates that are built together, before the first of them is measured."""
 
@@ -95,7 +97,7 @@ class Tuner:
     strategy  proposes
     learner   features and the model
     trials    how many candidates, those that are recorded already counted in
-    batch     candidates of a round
+    batch     candidates of a round at most; there are fewer while little is known
     log       where candidates are recorded; None for nowhere
     seed      of everything that is drawn
     """
@@ -194,13 +196,13 @@ class Tuner:
 
     def round(self) -> bool:
         """Propose, measure and learn once; False if there was nothing new to try."""
-        count = min(self.batch, self.trials - len(self.tried))
+        size = min(self.batch, max(FIRST, len(self.tried) // 2))
         seed = f"{self.seed}/{len(self.tried)}"
         ranked = sorted(fastest(self.tried), key=lambda t: t.steady)
         best = [t.candidate for t in ranked if t.candidate is not None]
         score, history = self.learner.score, tuple(self.tried)
-        now = Round(self.space, best, score, random.Random(seed), self.batch, history)
-        chosen = self.proposals.take(now, count, seed)
+        now = Round(self.space, best, score, random.Random(seed), size, history)
+        chosen = self.proposals.take(now, min(size, self.trials - len(self.tried)), seed)
         if not chosen:
             return False
         self.rounds += 1

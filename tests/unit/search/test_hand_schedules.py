@@ -72,8 +72,8 @@ def test_the_window_around_an_unrolled_tile_can_be_unrolled():
     assert [int(extents[name][0]) for name in leaf.unroll[:2]] == [3, 3]
 
     def unrolled(copies, lanes):
-        one, most = np.array([1]), np.array([copies])
-        return Annotatable((), (leaf,)).amounts(extents, one, most, 2, lanes).unroll[0]
+        most = {"conv": np.array([copies])}
+        return Annotatable((), (leaf,)).amounts(extents, {}, most, 2, lanes).unroll[0]
 
     for copies, count in ((16, 0), (3 * tile, 1), (9 * tile - 1, 1), (9 * tile, 2)):
         assert unrolled(copies, lanes=16) == count

@@ -22,7 +22,7 @@ class Careful:
             return [round.space.draw(round.rng) for _ in range(4 * round.count)]
         best = min(worked, key=lambda tried: tried.seconds).candidate
         assert best == round.best[0]
-        return [round.space.mutated(best, round.rng) for _ in range(16 * round.count)]
+        return [round.space.mutated(best, round.rng) for _ in range(64 * round.count)]
 
 
 def careful(trials, records=()):

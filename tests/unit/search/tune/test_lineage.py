@@ -85,13 +85,17 @@ def test_changes_are_told_as_decisions_are(space):
     place = next(p for p, knob in enumerate(space.knobs[number]) if knob.is_tile)
     knob, old = space.knobs[number][place], one.values[place]
     new = next(value for value in knob.options if value != old)
-    other = replace(one, values=(*one.values[:place], new, *one.values[place + 1 :]), unroll=0)
+    other = replace(one, values=(*one.values[:place], new, *one.values[place + 1 :]))
     text = f"{knob.loop} of {knob.block}: " + " -> ".join(
         " x ".join(map(str, v)) for v in (old, new)
     )
-    assert changes(space, replace(one, unroll=0), other) == text
-    told = changes(space, replace(one, unroll=16), other)
-    assert told == f"{text}; unrolling: at most 16 copies -> none"
+    assert changes(space, one, other) == text
+    before, after = (space.annotated(c, 4, n) for c, n in ((one, 16), (other, 0)))
+    unrolled = "".join(
+        f"; unrolling of {block}: at most 16 copies -> none" for block in space.stages(number)[1]
+    )
+    assert unrolled
+    assert changes(space, before, after) == text + unrolled
     assert changes(space, one, one) == ""
     assert changes(space, Candidate(1, ()), Candidate(0, ())) == "sketch: 2 -> 1"
 

@@ -1,0 +1,172 @@
+"""Drawing and changing candidates: numbers and names only, without a schedule.
+
+A candidate is drawn at random, or as its rules' author would choose; a mutation differs from it in
+one choice; a crossover has its choices from two.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from minitensor.search.space.candidate import (
+    GRANULARITY,
+    UNROLL,
+    USUAL,
+    Candidate,
+    Knob,
+    Mutations,
+)
+
+T = TypeVar("T")
+MOST_DRAWS: Final = 8
+"""Of a mutation, if it changes nothing."""
+
+
+class Choices(ABC):
+    """What is open in the sketches of a space.
+
+    weights   how likely each sketch is
+    knobs     the decisions of each sketch
+    movable   the blocks of each that may be computed elsewhere
+    """
+
+    weights: tuple[float, ...]
+    knobs: tuple[tuple[Knob, ...], ...]
+    movable: tuple[tuple[str, ...], ...]
+
+    @abstractmethod
+    def possible_locations(self, sketch: int, locations: tuple[str, ...]) -> tuple[str, ...]:
+        """The places for the next block, once those before it are at `locations`."""
+
+    @abstractmethod
+    def stages(self, sketch: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The blocks of a sketch whose nests may have threads, and those that may be unrolled."""
+
+    def any_sketch(self, rng: random.Random, numbers: Sequence[int]) -> int:
+        """One of some sketches at random: at each branch of the derivation tree, either way is as
+        likely, however many sketches lie behind it.
+        """
+        (chosen,) = rng.choices(numbers, [self.weights[number] for number in numbers])
+        return chosen
+
+    def draw(
+        self,
+        rng: random.Random,
+        sketch: int | None = None,
+        locations: tuple[str, ...] | None = None,
+    ) -> Candidate:
+        """A candidate at random, of a sketch and with blocks at some places if they are given."""
+        number = self.any_sketch(rng, range(len(self.weights))) if sketch is None else sketch
+        values = tuple(knob.draw(rng) for knob in self.knobs[number])
+        if locations is None:
+            locations = ()
+            for _ in self.movable[number]:
+                locations += (rng.choice(self.possible_locations(number, locations)),)
+        threads, copies = self.stages(number)
+        parallel = tuple(rng.choice(GRANULARITY[1:]) for _ in threads)
+        unroll = tuple(rng.choice(UNROLL) for _ in copies)
+        return Candidate(number, values, locations, parallel, unroll)
+
+    def by_hand(self, rng: random.Random, sketch: int, locations: tuple[str, ...]) -> Candidate:
+        """The candidate of a sketch whose decisions are the likeliest that its rules declare: those
+        of the author of a rule, by hand. What they do not say is drawn.
+        """
+        values = tuple(knob.likeliest(rng) for knob in self.knobs[sketch])
+        return self.annotated(Candidate(sketch, values, locations), *USUAL)
+
+    def annotated(self, candidate: Candidate, parallel: int, unroll: int) -> Candidate:
+        """The candidate with the same numbers for all nests, and for all blocks."""
+        threads, copies = self.stages(candidate.sketch)
+        of_nests, of_blocks = (parallel,) * len(threads), (unroll,) * len(copies)
+        return replace(candidate, parallel=of_nests, unroll=of_blocks)
+
+    def mutated(
+        self, candidate: Candidate, rng: random.Random, weights: Mutations | None = None
+    ) -> Candidate:
+        """A candidate that differs in one choice; the same one if nothing else was found.
+
+        weights  how often a mutation changes what; Ansor's if None
+        """
+        chances, knobs = weights or Mutations(), self.knobs[candidate.sketch]
+        kinds = {
+            "tile": chances.tile if knobs else 0.0,
+            "parallel": chances.parallel if candidate.parallel else 0.0,
+            "unroll": chances.unroll if candidate.unroll else 0.0,
+            "location": chances.location if candidate.locations else 0.0,
+        }
+        if any(kinds.values()):
+            for kind in rng.choices(list(kinds), list(kinds.values()), k=MOST_DRAWS):
+                changed = self._changed(candidate, kind, rng)
+                if changed != candidate:
+                    return changed
+        return candidate
+
+    def _changed(self, candidate: Candidate, kind: str, rng: random.Random) -> Candidate:
+        """A candidate with one choice of a kind drawn anew."""
+        if kind == "tile":
+            knobs = self.knobs[candidate.sketch]
+            number = rng.randrange(len(knobs))
+            value = knobs[number].changed(candidate.values[number], rng)
+            return replace(candidate, values=_with(candidate.values, number, value))
+        if kind == "location":
+            number = rng.randrange(len(candidate.locations))
+            kept = candidate.locations[:number]
+            moved = rng.choice(self.possible_locations(candidate.sketch, kept))
+            places = _with(candidate.locations, number, moved)
+            return self._repaired(replace(candidate, locations=places), rng)
+        among = GRANULARITY if kind == "parallel" else UNROLL
+        given = getattr(candidate, kind)
+        numbers = _with(given, rng.randrange(len(given)), rng.choice(among))
+        if kind == "parallel":
+            return replace(candidate, parallel=numbers)
+        return replace(candidate, unroll=numbers)
+
+    def crossed(self, a: Candidate, b: Candidate, rng: random.Random) -> Candidate:
+        """Node-based crossover (Ansor, section 5.1): a block has all its decisions from one parent,
+        or, as often, each of them from either.
+
+        The child has the sketch of `a`. From `b`, whose sketch may be another, a block takes what
+        is a choice for it in both. Locations that do not exist in the child are drawn anew.
+        """
+        knobs, movable = self.knobs[a.sketch], self.movable[a.sketch]
+        stages = self.stages(a.sketch)
+        blocks = dict.fromkeys([*(k.block for k in knobs), *movable, *stages[0], *stages[1]])
+        odds = {block: rng.choice((0.0, 0.5, 1.0)) for block in blocks}
+
+        def taken(block: str, own: Any, theirs: Any) -> Any:
+            return theirs if rng.random() < odds[block] else own
+
+        choices = dict(zip((k.meaning for k in self.knobs[b.sketch]), b.values))
+        values = tuple(
+            taken(knob.block, own, choices.get(knob.meaning, own))
+            for knob, own in zip(knobs, a.values)
+        )
+        theirs = self.movable[b.sketch], *self.stages(b.sketch)
+        named = (
+            (movable, a.locations, dict(zip(theirs[0], b.locations))),
+            (stages[0], a.parallel, dict(zip(theirs[1], b.parallel))),
+            (stages[1], a.unroll, dict(zip(theirs[2], b.unroll))),
+        )
+        locations, parallel, unroll = (
+            tuple(taken(block, own, other.get(block, own)) for block, own in zip(of, given))
+            for of, given, other in named
+        )
+        origin = tuple(dict.fromkeys((*a.origin[:1], *b.origin[:1])))
+        child = Candidate(a.sketch, values, locations, parallel, unroll, origin)
+        return child if locations == a.locations else self._repaired(child, rng)
+
+    def _repaired(self, candidate: Candidate, rng: random.Random) -> Candidate:
+        """The candidate, with locations drawn anew where they do not exist."""
+        locations: tuple[str, ...] = ()
+        for place in candidate.locations:
+            possible = self.possible_locations(candidate.sketch, locations)
+            locations += (place if place in possible else rng.choice(possible),)
+        return replace(candidate, locations=locations)
+
+
+def _with(values: tuple[T, ...], number: int, value: T) -> tuple[T, ...]:
+    return (*values[:number], value, *values[number + 1 :])
