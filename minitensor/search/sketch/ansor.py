@@ -16,6 +16,8 @@ from collections import deque
 from dataclasses import replace
 from typing import Final
 
+from minitensor import ir
+from minitensor.errors import ScheduleError
 from minitensor.ir import accessed_buffers
 from minitensor.schedule import Schedule
 from minitensor.search.sketch.blocks import (
@@ -24,8 +26,10 @@ from minitensor.search.sketch.blocks import (
     is_strictly_inlinable,
     loops_by_axis,
     needs_more_reduction_parallelism,
+    operands,
     reduce_iters,
     spatial_iters,
+    writers,
 )
 from minitensor.search.sketch.rule import Rule, State, Verdict, always, unless_refused
 
@@ -58,8 +62,18 @@ def tile(schedule: Schedule, block: str, structure: str = STRUCTURE) -> list[lis
 
 
 def _judge_inline(state: State, cores: int) -> Verdict:
-    inlinable = is_strictly_inlinable(state.program, state.block)
-    return Verdict.APPLY_AND_STOP if inlinable else Verdict.SKIP
+    again = is_strictly_inlinable(state.program, state.block, _is_not_exp)
+    return Verdict.APPLY_AND_STOP if again else Verdict.SKIP
+
+
+def _is_not_exp(function: str) -> bool:
+    """Return whether Ansor takes a function for one that costs little."""
+    return not function.startswith("exp")
+
+
+def _judge_cheap(state: State, cores: int) -> Verdict:
+    again = is_strictly_inlinable(state.program, state.block)
+    return Verdict.APPLY_AND_STOP if again else Verdict.SKIP
 
 
 @unless_refused
@@ -67,6 +81,52 @@ def _inline(state: State, cores: int) -> list[State]:
     schedule = state.schedule.copy()
     schedule.compute_inline(state.name)
     return [state.after("always inline", "computed where it is read", schedule)]
+
+
+# ---- constant operands
+
+
+def _constant_axes(state: State) -> set[str]:
+    """The axes by which a reduction reads buffers of constants, which nothing is read for."""
+    program, found = state.program, set[str]()
+    if not reduce_iters(state.block):
+        return found
+    for load in operands(state.block):
+        sources = [program.blocks[name] for name in writers(program, load.buffer)]
+        if sources and not any(operands(source) for source in sources):
+            found.update(*(ir.free_vars(index) for index in load.indices))
+    return found
+
+
+def _judge_constants(state: State, cores: int) -> Verdict:
+    return Verdict.APPLY_AND_STOP if _constant_axes(state) else Verdict.SKIP
+
+
+@unless_refused
+def _constants(state: State, cores: int) -> list[State]:
+    """Products with a constant matrix, such as Winograd's transforms: its indices are written out,
+    from the inside as far as that may be, so that its zeros cost nothing; the others are tiled.
+    """
+    schedule, fixed = state.schedule.copy(), _constant_axes(state)
+    loops = loops_by_axis(schedule, state.name)
+    outer, inner = [], []
+    for axis in (*spatial_iters(state.block), *reduce_iters(state.block)):
+        if axis.var not in fixed:
+            loop = loops.pop(axis.var)
+            factors = schedule.sample_perfect_tile(loop, 2, max_innermost_factor=INNERMOST)
+            first, second = schedule.split(loop, factors)
+            outer.append(first)
+            inner.append(second)
+    schedule.reorder(*outer, *loops.values(), *inner)
+    written = []
+    for axis, loop in reversed(loops.items()):
+        try:
+            schedule.unroll(loop)
+        except ScheduleError:  # too many copies
+            break
+        written.insert(0, axis)
+    what = f"{', '.join(written)} written out"
+    return [state.after("constant operands", what, schedule)]
 
 
 # ---- rfactor
@@ -159,8 +219,12 @@ def _skip(state: State, cores: int) -> list[State]:
     return [state.after("skip", "left as it is")]
 
 
+INLINE_CHEAP: Final = Rule("always inline", _judge_cheap, _inline)
+"""Ours in the place of Ansor's first rule: a root or a tangent is computed once, too."""
+
 CPU: Final = (
     Rule("always inline", _judge_inline, _inline),
+    Rule("constant operands", _judge_constants, _constants),
     Rule("rfactor", _judge_rfactor, _rfactor),
     Rule("cache write", _judge_cache_write, _cache_write),
     Rule("multi-level tiling with fusion", _judge_fusion, _fusion),

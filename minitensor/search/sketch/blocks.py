@@ -5,7 +5,7 @@ axes can be lanes or rows of a register tile.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -65,13 +65,21 @@ def is_output(program: ir.Program, block: ir.Block) -> bool:
     return not ir.accessed_buffers(block)[1].isdisjoint(b.name for b in program.params)
 
 
-def is_strictly_inlinable(program: ir.Program, block: ir.Block, costly: bool = False) -> bool:
+def is_cheap(function: str) -> bool:
+    """Return whether a function may be computed again rather than stored."""
+    return function in _CHEAP
+
+
+def is_strictly_inlinable(
+    program: ir.Program, block: ir.Block, again: Callable[[str], bool] = is_cheap
+) -> bool:
     """Return whether a reader may compute it in its place at no cost.
 
     It alone writes what it writes, and no output of the program. It reads every buffer at its own
     axes (shifted by constants, or at constants), in their order, none of them twice; there is no
-    branch in it, and no function that costs much (unless `costly`). A block that reads nothing is a
-    constant.
+    branch in it, and no function that costs much. A block that reads nothing is a constant.
+
+    again  tells which functions cost so little that they may be computed again
     """
     store = elementwise_store(block)
     if store is None or is_output(program, block) or len(writers(program, store.buffer)) > 1:
@@ -82,7 +90,7 @@ def is_strictly_inlinable(program: ir.Program, block: ir.Block, costly: bool = F
     nodes = list(ir.walk(value))
     if any(isinstance(node, ir.Select) for node in nodes):
         return False
-    if not costly and any(isinstance(n, ir.Call) and n.function not in _CHEAP for n in nodes):
+    if any(isinstance(n, ir.Call) and not again(n.function) for n in nodes):
         return False
     order = {i.var: n for n, i in enumerate(block.iters)}
     for load in ir.loads(value):
@@ -99,7 +107,7 @@ def is_inlinable_once(program: ir.Program, block: ir.Block) -> bool:
     """Return whether its only reader may compute it in its place, whatever it costs: it reads
     another element in each iteration.
     """
-    if not is_strictly_inlinable(program, block, costly=True):
+    if not is_strictly_inlinable(program, block, lambda function: True):
         return False
     buffer = written_by(block)
     reading = [program.blocks[name] for name in readers(program, buffer)]

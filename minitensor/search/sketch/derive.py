@@ -19,7 +19,7 @@ from minitensor.errors import (
 from minitensor.ir import Program, print_name
 from minitensor.runtime import Caches, known_caches, native_target, usable_cores
 from minitensor.schedule import Schedule, Step, Trace
-from minitensor.search.sketch.ansor import CPU
+from minitensor.search.sketch.ansor import CPU, INLINE_CHEAP
 from minitensor.search.sketch.between import ROWS_BETWEEN_PRODUCTS
 from minitensor.search.sketch.columns import COLUMNS_IN_LANES
 from minitensor.search.sketch.phases import PHASES
@@ -30,11 +30,11 @@ from minitensor.search.sketch.transforms import TRANSFORMS
 from minitensor.search.sketch.windows import PADDING, WINDOWS
 from minitensor.search.unmade import Unmade
 
-_INLINE, *_REST = CPU
+_, _, *_REST = CPU
 
 DEFAULT: Final[tuple[Rule, ...]] = (
     PHASES,
-    _INLINE,
+    INLINE_CHEAP,
     INLINE_ONCE,
     TRANSFORMS,
     CHAINS_OF_ROWS,

@@ -34,7 +34,68 @@ def everything(n=128):
     return [A, mt.compute((), lambda: mt.sum(A[i, j] * A[i, j], axis=[i, j]), name="S")]
 
 
+def normalized(m=64, n=64, k=64, centred=False):
+    """A product with rows that are divided by their length, or by their deviation."""
+    X, W = mt.placeholder((m, k), name="X"), mt.placeholder((k, n), name="W")
+    r, q, mean = (mt.reduce_axis(k, name=name) for name in ("r", "q", "mean"))
+    if centred:
+        centre = mt.compute((m,), lambda i: mt.sum(X[i, mean], axis=mean), name="sums")
+        average = mt.compute((m,), lambda i: centre[i] / float(k), name="average")
+        square = mt.compute((m,), lambda i: mt.sum((X[i, r] - average[i]) ** 2, r), name="square")
+        scaled = lambda i, j: (X[i, j] - average[i]) / mt.sqrt(square[i] / float(k) + 1e-5)
+    else:
+        square = mt.compute((m,), lambda i: mt.sum(X[i, r] * X[i, r], r), name="square")
+        scaled = lambda i, j: X[i, j] / mt.sqrt(square[i] / float(k) + 1e-5)
+    rows = mt.compute((m, k), scaled, name="rows")
+    return [X, W, mt.compute((m, n), lambda i, j: mt.sum(rows[i, q] * W[q, j], q), name="C")]
+
+
+def additive_attention(m=64, n=64, k=64):
+    """Scores of pairs of rows: the sum of tangents."""
+    Q, K = mt.placeholder((m, k), name="Q"), mt.placeholder((n, k), name="K")
+    v, r = mt.placeholder((k,), name="v"), mt.reduce_axis(k, name="r")
+    T = mt.compute((m, n, k), lambda i, j, d: mt.tanh(Q[i, d] + K[j, d]), name="T")
+    return [Q, K, v, mt.compute((m, n), lambda i, j: mt.sum(T[i, j, r] * v[r], r), name="S")]
+
+
+def constant(name, numbers):
+    """A matrix of constants, chosen by its indices."""
+
+    def element(i, j):
+        value = mt.const(0.0, "float32")
+        for (row, column), number in np.ndenumerate(numbers):
+            value = mt.select((i == row) & (j == column), float(number), value)
+        return value
+
+    return mt.compute(numbers.shape, element, name=name)
+
+
+def transformed(c=8, tiles=4, tile=2):
+    """The products of Winograd's convolution between two transforms by constant matrices."""
+    size = tile + 2
+    numbers = np.arange(size * size).reshape(size, size) % 5 - 2
+    D = mt.placeholder((size, size, c, tiles), name="D")
+    K = mt.placeholder((size, size, c, c), name="K")
+    B, A = constant("B", numbers), constant("A", numbers[:, :tile])
+    a, b, d, e = (mt.reduce_axis(size, name=name) for name in "abde")
+    r, shape = mt.reduce_axis(c, name="r"), (size, size, c, tiles)
+    V = mt.compute(
+        shape, lambda x, y, i, p: mt.sum(D[a, b, i, p] * B[a, x] * B[b, y], [a, b]), name="V"
+    )
+    M = mt.compute(shape, lambda x, y, o, p: mt.sum(K[x, y, o, r] * V[x, y, r, p], r), name="M")
+    Y = mt.compute(
+        (c, tiles, tile, tile),
+        lambda o, p, x, y: mt.sum(M[d, e, o, p] * A[d, x] * A[e, y], [d, e]),
+        name="Y",
+    )
+    return [D, K, Y]
+
+
 ANSOR = {
+    "rms norm, matmul": (normalized, 9),
+    "layer norm, matmul": (lambda: normalized(centred=True), 27),
+    "additive attention": (additive_attention, 3),
+    "transforms by constants": (transformed, 3),
     "matmul 512": (lambda: W.matmul(512, 512, 512), 3),
     "two matmuls": (chained, 9),
     "conv2d + bias + bn + relu": (
@@ -61,6 +122,20 @@ def test_as_many_as_ansor_derives(name):
     found = ansor(tensors())
     assert len(found) == count
     assert len({sketch.trace.to_json() for sketch in found}) == count
+
+
+def test_constant_matrices_are_written_out():
+    program = mt.lower(transformed())
+    for sketch in generate_sketches(program, num_cores=2, rules="ansor"):
+        text = sketch.explain()
+        assert "x, y, d, e written out" in text
+        assert "x, y, a, b written out" in text
+        assert_equivalent(program, sketch.apply(seed=0), targets=["interpreter", "c"])
+
+
+def test_a_root_is_computed_once_where_a_reader_is_a_sum():
+    found = generate_sketches(mt.lower(normalized()), num_cores=2)
+    assert not any("rows  always inline" in sketch.explain() for sketch in found)
 
 
 def test_a_pool_is_left_as_it_is():
