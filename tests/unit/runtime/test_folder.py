@@ -1,4 +1,4 @@
-"""Code is loaded from the cache folder, so nobody else may be able to write to it."""
+"""Code is loaded from the cache folder, so no other user may be able to write to it."""
 
 import logging
 import os

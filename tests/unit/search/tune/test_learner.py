@@ -1,4 +1,4 @@
-"""Features of candidates whose numbers cannot be told by arrays."""
+"""Features of candidates whose numbers cannot be computed with arrays."""
 
 import random
 from dataclasses import replace

@@ -43,7 +43,7 @@ def as_record(program, tried):
 
 
 class Steady(MadeUp):
-    """Costs by program alone, whoever asks and when."""
+    """Costs by program alone, in whatever order they are asked for."""
 
     def __init__(self):
         super().__init__(fails=False)
