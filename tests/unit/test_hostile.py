@@ -352,6 +352,7 @@ def test_there_are_no_words_that_refuse_everything():
 # ---- intrinsics: names around the one text that is taken as it is
 
 
+@pytest.mark.slow
 def test_what_surrounds_the_body_of_an_intrinsic():
     """Accepted names stand there as they are: identifiers, and headers in angle brackets."""
     count = 0

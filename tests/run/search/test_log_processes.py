@@ -49,6 +49,7 @@ def test_a_hundred_kills_of_four_writers(kills, words, tmp_path):
     assert f"{found['records']:,} records".encode() in done.stdout
 
 
+@pytest.mark.slow
 def test_a_few_kills(tmp_path):
     path = tmp_path / "tuning.jsonl"
     found = python("-m", "tests.stress_log", "--kills", "8", "--compact", "--out", path)
@@ -150,6 +151,7 @@ print(json.dumps([len(records), report.damaged, after - before]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("byte", [b"x", b"["])
 def test_a_line_of_100_megabytes_takes_little_memory(log, byte):
     filled(log, made(0))

@@ -135,6 +135,7 @@ def test_only_the_guilty_do_not_compile():
     assert "no_such_thing" in results[2].details
 
 
+@pytest.mark.slow
 def test_only_the_guilty_do_not_load():
     """A call of what is nowhere compiles and links; then the library of all does not load."""
     program = doubled()
@@ -157,6 +158,7 @@ def test_a_text_has_a_bound(runner, program):
         assert failed.message.endswith("characters; the limit is 500")
 
 
+@pytest.mark.slow
 def test_what_was_built_and_works_is_not_built_again(products, program, monkeypatch):
     schedules, built = [split(program, factor) for factor in (2, 4)], []
     with Runner(products, QUICK) as runner:
@@ -204,6 +206,7 @@ def test_the_best_of_a_round_counts_within_it():
     assert [r.early for r in results] == [False, False, True]
 
 
+@pytest.mark.slow
 def test_caches_are_emptied(products, program):
     settings = Settings(flush=True, repeats=2, most_repeats=2)
     with Runner(products, settings) as runner:
@@ -230,6 +233,7 @@ def test_other_types(dtype):
     assert result.ok, result
 
 
+@pytest.mark.slow
 def test_no_elements():
     a = mt.placeholder((0, 5), "float32", name="A")
     program = mt.lower([a, mt.compute((0, 5), lambda i, j: a[i, j] + 1.0, name="B")])

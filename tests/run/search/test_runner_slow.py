@@ -53,6 +53,7 @@ def test_a_first_call_that_takes_long_is_the_only_one():
     assert not calm.early and len(calm.times) >= 3
 
 
+@pytest.mark.slow
 def test_a_hopeless_one_has_a_tenth_of_a_second_or_ten_times_the_best():
     work = task()
     candidates = [kernel(name, work, SOURCE) for name in ("slow", "wrong")]
@@ -97,6 +98,7 @@ def test_a_processor_that_is_shared_is_noticed():
     assert repeats.spoilt and not repeats.good
 
 
+@pytest.mark.slow
 def test_what_is_not_written_is_seen_where_the_result_is_nan():
     A = mt.placeholder((64,), name="A")
     program = mt.lower([A, mt.compute((64,), lambda i: mt.sqrt(A[i]), name="B")])

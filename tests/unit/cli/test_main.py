@@ -89,6 +89,7 @@ def in_a_process(python_words, **changes):
     )
 
 
+@pytest.mark.slow
 def test_characters_that_the_stream_cannot_show():
     size = ["--size", "m=64,n=64,k=64", "--time"]
     done = in_a_process(["compile", "matmul", *size], PYTHONIOENCODING="ascii")
@@ -114,6 +115,7 @@ def test_a_closed_output(monkeypatch):
     assert main(["show", "--list"]) == 0
 
 
+@pytest.mark.slow
 def test_the_reason_a_compiler_fails_is_shown():
     done = in_a_process(["compile", "matmul", "--small"], CFLAGS="-bogus")
     assert done.returncode == 1

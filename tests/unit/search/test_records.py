@@ -353,6 +353,7 @@ def test_names_that_must_not_come_again_are_part_of_a_workload():
     assert workload_key(p) != workload_key(p.replace(retired=frozenset({"i_0"})))
 
 
+@pytest.mark.slow
 def test_a_key_does_not_depend_on_the_process():
     script = (
         "import minitensor as mt; from minitensor.search import workload_key, trace_key;"

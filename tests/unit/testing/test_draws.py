@@ -37,6 +37,7 @@ def test_chances_are_as_often_as_they_say():
     assert {len(found) for found in numbers} == {5, 6, 7, 8}
 
 
+@pytest.mark.slow
 def test_the_simplest_answers():
     assert find(session(), lambda found: True) == [0, False, "a", [1, 2, 3, 4], 0]
 

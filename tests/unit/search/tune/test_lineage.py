@@ -49,6 +49,7 @@ def test_parents_were_measured_before(space):
     assert {len(t.parents) for t in tried} == {0, 1, 2}
 
 
+@pytest.mark.slow
 def test_it_is_recorded_and_a_search_that_is_resumed_knows_it(tmp_path):
     log = Log(tmp_path / "log.jsonl")
     first = family(24, log)

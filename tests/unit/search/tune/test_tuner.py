@@ -140,6 +140,7 @@ def changed_to(step, decision):
     return {**step, "arguments": {**step["arguments"], "decision": decision}}
 
 
+@pytest.mark.slow
 def test_a_candidate_whose_extents_no_array_tells_does_not_end_the_search(monkeypatch):
     program = product()
     tuner = tuner_of(program, 24, fails=False)
