@@ -43,6 +43,18 @@ def private_cache():
             os.environ["MINITENSOR_CACHE_DIR"] = before
 
 
+@pytest.fixture(scope="session", autouse=True)
+def shared_bytecode():
+    """Modules are compiled once for all processes that tests start, though this one may not write
+    what it compiles.
+    """
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        if sys.dont_write_bytecode:
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patch.setenv("PYTHONPYCACHEPREFIX", folder)
+        yield
+
+
 @pytest.fixture
 def shallow():
     """Python's own limit of recursion, as in a process that has just started."""

@@ -28,10 +28,15 @@ def python(*words, status=0):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kills", "words"),
-    [(100, ()), (30, ("--compact",))],
-    ids=["appending", "with a rewriter"],
+    [
+        (40, ()),
+        (20, ("--compact",)),
+        pytest.param(100, (), marks=pytest.mark.whole),
+        pytest.param(100, ("--compact",), marks=pytest.mark.whole),
+    ],
+    ids=str,
 )
-def test_a_hundred_kills_of_four_writers(kills, words, tmp_path):
+def test_many_kills_of_four_writers(kills, words, tmp_path):
     path = tmp_path / "tuning.jsonl"
     found = python("-m", "tests.stress_log", "--kills", str(kills), "--out", path, *words)
     assert found["acknowledged"] > 5 * kills
