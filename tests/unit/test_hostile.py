@@ -117,6 +117,7 @@ def test_one_hostile_name_among_benign_ones(number, reference):
         assert_same_but_names(source_of(s), reference, strict=len(text) <= 40)
 
 
+@pytest.mark.slow
 def test_the_hooks_of_a_text_bear_no_names(unnamed, reference):
     wanted = source_of(unnamed, hooks=True)
     assert len(tokens_of(wanted)) > len(tokens_of(reference))

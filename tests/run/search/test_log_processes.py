@@ -77,6 +77,7 @@ Log(sys.argv[1]).append(made(1))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("taken", [1, 100])
 def test_killed_in_the_middle_of_a_write(log, taken):
     filled(log, made(0))
@@ -133,6 +134,7 @@ print(json.dumps([written, said]))
 """
 
 
+@pytest.mark.slow
 def test_no_space_left(log):
     """The system takes a part of a write: that is taken back, and what was there stays."""
     written, said = python("-c", NO_SPACE, log.path)

@@ -190,6 +190,7 @@ def test_a_clearly_slower_one_stops_after_its_first_runs(runner, program):
     assert not alone.early
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("checks", "message"), [(("a", "b", "c"), "c"), ((), "it returned 3")])
 def test_a_check_that_fails_while_running(checks, message):
     work = task()
@@ -199,6 +200,7 @@ def test_a_check_that_fails_while_running(checks, message):
     assert result.message.startswith(message)
 
 
+@pytest.mark.slow
 def test_the_best_of_a_round_counts_within_it():
     work = task()
     with Runner(work, QUICK) as runner:
@@ -215,6 +217,7 @@ def test_caches_are_emptied(products, program):
     assert result.calls == 1
 
 
+@pytest.mark.slow
 def test_inputs_are_those_given_and_results_may_be_off_by_rounding(program):
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal((16, 16), np.float32) for _ in range(2)]

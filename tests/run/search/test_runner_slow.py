@@ -64,6 +64,7 @@ def test_a_hopeless_one_has_a_tenth_of_a_second_or_ten_times_the_best():
     assert patient.status is Status.WRONG
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "best"), [("slow_once", 0.05), ("once", 0.001)])
 def test_what_is_stopped_early_is_right_when_it_is_called_again(name, best):
     work = task()

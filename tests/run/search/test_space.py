@@ -23,7 +23,7 @@ makers = pytest.mark.parametrize("make", [Space.of, from_sketches, of_template])
 
 
 @makers
-@pytest.mark.parametrize("target", ["c", mt.Target("c"), mt.Target("c", num_cores=3)], ids=str)
+@pytest.mark.parametrize("target", ["c", mt.Target("c", num_cores=3)], ids=str)
 def test_what_a_target_leaves_open_is_that_of_the_machine(make, target):
     exact = native_target(mt.Target.of(target))
     found, wanted = make(PROGRAM, target), make(PROGRAM, exact)

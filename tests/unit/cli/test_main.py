@@ -66,6 +66,7 @@ def test_failures_are_one_message_on_stderr(run, monkeypatch, problem, status, s
     assert "Traceback" not in done.err
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error():
     command = [sys.executable, "-m", "minitensor", "show", "--list", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

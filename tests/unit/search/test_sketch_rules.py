@@ -256,6 +256,7 @@ def test_a_window_cannot_be_packed():
     assert pixels.lanes_packed == ()
 
 
+@pytest.mark.slow
 def test_of_a_large_window_the_inner_axes_are_written_out():
     program = mt.lower(depthwise_volumes(2, 5, 6, 8, 5))
     (sketch, *_) = generate_sketches(program, TARGET)
@@ -377,6 +378,7 @@ def test_rows_are_not_collected_before_they_are_written(tensors):
         assert not cached & {block for block, rule in rules if "row" in rule}
 
 
+@pytest.mark.slow
 def test_rows_of_a_chain_are_computed_together_where_there_are_many():
     def first(rows, columns):
         program = mt.lower(W.softmax(rows, columns))

@@ -35,6 +35,7 @@ def told(tuner):
     return [(t.key, t.parents, t.change) for t in tuner.tried]
 
 
+@pytest.mark.slow
 def test_parents_were_measured_before(space):
     tried = family(48).tried
     known = {t.key: t for t in tried}

@@ -94,6 +94,7 @@ def test_records_of_another_space_count_and_do_no_harm():
     assert tuner.best is tuner.tried[0]
 
 
+@pytest.mark.slow
 def test_records_that_cannot_be_applied_are_left_out(caplog):
     program = product()
     first = tuner_of(program, 10, fails=False)
@@ -172,6 +173,7 @@ def test_tiles_that_depend_on_each_other():
     assert tuner.best is not None
 
 
+@pytest.mark.slow
 def test_seeds_differ():
     program = product()
     runs = []
