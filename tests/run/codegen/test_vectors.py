@@ -65,7 +65,14 @@ def exp_of_difference(a, b):
 
 @pytest.mark.skipif(not X86, reason="the flags are of x86")
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("march", ["x86-64-v3", "rocketlake", "sapphirerapids", "x86-64-v4"])
+@pytest.mark.parametrize(
+    "march",
+    [
+        "x86-64-v3",
+        "x86-64-v4",
+        *[pytest.param(m, marks=pytest.mark.slow) for m in ("rocketlake", "sapphirerapids")],
+    ],
+)
 def test_no_vector_is_taken_apart(dtype, march, monkeypatch):
     bits = 256 if march == "x86-64-v3" else 512
     monkeypatch.setenv("CFLAGS", f"-march={march}")

@@ -120,6 +120,7 @@ def test_parallel_kernels():
     assert second.ok, second
 
 
+@pytest.mark.slow
 def test_only_the_guilty_do_not_compile():
     program = doubled()
     good = [split(program, f) for f in (1, 2, 3, 5, 6, 7)]

@@ -339,7 +339,7 @@ def test_products_with_no_sum_between_them_are_not_done_by_rows():
     assert "rows between products" not in rules_of(W.softmax(32, 32))
 
 
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("masked", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("n", "d"), [(16, 8), pytest.param(37, 19, marks=pytest.mark.slow)], ids=["even", "odd"]
 )
