@@ -1,4 +1,4 @@
-"""Records that nobody measured, for tests of logs."""
+"""Made-up records, for tests of logs."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def kernel_text(number: int) -> Emitted:
 def damage(folder: Path, rng: random.Random) -> str:
     """Remove a file of the cache, or put a damaged one in its place; what was done.
 
-    Nothing is changed in place: a library that somebody has loaded is memory of his.
+    Nothing is changed in place: a library that is loaded is memory of another process.
     """
     files = [p for p in folder.iterdir() if p.suffix in (".so", ".json", ".c")]
     if not files:

@@ -130,7 +130,7 @@ def _caches(toolchain: Toolchain | None) -> Finding:
     detail = f"{used} ({how})"
     if (measured.l1 or said.l1) and (measured.l2 or said.l2):
         return Finding("caches", True, detail)
-    advice = "usual sizes are taken; Space.of of minitensor.search can be told others"
+    advice = "usual sizes are taken; pass others to Space.of of minitensor.search"
     return Finding("caches", None, detail, advice)
 
 

@@ -1,4 +1,4 @@
-// What a kernel built with AddressSanitizer calls: temporaries in its scratch memory are told apart.
+// What a kernel built with AddressSanitizer calls: temporaries in its scratch memory are distinguished.
 //
 // Scratch memory is one piece to AddressSanitizer. Here all of it is poisoned before the kernel runs,
 // and each temporary made accessible while it is used; between them lie gaps. In a report it says

@@ -112,7 +112,7 @@ static void forget_all(void) {
 
 typedef struct {
     uintptr_t start, end;
-    uint64_t since;  // which of two that overlap was told later
+    uint64_t since;  // the later of two that overlap is in use
 } Memory;
 
 typedef struct {
@@ -319,7 +319,7 @@ void __tsan_write_range(void *p, size_t bytes) { ACCESS(p, bytes, 1); }
     }
 SIZE(1) SIZE(2) SIZE(4) SIZE(8) SIZE(16)
 
-// Calls of these functions are told to the linker to come here (`--wrap`), or put in by clang.
+// The linker redirects calls of these functions to here (`--wrap`), or clang inserts them.
 #define COPY(name, real)                                             \
     void *name(void *to, const void *from, size_t bytes) {           \
         ACCESS(from, bytes, 0);                                      \

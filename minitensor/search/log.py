@@ -3,7 +3,7 @@
     log = Log("tuning.jsonl")
     log.append(new_record(program, target, schedule.trace, seconds=times, seed=0))
     log.measured(program, target)          # what need not be tried again
-    log.definition(program)                # as Python text, for whoever has the log alone
+    log.definition(program)                # as Python text, where the log is all there is
 
 A record is *acknowledged* when `append` returns: it survives the death of the process, whatever
 kills it, and with fsync=True that of the machine. Lines that are no records are skipped and counted
@@ -183,7 +183,7 @@ class Log:
 
         workload  a program, or the key of one
 
-        The text comes from whoever wrote the file: read it before you run it. Raises as `read`.
+        The text is as trustworthy as the file: read it before you run it. Raises as `read`.
         """
         key = _key(workload)
         with contextlib.suppress(FileNotFoundError):

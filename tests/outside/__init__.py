@@ -1,1 +1,1 @@
-"""Parts as somebody outside minitensor writes them, and the tests that they work like our own."""
+"""Parts as a user of minitensor writes them, and tests that they work like our own."""

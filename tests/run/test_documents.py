@@ -72,6 +72,7 @@ def test_features(capsys):
     assert distances == "[16896.0, 12.0, 12.0, 12.0]"
 
 
+@pytest.mark.slow
 def test_measurement(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(tmp_path / "cache"))
     imported(code_of("measurement.md"))

@@ -148,7 +148,7 @@ def check(kernels, name: str, options: dict) -> None:
 def test_unscheduled_operator_runs_in_c(name):
     options = WORKLOADS[name].small
     program = program_of(name, options)
-    check([mt.build(program, target) for target in THREADS], name, options)
+    check([mt.build(program, target) for target in targets_of(program)], name, options)
 
 
 # ---- every operator under every recipe

@@ -110,13 +110,17 @@ def test_different_names_together(first, reference):
     assert_same_but_names(source, reference, strict=False)  # "+" and "-" are both v_
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize(
+    "number",
+    [n if n % 3 == 0 else pytest.param(n, marks=pytest.mark.slow) for n in range(12)],
+)
 def test_one_hostile_name_among_benign_ones(number, reference):
     for text in HOSTILE[number::60]:
         s = scheduled(lambda n, text=text: text if n == number else benign(n))
         assert_same_but_names(source_of(s), reference, strict=len(text) <= 40)
 
 
+@pytest.mark.slow
 def test_the_hooks_of_a_text_bear_no_names(unnamed, reference):
     wanted = source_of(unnamed, hooks=True)
     assert len(tokens_of(wanted)) > len(tokens_of(reference))
@@ -352,6 +356,7 @@ def test_there_are_no_words_that_refuse_everything():
 # ---- intrinsics: names around the one text that is taken as it is
 
 
+@pytest.mark.slow
 def test_what_surrounds_the_body_of_an_intrinsic():
     """Accepted names stand there as they are: identifiers, and headers in angle brackets."""
     count = 0

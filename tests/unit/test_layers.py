@@ -58,28 +58,21 @@ def imports(path: pathlib.Path) -> list:
 
 
 def found_imports(tree: ast.Module):
-    functions = [
-        n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
-    ]
-    inside = {id(n) for f in functions for n in ast.walk(f)}
-    typing_only = {
-        id(n)
-        for block in ast.walk(tree)
-        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
-        for n in ast.walk(block)
-    }
-    for node in ast.walk(tree):
+    pending: list[tuple[ast.AST, bool, bool]] = [(tree, False, False)]
+    while pending:
+        node, inside, typing_only = pending.pop()
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative import"
-            yield (
-                node.module,
-                [a.name for a in node.names],
-                id(node) in inside,
-                id(node) in typing_only,
-            )
+            yield node.module, [a.name for a in node.names], inside, typing_only
         elif isinstance(node, ast.Import):
             for alias in node.names:
-                yield alias.name, [], id(node) in inside, id(node) in typing_only
+                yield alias.name, [], inside, typing_only
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            inside = True
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            typing_only = True
+        below = (child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))
+        pending += [(child, inside, typing_only) for child in below]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -108,7 +108,9 @@ def test_every_folder_is_looked_at():
     assert len(files()) > 200
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize(
+    "folder", [f if f != "tests" else pytest.param(f, marks=pytest.mark.slow) for f in FOLDERS]
+)
 def test_nothing_runs_text_or_unpickles(folder):
     wrong = []
     for path in (p for p in files() if p.relative_to(ROOT).parts[0] == folder):

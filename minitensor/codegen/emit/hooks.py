@@ -1,7 +1,7 @@
 """Calls that a text makes where it is to be observed as it runs: `generate(…, hooks=True)`.
 
-The text is that of any kernel, with calls of these functions in between. Whoever links it defines
-them (see the package `sanitize`):
+The text is that of any kernel, with calls of these functions in between. What it is linked with
+defines them (see the package `sanitize`):
 
     checked_loop(n)                  parallel loop number n begins
     checked_iteration(i)             iteration i of it begins, and the one before has ended

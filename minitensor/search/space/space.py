@@ -19,7 +19,7 @@ from minitensor.arith import Integers
 from minitensor.codegen import Target
 from minitensor.errors import ScheduleError, unexpected
 from minitensor.ir import Program, loop_sites
-from minitensor.runtime import Caches
+from minitensor.runtime import Caches, native_target
 from minitensor.schedule import ROOT, Schedule, Trace, compute_locations
 from minitensor.search.features import BatchError, Marks, Structure
 from minitensor.search.sketch import Rules, Sketch, branch_weights, generate_sketches
@@ -58,27 +58,29 @@ class Space(Choices):
     """All candidates of a program on a target.
 
     program   the definition
-    target    with nothing left open
+    target    "c" or an mt.Target; what it leaves open is filled in from this machine
     sketches  the structures; [] stands for the program as it is
     annotate  whether loops become threads, vectors and straight code by rules; without it sketches
               say all of that themselves (templates do)
     template  the function whose structures the sketches are; None if none is
 
     What cannot be made of them is counted in `unmade`. Raises what the first sketch raises, if none
-    can be applied.
+    can be applied; ArgumentError for a target that does not exist, and CompileError if it leaves
+    something open and there is no compiler.
     """
 
     def __init__(
         self,
         program: Program,
-        target: Target,
+        target: str | Target,
         sketches: Sequence[Sketch],
         annotate: bool = True,
         template: Template | None = None,
         unmade: Unmade | None = None,
     ) -> None:
-        self.program, self.target, self.annotate = program, target, annotate
-        self.cores = target.num_cores or 1
+        self.program, self.annotate = program, annotate
+        self.target = native_target(Target.of(target))
+        self.cores = self.target.num_cores or 1
         self.unmade = Unmade() if unmade is None else unmade
         self._template = template
         made = self._made_of(tuple(sketches) or (Sketch(program, Trace(), ()),))
@@ -93,16 +95,22 @@ class Space(Choices):
 
     @staticmethod
     def of(
-        program: Program, target: Target, rules: Rules = "default", caches: Caches | None = None
+        program: Program,
+        target: str | Target,
+        rules: Rules = "default",
+        caches: Caches | None = None,
     ) -> Space:
         """The space that rules derive (see `generate_sketches`)."""
-        unmade = Unmade()
-        sketches = generate_sketches(program, target, caches=caches, rules=rules, unmade=unmade)
-        return Space(program, target, sketches, unmade=unmade)
+        exact, unmade = native_target(Target.of(target)), Unmade()
+        sketches = generate_sketches(program, exact, caches=caches, rules=rules, unmade=unmade)
+        return Space(program, exact, sketches, unmade=unmade)
 
     @staticmethod
     def of_template(
-        program: Program, target: Target, template: Callable[[Schedule], object], seed: int = 0
+        program: Program,
+        target: str | Target,
+        template: Callable[[Schedule], object],
+        seed: int = 0,
     ) -> Space:
         """The space of a user's function, which is called with decisions drawn at random while that
         shows structures that were not seen yet; each of them is a sketch (see `Template`).

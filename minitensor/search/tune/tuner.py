@@ -187,7 +187,7 @@ class Tuner:
         """
         self._started = time.perf_counter()
         if self.log is not None:
-            with contextlib.suppress(MinitensorError):  # a log that takes none is told of later
+            with contextlib.suppress(MinitensorError):  # `_append` warns of such a log
                 self.log.define(self.space.program)
         if self.tried:
             self._report(tuple(self.tried))

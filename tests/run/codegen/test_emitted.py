@@ -352,6 +352,7 @@ def test_many_small_arrays_do_not_add_up_on_the_stack():
     assert kernel(np.zeros(12_000, "f"))[0] == 12_000 * sum(range(1, 17))
 
 
+@pytest.mark.slow
 def test_parallel_loops_that_follow_each_other_start_threads_once():
     A = mt.placeholder((40,), name="A")
     B = mt.compute((40,), lambda i: A[i] * 2.0, name="B")

@@ -127,15 +127,20 @@ def remove_record(_, record):
     "damage",
     [
         truncate,
-        flip,
-        remove,
         replace_by_link,
-        open_to_others,
-        replace_record_by_link,
         empty_record,
-        record_of_another_kind,
-        endless_record,
-        remove_record,
+        *[
+            pytest.param(damage, marks=pytest.mark.slow)
+            for damage in (
+                flip,
+                remove,
+                open_to_others,
+                replace_record_by_link,
+                record_of_another_kind,
+                endless_record,
+                remove_record,
+            )
+        ],
     ],
 )
 def test_damaged_entry_is_made_again(emit, logging_compiler, damage):

@@ -49,6 +49,8 @@ def answer(variables):
 print(json.dumps([answer(variables) for variables in json.loads(sys.argv[1])]))
 """
 """The status and the streams of a command, for each of some variables."""
+BYTECODE = ("PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE")
+"""Where a process finds compiled modules, and whether it may write them: as in any test."""
 CC = shutil.which("cc") or shutil.which("gcc") or "cc"
 
 
@@ -75,7 +77,7 @@ class Place:
             "HOME": str(self.home),
             "MINITENSOR_CACHE_DIR": str(self.cache),
             "PYTHONPATH": str(ROOT),
-            "PYTHONDONTWRITEBYTECODE": "1",
+            **{name: os.environ[name] for name in BYTECODE if name in os.environ},
         }
         return {k: v for k, v in {**usual, **variables}.items() if v is not None}
 

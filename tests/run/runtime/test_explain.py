@@ -1,4 +1,4 @@
-"""What is told about kernels that were built: remarks beside right answers, spills in real code."""
+"""Explanations of kernels that were built: remarks beside right answers, spills in real code."""
 
 import numpy as np
 import pytest

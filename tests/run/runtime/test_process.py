@@ -66,6 +66,7 @@ def test_interpret_takes_the_inputs_only():
         mt.interpret(program, np.zeros(2, "f"), np.zeros(2, "f"))
 
 
+@pytest.mark.slow
 def test_a_library_that_does_not_load_is_compiled_again(tmp_path, monkeypatch):
     monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(tmp_path / "cache"))
     wrapper = tmp_path / "cc"

@@ -76,6 +76,7 @@ def test_why_there_is_no_reply(tmp_path, request_, reason, words):
     assert not is_alive(worker.pid)
 
 
+@pytest.mark.slow
 def test_what_was_written_last_is_part_of_the_reason():
     with Worker.start(FAULTY) as worker:
         failure = failure_of(worker, {"raise": "why"})

@@ -24,6 +24,7 @@ def neighbours():
     return mt.lower([A, B, mt.compute((8,), least, name="P")])
 
 
+@pytest.mark.slow
 def test_a_guarded_read_does_not_go_behind_its_buffer():
     arrays = [np.arange(8, dtype=np.uint32) for _ in range(2)]
     assert check_memory(neighbours(), *arrays, target=mt.Target("c", num_cores=1)) == []

@@ -28,10 +28,15 @@ def python(*words, status=0):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kills", "words"),
-    [(100, ()), (30, ("--compact",))],
-    ids=["appending", "with a rewriter"],
+    [
+        (40, ()),
+        (20, ("--compact",)),
+        pytest.param(100, (), marks=pytest.mark.whole),
+        pytest.param(100, ("--compact",), marks=pytest.mark.whole),
+    ],
+    ids=str,
 )
-def test_a_hundred_kills_of_four_writers(kills, words, tmp_path):
+def test_many_kills_of_four_writers(kills, words, tmp_path):
     path = tmp_path / "tuning.jsonl"
     found = python("-m", "tests.stress_log", "--kills", str(kills), "--out", path, *words)
     assert found["acknowledged"] > 5 * kills
@@ -49,6 +54,7 @@ def test_a_hundred_kills_of_four_writers(kills, words, tmp_path):
     assert f"{found['records']:,} records".encode() in done.stdout
 
 
+@pytest.mark.slow
 def test_a_few_kills(tmp_path):
     path = tmp_path / "tuning.jsonl"
     found = python("-m", "tests.stress_log", "--kills", "8", "--compact", "--out", path)
@@ -71,6 +77,7 @@ Log(sys.argv[1]).append(made(1))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("taken", [1, 100])
 def test_killed_in_the_middle_of_a_write(log, taken):
     filled(log, made(0))
@@ -127,6 +134,7 @@ print(json.dumps([written, said]))
 """
 
 
+@pytest.mark.slow
 def test_no_space_left(log):
     """The system takes a part of a write: that is taken back, and what was there stays."""
     written, said = python("-c", NO_SPACE, log.path)
@@ -150,6 +158,7 @@ print(json.dumps([len(records), report.damaged, after - before]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("byte", [b"x", b"["])
 def test_a_line_of_100_megabytes_takes_little_memory(log, byte):
     filled(log, made(0))

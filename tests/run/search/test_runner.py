@@ -122,6 +122,7 @@ def test_parallel_kernels():
     assert second.ok, second
 
 
+@pytest.mark.slow
 def test_only_the_guilty_do_not_compile():
     program = doubled()
     good = [split(program, f) for f in (1, 2, 3, 5, 6, 7)]
@@ -137,6 +138,7 @@ def test_only_the_guilty_do_not_compile():
     assert "no_such_thing" in results[2].details
 
 
+@pytest.mark.slow
 def test_only_the_guilty_do_not_load():
     """A call of what is nowhere compiles and links; then the library of all does not load."""
     program = doubled()
@@ -159,6 +161,7 @@ def test_a_text_has_a_bound(runner, program):
         assert failed.message.endswith("characters; the limit is 500")
 
 
+@pytest.mark.slow
 def test_what_was_built_and_works_is_not_built_again(products, program, monkeypatch):
     schedules, built = [split(program, factor) for factor in (2, 4)], []
     with Runner(products, QUICK) as runner:
@@ -190,6 +193,7 @@ def test_a_clearly_slower_one_stops_after_its_first_runs(runner, program):
     assert not alone.early
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("checks", "message"), [(("a", "b", "c"), "c"), ((), "it returned 3")])
 def test_a_check_that_fails_while_running(checks, message):
     work = task()
@@ -199,6 +203,7 @@ def test_a_check_that_fails_while_running(checks, message):
     assert result.message.startswith(message)
 
 
+@pytest.mark.slow
 def test_the_best_of_a_round_counts_within_it():
     work = task()
     with Runner(work, QUICK) as runner:
@@ -206,6 +211,7 @@ def test_the_best_of_a_round_counts_within_it():
     assert [r.early for r in results] == [False, False, True]
 
 
+@pytest.mark.slow
 def test_caches_are_emptied(products, program):
     settings = Settings(flush=True, repeats=2, most_repeats=2)
     with Runner(products, settings) as runner:
@@ -214,6 +220,7 @@ def test_caches_are_emptied(products, program):
     assert result.calls == 1
 
 
+@pytest.mark.slow
 def test_inputs_are_those_given_and_results_may_be_off_by_rounding(program):
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal((16, 16), np.float32) for _ in range(2)]
@@ -232,6 +239,7 @@ def test_other_types(dtype):
     assert result.ok, result
 
 
+@pytest.mark.slow
 def test_no_elements():
     a = mt.placeholder((0, 5), "float32", name="A")
     program = mt.lower([a, mt.compute((0, 5), lambda i, j: a[i, j] + 1.0, name="B")])

@@ -53,6 +53,7 @@ def test_a_first_call_that_takes_long_is_the_only_one():
     assert not calm.early and len(calm.times) >= 3
 
 
+@pytest.mark.slow
 def test_a_hopeless_one_has_a_tenth_of_a_second_or_ten_times_the_best():
     work = task()
     candidates = [kernel(name, work, SOURCE) for name in ("slow", "wrong")]
@@ -63,6 +64,7 @@ def test_a_hopeless_one_has_a_tenth_of_a_second_or_ten_times_the_best():
     assert patient.status is Status.WRONG
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "best"), [("slow_once", 0.05), ("once", 0.001)])
 def test_what_is_stopped_early_is_right_when_it_is_called_again(name, best):
     work = task()
@@ -97,6 +99,7 @@ def test_a_processor_that_is_shared_is_noticed():
     assert repeats.spoilt and not repeats.good
 
 
+@pytest.mark.slow
 def test_what_is_not_written_is_seen_where_the_result_is_nan():
     A = mt.placeholder((64,), name="A")
     program = mt.lower([A, mt.compute((64,), lambda i: mt.sqrt(A[i]), name="B")])

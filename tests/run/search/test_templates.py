@@ -27,6 +27,7 @@ def test_the_best_is_right():
     assert len([t for t in result.tried if t.trace.steps]) == 3
 
 
+@pytest.mark.slow
 def test_a_compiler_that_fails_for_some_candidates(monkeypatch, tmp_path):
     """A CC that refuses kernels with a loop of 4: these are failures, not the end."""
     words = mt.build(dense.define(2, 2, 2)).command

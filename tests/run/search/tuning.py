@@ -1,4 +1,4 @@
-"""Run as a process: a search that is at work until somebody ends it.
+"""Run as a process: a search that is at work until it is ended from outside.
 
     python -m tests.run.search.tuning WHAT
 

@@ -140,7 +140,7 @@ def swapped_digits(before, program, result):
 
 @contextmanager
 def no_conflict():
-    """A loop is made parallel whatever it carries, and nobody looks at it again."""
+    """A loop is made parallel whatever it carries, and this is not checked again."""
 
     def whatever(right, program, loop):
         def change(node):

@@ -74,6 +74,7 @@ def test_json(run, brief):
     assert found["python"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_a_search_ends_it_all(run, brief, monkeypatch):
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The bars, from results that nobody measured."""
+"""The bars, from made-up results."""
 
 import json
 import sys

@@ -66,6 +66,7 @@ def test_failures_are_one_message_on_stderr(run, monkeypatch, problem, status, s
     assert "Traceback" not in done.err
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error():
     command = [sys.executable, "-m", "minitensor", "show", "--list", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -89,6 +90,7 @@ def in_a_process(python_words, **changes):
     )
 
 
+@pytest.mark.slow
 def test_characters_that_the_stream_cannot_show():
     size = ["--size", "m=64,n=64,k=64", "--time"]
     done = in_a_process(["compile", "matmul", *size], PYTHONIOENCODING="ascii")
@@ -114,6 +116,7 @@ def test_a_closed_output(monkeypatch):
     assert main(["show", "--list"]) == 0
 
 
+@pytest.mark.slow
 def test_the_reason_a_compiler_fails_is_shown():
     done = in_a_process(["compile", "matmul", "--small"], CFLAGS="-bogus")
     assert done.returncode == 1

@@ -314,6 +314,7 @@ print(structural_hash(REFERENCE), structural_hash(matmul(3, 4, 5)))
 """
 
 
+@pytest.mark.slow
 def test_the_hash_is_the_same_in_every_process():
     here = f"{structural_hash(REFERENCE)} {structural_hash(matmul(3, 4, 5))}"
     root = os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)

@@ -144,7 +144,7 @@ def test_float_arithmetic_is_numpys(name, op):
     for a, b in itertools.product(FLOATS, FLOATS):
         with np.errstate(all="ignore"):
             if op in ("min", "max") and np.array([a, b], name).any() == 0:
-                continue  # which zero is the smaller one is nobody's business
+                continue  # either zero may be the smaller one
             wanted = FLOAT_OPERATIONS[op](np.array([a], name), np.array([b], name))[0]
         got = compute(op, a, b, dtype)
         assert same_number(got, wanted), f"{a} {op} {b}: {got}, not {wanted}"

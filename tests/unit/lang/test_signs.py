@@ -194,6 +194,7 @@ def followed(recipe, *leaves):
     return made
 
 
+@pytest.mark.slow
 @examples(200, 2000)
 @given(st.sampled_from([mt.max, mt.min, mt.sum, mt.prod]), RECIPES, RECIPES)
 def test_a_sign_holds_for_every_value(reduce, inner, outer):

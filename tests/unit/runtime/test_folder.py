@@ -1,4 +1,4 @@
-"""Code is loaded from the cache folder, so nobody else may be able to write to it."""
+"""Code is loaded from the cache folder, so no other user may be able to write to it."""
 
 import logging
 import os
@@ -213,7 +213,16 @@ def test_folder_without_permission_to_write_is_refused(cache):
         cache_folder()
 
 
-@pytest.mark.parametrize("value", [None, "", "not/absolute", "/proc/none/at/all"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        *[
+            pytest.param(v, marks=pytest.mark.slow)
+            for v in ("", "not/absolute", "/proc/none/at/all")
+        ],
+    ],
+)
 def test_without_a_home_the_folder_is_temporary_and_goes_with_the_process(home, monkeypatch, value):
     environment = {k: v for k, v in os.environ.items() if k != "HOME"}
     if value is not None:

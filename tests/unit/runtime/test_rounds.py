@@ -1,4 +1,4 @@
-"""Who is called when, with a clock that only moves when somebody is called or sleeps."""
+"""The order of calls and of sleeps, with a clock that only they move."""
 
 import numpy as np
 import pytest

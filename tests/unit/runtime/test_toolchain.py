@@ -182,6 +182,7 @@ def test_this_machine():
     assert dataclasses.replace(SOME, openmp=("-fopenmp",)).num_cores == usable_cores()
 
 
+@pytest.mark.slow
 def test_code_for_another_cpu_is_made_but_not_loaded(monkeypatch, cache):
     """It would end Python by a signal."""
     A = mt.placeholder((8,), name="A")

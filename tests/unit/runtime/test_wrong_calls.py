@@ -106,7 +106,9 @@ def check_right_call(kernel, program, trap):
 
 
 @pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("how", ["__call__", "prepare", "time"])
+@pytest.mark.parametrize(
+    "how", ["__call__", *[pytest.param(h, marks=pytest.mark.slow) for h in ("prepare", "time")]]
+)
 def test_wrong_calls_run_nothing(name, how, monkeypatch):
     program = PROGRAMS[name]()
     kernel = interpreter_kernel(program)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.ir import numpy_dtype, verify
+from minitensor.ir import loops_of, numpy_dtype, verify
 from minitensor.schedule import REGISTRY
 from tests.sent import imported
 
@@ -79,6 +79,11 @@ def check(s, arrays=None):
     twin = run_as_python(s)
     assert_equal_programs(twin.program, s.program)
     assert twin.trace.to_json() == text
+
+
+def kinds(s):
+    """The kind of every loop by name."""
+    return {loop.var: loop.kind for loop in loops_of(s.program.body)}
 
 
 def golden(s, text):

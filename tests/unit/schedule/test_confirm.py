@@ -27,7 +27,7 @@ def test_a_legal_schedule_is_confirmed_and_checked_from_then_on():
 
 def test_a_conflict_that_came_up_on_the_way_is_found():
     s = halo_in_threads()
-    s.set_scope("P", "shared")  # nobody looks
+    s.set_scope("P", "shared")  # not checked here
     with pytest.raises(mt.ScheduleError, match=MESSAGE) as caught:
         s.confirm()
     assert caught.value.rule == "K1"

@@ -2,17 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import minitensor as mt
-from minitensor import ir
 from minitensor.codegen import PASSES, Target
-from minitensor.ir import IterKind, LoopKind, blocks_of, loops_of
+from minitensor.ir import LoopKind
 from minitensor.schedule.arguments import THREADS
-from minitensor.schedule.dependence import driven
-from tests.parts import examples
-from tests.unit.schedule.common import Refusal, check, each, golden, refused, run_refusal
+from tests.unit.schedule.common import Refusal, check, each, golden, kinds, refused, run_refusal
 from tests.unit.schedule.programs import (
     after,
     argmax,
@@ -35,12 +30,6 @@ from tests.unit.schedule.programs import (
     strided,
     total,
 )
-
-
-def kinds(s):
-    """The kind of every loop by name."""
-    return {loop.var: loop.kind for loop in loops_of(s.program.body)}
-
 
 # ---- the examples of the docstrings
 
@@ -89,66 +78,6 @@ def test_serial_is_the_way_back(decide):
     assert s.serial("i") is None
     assert s.program == before
     s.split("i", [3, 4])
-    check(s)
-
-
-def test_a_reduction_is_parallel_after_the_advice_is_followed():
-    s = mt.Schedule(rowsum(4, 32))
-    _, inner = s.split("k", [None, 8])
-    with pytest.raises(mt.ScheduleError, match=r'instead: rfactor\("k_1", axis=-1\) first'):
-        s.parallel(inner)
-    s.rfactor(inner, axis=-1)
-    s.parallel(inner)
-    assert kinds(s)["k_1"] is LoopKind.PARALLEL
-    check(s)
-
-
-def test_vectorize_a_reduction():
-    s = mt.Schedule(rowsum(4, 32))
-    _, inner = s.split("k", [None, 8])
-    assert s.vectorize(inner) == "C_rf"
-    golden(
-        s,
-        """
-        C_rf = empty(float32[4, 8])
-        for i in range(4):
-            for k_0 in range(4):
-                for k_1 in vectorize(8):
-                    if k_0 == 0:
-                        C_rf[i, k_1] = 0.0
-                    C_rf[i, k_1] += A[i, k_0*8 + k_1]
-        for C_i in range(4):
-            for C_k_1 in range(8):
-                if C_k_1 == 0:
-                    C[C_i] = 0.0
-                C[C_i] += C_rf[C_i, C_k_1]
-        """,
-    )
-
-
-SUMS = [matmul, rowsum, argmax, total, fed_rowsum, matmul_relu, row_scans, grid]
-
-
-@examples(40, 400)
-@given(st.sampled_from(SUMS), st.data())
-def test_vectorize_is_rfactor_first_where_a_loop_drives_a_reduction(program, data):
-    s = mt.Schedule(program())
-    for _ in range(data.draw(st.integers(0, 2))):
-        loop = data.draw(st.sampled_from(sorted(kinds(s))))
-        s.split(loop, [None, data.draw(st.integers(1, 5))])
-    loop = data.draw(st.sampled_from(sorted(kinds(s))))
-    blocks = blocks_of(ir.loop_sites(s.program)[loop].loop)
-    sums = [b for b in blocks if driven(b, loop, (IterKind.REDUCE,))]
-    twin = s.copy()
-    try:
-        partial = twin.rfactor(loop, axis=-1) if len(sums) == 1 else None
-        twin.vectorize(loop)
-    except mt.ScheduleError:
-        with pytest.raises(mt.ScheduleError):
-            s.vectorize(loop)
-        return
-    assert s.vectorize(loop) == partial
-    assert s.program == twin.program
     check(s)
 
 

@@ -117,6 +117,7 @@ SIZES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "stride", "padding", "dtype", "groups"),
     some(SIZES, lambda n: n % 3 == 0),  # any two values of two of them meet
@@ -133,7 +134,9 @@ def test_transposed_convolutions(kernel, stride, padding, dtype, groups):
     check(inlined)
 
 
-@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize(
+    "bad", [np.inf, *[pytest.param(v, marks=pytest.mark.slow) for v in (-np.inf, np.nan)]]
+)
 @pytest.mark.parametrize(("kernel", "stride", "groups"), [(3, 2, False), (4, 3, True)])
 def test_a_zero_times_what_is_not_finite(bad, kernel, stride, groups):
     program = spread_conv(1, 3, 2, 3, kernel, stride, 1, "float32", groups)

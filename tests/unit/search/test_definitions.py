@@ -1,4 +1,4 @@
-"""Definitions in a log: each once, text that nobody runs, and no trouble to older readers."""
+"""Definitions in a log: each once, as text that is never run, and skipped by older versions."""
 
 import json
 import threading

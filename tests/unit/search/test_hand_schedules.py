@@ -17,6 +17,8 @@ from tutorials.schedules import HAND_SCHEDULES
 TARGETS = {bits: mt.Target("c", num_cores=2, vector_bits=bits) for bits in (512, 256)}
 CACHES = Caches(l1=48 << 10, l2=1 << 20)
 """Those of the machine for which the hand schedules cut their sums."""
+LONG = ("conv-", "attention", "transposed", "layer-norm")
+"""Searches that take long: `make test` has them for one width."""
 CUT_ELSEWHERE = {("elementwise", 256)}
 """A loop that the hand schedule cuts at 32 elements, and the space at 64."""
 
@@ -24,7 +26,7 @@ CUT_ELSEWHERE = {("elementwise", 256)}
 def _marks(name, bits):
     if name.startswith("winograd"):
         return [pytest.mark.slow if name.endswith("14") and bits == 512 else pytest.mark.whole]
-    alike = name in ("conv-64-56", "conv-256-14") or (bits < 512 and name.startswith("conv-"))
+    alike = name in ("conv-64-56", "conv-256-14") or (bits < 512 and name.startswith(LONG))
     return [pytest.mark.whole] if alike else []
 
 

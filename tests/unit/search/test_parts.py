@@ -80,7 +80,9 @@ def test_caches_of_this_machine_unless_others_are_given(monkeypatch):
 
 
 @pytest.mark.parametrize(("a", "b"), [("ik", "kj"), ("ki", "jk")])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "seed", [0, *[pytest.param(n, marks=pytest.mark.slow) for n in range(1, 5)]]
+)
 def test_sums_in_parts_are_right(a, b, seed):
     """Small integers: sums of them are exact in any order. In the second a copy follows."""
     tensors = product_by_axes(a, b, (5, 17, 11))

@@ -126,7 +126,7 @@ def test_a_change_is_a_text_that_is_not_long(wrong):
 
 
 def test_a_line_in_another_order_and_with_spaces():
-    """The checksum is of bytes: whoever writes may choose the order, `crc` coming first."""
+    """The checksum is of bytes: the writer may choose the order, with `crc` first."""
     body = json.dumps(dict(reversed(data_of().items())), indent=None)
     line = f'{{"crc":"{zlib.crc32(body.encode()):08x}",{body[1:]}'
     assert decode(line.encode()) == made()
@@ -353,6 +353,7 @@ def test_names_that_must_not_come_again_are_part_of_a_workload():
     assert workload_key(p) != workload_key(p.replace(retired=frozenset({"i_0"})))
 
 
+@pytest.mark.slow
 def test_a_key_does_not_depend_on_the_process():
     script = (
         "import minitensor as mt; from minitensor.search import workload_key, trace_key;"

@@ -147,6 +147,7 @@ def log_softmax(m, n, again=False):
     return [A, *([E] if again else []), result]
 
 
+@pytest.mark.slow
 def test_exponentials_are_not_stored_where_they_are_read_once():
     first = generate_sketches(mt.lower(log_softmax(64, 67)), TARGET)[0]
     assert first.history[0].rule == "chain of rows"
@@ -179,6 +180,7 @@ def stored_zeros(c, f, h, kernel, stride):
     return [X, Y, mt.compute((f, wide - kernel + 1), window, name="conv")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [3, 4])
 def test_phases_where_an_image_is_spread_out(kernel):
     """Stored zeros, and zeros that the definition chooses."""
@@ -254,6 +256,7 @@ def test_a_window_cannot_be_packed():
     assert pixels.lanes_packed == ()
 
 
+@pytest.mark.slow
 def test_of_a_large_window_the_inner_axes_are_written_out():
     program = mt.lower(depthwise_volumes(2, 5, 6, 8, 5))
     (sketch, *_) = generate_sketches(program, TARGET)
@@ -291,8 +294,6 @@ def test_an_axis_of_one_element_is_no_lane_and_no_row():
         (lambda: column_sums(64, 64), "columns in lanes"),
         (lambda: column_sums(64, 64, batch=3), "columns in lanes"),
         (lambda: W.transpose_add(64, 64), "transposed read"),
-        (lambda: attention(n=32, d=16), "rows between products"),
-        (lambda: attention(masked=True, n=32, d=16), "rows between products"),
         (lambda: W.max_pool2d(1, 8, 16, 16, 3, 2, 1), "window"),
         (lambda: depthwise_volumes(2, 6, 6, 8, 5), "window"),
         (lambda: W.conv2d(1, 8, 8, 8, 8, 3, padding=1), "inline padding"),
@@ -338,8 +339,10 @@ def test_products_with_no_sum_between_them_are_not_done_by_rows():
     assert "rows between products" not in rules_of(W.softmax(32, 32))
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize(("n", "d"), [(32, 16), (37, 19)])
+@pytest.mark.parametrize("masked", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("n", "d"), [(16, 8), pytest.param(37, 19, marks=pytest.mark.slow)], ids=["even", "odd"]
+)
 def test_a_few_rows_between_products_are_right(masked, n, d):
     program = mt.lower(attention(masked, n, d))
     (sketch, *_) = generate_sketches(program, TARGET)
@@ -375,6 +378,7 @@ def test_rows_are_not_collected_before_they_are_written(tensors):
         assert not cached & {block for block, rule in rules if "row" in rule}
 
 
+@pytest.mark.slow
 def test_rows_of_a_chain_are_computed_together_where_there_are_many():
     def first(rows, columns):
         program = mt.lower(W.softmax(rows, columns))

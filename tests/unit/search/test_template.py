@@ -83,6 +83,7 @@ def orders(s):
         getattr(s, str(how))(i_0)
 
 
+@pytest.mark.slow
 def test_structures_are_looked_for_as_long_as_there_are_new_ones():
     space, rng = space_of(orders), random.Random(0)
     assert len(space.sketches) >= 68
@@ -100,7 +101,13 @@ def test_structures_are_looked_for_as_long_as_there_are_new_ones():
     assert len(seen) > 50 and kinds["T1"] < 20
 
 
-@pytest.mark.parametrize("strategy", ["grid", "annealing", "beam", "evolution"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "grid",
+        *[pytest.param(s, marks=pytest.mark.slow) for s in ("annealing", "beam", "evolution")],
+    ],
+)
 def test_every_strategy_searches_structures(strategy):
     tuner = search(orders, 16, strategy)
     assert len({str(shape_of(t.trace.apply(PROGRAM))) for t in tuner.tried}) > 6

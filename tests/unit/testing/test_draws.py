@@ -31,17 +31,19 @@ def test_a_seed_names_a_value():
     assert len({str(drawn(session(), n)) for n in range(50)}) > 40
 
 
+@pytest.mark.slow
 def test_chances_are_as_often_as_they_say():
     numbers = [drawn(session(), n) for n in range(400)]
     assert 0.2 < sum(found[1] for found in numbers) / len(numbers) < 0.4
     assert {len(found) for found in numbers} == {5, 6, 7, 8}
 
 
+@pytest.mark.slow
 def test_the_simplest_answers():
     assert find(session(), lambda found: True) == [0, False, "a", [1, 2, 3, 4], 0]
 
 
-@pytest.mark.parametrize("wanted", [1, 5, 9])
+@pytest.mark.parametrize("wanted", [5, *[pytest.param(n, marks=pytest.mark.slow) for n in (1, 9)]])
 def test_a_part_of_a_list_is_left_out(wanted):
     @st.composite
     def stages(draw):

@@ -1,4 +1,4 @@
-"""Results that nobody measured."""
+"""Made-up results: nothing is measured."""
 
 from benchmarks.compare.results import Entry, Report, Result, Run
 from minitensor.runtime import Limits

@@ -19,7 +19,7 @@ pytest.importorskip("matplotlib")
         [Run(1, [], LIMITS, [matmul(entries=[])])],
         [Run(1, [])],
     ],
-    ids=["all", "compute", "memory", "nobody", "nothing"],
+    ids=["all", "compute", "memory", "no entries", "nothing"],
 )
 def test_a_picture_is_drawn(runs, tmp_path):
     path = tmp_path / "roof.png"

@@ -45,6 +45,7 @@ def changing(factor, trials=16, **given):
 # ---- rounds are compared by the incumbent
 
 
+@pytest.mark.slow
 def test_what_is_learnt_is_free_of_the_drift_of_the_machine(tmp_path):
     """It is three times as slow from the second call on: the labels, and so the search, are not."""
     log, told = Log(tmp_path / "log.jsonl"), []

@@ -1,4 +1,4 @@
-"""Features of candidates whose numbers cannot be told by arrays."""
+"""Features of candidates whose numbers cannot be computed with arrays."""
 
 import random
 from dataclasses import replace
@@ -49,6 +49,7 @@ def test_those_that_arrays_cannot_tell_are_replayed_and_the_others_are_not(space
     assert np.isfinite(learner.score(batch)).all()
 
 
+@pytest.mark.slow
 def test_more_than_are_replayed_score_as_refused(space, monkeypatch):
     """Of several plans without arrays, the first may take all that is replayed of a batch."""
     rng = random.Random(0)

@@ -35,6 +35,7 @@ def told(tuner):
     return [(t.key, t.parents, t.change) for t in tuner.tried]
 
 
+@pytest.mark.slow
 def test_parents_were_measured_before(space):
     tried = family(48).tried
     known = {t.key: t for t in tried}
@@ -49,6 +50,7 @@ def test_parents_were_measured_before(space):
     assert {len(t.parents) for t in tried} == {0, 1, 2}
 
 
+@pytest.mark.slow
 def test_it_is_recorded_and_a_search_that_is_resumed_knows_it(tmp_path):
     log = Log(tmp_path / "log.jsonl")
     first = family(24, log)

@@ -1,4 +1,4 @@
-"""What is told of a search."""
+"""The report of a search."""
 
 import dataclasses
 import random

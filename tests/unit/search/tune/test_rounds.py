@@ -6,7 +6,9 @@ from minitensor.search.tune import tuner as module
 from tests.unit.search.tune.made import product, searched, tuner_of
 
 
-@pytest.mark.parametrize("strategy", ["evolution", "no-model"])
+@pytest.mark.parametrize(
+    "strategy", ["evolution", pytest.param("no-model", marks=pytest.mark.slow)]
+)
 def test_a_round_is_full_while_there_is_something_new(strategy):
     """Those that were measured score high; they must not take the places of new ones."""
     result, told = searched(product(96), trials=48, strategy=strategy)

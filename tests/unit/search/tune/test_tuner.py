@@ -43,7 +43,7 @@ def as_record(program, tried):
 
 
 class Steady(MadeUp):
-    """Costs by program alone, whoever asks and when."""
+    """Costs by program alone, in whatever order they are asked for."""
 
     def __init__(self):
         super().__init__(fails=False)
@@ -94,6 +94,7 @@ def test_records_of_another_space_count_and_do_no_harm():
     assert tuner.best is tuner.tried[0]
 
 
+@pytest.mark.slow
 def test_records_that_cannot_be_applied_are_left_out(caplog):
     program = product()
     first = tuner_of(program, 10, fails=False)
@@ -140,6 +141,7 @@ def changed_to(step, decision):
     return {**step, "arguments": {**step["arguments"], "decision": decision}}
 
 
+@pytest.mark.slow
 def test_a_candidate_whose_extents_no_array_tells_does_not_end_the_search(monkeypatch):
     program = product()
     tuner = tuner_of(program, 24, fails=False)
@@ -171,6 +173,7 @@ def test_tiles_that_depend_on_each_other():
     assert tuner.best is not None
 
 
+@pytest.mark.slow
 def test_seeds_differ():
     program = product()
     runs = []
