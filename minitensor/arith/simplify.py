@@ -358,7 +358,10 @@ class Simplifier:
 
     def by_rules(self, table: tuple[Rule, ...], expr: ir.Expr) -> ir.Expr:
         """The expression rewritten by the first rule whose pattern it is, or itself."""
+        op = getattr(expr, "op", None)
         for rule in table:
+            if getattr(rule.pattern, "op", op) != op:
+                continue
             bindings: dict[str, ir.Expr] = {}
             if matches(rule.pattern, expr, bindings):
                 lazy = isinstance(expr, ir.Select) and expr.lazy

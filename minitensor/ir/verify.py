@@ -41,8 +41,9 @@ from minitensor.ir.expr import (
     Unary,
     Var,
 )
+from minitensor.ir.facts import Subject, fact
 from minitensor.ir.printer import Marks, print_expr, print_name
-from minitensor.ir.program import Program, fact, print_program
+from minitensor.ir.program import Program, nests, print_program, survey_all
 from minitensor.ir.stmt import (
     Alloc,
     Barrier,
@@ -79,6 +80,14 @@ def verify(program: Program) -> None:
         raise VerifyError(f"{shown(program.name)} breaks V4: {text}") from problem
 
 
+@fact
+def _sound_with(nest: Stmt) -> list[dict[str, Buffer]]:
+    """The buffers that a nest accesses, as they were declared where it was found well-formed last;
+    empty before that. With the same buffers it is still, if the names in it are unique.
+    """
+    return []
+
+
 class _Verifier:
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -86,6 +95,8 @@ class _Verifier:
         self.loops: set[str] = set()
         self.blocks: set[str] = set()
         self.block: Block | None = None
+        self.met: dict[str, Buffer] = {}
+        self.lasting = True
 
     def fail(self, rule: str, message: str) -> NoReturn:
         marks = Marks(blocks={self.block.name: message}) if self.block is not None else Marks()
@@ -115,7 +126,21 @@ class _Verifier:
                 )
         for buffer in self.program.params + self.program.temporaries:
             self.declare(buffer)
-        self.statement(self.program.body, {}, ())
+        for nest in nests(self.program):
+            if self.is_known(nest):
+                continue
+            self.met, self.lasting = {}, True
+            self.statement(nest, {}, ())
+            if self.lasting:
+                _sound_with(nest)[:] = [self.met]
+
+    def is_known(self, nest: Stmt) -> bool:
+        """Return whether a nest was found well-formed in an earlier program, and is in this one."""
+        return (
+            isinstance(nest, Subject)
+            and any(known.items() <= self.buffers.items() for known in _sound_with(nest))
+            and survey_all(self.program).unique
+        )
 
     def declare(self, buffer: Buffer) -> None:
         self.string(buffer.name)
@@ -153,6 +178,7 @@ class _Verifier:
                 if otherwise is not None:
                     self.statement(otherwise, scope, path)
             case Alloc(buffer, body):
+                self.lasting = False
                 self.declare(buffer)
                 self.statement(body, scope, path)
                 del self.buffers[buffer.name]
@@ -178,6 +204,7 @@ class _Verifier:
             self.fail("V1", f"two loops are called {print_name(loop.var)}")
         self.string(loop.var)
         self.loops.add(loop.var)
+        self.lasting = self.lasting and self.block is None
         if type(loop.extent) is not int or loop.extent < 0:
             self.fail("V5", f"loop {print_name(loop.var)} has extent {loop.extent!r}")
         unique = loop.kind.is_bound and loop.kind is not LoopKind.VTHREAD
@@ -248,6 +275,7 @@ class _Verifier:
                 f"{print_name(buffer)} has {len(declared.shape)} axes, "
                 f"but is accessed with {len(indices)} indices",
             )
+        self.met[buffer] = declared
         for index in indices:
             if self.expr(index, scope).scalar != INDEX:
                 self.fail("V4", f"{print_expr(index)} is not an index expression")

@@ -83,7 +83,7 @@ def compute_inline(program: ir.Program, block: BlockName) -> Rewritten[None]:
     if axes is None or len(axes) != len(found.iters):
         refuse("R4", marks=ir.Marks(blocks={block: "stores elsewhere"}))
     inlined = _inliner(store, axes)
-    reading = edit.readers(program, store.buffer)
+    reading = ir.readers(program, store.buffer)
     parts = [part for r in reading for part in (r.body, r.init) if part is not None]
     uses = [sum(_is_var(node, axis) for node in ir.walk(store.value)) for axis in axes]
     _require_room(program, parts, store.buffer, ir.nodes_in(store.value, ir.LARGEST), uses, "R5")
@@ -116,7 +116,7 @@ def _inliner(store: ir.Store, axes: Sequence[str]) -> Callable[[Any], Any]:
 
 
 def _require_only_writer(program: ir.Program, block: ir.Block, buffer: str, rule: str) -> None:
-    others = [b.name for b in edit.writers(program, buffer) if b.name != block.name]
+    others = [b.name for b in ir.writers(program, buffer) if b.name != block.name]
     if others:
         marks = ir.Marks(
             blocks=dict.fromkeys([block.name, *others], f"writes {ir.print_name(buffer)}")
@@ -299,19 +299,19 @@ def _single_producer(program: ir.Program, consumer: ir.Block) -> ir.Block:
     candidates = [
         name
         for name in sorted(read)
-        if edit.writers(program, name) and not _is_parameter(program, name)
+        if ir.writers(program, name) and not _is_parameter(program, name)
     ]
     only = [
         name
         for name in candidates
-        if len(edit.writers(program, name)) == 1
-        and [b.name for b in edit.readers(program, name)] == [consumer.name]
+        if len(ir.writers(program, name)) == 1
+        and [b.name for b in ir.readers(program, name)] == [consumer.name]
     ]
     if len(only) != 1:
         names = ", ".join(ir.print_name(name) for name in candidates) or "none"
         marks = ir.Marks(blocks={consumer.name: "to inline into its producer"})
         refuse("R2", f"temporaries it reads: {names}", marks=marks)
-    return edit.writers(program, only[0])[0]
+    return ir.writers(program, only[0])[0]
 
 
 def _common_index(consumer: ir.Block, buffer: str) -> tuple[str, ...]:
@@ -346,7 +346,7 @@ def _require_inputs_complete(
     order = list(program.blocks)
     around = edit.loops_around(program, producer.name)
     for name in sorted(ir.accessed_buffers(consumer)[0] - {buffer}):
-        for writer in edit.writers(program, name):
+        for writer in ir.writers(program, name):
             late = order.index(writer.name) > order.index(producer.name)
             if late or common_loops(edit.loops_around(program, writer.name), around):
                 marks = ir.Marks(blocks={writer.name: f"computes {ir.print_name(name)}"})

@@ -34,15 +34,16 @@ def concurrent_loops_stay_independent(
     """Rule K1: what a step rewrote must not make iterations of a concurrent loop conflict."""
     if not check or (after.body is before.body and after.temporaries is before.temporaries):
         return after
-    old, new = ir.lifetimes(before), ir.lifetimes(after)
     known = ir.loop_sites(before)
-    for name, site in ir.loop_sites(after).items():
+    moved: set[str] | None = None
+    for name, site in ir.marked_loops(after).items():
         if not site.loop.kind.is_concurrent:
             continue
         was = known.get(name)
         if was is not None and was.loop is site.loop:
-            touched = {b for block in ir.blocks_of(site.loop) for b in _touched(block)}
-            if all(old.get(b) == new.get(b) for b in touched):
+            if moved is None:
+                moved = _moved(before, after)
+            if moved.isdisjoint(_touched(site.loop)):
                 continue
         found = conflict(after, name)
         if found is not None:
@@ -51,9 +52,16 @@ def concurrent_loops_stay_independent(
     return after
 
 
-def _touched(block: ir.Block) -> set[str]:
-    read, written = ir.accessed_buffers(block)
-    return read | written
+def _moved(before: ir.Program, after: ir.Program) -> set[str]:
+    """The temporaries that live elsewhere after a step, and those that are new or gone."""
+    return {name for name, _ in ir.lifetimes(before).items() ^ ir.lifetimes(after).items()}
+
+
+@ir.fact
+def _touched(loop: ir.For) -> frozenset[str]:
+    """The buffers that the blocks under a loop access."""
+    accessed = [part for block in ir.blocks_of(loop) for part in ir.accessed_buffers(block)]
+    return frozenset().union(*accessed)
 
 
 def names_that_are_gone(before: ir.Program, after: ir.Program, check: bool) -> ir.Program:
@@ -69,11 +77,10 @@ def names_that_are_gone(before: ir.Program, after: ir.Program, check: bool) -> i
 def loops_and_indices_stay_small(before: ir.Program, after: ir.Program, check: bool) -> ir.Program:
     """Rule K2: what walks a program does so recursively, compilers too; indices have 64 bits."""
     if after.body is not before.body:
-        depth = 1 + max((len(site.outer) for site in ir.loop_sites(after).values()), default=0)
+        depth, runs = _extent(after)
         if depth > DEEPEST:
             refuse("K2", f"there would be {depth}")
-        runs = _most_runs(after)
-        if runs > MOST_RUNS and runs > _most_runs(before):
+        if runs > MOST_RUNS and runs > _extent(before)[1]:
             refuse("K2", f"there would be about 2**{runs.bit_length() - 1} runs")
         for name, block in after.blocks.items():
             old = before.blocks.get(name)
@@ -93,20 +100,29 @@ def _has_large_index(block: ir.Block) -> bool:
     return any(sum(ir.nodes_in(index, most + 1) for index in place) > most for place in places)
 
 
-def _most_runs(program: ir.Program) -> int:
-    """The most often that the loops around a block run it, an empty loop counting as one."""
-    nests = ir.paths(program).values()
-    return max((math.prod(max(1, loop.extent) for loop in nest) for nest in nests), default=0)
+def _extent(program: ir.Program) -> tuple[int, int]:
+    """The depth of the deepest nest, and the most often that the loops around a block run it."""
+    extents = [_extent_of(nest) for nest in ir.nests(program)]
+    return max((d for d, _ in extents), default=1), max((runs for _, runs in extents), default=0)
 
 
+@ir.fact
+def _extent_of(nest: ir.Stmt) -> tuple[int, int]:
+    """The depth of a nest, and the most often that it runs a block; an empty loop counts as one."""
+    found = ir.survey(nest)
+    depth = 1 + max((len(site.outer) for site in found.sites.values()), default=0)
+    runs = (math.prod(max(1, loop.extent) for loop in path) for path in found.paths.values())
+    return depth, max(runs, default=0)
+
+
+@ir.fact
 def tensorized(program: ir.Program) -> Mapping[str, str]:
     """For each block that an intrinsic does, the outermost of its tensorized loops."""
     found: dict[str, str] = {}
-    for block, path in ir.paths(program).items():
-        for loop in path:
-            if loop.kind is ir.LoopKind.TENSORIZE:
-                found[block] = loop.var
-                break
+    for name, site in ir.marked_loops(program).items():
+        if site.loop.kind is ir.LoopKind.TENSORIZE:
+            for block in ir.blocks_of(site.loop):
+                found.setdefault(block.name, name)
     return found
 
 
@@ -143,13 +159,13 @@ def prefetches_stay_of_use(before: ir.Program, after: ir.Program, check: bool) -
     if not check or (after.body is before.body and after.temporaries is before.temporaries):
         return after
     sites = ir.loop_sites(after)
-    for name, site in ir.loop_sites(before).items():
+    for name, site in ir.marked_loops(before).items():
         for buffer in prefetches(site.loop):
             gone = name if name not in sites else buffer if buffer not in after.buffers else None
             if buffer in before.buffers and gone is not None:
                 text = f"{ir.print_name(gone)} would be no more"
                 _refuse_prefetch(before, name, buffer, text)
-    for name, site in sites.items():
+    for name, site in ir.marked_loops(after).items():
         for buffer, distance in prefetches(site.loop).items():
             if buffer in after.buffers:
                 try:

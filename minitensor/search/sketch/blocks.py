@@ -46,12 +46,12 @@ def written_by(block: ir.Block) -> str:
 
 def readers(program: ir.Program, buffer: str) -> list[str]:
     """The blocks that read a buffer."""
-    return [b.name for b in program.blocks.values() if buffer in ir.accessed_buffers(b)[0]]
+    return [block.name for block in ir.readers(program, buffer)]
 
 
 def writers(program: ir.Program, buffer: str) -> list[str]:
     """The blocks that write a buffer: two for an update that stands for itself and its init."""
-    return [b.name for b in program.blocks.values() if buffer in ir.accessed_buffers(b)[1]]
+    return [block.name for block in ir.writers(program, buffer)]
 
 
 def elementwise_store(block: ir.Block) -> ir.Store | None:
