@@ -64,6 +64,12 @@ def size(expr: ir.Expr) -> int:
     return sum(1 for _ in ir.walk(expr))
 
 
+@ir.fact
+def _simple_under(value: ir.Expr) -> list[Ranges]:
+    """The ranges under which nothing of a value could be simplified last, units kept."""
+    return []
+
+
 class Simplifier:
     """Simplifies any number of expressions under the same ranges.
 
@@ -89,7 +95,10 @@ class Simplifier:
     def expr(self, expr: ir.Expr) -> ir.Expr:
         """The expression, simplified."""
         if expr.dtype == ir.INDEX:
-            return self.linear(expr).expr()
+            found = self.linear(expr).expr()
+            return expr if found == expr else found
+        if self.ranges in (ir.known_fact(_simple_under, expr) or ()) and self.keeps_all:
+            return expr
         match expr:
             case ir.Var() | ir.Const():
                 return expr
@@ -107,6 +116,20 @@ class Simplifier:
                 return self.data(ir.map_children(expr, self.expr))
             case _:
                 return ir.map_children(expr, self.expr)
+
+    def value(self, expr: ir.Expr) -> ir.Expr:
+        """As `expr`; what is simple already is remembered, and not looked at again as a part of
+        another expression.
+        """
+        found = self.expr(expr)
+        if found is expr and self.keeps_all:
+            _simple_under(expr)[:] = [self.ranges]
+        return found
+
+    @property
+    def keeps_all(self) -> bool:
+        """Tell whether nothing is put in for variables."""
+        return self.keep_units and not self.values
 
     # ---- index expressions
 

@@ -40,7 +40,7 @@ from minitensor.ir.expr import (
     at_most, conjunction, conjuncts, const, equal, floor_div, floor_mod, less, wrap_integer,
 )
 from minitensor.ir.dataflow import accessed_buffers, readers, writers
-from minitensor.ir.facts import fact
+from minitensor.ir.facts import fact, known_fact
 from minitensor.ir.lifetime import lifetimes
 from minitensor.ir.interp import interpret
 from minitensor.ir.intrinsic import DECLARED, NOTE, SEPARATOR, Body, Intrinsic
@@ -60,9 +60,10 @@ from minitensor.ir.stmt import (
     LoopKind, Node, Prefetch, Reduce, Reducer, Scope, Seq, Stmt, Store, Tensorized, allocated,
     nest, sequence, strides_of, with_body,
 )
+from minitensor.ir.summary import LARGEST, make_room, summary
 from minitensor.ir.verify import verify
 from minitensor.ir.visit import (
-    LARGEST, accesses, apply_reducer, blocks_of, children, free_vars, loads, loops_of, make_room,
+    accesses, apply_reducer, blocks_of, children, free_vars, loads, loops_of,
     map_children, map_stmts, measured, mentions, nodes_in, rewrite, stmts_of, substitute, walk,
 )
 
@@ -76,12 +77,12 @@ __all__ = [
     "UnaryOp", "Var", "accessed_buffers", "accesses", "allocated", "apply_by_numpy",
     "apply_reducer", "arithmetic", "as_expr", "at_most", "blocks_of", "children", "conjunction",
     "conjuncts", "const", "constant_value", "equal", "evaluate", "fact", "floor_div", "floor_mod",
-    "free_vars", "fresh_name", "from_bfloat16", "interpret", "lacking_in_numpy", "less",
-    "lifetimes", "loads", "loop_sites", "loops_of", "make_room", "map_children", "map_stmts",
-    "marked_loops", "measured", "mentions", "names_in", "nest", "nests", "nodes_in", "numpy_dtype",
-    "pack", "paths", "print_expr", "print_indices", "print_name", "print_program", "print_stmt",
-    "print_type", "readers", "rewrite", "sequence", "simplify_indices_by", "stmts_of",
-    "stored_buffers", "strides_of", "structural_equal", "structural_hash", "substitute",
+    "free_vars", "fresh_name", "from_bfloat16", "interpret", "known_fact", "lacking_in_numpy",
+    "less", "lifetimes", "loads", "loop_sites", "loops_of", "make_room", "map_children",
+    "map_stmts", "marked_loops", "measured", "mentions", "names_in", "nest", "nests", "nodes_in",
+    "numpy_dtype", "pack", "paths", "print_expr", "print_indices", "print_name", "print_program",
+    "print_stmt", "print_type", "readers", "rewrite", "sequence", "simplify_indices_by", "stmts_of",
+    "stored_buffers", "strides_of", "structural_equal", "structural_hash", "substitute", "summary",
     "summary_if_large", "survey", "to_bfloat16", "unpack", "verify", "walk", "with_body",
     "wrap_integer", "writers",
 ]

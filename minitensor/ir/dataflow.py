@@ -7,7 +7,7 @@ from typing import TypeAlias
 from minitensor.ir.facts import fact
 from minitensor.ir.program import Program, stored_buffers
 from minitensor.ir.stmt import Block, Stmt
-from minitensor.ir.visit import loads
+from minitensor.ir.summary import summary
 
 Accessed: TypeAlias = tuple[frozenset[str], frozenset[str]]
 
@@ -25,7 +25,7 @@ def accessed_buffers(block: Block) -> Accessed:
 @fact
 def _accessed_in(body: Stmt) -> Accessed:
     """What a body or an init accesses: most steps of a schedule change the block around it only."""
-    return frozenset(load.buffer for load in loads(body)), frozenset(stored_buffers(body))
+    return frozenset(summary(body).reads), frozenset(stored_buffers(body))
 
 
 def readers(program: Program, buffer: str) -> list[Block]:

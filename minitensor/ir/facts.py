@@ -42,3 +42,9 @@ def fact(derive: Callable[[S], T]) -> Callable[[S], T]:
         return found
 
     return derived
+
+
+def known_fact(derived: Callable[[S], T], subject: S) -> T | None:
+    """The value of a fact if it has been asked for; else None."""
+    known = getattr(subject, "_facts", None)
+    return known.get(derived.__wrapped__) if known else None  # type: ignore[attr-defined]

@@ -21,7 +21,7 @@ from minitensor.ir.stmt import (
     Store,
     Tensorized,
 )
-from minitensor.ir.visit import children, stmts_of, walk
+from minitensor.ir.visit import children, stmts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,14 @@ def print_program(program: Program, marks: Marks = NO_MARKS) -> str:
 def stored_buffers(stmt: Stmt) -> set[str]:
     """The names of the buffers that a statement stores to."""
     found: set[str] = set()
-    for node in walk(stmt):
+    for node in stmts_of(stmt):
         if isinstance(node, Store):
             found.add(node.buffer)
         elif isinstance(node, Reduce):
             found.update(node.buffers)
+        elif isinstance(node, Block):
+            for part in (node.init, node.body):
+                found |= stored_buffers(part) if part is not None else set()
     return found
 
 

@@ -155,7 +155,7 @@ class Reducer:
 
 
 @dataclass(frozen=True, slots=True)
-class Iter:
+class Iter(Subject):
     """One axis of a block's domain, 0 … extent-1, and the expression of the loops that it takes."""
 
     var: str

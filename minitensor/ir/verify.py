@@ -41,7 +41,7 @@ from minitensor.ir.expr import (
     Unary,
     Var,
 )
-from minitensor.ir.facts import Subject, fact
+from minitensor.ir.facts import fact, known_fact
 from minitensor.ir.printer import Marks, print_expr, print_name
 from minitensor.ir.program import Program, nests, print_program, survey_all
 from minitensor.ir.stmt import (
@@ -88,6 +88,12 @@ def _sound_with(nest: Stmt) -> list[dict[str, Buffer]]:
     return []
 
 
+@fact
+def _value_sound_with(value: Expr) -> list[tuple[dict[str, DType], dict[str, Buffer]]]:
+    """The variables and buffers with which a value was found well-formed last."""
+    return []
+
+
 class _Verifier:
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -126,21 +132,17 @@ class _Verifier:
                 )
         for buffer in self.program.params + self.program.temporaries:
             self.declare(buffer)
+        unique: bool | None = None
         for nest in nests(self.program):
-            if self.is_known(nest):
-                continue
+            sound = known_fact(_sound_with, nest)
+            if sound and sound[0].items() <= self.buffers.items():
+                unique = survey_all(self.program).unique if unique is None else unique
+                if unique:
+                    continue
             self.met, self.lasting = {}, True
             self.statement(nest, {}, ())
             if self.lasting:
                 _sound_with(nest)[:] = [self.met]
-
-    def is_known(self, nest: Stmt) -> bool:
-        """Return whether a nest was found well-formed in an earlier program, and is in this one."""
-        return (
-            isinstance(nest, Subject)
-            and any(known.items() <= self.buffers.items() for known in _sound_with(nest))
-            and survey_all(self.program).unique
-        )
 
     def declare(self, buffer: Buffer) -> None:
         self.string(buffer.name)
@@ -166,7 +168,7 @@ class _Verifier:
                 self.enter_block(stmt, scope, path)
             case Store(buffer, indices, value):
                 self.access(buffer, indices, scope)
-                stored = self.expr(value, scope)
+                stored = self.value(value, scope)
                 held = self.held(buffer, indices)
                 if stored.scalar != held.scalar or stored.lanes not in (1, held.lanes):
                     self.fail("V4", f"{stored} is stored in {print_name(buffer)}")
@@ -252,7 +254,7 @@ class _Verifier:
             )
         for buffer, value, identity in zip(stmt.buffers, stmt.values, reducer.identity):
             self.access(buffer, stmt.indices, scope)
-            found = self.expr(value, scope)
+            found = self.value(value, scope)
             if not found == identity.dtype == self.buffers[buffer].dtype:
                 self.fail("V4", f"{found} is reduced into {print_name(buffer)}")
         own = {v.name: v.dtype for v in reducer.lhs + reducer.rhs}
@@ -287,8 +289,22 @@ class _Verifier:
         if self.expr(expr, scope) != BOOL:
             self.fail("V4", f"the condition {print_expr(expr)} is not a bool")
 
+    def value(self, value: Expr, scope: dict[str, DType]) -> DType:
+        """The type of a value that is stored, after checking all of it. With the same variables
+        and buffers it is well-formed in another value too, as where a block is inlined.
+        """
+        outside, self.met = self.met, {}
+        found = self.expr(value, scope)
+        _value_sound_with(value)[:] = [(scope, self.met)]
+        self.met = outside | self.met
+        return found
+
     def expr(self, expr: Expr, scope: dict[str, DType]) -> DType:
         """The expression's type, after checking all of it."""
+        for variables, met in known_fact(_value_sound_with, expr) or ():
+            if variables == scope and met.items() <= self.buffers.items():
+                self.met |= met
+                return expr.dtype
         match expr:
             case Var(name, dtype):
                 if scope.get(name) != dtype:

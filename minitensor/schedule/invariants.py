@@ -90,14 +90,19 @@ def loops_and_indices_stay_small(before: ir.Program, after: ir.Program, check: b
 
 
 def _has_large_index(block: ir.Block) -> bool:
+    own = (block.predicate, *(i.binding for i in block.iters))
     parts = [part for part in (block.body, block.init) if part is not None]
-    accesses = (
-        n for part in parts for n in ir.walk(part) if isinstance(n, (ir.Load, ir.Store, ir.Reduce))
-    )
-    places: list[Sequence[ir.Expr]] = [(i.binding,) for i in block.iters]
-    places += [(block.predicate,), *(access.indices for access in accesses)]
-    most = LARGEST_INDEX
-    return any(sum(ir.nodes_in(index, most + 1) for index in place) > most for place in places)
+    return any(map(_has_large_index_inside, parts)) or any(_is_large((part,)) for part in own)
+
+
+@ir.fact
+def _has_large_index_inside(body: ir.Stmt) -> bool:
+    stores = [n for n in ir.stmts_of(body) if isinstance(n, (ir.Store, ir.Reduce))]
+    return ir.summary(body).longest > LARGEST_INDEX or any(_is_large(n.indices) for n in stores)
+
+
+def _is_large(place: Sequence[ir.Expr]) -> bool:
+    return sum(ir.nodes_in(index, LARGEST_INDEX + 1) for index in place) > LARGEST_INDEX
 
 
 def _extent(program: ir.Program) -> tuple[int, int]:
