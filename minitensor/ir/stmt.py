@@ -107,7 +107,7 @@ class IterKind(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(Subject):
     """A dense array.
 
     alignment: (axis, factor, offset) triples; the stride of `axis` is padded to be `offset` more

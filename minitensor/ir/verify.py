@@ -89,6 +89,12 @@ def _sound_with(nest: Stmt) -> list[dict[str, Buffer]]:
 
 
 @fact
+def _is_sound(buffer: Buffer) -> bool:
+    """That a buffer was found well-formed: asked for after that only."""
+    return True
+
+
+@fact
 def _value_sound_with(value: Expr) -> list[tuple[dict[str, DType], dict[str, Buffer]]]:
     """The variables and buffers with which a value was found well-formed last."""
     return []
@@ -148,12 +154,17 @@ class _Verifier:
         self.string(buffer.name)
         if buffer.name in self.buffers:
             self.fail("V1", f"two buffers are called {print_name(buffer.name)}")
+        if not known_fact(_is_sound, buffer):
+            self.buffer(buffer)
+            _is_sound(buffer)
+        self.buffers[buffer.name] = buffer
+
+    def buffer(self, buffer: Buffer) -> None:
         if any(type(n) is not int or n < 0 for n in buffer.shape):
             self.fail("V5", f"buffer {print_name(buffer.name)} has shape {buffer.shape}")
         for axis, factor, offset in buffer.alignment:
             if not (0 <= axis < len(buffer.shape) and factor > 0 and 0 <= offset < factor):
                 self.fail("V5", f"{print_name(buffer.name)} has alignment {buffer.alignment}")
-        self.buffers[buffer.name] = buffer
 
     # ---- statements
 

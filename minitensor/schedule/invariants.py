@@ -164,20 +164,28 @@ def prefetches_stay_of_use(before: ir.Program, after: ir.Program, check: bool) -
     if not check or (after.body is before.body and after.temporaries is before.temporaries):
         return after
     sites = ir.loop_sites(after)
-    for name, site in ir.marked_loops(before).items():
-        for buffer in prefetches(site.loop):
+    for name, wanted in _prefetching(before).items():
+        for buffer in wanted:
             gone = name if name not in sites else buffer if buffer not in after.buffers else None
             if buffer in before.buffers and gone is not None:
                 text = f"{ir.print_name(gone)} would be no more"
                 _refuse_prefetch(before, name, buffer, text)
-    for name, site in ir.marked_loops(after).items():
-        for buffer, distance in prefetches(site.loop).items():
+    for name, wanted in _prefetching(after).items():
+        for buffer, distance in wanted.items():
             if buffer in after.buffers:
                 try:
                     require_prefetch(after, name, buffer, distance)
                 except PrefetchError as problem:
                     _refuse_prefetch(before, name, buffer, problem.detail)
     return after
+
+
+@ir.fact
+def _prefetching(program: ir.Program) -> Mapping[str, Mapping[str, ir.Annotation]]:
+    """What the loops of a program prefetch, for each that prefetches something."""
+    marked = ir.marked_loops(program).items()
+    found = {name: prefetches(site.loop) for name, site in marked if site.loop.annotations}
+    return {name: wanted for name, wanted in found.items() if wanted}
 
 
 def _refuse_prefetch(before: ir.Program, loop: str, buffer: str, why: str) -> NoReturn:

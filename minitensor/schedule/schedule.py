@@ -59,8 +59,9 @@ class Trace:
 
     def with_decisions(self, decisions: Mapping[int, Any]) -> Trace:
         """The trace with other decisions at some steps; None opens one."""
+        known = self.decisions
         for number in decisions:
-            if number not in self.decisions:
+            if number not in known:
                 raise unexpected("the number of a step that is a decision", "step", number)
         steps = tuple(
             replace(step, arguments={**step.arguments, "decision": decisions[n]})
@@ -293,6 +294,8 @@ class Schedule(
 
     def _next_decision(self) -> dict[str, Any]:
         """The decision that the next step that decides has to take; nothing if it is free."""
+        if not self._forced:
+            return {}
         number = sum(step.is_decision for step in self._steps)
         return {"decision": self._forced[number]} if number < len(self._forced) else {}
 

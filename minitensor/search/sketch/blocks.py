@@ -327,6 +327,19 @@ def pairs(block: ir.Block, lanes: int = 1) -> list[Pair]:
     lanes as well; or if it packs an operand for lanes that do not fill a vector, such as the images
     of a small batch, and another pair's do.
     """
+    known = _known_pairs(block)
+    if lanes not in known:
+        known[lanes] = _pairs(block, lanes)
+    return list(known[lanes])
+
+
+@ir.fact
+def _known_pairs(block: ir.Block) -> dict[int, list[Pair]]:
+    """The pairs of a block by the lanes that were asked for."""
+    return {}
+
+
+def _pairs(block: ir.Block, lanes: int) -> list[Pair]:
     block = in_groups(block)
     if not is_sum(block):
         return []
