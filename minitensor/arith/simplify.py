@@ -87,6 +87,7 @@ class Simplifier:
         self.ranges = ranges if isinstance(ranges, Remembered) else Remembered(ranges)
         self.keep_units = keep_units
         self.values: Mapping[str, Linear] = values if values is not None else {}
+        self.keeps_all = keep_units and not self.values
         self.again = Simplifier(self.ranges, keep_units=keep_units) if self.values else self
         """For what is simplified already: the values are put in once."""
         self.quotients: dict[ir.Expr, Linear] = {}
@@ -118,18 +119,11 @@ class Simplifier:
                 return ir.map_children(expr, self.expr)
 
     def value(self, expr: ir.Expr) -> ir.Expr:
-        """As `expr`; what is simple already is remembered, and not looked at again as a part of
-        another expression.
-        """
+        """As `expr`; what is simple already is remembered, and not looked at in another value."""
         found = self.expr(expr)
         if found is expr and self.keeps_all:
-            _simple_under(expr)[:] = [self.ranges]
+            _simple_under(expr)[:] = [dict(self.ranges)]
         return found
-
-    @property
-    def keeps_all(self) -> bool:
-        """Tell whether nothing is put in for variables."""
-        return self.keep_units and not self.values
 
     # ---- index expressions
 

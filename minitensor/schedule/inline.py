@@ -155,21 +155,23 @@ def _require_room(
 
     def grown(node: ir.Node) -> int:
         if not _reads(node, buffer):
-            return ir.summary(node).size
+            return _size(node)
         below = [grown(child) for child in ir.children(node)]
         if not isinstance(node, ir.Load) or node.buffer != buffer:
             return 1 + sum(below)
         return plain + sum(use * (index - 1) for use, index in zip(uses, below))
 
-    longest = max((ir.summary(part).longest for part in parts), default=0)
-    most = plain + sum(uses) * longest
-    sizes = [_size(part) + most * ir.summary(part).reads.get(buffer, 0) for part in parts]
-    if sum(sizes) > LARGEST_BODY:
-        sizes = [grown(part) for part in parts]
-    if max(sizes, default=0) > LARGEST_BODY:
-        refuse(rule, "the expressions would become too large")
+    def at_most(part: ir.Stmt) -> int:
+        size, _, longest, reads, _ = ir.summary(part)
+        return size + plain + sum(uses) * longest if reads.get(buffer) == 1 else grown(part)
+
     whole = isinstance(program.body, ir.Seq) + sum(map(_size, ir.nests(program)))
     others = min(whole, ir.LARGEST) - sum(min(_size(part), ir.LARGEST) for part in parts)
+    if sum(map(at_most, parts)) <= min(LARGEST_BODY, ir.LARGEST - others):
+        return
+    sizes = [grown(part) for part in parts]
+    if max(sizes, default=0) > LARGEST_BODY:
+        refuse(rule, "the expressions would become too large")
     if others + sum(sizes) > ir.LARGEST:
         refuse(rule, "the program would become too large")
 
