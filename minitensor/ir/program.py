@@ -160,8 +160,9 @@ def survey_all(program: Program) -> Survey:
         found.paths.update(part.paths)
         found.sites.update(part.sites)
         found.marked.update(part.marked)
-    met = sum(len(part.blocks) + len(part.sites) for part in parts)
-    unique = met == len(found.blocks) + len(found.sites) and all(p.unique for p in parts)
+    met = sum([len(part.blocks) + len(part.sites) for part in parts])
+    each = False not in [part.unique for part in parts]
+    unique = each and met == len(found.blocks) + len(found.sites)
     return found._replace(unique=unique)
 
 

@@ -136,8 +136,12 @@ class _Verifier:
                 self.fail(
                     "V8", f"parameter {print_name(buffer.name)} is in scope {buffer.scope.value}"
                 )
-        for buffer in self.program.params + self.program.temporaries:
-            self.declare(buffer)
+        buffers = self.program.params + self.program.temporaries
+        self.buffers = {b.name: b for b in buffers if known_fact(_is_sound, b)}
+        if len(self.buffers) < len(buffers):
+            self.buffers = {}
+            for buffer in buffers:
+                self.declare(buffer)
         unique: bool | None = None
         for nest in nests(self.program):
             sound = known_fact(_sound_with, nest)
@@ -154,17 +158,13 @@ class _Verifier:
         self.string(buffer.name)
         if buffer.name in self.buffers:
             self.fail("V1", f"two buffers are called {print_name(buffer.name)}")
-        if not known_fact(_is_sound, buffer):
-            self.buffer(buffer)
-            _is_sound(buffer)
-        self.buffers[buffer.name] = buffer
-
-    def buffer(self, buffer: Buffer) -> None:
         if any(type(n) is not int or n < 0 for n in buffer.shape):
             self.fail("V5", f"buffer {print_name(buffer.name)} has shape {buffer.shape}")
         for axis, factor, offset in buffer.alignment:
             if not (0 <= axis < len(buffer.shape) and factor > 0 and 0 <= offset < factor):
                 self.fail("V5", f"{print_name(buffer.name)} has alignment {buffer.alignment}")
+        self.buffers[buffer.name] = buffer
+        _is_sound(buffer)
 
     # ---- statements
 

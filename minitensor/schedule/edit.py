@@ -35,10 +35,10 @@ def spliced(program: ir.Program, edits: Mapping[int, ir.Stmt | None]) -> ir.Prog
     """The program with its body spliced; nests that hold no edit are not looked at."""
     nests = ir.nests(program)
     found = [n if edits.keys().isdisjoint(_ids(n)) else splice(n, edits) for n in nests]
-    if id(program.body) in edits or all(a is b for a, b in zip(found, nests)):
+    if id(program.body) in edits or list(map(id, found)) == list(map(id, nests)):
         body = edits.get(id(program.body), program.body)
     else:
-        body = ir.sequence(*(nest for nest in found if nest is not None))
+        body = ir.sequence(*[nest for nest in found if nest is not None])
     return program.replace(body=body if body is not None else ir.Seq(()))
 
 

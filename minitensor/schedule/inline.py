@@ -34,7 +34,7 @@ def _is_parameter(program: ir.Program, buffer: str) -> bool:
 
 
 def _without(program: ir.Program, buffer: str) -> ir.Program:
-    kept = tuple(b for b in program.temporaries if b.name != buffer)
+    kept = tuple([b for b in program.temporaries if b.name != buffer])
     return program.replace(temporaries=kept)
 
 
@@ -133,6 +133,7 @@ def _require_only_writer(program: ir.Program, block: ir.Block, buffer: str, rule
         refuse(rule, f"{ir.print_name(others[0])} writes {ir.print_name(buffer)} too", marks=marks)
 
 
+@ir.fact
 def _size(node: ir.Node) -> int:
     return ir.summary(node).size
 
@@ -165,7 +166,7 @@ def _require_room(
         size, _, longest, reads, _ = ir.summary(part)
         return size + plain + sum(uses) * longest if reads.get(buffer) == 1 else grown(part)
 
-    whole = isinstance(program.body, ir.Seq) + sum(map(_size, ir.nests(program)))
+    whole = isinstance(program.body, ir.Seq) + sum([_size(nest) for nest in ir.nests(program)])
     others = min(whole, ir.LARGEST) - sum(min(_size(part), ir.LARGEST) for part in parts)
     if sum(map(at_most, parts)) <= min(LARGEST_BODY, ir.LARGEST - others):
         return

@@ -82,8 +82,9 @@ def loops_and_indices_stay_small(before: ir.Program, after: ir.Program, check: b
             refuse("K2", f"there would be {depth}")
         if runs > MOST_RUNS and runs > _extent(before)[1]:
             refuse("K2", f"there would be about 2**{runs.bit_length() - 1} runs")
+        known = before.blocks
         for name, block in after.blocks.items():
-            old = before.blocks.get(name)
+            old = known.get(name)
             if old is not block and _has_large_index(block) and not (old and _has_large_index(old)):
                 refuse("K2", f"one of {ir.print_name(name)} would have more")
     return after
@@ -108,7 +109,8 @@ def _is_large(place: Sequence[ir.Expr]) -> bool:
 def _extent(program: ir.Program) -> tuple[int, int]:
     """The depth of the deepest nest, and the most often that the loops around a block run it."""
     extents = [_extent_of(nest) for nest in ir.nests(program)]
-    return max((d for d, _ in extents), default=1), max((runs for _, runs in extents), default=0)
+    depths, runs = zip((1, 0), *extents)
+    return max(depths), max(runs)
 
 
 @ir.fact
