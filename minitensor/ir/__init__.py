@@ -23,7 +23,7 @@ Everything is immutable and compared by structure. Names of loops, blocks and bu
 a program and are the handles by which users and primitives refer to them. Read in this order:
 `dtype`, `expr`, `stmt` (the nodes and what they mean), `program`, `lifetime` (of temporaries),
 `interp` (the definition), `intrinsic` (what may stand in for a loop nest), then `visit`, `printer`,
-`verify`, `equal`.
+`verify`, `equal`; `facts`, `summary` and `dataflow` are what is known of nodes.
 """
 
 # fmt: off

@@ -24,7 +24,7 @@ def accessed_buffers(block: Block) -> Accessed:
 
 @fact
 def _accessed_in(body: Stmt) -> Accessed:
-    """What a body or an init accesses: most steps of a schedule change the block around it only."""
+    """The accesses of a body or an init, which most steps of a schedule leave as it is."""
     return frozenset(summary(body).reads), frozenset(stored_buffers(body))
 
 

@@ -14,7 +14,7 @@ from minitensor.ir.visit import children
 
 
 class Summary(NamedTuple):
-    """What the parts of a node add up to. What is shared counts each time it is used, so that it is
+    """The sums over the parts of a node. What is shared counts each time it is used, so that it is
     found in the time of what is in memory, not of what `walk` passes.
 
     size       the number of nodes
@@ -37,8 +37,6 @@ LARGEST: Final = 100_000
 """The most nodes an expression or a program may have, what is shared counted each time."""
 _FRAMES_PER_LEVEL: Final = 12
 """Of Python's stack: 6 for an expression, and 6 for another put in place of its leaves."""
-
-
 _CONSTANT: Final = Summary(1, 1, 0, {}, {})
 
 

@@ -90,7 +90,7 @@ def _sound_with(nest: Stmt) -> list[dict[str, Buffer]]:
 
 @fact
 def _is_sound(buffer: Buffer) -> bool:
-    """That a buffer was found well-formed: asked for after that only."""
+    """Return True: the fact is asked for once a buffer was found well-formed, and known then."""
     return True
 
 

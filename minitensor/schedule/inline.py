@@ -135,6 +135,7 @@ def _require_only_writer(program: ir.Program, block: ir.Block, buffer: str, rule
 
 @ir.fact
 def _size(node: ir.Node) -> int:
+    """The number of nodes: a fact of its own, for each step asks it of all nests."""
     return ir.summary(node).size
 
 

@@ -184,7 +184,7 @@ def prefetches_stay_of_use(before: ir.Program, after: ir.Program, check: bool) -
 
 @ir.fact
 def _prefetching(program: ir.Program) -> Mapping[str, Mapping[str, ir.Annotation]]:
-    """What the loops of a program prefetch, for each that prefetches something."""
+    """The buffers that loops prefetch, for each loop that does."""
     marked = ir.marked_loops(program).items()
     found = {name: prefetches(site.loop) for name, site in marked if site.loop.annotations}
     return {name: wanted for name, wanted in found.items() if wanted}

@@ -285,7 +285,7 @@ def _applied(
 
 
 def _each(rule: SketchRule, states: object, unmade: Unmade, where: str) -> Iterator[object]:
-    """What a rule returned, one by one; nothing more once it raises."""
+    """The states that a rule returned, one by one; no more once it raises."""
     if not isinstance(states, (Sequence, Iterator)):
         raise _no_states(rule, states)
     each = iter(states)
