@@ -14,15 +14,14 @@ from minitensor.search import generate_sketches
 from minitensor.search.space import Space
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
-LINEAR = 2.3
-"""The most that twice the blocks may cost."""
+LINEAR = 2.4
+"""The most that twice the blocks may cost: a step joins what is known of all nests."""
 COPIED = 3.6
 """The same, where each stage is put into an expression that grows: its path is written anew."""
 
 
 def calls_of(work):
-    """The calls that some work makes, the second time: what is imported or known is no part."""
-    work()
+    """The calls that some work makes."""
     count = 0
 
     def counted(frame, event, arg):
@@ -90,18 +89,20 @@ def sketches(program):
         (inlined, stages, 16, LINEAR),
         (sketches, stages, 16, COPIED),
         (tiled, products, 8, LINEAR),
-        (sketches, products, 4, LINEAR),
+        (sketches, products, 3, LINEAR),
     ],
 )
 def test_twice_the_blocks_cost_about_twice_the_work(work, program, count, most):
     few, many = (program(n) for n in (count, 2 * count))
+    work(program(2))  # imports, and what is computed once for a process
     assert calls_of(lambda: work(many)) < most * calls_of(lambda: work(few))
 
 
 def test_the_schedule_of_a_candidate_grows_with_the_blocks():
     calls = []
-    for count in (4, 8):
-        space = Space.of(products(count), TARGET, caches=USUAL_CACHES)
-        candidate = space.draw(random.Random(0), sketch=0)
+    for count in (2, 2, 4):
+        program = products(count)
+        space = Space(program, TARGET, sketches(program)[:1])
+        candidate = space.draw(random.Random(0))
         calls.append(calls_of(lambda s=space, c=candidate: s.schedule(c)))
-    assert calls[1] < LINEAR * calls[0]
+    assert calls[2] < LINEAR * calls[1]
