@@ -64,6 +64,12 @@ def size(expr: ir.Expr) -> int:
     return sum(1 for _ in ir.walk(expr))
 
 
+@ir.fact
+def _simple_under(value: ir.Expr) -> list[Ranges]:
+    """The ranges under which nothing of a value could be simplified last, units kept."""
+    return []
+
+
 class Simplifier:
     """Simplifies any number of expressions under the same ranges.
 
@@ -81,6 +87,7 @@ class Simplifier:
         self.ranges = ranges if isinstance(ranges, Remembered) else Remembered(ranges)
         self.keep_units = keep_units
         self.values: Mapping[str, Linear] = values if values is not None else {}
+        self.keeps_all = keep_units and not self.values
         self.again = Simplifier(self.ranges, keep_units=keep_units) if self.values else self
         """For what is simplified already: the values are put in once."""
         self.quotients: dict[ir.Expr, Linear] = {}
@@ -89,7 +96,10 @@ class Simplifier:
     def expr(self, expr: ir.Expr) -> ir.Expr:
         """The expression, simplified."""
         if expr.dtype == ir.INDEX:
-            return self.linear(expr).expr()
+            found = self.linear(expr).expr()
+            return expr if found == expr else found
+        if self.ranges in (ir.known_fact(_simple_under, expr) or ()) and self.keeps_all:
+            return expr
         match expr:
             case ir.Var() | ir.Const():
                 return expr
@@ -107,6 +117,13 @@ class Simplifier:
                 return self.data(ir.map_children(expr, self.expr))
             case _:
                 return ir.map_children(expr, self.expr)
+
+    def value(self, expr: ir.Expr) -> ir.Expr:
+        """As `expr`; what is simple already is remembered, and not looked at in another value."""
+        found = self.expr(expr)
+        if found is expr and self.keeps_all:
+            _simple_under(expr)[:] = [dict(self.ranges)]
+        return found
 
     # ---- index expressions
 
@@ -358,7 +375,10 @@ class Simplifier:
 
     def by_rules(self, table: tuple[Rule, ...], expr: ir.Expr) -> ir.Expr:
         """The expression rewritten by the first rule whose pattern it is, or itself."""
+        op = getattr(expr, "op", None)
         for rule in table:
+            if getattr(rule.pattern, "op", op) != op:
+                continue
             bindings: dict[str, ir.Expr] = {}
             if matches(rule.pattern, expr, bindings):
                 lazy = isinstance(expr, ir.Select) and expr.lazy

@@ -23,7 +23,7 @@ Everything is immutable and compared by structure. Names of loops, blocks and bu
 a program and are the handles by which users and primitives refer to them. Read in this order:
 `dtype`, `expr`, `stmt` (the nodes and what they mean), `program`, `lifetime` (of temporaries),
 `interp` (the definition), `intrinsic` (what may stand in for a loop nest), then `visit`, `printer`,
-`verify`, `equal`.
+`verify`, `equal`; `facts`, `summary` and `dataflow` are what is known of nodes.
 """
 
 # fmt: off
@@ -39,7 +39,9 @@ from minitensor.ir.expr import (
     Call, Cast, Const, Expr, Lanes, Load, Ramp, Select, Unary, UnaryOp, Var, arithmetic, as_expr,
     at_most, conjunction, conjuncts, const, equal, floor_div, floor_mod, less, wrap_integer,
 )
-from minitensor.ir.lifetime import accessed_buffers, lifetimes
+from minitensor.ir.dataflow import accessed_buffers, readers, writers
+from minitensor.ir.facts import fact, known_fact
+from minitensor.ir.lifetime import lifetimes
 from minitensor.ir.interp import interpret
 from minitensor.ir.intrinsic import DECLARED, NOTE, SEPARATOR, Body, Intrinsic
 from minitensor.ir.memory import Counts
@@ -50,34 +52,37 @@ from minitensor.ir.printer import (
     simplify_indices_by, summary_if_large,
 )
 from minitensor.ir.program import (
-    LoopSite, Program, fact, loop_sites, names_in, paths, print_program, stored_buffers,
+    LoopSite, Program, loop_sites, marked_loops, names_in, nests, paths, print_program,
+    stored_buffers, survey,
 )
 from minitensor.ir.stmt import (
     NOTHING, Alloc, Annotation, Annotations, Barrier, Block, Buffer, For, If, Iter, IterKind,
     LoopKind, Node, Prefetch, Reduce, Reducer, Scope, Seq, Stmt, Store, Tensorized, allocated,
     nest, sequence, strides_of, with_body,
 )
+from minitensor.ir.summary import LARGEST, make_room, summary
 from minitensor.ir.verify import verify
 from minitensor.ir.visit import (
-    LARGEST, accesses, apply_reducer, blocks_of, children, free_vars, loads, loops_of, make_room,
+    accesses, apply_reducer, blocks_of, children, free_vars, loads, loops_of,
     map_children, map_stmts, measured, mentions, nodes_in, rewrite, stmts_of, substitute, walk,
 )
 
 __all__ = [
-    "BITWISE", "BOOL", "COMPARISONS", "DECLARED", "FALSE", "FLOAT32", "FUNCTIONS", "INDEX",
-    "INT64", "LARGEST", "LOGICAL", "NOTE", "NOTHING", "SEPARATOR", "SHIFTS", "TRUE", "USER_DTYPES",
-    "Alloc", "Annotation", "Annotations", "Barrier", "Binary", "BinaryOp", "Block", "Body",
-    "Broadcast", "Buffer", "Call", "Cast", "Const", "Counts", "DType", "Expr", "For", "If",
-    "Intrinsic", "Iter", "IterKind", "Lanes", "Load", "LoopKind", "LoopSite", "Marks", "Node",
-    "Prefetch", "Program", "Ramp", "Reduce", "Reducer", "Scope", "Select", "Seq", "Stmt", "Store",
-    "Tensorized", "Unary", "UnaryOp", "Var", "accessed_buffers", "accesses", "allocated",
-    "apply_by_numpy", "apply_reducer", "arithmetic", "as_expr", "at_most", "blocks_of", "children",
-    "conjunction", "conjuncts", "const", "constant_value", "equal", "evaluate", "fact",
-    "floor_div", "floor_mod", "free_vars", "fresh_name", "from_bfloat16", "interpret",
-    "lacking_in_numpy", "less", "lifetimes", "loads", "loop_sites", "loops_of", "make_room",
-    "map_children", "map_stmts", "measured", "mentions", "names_in", "nest", "nodes_in",
+    "BITWISE", "BOOL", "COMPARISONS", "DECLARED", "FALSE", "FLOAT32", "FUNCTIONS", "INDEX", "INT64",
+    "LARGEST", "LOGICAL", "NOTE", "NOTHING", "SEPARATOR", "SHIFTS", "TRUE", "USER_DTYPES", "Alloc",
+    "Annotation", "Annotations", "Barrier", "Binary", "BinaryOp", "Block", "Body", "Broadcast",
+    "Buffer", "Call", "Cast", "Const", "Counts", "DType", "Expr", "For", "If", "Intrinsic", "Iter",
+    "IterKind", "Lanes", "Load", "LoopKind", "LoopSite", "Marks", "Node", "Prefetch", "Program",
+    "Ramp", "Reduce", "Reducer", "Scope", "Select", "Seq", "Stmt", "Store", "Tensorized", "Unary",
+    "UnaryOp", "Var", "accessed_buffers", "accesses", "allocated", "apply_by_numpy",
+    "apply_reducer", "arithmetic", "as_expr", "at_most", "blocks_of", "children", "conjunction",
+    "conjuncts", "const", "constant_value", "equal", "evaluate", "fact", "floor_div", "floor_mod",
+    "free_vars", "fresh_name", "from_bfloat16", "interpret", "known_fact", "lacking_in_numpy",
+    "less", "lifetimes", "loads", "loop_sites", "loops_of", "make_room", "map_children",
+    "map_stmts", "marked_loops", "measured", "mentions", "names_in", "nest", "nests", "nodes_in",
     "numpy_dtype", "pack", "paths", "print_expr", "print_indices", "print_name", "print_program",
-    "print_stmt", "print_type", "rewrite", "sequence", "simplify_indices_by", "stmts_of",
-    "stored_buffers", "strides_of", "structural_equal", "structural_hash", "substitute",
-    "summary_if_large", "to_bfloat16", "unpack", "verify", "walk", "with_body", "wrap_integer",
+    "print_stmt", "print_type", "readers", "rewrite", "sequence", "simplify_indices_by", "stmts_of",
+    "stored_buffers", "strides_of", "structural_equal", "structural_hash", "substitute", "summary",
+    "summary_if_large", "survey", "to_bfloat16", "unpack", "verify", "walk", "with_body",
+    "wrap_integer", "writers",
 ]

@@ -31,6 +31,7 @@ from operator import index
 from typing import Final, Literal, SupportsIndex, TypeAlias
 
 from minitensor.ir.dtype import BOOL, INDEX, DType
+from minitensor.ir.facts import Subject
 
 UnaryOp: TypeAlias = Literal["-", "not"]
 BinaryOp: TypeAlias = Literal[
@@ -68,7 +69,7 @@ FUNCTIONS: Final[dict[str, int]] = {
 """Each function a Call may name, with its number of arguments. `round` rounds half to even."""
 
 
-class _Arithmetic:
+class _Arithmetic(Subject):
     """The operators with which index expressions are written; an int is taken on either side."""
 
     __slots__ = ()

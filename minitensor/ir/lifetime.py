@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from minitensor.ir.program import Program, fact, paths, stored_buffers
+from minitensor.ir.dataflow import accessed_buffers
+from minitensor.ir.facts import fact
+from minitensor.ir.program import Program, nests, survey
 from minitensor.ir.stmt import Block, For, IterKind, Scope, Stmt
-from minitensor.ir.visit import free_vars, loads
+from minitensor.ir.visit import free_vars
 
 
 @fact
@@ -26,17 +28,10 @@ def lifetimes(program: Program) -> Mapping[str, str | None]:
 
 def _paths(program: Program) -> dict[str, tuple[For, ...]]:
     """For each temporary the loops around it and the one it lives in, outermost first."""
-    where = paths(program)
     common: dict[str, tuple[For, ...]] = {}
-    for block in program.blocks.values():
-        read, written = accessed_buffers(block)
-        carrying = _carrying_loops(block)
-        for name in read | written:
-            path = where[block.name]
-            if name in written:
-                path = _up_to(path, carrying)
-            known = common.get(name)
-            common[name] = path if known is None else _common_prefix(known, path)
+    for nest in nests(program):
+        for name, path in _common_paths(nest).items():
+            common[name] = () if name in common else path
     result = {}
     for buffer in program.temporaries:
         path = common.get(buffer.name, ())
@@ -46,31 +41,23 @@ def _paths(program: Program) -> dict[str, tuple[For, ...]]:
     return result
 
 
-def accessed_buffers(block: Block) -> tuple[set[str], set[str]]:
-    """The buffers a block reads, and those it writes or combines into."""
-    read, written = _accessed_inside(block.body, block.init)
-    return set(read), set(written)
-
-
-_KNOWN: dict[tuple[int, int], tuple[Stmt, Stmt | None, set[str], set[str]]] = {}
-"""The accesses of a body and an init, by identity: most steps of a schedule leave them."""
-
-
-def _accessed_inside(body: Stmt, init: Stmt | None) -> tuple[set[str], set[str]]:
-    known = _KNOWN.get((id(body), id(init)))
-    if known is None:
-        read = {load.buffer for load in loads(body)}
-        written = stored_buffers(body)
-        if init is not None:
-            read |= {load.buffer for load in loads(init)}
-            written |= stored_buffers(init)
-        if len(_KNOWN) >= _MOST_KNOWN:
-            _KNOWN.clear()
-        known = _KNOWN[id(body), id(init)] = (body, init, read, written)
-    return known[2], known[3]
-
-
-_MOST_KNOWN = 1024
+@fact
+def _common_paths(nest: Stmt) -> Mapping[str, tuple[For, ...]]:
+    """For each buffer that a nest accesses, the loops around all of its accesses there, up to the
+    first that carries it.
+    """
+    common: dict[str, tuple[For, ...]] = {}
+    found = survey(nest)
+    for block in found.blocks.values():
+        read, written = accessed_buffers(block)
+        carrying = _carrying_loops(block)
+        for name in read | written:
+            path = found.paths[block.name]
+            if name in written:
+                path = _up_to(path, carrying)
+            known = common.get(name)
+            common[name] = path if known is None else _common_prefix(known, path)
+    return common
 
 
 def _carrying_loops(block: Block) -> set[str]:

@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
+from minitensor.ir.facts import Subject, fact
 from minitensor.ir.printer import NO_MARKS, Marks, print_function
-from minitensor.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Seq, Stmt, Store, Tensorized
-from minitensor.ir.visit import children, stmts_of, walk
-
-T = TypeVar("T")
-
-
-def fact(derive: Callable[[Program], T]) -> Callable[[Program], T]:
-    """A function of a program that is computed once: a program cannot change, so its value is kept
-    with it.
-    """
-
-    @functools.wraps(derive)
-    def derived(program: Program) -> T:
-        known = program.facts
-        if derive not in known:
-            known[derive] = derive(program)
-        found: T = known[derive]
-        return found
-
-    return derived
+from minitensor.ir.stmt import (
+    Alloc,
+    Block,
+    Buffer,
+    For,
+    If,
+    LoopKind,
+    Reduce,
+    Seq,
+    Stmt,
+    Store,
+    Tensorized,
+)
+from minitensor.ir.visit import children, stmts_of
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class Program(Subject):
     """A function over buffers: immutable, so that every step of a schedule can be kept.
 
     params       the buffers of a call, in call order; those that are stored to are the outputs
     temporaries  the other buffers; where each is allocated follows from its uses (see `lifetime`)
     retired      names of loops and blocks that existed earlier: never given again, so that an old
                  handle cannot come to mean something else
-    facts        the values of functions of this program; `fact` alone reads and writes them
     """
 
     name: str
@@ -46,16 +39,9 @@ class Program:
     temporaries: tuple[Buffer, ...]
     body: Stmt
     retired: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
-    facts: dict[Callable[[Program], Any], Any] = field(
-        default_factory=dict, init=False, compare=False, repr=False
-    )
 
     def __str__(self) -> str:
         return print_program(self)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A copy in another process has no facts yet."""
-        return Program, (self.name, self.params, self.temporaries, self.body, self.retired)
 
     def replace(self, **changes: Any) -> Program:
         """A copy with some fields changed."""
@@ -70,7 +56,7 @@ class Program:
     @property
     def blocks(self) -> Mapping[str, Block]:
         """The blocks by name, in the order of the text."""
-        return _survey(self).blocks
+        return survey_all(self).blocks
 
     @property
     @fact
@@ -94,11 +80,14 @@ def print_program(program: Program, marks: Marks = NO_MARKS) -> str:
 def stored_buffers(stmt: Stmt) -> set[str]:
     """The names of the buffers that a statement stores to."""
     found: set[str] = set()
-    for node in walk(stmt):
+    for node in stmts_of(stmt):
         if isinstance(node, Store):
             found.add(node.buffer)
         elif isinstance(node, Reduce):
             found.update(node.buffers)
+        elif isinstance(node, Block):
+            for part in (node.init, node.body):
+                found |= stored_buffers(part) if part is not None else set()
     return found
 
 
@@ -120,42 +109,86 @@ class LoopSite(NamedTuple):
     outer: tuple[For, ...]
 
 
-class _Survey(NamedTuple):
-    """The findings of one walk over a program, by name and in the order of the text."""
+class Survey(NamedTuple):
+    """The findings of a walk over statements, by name and in the order of the text.
+
+    blocks  the blocks
+    paths   for each block, the loops around it, outermost first
+    sites   the loops
+    marked  those of them that are not serial, or have annotations
+    unique  whether no name was met twice
+    """
 
     blocks: dict[str, Block]
     paths: dict[str, tuple[For, ...]]
     sites: dict[str, LoopSite]
+    marked: dict[str, LoopSite]
+    unique: bool = True
+
+
+def nests(program: Program) -> tuple[Stmt, ...]:
+    """The statements at the top of a program. A step of a schedule replaces those that it touches;
+    what is known of the others, their facts, holds on.
+    """
+    return program.body.stmts if isinstance(program.body, Seq) else (program.body,)
 
 
 def paths(program: Program) -> Mapping[str, tuple[For, ...]]:
     """For each block, the loops around it, outermost first."""
-    return _survey(program).paths
+    return survey_all(program).paths
 
 
 def loop_sites(program: Program) -> Mapping[str, LoopSite]:
     """Every loop of a program by name, in the order of the text."""
-    return _survey(program).sites
+    return survey_all(program).sites
+
+
+def marked_loops(program: Program) -> Mapping[str, LoopSite]:
+    """The loops of a program that are not serial, or have annotations."""
+    return survey_all(program).marked
 
 
 @fact
-def _survey(program: Program) -> _Survey:
-    found = _Survey({}, {}, {})
-    _collect(program.body, (), found)
-    return found
+def survey_all(program: Program) -> Survey:
+    """The survey of a program: those of its nests, joined."""
+    parts = [survey(nest) for nest in nests(program)]
+    if len(parts) == 1:
+        return parts[0]
+    found = Survey({}, {}, {}, {})
+    for part in parts:
+        found.blocks.update(part.blocks)
+        found.paths.update(part.paths)
+        found.sites.update(part.sites)
+        found.marked.update(part.marked)
+    met = sum([len(part.blocks) + len(part.sites) for part in parts])
+    each = False not in [part.unique for part in parts]
+    unique = each and met == len(found.blocks) + len(found.sites)
+    return found._replace(unique=unique)
 
 
-def _collect(stmt: Stmt, path: tuple[For, ...], found: _Survey) -> None:
+@fact
+def survey(nest: Stmt) -> Survey:
+    """The survey of a nest."""
+    found = Survey({}, {}, {}, {})
+    met = _collect(nest, (), found)
+    return found._replace(unique=met == len(found.blocks) + len(found.sites))
+
+
+def _collect(stmt: Stmt, path: tuple[For, ...], found: Survey) -> int:
+    """Add what is at and below a statement; returns how many loops and blocks there are."""
     if isinstance(stmt, For):
-        found.sites[stmt.var] = LoopSite(stmt, path)
-        _collect(stmt.body, (*path, stmt), found)
-    elif isinstance(stmt, Block):
+        site = found.sites[stmt.var] = LoopSite(stmt, path)
+        if stmt.kind is not LoopKind.SERIAL or stmt.annotations:
+            found.marked[stmt.var] = site
+        return 1 + _collect(stmt.body, (*path, stmt), found)
+    if isinstance(stmt, Block):
         found.blocks[stmt.name] = stmt
         found.paths[stmt.name] = path
-    elif isinstance(stmt, Seq):
-        for child in stmt.stmts:
-            _collect(child, path, found)
-    else:
-        for part in children(stmt):
-            if isinstance(part, (For, Seq, Block, If, Alloc, Tensorized)):
-                _collect(part, path, found)
+        return 1
+    if isinstance(stmt, Seq):
+        return sum([_collect(child, path, found) for child in stmt.stmts])
+    inside = [part for part in children(stmt) if isinstance(part, _NESTED)]
+    return sum([_collect(part, path, found) for part in inside])
+
+
+_NESTED: Final = (For, Seq, Block, If, Alloc, Tensorized)

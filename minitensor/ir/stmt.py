@@ -32,6 +32,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from minitensor.ir.dtype import DType
 from minitensor.ir.expr import TRUE, Const, Expr, Load, Var
+from minitensor.ir.facts import Subject
 
 Annotation: TypeAlias = str | int | float | bool
 Annotations: TypeAlias = tuple[tuple[str, Annotation], ...]
@@ -106,7 +107,7 @@ class IterKind(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(Subject):
     """A dense array.
 
     alignment: (axis, factor, offset) triples; the stride of `axis` is padded to be `offset` more
@@ -154,7 +155,7 @@ class Reducer:
 
 
 @dataclass(frozen=True, slots=True)
-class Iter:
+class Iter(Subject):
     """One axis of a block's domain, 0 … extent-1, and the expression of the loops that it takes."""
 
     var: str
@@ -164,7 +165,7 @@ class Iter:
 
 
 @dataclass(frozen=True, slots=True)
-class For:
+class For(Subject):
     """A loop from 0 to extent-1."""
 
     var: str
@@ -175,14 +176,14 @@ class For:
 
 
 @dataclass(frozen=True, slots=True)
-class Seq:
+class Seq(Subject):
     """Statements in order; the empty one does nothing."""
 
     stmts: tuple[Stmt, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Block(Subject):
     """The unit of scheduling; see the module's text."""
 
     READING_ORDER: ClassVar = ("name", "iters", "predicate", "init", "body", "annotations")
@@ -195,7 +196,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class Store(Subject):
     """buffer[indices] = value."""
 
     buffer: str
@@ -204,7 +205,7 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduce:
+class Reduce(Subject):
     """(buffers[indices]) = reducer((buffers[indices]), values), all of the tuple at once."""
 
     reducer: Reducer
@@ -214,7 +215,7 @@ class Reduce:
 
 
 @dataclass(frozen=True, slots=True)
-class If:
+class If(Subject):
     """`then` where the condition holds, else `otherwise`."""
 
     condition: Expr
@@ -223,7 +224,7 @@ class If:
 
 
 @dataclass(frozen=True, slots=True)
-class Alloc:
+class Alloc(Subject):
     """A buffer that exists, uninitialised at first, while `body` runs."""
 
     buffer: Buffer
@@ -231,12 +232,12 @@ class Alloc:
 
 
 @dataclass(frozen=True, slots=True)
-class Barrier:
+class Barrier(Subject):
     """All threads of the block wait for each other; what they wrote is then visible to all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prefetch:
+class Prefetch(Subject):
     """A hint to load the cache line of an element, which exists; its value is not asked for."""
 
     buffer: str
@@ -244,7 +245,7 @@ class Prefetch:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensorized:
+class Tensorized(Subject):
     """`body`, done by an intrinsic.
 
     intrinsic  its key (see `intrinsic`)

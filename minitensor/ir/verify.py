@@ -41,8 +41,9 @@ from minitensor.ir.expr import (
     Unary,
     Var,
 )
+from minitensor.ir.facts import fact, known_fact
 from minitensor.ir.printer import Marks, print_expr, print_name
-from minitensor.ir.program import Program, fact, print_program
+from minitensor.ir.program import Program, nests, print_program, survey_all
 from minitensor.ir.stmt import (
     Alloc,
     Barrier,
@@ -79,6 +80,26 @@ def verify(program: Program) -> None:
         raise VerifyError(f"{shown(program.name)} breaks V4: {text}") from problem
 
 
+@fact
+def _sound_with(nest: Stmt) -> list[dict[str, Buffer]]:
+    """The buffers that a nest accesses, as they were declared where it was found well-formed last;
+    empty before that. With the same buffers it is still, if the names in it are unique.
+    """
+    return []
+
+
+@fact
+def _is_sound(buffer: Buffer) -> bool:
+    """Return True: the fact is asked for once a buffer was found well-formed, and known then."""
+    return True
+
+
+@fact
+def _value_sound_with(value: Expr) -> list[tuple[dict[str, DType], dict[str, Buffer]]]:
+    """The variables and buffers with which a value was found well-formed last."""
+    return []
+
+
 class _Verifier:
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -86,6 +107,8 @@ class _Verifier:
         self.loops: set[str] = set()
         self.blocks: set[str] = set()
         self.block: Block | None = None
+        self.met: dict[str, Buffer] = {}
+        self.lasting = True
 
     def fail(self, rule: str, message: str) -> NoReturn:
         marks = Marks(blocks={self.block.name: message}) if self.block is not None else Marks()
@@ -113,9 +136,23 @@ class _Verifier:
                 self.fail(
                     "V8", f"parameter {print_name(buffer.name)} is in scope {buffer.scope.value}"
                 )
-        for buffer in self.program.params + self.program.temporaries:
-            self.declare(buffer)
-        self.statement(self.program.body, {}, ())
+        buffers = self.program.params + self.program.temporaries
+        self.buffers = {b.name: b for b in buffers if known_fact(_is_sound, b)}
+        if len(self.buffers) < len(buffers):
+            self.buffers = {}
+            for buffer in buffers:
+                self.declare(buffer)
+        unique: bool | None = None
+        for nest in nests(self.program):
+            sound = known_fact(_sound_with, nest)
+            if sound and sound[0].items() <= self.buffers.items():
+                unique = survey_all(self.program).unique if unique is None else unique
+                if unique:
+                    continue
+            self.met, self.lasting = {}, True
+            self.statement(nest, {}, ())
+            if self.lasting:
+                _sound_with(nest)[:] = [self.met]
 
     def declare(self, buffer: Buffer) -> None:
         self.string(buffer.name)
@@ -127,6 +164,7 @@ class _Verifier:
             if not (0 <= axis < len(buffer.shape) and factor > 0 and 0 <= offset < factor):
                 self.fail("V5", f"{print_name(buffer.name)} has alignment {buffer.alignment}")
         self.buffers[buffer.name] = buffer
+        _is_sound(buffer)
 
     # ---- statements
 
@@ -141,7 +179,7 @@ class _Verifier:
                 self.enter_block(stmt, scope, path)
             case Store(buffer, indices, value):
                 self.access(buffer, indices, scope)
-                stored = self.expr(value, scope)
+                stored = self.value(value, scope)
                 held = self.held(buffer, indices)
                 if stored.scalar != held.scalar or stored.lanes not in (1, held.lanes):
                     self.fail("V4", f"{stored} is stored in {print_name(buffer)}")
@@ -153,6 +191,7 @@ class _Verifier:
                 if otherwise is not None:
                     self.statement(otherwise, scope, path)
             case Alloc(buffer, body):
+                self.lasting = False
                 self.declare(buffer)
                 self.statement(body, scope, path)
                 del self.buffers[buffer.name]
@@ -178,6 +217,7 @@ class _Verifier:
             self.fail("V1", f"two loops are called {print_name(loop.var)}")
         self.string(loop.var)
         self.loops.add(loop.var)
+        self.lasting = self.lasting and self.block is None
         if type(loop.extent) is not int or loop.extent < 0:
             self.fail("V5", f"loop {print_name(loop.var)} has extent {loop.extent!r}")
         unique = loop.kind.is_bound and loop.kind is not LoopKind.VTHREAD
@@ -225,7 +265,7 @@ class _Verifier:
             )
         for buffer, value, identity in zip(stmt.buffers, stmt.values, reducer.identity):
             self.access(buffer, stmt.indices, scope)
-            found = self.expr(value, scope)
+            found = self.value(value, scope)
             if not found == identity.dtype == self.buffers[buffer].dtype:
                 self.fail("V4", f"{found} is reduced into {print_name(buffer)}")
         own = {v.name: v.dtype for v in reducer.lhs + reducer.rhs}
@@ -248,6 +288,7 @@ class _Verifier:
                 f"{print_name(buffer)} has {len(declared.shape)} axes, "
                 f"but is accessed with {len(indices)} indices",
             )
+        self.met[buffer] = declared
         for index in indices:
             if self.expr(index, scope).scalar != INDEX:
                 self.fail("V4", f"{print_expr(index)} is not an index expression")
@@ -259,8 +300,22 @@ class _Verifier:
         if self.expr(expr, scope) != BOOL:
             self.fail("V4", f"the condition {print_expr(expr)} is not a bool")
 
+    def value(self, value: Expr, scope: dict[str, DType]) -> DType:
+        """The type of a value that is stored, after checking all of it. With the same variables
+        and buffers it is well-formed in another value too, as where a block is inlined.
+        """
+        outside, self.met = self.met, {}
+        found = self.expr(value, scope)
+        _value_sound_with(value)[:] = [(scope, self.met)]
+        self.met = outside | self.met
+        return found
+
     def expr(self, expr: Expr, scope: dict[str, DType]) -> DType:
         """The expression's type, after checking all of it."""
+        for variables, met in known_fact(_value_sound_with, expr) or ():
+            if variables == scope and met.items() <= self.buffers.items():
+                self.met |= met
+                return expr.dtype
         match expr:
             case Var(name, dtype):
                 if scope.get(name) != dtype:

@@ -8,13 +8,12 @@ loop variables stops at its bindings and predicate.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from itertools import islice
 from typing import Any, Final, NoReturn, TypeVar, get_args, get_type_hints
 
-from minitensor.errors import ArgumentError, VerifyError
+from minitensor.errors import VerifyError
 from minitensor.ir.expr import Expr, Lanes, Load, Var
 from minitensor.ir.stmt import Block, For, Node, Reducer, Stmt, Store
 
@@ -133,6 +132,7 @@ def rewrite(node: N, f: Callable[[Node], Node]) -> N:
 
 def substitute(node: N, values: Mapping[str, Expr]) -> N:
     """Free variables replaced by name. Loop variables are not looked for inside blocks."""
+    values = {n: e for n, e in values.items() if not (type(e) is Var and e.name == n)}
     if not values:
         return node
     return _substitute(node, values)  # type: ignore[return-value]
@@ -209,14 +209,6 @@ def apply_reducer(reducer: Reducer, old: tuple[Expr, ...], new: tuple[Expr, ...]
     return [substitute(result, values) for result in reducer.results]
 
 
-DEEPEST: Final = 2000
-"""The deepest nesting of an expression or a program that is accepted."""
-LARGEST: Final = 100_000
-"""The most nodes an expression or a program may have, what is shared counted each time."""
-_FRAMES_PER_LEVEL: Final = 12
-"""Of Python's stack: 6 for an expression, and 6 for another put in place of its leaves."""
-
-
 def measured(node: Node, measure: Callable[[Any, list[V]], V]) -> V:
     """The value of `measure` for a node, given its values for the children, from the leaves up.
 
@@ -240,44 +232,3 @@ def measured(node: Node, measure: Callable[[Any, list[V]], V]) -> V:
 def nodes_in(node: Node, most: int) -> int:
     """The number of nodes, shared parts counted each time they are used; `most` if it is more."""
     return sum(1 for _ in islice(walk(node), most))
-
-
-def _depth_and_size(_: Node, below: list[tuple[int, int]]) -> tuple[int, int]:
-    """The length of the longest path down, and the number of nodes."""
-    return 1 + max((d for d, _ in below), default=0), 1 + sum(size for _, size in below)
-
-
-def make_room(node: Node, around: int = 0) -> None:
-    """Let Python's recursion reach the leaves of a deep expression; refuse one that is too deep.
-
-    Trees are walked recursively, and an expression that a loop built up can be nested deeper than
-    Python's default limit allows. The limit is only ever raised. One that uses a part again and
-    again is small in memory but not when walked; it is refused if that is too much.
-
-    around  how many levels will be put around it
-    """
-    depth, size = measured(node, _depth_and_size)
-    if isinstance(node, Expr):
-        what, deep, large = (
-            "an expression",
-            "give intermediate results a compute of their own",
-            "give what is used more than once a compute of its own",
-        )
-    else:
-        what, deep, large = (
-            "a program",
-            "each temporary is a level: inline some, or build it in parts",
-            "build it in parts",
-        )
-    if depth + around > DEEPEST:
-        raise ArgumentError(
-            f"expected {what} nested at most {DEEPEST} deep, but got one of depth "
-            f"{depth + around}; {deep}"
-        )
-    if size > LARGEST:
-        raise ArgumentError(
-            f"expected {what} of at most {LARGEST} operations, but got one of {size}; {large}"
-        )
-    needed = (depth + around) * _FRAMES_PER_LEVEL + 1000
-    if depth + around > 50 and sys.getrecursionlimit() < needed:
-        sys.setrecursionlimit(needed)

@@ -111,7 +111,7 @@ def cache_read(
         )
     if buffer in written:
         refuse("R2", marks=ir.Marks(blocks={block: "writes it"}))
-    sources = edit.writers(program, buffer)
+    sources = ir.writers(program, buffer)
     for writer in sources:
         if edit.plain_store(writer) is None:
             refuse("R3", marks=ir.Marks(blocks={writer.name: f"writes {ir.print_name(buffer)}"}))
@@ -144,7 +144,7 @@ def _cache_read_batch(view: StepView) -> Effect:
     copy = view.after.blocks[view.result]
     outside, loops = _loops_of_copy(view, copy)
     footprint = Footprint(view, buffer, [block], outside)
-    writing = [Written(view, b.name, ()) for b in edit.writers(view.before, buffer)]
+    writing = [Written(view, b.name, ()) for b in ir.writers(view.before, buffer)]
     view.follow(lambda body: _rerouted(body, buffer, copy.name, loads=True, stores=False))
 
     def effect(batch: Batch) -> None:
@@ -252,7 +252,7 @@ def cache_write(program: ir.Program, block: BlockName, scope: ScopeName) -> Rewr
     )
     changed: dict[int, ir.Stmt | None] = {
         id(half): _with_access(half, renamed, loads=True, stores=True)
-        for half in edit.writers(program, buffers[0])
+        for half in ir.writers(program, buffers[0])
     }
     point = insertion.point_after(program, outer, {block})
     new = point.insert(program, placed.stmt, changed)

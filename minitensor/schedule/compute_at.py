@@ -77,7 +77,7 @@ def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritt
     buffers = sorted(ir.stored_buffers(producer.body))
     target = ir.loop_sites(program)[loop]
     _check_producer(program, producer, buffers, loop)
-    reading = {b.name for name in buffers for b in edit.readers(program, name)} - {block}
+    reading = {b.name for name in buffers for b in ir.readers(program, name)} - {block}
     around = (*target.outer, target.loop)
     domain = _needed(program, producer, buffers, reading, around)
     point = insertion.point_before(program, around, reading)
@@ -143,9 +143,7 @@ def _require_available(
     strict = not insertion.runs_whole(program, program.blocks[placed.block.name])
     missing = insertion.unavailable(program, placed, point, strict=strict)
     if missing is not None:
-        late = {
-            b.name: f"computes {ir.print_name(missing)}" for b in edit.writers(program, missing)
-        }
+        late = {b.name: f"computes {ir.print_name(missing)}" for b in ir.writers(program, missing)}
         refuse("R5", f"{ir.print_name(missing)} is not complete there", marks=ir.Marks(blocks=late))
 
 
@@ -177,7 +175,7 @@ def _check_producer(program: ir.Program, producer: ir.Block, buffers: list[str],
                 "R3", f"{ir.print_name(buffer)} is one", marks=ir.Marks(blocks={block: "an output"})
             )
     inside = {b.name for b in ir.blocks_of(target.loop)}
-    reading = [b for name in buffers for b in edit.readers(program, name) if b.name != block]
+    reading = [b for name in buffers for b in ir.readers(program, name) if b.name != block]
     outside = [b for b in reading if b.name not in inside]
     if outside or not reading:
         parts = [
@@ -205,7 +203,7 @@ def _compute_at_batch(view: StepView) -> Effect | None:
     around = view.around(view.argument("loop"))
     footprints = []
     for buffer in sorted(ir.stored_buffers(producer.body)):
-        reading = sorted({b.name for b in edit.readers(view.before, buffer)} - {producer.name})
+        reading = sorted({b.name for b in ir.readers(view.before, buffer)} - {producer.name})
         if reading:
             footprints.append(Footprint(view, buffer, reading, around))
     store, axes, loops = edit.plain_store(producer), edit.spatial_iters(producer), view.result

@@ -30,7 +30,7 @@ from minitensor.schedule.arguments import (
 )
 from minitensor.schedule.batch import Batch, Effect, StepView, unchanged
 from minitensor.schedule.compute_at import compute_at
-from minitensor.schedule.edit import loops_around, readers
+from minitensor.schedule.edit import loops_around
 from minitensor.schedule.primitive import Argument, Rewritten, primitive
 from minitensor.schedule.refusal import accepted, refuse
 from minitensor.schedule.scene import Scene
@@ -281,7 +281,7 @@ def _around_readers(program: ir.Program, block: str) -> list[str]:
     reading = [
         b.name
         for buffer in sorted(ir.stored_buffers(program.blocks[block].body))
-        for b in readers(program, buffer)
+        for b in ir.readers(program, buffer)
         if b.name != block
     ]
     return [loop.var for name in reading[:1] for loop in loops_around(program, name)]

@@ -84,7 +84,7 @@ def _require_init_and_only_writer(program: ir.Program, block: ir.Block) -> None:
     others = [
         other.name
         for buffer in sorted(ir.stored_buffers(block.body))
-        for other in edit.writers(program, buffer)
+        for other in ir.writers(program, buffer)
         if other.name != block.name
     ]
     if block.init is None or others:

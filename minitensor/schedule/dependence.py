@@ -36,15 +36,16 @@ class Access:
 
 def accesses(program: ir.Program, name: str) -> tuple[Access, ...]:
     """Every access of a block."""
-    known = _known_accesses(program)
+    block, loops = program.blocks[name], loops_around(program, name)
+    known = _known_accesses(loops[0] if loops else block)
     if name not in known:
-        known[name] = accesses_of(program.blocks[name], loops_around(program, name))
+        known[name] = accesses_of(block, loops)
     return known[name]
 
 
 @ir.fact
-def _known_accesses(program: ir.Program) -> dict[str, tuple[Access, ...]]:
-    """The accesses of the blocks that have been asked about."""
+def _known_accesses(nest: ir.Stmt) -> dict[str, tuple[Access, ...]]:
+    """The accesses of the blocks of a nest that have been asked about."""
     return {}
 
 

@@ -32,9 +32,20 @@ def splice(stmt: ir.Stmt, edits: Mapping[int, ir.Stmt | None]) -> ir.Stmt | None
 
 
 def spliced(program: ir.Program, edits: Mapping[int, ir.Stmt | None]) -> ir.Program:
-    """The program with its body spliced."""
-    body = splice(program.body, edits)
+    """The program with its body spliced; nests that hold no edit are not looked at."""
+    nests = ir.nests(program)
+    found = [n if edits.keys().isdisjoint(_ids(n)) else splice(n, edits) for n in nests]
+    if id(program.body) in edits or list(map(id, found)) == list(map(id, nests)):
+        body = edits.get(id(program.body), program.body)
+    else:
+        body = ir.sequence(*[nest for nest in found if nest is not None])
     return program.replace(body=body if body is not None else ir.Seq(()))
+
+
+@ir.fact
+def _ids(nest: ir.Stmt) -> frozenset[int]:
+    """The id() of each statement of a nest, which lives as long as they do."""
+    return frozenset(map(id, ir.stmts_of(nest)))
 
 
 def with_block(block: ir.Block, **changes: object) -> ir.Block:
@@ -100,17 +111,9 @@ class Fresh:
     """New names for a program: never one that exists, existed, or was given before."""
 
     def __init__(self, program: ir.Program) -> None:
-        self.loops = {"root"} | set(program.retired) | set(program.blocks)
-        self.others = set(program.retired) | set(program.blocks) | set(program.buffers)
-        stack: list[ir.Stmt] = [program.body]
-        while stack:
-            stmt = stack.pop()
-            if isinstance(stmt, ir.For):
-                self.loops.add(stmt.var)
-                self.others.add(stmt.var)
-                stack.append(stmt.body)
-            elif isinstance(stmt, ir.Seq):
-                stack.extend(stmt.stmts)
+        loops, blocks = ir.loop_sites(program).keys(), program.blocks.keys()
+        self.loops = {"root", *program.retired, *blocks, *loops}
+        self.others = {*program.retired, *blocks, *loops, *program.buffers}
 
     def loop(self, label: str, block: str = "") -> str:
         """A name for a new loop; of a loop of one block, that begins with the block if need be."""
@@ -142,16 +145,6 @@ def holds_block(stmt: ir.Stmt, names: set[str]) -> bool:
 def ranges_of(loops: tuple[ir.For, ...]) -> Ranges:
     """The values of the variables of some loops."""
     return {loop.var: extent_range(loop.extent) for loop in loops}
-
-
-def readers(program: ir.Program, buffer: str) -> list[ir.Block]:
-    """The blocks that read a buffer, those that only accumulate into it left out."""
-    return [b for b in program.blocks.values() if buffer in ir.accessed_buffers(b)[0]]
-
-
-def writers(program: ir.Program, buffer: str) -> list[ir.Block]:
-    """The blocks that write a buffer."""
-    return [b for b in program.blocks.values() if buffer in ir.accessed_buffers(b)[1]]
 
 
 def chain(outermost: ir.For, innermost: str) -> tuple[ir.For, ...] | None:

@@ -9,7 +9,7 @@ that does a part of the updates only (its loop was cut in two) is no half.
 from __future__ import annotations
 
 from minitensor import arith, ir
-from minitensor.schedule import edit, insertion
+from minitensor.schedule import insertion
 from minitensor.schedule.elements import elements_of
 
 
@@ -23,7 +23,7 @@ def half_that_starts(program: ir.Program, block: ir.Block) -> ir.Block | None:
     others = {
         other.name: other
         for buffer in buffers
-        for other in edit.writers(program, buffer)
+        for other in ir.writers(program, buffer)
         if other.name != block.name
     }
     if len(others) != 1:
@@ -42,7 +42,7 @@ def other_writers(program: ir.Program, block: ir.Block) -> list[str]:
     found = [
         other.name
         for buffer in sorted(ir.stored_buffers(block.body))
-        for other in edit.writers(program, buffer)
+        for other in ir.writers(program, buffer)
         if other.name not in mine
     ]
     return list(dict.fromkeys(found))

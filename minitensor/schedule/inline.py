@@ -34,7 +34,7 @@ def _is_parameter(program: ir.Program, buffer: str) -> bool:
 
 
 def _without(program: ir.Program, buffer: str) -> ir.Program:
-    kept = tuple(b for b in program.temporaries if b.name != buffer)
+    kept = tuple([b for b in program.temporaries if b.name != buffer])
     return program.replace(temporaries=kept)
 
 
@@ -83,14 +83,15 @@ def compute_inline(program: ir.Program, block: BlockName) -> Rewritten[None]:
     if axes is None or len(axes) != len(found.iters):
         refuse("R4", marks=ir.Marks(blocks={block: "stores elsewhere"}))
     inlined = _inliner(store, axes)
-    reading = edit.readers(program, store.buffer)
+    reading = ir.readers(program, store.buffer)
     parts = [part for r in reading for part in (r.body, r.init) if part is not None]
-    uses = [sum(_is_var(node, axis) for node in ir.walk(store.value)) for axis in axes]
-    _require_room(program, parts, store.buffer, ir.nodes_in(store.value, ir.LARGEST), uses, "R5")
+    value = ir.summary(store.value)
+    uses = [value.variables.get(axis, 0) for axis in axes]
+    _require_room(program, parts, store.buffer, min(value.size, ir.LARGEST), uses, "R5")
     edits: dict[int, Any] = {id(found): None}
     for reader in reading:
-        body = _checked(ir.rewrite(reader.body, inlined), "R5")
-        init = None if reader.init is None else _checked(ir.rewrite(reader.init, inlined), "R5")
+        body = _checked(inlined(reader.body), "R5")
+        init = None if reader.init is None else _checked(inlined(reader.init), "R5")
         ranges = {i.var: extent_range(i.extent) for i in reader.iters}
         simplifier = Simplifier(ranges, keep_units=True)
         edits[id(reader)] = edit.with_block(
@@ -102,21 +103,29 @@ def compute_inline(program: ir.Program, block: BlockName) -> Rewritten[None]:
 
 
 def _inliner(store: ir.Store, axes: Sequence[str]) -> Callable[[Any], Any]:
-    """The rewrite of a load of a store's buffer: the value that is stored there.
+    """The rewrite that puts what is stored in the place of loads of a store's buffer; parts of an
+    expression without such a load are left as they are.
 
     axes  the iters that index the store
     """
 
     def inlined(node: Any) -> Any:
-        if isinstance(node, ir.Load) and node.buffer == store.buffer:
-            return ir.substitute(store.value, dict(zip(axes, node.indices)))
-        return node
+        if not _reads(node, store.buffer):
+            return node
+        found = ir.map_children(node, inlined)
+        if not isinstance(found, ir.Load) or found.buffer != store.buffer:
+            return found
+        return ir.substitute(store.value, dict(zip(axes, found.indices)))
 
     return inlined
 
 
+def _reads(node: ir.Node, buffer: str) -> bool:
+    return buffer in ir.summary(node).reads
+
+
 def _require_only_writer(program: ir.Program, block: ir.Block, buffer: str, rule: str) -> None:
-    others = [b.name for b in edit.writers(program, buffer) if b.name != block.name]
+    others = [b.name for b in ir.writers(program, buffer) if b.name != block.name]
     if others:
         marks = ir.Marks(
             blocks=dict.fromkeys([block.name, *others], f"writes {ir.print_name(buffer)}")
@@ -124,8 +133,10 @@ def _require_only_writer(program: ir.Program, block: ir.Block, buffer: str, rule
         refuse(rule, f"{ir.print_name(others[0])} writes {ir.print_name(buffer)} too", marks=marks)
 
 
-def _is_var(node: ir.Node, name: str) -> bool:
-    return isinstance(node, ir.Var) and node.name == name
+@ir.fact
+def _size(node: ir.Node) -> int:
+    """The number of nodes: a fact of its own, for each step asks it of all nests."""
+    return ir.summary(node).size
 
 
 def _require_room(
@@ -144,18 +155,26 @@ def _require_room(
     uses   how often each index of a load occurs in it
     """
 
-    def larger(node: ir.Node, below: Sequence[int]) -> int:
+    def grown(node: ir.Node) -> int:
+        if not _reads(node, buffer):
+            return _size(node)
+        below = [grown(child) for child in ir.children(node)]
         if not isinstance(node, ir.Load) or node.buffer != buffer:
             return 1 + sum(below)
         return plain + sum(use * (index - 1) for use, index in zip(uses, below))
 
-    grown = [ir.measured(part, larger) for part in parts]
-    if max(grown, default=0) > LARGEST_BODY:
+    def at_most(part: ir.Stmt) -> int:
+        size, _, longest, reads, _ = ir.summary(part)
+        return size + plain + sum(uses) * longest if reads.get(buffer) == 1 else grown(part)
+
+    whole = isinstance(program.body, ir.Seq) + sum([_size(nest) for nest in ir.nests(program)])
+    others = min(whole, ir.LARGEST) - sum(min(_size(part), ir.LARGEST) for part in parts)
+    if sum(map(at_most, parts)) <= min(LARGEST_BODY, ir.LARGEST - others):
+        return
+    sizes = [grown(part) for part in parts]
+    if max(sizes, default=0) > LARGEST_BODY:
         refuse(rule, "the expressions would become too large")
-    others = ir.nodes_in(program.body, ir.LARGEST) - sum(
-        ir.nodes_in(part, ir.LARGEST) for part in parts
-    )
-    if others + sum(grown) > ir.LARGEST:
+    if others + sum(sizes) > ir.LARGEST:
         refuse(rule, "the program would become too large")
 
 
@@ -172,7 +191,7 @@ def _simplified(stmt: Any, simplifier: Simplifier) -> Any:
     """The statement with each of its expressions simplified."""
 
     def one(node: Any) -> Any:
-        return simplifier.expr(node)
+        return simplifier.value(node)
 
     if isinstance(stmt, ir.Store):
         return ir.Store(stmt.buffer, stmt.indices, one(stmt.value))
@@ -190,7 +209,7 @@ def _inline_batch(view: StepView) -> None:
     store, axes = block.body, edit.plain_store(block)
     if not isinstance(store, ir.Store) or axes is None:
         raise arith.BatchError("a block of several statements is inlined")
-    view.follow(lambda body: ir.rewrite(body, _inliner(store, axes)))
+    view.follow(_inliner(store, axes))
 
 
 def _require_plain(view: StepView, block: str) -> None:
@@ -267,7 +286,7 @@ def reverse_compute_inline(program: ir.Program, block: BlockName) -> Rewritten[N
             return inner.value
         return node
 
-    _require_room(program, [store], inner.buffer, ir.nodes_in(inner.value, ir.LARGEST), (), "R7")
+    _require_room(program, [store], inner.buffer, ir.summary(inner.value).size, (), "R7")
     value: ir.Expr = ir.rewrite(_renamed_reads(store.value, moved, inner.buffer), inlined)
     merged: Any = ir.Store(store.buffer, tuple(moved[name] for name in target), value)
     extents = {i.var: i.extent for i in producer.iters}
@@ -299,19 +318,19 @@ def _single_producer(program: ir.Program, consumer: ir.Block) -> ir.Block:
     candidates = [
         name
         for name in sorted(read)
-        if edit.writers(program, name) and not _is_parameter(program, name)
+        if ir.writers(program, name) and not _is_parameter(program, name)
     ]
     only = [
         name
         for name in candidates
-        if len(edit.writers(program, name)) == 1
-        and [b.name for b in edit.readers(program, name)] == [consumer.name]
+        if len(ir.writers(program, name)) == 1
+        and [b.name for b in ir.readers(program, name)] == [consumer.name]
     ]
     if len(only) != 1:
         names = ", ".join(ir.print_name(name) for name in candidates) or "none"
         marks = ir.Marks(blocks={consumer.name: "to inline into its producer"})
         refuse("R2", f"temporaries it reads: {names}", marks=marks)
-    return edit.writers(program, only[0])[0]
+    return ir.writers(program, only[0])[0]
 
 
 def _common_index(consumer: ir.Block, buffer: str) -> tuple[str, ...]:
@@ -346,7 +365,7 @@ def _require_inputs_complete(
     order = list(program.blocks)
     around = edit.loops_around(program, producer.name)
     for name in sorted(ir.accessed_buffers(consumer)[0] - {buffer}):
-        for writer in edit.writers(program, name):
+        for writer in ir.writers(program, name):
             late = order.index(writer.name) > order.index(producer.name)
             if late or common_loops(edit.loops_around(program, writer.name), around):
                 marks = ir.Marks(blocks={writer.name: f"computes {ir.print_name(name)}"})

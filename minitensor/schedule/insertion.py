@@ -215,7 +215,7 @@ def unavailable(
         if access.writes or access.buffer in own:
             continue
         passed = (placed.block.name, *starting)
-        sources = [b for b in edit.writers(program, access.buffer) if b.name not in passed]
+        sources = [b for b in ir.writers(program, access.buffer) if b.name not in passed]
         if any(b.name not in before for b in sources):
             return access.buffer
         if sources and not _covered(program, sources, access, placed, point.loops, strict):

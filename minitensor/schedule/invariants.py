@@ -34,15 +34,16 @@ def concurrent_loops_stay_independent(
     """Rule K1: what a step rewrote must not make iterations of a concurrent loop conflict."""
     if not check or (after.body is before.body and after.temporaries is before.temporaries):
         return after
-    old, new = ir.lifetimes(before), ir.lifetimes(after)
     known = ir.loop_sites(before)
-    for name, site in ir.loop_sites(after).items():
+    moved: set[str] | None = None
+    for name, site in ir.marked_loops(after).items():
         if not site.loop.kind.is_concurrent:
             continue
         was = known.get(name)
         if was is not None and was.loop is site.loop:
-            touched = {b for block in ir.blocks_of(site.loop) for b in _touched(block)}
-            if all(old.get(b) == new.get(b) for b in touched):
+            if moved is None:
+                moved = _moved(before, after)
+            if moved.isdisjoint(_touched(site.loop)):
                 continue
         found = conflict(after, name)
         if found is not None:
@@ -51,9 +52,16 @@ def concurrent_loops_stay_independent(
     return after
 
 
-def _touched(block: ir.Block) -> set[str]:
-    read, written = ir.accessed_buffers(block)
-    return read | written
+def _moved(before: ir.Program, after: ir.Program) -> set[str]:
+    """The temporaries that live elsewhere after a step, and those that are new or gone."""
+    return {name for name, _ in ir.lifetimes(before).items() ^ ir.lifetimes(after).items()}
+
+
+@ir.fact
+def _touched(loop: ir.For) -> frozenset[str]:
+    """The buffers that the blocks under a loop access."""
+    accessed = [part for block in ir.blocks_of(loop) for part in ir.accessed_buffers(block)]
+    return frozenset().union(*accessed)
 
 
 def names_that_are_gone(before: ir.Program, after: ir.Program, check: bool) -> ir.Program:
@@ -69,44 +77,59 @@ def names_that_are_gone(before: ir.Program, after: ir.Program, check: bool) -> i
 def loops_and_indices_stay_small(before: ir.Program, after: ir.Program, check: bool) -> ir.Program:
     """Rule K2: what walks a program does so recursively, compilers too; indices have 64 bits."""
     if after.body is not before.body:
-        depth = 1 + max((len(site.outer) for site in ir.loop_sites(after).values()), default=0)
+        depth, runs = _extent(after)
         if depth > DEEPEST:
             refuse("K2", f"there would be {depth}")
-        runs = _most_runs(after)
-        if runs > MOST_RUNS and runs > _most_runs(before):
+        if runs > MOST_RUNS and runs > _extent(before)[1]:
             refuse("K2", f"there would be about 2**{runs.bit_length() - 1} runs")
+        known = before.blocks
         for name, block in after.blocks.items():
-            old = before.blocks.get(name)
+            old = known.get(name)
             if old is not block and _has_large_index(block) and not (old and _has_large_index(old)):
                 refuse("K2", f"one of {ir.print_name(name)} would have more")
     return after
 
 
 def _has_large_index(block: ir.Block) -> bool:
+    own = (block.predicate, *(i.binding for i in block.iters))
     parts = [part for part in (block.body, block.init) if part is not None]
-    accesses = (
-        n for part in parts for n in ir.walk(part) if isinstance(n, (ir.Load, ir.Store, ir.Reduce))
-    )
-    places: list[Sequence[ir.Expr]] = [(i.binding,) for i in block.iters]
-    places += [(block.predicate,), *(access.indices for access in accesses)]
-    most = LARGEST_INDEX
-    return any(sum(ir.nodes_in(index, most + 1) for index in place) > most for place in places)
+    return any(map(_has_large_index_inside, parts)) or any(_is_large((part,)) for part in own)
 
 
-def _most_runs(program: ir.Program) -> int:
-    """The most often that the loops around a block run it, an empty loop counting as one."""
-    nests = ir.paths(program).values()
-    return max((math.prod(max(1, loop.extent) for loop in nest) for nest in nests), default=0)
+@ir.fact
+def _has_large_index_inside(body: ir.Stmt) -> bool:
+    stores = [n for n in ir.stmts_of(body) if isinstance(n, (ir.Store, ir.Reduce))]
+    return ir.summary(body).longest > LARGEST_INDEX or any(_is_large(n.indices) for n in stores)
 
 
+def _is_large(place: Sequence[ir.Expr]) -> bool:
+    return sum(ir.nodes_in(index, LARGEST_INDEX + 1) for index in place) > LARGEST_INDEX
+
+
+def _extent(program: ir.Program) -> tuple[int, int]:
+    """The depth of the deepest nest, and the most often that the loops around a block run it."""
+    extents = [_extent_of(nest) for nest in ir.nests(program)]
+    depths, runs = zip((1, 0), *extents)
+    return max(depths), max(runs)
+
+
+@ir.fact
+def _extent_of(nest: ir.Stmt) -> tuple[int, int]:
+    """The depth of a nest, and the most often that it runs a block; an empty loop counts as one."""
+    found = ir.survey(nest)
+    depth = 1 + max((len(site.outer) for site in found.sites.values()), default=0)
+    runs = (math.prod(max(1, loop.extent) for loop in path) for path in found.paths.values())
+    return depth, max(runs, default=0)
+
+
+@ir.fact
 def tensorized(program: ir.Program) -> Mapping[str, str]:
     """For each block that an intrinsic does, the outermost of its tensorized loops."""
     found: dict[str, str] = {}
-    for block, path in ir.paths(program).items():
-        for loop in path:
-            if loop.kind is ir.LoopKind.TENSORIZE:
-                found[block] = loop.var
-                break
+    for name, site in ir.marked_loops(program).items():
+        if site.loop.kind is ir.LoopKind.TENSORIZE:
+            for block in ir.blocks_of(site.loop):
+                found.setdefault(block.name, name)
     return found
 
 
@@ -143,20 +166,28 @@ def prefetches_stay_of_use(before: ir.Program, after: ir.Program, check: bool) -
     if not check or (after.body is before.body and after.temporaries is before.temporaries):
         return after
     sites = ir.loop_sites(after)
-    for name, site in ir.loop_sites(before).items():
-        for buffer in prefetches(site.loop):
+    for name, wanted in _prefetching(before).items():
+        for buffer in wanted:
             gone = name if name not in sites else buffer if buffer not in after.buffers else None
             if buffer in before.buffers and gone is not None:
                 text = f"{ir.print_name(gone)} would be no more"
                 _refuse_prefetch(before, name, buffer, text)
-    for name, site in sites.items():
-        for buffer, distance in prefetches(site.loop).items():
+    for name, wanted in _prefetching(after).items():
+        for buffer, distance in wanted.items():
             if buffer in after.buffers:
                 try:
                     require_prefetch(after, name, buffer, distance)
                 except PrefetchError as problem:
                     _refuse_prefetch(before, name, buffer, problem.detail)
     return after
+
+
+@ir.fact
+def _prefetching(program: ir.Program) -> Mapping[str, Mapping[str, ir.Annotation]]:
+    """The buffers that loops prefetch, for each loop that does."""
+    marked = ir.marked_loops(program).items()
+    found = {name: prefetches(site.loop) for name, site in marked if site.loop.annotations}
+    return {name: wanted for name, wanted in found.items() if wanted}
 
 
 def _refuse_prefetch(before: ir.Program, loop: str, buffer: str, why: str) -> NoReturn:

@@ -15,7 +15,7 @@ from minitensor import arith, ir
 from minitensor.errors import MinitensorError, shown
 from minitensor.schedule.arguments import LARGEST_INT, BufferName
 from minitensor.schedule.batch import Batch, Effect, StepView
-from minitensor.schedule.edit import map_blocks, with_block, writers
+from minitensor.schedule.edit import spliced, with_block
 from minitensor.schedule.primitive import Argument, Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
@@ -164,7 +164,7 @@ def transform_layout(
     if old is None or old.alignment:
         plain = [b.name for b in program.temporaries if not b.alignment]
         refuse("R1", f"{ir.print_name(buffer)} is not", choices=plain)
-    for block in writers(program, buffer):
+    for block in ir.writers(program, buffer):
         if len(ir.stored_buffers(block.body)) > 1:
             refuse("R5", marks=ir.Marks(blocks={block.name: f"writes {ir.print_name(buffer)}"}))
     assert isinstance(index_map, IndexMap)
@@ -188,7 +188,7 @@ def transform_layout(
     if _size(shape) > min(LARGEST_INT, GROWTH * max(1, _size(old.shape))):
         refuse("R4", f"{list(old.shape)} would become {list(shape)}")
 
-    def one(block: ir.Block, path: Any) -> ir.Stmt:
+    def laid_out(block: ir.Block) -> ir.Block:
         inside = arith.Simplifier(
             {i.var: arith.extent_range(i.extent) for i in block.iters}, keep_units=True
         )
@@ -206,13 +206,13 @@ def transform_layout(
 
         body, init = ir.rewrite(block.body, moved), block.init
         init = None if init is None else ir.rewrite(init, moved)
-        if body is block.body and init is block.init:
-            return block
         return with_block(block, body=body, init=init)
 
     new = ir.Buffer(buffer, shape, old.dtype, old.scope)
     kept = tuple(new if b.name == buffer else b for b in program.temporaries)
-    return program.replace(body=map_blocks(program.body, one), temporaries=kept), None
+    touching = (*ir.readers(program, buffer), *ir.writers(program, buffer))
+    edits = {id(block): laid_out(block) for block in touching}
+    return spliced(program, edits).replace(temporaries=kept), None
 
 
 def _size(shape: Sequence[int]) -> int:

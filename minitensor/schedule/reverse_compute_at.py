@@ -119,9 +119,7 @@ def reverse_compute_at(
         starting=[half.name for half in halves if half is not None],
     )
     if missing is not None:
-        late = {
-            b.name: f"computes {ir.print_name(missing)}" for b in edit.writers(program, missing)
-        }
+        late = {b.name: f"computes {ir.print_name(missing)}" for b in ir.writers(program, missing)}
         refuse("R8", f"{ir.print_name(missing)} is not complete there", marks=ir.Marks(blocks=late))
     return point.insert(program, placed.stmt, {id(consumer): None}), placed.names
 
@@ -135,7 +133,7 @@ def _computed_under(
     found: dict[str, Computed] = {}
     producers: set[str] = set()
     for buffer in sorted(read - own):
-        if any(w.name in inside for w in edit.writers(program, buffer)):
+        if any(w.name in inside for w in ir.writers(program, buffer)):
             producer, found[buffer] = _computed_box(program, buffer, around)
             producers.add(producer)
     return found, producers
@@ -157,7 +155,7 @@ def _read_under(
         reading = [b for b in ir.blocks_of(around[-1]) if buffer in ir.accessed_buffers(b)[0]]
         if not reading or not all(b.name in before for b in reading):
             continue
-        writing = edit.writers(program, buffer)
+        writing = ir.writers(program, buffer)
         elements = (common_elements(writing) if writing else None) or PLAIN
         reads = [a for b in reading for a in accesses(program, b.name)]
         reads = [a for a in reads if a.buffer == buffer and not a.writes]
@@ -181,7 +179,7 @@ def _computed_box(
     program: ir.Program, buffer: str, around: tuple[ir.For, ...]
 ) -> tuple[str, Computed]:
     """The one block that computes a buffer, and what of it."""
-    writing = edit.writers(program, buffer)
+    writing = ir.writers(program, buffer)
     producer = writing[-1]
     if other_writers(program, producer):
         marks = ir.Marks(blocks={b.name: f"writes {ir.print_name(buffer)}" for b in writing})
@@ -369,7 +367,7 @@ def _reverse_compute_at_batch(view: StepView) -> Effect | None:
     read, own = ir.accessed_buffers(consumer)
     sources: list[tuple[Written, list[tuple[str, int] | None]]] = []
     for buffer in sorted(read - own):
-        writing = [b.name for b in edit.writers(view.before, buffer)]
+        writing = [b.name for b in ir.writers(view.before, buffer)]
         if any(b in under for b in writing):
             sources.append((Written(view, writing[-1], around), _read_at(view, consumer, buffer)))
     if not sources:
@@ -407,7 +405,7 @@ def _read_at(view: StepView, block: ir.Block, buffer: str) -> list[tuple[str, in
     names = {i.var for i in block.iters}
     found: list[tuple[str, int] | None] = []
     places = {load.indices for load in view.bodies.loads(block, buffer)}
-    extents = edit.written_extents(edit.writers(view.before, buffer)[-1]) or ()
+    extents = edit.written_extents(ir.writers(view.before, buffer)[-1]) or ()
     for index, extent in zip(next(iter(places)), extents):
         if not names.issuperset(ir.free_vars(index)):
             raise arith.BatchError("where partial results are read depends on the numbers")

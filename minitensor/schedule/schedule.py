@@ -15,7 +15,7 @@ from minitensor.schedule.cache import StoragePrimitives
 from minitensor.schedule.compute_at import PlacementPrimitives
 from minitensor.schedule.decisions import DecisionPrimitives
 from minitensor.schedule.decompose import DecompositionPrimitives
-from minitensor.schedule.edit import loops_around, readers, writers
+from minitensor.schedule.edit import loops_around
 from minitensor.schedule.execution import ExecutionPrimitives
 from minitensor.schedule.former import FormerNames, advise
 from minitensor.schedule.inline import InlinePrimitives
@@ -59,8 +59,9 @@ class Trace:
 
     def with_decisions(self, decisions: Mapping[int, Any]) -> Trace:
         """The trace with other decisions at some steps; None opens one."""
+        known = self.decisions
         for number in decisions:
-            if number not in self.decisions:
+            if number not in known:
                 raise unexpected("the number of a step that is a decision", "step", number)
         steps = tuple(
             replace(step, arguments={**step.arguments, "decision": decisions[n]})
@@ -195,14 +196,14 @@ class Schedule(
         """The blocks that write what a block reads, in the order of the text."""
         block = self._block(block)
         read = ir.accessed_buffers(self.program.blocks[block])[0]
-        found = {b.name for buffer in read for b in writers(self.program, buffer)} - {block}
+        found = {b.name for buffer in read for b in ir.writers(self.program, buffer)} - {block}
         return tuple(name for name in self.program.blocks if name in found)
 
     def get_consumers(self, block: str) -> tuple[str, ...]:
         """The blocks that read what a block writes, in the order of the text."""
         block = self._block(block)
         written = ir.accessed_buffers(self.program.blocks[block])[1]
-        found = {b.name for buffer in written for b in readers(self.program, buffer)} - {block}
+        found = {b.name for buffer in written for b in ir.readers(self.program, buffer)} - {block}
         return tuple(name for name in self.program.blocks if name in found)
 
     def _block(self, name: str) -> str:
@@ -293,6 +294,8 @@ class Schedule(
 
     def _next_decision(self) -> dict[str, Any]:
         """The decision that the next step that decides has to take; nothing if it is free."""
+        if not self._forced:
+            return {}
         number = sum(step.is_decision for step in self._steps)
         return {"decision": self._forced[number]} if number < len(self._forced) else {}
 

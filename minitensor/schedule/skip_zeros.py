@@ -79,7 +79,7 @@ def skip_zeros(program: ir.Program, block: BlockName) -> Rewritten[str]:
     """
     found = program.blocks[block]
     terms = terms_of(program, found)
-    for one in (found, *edit.writers(program, terms.buffer)):
+    for one in (found, *ir.writers(program, terms.buffer)):
         _require_own_loops(program, one)
     return _Rewrite(program, found, terms).result()
 
@@ -165,7 +165,7 @@ class _Rewrite:
         stmts = [*(nest for nest, _ in made), self.copy(name, left)]
         edits: dict[int, ir.Stmt | None] = {id(self.nest_of(self.block)): ir.sequence(*stmts)}
         kept = {buffer.name: buffer for buffer in self.program.temporaries}
-        for writer in edit.writers(self.program, self.terms.buffer):
+        for writer in ir.writers(self.program, self.terms.buffer):
             edits[id(self.nest_of(writer))], kept[self.terms.buffer] = self.packed(writer)
         temporaries = (*kept.values(), *(buffer for _, buffer in made))
         return edit.spliced(self.program, edits).replace(temporaries=temporaries), name

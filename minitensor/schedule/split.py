@@ -151,9 +151,10 @@ def _split_and_cut(
 
 def _shared_target(program: ir.Program, block: ir.Block) -> str | None:
     targets = ir.stored_buffers(block.body)
-    for other in program.blocks.values():
-        if other.name != block.name and targets & ir.stored_buffers(other.body):
-            return f"{ir.print_name(block.name)} and {ir.print_name(other.name)} write one buffer"
+    writing = {b.name for target in targets for b in ir.writers(program, target)} - {block.name}
+    for other in program.blocks:
+        if other in writing:
+            return f"{ir.print_name(block.name)} and {ir.print_name(other)} write one buffer"
     return None
 
 

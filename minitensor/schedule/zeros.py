@@ -60,7 +60,7 @@ def terms_of(program: ir.Program, block: ir.Block) -> Terms:
         or body.reducer.name != "sum"
         or block.init is None
         or not kinds <= {ir.IterKind.SPATIAL, ir.IterKind.REDUCE}
-        or len(edit.writers(program, body.buffers[0])) > 1
+        or len(ir.writers(program, body.buffers[0])) > 1
     ):
         refuse("R1", f"{name} is no sum")
     terms = _terms(program, block, body.values[0])
@@ -122,7 +122,7 @@ def _stored(
     program: ir.Program, block: ir.Block, buffer: str, indices: Sequence[ir.Expr]
 ) -> tuple[Spread, ...]:
     """The spreads that the block which stores a buffer tells of what is read at these indices."""
-    writers = edit.writers(program, buffer)
+    writers = ir.writers(program, buffer)
     choice = choice_of(writers[0]) if len(writers) == 1 else None
     spreads: list[Spread] = []
     for part in ir.conjuncts(choice.condition) if choice is not None else ():
@@ -192,8 +192,8 @@ def unless(choice: ir.Select, conditions: Sequence[ir.Expr]) -> ir.Expr:
 
 def _require_alone(program: ir.Program, block: ir.Block, buffer: str) -> None:
     """Rule R3."""
-    name, (writer,) = ir.print_name(buffer), edit.writers(program, buffer)
-    reading = [b.name for b in edit.readers(program, buffer)]
+    name, (writer,) = ir.print_name(buffer), ir.writers(program, buffer)
+    reading = [b.name for b in ir.readers(program, buffer)]
     places = {load.indices for load in edit.loads_of(block, (buffer,))}
     marks = ir.Marks(blocks=dict.fromkeys(reading, f"reads {name}"))
     if reading != [block.name] or len(places) > 1:

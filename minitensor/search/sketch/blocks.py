@@ -46,12 +46,12 @@ def written_by(block: ir.Block) -> str:
 
 def readers(program: ir.Program, buffer: str) -> list[str]:
     """The blocks that read a buffer."""
-    return [b.name for b in program.blocks.values() if buffer in ir.accessed_buffers(b)[0]]
+    return [block.name for block in ir.readers(program, buffer)]
 
 
 def writers(program: ir.Program, buffer: str) -> list[str]:
     """The blocks that write a buffer: two for an update that stands for itself and its init."""
-    return [b.name for b in program.blocks.values() if buffer in ir.accessed_buffers(b)[1]]
+    return [block.name for block in ir.writers(program, buffer)]
 
 
 def elementwise_store(block: ir.Block) -> ir.Store | None:
@@ -335,6 +335,19 @@ def pairs(block: ir.Block, lanes: int = 1) -> list[Pair]:
     lanes as well; or if it packs an operand for lanes that do not fill a vector, such as the images
     of a small batch, and another pair's do.
     """
+    known = _known_pairs(block)
+    if lanes not in known:
+        known[lanes] = _pairs(block, lanes)
+    return list(known[lanes])
+
+
+@ir.fact
+def _known_pairs(block: ir.Block) -> dict[int, list[Pair]]:
+    """The pairs of a block by the lanes that were asked for."""
+    return {}
+
+
+def _pairs(block: ir.Block, lanes: int) -> list[Pair]:
     block = in_groups(block)
     if not is_sum(block):
         return []

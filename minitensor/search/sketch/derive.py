@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
@@ -194,14 +194,21 @@ def _derived(
     """All final states in the order of the rules; with a limit, those whose states come first.
 
     A state is known by the numbers of the branches that led to it: the smaller their sum, the
-    sooner it is among those that are kept.
+    sooner it is among those that are kept. A branch is made when it is its turn, so that those that
+    are left out cost nothing.
     """
     longest = MOST_STEPS * len(start.pending)
-    queue: list[tuple[int, tuple[int, ...], State]] = [(0, (), start)]
+    queue: list[tuple[int, tuple[int, ...], Iterator[State]]] = [(0, (), iter([start]))]
     done: dict[tuple[int, ...], State] = {}
     seen: set[str] = set()
     while queue and len(done) != limit:
-        cost, path, state = heappop(queue)
+        cost, path, branches = heappop(queue)
+        state = next(branches, None)
+        if state is None:
+            continue
+        if path:
+            following = (*path[:-1], path[-1] + 1)
+            heappush(queue, (0 if limit is None else cost + 1, following, branches))
         if not state.pending:
             text = state.schedule.trace.opened().to_json()
             if limit is None or text not in seen:
@@ -210,9 +217,7 @@ def _derived(
             continue
         if len(path) == longest:
             raise _endless(state, longest)
-        for number, child in enumerate(_applied(state, rules, cores, unmade)):
-            rank = 0 if limit is None else cost + number
-            heappush(queue, (rank, (*path, number), child))
+        heappush(queue, (cost, (*path, 0), _applied(state, rules, cores, unmade)))
     return [done[path] for path in sorted(done)]
 
 
@@ -249,34 +254,54 @@ def _rules(rules: Rules, target: Target) -> Sequence[SketchRule]:
     return RULES[rules][target.kind]
 
 
-def _applied(state: State, rules: Sequence[SketchRule], cores: int, unmade: Unmade) -> list[State]:
-    """The states that the rules make of one; a rule that raises does not apply."""
-    found: list[State] = []
+def _applied(
+    state: State, rules: Sequence[SketchRule], cores: int, unmade: Unmade
+) -> Iterator[State]:
+    """The states that the rules make of one, one by one; a rule that raises does not apply."""
     for rule in rules:
+        where = f"the rule {_name(rule)} at the block {print_name(state.name)}"
         try:
             verdict = rule.judge(state, cores)
             states = rule.apply(state, cores) if verdict in _APPLIES else []
         except Exception as failure:
-            unmade.add(f"the rule {_name(rule)} at the block {print_name(state.name)}", failure)
+            unmade.add(where, failure)
             continue
         if not isinstance(verdict, Verdict):
             raise unexpected("a Verdict from judge", _name(rule), verdict)
-        made = _checked(rule, state, states)
-        found.extend(made)
+        made = False
+        for after in _each(rule, states, unmade, where):
+            if not isinstance(after, State):
+                raise _no_states(rule, after)
+            if _same(state, after):
+                raise ArgumentError(
+                    f"the rule {_name(rule)} returned the state of the block "
+                    f"{print_name(state.name)} unchanged, so it would apply for ever; expected "
+                    "what State.after gives"
+                )
+            made = True
+            yield after
         if made and verdict is Verdict.APPLY_AND_STOP:
             break
-    return found
 
 
-def _checked(rule: SketchRule, state: State, states: Sequence[State]) -> Sequence[State]:
-    if not isinstance(states, Sequence) or not all(isinstance(s, State) for s in states):
-        raise unexpected("a list of States from apply (see State.after)", _name(rule), states)
-    if any(_same(state, after) for after in states):
-        raise ArgumentError(
-            f"the rule {_name(rule)} returned the state of the block {print_name(state.name)} "
-            "unchanged, so it would apply for ever; expected what State.after gives"
-        )
-    return states
+def _each(rule: SketchRule, states: object, unmade: Unmade, where: str) -> Iterator[object]:
+    """The states that a rule returned, one by one; no more once it raises."""
+    if not isinstance(states, (Sequence, Iterator)):
+        raise _no_states(rule, states)
+    each = iter(states)
+    while True:
+        try:
+            found = next(each)
+        except StopIteration:
+            return
+        except Exception as failure:
+            unmade.add(where, failure)
+            return
+        yield found
+
+
+def _no_states(rule: SketchRule, found: object) -> ArgumentError:
+    return unexpected("a list of States from apply (see State.after)", _name(rule), found)
 
 
 def _same(one: State, other: State) -> bool:

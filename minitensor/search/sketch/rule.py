@@ -6,7 +6,7 @@ A rule of a user's own is an object with the same methods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, Protocol
@@ -119,8 +119,10 @@ class SketchRule(Protocol):
         """Return whether the rule applies to the block that is visited (`state.block`)."""
         ...
 
-    def apply(self, state: State, cores: int) -> Sequence[State]:
-        """The states that come of it, from `state.after`; none where each way is refused."""
+    def apply(self, state: State, cores: int) -> Iterable[State]:
+        """The states that come of it, from `state.after`: a list, or a generator, which is asked
+        for one after the other as far as they are needed; none where each way is refused.
+        """
         ...
 
 
@@ -130,7 +132,7 @@ class Rule:
 
     name: str
     judge: Callable[[State, int], Verdict]
-    apply: Callable[[State, int], Sequence[State]]
+    apply: Callable[[State, int], Iterable[State]]
 
 
 def always(state: State, cores: int) -> Verdict:

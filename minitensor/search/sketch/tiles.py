@@ -20,7 +20,7 @@ column touches are used while they are there.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
@@ -94,11 +94,10 @@ class Packing:
         return f"{' and '.join(names)} packed" if names else "operands read in place"
 
 
-def _apply(state: State, cores: int) -> list[State]:
-    """One state for each pair and packing that every step accepts."""
+def _apply(state: State, cores: int) -> Iterator[State]:
+    """A state for each pair and packing that every step accepts."""
     if state.name in state.cached:
-        return []
-    found = []
+        return
     for pair in pairs(state.block, state.lanes):
         for packing, in_parts in product(packings(pair), (False, True)):
             if in_parts and not _is_long(state):
@@ -113,8 +112,7 @@ def _apply(state: State, cores: int) -> list[State]:
                 what += ", summed in parts"
             if consumer is not None:
                 what += f", {consumer} follows each {'strip' if in_parts else 'tile'}"
-            found.append(state.after("register tiles", what, schedule))
-    return found
+            yield state.after("register tiles", what, schedule)
 
 
 def _is_long(state: State) -> bool:

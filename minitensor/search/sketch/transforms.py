@@ -86,6 +86,7 @@ class Stages:
         return [s.block for s in (*self.outputs, self.sum, *self.inputs, *image, *self.kernels)]
 
 
+@ir.fact
 def is_transform(block: ir.Block) -> bool:
     """Return whether it chooses its value by an axis of few elements."""
     store = elementwise_store(block)
@@ -238,6 +239,8 @@ STRIP: Final = (1, 2, 4)
 def _apply(state: State, cores: int) -> list[State]:
     """One state, if the result is one of transforms and does not go on elsewhere."""
     if reduce_iters(state.block) or fusible_consumer(state.program, state.block) is not None:
+        return []
+    if not any(is_transform(state.program.blocks[name]) for name in state.pending[1:]):
         return []
     schedule = state.schedule.copy()
     try:

@@ -28,20 +28,23 @@ def typical(drawn: Schedule, made: Callable[[Mapping[int, Any]], Schedule | None
 def knobs_of(schedule: Schedule) -> tuple[Knob, ...]:
     """The decisions of a schedule, as knobs."""
     found = []
-    steps, history = schedule.trace.steps, schedule.history
-    for number, step in enumerate(steps):
+    trace, history = schedule.trace, schedule.history
+    splits = _splits_by_decision(trace)
+    for number, step in enumerate(trace.steps):
         if step.primitive == "sample_categorical":
-            block, loop = _used_by(schedule, number)
+            block, loop = "", ""
+            if number in splits:
+                loop = resolved(trace, trace.steps[splits[number]].arguments["loop"])
+                block = _block_at(history[splits[number]], loop)
             candidates, weights = tuple(step.arguments["candidates"]), step.arguments["probs"]
             weights = tuple(weights or ())
             found.append(Knob(number, block, loop, candidates=candidates, weights=weights))
         elif step.primitive == "sample_perfect_tile":
-            loop = resolved(schedule.trace, step.arguments["loop"])
+            loop = resolved(trace, step.arguments["loop"])
             extent = ir.loop_sites(history[number])[loop].loop.extent
             parts, limit = step.arguments["n"], step.arguments["max_innermost_factor"]
-            found.append(
-                Knob(number, _block_at(schedule, number, loop), loop, extent, parts, limit)
-            )
+            block = _block_at(history[number], loop)
+            found.append(Knob(number, block, loop, extent, parts, limit))
         elif step.is_decision:  # a place; templates may choose some
             chosen = step.arguments["decision"]
             block = str(step.arguments["block"])
@@ -49,19 +52,20 @@ def knobs_of(schedule: Schedule) -> tuple[Knob, ...]:
     return tuple(found)
 
 
-def _block_at(schedule: Schedule, number: int, loop: str) -> str:
-    """The first block in a loop, before step `number`."""
-    return ir.blocks_of(ir.loop_sites(schedule.history[number])[loop].loop)[0].name
+def _block_at(program: ir.Program, loop: str) -> str:
+    """The first block in a loop."""
+    return ir.blocks_of(ir.loop_sites(program)[loop].loop)[0].name
 
 
-def _used_by(schedule: Schedule, number: int) -> tuple[str, str]:
-    """The block and the loop of the first split that uses a decision; "" for none."""
-    for later, step in enumerate(schedule.trace.steps):
+def _splits_by_decision(trace: Trace) -> Mapping[int, int]:
+    """For each decision that a split uses, the number of the first such step."""
+    found: dict[int, int] = {}
+    for number, step in enumerate(trace.steps):
         used = step.arguments.get("factors")
-        if isinstance(used, tuple) and Ref(number) in used:
-            loop = resolved(schedule.trace, step.arguments["loop"])
-            return _block_at(schedule, later, loop), loop
-    return "", ""
+        for factor in used if isinstance(used, tuple) else ():
+            if isinstance(factor, Ref) and factor.item is None:
+                found.setdefault(factor.step, number)
+    return found
 
 
 def movable_of(schedule: Schedule) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Loops and blocks by name, what is around them, who reads and who writes."""
 
-from minitensor.ir import loop_sites
-from minitensor.schedule.edit import chain, holds_block, parts, readers, writers
+from minitensor.ir import loop_sites, readers, writers
+from minitensor.schedule.edit import chain, holds_block, parts
 from tests.unit.schedule import programs
 
 
