@@ -118,13 +118,13 @@ def _constants(state: State, cores: int) -> list[State]:
             outer.append(first)
             inner.append(second)
     schedule.reorder(*outer, *loops.values(), *inner)
-    written = []
-    for axis, loop in reversed(loops.items()):
+    written: list[str] = []
+    for name, loop in reversed(loops.items()):
         try:
             schedule.unroll(loop)
         except ScheduleError:  # too many copies
             break
-        written.insert(0, axis)
+        written.insert(0, name)
     what = f"{', '.join(written)} written out"
     return [state.after("constant operands", what, schedule)]
 
