@@ -58,15 +58,30 @@ class Structure:
             raise unexpected("one of " + ", ".join(map(repr, self.blocks)), "block", block)
         return self._statements[self.blocks.index(block)].loops
 
-    def extents(self, decisions: Decisions, count: int | None = None) -> Mapping[str, Integers]:
-        """The extent of every loop, int64 (candidates,), for each of many candidates.
+    def numbers(self, decisions: Decisions, count: int | None = None) -> Batch:
+        """The numbers of many candidates, of which `extents` and `features` are made.
 
         decisions  what steps decide, by their numbers: for a tile its factors, integers
                    (candidates, parts), for a choice among integers the one that is chosen,
                    (candidates, 1); what is left out is as in the schedule that this was made from
         count      the number of candidates, where no decision says it
         """
-        numbers = self._numbers(decisions, count)
+        given = {number: self._decision(number, value) for number, value in decisions.items()}
+        counts = {len(value) for value in given.values()}
+        counts |= set() if count is None else {count}
+        if len(counts) > 1:
+            raise unexpected("decisions of as many candidates each", "decisions", sorted(counts))
+        numbers = Batch.of(self._original, max(counts, default=1), self._decided(given))
+        for effect in self._effects:
+            effect(numbers)
+        return numbers
+
+    def extents(self, decisions: Decisions, count: int | None = None) -> Mapping[str, Integers]:
+        """The extent of every loop, int64 (candidates,), for each of many candidates.
+
+        See `numbers` for the arguments.
+        """
+        numbers = self.numbers(decisions, count)
         names = loop_sites(self.program)
         return {
             name: np.broadcast_to(np.asarray(numbers.extents[name], np.int64), (numbers.count,))
@@ -75,7 +90,7 @@ class Structure:
 
     def features(
         self,
-        decisions: Decisions,
+        decisions: Decisions | Batch,
         marks: Mapping[str, Marks] | None = None,
         auto_unroll: int | npt.NDArray[np.int64] | None = None,
         target: str | Target = "c",
@@ -83,7 +98,7 @@ class Structure:
     ) -> npt.NDArray[np.float32]:
         """The features of many candidates, float32 (candidates, blocks, 164).
 
-        decisions    see `extents`
+        decisions    see `numbers`; or what that returned
         marks        which of the loops around each block are parallel, vectorized and unrolled,
                      besides those that are in the schedule
         auto_unroll  up to how many copies the compiler may unroll, an int or (candidates,); None
@@ -97,7 +112,10 @@ class Structure:
         counts = {self._marked(block, found) for block, found in (marks or {}).items()}
         if len(counts) > 1 or (count is not None and counts - {count}):
             raise unexpected("marks of as many candidates each", "marks", sorted(counts))
-        numbers = self._numbers(decisions, counts.pop() if counts else count)
+        count = counts.pop() if counts else count
+        numbers = decisions if isinstance(decisions, Batch) else self.numbers(decisions, count)
+        if count not in (None, numbers.count):
+            raise unexpected(f"marks of {numbers.count} candidates", "marks", count)
         found = np.zeros((len(self.blocks), WIDTH, numbers.count), np.float32)
         for rows, statement in zip(found, self._statements):
             values = numbers.values(statement.block)
@@ -118,17 +136,6 @@ class Structure:
             if effect is not None:
                 effects.append(effect)
         return effects, bodies
-
-    def _numbers(self, decisions: Decisions, count: int | None) -> Batch:
-        given = {number: self._decision(number, value) for number, value in decisions.items()}
-        counts = {len(value) for value in given.values()}
-        counts |= set() if count is None else {count}
-        if len(counts) > 1:
-            raise unexpected("decisions of as many candidates each", "decisions", sorted(counts))
-        numbers = Batch.of(self._original, max(counts, default=1), self._decided(given))
-        for effect in self._effects:
-            effect(numbers)
-        return numbers
 
     def _decision(self, number: int, value: npt.ArrayLike) -> Integers:
         """The decisions of a step, int64 (candidates, parts)."""

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minitensor import ir
-from minitensor.arith import Integers, linear_of
+from minitensor.arith import Integers, Num, linear_of
 from minitensor.errors import ScheduleError
 from minitensor.schedule import Schedule
 from minitensor.search.features import Marks
@@ -89,7 +89,7 @@ class Annotatable:
 
     def amounts(
         self,
-        extents: Mapping[str, Integers],
+        extents: Mapping[str, Num],
         parallel: Integers,
         unroll: Integers,
         cores: int,
@@ -97,7 +97,7 @@ class Annotatable:
     ) -> Amounts:
         """The numbers of loops that are fused and unrolled.
 
-        extents   of each loop, an array (candidates,)
+        extents   of each loop, an int or an array (candidates,)
         parallel  (candidates,) iterations that each core gets at least, if there are as many
         unroll    (candidates,) copies that unrolling may make
         lanes     of a register: a longer vector is several copies

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from minitensor.arith import Integers
+from minitensor.arith import Integers, Num
 from minitensor.codegen import Target
 from minitensor.errors import ScheduleError, unexpected
 from minitensor.ir import Program, loop_sites
 from minitensor.runtime import Caches
-from minitensor.schedule import ROOT, Schedule, Trace, compute_locations
+from minitensor.schedule import ROOT, Batch, Schedule, Trace, compute_locations
 from minitensor.search.features import BatchError, Marks, Structure
 from minitensor.search.sketch import Rules, Sketch, branch_weights, generate_sketches
 from minitensor.search.space.annotate import Amounts, Annotatable, cut_long_loops
@@ -31,6 +32,7 @@ from minitensor.search.space.candidate import (
     Candidate,
     Mutations,
     Value,
+    weighted,
 )
 from minitensor.search.space.decode import decoded
 from minitensor.search.space.open import calls, decision, knobs_of, movable_of, typical
@@ -138,8 +140,7 @@ class Space:
         """One of some sketches at random: at each branch of the derivation tree, either way is as
         likely, however many sketches lie behind it.
         """
-        (chosen,) = rng.choices(numbers, [self.weights[number] for number in numbers])
-        return chosen
+        return weighted(rng, numbers, [self.weights[number] for number in numbers])
 
     def draw(
         self,
@@ -199,12 +200,12 @@ class Space:
         }
         if not any(kinds.values()):
             return candidate
-        (kind,) = rng.choices(list(kinds), list(kinds.values()))
+        kind = weighted(rng, list(kinds), kinds.values())
         if kind == "tile":
             number = rng.randrange(len(knobs))
-            values = list(candidate.values)
-            values[number] = knobs[number].changed(values[number], rng)
-            return replace(candidate, values=tuple(values))
+            return candidate.with_value(
+                number, knobs[number].changed(candidate.values[number], rng)
+            )
         if kind == "parallel":
             return replace(candidate, parallel=rng.choice(GRANULARITY))
         if kind == "unroll":
@@ -281,22 +282,34 @@ class Space:
     def amounts(self, plan: Plan, batch: Sequence[Candidate]) -> Amounts:
         """The extent of annotation in each of some candidates of a plan that has a structure."""
         assert plan.structure is not None
-        extents = plan.structure.extents(self.decisions(batch))
+        extents = plan.structure.numbers(self.decisions(batch)).extents
         return self._amounts(plan.loops, extents, batch)
 
     def _amounts(
-        self, loops: Annotatable, extents: Mapping[str, Integers], batch: Sequence[Candidate]
+        self, loops: Annotatable, extents: Mapping[str, Num], batch: Sequence[Candidate]
     ) -> Amounts:
         parallel = np.array([c.parallel for c in batch], np.int64)
         unroll = np.array([c.unroll for c in batch], np.int64)
         lanes = max(1, (self.target.vector_bits or 0) // 32)
         return loops.amounts(extents, parallel, unroll, self.cores, lanes)
 
-    def marks(self, plan: Plan, batch: Sequence[Candidate]) -> Mapping[str, Marks]:
-        """The annotation of the loops around each block, for `Structure.features`."""
+    def features(self, plan: Plan, batch: Sequence[Candidate]) -> npt.NDArray[np.float32]:
+        """The features of some candidates of a plan that has a structure, annotated as they are:
+        (candidates, blocks, columns).
+        """
         assert plan.structure is not None
+        numbers = plan.structure.numbers(self.decisions(batch), len(batch))
+        return plan.structure.features(numbers, self.marks(plan, numbers, batch))
+
+    def marks(self, plan: Plan, numbers: Batch, batch: Sequence[Candidate]) -> Mapping[str, Marks]:
+        """The annotation of the loops around each block, for `Structure.features`.
+
+        numbers  those of the batch (see `Structure.numbers`)
+        """
+        assert plan.structure is not None
+        amounts = self._amounts(plan.loops, numbers.extents, batch)
         around = {name: plan.structure.loops_of(name) for name in plan.structure.blocks}
-        return plan.loops.marks(self.amounts(plan, batch), around, len(batch))
+        return plan.loops.marks(amounts, around, len(batch))
 
     def decisions(self, batch: Sequence[Candidate]) -> dict[int, Integers]:
         """The decisions of candidates of one sketch, by step: (candidates, parts)."""

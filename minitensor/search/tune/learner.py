@@ -128,6 +128,8 @@ class Learner:
         """
         start = time.perf_counter()
         scores = np.full(len(batch), -np.inf)
+        asked: list[int] = []
+        parts: list[Samples] = []
         slow = SLOW
         for plan, found in self._by_plan(batch):
             if plan is None:
@@ -140,11 +142,17 @@ class Learner:
             if not places:
                 continue
             try:
-                found_here = self._predicted(self._stacked(plan, [batch[p] for p in places]))
+                parts.append(self._stacked(plan, [batch[p] for p in places]))
+                asked += places
+            except Exception as failure:
+                self.unmade.add("features of candidates", failure)
+                scores[places] = 0.0
+        if asked:
+            try:
+                scores[asked] = self._predicted(Samples.joined(parts))
             except Exception as failure:
                 self.unmade.add("model.predict", failure)
-                found_here = np.zeros(len(places))
-            scores[places] = found_here
+                scores[asked] = 0.0
         self.seconds += time.perf_counter() - start
         return scores
 
@@ -194,15 +202,14 @@ class Learner:
         if plan.structure is None:
             return self._one_by_one(batch)
         try:
-            marks = self.space.marks(plan, batch)
-            table = plan.structure.features(self.space.decisions(batch), marks)
+            table = self.space.features(plan, batch)
         except (BatchError, ArgumentError):  # for some of them; or their tiles depend on others
             if len(batch) == 1:
                 return self._one_by_one(batch)
             middle = len(batch) // 2
-            first, second = (self._stacked(plan, h) for h in (batch[:middle], batch[middle:]))
-            tables = np.concatenate([first.table, second.table])
-            return Samples(tables, np.concatenate([first.counts, second.counts]))
+            return Samples.joined(
+                [self._stacked(plan, half) for half in (batch[:middle], batch[middle:])]
+            )
         count, statements, columns = table.shape
         return Samples(table.reshape(-1, columns), np.full(count, statements))
 

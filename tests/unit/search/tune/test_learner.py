@@ -26,15 +26,15 @@ def test_those_that_arrays_cannot_tell_are_replayed_and_the_others_are_not(space
     expected = learner.features(batch)
     odd = {tuple(c.values[0]) for c in batch[::7]}
     structure = space.plan(2, ()).structure
-    real, replayed = structure.features, []
+    real, replayed = structure.numbers, []
 
-    def features(decisions, marks):
+    def numbers(decisions, count):
         if any(tuple(row) in odd for row in np.asarray(decisions[space.knobs[2][0].step])):
             raise BatchError("made up")
-        return real(decisions, marks)
+        return real(decisions, count)
 
     schedule = space.schedule
-    monkeypatch.setattr(structure, "features", features)
+    monkeypatch.setattr(structure, "numbers", numbers)
     monkeypatch.setattr(space, "schedule", lambda c: (replayed.append(c), schedule(c))[1])
     found = learner.features(batch)
     assert len(replayed) == sum(tuple(c.values[0]) in odd for c in batch)
