@@ -14,6 +14,7 @@ from minitensor.codegen import Target
 from minitensor.errors import unexpected
 from minitensor.ir import Program, loop_sites
 from minitensor.schedule import REGISTRY, Batch, Bodies, Effect, Schedule, StepView, Trace
+from minitensor.search.features.alike import Described, grouped, joined
 from minitensor.search.features.names import MARKS, WIDTH
 from minitensor.search.features.nest import Marks
 from minitensor.search.features.rows import fill, is_gpu
@@ -50,6 +51,7 @@ class Structure:
             statement_of(self.program, block, bodies.checked(block))
             for block in self.program.blocks.values()
         ]
+        self._written = list(map(repr, self._statements))
         self.extents({})
 
     def loops_of(self, block: str) -> tuple[str, ...]:
@@ -116,13 +118,29 @@ class Structure:
         numbers = decisions if isinstance(decisions, Batch) else self.numbers(decisions, count)
         if count not in (None, numbers.count):
             raise unexpected(f"marks of {numbers.count} candidates", "marks", count)
+        found, parts = self.described(numbers, marks or {})
+        for part in parts:
+            _fill(part, auto_unroll, gpu)
+        return found
+
+    def described(
+        self, numbers: Batch, marks: Mapping[str, Marks]
+    ) -> tuple[npt.NDArray[np.float32], list[Described]]:
+        """An array as `features` gives, of zeros, and what is to be written into it."""
         found = np.zeros((len(self.blocks), WIDTH, numbers.count), np.float32)
-        for rows, statement in zip(found, self._statements):
-            values = numbers.values(statement.block)
-            own = replace(statement, iters=_iters(statement, numbers))
-            fill(rows, own, numbers.extents, values, numbers.shapes, marks, auto_unroll, gpu)
-        turned: npt.NDArray[np.float32] = found.transpose(2, 0, 1)
-        return turned
+        parts = [
+            Described(
+                rows,
+                replace(statement, iters=_iters(statement, numbers)),
+                numbers.extents,
+                numbers.values(statement.block),
+                numbers.shapes,
+                marks.get(statement.block),
+                written,
+            )
+            for rows, statement, written in zip(found, self._statements, self._written)
+        ]
+        return found.transpose(2, 0, 1), parts
 
     def _looked_at(self, history: Sequence[Program]) -> tuple[list[Effect], Bodies]:
         """The effects of all steps, and the bodies that hold numbers at the end."""
@@ -175,6 +193,36 @@ class Structure:
             elif step.primitive == CATEGORY and isinstance(step.result, int):
                 found[number] = int(step.result)
         return found
+
+
+Job: TypeAlias = tuple[Structure, Batch, Mapping[str, Marks]]
+"""A structure, the numbers of some candidates (see `Structure.numbers`), and their marks."""
+
+
+def features_of(jobs: Sequence[Job], target: str | Target = "c") -> list[npt.NDArray[np.float32]]:
+    """`Structure.features` for each job. Statements that are alike in several of them are
+    described in one go.
+    """
+    gpu, made, parts = is_gpu(Target.of(target)), [], []
+    for structure, numbers, marks in jobs:
+        found, own = structure.described(numbers, marks)
+        made.append(found)
+        parts += own
+    for group in grouped(parts):
+        whole = group[0] if len(group) == 1 else joined(group)
+        _fill(whole, None, gpu)
+        start = 0
+        for part in group if len(group) > 1 else ():
+            count = part.rows.shape[1]
+            part.rows[:] = whole.rows[:, start : start + count]
+            start += count
+    return made
+
+
+def _fill(part: Described, auto_unroll: Num | None, gpu: bool) -> None:
+    marks = None if part.marks is None else {part.statement.block: part.marks}
+    numbers = part.extents, part.forms, part.shapes
+    fill(part.rows, part.statement, *numbers, marks, auto_unroll, gpu)
 
 
 def _iters(statement: Statement, numbers: Batch) -> tuple[tuple[str, bool], ...]:

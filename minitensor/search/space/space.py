@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from minitensor.arith import Integers, Num
 from minitensor.codegen import Target
@@ -22,7 +21,7 @@ from minitensor.errors import ScheduleError, unexpected
 from minitensor.ir import Program, loop_sites
 from minitensor.runtime import Caches
 from minitensor.schedule import ROOT, Batch, Schedule, Trace, compute_locations
-from minitensor.search.features import BatchError, Marks, Structure
+from minitensor.search.features import BatchError, Job, Marks, Structure
 from minitensor.search.sketch import Rules, Sketch, branch_weights, generate_sketches
 from minitensor.search.space.annotate import Amounts, Annotatable, cut_long_loops
 from minitensor.search.space.candidate import (
@@ -293,13 +292,11 @@ class Space:
         lanes = max(1, (self.target.vector_bits or 0) // 32)
         return loops.amounts(extents, parallel, unroll, self.cores, lanes)
 
-    def features(self, plan: Plan, batch: Sequence[Candidate]) -> npt.NDArray[np.float32]:
-        """The features of some candidates of a plan that has a structure, annotated as they are:
-        (candidates, blocks, columns).
-        """
+    def numbered(self, plan: Plan, batch: Sequence[Candidate]) -> Job:
+        """What `features_of` takes for some candidates of a plan that has a structure."""
         assert plan.structure is not None
         numbers = plan.structure.numbers(self.decisions(batch), len(batch))
-        return plan.structure.features(numbers, self.marks(plan, numbers, batch))
+        return plan.structure, numbers, self.marks(plan, numbers, batch)
 
     def marks(self, plan: Plan, numbers: Batch, batch: Sequence[Candidate]) -> Mapping[str, Marks]:
         """The annotation of the loops around each block, for `Structure.features`.
