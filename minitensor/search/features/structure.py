@@ -167,7 +167,7 @@ class Structure:
             raise unexpected(f"integers (candidates, {parts})", f"decisions[{number}]", value)
         if step.primitive == CATEGORY:
             candidates = step.arguments["candidates"]
-            if not np.isin(found, candidates).all():
+            if not set(found[:, 0].tolist()) <= set(candidates):
                 raise unexpected(f"some of {list(candidates)}", f"decisions[{number}]", value)
         return found.astype(np.int64, copy=False)
 
