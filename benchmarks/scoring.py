@@ -1,4 +1,4 @@
-"""How long the cost model takes for a population, and how long a round of evolution takes.
+"""Seconds that the cost model takes for a population, and a round of evolution.
 
     python -m benchmarks.scoring                      five workloads
     python -m benchmarks.scoring matmul-1024          some of them

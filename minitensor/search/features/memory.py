@@ -76,7 +76,7 @@ class Walk:
         return lines
 
     def steps(self) -> Integers:
-        """How many elements each loop goes on, (loops, candidates): on the route that goes most."""
+        """The elements that each loop goes on, (loops, candidates): on the route that goes most."""
         strides = _strides(self.touch, self.shape)
         far = np.zeros((self.nest.depth, self.nest.count), np.int64)
         for route in self.touch.routes:
