@@ -293,7 +293,7 @@ class Space:
         return loops.amounts(extents, parallel, unroll, self.cores, lanes)
 
     def numbered(self, plan: Plan, batch: Sequence[Candidate]) -> Job:
-        """What `features_of` takes for some candidates of a plan that has a structure."""
+        """The job of `features_of` for some candidates of a plan that has a structure."""
         assert plan.structure is not None
         numbers = plan.structure.numbers(self.decisions(batch), len(batch))
         return plan.structure, numbers, self.marks(plan, numbers, batch)
