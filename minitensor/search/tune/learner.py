@@ -208,7 +208,7 @@ class Learner:
         return _samples_of([self._numbered(plan, batch)])
 
     def _numbered(self, plan: Plan, batch: Sequence[Candidate]) -> Job | Samples:
-        """The job of the features of candidates that share a plan; or the features themselves, where
+        """The job of `features_of` for candidates that share a plan; or their features, where
         schedules have to be made.
         """
         if plan.structure is None:
