@@ -138,13 +138,14 @@ def _of_batch(
 ) -> Iterator[list[tuple[Loops, Tile]]]:
     """The loops of each block and its tile, for each candidate: no schedule is made."""
     assert plan.structure is not None
-    numbers = plan.structure.extents(space.decisions(batch), len(batch))
-    marks = space.marks(plan, batch)
+    numbers = plan.structure.numbers(space.decisions(batch), len(batch))
+    sizes = numbers.extents
+    marks = space.marks(plan, numbers, batch)
     sites = ir.loop_sites(plan.schedule.program)
     blocks = []
     for block in plan.structure.blocks:
         names, marked = plan.structure.loops_of(block), marks[block]
-        extents = np.array([np.broadcast_to(numbers[n], (len(batch),)) for n in names]).reshape(
+        extents = np.array([np.broadcast_to(sizes[n], (len(batch),)) for n in names]).reshape(
             len(names), len(batch)
         )
         kinds = np.full((len(names), len(batch)), "", object)

@@ -35,6 +35,8 @@ class Linear:
     def plus(self, other: Linear, factor: Num = 1) -> Linear:
         """self + factor * other."""
         added = other if type(factor) is int and factor == 1 else other.times(factor)
+        if not self.terms or not added.terms:  # as most sums begin
+            return Linear(self.terms or added.terms, self.constant + added.constant)
         terms = dict(self.terms)
         for atom, coefficient in added.terms.items():
             if atom not in terms:

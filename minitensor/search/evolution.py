@@ -243,16 +243,18 @@ def evolve(
     for candidate in seeds:
         population.add(candidate)
     generation = seeds + [population.draw() for _ in range(size - len(seeds))]
-    found: dict[Candidate, float] = {}
+    known: dict[Candidate, float] = {}
+    """The scores of all generations: nothing is scored twice."""
     for number in range(settings.generations + 1):
-        scores = score(generation)
-        scores = np.where(np.isnan(scores), -np.inf, scores)
-        found.update(zip(generation, scores.tolist()))
-        found = dict(sorted(found.items(), key=lambda item: -item[1])[: max(size, count)])
+        news = [candidate for candidate in dict.fromkeys(generation) if candidate not in known]
+        scores = score(news)
+        known.update(zip(news, np.where(np.isnan(scores), -np.inf, scores).tolist()))
+        best_of_all = sorted(known.items(), key=lambda item: -item[1])[: max(size, count)]
+        ranked, values = zip(*best_of_all)
         if number < settings.generations:
-            parents = _proportional(list(found), np.array(list(found.values())), rng)
+            parents = _proportional(ranked, np.array(values), rng)
             generation = [population.child(parents) for _ in range(size)]
-    return [candidate for candidate, value in found.items() if value > -np.inf][:count]
+    return [candidate for candidate, value in best_of_all if value > -np.inf][:count]
 
 
 def _proportional(

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 from minitensor import arith
-from minitensor.arith import Num, Truth, greater, is_zero, magnitude, product
-from minitensor.search.features.nest import Floats, Mask, Nest, Swing
-from minitensor.search.features.statement import Touch
+from minitensor.arith import Integers, Num, Truth, product
+from minitensor.search.features.nest import Floats, Mask, Nest
+from minitensor.search.features.statement import Shifted, Touch
 
 LINE: Final = 64
 """The bytes of a cache line."""
@@ -20,9 +20,9 @@ LINE: Final = 64
 class Walk:
     """The traffic of a statement in a buffer.
 
-    moves   for each loop that moves along the buffer, whether it does (see Swing)
-    touched for each number of loops that stand still, the outermost ones: the bytes that are
-            touched while the others run, float64 (candidates,)
+    moving        the loops that move along the buffer, bool (loops, candidates)
+    touched       for each number of loops that stand still, the outermost ones: the bytes that are
+                  touched while the others run, float64 (loops + 1, candidates)
     unique_lines  float64 (candidates,)
     """
 
@@ -30,130 +30,61 @@ class Walk:
         self.nest = nest
         self.touch = touch
         self.shape = shape
-        self.axes = [[nest.swings(one.form) for one in axis] for axis in touch.axes]
-        self.moves = self._moves()
-        self.touched, extents = self._touched()
-        self.unique_lines = self._unique_lines(extents)
-
-    def _moves(self) -> dict[int, Truth]:
-        found: dict[int, Truth] = {}
-        for axis in self.axes:
-            for swings in axis:
-                for loop, one in swings.items():
-                    known = found.get(loop, False)
-                    if known is not True:
-                        found[loop] = one.moves if one.moves is True else known | one.moves
-        return found
-
-    def _touched(self) -> tuple[list[Floats], list[Num]]:
-        """The bytes for each depth, and the extent of each axis while all loops run."""
-        origins = [
-            [(arith.at(arith.replaced(one.form, self.nest.forms), "", 0), one) for one in axis]
-            for axis in self.touch.axes
-        ]
-        low: list[list[Num]] = [[at + one.least for at, one in axis] for axis in origins]
-        high: list[list[Num]] = [[at + one.most for at, one in axis] for axis in origins]
-        extents = [_extent(*ends) for ends in zip(low, high, self.shape)]
-        rows = [self._bytes(extents, self.nest.depth)]
-        for loop in reversed(range(self.nest.depth)):
-            moved = False
-            for n, axis in enumerate(self.axes):
-                changed = False
-                for k, swings in enumerate(axis):
-                    one = swings.get(loop)
-                    if one is not None:
-                        changed = True
-                        _move(one, low[n], high[n], k)
-                if changed:
-                    moved = True
-                    extents[n] = _extent(low[n], high[n], self.shape[n])
-            rows.append(self._bytes(extents, loop) if moved or self.nest.idle else rows[-1])
-        return rows[::-1], extents
-
-    def _bytes(self, extents: Sequence[Num], depth: int) -> Floats:
-        volume: Num = self.touch.item
+        self.axes = [[nest.number(one.form) for one in axis] for axis in touch.axes]
+        self.moving = nest.swings.moving([n for axis in self.axes for n in axis])
+        extents = [self._extents(*axis) for axis in zip(touch.axes, self.axes, shape)]
+        volume = np.full((nest.depth + 1, nest.count), touch.item)
         for extent in extents:
-            volume = product(volume, extent)
-        found = np.empty(self.nest.count)
-        found[:] = volume
-        if self.nest.idle:
-            found *= self.nest.inside[depth] > 0
+            volume *= extent
+        self.touched: Floats = volume.astype(np.float64)
+        if nest.idle:
+            self.touched *= nest.inside > 0
+        self.unique_lines = self._unique_lines([extent[0] for extent in extents])
+
+    def _extents(self, axis: Sequence[Shifted], numbers: Sequence[int], size: Num) -> Integers:
+        """For each number of loops that stand still: how many indices of an axis lie between the
+        least and the greatest that are reached, at most all of them; (loops + 1, candidates).
+        """
+        swings, forms = self.nest.swings, self.nest.forms
+        if len(axis) == 1:
+            ((one,), (n,)) = axis, numbers
+            reached = swings.above[n] + swings.below[n]
+            reached += one.most - one.least + 1
+        else:
+            starts = [arith.at(forms[n], "", 0) for n in numbers]
+            lows = [
+                start + one.least - swings.below[n] for one, n, start in zip(axis, numbers, starts)
+            ]
+            highs = [
+                start + one.most + swings.above[n] for one, n, start in zip(axis, numbers, starts)
+            ]
+            reached = np.maximum.reduce(highs) - np.minimum.reduce(lows) + 1
+        found: Integers = np.minimum(reached, size, out=reached)
         return found
 
-    def _unique_lines(self, extents: Sequence[Num]) -> Floats:
+    def _unique_lines(self, extents: Sequence[Integers]) -> Floats:
         """The lines that are touched: the innermost axis, and those around it as long as whole
         rows are touched, are one piece of memory.
         """
-        run: Num = self.touch.item
+        run = np.full(self.nest.count, self.touch.item)
         whole: Truth = True
         for extent, size in zip(reversed(extents), reversed(self.shape)):
-            if whole is False:
-                break
-            run = run * extent if whole is True else np.where(whole, run * extent, run)
-            whole = whole & _equal(extent, size)
-        piece = np.clip(np.asarray(run, np.float64), 1, LINE)
-        return self.touched[0] / piece
+            np.multiply(run, extent, out=run, where=whole)
+            whole = whole & np.equal(extent, size)
+        piece = np.minimum(np.maximum(run, 1), LINE)
+        lines: Floats = self.touched[0] / piece
+        return lines
 
-    def lines(self) -> tuple[Floats, Floats]:
-        """The lines that are touched if none stays in a cache, and the stride.
-
-        The stride is how many elements the innermost loop that moves goes on; loops inside of that
-        stay at their line.
-        """
-        nest = self.nest
-        undecided = np.ones(nest.count, np.bool_)
-        stays = np.ones(nest.count)
-        stride = np.zeros(nest.count)
-        steps = self._steps()
-        for loop in reversed(range(nest.depth)):
-            if loop in self.moves:
-                here = undecided & nest.moving(loop, self.moves[loop])
-                np.copyto(stride, steps[loop], where=here)
-                undecided &= ~here
-                if not undecided.any():
-                    break
-            np.multiply(stays, nest.length[loop], out=stays, where=undecided)
-        apart = np.clip(stride, 1, None) * (self.touch.item / LINE)
-        runs = nest.inside[0]
-        lines = runs / np.maximum(stays, 1) * np.minimum(apart, 1)
-        return np.where(runs > 0, np.maximum(lines, 1), 0), stride
-
-    def _steps(self) -> dict[int, Num]:
-        """For each loop that moves along the buffer, how many elements it goes on."""
+    def steps(self) -> Integers:
+        """The elements that each loop goes on, (loops, candidates): on the route that goes most."""
         strides = _strides(self.touch, self.shape)
-        found: dict[int, Num] = {}
-        for loop in self.moves:
-            for route in self.touch.routes:
-                step: Num = 0
-                for axis, number, stride in zip(self.axes, route, strides):
-                    one = axis[number].get(loop)
-                    if one is not None:
-                        step = step + product(one.step, stride)
-                known = found.get(loop)
-                far = magnitude(step)
-                found[loop] = far if known is None else greater(known, far)
-        return found
-
-
-def _move(one: Swing, low: list[Num], high: list[Num], k: int) -> None:
-    if not is_zero(one.up):
-        high[k] = high[k] + one.up
-    if not is_zero(one.down):
-        low[k] = low[k] - one.down
-
-
-def _extent(low: Sequence[Num], high: Sequence[Num], size: Num) -> Num:
-    """The number of indices of an axis between the ends, at most all of them."""
-    least, most = low[0], high[0]
-    for other in low[1:]:
-        least = -greater(-least, -other)
-    for other in high[1:]:
-        most = greater(most, other)
-    return -greater(least - most - 1, -size)
-
-
-def _equal(a: Num, b: Num) -> Truth:
-    return a == b if isinstance(a, int) and isinstance(b, int) else np.equal(a, b)
+        far = np.zeros((self.nest.depth, self.nest.count), np.int64)
+        for route in self.touch.routes:
+            step: Num = 0
+            for axis, number, stride in zip(self.axes, route, strides):
+                step = step + product(self.nest.swings.step[axis[number]], stride)
+            np.maximum(far, np.abs(step), out=far)
+        return far
 
 
 def _strides(touch: Touch, shape: Sequence[Num]) -> list[Num]:
@@ -170,9 +101,30 @@ def _strides(touch: Touch, shape: Sequence[Num]) -> list[Num]:
     return strides[::-1]
 
 
+def lines_of(nest: Nest, walks: Sequence[Walk]) -> tuple[Floats, Floats]:
+    """For each buffer the lines that are touched if none stays in a cache, and the stride;
+    (buffers, candidates).
+
+    The stride is how many elements the innermost loop that moves goes on; loops inside of that
+    stay at their line.
+    """
+    moving = np.zeros((len(walks), nest.depth + 1, nest.count), np.bool_)
+    steps = np.zeros(moving.shape)
+    for n, walk in enumerate(walks):
+        moving[n, 1:], steps[n, 1:] = walk.moving, walk.steps()
+    depth = nest.innermost(moving) * moving.any(1)  # inside of the loop that moves; 0 if none does
+    stays = nest.inside[depth, nest.lanes]
+    stride = np.take_along_axis(steps, depth[:, None], 1)[:, 0]
+    items = np.array([[walk.touch.item] for walk in walks])
+    apart = np.maximum(stride, 1) * (items / LINE)
+    runs = nest.inside[0]
+    lines = runs / np.maximum(stays, 1) * np.minimum(apart, 1)
+    return np.where(runs > 0, np.maximum(lines, 1), 0), stride
+
+
 @dataclass(frozen=True)
 class Reuse:
-    """Reuse of the elements that a statement touches, all (candidates,).
+    """Reuse of the elements that a statement touches, all (buffers, candidates).
 
     looped   by the same statement, in a loop that does not move along the buffer
     shared   by another statement
@@ -188,32 +140,19 @@ class Reuse:
     between: Floats
 
 
-def reuse_of(walk: Walk, traffic: Sequence[Floats]) -> Reuse:
-    """The reuse of a buffer: in the innermost loop that has any.
+def reuse_of(nest: Nest, walks: Sequence[Walk], traffic: Floats) -> Reuse:
+    """The reuse of each buffer: in the innermost loop that has any.
 
-    traffic  for each depth the bytes of all buffers that are touched there
+    traffic  for each depth the bytes of all buffers that are touched there, (loops + 1, candidates)
     """
-    nest, others = walk.nest, walk.touch.others
-    undecided = np.ones(nest.count, np.bool_)
-    looped = np.zeros(nest.count, np.bool_)
-    count, apart, between = (np.zeros(nest.count) for _ in range(3))
-
-    def take(where: Mask, times: Num, depth: int) -> None:
-        np.copyto(count, times, where=where)
-        np.copyto(apart, nest.inside[depth], where=where)
-        np.copyto(between, traffic[depth], where=where)
-
-    for loop in reversed(range(nest.depth)):
-        moves = walk.moves.get(loop, False)
-        if moves is not True:
-            here = undecided & nest.several[loop] & ~np.asarray(moves)
-            if here.any():
-                looped |= here
-                take(here, nest.length[loop], loop + 1)
-                undecided &= ~here
-        if others[loop + 1]:
-            take(undecided, others[loop + 1], loop + 1)
-            return Reuse(looped, undecided, count, apart, between)
-    shared = undecided if others[0] else np.zeros(nest.count, np.bool_)
-    take(shared, others[0], 0)
-    return Reuse(looped, shared, count, apart, between)
+    others = np.array([walk.touch.others for walk in walks])
+    looping = np.zeros((len(walks), nest.depth + 1, nest.count), np.bool_)
+    for walk, own in zip(walks, looping):  # in the loop around each depth
+        np.greater(nest.several, walk.moving, out=own[1:])
+    depth = nest.innermost(looping | (others > 0)[:, :, None])
+    looped = np.take_along_axis(looping, depth[:, None], 1)[:, 0]
+    others_there = np.take_along_axis(others, depth, 1)
+    some = looped | (others_there > 0)
+    count = np.where(looped, nest.around[depth, nest.lanes], others_there)
+    apart, between = nest.inside[depth, nest.lanes], traffic[depth, nest.lanes]
+    return Reuse(looped, some & ~looped, count, apart * some, between * some)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -11,61 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from minitensor import arith
-from minitensor.arith import Linear, Num, Truth
-from minitensor.search.features.names import POSITIONS
+from minitensor.arith import Integers, Linear, Num
+from minitensor.search.features.names import MARKS, POSITIONS
 from minitensor.search.features.statement import Statement
-
-
-@dataclass(frozen=True, slots=True)
-class Swing:
-    """The way of a form while one loop runs from 0 to its end, all others standing at 0.
-
-    up, down  how far above and below where it started it comes: both at least 0
-    step      how far its second value is from its first (0 for a loop of one iteration)
-    moves     whether it moves at all; True if it does wherever the loop has several iterations
-    """
-
-    up: Num
-    down: Num
-    step: Num
-    moves: Truth
-
-
-def swing(form: Linear, name: str, last: Num) -> Swing | None:
-    """The swing of a form with one loop; None if it does not depend on it.
-
-    last  the last value of the loop's variable: its extent less 1, and at least 0
-
-    A form that is linear in the loop is followed to its end. Any other is looked at where the
-    variable is 1, 2, 4, 8, …, and at its end.
-    """
-    if any(name in arith.variables(arg) for a in arith.operations(form) for arg in a.args):
-        return _sampled(form, name, last)
-    coefficient = form.coefficient(name)
-    if arith.is_zero(coefficient):
-        return None
-    reached = arith.product(coefficient, last)
-    some = last > 0
-    if isinstance(coefficient, int):
-        up, down = (reached, 0) if coefficient > 0 else (0, -reached)
-        return Swing(up, down, coefficient * some, True)
-    step = coefficient * some
-    if coefficient.size and coefficient.min() > 0:
-        return Swing(reached, 0, step, True)
-    up, down = np.maximum(reached, 0), np.maximum(-reached, 0)
-    return Swing(up, down, step, reached != 0)
-
-
-def _sampled(form: Linear, name: str, last: Num) -> Swing:
-    ends = np.atleast_1d(np.asarray(last, np.int64))
-    most = int(ends.max()) if ends.size else 0
-    powers = 1 << np.arange(max(1, (most - 1).bit_length() + 1), dtype=np.int64)
-    points = np.minimum(powers[:, None], ends)
-    found = arith.at(form, name, points) - arith.at(form, name, 0)
-    moved = np.broadcast_to(found, np.broadcast_shapes(np.shape(found), points.shape))
-    up, down = np.maximum(moved.max(0), 0), np.maximum(-moved.min(0), 0)
-    return Swing(up, down, moved[0], (up > 0) | (down > 0))
-
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -88,14 +36,17 @@ class Marks:
 
 
 class Nest:
-    """The loops around a statement, outermost first.
+    """The loops around a statement, outermost first, and the ways of its indices in them.
 
-    count   the number of candidates
-    last    for each loop the last value of its variable (0 if there is none)
-    length  float64 (loops, candidates)
-    inside  float64 (loops + 1, candidates): how often the statement runs in one iteration of what
-            is outside of a loop; the last row is 1, the first one all executions
-    forms   for each iter of the block, its value as a form of the loops
+    count    the number of candidates
+    depth    the number of loops
+    length   float64 (loops, candidates)
+    around   float64 (loops + 1, candidates): a row of 1, and those of `length`
+    inside   float64 (loops + 1, candidates): how often the statement runs in one iteration of what
+             is outside of a loop; the last row is 1, the first one all executions
+    several  whether a loop has several iterations, bool (loops, candidates)
+    idle     whether one of the loops is empty for one of the candidates
+    swings   of all forms that the statement indexes with (`number` finds one), and of its iters
     """
 
     def __init__(
@@ -106,38 +57,39 @@ class Nest:
         count: int,
     ) -> None:
         self.statement = statement
-        self.count = count
-        self.forms = forms
-        loops = [extents[name] for name in statement.loops]
-        self.last: list[Num] = [_less_one(extent) for extent in loops]
-        self.length = np.empty((len(loops), count))
-        self.inside = np.ones((len(loops) + 1, count))
-        for row, extent in zip(self.length, loops):
-            row[:] = extent
-        for n in reversed(range(len(loops))):
-            np.multiply(self.length[n], self.inside[n + 1], out=self.inside[n])
-        self.several: Mask = self.length > 1
+        self.count, self.depth = count, len(statement.loops)
+        extent = np.empty((self.depth, count), np.int64)
+        for row, name in zip(extent, statement.loops):
+            row[:] = extents[name]
+        self.around: Floats = np.ones((self.depth + 1, count))
+        self.length: Floats = self.around[1:]
+        self.length[:] = extent
+        self.inside = np.ones((self.depth + 1, count))
+        np.multiply.accumulate(self.length[::-1], axis=0, out=self.inside[-2::-1])
+        self.several: Mask = extent > 1
+        self.idle = bool((extent < 1).any())
+        self._numbers: dict[object, int] = {}
+        self.forms: list[Linear] = []
+        for form in statement.forms():
+            if self._numbers.setdefault(_key(form), len(self.forms)) == len(self.forms):
+                self.forms.append(arith.replaced(form, forms))
+        self.swings = Swings(self.forms, statement.loops, np.maximum(extent - 1, 0))
 
-    @property
-    def depth(self) -> int:
-        """The number of loops."""
-        return len(self.length)
+    def number(self, form: Linear) -> int:
+        """The number of a form of the statement in `forms` and in `swings`."""
+        return self._numbers[_key(form)]
 
     @cached_property
-    def idle(self) -> bool:
-        """Return whether one of the loops is empty for one of the candidates."""
-        return bool((self.length < 1).any())
+    def lanes(self) -> Integers:
+        """The numbers of all candidates, (candidates,): picks one number of each in a table."""
+        return np.arange(self.count)
 
-    def swings(self, form: Linear) -> dict[int, Swing]:
-        """The swing of a form of the block's iters with each loop that it depends on."""
-        whole = arith.replaced(form, self.forms)
-        names = arith.variables(whole)
-        found: dict[int, Swing] = {}
-        for n, name in enumerate(self.statement.loops):
-            if name in names:
-                one = swing(whole, name, self.last[n])
-                if one is not None:
-                    found[n] = one
+    def innermost(self, marked: Mask) -> Integers:
+        """The number of the innermost marked loop, (…, candidates); the last one if none is.
+
+        marked  (…, loops, candidates), of one loop at least
+        """
+        found: Integers = marked.shape[-2] - 1 - marked[..., ::-1, :].argmax(-2)
         return found
 
     @cached_property
@@ -147,62 +99,92 @@ class Nest:
         A loop is spatial if it moves along spatial axes only, reduce if along others only, mixed if
         along both, and none if it has one iteration or repeats what is done.
         """
-        spatial, reduce = np.zeros_like(self.several), np.zeros_like(self.several)
+        driven: dict[bool, list[int]] = {False: [], True: []}
         for name, reduces in self.statement.iters:
-            driven = reduce if reduces else spatial
-            for n, one in self.swings(arith.variable(name)).items():
-                driven[n] |= self.moving(n, one.moves)
+            driven[reduces].append(self.number(arith.variable(name)))
+        spatial, reduce = (self.swings.moving(driven[kind]) for kind in (False, True))
         found = np.zeros(spatial.shape, np.int8)
         found[spatial & reduce] = _MIXED
         for first, own in ((_SPATIAL, spatial & ~reduce), (_REDUCE, reduce & ~spatial)):
             found[own] = first + 1
-            found[_first(own)] = first + 2
-            found[::-1][_first(own[::-1])] = first
-        return found
-
-    def moving(self, loop: int, moves: Truth) -> Mask:
-        """The candidates in which a loop of several iterations moves an index."""
-        several: Mask = self.several[loop]
-        return several if moves is True else several & moves
-
-    def innermost(self, marked: Mask) -> npt.NDArray[np.intp]:
-        """The number of the innermost marked loop, (candidates,); the last one if none is.
-
-        marked  (loops, candidates)
-        """
-        found = np.full(self.count, self.depth - 1)
-        for n, where in enumerate(marked):
-            np.copyto(found, n, where=where)
+            some = own.any(0).nonzero()[0]
+            found[own.argmax(0)[some], some] = first + 2
+            found[self.innermost(own)[some], some] = first
         return found
 
 
-def _first(rows: Mask) -> Mask:
-    """For each column only the first row that is set."""
-    found, seen = np.empty_like(rows), np.zeros(rows.shape[1], np.bool_)
-    for row, own in zip(rows, found):
-        np.greater(row, seen, out=own)
-        seen |= row
-    return found
+class Swings:
+    """The ways of forms while one loop runs from 0 to its end, all others standing at 0.
 
+    step   how far its second value is from its first (0 for a loop of one iteration)
+    moves  whether it moves at all, bool
+    above  for each number of loops that stand still, the outermost ones: how far above where it
+           started it comes while the others run, and
+    below  how far below
 
-def _less_one(extent: Num) -> Num:
-    return max(0, extent - 1) if isinstance(extent, int) else np.maximum(extent - 1, 0)
-
-
-def marked(
-    statement: Statement, kind: str, given: Mapping[str, Marks] | None, count: int
-) -> Mask | None:
-    """The loops that are executed in a way, bool (loops, candidates); None for none.
-
-    kind   the LoopKind; loops that are of it already count for all candidates
-    given  marks by the name of the block
+    The first two are (forms, loops, candidates), the others (forms, loops + 1, candidates); all but
+    `moves` are int64. A form that is linear in the loop is followed to its end. Any other is looked
+    at where the variable is 1, 2, 4, 8, …, and at its end.
     """
-    fixed = [one.value == kind for one in statement.kinds]
+
+    def __init__(self, forms: Sequence[Linear], loops: Sequence[str], last: Integers) -> None:
+        """last  the last value of each loop's variable, (loops, candidates), at least 0"""
+        place = {name: number for number, name in enumerate(loops)}
+        self.step = np.zeros((len(forms), *last.shape), np.int64)
+        curved: dict[tuple[int, int], tuple[Linear, str]] = {}
+        for number, form in enumerate(forms):
+            for atom, coefficient in form.terms.items():
+                if isinstance(atom, arith.Operation):
+                    inner = {name for arg in atom.args for name in arith.variables(arg)}
+                    curved |= {(number, place[n]): (form, n) for n in inner if n in place}
+                elif atom.name in place:
+                    self.step[number, place[atom.name]] = coefficient
+        self.step *= last > 0
+        ends = self.step * last
+        up, down = np.maximum(ends, 0), np.maximum(-ends, 0)
+        for at, (form, name) in curved.items():
+            up[at], down[at], self.step[at] = _sampled(form, name, last[at[1]])
+        self.moves: Mask = (up > 0) | (down > 0)
+        self.above, self.below = _from_inside(up), _from_inside(down)
+
+    def moving(self, forms: Sequence[int]) -> Mask:
+        """The loops that move one of some forms, bool (loops, candidates)."""
+        found: Mask = np.logical_or.reduce(self.moves[forms], axis=0)
+        return found
+
+
+def _sampled(form: Linear, name: str, last: Integers) -> tuple[Integers, Integers, Integers]:
+    """The most that a form goes up and down, and its first step."""
+    most = int(last.max()) if last.size else 0
+    powers = 1 << np.arange(max(1, (most - 1).bit_length() + 1), dtype=np.int64)
+    points = np.minimum(powers[:, None], last)
+    found = arith.at(form, name, points) - arith.at(form, name, 0)
+    moved = np.broadcast_to(found, np.broadcast_shapes(np.shape(found), points.shape))
+    return np.maximum(moved.max(0), 0), np.maximum(-moved.min(0), 0), moved[0]
+
+
+def _from_inside(ways: Integers) -> Integers:
+    """The sums over the loops inside of each, (forms, loops + 1, candidates); the last are 0."""
+    forms, loops, count = ways.shape
+    sums = np.zeros((forms, loops + 1, count), np.int64)
+    np.cumsum(ways[:, ::-1], axis=1, out=sums[:, -2::-1])
+    return sums
+
+
+def _key(form: Linear) -> object:
+    """Equal for forms that are written alike but for a constant."""
+    return frozenset(form.terms.items())
+
+
+def marked(statement: Statement, given: Mapping[str, Marks] | None, count: int) -> Mask:
+    """The loops that are executed in each of the ways MARKS, bool (ways, loops, candidates).
+
+    given  marks by the name of the block; loops that are executed so already count for all
+    """
+    found = np.zeros((len(MARKS), len(statement.loops), count), np.bool_)
     more = None if given is None else given.get(statement.block)
-    if more is None and not any(fixed):
-        return None
-    found = np.zeros((len(fixed), count), np.bool_)
-    found[fixed] = True
-    if more is not None:
-        found |= np.asarray(getattr(more, kind), np.bool_).T
+    for kind, own in zip(MARKS, found):
+        if more is not None:
+            own[:] = np.asarray(getattr(more, kind), np.bool_).T
+        own[[one.value == kind for one in statement.kinds]] = True
     return found

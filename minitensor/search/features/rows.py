@@ -12,7 +12,7 @@ from minitensor.codegen import Target
 from minitensor.errors import unexpected
 from minitensor.ir import Program, paths
 from minitensor.schedule import Schedule
-from minitensor.search.features.memory import Walk, reuse_of
+from minitensor.search.features.memory import Walk, lines_of, reuse_of
 from minitensor.search.features.names import (
     ALLOCATION_AT,
     BUFFER_WIDTH,
@@ -56,13 +56,13 @@ def fill(
     """
     nest = Nest(statement, extents, forms, rows.shape[1])
     walks = [Walk(nest, touch, shapes[touch.buffer.name]) for touch in statement.touches]
-    traffic = _traffic(nest, walks)
+    traffic = sum((walk.touched for walk in walks), np.zeros_like(nest.inside))
     _fill_work(rows, nest)
-    _fill_marks(rows, nest, marks)
+    _fill_marks(rows[MARKS_AT:GPU_AT], nest, marks)
     _fill_threads(rows, nest, gpu)
-    for n, walk in enumerate(walks[:BUFFERS]):
-        at = BUFFERS_AT + n * BUFFER_WIDTH
-        _fill_buffer(rows[at : at + BUFFER_WIDTH], walk, traffic)
+    if described := walks[:BUFFERS]:
+        last = BUFFERS_AT + len(described) * BUFFER_WIDTH
+        _fill_buffers(rows[BUFFERS_AT:last], nest, described, traffic)
     _fill_curve(rows[CURVE_AT : CURVE_AT + CURVE], nest, traffic)
     _fill_allocation(rows[ALLOCATION_AT:OUTER_AT], nest, walks)
     rows[OUTER_AT] = nest.depth
@@ -72,16 +72,6 @@ def fill(
     np.log2(rows, out=rows)
 
 
-def _traffic(nest: Nest, walks: Sequence[Walk]) -> list[Floats]:
-    """The bytes of all buffers that are touched while the outermost 0, 1, … loops stand still."""
-    rows = [sum((walk.touched[-1] for walk in walks), np.zeros(nest.count))]
-    for loop in reversed(range(nest.depth)):
-        same = all(walk.touched[loop] is walk.touched[loop + 1] for walk in walks)
-        now = rows[-1] if same else sum((w.touched[loop] for w in walks), np.zeros(nest.count))
-        rows.append(now)
-    return rows[::-1]
-
-
 def _fill_work(rows: Rows, nest: Nest) -> None:
     for row, count in zip(rows, nest.statement.work):
         if count:
@@ -89,23 +79,18 @@ def _fill_work(rows: Rows, nest: Nest) -> None:
 
 
 def _fill_marks(rows: Rows, nest: Nest, marks: Mapping[str, Marks] | None) -> None:
-    for n, kind in enumerate(MARKS):
-        at = MARKS_AT + n * MARK_WIDTH
-        found = marked(nest.statement, kind, marks, nest.count)
-        if found is None or not found.any():
-            rows[at + 3] = 1
-            continue
-        some = found.any(0)
-        product = np.ones(nest.count)
-        for length, where in zip(nest.length, found):
-            np.multiply(product, length, out=product, where=where)
-        place = nest.innermost(found), np.arange(nest.count)
-        rows[at] = nest.length[place] * some
-        rows[at + 1] = product * some
-        rows[at + 2] = found.sum(0)
-        position = nest.positions[place] * some
-        for k in range(len(POSITIONS)):
-            rows[at + 3 + k] = position == k
+    ways = rows.reshape(len(MARKS), MARK_WIDTH, nest.count)
+    found = marked(nest.statement, marks, nest.count)
+    if not found.any():
+        ways[:, 3] = 1
+        return
+    some = found.any(1)
+    place = nest.innermost(found), nest.lanes
+    ways[:, 0] = nest.length[place] * some
+    ways[:, 1] = np.where(found, nest.length, 1).prod(1) * some
+    ways[:, 2] = found.sum(1)
+    position = nest.positions[place] * some
+    ways[:, 3:] = position[:, None] == np.arange(len(POSITIONS))[:, None]
 
 
 def _fill_threads(rows: Rows, nest: Nest, gpu: bool) -> None:
@@ -114,45 +99,40 @@ def _fill_threads(rows: Rows, nest: Nest, gpu: bool) -> None:
         rows[GPU_AT + 1 + THREADS.index(kind)] = nest.length[loop]
 
 
-def _fill_buffer(rows: Rows, walk: Walk, traffic: Sequence[Floats]) -> None:
-    touch, runs = walk.touch, walk.nest.inside[0]
-    rows[0] = touch.reads and not touch.writes
-    rows[1] = touch.writes and not touch.reads
-    rows[2] = touch.reads and touch.writes
-    lines, stride = walk.lines()
-    amounts = (runs * (touch.item * touch.places), walk.touched[0], lines, walk.unique_lines)
-    reuse = reuse_of(walk, traffic)
-    rows[7] = reuse.looped
-    rows[8] = reuse.shared
-    rows[9] = ~(reuse.looped | reuse.shared)
-    rows[10] = reuse.apart
-    rows[11] = reuse.between
-    rows[12] = reuse.count
-    often = 1 / np.maximum(reuse.count, 1)
-    for n, amount in enumerate(amounts):
-        rows[3 + n] = amount
-        rows[13 + n] = amount * often
-    rows[17] = stride
+def _fill_buffers(rows: Rows, nest: Nest, walks: Sequence[Walk], traffic: Floats) -> None:
+    """The features of some buffers, rows (BUFFER_WIDTH * buffers, candidates)."""
+    table = rows.reshape(len(walks), BUFFER_WIDTH, nest.count)
+    for own, walk in zip(table, walks):
+        own[0] = walk.touch.reads and not walk.touch.writes
+        own[1] = walk.touch.writes and not walk.touch.reads
+        own[2] = walk.touch.reads and walk.touch.writes
+    amounts = np.empty((len(walks), 4, nest.count))
+    for amount, walk in zip(amounts, walks):
+        amount[0] = nest.inside[0] * (walk.touch.item * walk.touch.places)
+        amount[1] = walk.touched[0]
+        amount[3] = walk.unique_lines
+    amounts[:, 2], table[:, 17] = lines_of(nest, walks)
+    reuse = reuse_of(nest, walks, traffic)
+    table[:, 3:7] = amounts
+    table[:, 7] = reuse.looped
+    table[:, 8] = reuse.shared
+    table[:, 9] = ~(reuse.looped | reuse.shared)
+    table[:, 10] = reuse.apart
+    table[:, 11] = reuse.between
+    table[:, 12] = reuse.count
+    table[:, 13:17] = amounts * (1 / np.maximum(reuse.count, 1))[:, None]
 
 
-def _fill_curve(rows: Rows, nest: Nest, traffic: Sequence[Floats]) -> None:
+def _fill_curve(rows: Rows, nest: Nest, traffic: Floats) -> None:
     """Operations for each byte, from the statement alone (first) to its whole nest (last)."""
     work = sum(nest.statement.work[: 2 * len(WORK)])
     if not work:
         return
-    known: dict[int, Floats] = {}
-
-    def at(depth: int) -> Floats:
-        if depth not in known:
-            moved = traffic[depth]
-            known[depth] = nest.inside[depth] * work / np.where(moved > 0, moved, 1)
-        return known[depth]
-
-    for n, row in enumerate(rows):
-        place = nest.depth - nest.depth * n / (CURVE - 1)
-        depth = int(place)
-        part = place - depth
-        row[:] = at(depth) * (1 - part) + at(depth + 1) * part if part else at(depth)
+    dense = nest.inside * work / np.where(traffic > 0, traffic, 1)
+    place = nest.depth - nest.depth * np.arange(CURVE) / (CURVE - 1)
+    depth = place.astype(np.int64)
+    part = (place - depth)[:, None]
+    rows[:] = dense[depth] * (1 - part) + dense[np.minimum(depth + 1, nest.depth)] * part
 
 
 def _fill_allocation(rows: Rows, nest: Nest, walks: Sequence[Walk]) -> None:

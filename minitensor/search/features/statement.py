@@ -89,6 +89,15 @@ class Statement:
     work: tuple[int, ...]
     unroll: int
 
+    def forms(self) -> Iterator[Linear]:
+        """The forms of which it is asked how they move with loops: its iters and its indices."""
+        for name, _ in self.iters:
+            yield arith.variable(name)
+        for touch in self.touches:
+            for axis in touch.axes:
+                for one in axis:
+                    yield one.form
+
 
 def statement_of(program: ir.Program, block: ir.Block, body: ir.Stmt | None = None) -> Statement:
     """The description of a block of a program.

@@ -14,6 +14,7 @@ from minitensor.codegen import Target
 from minitensor.errors import unexpected
 from minitensor.ir import Program, loop_sites
 from minitensor.schedule import REGISTRY, Batch, Bodies, Effect, Schedule, StepView, Trace
+from minitensor.search.features.alike import Described, grouped, joined
 from minitensor.search.features.names import MARKS, WIDTH
 from minitensor.search.features.nest import Marks
 from minitensor.search.features.rows import fill, is_gpu
@@ -50,6 +51,7 @@ class Structure:
             statement_of(self.program, block, bodies.checked(block))
             for block in self.program.blocks.values()
         ]
+        self._written = list(map(repr, self._statements))
         self.extents({})
 
     def loops_of(self, block: str) -> tuple[str, ...]:
@@ -58,15 +60,30 @@ class Structure:
             raise unexpected("one of " + ", ".join(map(repr, self.blocks)), "block", block)
         return self._statements[self.blocks.index(block)].loops
 
-    def extents(self, decisions: Decisions, count: int | None = None) -> Mapping[str, Integers]:
-        """The extent of every loop, int64 (candidates,), for each of many candidates.
+    def numbers(self, decisions: Decisions, count: int | None = None) -> Batch:
+        """The numbers of many candidates, of which `extents` and `features` are made.
 
         decisions  what steps decide, by their numbers: for a tile its factors, integers
                    (candidates, parts), for a choice among integers the one that is chosen,
                    (candidates, 1); what is left out is as in the schedule that this was made from
         count      the number of candidates, where no decision says it
         """
-        numbers = self._numbers(decisions, count)
+        given = {number: self._decision(number, value) for number, value in decisions.items()}
+        counts = {len(value) for value in given.values()}
+        counts |= set() if count is None else {count}
+        if len(counts) > 1:
+            raise unexpected("decisions of as many candidates each", "decisions", sorted(counts))
+        numbers = Batch.of(self._original, max(counts, default=1), self._decided(given))
+        for effect in self._effects:
+            effect(numbers)
+        return numbers
+
+    def extents(self, decisions: Decisions, count: int | None = None) -> Mapping[str, Integers]:
+        """The extent of every loop, int64 (candidates,), for each of many candidates.
+
+        See `numbers` for the arguments.
+        """
+        numbers = self.numbers(decisions, count)
         names = loop_sites(self.program)
         return {
             name: np.broadcast_to(np.asarray(numbers.extents[name], np.int64), (numbers.count,))
@@ -75,7 +92,7 @@ class Structure:
 
     def features(
         self,
-        decisions: Decisions,
+        decisions: Decisions | Batch,
         marks: Mapping[str, Marks] | None = None,
         auto_unroll: int | npt.NDArray[np.int64] | None = None,
         target: str | Target = "c",
@@ -83,7 +100,7 @@ class Structure:
     ) -> npt.NDArray[np.float32]:
         """The features of many candidates, float32 (candidates, blocks, 164).
 
-        decisions    see `extents`
+        decisions    see `numbers`; or what that returned
         marks        which of the loops around each block are parallel, vectorized and unrolled,
                      besides those that are in the schedule
         auto_unroll  up to how many copies the compiler may unroll, an int or (candidates,); None
@@ -97,14 +114,33 @@ class Structure:
         counts = {self._marked(block, found) for block, found in (marks or {}).items()}
         if len(counts) > 1 or (count is not None and counts - {count}):
             raise unexpected("marks of as many candidates each", "marks", sorted(counts))
-        numbers = self._numbers(decisions, counts.pop() if counts else count)
+        count = counts.pop() if counts else count
+        numbers = decisions if isinstance(decisions, Batch) else self.numbers(decisions, count)
+        if count not in (None, numbers.count):
+            raise unexpected(f"marks of {numbers.count} candidates", "marks", count)
+        found, parts = self.described(numbers, marks or {})
+        for part in parts:
+            _fill(part, auto_unroll, gpu)
+        return found
+
+    def described(
+        self, numbers: Batch, marks: Mapping[str, Marks]
+    ) -> tuple[npt.NDArray[np.float32], list[Described]]:
+        """An array as `features` gives, of zeros, and what is to be written into it."""
         found = np.zeros((len(self.blocks), WIDTH, numbers.count), np.float32)
-        for rows, statement in zip(found, self._statements):
-            values = numbers.values(statement.block)
-            own = replace(statement, iters=_iters(statement, numbers))
-            fill(rows, own, numbers.extents, values, numbers.shapes, marks, auto_unroll, gpu)
-        turned: npt.NDArray[np.float32] = found.transpose(2, 0, 1)
-        return turned
+        parts = [
+            Described(
+                rows,
+                replace(statement, iters=_iters(statement, numbers)),
+                numbers.extents,
+                numbers.values(statement.block),
+                numbers.shapes,
+                marks.get(statement.block),
+                written,
+            )
+            for rows, statement, written in zip(found, self._statements, self._written)
+        ]
+        return found.transpose(2, 0, 1), parts
 
     def _looked_at(self, history: Sequence[Program]) -> tuple[list[Effect], Bodies]:
         """The effects of all steps, and the bodies that hold numbers at the end."""
@@ -119,17 +155,6 @@ class Structure:
                 effects.append(effect)
         return effects, bodies
 
-    def _numbers(self, decisions: Decisions, count: int | None) -> Batch:
-        given = {number: self._decision(number, value) for number, value in decisions.items()}
-        counts = {len(value) for value in given.values()}
-        counts |= set() if count is None else {count}
-        if len(counts) > 1:
-            raise unexpected("decisions of as many candidates each", "decisions", sorted(counts))
-        numbers = Batch.of(self._original, max(counts, default=1), self._decided(given))
-        for effect in self._effects:
-            effect(numbers)
-        return numbers
-
     def _decision(self, number: int, value: npt.ArrayLike) -> Integers:
         """The decisions of a step, int64 (candidates, parts)."""
         steps = self.trace.steps
@@ -142,7 +167,7 @@ class Structure:
             raise unexpected(f"integers (candidates, {parts})", f"decisions[{number}]", value)
         if step.primitive == CATEGORY:
             candidates = step.arguments["candidates"]
-            if not np.isin(found, candidates).all():
+            if not set(found[:, 0].tolist()) <= set(candidates):
                 raise unexpected(f"some of {list(candidates)}", f"decisions[{number}]", value)
         return found.astype(np.int64, copy=False)
 
@@ -168,6 +193,36 @@ class Structure:
             elif step.primitive == CATEGORY and isinstance(step.result, int):
                 found[number] = int(step.result)
         return found
+
+
+Job: TypeAlias = tuple[Structure, Batch, Mapping[str, Marks]]
+"""A structure, the numbers of some candidates (see `Structure.numbers`), and their marks."""
+
+
+def features_of(jobs: Sequence[Job], target: str | Target = "c") -> list[npt.NDArray[np.float32]]:
+    """`Structure.features` for each job. Statements that are alike in several of them are
+    described in one go.
+    """
+    gpu, made, parts = is_gpu(Target.of(target)), [], []
+    for structure, numbers, marks in jobs:
+        found, own = structure.described(numbers, marks)
+        made.append(found)
+        parts += own
+    for group in grouped(parts):
+        whole = group[0] if len(group) == 1 else joined(group)
+        _fill(whole, None, gpu)
+        start = 0
+        for part in group if len(group) > 1 else ():
+            count = part.rows.shape[1]
+            part.rows[:] = whole.rows[:, start : start + count]
+            start += count
+    return made
+
+
+def _fill(part: Described, auto_unroll: Num | None, gpu: bool) -> None:
+    marks = None if part.marks is None else {part.statement.block: part.marks}
+    numbers = part.extents, part.forms, part.shapes
+    fill(part.rows, part.statement, *numbers, marks, auto_unroll, gpu)
 
 
 def _iters(statement: Statement, numbers: Batch) -> tuple[tuple[str, bool], ...]:

@@ -164,13 +164,31 @@ class _Walk:
 
 
 def predict(trees: Sequence[Tree], table: npt.NDArray[Any]) -> Doubles:
-    """The sum (rows,) of the values of the leaves in which each row (rows, columns) ends."""
+    """The sum (rows,) of the values of the leaves in which each row (rows, columns) ends.
+
+    Rows that are alike in all columns that a split asks for are scored once: of the statements of
+    a search's candidates many are.
+    """
+    if not trees:
+        return np.zeros(len(table))
     walks = [tree.walk for tree in trees]
-    scores = np.zeros(len(table))
-    for first in range(0, len(table), CHUNK):
-        columns = np.ascontiguousarray(finite(table[first : first + CHUNK]).T)
-        _score(columns, walks, scores[first : first + CHUNK])
-    return scores
+    used = np.unique(np.concatenate([walk.feature for walk in walks]))
+    rows, owners = _different(np.ascontiguousarray(finite(table[:, used])))
+    scores = np.zeros(len(rows))
+    for first in range(0, len(rows), CHUNK):
+        columns = np.ascontiguousarray(rows[first : first + CHUNK].T)
+        _score(columns, used, walks, scores[first : first + CHUNK])
+    return scores[owners]
+
+
+def _different(rows: Floats) -> tuple[Floats, list[int]]:
+    """Rows of which no two are the same bits, and for each given one which of them it is."""
+    width, data = rows.shape[1] * rows.itemsize, rows.tobytes()
+    known: dict[bytes, int] = {}
+    owners = [
+        known.setdefault(data[at : at + width], len(known)) for at in range(0, len(data), width)
+    ]
+    return np.frombuffer(b"".join(known), rows.dtype).reshape(-1, rows.shape[1]), owners
 
 
 def _walk(tree: Tree) -> _Walk:
@@ -189,8 +207,13 @@ def _walk(tree: Tree) -> _Walk:
     )
 
 
-def _score(columns: Floats, walks: Sequence[_Walk], scores: Doubles) -> None:
-    """Add the values of the trees for the rows (rows,) of a table (columns, rows)."""
+def _score(
+    columns: Floats, used: npt.NDArray[np.int64], walks: Sequence[_Walk], scores: Doubles
+) -> None:
+    """Add the values of the trees for the rows (rows,) of a table (columns, rows).
+
+    used  the columns that are in the table, ascending
+    """
     rows = columns.shape[1]
     lanes = np.arange(rows)
     flat = columns.reshape(-1)
@@ -199,11 +222,12 @@ def _score(columns: Floats, walks: Sequence[_Walk], scores: Doubles) -> None:
     value, bound = np.empty(rows, np.float32), np.empty(rows, np.float32)
     for walk in walks:
         node = np.zeros(rows, np.int64)  # its number in the level
-        begins = walk.feature * rows  # of each node's column, in the flat table
+        column = np.searchsorted(used, walk.feature)
+        begins = column * rows  # of each node's column, in the flat table
         for level in range(walk.depth):
             nodes = slice(2**level - 1, 2 ** (level + 1) - 1)
             if level == 0:
-                np.greater(columns[walk.feature[0]], walk.threshold[0], out=right)
+                np.greater(columns[column[0]], walk.threshold[0], out=right)
             else:  # mode="clip" works without buffers; all numbers are in range
                 begins[nodes].take(node, out=at, mode="clip")
                 at += lanes
@@ -211,7 +235,7 @@ def _score(columns: Floats, walks: Sequence[_Walk], scores: Doubles) -> None:
                 walk.threshold[nodes].take(node, out=bound, mode="clip")
                 np.greater(value, bound, out=right)
             if missing:
-                compared = columns[walk.feature[0]] if level == 0 else value
+                compared = columns[column[0]] if level == 0 else value
                 right |= np.isnan(compared) & walk.missing_right[nodes].take(node)
             node *= 2
             node += right

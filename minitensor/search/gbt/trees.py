@@ -65,6 +65,12 @@ class Samples(Sequence[npt.NDArray[Any]]):
         self.counts: Integers = np.asarray(counts, np.int64)
         self._ends = np.cumsum(self.counts)
 
+    @staticmethod
+    def joined(parts: Sequence[Samples]) -> Samples:
+        """All samples of some, one after the other."""
+        tables, counts = [part.table for part in parts], [part.counts for part in parts]
+        return Samples(np.concatenate(tables), np.concatenate(counts))
+
     @property
     def owners(self) -> Integers:
         """The number of its sample for each row, (rows,)."""

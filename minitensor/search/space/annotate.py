@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minitensor import ir
-from minitensor.arith import Integers, linear_of
+from minitensor.arith import Integers, Num, linear_of
 from minitensor.errors import ScheduleError
 from minitensor.schedule import Schedule
 from minitensor.search.features import Marks
@@ -109,7 +109,7 @@ class Annotatable:
 
     def amounts(
         self,
-        extents: Mapping[str, Integers],
+        extents: Mapping[str, Num],
         parallel: Mapping[str, Integers],
         unroll: Mapping[str, Integers],
         cores: int,
@@ -117,7 +117,7 @@ class Annotatable:
     ) -> Amounts:
         """The numbers of loops that are fused and unrolled, each an array (candidates,).
 
-        extents   of each loop, (candidates,)
+        extents   of each loop, an int or (candidates,)
         parallel  by the block of a nest, (candidates,): iterations that each core gets at least, if
                   there are as many
         unroll    by block, (candidates,): copies that unrolling may make

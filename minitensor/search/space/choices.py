@@ -19,6 +19,7 @@ from minitensor.search.space.candidate import (
     Candidate,
     Knob,
     Mutations,
+    weighted,
 )
 
 T = TypeVar("T")
@@ -27,7 +28,7 @@ MOST_DRAWS: Final = 8
 
 
 class Choices(ABC):
-    """What is open in the sketches of a space.
+    """The open decisions of the sketches of a space.
 
     weights   how likely each sketch is
     knobs     the decisions of each sketch
@@ -50,8 +51,7 @@ class Choices(ABC):
         """One of some sketches at random: at each branch of the derivation tree, either way is as
         likely, however many sketches lie behind it.
         """
-        (chosen,) = rng.choices(numbers, [self.weights[number] for number in numbers])
-        return chosen
+        return weighted(rng, numbers, [self.weights[number] for number in numbers])
 
     def draw(
         self,
@@ -99,7 +99,8 @@ class Choices(ABC):
             "location": chances.location if candidate.locations else 0.0,
         }
         if any(kinds.values()):
-            for kind in rng.choices(list(kinds), list(kinds.values()), k=MOST_DRAWS):
+            for _ in range(MOST_DRAWS):
+                kind = weighted(rng, list(kinds), kinds.values())
                 changed = self._changed(candidate, kind, rng)
                 if changed != candidate:
                     return changed
@@ -111,7 +112,7 @@ class Choices(ABC):
             knobs = self.knobs[candidate.sketch]
             number = rng.randrange(len(knobs))
             value = knobs[number].changed(candidate.values[number], rng)
-            return replace(candidate, values=_with(candidate.values, number, value))
+            return candidate.with_value(number, value)
         if kind == "location":
             number = rng.randrange(len(candidate.locations))
             kept = candidate.locations[:number]

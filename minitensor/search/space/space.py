@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from minitensor.arith import Integers
+from minitensor.arith import Integers, Num
 from minitensor.codegen import Target
 from minitensor.errors import ScheduleError, unexpected
 from minitensor.ir import Program, loop_sites
 from minitensor.runtime import Caches, native_target
-from minitensor.schedule import ROOT, Schedule, Trace, compute_locations
-from minitensor.search.features import BatchError, Marks, Structure
+from minitensor.schedule import ROOT, Batch, Schedule, Trace, compute_locations
+from minitensor.search.features import BatchError, Job, Marks, Structure
 from minitensor.search.sketch import Rules, Sketch, branch_weights, generate_sketches
 from minitensor.search.space.annotate import Amounts, Annotatable, cut_long_loops
 from minitensor.search.space.candidate import (
@@ -194,11 +194,11 @@ class Space(Choices):
     def amounts(self, plan: Plan, batch: Sequence[Candidate]) -> Amounts:
         """The extent of annotation in each of some candidates of a plan that has a structure."""
         assert plan.structure is not None
-        extents = plan.structure.extents(self.decisions(batch))
+        extents = plan.structure.numbers(self.decisions(batch)).extents
         return self._amounts(plan.loops, extents, batch)
 
     def _amounts(
-        self, loops: Annotatable, extents: Mapping[str, Integers], batch: Sequence[Candidate]
+        self, loops: Annotatable, extents: Mapping[str, Num], batch: Sequence[Candidate]
     ) -> Amounts:
         threads, copies = self.stages(batch[0].sketch)
         none = np.zeros(len(batch), np.int64)
@@ -209,11 +209,21 @@ class Space(Choices):
         lanes = max(1, (self.target.vector_bits or 0) // 32)
         return loops.amounts(extents, parallel, unroll, self.cores, lanes)
 
-    def marks(self, plan: Plan, batch: Sequence[Candidate]) -> Mapping[str, Marks]:
-        """The annotation of the loops around each block, for `Structure.features`."""
+    def numbered(self, plan: Plan, batch: Sequence[Candidate]) -> Job:
+        """The job of `features_of` for some candidates of a plan that has a structure."""
         assert plan.structure is not None
+        numbers = plan.structure.numbers(self.decisions(batch), len(batch))
+        return plan.structure, numbers, self.marks(plan, numbers, batch)
+
+    def marks(self, plan: Plan, numbers: Batch, batch: Sequence[Candidate]) -> Mapping[str, Marks]:
+        """The annotation of the loops around each block, for `Structure.features`.
+
+        numbers  those of the batch (see `Structure.numbers`)
+        """
+        assert plan.structure is not None
+        amounts = self._amounts(plan.loops, numbers.extents, batch)
         around = {name: plan.structure.loops_of(name) for name in plan.structure.blocks}
-        return plan.loops.marks(self.amounts(plan, batch), around, len(batch))
+        return plan.loops.marks(amounts, around, len(batch))
 
     def decisions(self, batch: Sequence[Candidate]) -> dict[int, Integers]:
         """The decisions of candidates of one sketch, by step: (candidates, parts)."""

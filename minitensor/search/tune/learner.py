@@ -11,7 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from minitensor.errors import ArgumentError, printable, shown, unexpected
-from minitensor.search.features import FEATURE_NAMES, BatchError, extract_features
+from minitensor.search.features import (
+    FEATURE_NAMES,
+    BatchError,
+    Job,
+    extract_features,
+    features_of,
+)
 from minitensor.search.gbt import Samples
 from minitensor.search.space import Candidate, Plan, Space
 from minitensor.search.strategy import Doubles
@@ -128,6 +134,8 @@ class Learner:
         """
         start = time.perf_counter()
         scores = np.full(len(batch), -np.inf)
+        asked: list[int] = []
+        parts: list[Job | Samples] = []
         slow = SLOW
         for plan, found in self._by_plan(batch):
             if plan is None:
@@ -140,11 +148,17 @@ class Learner:
             if not places:
                 continue
             try:
-                found_here = self._predicted(self._stacked(plan, [batch[p] for p in places]))
+                parts.append(self._numbered(plan, [batch[p] for p in places]))
+                asked += places
+            except Exception as failure:
+                self.unmade.add("features of candidates", failure)
+                scores[places] = 0.0
+        if asked:
+            try:
+                scores[asked] = self._predicted(_samples_of(parts))
             except Exception as failure:
                 self.unmade.add("model.predict", failure)
-                found_here = np.zeros(len(places))
-            scores[places] = found_here
+                scores[asked] = 0.0
         self.seconds += time.perf_counter() - start
         return scores
 
@@ -191,20 +205,22 @@ class Learner:
 
     def _stacked(self, plan: Plan, batch: Sequence[Candidate]) -> Samples:
         """The features of candidates that share a plan."""
+        return _samples_of([self._numbered(plan, batch)])
+
+    def _numbered(self, plan: Plan, batch: Sequence[Candidate]) -> Job | Samples:
+        """The job of `features_of` for candidates that share a plan; or their features, where
+        schedules have to be made.
+        """
         if plan.structure is None:
             return self._one_by_one(batch)
         try:
-            marks = self.space.marks(plan, batch)
-            table = plan.structure.features(self.space.decisions(batch), marks)
+            return self.space.numbered(plan, batch)
         except (BatchError, ArgumentError):  # for some of them; or their tiles depend on others
             if len(batch) == 1:
                 return self._one_by_one(batch)
             middle = len(batch) // 2
-            first, second = (self._stacked(plan, h) for h in (batch[:middle], batch[middle:]))
-            tables = np.concatenate([first.table, second.table])
-            return Samples(tables, np.concatenate([first.counts, second.counts]))
-        count, statements, columns = table.shape
-        return Samples(table.reshape(-1, columns), np.full(count, statements))
+            halves = batch[:middle], batch[middle:]
+            return Samples.joined([self._stacked(plan, half) for half in halves])
 
     def _one_by_one(self, batch: Sequence[Candidate]) -> Samples:
         """The same from schedules. (Loops that are fused to be parallel are one loop there, and
@@ -219,6 +235,20 @@ class Learner:
                 found = np.zeros((0, len(FEATURE_NAMES)), np.float32)
             rows.append(found)
         return Samples(np.concatenate(rows), [len(r) for r in rows])
+
+
+def _samples_of(parts: Sequence[Job | Samples]) -> Samples:
+    """The features of all parts, one after the other."""
+    tables = iter(features_of([part for part in parts if not isinstance(part, Samples)]))
+    return Samples.joined(
+        [part if isinstance(part, Samples) else _samples(next(tables)) for part in parts]
+    )
+
+
+def _samples(table: Floats) -> Samples:
+    """Features (candidates, statements, columns) as samples."""
+    count, statements, columns = table.shape
+    return Samples(table.reshape(-1, columns), np.full(count, statements))
 
 
 def spearman(a: npt.ArrayLike, b: npt.ArrayLike) -> float | None:

@@ -12,7 +12,7 @@ from minitensor.lang import workloads
 from minitensor.schedule import Trace
 from minitensor.search.evolution import Evolution, Population, evolve
 from minitensor.search.space import Candidate, Knob, Mutations, Space
-from minitensor.search.space.candidate import USUAL
+from minitensor.search.space.candidate import USUAL, weighted
 from minitensor.search.strategy import Round, Tried
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
@@ -70,6 +70,28 @@ def test_candidates_are_different_and_in_order(space):
     assert len(ranked) == len(set(ranked)) == 64
     scores = score(ranked)
     assert (np.diff(scores) <= 0).all()
+
+
+def test_nothing_is_scored_twice(space):
+    _, score = hidden_optimum(space)
+    asked = []
+
+    def noted(batch):
+        asked.extend(batch)
+        return score(batch)
+
+    found = evolve(Population(space, SMALL, random.Random(4)), noted, [], 50)
+    assert len(asked) == len(set(asked)) > SMALL.population
+    order = sorted(asked, key=lambda c: -score([c])[0])  # stable: what was seen first is first
+    assert found == order[:50]
+
+
+def test_an_option_by_weight_is_what_choices_draws():
+    weights = [3, 0, 1.5, 0.25]
+    one, other = random.Random(5), random.Random(5)
+    drawn = [weighted(one, "abcd", weights) for _ in range(200)]
+    assert drawn == [other.choices("abcd", weights)[0] for _ in range(200)]
+    assert set(drawn) == set("acd")
 
 
 def test_the_same_seed_gives_the_same(space):

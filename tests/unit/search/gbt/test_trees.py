@@ -99,6 +99,21 @@ def test_scores_are_sums_of_the_leaves_that_rows_end_in(missing):
     assert sums == pytest.approx([trees.start + part for part in wanted])
 
 
+def test_rows_that_are_alike_score_alike(data):
+    """Rows that differ only in columns that no split asks for are one row to the trees."""
+    X, y = data
+    trees = GradientBoostedTrees(n_trees=3, max_depth=2).fit(X, y)
+    table = X[:50]
+    used = {int(column) for tree in trees.trees for column in tree.feature if column >= 0}
+    unused = [column for column in range(table.shape[1]) if column not in used]
+    assert unused
+    other = table.copy()
+    other[:, unused] = 77.0
+    both = trees.predict_rows(np.concatenate([table, other, table[::-1]]))
+    alone = np.array([trees.predict_rows(row[None])[0] for row in table])
+    np.testing.assert_array_equal(both, np.concatenate([alone, alone, alone[::-1]]))
+
+
 def test_shallow_trees_have_small_arrays():
     features = np.repeat([[0.0], [1.0]], 4, axis=0)
     one = Samples(features, np.ones(8, np.int64))
