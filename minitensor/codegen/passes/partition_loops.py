@@ -12,16 +12,21 @@ So are loops around and over the lanes of a vector where the padding of an image
 Iterations that do nothing, since a guard around all of a loop's body never holds in them, go.
 
 A parallel or bound loop is not cut, which would cost a second fork: its body gets two versions
-instead.
+instead. One that was fused of several has them for each of these:
+
+    before  for ij in parallel(8192): for k …: if ij % 64 * 16 + k < 1009: …
+    after   for ij in parallel(8192): if ij % 64 < 63: for k …: …
+                                      else:            for k in range(1): …
+
 The text may grow to a bounded number of statements; beyond it guards stay where they are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from minitensor import arith, ir
 from minitensor.codegen.passes.simplify import simplified
@@ -44,13 +49,20 @@ def partition_loops(program: ir.Program, target: Target) -> ir.Program:
 class _Cutter:
     """Cuts loops while there is room for more statements; what stands outside comes first, and
     the hot part of a loop before what is left of it.
+
+    whole  the loop that was fused, for what counts a part of it
     """
 
     room: int = MOST
+    whole: dict[str, str] = field(default_factory=dict)
 
     def statement(self, stmt: ir.Stmt, ranges: dict[str, arith.Interval]) -> ir.Stmt:
         if not isinstance(stmt, ir.For):
             return ir.map_stmts(stmt, lambda child: self.statement(child, ranges))
+        if _is_forked(stmt):
+            body, parts = _unfused(stmt)
+            if parts:
+                return self.fused(stmt, body, parts, ranges)
         live = _live_part(stmt, ranges)
         if live != (0, stmt.extent):
             return self.statement(_iterations(stmt, *live, ranges), ranges)
@@ -61,7 +73,7 @@ class _Cutter:
         start, end = span
         held = f"guards hold for {start} … {end - 1} of {stmt.extent}"
         if _is_forked(stmt):
-            became(stmt.var, f"two versions of its body: {held}")
+            became(self.whole.get(stmt.var, stmt.var), f"two versions of its body: {held}")
             return self.versions(stmt, start, end, ranges)
         became(stmt.var, f"cut: {held}")
         hot = self.piece(stmt, start, end, ranges)
@@ -116,6 +128,21 @@ class _Cutter:
             body = ir.If(ir.less(start - 1, var), ir.If(ir.less(var, end), hot, cold), cold)
         return ir.with_body(loop, body)
 
+    def fused(
+        self,
+        loop: ir.For,
+        body: ir.Stmt,
+        parts: dict[str, ir.Expr],
+        ranges: dict[str, arith.Interval],
+    ) -> ir.Stmt:
+        """A loop that was fused of several, as if it still were these (see `_unfused`)."""
+        inner = {**ranges, loop.var: arith.extent_range(loop.extent)}
+        self.whole |= dict.fromkeys(parts, loop.var)
+        for name, part in parts.items():
+            body = ir.For(name, int(arith.interval_of(part, inner).hi) + 1, body, loop.kind)
+        found = _without_loops(self.statement(body, inner), parts)
+        return ir.with_body(loop, ir.substitute(found, parts))
+
     def body(
         self, loop: ir.For, values: arith.Interval, ranges: dict[str, arith.Interval]
     ) -> ir.Stmt:
@@ -134,6 +161,41 @@ def _iterations(loop: ir.For, lo: int, hi: int, ranges: dict[str, arith.Interval
 def _is_forked(loop: ir.For) -> bool:
     """Tell whether several threads run the loop."""
     return loop.kind.is_concurrent and loop.kind is not ir.LoopKind.VECTORIZE
+
+
+def _unfused(loop: ir.For) -> tuple[ir.Stmt, dict[str, ir.Expr]]:
+    """The body of a loop that was fused of several, with a variable for the number of an iteration
+    of each; and what it stands for, such as `ij // 64` and `ij % 64`, by that text.
+    """
+    parts: dict[str, ir.Expr] = {}
+
+    def replaced(node: Any) -> Any:
+        if isinstance(node, ir.Binary) and _is_part(node, loop.var):
+            name = ir.print_expr(node)
+            parts[name] = node
+            return ir.Var(name)
+        return ir.map_children(node, replaced)
+
+    return replaced(loop.body), parts
+
+
+def _without_loops(stmt: ir.Stmt, names: Container[str]) -> ir.Stmt:
+    """The statement with the bodies of some loops in their place."""
+    if isinstance(stmt, ir.For) and stmt.var in names:
+        return _without_loops(stmt.body, names)
+    return ir.map_stmts(stmt, lambda child: _without_loops(child, names))
+
+
+def _is_part(expr: ir.Expr, var: str) -> bool:
+    """Tell whether an expression is `var // n`, `var % n` or `var // n % m`."""
+    if not isinstance(expr, ir.Binary) or not isinstance(expr.b, ir.Const):
+        return False
+    whole = expr.op in ("//", "%") and expr.a == ir.Var(var)
+    return whole or (expr.op == "%" and _is_quotient(expr.a, var))
+
+
+def _is_quotient(expr: ir.Expr, var: str) -> bool:
+    return isinstance(expr, ir.Binary) and expr.op == "//" and _is_part(expr, var)
 
 
 def _hot_part(loop: ir.For, ranges: dict[str, arith.Interval]) -> tuple[int, int] | None:

@@ -25,8 +25,9 @@ FEW_ROWS: Final = (1, 2, 3, 4)
 """Rows of a tile whose window is written out."""
 ROW: Final = 64
 """The longest row that may be one vector, however few of its elements a register holds."""
-STRIP: Final = (8, 16, 32, 64, 128)
-"""Rows of a tile that is read down its columns."""
+STRIP: Final = {8: 1, 16: 1, 32: 2, 64: 4, 128: 2}
+"""Rows of a tile that is read down its columns, and how likely they are: the lines of the cache
+that a column touches should stay in L1 until the next column."""
 
 
 LIKELY: Final = {1: 1, 2: 4, 3: 2, 4: 1}

@@ -76,6 +76,9 @@ def in_panels(
 
 
 MANY_PARTS, FEW_PARTS = 16, 2
+"""Parts for each core that an author would choose (see `_parts_for_each_core`)."""
+TILES_OF_A_PART: Final = 8
+"""Tiles, one below the other, that a part of the rows has at least, by hand."""
 PANEL: Final = 4
 """Rows that are packed side by side."""
 PANEL_VECTORS: Final = 2
@@ -176,8 +179,8 @@ def tile(
     height = factors.height(schedule, heights, pair.rows.extent, state.registers)
     counts = factors.parts(pair.rows.extent, cores, most[-1])
     counts = _even(state, pair.rows, counts, pair.rows.extent)
-    tiles = max(1, pair.rows.extent // most[-1])
-    blocks = factors.part(schedule, counts, min(for_each * cores, tiles))
+    large = max(1, pair.rows.extent // (TILES_OF_A_PART * most[-1]))
+    blocks = factors.part(schedule, counts, min(for_each * cores, large))
     i_0, i_1, i_2 = schedule.split(loops[pair.rows.var], [blocks, None, height])
     j_0, *j = lane_loops(schedule, state, loops[pair.lanes.var], pair.lanes, packing)
     reduced = [loops[i.var] for i in reduce_iters(block)]
@@ -307,8 +310,10 @@ def _apply_transposed(state: State, cores: int) -> list[State]:
     loops = loops_by_axis(schedule, state.name)
     i, j = loops.pop(axis.var), loops.popitem()[1]
     extent = spatial_iters(state.block)[-1].extent
-    height = schedule.sample_categorical(factors.up_to(axis.extent, factors.STRIP))
-    width = schedule.sample_categorical(factors.widths(state, extent))
+    heights = factors.up_to(axis.extent, factors.STRIP)
+    height = factors.choose(schedule, heights, [factors.STRIP[n] for n in heights])
+    widths = factors.widths(state, extent)
+    width = factors.width(schedule, widths, extent, state.lanes)
     try:
         i_0, i_1 = schedule.split(i, [None, height])
         j_0, j_1 = schedule.split(j, [None, width])

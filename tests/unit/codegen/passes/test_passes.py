@@ -5,7 +5,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.codegen import PASSES, REQUIRED, Target, generate, lowered, passes_without
-from minitensor.ir import For, If, interpret, print_stmt, verify, walk
+from minitensor.ir import For, If, interpret, print_expr, print_stmt, verify, walk
 from minitensor.testing import assert_equivalent
 
 TARGET = Target("c", num_cores=1, vector_bits=512)
@@ -195,6 +195,29 @@ def test_a_concurrent_loop_gets_two_bodies_and_one_fork():
     program = run(s.program, "partition_loops")
     assert isinstance(program.body, For)
     assert print_stmt(program.body.body).startswith("if i_0 < 2:")
+
+
+def test_a_loop_fused_of_several_has_bodies_for_each():
+    A = mt.placeholder((5, 13, 21), name="A")
+    B = mt.compute((5, 13, 21), lambda h, i, j: A[h, i, j] + 1.0, name="B")
+    s = mt.Schedule(mt.lower([A, B]))
+    (h_0, h_1), (i_0, i_1), (j_0, j_1) = (
+        s.split(loop, [None, size]) for loop, size in (("h", 2), ("i", 4), ("j", 8))
+    )
+    s.reorder(h_0, i_0, j_0, h_1, i_1, j_1)
+    s.parallel(s.fuse(h_0, i_0, j_0))
+    program = run(s.program, "partition_loops")
+    loop = program.body
+    assert isinstance(loop, For) and loop.extent == 3 * 4 * 3
+    asked = conditions(program)
+    assert {print_expr(n.condition) for n in asked} == {
+        f"{loop.var}//12 < 2", f"{loop.var}//3%4 < 3", f"{loop.var}%3 < 2",
+    }  # fmt: skip
+    inside = [n for n in walk(loop.body) if isinstance(n, For)]
+    assert inside
+    assert not any(isinstance(part, If) for n in inside for part in walk(n))
+    assert_equivalent(mt.lower([A, B]), s, targets=["interpreter", "c"])
+    assert "parallel(36):  two versions of its body: guards hold for" in str(mt.explain(s, "c"))
 
 
 def test_guards_of_several_axes_leave_the_hot_part():
