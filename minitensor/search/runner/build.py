@@ -28,6 +28,9 @@ WORKER: Final = "minitensor.search.runner"
 GRACE: Final = 3.0
 """Seconds for a worker to end by itself."""
 
+TEXTS: Final = 3
+"""Texts for each processor, if there are as many programs: so none waits long for the others."""
+
 Candidate: TypeAlias = Schedule | Program | Emitted
 """A schedule, the program after it, or C text that is ready to be compiled."""
 Reply: TypeAlias = "dict[str, Any]"
@@ -138,7 +141,7 @@ def build_all(
     build = _Build(target, settings, compile_text)
     for text in texts.values():
         build.compile(text, {})
-    for_each = -(-len(programs) // runtime.usable_cores())  # of the processors that compile
+    for_each = -(-len(programs) // (TEXTS * runtime.usable_cores()))
     build.cut(programs, max(1, min(settings.batch, for_each)))
     found = build.run()
     return [found[number] for number in range(len(candidates))]

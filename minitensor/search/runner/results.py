@@ -45,7 +45,7 @@ class Settings:
     repeat: float = 0.005
     repeats: int = 3
     most_repeats: int = 20
-    noise: float = 0.01
+    noise: float = 0.02
     budget: float = 0.2
     patience: float = 0.5
     slower: float = 2.0
