@@ -83,7 +83,7 @@ def refused(program, body="int x = no_such_thing;"):
 
 
 def test_schedules_are_built_together_and_measured(runner, program):
-    schedules = [split(program, f) for f in (1, 2, 4, 8, 16, 3)] * usable_cores()
+    schedules = [split(program, f) for f in range(1, 1 + 2 * TEXTS * usable_cores())]
     built = runner.build(schedules)
     size = -(-len(schedules) // (TEXTS * usable_cores()))
     assert size > 1
