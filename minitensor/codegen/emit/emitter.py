@@ -328,8 +328,7 @@ class Emitter(Expressions):
         if not buffer.shape:
             address = f"&{name}"
             if hooks is None and _starts_with_store(stmt.body, buffer.name):
-                stores = [s for s in ir.stmts_of(stmt.body) if isinstance(s, ir.Store)]
-                self.undeclared[buffer.name] = [s.buffer for s in stores].count(buffer.name) == 1
+                self.undeclared[buffer.name] = _stores(_inside(stmt))[buffer.name] == 1
             else:
                 self.line(f"{kind} {name};")
         elif self._fits_stack(buffer.scope, size):
@@ -406,11 +405,29 @@ class Emitter(Expressions):
 
 def _starts_with_store(stmt: ir.Stmt, buffer: str) -> bool:
     """Tell whether the first statement that touches the variable initialises it for all others."""
-    while isinstance(stmt, ir.Alloc):
-        stmt = stmt.body
+    stmt = _inside(stmt)
     for child in stmt.stmts if isinstance(stmt, ir.Seq) else (stmt,):
         if isinstance(child, ir.Store) and child.buffer == buffer:
             return all(load.buffer != buffer for load in ir.loads(child))
-        if ir.accesses(child, buffer):
+        if buffer in _touched(child):
             return False
     return False
+
+
+def _inside(stmt: ir.Stmt) -> ir.Stmt:
+    """The statement inside of allocations that stand one in the other."""
+    while isinstance(stmt, ir.Alloc):
+        stmt = stmt.body
+    return stmt
+
+
+@ir.fact
+def _touched(stmt: ir.Stmt) -> frozenset[str]:
+    """The buffers that a statement loads or stores."""
+    return frozenset(n.buffer for n in ir.walk(stmt) if isinstance(n, (ir.Load, ir.Store)))
+
+
+@ir.fact
+def _stores(stmt: ir.Stmt) -> Counter[str]:
+    """The number of stores to each buffer below a statement."""
+    return Counter(s.buffer for s in ir.stmts_of(stmt) if isinstance(s, ir.Store))

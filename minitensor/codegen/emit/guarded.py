@@ -43,7 +43,7 @@ def may_be_masked(loop: ir.For) -> bool:
     That is, whether an iteration reads, outside of loops inside it, what a condition may forbid
     (but not what the condition reads itself), and nothing in it is a vector already.
     """
-    return reads_under_condition(loop.body) and not has_vectors(loop)
+    return not has_vectors(loop) and reads_under_condition(loop.body)
 
 
 def stores_under_condition(loop: ir.For) -> bool:

@@ -26,10 +26,17 @@ def simplified(stmt: ir.Stmt, ranges: arith.Ranges) -> ir.Stmt:
 
 
 class _Simplifier:
-    def __init__(self, ranges: dict[str, arith.Interval], facts: tuple[arith.Linear, ...]) -> None:
+    def __init__(
+        self,
+        ranges: dict[str, arith.Interval],
+        facts: tuple[arith.Linear, ...],
+        simplifier: arith.Simplifier | None = None,
+    ) -> None:
         self.ranges = ranges
         self.facts = facts
-        self.simplifier = arith.Simplifier(ranges)
+        self.simplifier = simplifier or arith.Simplifier(ranges)
+        self.verdicts: dict[ir.Expr, bool | None] = {}
+        """Of conditions that were looked at; what is unrolled repeats them."""
 
     def inside(self, loop: ir.For) -> _Simplifier:
         return _Simplifier({**self.ranges, loop.var: arith.extent_range(loop.extent)}, self.facts)
@@ -40,7 +47,7 @@ class _Simplifier:
             for part in ir.conjuncts(condition)
             for form in arith.at_least_zero(part, self.ranges) or ()
         )
-        return _Simplifier(self.ranges, self.facts + known)
+        return _Simplifier(self.ranges, self.facts + known, self.simplifier)
 
     def statement(self, stmt: ir.Stmt) -> ir.Stmt:
         match stmt:
@@ -95,12 +102,18 @@ class _Simplifier:
         """A condition without the parts that always hold; FALSE if one never does."""
         left: list[ir.Expr] = []
         for part in ir.conjuncts(self.simplifier.expr(condition)):
-            verdict = arith.prove(part, self.ranges, self.facts)
+            verdict = self.verdict(part)
             if verdict is False:
                 return ir.FALSE
             if verdict is None:
                 left.append(part)
         return ir.conjunction(left)
+
+    def verdict(self, condition: ir.Expr) -> bool | None:
+        """True if a condition always holds, False if it never does; None if that is not known."""
+        if condition not in self.verdicts:
+            self.verdicts[condition] = arith.prove(condition, self.ranges, self.facts)
+        return self.verdicts[condition]
 
     def expr(self, expr: ir.Expr) -> ir.Expr:
         """An expression, simplified; conditions inside it that are decided are taken."""
@@ -112,7 +125,7 @@ class _Simplifier:
             if condition in (ir.TRUE, ir.FALSE):
                 return self.taken(expr.a if condition == ir.TRUE else expr.b)
         if isinstance(expr, ir.Binary) and expr.op in ir.COMPARISONS and expr.a.dtype == ir.INDEX:
-            verdict = arith.prove(expr, self.ranges, self.facts)
+            verdict = self.verdict(expr)
             return expr if verdict is None else (ir.TRUE if verdict else ir.FALSE)
         return ir.map_children(expr, self.taken)
 
