@@ -49,7 +49,10 @@ each channel.
 MOST_SKETCHES = 5
 """The likeliest of a space, and one of Ansor's rules."""
 MOST_NAMES = 1_800
-"""Candidates of a sketch; as many values of its decisions are taken as make no more."""
+"""Candidates of a sketch; as many values of its decisions are taken as make no more. Twice as many,
+and so on, while these are too few programs."""
+FEWEST = 2_000
+"""Programs of a table."""
 MOST_VALUES = 6
 PLACES = 2
 """Places for a block that may be computed elsewhere."""
@@ -226,41 +229,56 @@ def _opened(knob: Knob, allowed: tuple[Value, ...]) -> OpenKnob:
 # ---- measuring
 
 
-def made(name: str) -> tuple[Table, dict[int, Schedule]]:
-    """The table of a workload, with nothing measured; and a schedule of each program."""
+def made(name: str, fewest: int = FEWEST) -> tuple[Table, dict[int, Schedule]]:
+    """The table of a workload, with nothing measured, of so many programs if the values of its
+    decisions allow; and a schedule of each program.
+    """
     program, target = HAND_SCHEDULES[name].define(), native_target(mt.Target("c"))
     space = Space.of(program, target)
     order = sorted(range(len(space.sketches)), key=lambda n: -space.weights[n])
-    chosen = [*order[: MOST_SKETCHES - 1], order[-1]][: len(order)]
-    sketches = tuple(space.sketches[n] for n in dict.fromkeys(chosen))
-    allowed = tuple(_allowed(space, n) for n in dict.fromkeys(chosen))
-    table = Table(name, machine(), target, sketches, allowed, (), np.zeros(0))
-    whole = TableSpace(table)
+    chosen = tuple(dict.fromkeys([*order[: MOST_SKETCHES - 1], order[-1]]))
+    sketches = tuple(space.sketches[n] for n in chosen)
+    table = Table(name, machine(), target, sketches, (), (), np.zeros(0))
+    schedules: dict[int, Schedule] = {}
+    most = MOST_NAMES
+    while len(schedules) < fewest:
+        allowed = tuple(_allowed(space, n, most) for n in chosen)
+        if most > MOST_NAMES and allowed == table.allowed:
+            break
+        table = replace(table, allowed=allowed, programs=())
+        programs, schedules = _programs(TableSpace(table))
+        table = replace(table, programs=programs, seconds=np.full(len(schedules), np.nan))
+        most *= 2
+    return table, schedules
+
+
+def _programs(space: TableSpace) -> tuple[list[int], dict[int, Schedule]]:
+    """The number of the program of each candidate, -1 if it is refused; a schedule of each."""
     numbers: dict[str, int] = {}
     known: dict[object, int] = {}
     schedules: dict[int, Schedule] = {}
     programs = []
-    for candidate in whole.names:
-        identity = whole.identity(candidate)
+    for candidate in space.names:
+        identity = space.identity(candidate)
         if identity not in known:
             known[identity] = -1
             with contextlib.suppress(mt.ScheduleError):
-                schedule = whole.schedule(candidate)
+                schedule = space.schedule(candidate)
                 number = numbers.setdefault(structural_hash(schedule.program), len(numbers))
                 known[identity] = number
                 schedules.setdefault(number, schedule)
         programs.append(known[identity])
-    return replace(table, programs=programs, seconds=np.full(len(numbers), np.nan)), schedules
+    return programs, schedules
 
 
-def _allowed(space: Space, number: int) -> tuple[tuple[Value, ...], ...]:
-    """As many values of each decision of a sketch as make no more than MOST_NAMES candidates."""
+def _allowed(space: Space, number: int, names: int) -> tuple[tuple[Value, ...], ...]:
+    """As many values of each decision of a sketch as make no more than so many candidates."""
     knobs, rest = space.knobs[number], len(GRANULARITY[1:]) * len(UNROLL)
     rest *= PLACES ** len(space.movable[number])
     found: tuple[tuple[Value, ...], ...] = ()
     for most in range(2, MOST_VALUES + 1):
         values = tuple(_some(knob, most) for knob in knobs)
-        if found and math.prod(map(len, values)) * rest > MOST_NAMES:
+        if found and math.prod(map(len, values)) * rest > names:
             break
         found = values
     return found
