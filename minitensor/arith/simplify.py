@@ -92,17 +92,12 @@ class Simplifier:
         """For what is simplified already: the values are put in once."""
         self.quotients: dict[ir.Expr, Linear] = {}
         """For `recombine`: by x % c, what x // c is."""
-        self.simple: dict[ir.Expr, ir.Expr] = {}
-        """Index expressions that were simplified; what is unrolled repeats them."""
 
     def expr(self, expr: ir.Expr) -> ir.Expr:
         """The expression, simplified."""
         if expr.dtype == ir.INDEX:
-            simple = self.simple.get(expr)
-            if simple is None:
-                found = self.linear(expr).expr()
-                simple = self.simple[expr] = expr if found == expr else found
-            return simple
+            found = self.linear(expr).expr()
+            return expr if found == expr else found
         if self.ranges in (ir.known_fact(_simple_under, expr) or ()) and self.keeps_all:
             return expr
         match expr:

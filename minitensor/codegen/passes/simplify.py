@@ -25,6 +25,21 @@ def simplified(stmt: ir.Stmt, ranges: arith.Ranges) -> ir.Stmt:
     return _Simplifier(dict(ranges), ()).statement(stmt)
 
 
+class _OfLoads(arith.Simplifier):
+    """A simplifier that looks at each load once: what is unrolled repeats them."""
+
+    def __init__(self, ranges: arith.Ranges) -> None:
+        super().__init__(ranges)
+        self.loads: dict[ir.Expr, ir.Expr] = {}
+
+    def expr(self, expr: ir.Expr) -> ir.Expr:
+        if not isinstance(expr, ir.Load):
+            return super().expr(expr)
+        if expr not in self.loads:
+            self.loads[expr] = super().expr(expr)
+        return self.loads[expr]
+
+
 class _Simplifier:
     def __init__(
         self,
@@ -34,7 +49,7 @@ class _Simplifier:
     ) -> None:
         self.ranges = ranges
         self.facts = facts
-        self.simplifier = simplifier or arith.Simplifier(ranges)
+        self.simplifier = simplifier or _OfLoads(ranges)
         self.verdicts: dict[ir.Expr, bool | None] = {}
         """Of conditions that were looked at; what is unrolled repeats them."""
 
