@@ -64,10 +64,8 @@ def size(expr: ir.Expr) -> int:
     return sum(1 for _ in ir.walk(expr))
 
 
-@ir.fact
-def _simple_under(value: ir.Expr) -> list[Ranges]:
-    """The ranges under which nothing of a value could be simplified last, units kept."""
-    return []
+_simple_under: Final = ir.Note[Ranges]()
+"""The ranges under which nothing of a value could be simplified last, units kept."""
 
 
 class Simplifier:
@@ -98,7 +96,7 @@ class Simplifier:
         if expr.dtype == ir.INDEX:
             found = self.linear(expr).expr()
             return expr if found == expr else found
-        if self.ranges in (ir.known_fact(_simple_under, expr) or ()) and self.keeps_all:
+        if self.keeps_all and self.ranges == _simple_under.of(expr):
             return expr
         match expr:
             case ir.Var() | ir.Const():
@@ -122,7 +120,7 @@ class Simplifier:
         """As `expr`; what is simple already is remembered, and not looked at in another value."""
         found = self.expr(expr)
         if found is expr and self.keeps_all:
-            _simple_under(expr)[:] = [dict(self.ranges)]
+            _simple_under.keep(expr, dict(self.ranges))
         return found
 
     # ---- index expressions

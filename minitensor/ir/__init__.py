@@ -40,7 +40,7 @@ from minitensor.ir.expr import (
     at_most, conjunction, conjuncts, const, equal, floor_div, floor_mod, less, wrap_integer,
 )
 from minitensor.ir.dataflow import accessed_buffers, readers, writers
-from minitensor.ir.facts import fact, known_fact
+from minitensor.ir.facts import Note, fact
 from minitensor.ir.lifetime import lifetimes
 from minitensor.ir.interp import interpret
 from minitensor.ir.intrinsic import DECLARED, NOTE, SEPARATOR, Body, Intrinsic
@@ -72,12 +72,12 @@ __all__ = [
     "LARGEST", "LOGICAL", "NOTE", "NOTHING", "SEPARATOR", "SHIFTS", "TRUE", "USER_DTYPES", "Alloc",
     "Annotation", "Annotations", "Barrier", "Binary", "BinaryOp", "Block", "Body", "Broadcast",
     "Buffer", "Call", "Cast", "Const", "Counts", "DType", "Expr", "For", "If", "Intrinsic", "Iter",
-    "IterKind", "Lanes", "Load", "LoopKind", "LoopSite", "Marks", "Node", "Prefetch", "Program",
-    "Ramp", "Reduce", "Reducer", "Scope", "Select", "Seq", "Stmt", "Store", "Tensorized", "Unary",
-    "UnaryOp", "Var", "accessed_buffers", "accesses", "allocated", "apply_by_numpy",
+    "IterKind", "Lanes", "Load", "LoopKind", "LoopSite", "Marks", "Node", "Note", "Prefetch",
+    "Program", "Ramp", "Reduce", "Reducer", "Scope", "Select", "Seq", "Stmt", "Store", "Tensorized",
+    "Unary", "UnaryOp", "Var", "accessed_buffers", "accesses", "allocated", "apply_by_numpy",
     "apply_reducer", "arithmetic", "as_expr", "at_most", "blocks_of", "children", "conjunction",
     "conjuncts", "const", "constant_value", "equal", "evaluate", "fact", "floor_div", "floor_mod",
-    "free_vars", "fresh_name", "from_bfloat16", "interpret", "known_fact", "lacking_in_numpy",
+    "free_vars", "fresh_name", "from_bfloat16", "interpret", "lacking_in_numpy",
     "less", "lifetimes", "loads", "loop_sites", "loops_of", "make_room", "map_children",
     "map_stmts", "marked_loops", "measured", "mentions", "names_in", "nest", "nests", "nodes_in",
     "numpy_dtype", "pack", "paths", "print_expr", "print_indices", "print_name", "print_program",

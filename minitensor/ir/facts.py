@@ -1,4 +1,4 @@
-"""Facts: functions of programs and nodes that are computed once.
+"""Facts: functions of programs and nodes that are computed once; and notes on them.
 
 A program cannot change, nor can a node, so what was found out about one is kept with it. A step of
 a schedule makes a new program of which most nests are the same objects as before; what is known of
@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 
 class Subject:
-    """An immutable object that facts are kept with; they are no part of it: not of its equality,
-    its text, nor of a copy in another process.
+    """An immutable object that facts and notes are kept with; they are no part of it: not of its
+    equality, its text, nor of a copy in another process.
     """
 
     __slots__ = ("_facts",)
-    _facts: dict[Callable[..., Any], Any]
+    _facts: dict[object, Any]
 
 
 S = TypeVar("S", bound=Subject)
@@ -31,11 +31,7 @@ def fact(derive: Callable[[S], T]) -> Callable[[S], T]:
 
     @functools.wraps(derive)
     def derived(subject: S) -> T:
-        try:
-            known = subject._facts
-        except AttributeError:
-            known = {}
-            object.__setattr__(subject, "_facts", known)
+        known = _facts_of(subject)
         if derive not in known:
             known[derive] = derive(subject)
         found: T = known[derive]
@@ -44,7 +40,25 @@ def fact(derive: Callable[[S], T]) -> Callable[[S], T]:
     return derived
 
 
-def known_fact(derived: Callable[[S], T], subject: S) -> T | None:
-    """The value of a fact if it has been asked for; else None."""
-    known = getattr(subject, "_facts", None)
-    return known.get(derived.__wrapped__) if known else None  # type: ignore[attr-defined]
+class Note(Generic[T]):
+    """A finding about nodes, kept with them until the next one: the circumstances in which a node
+    was right, for example, so that it is not looked at in the same ones again.
+    """
+
+    def of(self, subject: Subject) -> T | None:
+        """The note on a node; None if there is none."""
+        known = getattr(subject, "_facts", None)
+        return known.get(self) if known else None
+
+    def keep(self, subject: Subject, found: T) -> None:
+        """Make a note on a node, in the place of one that was there."""
+        _facts_of(subject)[self] = found
+
+
+def _facts_of(subject: Subject) -> dict[object, Any]:
+    try:
+        return subject._facts
+    except AttributeError:
+        known: dict[object, Any] = {}
+        object.__setattr__(subject, "_facts", known)
+        return known

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from minitensor.errors import ArgumentError
 from minitensor.ir.expr import Const, Expr, Load, Var
-from minitensor.ir.facts import fact, known_fact
+from minitensor.ir.facts import Note
 from minitensor.ir.stmt import Node
 from minitensor.ir.visit import children
 
@@ -37,6 +37,7 @@ LARGEST: Final = 100_000
 """The most nodes an expression or a program may have, what is shared counted each time."""
 _FRAMES_PER_LEVEL: Final = 12
 """Of Python's stack: 6 for an expression, and 6 for another put in place of its leaves."""
+_summaries: Final = Note[Summary]()
 _CONSTANT: Final = Summary(1, 1, 0, {}, {})
 
 
@@ -51,17 +52,17 @@ def summary(node: Node) -> Summary:
         if missing:
             stack += missing
             continue
-        found = _summary(stack.pop())
+        found = _summary(stack[-1])
+        _summaries.keep(stack.pop(), found)
         if not stack:
             return found
 
 
 def _known(node: Node) -> Summary | None:
     """The summary of a constant, or one that was asked for; else None."""
-    return _CONSTANT if type(node) is Const else known_fact(_summary, node)
+    return _CONSTANT if type(node) is Const else _summaries.of(node)
 
 
-@fact
 def _summary(node: Node) -> Summary:
     """The summary of a node, those of its children being known."""
     if isinstance(node, Var):

@@ -18,7 +18,7 @@ reasoning (`arith`); the interpreter checks it as it runs.
 
 from __future__ import annotations
 
-from typing import NoReturn, get_args
+from typing import Final, NoReturn, get_args
 
 from minitensor.errors import VerifyError, shown
 from minitensor.ir.dtype import BOOL, FLOAT32, INDEX, DType
@@ -41,7 +41,7 @@ from minitensor.ir.expr import (
     Unary,
     Var,
 )
-from minitensor.ir.facts import fact, known_fact
+from minitensor.ir.facts import Note, fact
 from minitensor.ir.printer import Marks, print_expr, print_name
 from minitensor.ir.program import Program, nests, print_program, survey_all
 from minitensor.ir.stmt import (
@@ -80,24 +80,13 @@ def verify(program: Program) -> None:
         raise VerifyError(f"{shown(program.name)} breaks V4: {text}") from problem
 
 
-@fact
-def _sound_with(nest: Stmt) -> list[dict[str, Buffer]]:
-    """The buffers that a nest accesses, as they were declared where it was found well-formed last;
-    empty before that. With the same buffers it is still, if the names in it are unique.
-    """
-    return []
-
-
-@fact
-def _is_sound(buffer: Buffer) -> bool:
-    """Return True: the fact is asked for once a buffer was found well-formed, and known then."""
-    return True
-
-
-@fact
-def _value_sound_with(value: Expr) -> list[tuple[dict[str, DType], dict[str, Buffer]]]:
-    """The variables and buffers with which a value was found well-formed last."""
-    return []
+_sound_with: Final = Note[dict[str, Buffer]]()
+"""The buffers that a nest accesses, as they were declared where it was found well-formed last. With
+the same buffers it is still, if the names in it are unique."""
+_value_sound_with: Final = Note[tuple[dict[str, DType], dict[str, Buffer]]]()
+"""The variables and buffers with which a value was found well-formed last."""
+_is_sound: Final = Note[bool]()
+"""True for a buffer that was found well-formed."""
 
 
 class _Verifier:
@@ -137,22 +126,22 @@ class _Verifier:
                     "V8", f"parameter {print_name(buffer.name)} is in scope {buffer.scope.value}"
                 )
         buffers = self.program.params + self.program.temporaries
-        self.buffers = {b.name: b for b in buffers if known_fact(_is_sound, b)}
+        self.buffers = {b.name: b for b in buffers if _is_sound.of(b)}
         if len(self.buffers) < len(buffers):
             self.buffers = {}
             for buffer in buffers:
                 self.declare(buffer)
         unique: bool | None = None
         for nest in nests(self.program):
-            sound = known_fact(_sound_with, nest)
-            if sound and sound[0].items() <= self.buffers.items():
+            sound = _sound_with.of(nest)
+            if sound is not None and sound.items() <= self.buffers.items():
                 unique = survey_all(self.program).unique if unique is None else unique
                 if unique:
                     continue
             self.met, self.lasting = {}, True
             self.statement(nest, {}, ())
             if self.lasting:
-                _sound_with(nest)[:] = [self.met]
+                _sound_with.keep(nest, self.met)
 
     def declare(self, buffer: Buffer) -> None:
         self.string(buffer.name)
@@ -164,7 +153,7 @@ class _Verifier:
             if not (0 <= axis < len(buffer.shape) and factor > 0 and 0 <= offset < factor):
                 self.fail("V5", f"{print_name(buffer.name)} has alignment {buffer.alignment}")
         self.buffers[buffer.name] = buffer
-        _is_sound(buffer)
+        _is_sound.keep(buffer, True)
 
     # ---- statements
 
@@ -306,16 +295,16 @@ class _Verifier:
         """
         outside, self.met = self.met, {}
         found = self.expr(value, scope)
-        _value_sound_with(value)[:] = [(scope, self.met)]
+        _value_sound_with.keep(value, (scope, self.met))
         self.met = outside | self.met
         return found
 
     def expr(self, expr: Expr, scope: dict[str, DType]) -> DType:
         """The expression's type, after checking all of it."""
-        for variables, met in known_fact(_value_sound_with, expr) or ():
-            if variables == scope and met.items() <= self.buffers.items():
-                self.met |= met
-                return expr.dtype
+        sound = _value_sound_with.of(expr)
+        if sound is not None and sound[0] == scope and sound[1].items() <= self.buffers.items():
+            self.met |= sound[1]
+            return expr.dtype
         match expr:
             case Var(name, dtype):
                 if scope.get(name) != dtype:
