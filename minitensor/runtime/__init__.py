@@ -38,7 +38,9 @@ if _TYPE_CHECKING:
         BLAS_SPIN_SECONDS, QUICK, RULE, SLOW_SECONDS, SPIN_SECONDS, Clock, Pace, Turns, interleave,
         ratio, take_turn,
     )
-    from minitensor.runtime.worker import Parent, ParentGoneError, Reason, Worker, WorkerError
+    from minitensor.runtime.worker import (
+        Parent, ParentGoneError, Reason, Worker, WorkerError, waits_of,
+    )
 
 _LATER = ("caches", "descendants", "doctor", "limits", "rounds", "worker")
 """The modules that few programs need: imported when one of their names is first used."""
@@ -53,6 +55,7 @@ __all__ = [
     "largest_cache", "load", "load_function", "load_kernel", "load_program", "load_together",
     "measure", "measure_limits", "memory_probes", "native_target", "pointer_to", "probe_toolchain",
     "ratio", "remember_limits", "save_kernel", "scratch_folder", "take_turn", "usable_cores",
+    "waits_of",
 ]
 
 

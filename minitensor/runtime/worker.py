@@ -178,12 +178,14 @@ class Worker:
     ) -> dict[str, Any]:
         """The next reply. Raises WorkerError if the process fails, or gives none in time.
 
+        timeout    seconds in which it runs or sleeps: while it waits for a processor, or the whole
+                   machine stands still, it is not late
         meanwhile  called some twenty times a second; what it raises is raised
         """
-        until = time.monotonic() + timeout
+        own = OwnTime(self.pid)
         while (reply := self.poll(_TICK)) is None:
             meanwhile()
-            if time.monotonic() > until:
+            if own.seconds() > timeout:
                 text = f"did not end within {timeout:.3g} s and was stopped"
                 raise self._error(Reason.TIMEOUT, text)
         return reply
@@ -283,6 +285,42 @@ class Worker:
         if self._errors is None:
             return ""
         return os.pread(self._errors.fileno(), _LONGEST_ERRORS, 0).decode("utf-8", "replace")
+
+
+class OwnTime:
+    """A clock of the time in which a process runs or sleeps, as far as one that looks often can
+    tell: without that for which a thread of it waits for a processor, and without halts of the
+    machine.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._seconds = pid, 0.0
+        self._now, self._waits = time.monotonic(), waits_of(pid)
+
+    def seconds(self) -> float:
+        """The time since the clock was made. Between two calls it grows by half a second at most:
+        where more has passed, this process stood still too.
+        """
+        (then, before), now, waits = (self._now, self._waits), time.monotonic(), waits_of(self._pid)
+        waited = max((waits[t] - before.get(t, waits[t]) for t in waits), default=0.0)
+        self._seconds += max(0.0, min(now - then, _GRACE) - waited)
+        self._now, self._waits = now, waits
+        return self._seconds
+
+
+def waits_of(process: int | str) -> dict[str, float]:
+    """Seconds for which each thread of a process waited for a processor, though it could run.
+
+    process  its number, or "self"
+
+    Threads are left out where the system does not say.
+    """
+    found = {}
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                found[thread.name] = int((thread / "schedstat").read_bytes().split()[1]) / 1e9
+    return found
 
 
 class ParentGoneError(Exception):

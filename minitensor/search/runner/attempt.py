@@ -27,7 +27,7 @@ from minitensor.errors import reason_of
 from minitensor.ir import numpy_dtype
 from minitensor.search.runner.results import Result, Settings, Status
 from minitensor.search.runner.task import Arena
-from minitensor.search.runner.timing import Times, lost_now, time_call, waited_for
+from minitensor.search.runner.timing import Times, lost_now, time_call
 
 PATIENCE: Final = 0.1
 """Seconds that the first call of any candidate may take."""
@@ -155,7 +155,7 @@ class Attempt:
         job, settings = self.job, self.job.settings
         ran = worker.receive(settings.time_limit, self.meanwhile)
         if "failed" not in ran:
-            ran = self._first_reply(worker)
+            ran = worker.receive(job.first_limit, self.meanwhile)
         fault = self._fault_of(ran)
         if fault is not None:
             return fault
@@ -170,20 +170,6 @@ class Attempt:
         if wrong is not None:
             return Result(wrong[0], message=f"{wrong[1]}, when it is called again")
         return Result(Status.OK, tuple(timed.pop("seconds")), **timed)
-
-    def _first_reply(self, worker: runtime.Worker) -> dict[str, Any]:
-        """The reply after the first call, which has a limit of its own: of the time in which the
-        process runs or sleeps, for one that waits for a processor is not hopeless.
-        """
-        start, waited, limit = time.monotonic(), _waited(worker.pid), self.job.first_limit
-
-        def check() -> None:
-            self.meanwhile()
-            if time.monotonic() - start - (_waited(worker.pid) - waited) > limit:
-                text = f"did not end within {limit:.3g} s and was stopped"
-                raise runtime.WorkerError(runtime.Reason.TIMEOUT, text)
-
-        return worker.receive(self.job.settings.time_limit, check)
 
     def _fault_of(self, ran: dict[str, Any]) -> Result | None:
         """The fault of the first run; None if there is none."""
@@ -262,13 +248,6 @@ def _timed(call: Callable[[], int]) -> dict[str, Any]:
     status = call()
     took = time.perf_counter() - start
     return {"status": status, "took": took, "spoilt": lost_now().spoils(before, took)}
-
-
-def _waited(process: int) -> float:
-    """Seconds for which a process waited for a processor; 0 if not known."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return waited_for(str(process))
-    return 0.0
 
 
 def _is_alone() -> bool:

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from minitensor.runtime import cache_folder, largest_cache
+from minitensor.runtime import cache_folder, largest_cache, waits_of
 from minitensor.search.runner.results import Settings
 
 _LOCK: Final = "timing.lock"
@@ -209,23 +209,11 @@ def lost_now() -> Lost:
     slice of time.
     """
     switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-    stolen, waited = 0, switches * _SLICE
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        with open("/proc/stat", "rb") as file:
-            stolen = int(file.readline().split()[_STEAL])
-        waited = sum(waited_for(f"self/task/{thread}") for thread in os.listdir("/proc/self/task"))
+    stolen, waits = 0, waits_of("self")
+    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/stat", "rb") as file:
+        stolen = int(file.readline().split()[_STEAL])
+    waited = sum(waits.values()) if waits else switches * _SLICE
     return Lost(switches + stolen, waited + stolen / _TICKS)
-
-
-def waited_for(who: str) -> float:
-    """Seconds for which a process or a thread waited for a processor, though it could run.
-
-    who  its folder below /proc
-
-    Raises OSError, ValueError or IndexError where the system does not say.
-    """
-    with open(f"/proc/{who}/schedstat", "rb") as file:
-        return int(file.read().split()[1]) / 1e9
 
 
 def uncertainty(seconds: list[float]) -> float:
