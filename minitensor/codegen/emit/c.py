@@ -30,6 +30,7 @@ C: Final = Dialect(
     parallel=lambda threads: [f"#pragma omp parallel for num_threads({threads}) schedule(static)"],
     team=lambda threads: [f"#pragma omp parallel num_threads({threads})"],
     share=["#pragma omp for schedule(static)"],
+    unrolled=lambda times: [f"#pragma GCC unroll {times}"],
 )
 
 

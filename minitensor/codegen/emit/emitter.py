@@ -57,12 +57,14 @@ class Dialect:
     parallel       the lines in front of a parallel loop, given the number of threads
     team           the lines in front of a block in which several parallel loops follow each other
     share          the lines in front of a loop in such a block
+    unrolled       the lines in front of a loop that the compiler is to unroll, given its iterations
     """
 
     signature: Callable[[str, list[str]], list[str]]
     parallel: Callable[[int], list[str]]
     team: Callable[[int], list[str]]
     share: list[str]
+    unrolled: Callable[[int], list[str]]
 
 
 class Emitter(Expressions):
@@ -230,6 +232,8 @@ class Emitter(Expressions):
 
     def _loop(self, loop: ir.For, parallel: bool = False) -> None:
         self._record_threads(loop, parallel)
+        if loop.kind is ir.LoopKind.UNROLL:
+            self.lines += self.dialect.unrolled(loop.extent)
         with self.looping(loop.var, loop.extent) as name:
             self.line(f"for (int64_t {name} = 0; {name} < {loop.extent}; ++{name}) {{")
             self.depth += 1

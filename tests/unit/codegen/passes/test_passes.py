@@ -358,10 +358,54 @@ def test_unrolled_loops_are_written_out():
     )
 
 
+def windowed(c=4, n=16, width=6, kernel=7):
+    """A sum over channels and a window whose tile is a vector of the width in each row."""
+    A = mt.placeholder((c, n + kernel - 1), name="A")
+    W = mt.placeholder((c, width, kernel), name="W")
+    rc, rx = mt.reduce_axis(c, name="rc"), mt.reduce_axis(kernel, name="rx")
+    body = lambda f, x: mt.sum(A[rc, x + rx] * W[rc, f, rx], axis=[rc, rx])
+    s = mt.Schedule(mt.lower([A, W, mt.compute((width, n), body, name="C")]))
+    s.reorder("rc", "rx", "f", "x")
+    for loop in ("rx", "f"):
+        s.unroll(loop)
+    s.vectorize("x")
+    return s
+
+
+def test_a_window_around_a_tile_is_left_to_the_compiler():
+    """The loops of the tile are written out, for registers have names; that of the window not."""
+    s = windowed()
+    lines = body(s.program, "name_registers").splitlines()
+    assert [line for line in lines if "unroll" in line] == ["    for rx in unroll(7):"]
+    assert sum("C_acc_5_0[()] = C_acc_5_0[()] + " in line for line in lines) == 1
+    assert "#pragma GCC unroll 7\n" in mt.build(s, target=TARGET).source
+    assert_equivalent(windowed().program, s, targets=["passes", "interpreter", "c"])
+
+
+def test_a_short_window_is_written_out():
+    assert "unroll" not in body(windowed(width=3, kernel=3).program, "unroll_loops")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda A, i, j: mt.if_then_else(i < 40, A[i, j], 0.0),
+        lambda A, i, j: A[i // 2, j] + A[i % 3, j],
+    ],
+    ids=["a condition", "a quotient"],
+)
+def test_what_constants_decide_is_written_out(value):
+    A = mt.placeholder((50, 8), name="A")
+    s = mt.Schedule(mt.lower([A, mt.compute((50, 8), lambda i, j: value(A, i, j), name="B")]))
+    s.vectorize("j")
+    s.unroll("i")
+    assert "unroll" not in body(s.program, "unroll_loops")
+
+
 def test_what_would_be_too_long_stays_a_loop():
     s = vector_add(1000)
     s.unroll("i")
-    assert len(body(s.program, "unroll_loops").splitlines()) == 1000
+    assert "unroll(1000)" in body(s.program, "unroll_loops")
     A = mt.placeholder((1000,), name="A")
     stages = [A]
     for _ in range(3):
