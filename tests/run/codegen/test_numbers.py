@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 import minitensor as mt
+from tests.parts import some
 from tests.run.together import built_together
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
 DTYPES = (*FLOATS, *INTEGERS, "bool")
+OF_EACH_KIND = ("float32", "bfloat16", "int32", "int8", "uint64", "bool")
 N = 37
 
 ANY = {
@@ -100,7 +102,7 @@ def compare(dtype, named, arrays):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", some(DTYPES, lambda number: DTYPES[number] in OF_EACH_KIND))
 def test_every_operation(dtype):
     compare(dtype, operations(dtype), [values(dtype, 2), values(dtype, 3)])
 

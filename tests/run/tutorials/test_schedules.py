@@ -225,7 +225,7 @@ def test_some_of_the_steps_can_be_taken():
     assert some[-1] == len(scheduled(hand, TARGETS[0]).trace.steps)
 
 
-@pytest.mark.parametrize("number", some(range(len(TARGETS)), lambda n: n in (1, 2)))
+@pytest.mark.parametrize("number", some(range(len(TARGETS)), lambda n: n == 2))
 def test_winograd_is_right(number):
     """Its transforms multiply by thirds: to a few roundings."""
     target, (c, h, w, f) = TARGETS[number], ((3, 5, 7, 5), (1, 8, 8, 17))[number % 2]
