@@ -28,7 +28,6 @@ from minitensor.search.space.candidate import (
     GRANULARITY,
     UNROLL,
     Candidate,
-    Value,
 )
 from minitensor.search.space.choices import Choices
 from minitensor.search.space.decode import begins_with, decoded
@@ -92,6 +91,7 @@ class Space(Choices):
         self.movable = tuple(movable_of(s) if annotate else () for s in self._typical)
         self._plans: dict[tuple[int, tuple[str, ...]], Plan | None] = {}
         self._locations: dict[tuple[int, tuple[str, ...]], tuple[str, ...]] = {}
+        self._moved: dict[tuple[int, tuple[str, ...]], Schedule] = {}
 
     @staticmethod
     def of(
@@ -147,8 +147,7 @@ class Space(Choices):
         if key not in self._locations:
             block = self.movable[sketch][len(locations)]
             try:
-                schedule = self._moved(sketch, locations, None)
-                found = compute_locations(schedule.program, block)
+                found = compute_locations(self._usual(sketch, locations).program, block)
             except Exception as failure:
                 self.unmade.add("a place of a block", failure)
                 found = [ROOT]
@@ -175,7 +174,7 @@ class Space(Choices):
 
     def _planned(self, sketch: int, locations: tuple[str, ...]) -> Plan | None:
         try:
-            schedule = self._moved(sketch, locations, None)
+            schedule = self._usual(sketch, locations).copy()
             if self.annotate:
                 cut_long_loops(schedule)
             loops = Annotatable.of(schedule) if self.annotate else Annotatable((), ())
@@ -267,7 +266,11 @@ class Space(Choices):
 
         Its program is verified once, at the end: steps of this kind have been seen before.
         """
-        schedule = self._moved(candidate.sketch, candidate.locations, candidate.values)
+        knobs = self.knobs[candidate.sketch]
+        decisions = {k.step: decision(k, v) for k, v in zip(knobs, candidate.values)}
+        _, schedule = self._make(self.sketches[candidate.sketch], candidate.sketch, decisions)
+        for block, place in zip(self.movable[candidate.sketch], candidate.locations):
+            _move(schedule, block, place)
         if self.annotate:
             cut_long_loops(schedule)
             for among, numbers in ((GRANULARITY, candidate.parallel), (UNROLL, candidate.unroll)):
@@ -351,18 +354,22 @@ class Space(Choices):
             return self._template.make(number, decisions)
         return number, sketch.trace.with_decisions(decisions).apply(self.program, check=False)
 
-    def _moved(
-        self, sketch: int, locations: tuple[str, ...], values: tuple[Value, ...] | None
-    ) -> Schedule:
-        """The steps of a sketch, with some decisions (typical ones if None), and what is moved."""
-        if values is None:
-            schedule = self._typical[sketch].copy()
-        else:
-            decisions = {k.step: decision(k, v) for k, v in zip(self.knobs[sketch], values)}
-            _, schedule = self._make(self.sketches[sketch], sketch, decisions)
-        for block, place in zip(self.movable[sketch], locations):
-            schedule.compute_at(block, schedule.sample_compute_location(block, decision=place))
-        return schedule
+    def _usual(self, sketch: int, locations: tuple[str, ...]) -> Schedule:
+        """A sketch with typical decisions and its first blocks at some places. Kept, as the step
+        to the next block begins there: not to be changed.
+        """
+        if not locations:
+            return self._typical[sketch]
+        key = (sketch, locations)
+        if key not in self._moved:
+            schedule = self._usual(sketch, locations[:-1]).copy()
+            _move(schedule, self.movable[sketch][len(locations) - 1], locations[-1])
+            self._moved[key] = schedule
+        return self._moved[key]
+
+
+def _move(schedule: Schedule, block: str, place: str) -> None:
+    schedule.compute_at(block, schedule.sample_compute_location(block, decision=place))
 
 
 def _loop_names(schedule: Schedule) -> list[str]:
