@@ -40,7 +40,7 @@ def unroll_loops(program: ir.Program, target: Target) -> ir.Program:
         for stmt in ir.stmts_of(program.body)
         if isinstance(stmt, ir.Alloc) and _is_small(stmt.buffer, target)
     )
-    return program.replace(body=_Unroller(tiles).statement(program.body))
+    return program.replace(body=_Unroller(tiles=tiles).statement(program.body))
 
 
 def _is_small(buffer: ir.Buffer, target: Target) -> bool:
@@ -56,9 +56,9 @@ class _Unroller:
     tiles  arrays that may become registers where constants index them
     """
 
-    tiles: frozenset[str]
     statements: int = MOST_STATEMENTS
     operations: int = MOST_OPERATIONS
+    tiles: frozenset[str] = frozenset()
 
     def statement(self, stmt: ir.Stmt) -> ir.Stmt:
         if not isinstance(stmt, ir.For):
