@@ -2,6 +2,7 @@
 
     MinitensorError
     ├── ArgumentError            also a ValueError and a TypeError: a value that can never be right
+    ├── UnknownNameError         also an AttributeError: a name of another system, or misspelt
     ├── LoweringError            the tensor expressions do not make a program
     ├── VerifyError              a program is malformed
     │   └── ExecutionError       a program did something forbidden while it ran
@@ -75,6 +76,10 @@ def _restored(kind: type[MinitensorError], args: tuple[Any, ...]) -> MinitensorE
 
 class ArgumentError(MinitensorError, ValueError, TypeError):
     """An argument has a type or a value that can never be right."""
+
+
+class UnknownNameError(MinitensorError, AttributeError):
+    """An attribute that does not exist; the message has what to write (see `phrasebook`)."""
 
 
 class LoweringError(MinitensorError):

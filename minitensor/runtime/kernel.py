@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from minitensor import ir
 from minitensor.codegen import PASSES, Emitted, Passes, Remark, Target, split_constants
 from minitensor.errors import ArgumentError, CompileError, ExecutionError
+from minitensor.phrasebook import unknown_name
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.cache import compile_assembly
 from minitensor.runtime.explain import Explanation, explained
@@ -59,6 +60,11 @@ class Kernel(ABC):
         self._signature = Signature(name, params, outputs)
         self._origin: tuple[ir.Program, Build] | None = None
         self._passes: Passes = PASSES
+
+    if not TYPE_CHECKING:  # a checker knows what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_name("kernel", name, "a Kernel", dir(type(self)))
 
     def __call__(self, /, *arrays: object, **named: object) -> Any:
         """Run on one array for each input, in call order, and return new outputs.

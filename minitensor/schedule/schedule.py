@@ -7,10 +7,17 @@ import html
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
 
 from minitensor import ir
-from minitensor.errors import ScheduleArgumentError, ScheduleError, shown, unexpected
+from minitensor.errors import (
+    ArgumentError,
+    ScheduleArgumentError,
+    ScheduleError,
+    shown,
+    unexpected,
+)
+from minitensor.phrasebook import unknown_name
 from minitensor.schedule.cache import StoragePrimitives
 from minitensor.schedule.compute_at import PlacementPrimitives
 from minitensor.schedule.decisions import DecisionPrimitives
@@ -148,6 +155,16 @@ class Schedule(
         self._forced = tuple(decisions)
         if check:
             ir.verify(program)
+
+    if not TYPE_CHECKING:  # a checker knows what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_name("schedule", name, "a Schedule", dir(type(self)))
+
+    def __getitem__(self, block: object) -> NoReturn:
+        text = "s[C] is TVM's; here loops and blocks are named by strings"
+        example = 'i, j, k = s.get_loops("C"), then s.split(i, [None, 8])'
+        raise ArgumentError(f"a Schedule is not indexed: {text}: {example}")
 
     # ---- what there is
 
