@@ -18,6 +18,7 @@ from minitensor.codegen import (
 )
 from minitensor.errors import ArgumentError, CompileError, unexpected
 from minitensor.lang import Scalar
+from minitensor.looks import Text
 from minitensor.runtime import (
     TIME_LIMIT,
     Kernel,
@@ -100,7 +101,7 @@ def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
         toolchain = find_toolchain()
     except CompileError:
         toolchain = None
-    return str(explained(program, exact, toolchain))
+    return Text(explained(program, exact, toolchain))
 
 
 def _program_of(what: object) -> tuple[ir.Program, str]:

@@ -21,13 +21,18 @@ draws it; it is called only when the message is read, so that a search can rejec
 
 from __future__ import annotations
 
+import linecache
 import math
 import numbers
+import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 MAX_SHOWN = 80
+_OURS = os.path.dirname(os.path.abspath(__file__))
+"""The folder of the package: its frames are not what a user has to look at."""
 
 Choices: TypeAlias = Sequence[str] | Callable[[], Sequence[str]]
 """Legal answers, or how to find them."""
@@ -48,6 +53,16 @@ class MinitensorError(Exception):
         if self.picture is None:
             return self.message
         return f"{self.message}\n{self.picture()}"
+
+    def _render_traceback_(self) -> list[str]:
+        """The lines that a notebook shows: where the user's own code is, and the message."""
+        lines = [f"{type(self).__name__}: {self}"]
+        for frame, line in traceback.walk_tb(self.__traceback__):
+            code = frame.f_code
+            if not code.co_filename.startswith(_OURS) and "IPython" not in code.co_filename:
+                text = linecache.getline(code.co_filename, line).strip()
+                lines.insert(-1, f"in {code.co_name}, line {line}: {text}")
+        return lines
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Between processes an error travels with its picture drawn."""

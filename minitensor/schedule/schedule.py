@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import html
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from minitensor.errors import (
     shown,
     unexpected,
 )
+from minitensor.looks import Shown
 from minitensor.phrasebook import unknown_name
 from minitensor.schedule.cache import StoragePrimitives
 from minitensor.schedule.compute_at import PlacementPrimitives
@@ -44,9 +44,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """The steps of a schedule, in order.
+@dataclass(frozen=True, slots=True, repr=False)
+class Trace(Shown):
+    """The steps of a schedule, in order. As text they are the calls that make them, with what was
+    decided in its place.
 
     version  of the format that they were recorded in: a name may mean another loop in a later one
     """
@@ -102,12 +103,19 @@ class Trace:
         """The trace that `to_json` wrote. Raises ArgumentError for anything else."""
         return Trace(*from_json(text))
 
-    def as_python(self, name: str = "s") -> str:
-        """The calls that make these steps on a Schedule called `name`, one a line."""
-        return as_python(self.steps, name)
+    def as_python(self, name: str = "s", *, plain: bool = False) -> str:
+        """The calls that make these steps on a Schedule called `name`, one a line.
+
+        plain  what was decided stands where it is used: the steps that decide are left out
+        """
+        return as_python(self.steps, name, plain)
+
+    def __str__(self) -> str:
+        return self.as_python(plain=True) or "# no steps"
 
 
 class Schedule(
+    Shown,
     SplitPrimitives,
     LoopPrimitives,
     ExecutionPrimitives,
@@ -250,13 +258,9 @@ class Schedule(
         body = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
         return "\n".join(body) if body else "(no change)"
 
-    def __repr__(self) -> str:
-        name = ir.print_name(self.program.name)
-        return f"Schedule({name}, {len(self._steps)} steps)\n{self.program}"
-
-    def _repr_html_(self) -> str:
-        text = html.escape(ir.print_program(self.program))
-        return f'<pre style="line-height: 1.3">{text}</pre>'
+    def __str__(self) -> str:
+        count = f"{len(self._steps)} step{'' if len(self._steps) == 1 else 's'}"
+        return f"# {ir.print_name(self.program.name)} after {count}\n{self.program}"
 
     # ---- applying steps
 
