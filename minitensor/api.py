@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import Any
 
@@ -45,7 +46,7 @@ def build(
 
     target  "c", "interpreter", or an mt.Target with a number of cores and a vector width
     check   verify the program after every pass of code generation; MINITENSOR_DEBUG=1 in the
-            environment does so always
+            environment does so always, and 2 prints what each pass changes to standard error
     passes  the passes of code generation, pairs of a name and a function of (program, target):
             usually `[*mt.codegen.PASSES, ("mine", f)]`
     dump    is called with the difference that each pass makes, as text: `print`
@@ -78,8 +79,15 @@ def build(
             kernel = load(emitted, find_toolchain(), time_limit=left)
         return kernel.built_from(part, made, ordered)
 
-    check = check or os.environ.get("MINITENSOR_DEBUG", "0") not in ("", "0")
+    level = os.environ.get("MINITENSOR_DEBUG", "0")
+    check = check or level not in ("", "0")
+    if level == "2" and dump is None:
+        dump = _to_standard_error
     return made(program)
+
+
+def _to_standard_error(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
