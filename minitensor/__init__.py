@@ -47,6 +47,7 @@ from minitensor.lang import max_ as max
 from minitensor.lang import min_ as min
 from minitensor.lang import round_ as round
 from minitensor.lang import sum_ as sum
+from minitensor.phrasebook import unknown_name as _unknown_name
 from minitensor.runtime import Kernel
 from minitensor.schedule import Schedule, Trace, primitive, refuse
 from minitensor.version import __version__
@@ -73,10 +74,12 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def __getattr__(name: str) -> _Any:
-    """The packages that few programs need are imported when they are first used."""
-    if name in ("search", "testing"):
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in ("load_best", "tune"):
-        return getattr(importlib.import_module(f"{__name__}.search"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not _TYPE_CHECKING:  # a checker knows what there is
+
+    def __getattr__(name: str) -> _Any:
+        """The packages that few programs need are imported when they are first used."""
+        if name in ("search", "testing"):
+            return importlib.import_module(f"{__name__}.{name}")
+        if name in ("load_best", "tune"):
+            return getattr(importlib.import_module(f"{__name__}.search"), name)
+        raise _unknown_name("mt", name, "minitensor", __all__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import Any
 
@@ -18,6 +19,7 @@ from minitensor.codegen import (
 )
 from minitensor.errors import ArgumentError, CompileError, unexpected
 from minitensor.lang import Scalar
+from minitensor.looks import Text
 from minitensor.runtime import (
     TIME_LIMIT,
     Kernel,
@@ -44,7 +46,7 @@ def build(
 
     target  "c", "interpreter", or an mt.Target with a number of cores and a vector width
     check   verify the program after every pass of code generation; MINITENSOR_DEBUG=1 in the
-            environment does so always
+            environment does so always, and 2 prints what each pass changes to standard error
     passes  the passes of code generation, pairs of a name and a function of (program, target):
             usually `[*mt.codegen.PASSES, ("mine", f)]`
     dump    is called with the difference that each pass makes, as text: `print`
@@ -77,8 +79,15 @@ def build(
             kernel = load(emitted, find_toolchain(), time_limit=left)
         return kernel.built_from(part, made, ordered)
 
-    check = check or os.environ.get("MINITENSOR_DEBUG", "0") not in ("", "0")
+    level = os.environ.get("MINITENSOR_DEBUG", "0")
+    check = check or level not in ("", "0")
+    if level == "2" and dump is None:
+        dump = _to_standard_error
     return made(program)
+
+
+def _to_standard_error(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
@@ -100,7 +109,7 @@ def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
         toolchain = find_toolchain()
     except CompileError:
         toolchain = None
-    return str(explained(program, exact, toolchain))
+    return Text(explained(program, exact, toolchain))
 
 
 def _program_of(what: object) -> tuple[ir.Program, str]:

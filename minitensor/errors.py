@@ -2,6 +2,7 @@
 
     MinitensorError
     ├── ArgumentError            also a ValueError and a TypeError: a value that can never be right
+    ├── UnknownNameError         also an AttributeError: a name of another system, or misspelt
     ├── LoweringError            the tensor expressions do not make a program
     ├── VerifyError              a program is malformed
     │   └── ExecutionError       a program did something forbidden while it ran
@@ -20,13 +21,18 @@ draws it; it is called only when the message is read, so that a search can rejec
 
 from __future__ import annotations
 
+import linecache
 import math
 import numbers
+import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 MAX_SHOWN = 80
+_OURS = os.path.dirname(os.path.abspath(__file__))
+"""The folder of the package: its frames are not what a user has to look at."""
 
 Choices: TypeAlias = Sequence[str] | Callable[[], Sequence[str]]
 """Legal answers, or how to find them."""
@@ -47,6 +53,16 @@ class MinitensorError(Exception):
         if self.picture is None:
             return self.message
         return f"{self.message}\n{self.picture()}"
+
+    def _render_traceback_(self) -> list[str]:
+        """The lines that a notebook shows: where the user's own code is, and the message."""
+        lines = [f"{type(self).__name__}: {self}"]
+        for frame, line in traceback.walk_tb(self.__traceback__):
+            code = frame.f_code
+            if not code.co_filename.startswith(_OURS) and "IPython" not in code.co_filename:
+                text = linecache.getline(code.co_filename, line).strip()
+                lines.insert(-1, f"in {code.co_name}, line {line}: {text}")
+        return lines
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Between processes an error travels with its picture drawn."""
@@ -75,6 +91,10 @@ def _restored(kind: type[MinitensorError], args: tuple[Any, ...]) -> MinitensorE
 
 class ArgumentError(MinitensorError, ValueError, TypeError):
     """An argument has a type or a value that can never be right."""
+
+
+class UnknownNameError(MinitensorError, AttributeError):
+    """An attribute that does not exist; the message has what to write (see `phrasebook`)."""
 
 
 class LoweringError(MinitensorError):

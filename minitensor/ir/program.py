@@ -22,10 +22,11 @@ from minitensor.ir.stmt import (
     Tensorized,
 )
 from minitensor.ir.visit import children, stmts_of
+from minitensor.looks import Shown
 
 
-@dataclass(frozen=True, slots=True)
-class Program(Subject):
+@dataclass(frozen=True, slots=True, repr=False)
+class Program(Shown, Subject):
     """A function over buffers: immutable, so that every step of a schedule can be kept.
 
     params       the buffers of a call, in call order; those that are stored to are the outputs

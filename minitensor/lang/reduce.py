@@ -41,41 +41,41 @@ def _number(expr: object) -> ir.Expr:
     return converted(node, ir.INT64) if node.dtype == ir.BOOL else node
 
 
-def sum_(expr: Any, axis: Any) -> Reduction:
+def sum_(expr: Any, axis: Any = None) -> Reduction:
     """The sum over one reduction axis or several, in the type of `expr` (bool: int64)."""
     node = _number(expr)
     return make_reduction(_simple("sum", "+", node.dtype, 0), [node], axis)
 
 
-def prod(expr: Any, axis: Any) -> Reduction:
+def prod(expr: Any, axis: Any = None) -> Reduction:
     """The product over one reduction axis or several, in the type of `expr` (bool: int64)."""
     node = _number(expr)
     return make_reduction(_simple("prod", "*", node.dtype, 1), [node], axis)
 
 
-def max_(expr: Any, axis: Any) -> Reduction:
+def max_(expr: Any, axis: Any = None) -> Reduction:
     """The maximum; NaN if there is one; over nothing -inf, or the least integer of the type."""
     node = _number(expr)
     return make_reduction(_simple("max", "max", node.dtype, lowest(node.dtype)), [node], axis)
 
 
-def min_(expr: Any, axis: Any) -> Reduction:
+def min_(expr: Any, axis: Any = None) -> Reduction:
     """The minimum; NaN if there is one; over nothing inf, or the greatest integer of the type."""
     node = _number(expr)
     return make_reduction(_simple("min", "min", node.dtype, highest(node.dtype)), [node], axis)
 
 
-def all_(expr: Any, axis: Any) -> Reduction:
+def all_(expr: Any, axis: Any = None) -> Reduction:
     """Tell whether all are true (numbers: not 0)."""
     return make_reduction(_simple("all", "and", ir.BOOL, True), [as_bool(source(expr))], axis)
 
 
-def any_(expr: Any, axis: Any) -> Reduction:
+def any_(expr: Any, axis: Any = None) -> Reduction:
     """Tell whether one is true (numbers: not 0)."""
     return make_reduction(_simple("any", "or", ir.BOOL, False), [as_bool(source(expr))], axis)
 
 
-def argmax(expr: Any, axis: Any) -> Reduction:
+def argmax(expr: Any, axis: Any = None) -> Reduction:
     """The position of the maximum: the first, and the first NaN if there is one, as numpy.argmax.
 
     int64; over several axes the position in row-major order. Over nothing: the greatest int64.
@@ -83,7 +83,7 @@ def argmax(expr: Any, axis: Any) -> Reduction:
     return _arg_extremum("argmax", "<", expr, axis)
 
 
-def argmin(expr: Any, axis: Any) -> Reduction:
+def argmin(expr: Any, axis: Any = None) -> Reduction:
     """The position of the minimum: the first, and the first NaN if there is one, as numpy.argmin.
 
     int64; over several axes the position in row-major order. Over nothing: the greatest int64.

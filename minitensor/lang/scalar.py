@@ -16,6 +16,7 @@ import numpy as np
 
 from minitensor import ir
 from minitensor.errors import ArgumentError, shown, unexpected
+from minitensor.lang.numpy_names import OURS, REFLECTED
 from minitensor.lang.promotion import as_float, converted, is_number, is_whole, promote
 
 _SYMBOLIC: Final = (
@@ -58,7 +59,6 @@ class Scalar:
     """
 
     __slots__ = ("node",)
-    __array_ufunc__ = None  # so that numpy scalars leave the operators to us
 
     def __init__(self, node: ir.Expr) -> None:
         self.node = node
@@ -80,6 +80,22 @@ class Scalar:
 
     def __bool__(self) -> NoReturn:
         raise ArgumentError(f"{describe(self.node)} has no truth value: {_SYMBOLIC}")
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **options: object
+    ) -> Scalar:
+        """An operator with a number of numpy on its left. Functions are answered with ours."""
+        name = ufunc.__name__
+        if method == "__call__" and name in REFLECTED and inputs[-1] is self and not options:
+            left = inputs[0]
+            number = left[()] if isinstance(left, np.ndarray) else left
+            result: Scalar = getattr(self, REFLECTED[name])(number)
+            return result
+        ours = OURS.get(name, name)
+        here = f"write mt.{ours}" if name in OURS or ours in ir.FUNCTIONS else "see docs/math.md"
+        if method != "__call__":
+            here = "a reduction is mt.sum(…, axis=k) and its like, with k = mt.reduce_axis(n)"
+        raise ArgumentError(f"np.{name} is for numbers, and {self!r} is symbolic; {here}")
 
     __hash__ = object.__hash__
 

@@ -12,12 +12,13 @@ import math
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from minitensor import ir
 from minitensor.errors import ArgumentError, is_integer, unexpected
 from minitensor.lang.promotion import converted, is_number
 from minitensor.lang.scalar import Label, Scalar, describe, operand
+from minitensor.phrasebook import unknown_name
 
 LARGEST: Final = 1 << 40
 """The most elements a tensor may have."""
@@ -84,6 +85,11 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"Tensor({ir.print_name(self.name)}: {self.dtype}{list(self.shape)})"
+
+    if not TYPE_CHECKING:  # a checker knows what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_name("tensor", name, "a Tensor", dir(type(self)))
 
     def __getitem__(self, indices: Any) -> Scalar:
         given = indices if isinstance(indices, tuple) else (indices,)
@@ -208,12 +214,21 @@ def checked_titles(name: object, default: str, count: int) -> list[str]:
     return [checked_name(one, default) for one in name]
 
 
+def _refuse_symbolic(extent: object) -> None:
+    if isinstance(extent, Scalar):
+        raise ArgumentError(
+            f"the extent {extent!r} is symbolic, which is not supported: a kernel is built for one "
+            "size; give a number, and build one for each size"
+        )
+
+
 def checked_shape(shape: object) -> tuple[int, ...]:
     """A shape as a tuple of ints; one int stands for one axis."""
     given = (shape,) if isinstance(shape, numbers.Integral) else shape
     if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
         raise unexpected("a tuple of extents", "shape", shape)
     for extent in given:
+        _refuse_symbolic(extent)
         if not is_integer(extent, 0):
             raise unexpected("extents that are integers >= 0", "shape", shape)
     result = tuple(int(n) for n in given)
@@ -261,6 +276,8 @@ def placeholder(shape: Any, dtype: str = "float32", name: str | None = None) -> 
 def reduce_axis(dom: Any, name: str | None = None) -> ReduceAxis:
     """The variable of a reduction from dom[0] to dom[1] - 1; an int n stands for (0, n)."""
     pair = (0, dom) if isinstance(dom, numbers.Integral) else dom
+    for extent in pair if isinstance(pair, Sequence) else (pair,):
+        _refuse_symbolic(extent)
     if (
         not isinstance(pair, Sequence)
         or len(pair) != 2
@@ -375,24 +392,38 @@ def check_axes(
 # ---- reducers
 
 
-def checked_axes(axis: object, name: str) -> tuple[Axis, ...]:
-    """One reduction axis or several as a tuple."""
+def checked_axes(axis: object, name: str, more: str = "") -> tuple[Axis, ...]:
+    """One reduction axis or several as a tuple.
+
+    more  the end of the message for what is none
+    """
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
     for one in given:
         if not isinstance(one, ReduceAxis):
             hint = " (an index of the tensor is not one)" if isinstance(one, Scalar) else ""
-            raise unexpected(f"mt.reduce_axis objects{hint}", name, axis)
+            failure = unexpected(f"mt.reduce_axis objects{hint}", name, axis)
+            raise ArgumentError(f"{failure.message}; write k = mt.reduce_axis(n), axis=k{more}")
     axes = tuple(one.axis for one in given)
     if len({a.var for a in axes}) != len(axes):
         raise unexpected("each reduction axis once", name, axis)
     return axes
 
 
+_OF_TWO: Final = {
+    "max": "the larger of two values is mt.maximum(a, b)",
+    "min": "the smaller of two values is mt.minimum(a, b)",
+    "any": "two conditions are joined by mt.logical_or(a, b)",
+    "all": "two conditions are joined by mt.logical_and(a, b)",
+}
+"""Calls that may have been meant by a reduction without an axis."""
+
+
 def make_reduction(
     reducer: ir.Reducer, values: Sequence[ir.Expr], axis: object, only: int | None = None
 ) -> Reduction:
     """The reduction of the values over one axis or several."""
-    axes = checked_axes(axis, "axis")
+    more = _OF_TWO.get(reducer.name, "")
+    axes = checked_axes(axis, "axis", f"; {more}" if more else "")
     if not axes:
         raise unexpected("at least one reduction axis", "axis", axis)
     return Reduction(reducer, tuple(values), axes, only)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from minitensor import ir
 from minitensor.codegen import PASSES, Emitted, Passes, Remark, Target, split_constants
 from minitensor.errors import ArgumentError, CompileError, ExecutionError
+from minitensor.looks import Shown, Text
+from minitensor.phrasebook import unknown_name
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.cache import compile_assembly
 from minitensor.runtime.explain import Explanation, explained
@@ -29,7 +31,7 @@ Build: TypeAlias = "Callable[[ir.Program], Kernel]"
 """Builds a program for the target of a kernel."""
 
 
-class Kernel(ABC):
+class Kernel(Shown, ABC):
     """A built program.
 
     name     the function's name
@@ -53,12 +55,17 @@ class Kernel(ABC):
         self.name = name
         self.params = tuple(params)
         self.target = target
-        self.source = source
+        self.source = Text(source)
         self.command = list(command)
         self._checks = tuple(checks)
         self._signature = Signature(name, params, outputs)
         self._origin: tuple[ir.Program, Build] | None = None
         self._passes: Passes = PASSES
+
+    if not TYPE_CHECKING:  # a checker knows what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_name("kernel", name, "a Kernel", dir(type(self)))
 
     def __call__(self, /, *arrays: object, **named: object) -> Any:
         """Run on one array for each input, in call order, and return new outputs.
@@ -156,7 +163,8 @@ class Kernel(ABC):
 
     def explain(self) -> str:
         """The outcome of the schedule, as text: loops, buffers, registers, spills, remarks."""
-        return f"{ir.print_name(self.name)} runs in the interpreter, as it is:\n\n{self.source}"
+        name = ir.print_name(self.name)
+        return Text(f"{name} runs in the interpreter, as it is:\n\n{self.source}")
 
     @abstractmethod
     def _run(self, arrays: list[np.ndarray]) -> int:
@@ -171,7 +179,7 @@ class Kernel(ABC):
             f"{ir.print_name(self.name)}: {self._checks[status - 1]}", "out of bounds"
         )
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         params = ", ".join(
             f"{ir.print_name(b.name)}: {b.dtype}[{', '.join(map(str, b.shape))}]"
             for b in self.params
@@ -228,7 +236,7 @@ class NativeKernel(Kernel):
 
         Raises ArgumentError for a kernel that mt.build did not make.
         """
-        return str(self.explanation)
+        return Text(self.explanation)
 
     @cached_property
     def explanation(self) -> Explanation:

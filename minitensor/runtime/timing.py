@@ -11,13 +11,14 @@ from typing import Final
 import numpy as np
 
 from minitensor.errors import is_integer, is_real, unexpected
+from minitensor.looks import Shown, readable_seconds
 
 LONGEST_REPEAT: Final = 3_600_000
 """The most milliseconds of `min_repeat_ms`: an hour."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+@dataclass(frozen=True, slots=True, repr=False)
+class Timing(Shown):
     """Seconds per call: one result for each repeat, the mean over the `number` calls in it."""
 
     results: list[float]
@@ -49,9 +50,10 @@ class Timing:
         return float(np.std(self.results))
 
     def __str__(self) -> str:
+        least, most = readable_seconds(self.min), readable_seconds(self.max)
         return (
-            f"{_readable(self.median)} (median of {len(self.results)} repeats of {self.number} "
-            f"calls; min {_readable(self.min)}, max {_readable(self.max)})"
+            f"{readable_seconds(self.median)} (median of {len(self.results)} repeats of "
+            f"{self.number} calls; min {least}, max {most})"
         )
 
 
@@ -90,10 +92,3 @@ def measure(
         else:
             results.append(seconds / calls)
     return Timing(results, calls)
-
-
-def _readable(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from minitensor.errors import CompileError
+from minitensor.errors import CompileError, shown
 from minitensor.runtime.flags import compiler_named, extra_flags
 from minitensor.runtime.folder import cache_folder, entry_name, recall, remember, scratch_folder
 from minitensor.runtime.machine import INSTRUCTIONS, cpu_name, lacking, usable_cores
@@ -325,9 +325,15 @@ class _Probe:
             done = self.compile(_PLAIN, (*_FLAGS, *native))
             if done.status == 0:
                 return native
+        given = [
+            f"{name}={shown(os.environ[name])}" for name in ("CC", "CFLAGS") if name in os.environ
+        ]
+        advice = f"are CC and CFLAGS right? {ADVICE}"
+        if self.extra or len(self.words) > 1:
+            advice = f"are CC and CFLAGS right? They say {', '.join(given)}; correct or unset them"
         raise CompileError(
             f"{self.words[0]} cannot make a shared library from a small C file: "
-            f"{first_error(done.stderr)}; are CC and CFLAGS right? {ADVICE}",
+            f"{first_error(done.stderr)}; {advice}",
             self.words,
             done.stderr,
         )

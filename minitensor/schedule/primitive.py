@@ -33,6 +33,7 @@ from typing import (
 
 from minitensor import ir
 from minitensor.errors import ArgumentError, ScheduleArgumentError, ScheduleError, shown, unexpected
+from minitensor.phrasebook import instead
 from minitensor.schedule.batch import Effect, StepView
 from minitensor.schedule.invariants import INVARIANTS
 from minitensor.schedule.refusal import COMMON_RULES, RefusedError, accepted, refuse
@@ -116,6 +117,7 @@ class Primitive(Generic[P, R]):
             [p.replace(annotation=p.empty) for p in parameters]
         )
         self.converters: Final = {p.name: _converter(p) for p in parameters}
+        self._takes_many = [p.kind for p in parameters] == [inspect.Parameter.VAR_POSITIONAL]
         self.__name__, self.__qualname__ = self.name, self.name
         self.__doc__, self.__module__ = function.__doc__, function.__module__
         self.__signature__ = self.signature
@@ -165,9 +167,15 @@ class Primitive(Generic[P, R]):
         self, program: ir.Program, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The arguments by name in canonical form, defaults filled in; and as they were given."""
+        if self._takes_many and len(args) == 1 and isinstance(args[0], list | tuple):
+            args = args[0]  # reorder([i, j]), as others write it
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as problem:
+            other = next((n for n in kwargs if instead(self.name, n)), None)
+            if other is not None:
+                text = f"{self.name}() has no {other}={instead(self.name, other)}"
+                raise ScheduleArgumentError(f"{text} (breaks A2)", "A2") from None
             given = ", ".join([*map(shown, args), *(f"{k}={shown(v)}" for k, v in kwargs.items())])
             raise ScheduleArgumentError(
                 f"{self.name}({given}) breaks A2: {problem}; "

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import difflib
-import html
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
 
 from minitensor import ir
-from minitensor.errors import ScheduleArgumentError, ScheduleError, shown, unexpected
+from minitensor.errors import (
+    ArgumentError,
+    ScheduleArgumentError,
+    ScheduleError,
+    shown,
+    unexpected,
+)
+from minitensor.looks import Shown
+from minitensor.phrasebook import unknown_name
 from minitensor.schedule.cache import StoragePrimitives
 from minitensor.schedule.compute_at import PlacementPrimitives
 from minitensor.schedule.decisions import DecisionPrimitives
@@ -37,9 +44,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """The steps of a schedule, in order.
+@dataclass(frozen=True, slots=True, repr=False)
+class Trace(Shown):
+    """The steps of a schedule, in order. As text they are the calls that make them, with what was
+    decided in its place.
 
     version  of the format that they were recorded in: a name may mean another loop in a later one
     """
@@ -95,12 +103,19 @@ class Trace:
         """The trace that `to_json` wrote. Raises ArgumentError for anything else."""
         return Trace(*from_json(text))
 
-    def as_python(self, name: str = "s") -> str:
-        """The calls that make these steps on a Schedule called `name`, one a line."""
-        return as_python(self.steps, name)
+    def as_python(self, name: str = "s", *, plain: bool = False) -> str:
+        """The calls that make these steps on a Schedule called `name`, one a line.
+
+        plain  what was decided stands where it is used: the steps that decide are left out
+        """
+        return as_python(self.steps, name, plain)
+
+    def __str__(self) -> str:
+        return self.as_python(plain=True) or "# no steps"
 
 
 class Schedule(
+    Shown,
     SplitPrimitives,
     LoopPrimitives,
     ExecutionPrimitives,
@@ -148,6 +163,16 @@ class Schedule(
         self._forced = tuple(decisions)
         if check:
             ir.verify(program)
+
+    if not TYPE_CHECKING:  # a checker knows what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_name("schedule", name, "a Schedule", dir(type(self)))
+
+    def __getitem__(self, block: object) -> NoReturn:
+        text = "s[C] is TVM's; here loops and blocks are named by strings"
+        example = 'i, j, k = s.get_loops("C"), then s.split(i, [None, 8])'
+        raise ArgumentError(f"a Schedule is not indexed: {text}: {example}")
 
     # ---- what there is
 
@@ -233,13 +258,9 @@ class Schedule(
         body = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
         return "\n".join(body) if body else "(no change)"
 
-    def __repr__(self) -> str:
-        name = ir.print_name(self.program.name)
-        return f"Schedule({name}, {len(self._steps)} steps)\n{self.program}"
-
-    def _repr_html_(self) -> str:
-        text = html.escape(ir.print_program(self.program))
-        return f'<pre style="line-height: 1.3">{text}</pre>'
+    def __str__(self) -> str:
+        count = f"{len(self._steps)} step{'' if len(self._steps) == 1 else 's'}"
+        return f"# {ir.print_name(self.program.name)} after {count}\n{self.program}"
 
     # ---- applying steps
 

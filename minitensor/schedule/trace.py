@@ -17,7 +17,7 @@ from minitensor import ir
 from minitensor.errors import ArgumentError, shown, unexpected
 from minitensor.schedule.layout import DEEPEST, INDEX_OPERATORS, IndexMap, is_name
 from minitensor.schedule.primitive import DECLARED, Primitive
-from minitensor.schedule.step import OPERATORS, Derived, Ref, Source, Step
+from minitensor.schedule.step import OPERATORS, Derived, Ref, Source, Step, resolved
 
 VERSION: Final = 2
 OLDEST: Final = 1
@@ -70,9 +70,11 @@ def from_json(text: str) -> tuple[tuple[Step, ...], int]:
     return tuple(_read_step(number, step) for number, step in enumerate(steps)), version
 
 
-def as_python(steps: Sequence[Step], name: str) -> str:
+def as_python(steps: Sequence[Step], name: str, plain: bool = False) -> str:
     """The calls that make these steps on a Schedule called `name`, one a line, after the imports of
     primitives from outside.
+
+    plain  what was decided stands where it is used, without the step that decided it
 
     Raises ArgumentError if `name` is no name, or a step refers to what none returned.
     """
@@ -82,7 +84,12 @@ def as_python(steps: Sequence[Step], name: str) -> str:
     names: dict[tuple[int, int | None], str] = {}
     taken = {name, "float", *(DECLARED[s.primitive].name for s in steps if ":" in s.primitive)}
 
+    results = [step.result for step in steps]
+    left_out = {n for n, step in enumerate(steps) if plain and _is_decided(step)}
+
     def render(value: Any) -> str:
+        if isinstance(value, Source) and left_out.issuperset(_sources(value)):
+            return render(resolved(value, results))
         if isinstance(value, Ref):
             whole = names.get((value.step, value.item))
             if whole is None and (value.step, None) not in names:
@@ -99,10 +106,23 @@ def as_python(steps: Sequence[Step], name: str) -> str:
         return f"float('{value}')" if infinite else repr(value)
 
     for number, step in enumerate(steps):
+        if number in left_out:
+            continue
         call = _call(primitive_of(steps, number), step, name, render)
         target = _target(step, number, names, taken)
         lines.append(f"{target} = {call}" if target else call)
     return "\n".join(lines)
+
+
+def _is_decided(step: Step) -> bool:
+    return step.is_decision and step.arguments["decision"] is not None
+
+
+def _sources(value: Any) -> set[int]:
+    """The steps whose results a value is computed of."""
+    if isinstance(value, Ref):
+        return {value.step}
+    return set().union(*map(_sources, value.arguments)) if isinstance(value, Derived) else set()
 
 
 def primitive_of(steps: Sequence[Step], number: int) -> Primitive[..., Any]:

@@ -22,8 +22,9 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from minitensor.looks import Shown, readable_seconds
 from minitensor.schedule import Trace
-from minitensor.search.records import STEADY, trace_key
+from minitensor.search.records import OK, STEADY, trace_key
 from minitensor.search.space import Candidate, Space
 
 Doubles = npt.NDArray[np.float64]
@@ -32,8 +33,8 @@ Score: TypeAlias = Callable[[Sequence[Candidate]], Doubles]
 Before the first measurement all legal candidates score alike."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+@dataclass(frozen=True, slots=True, repr=False)
+class Tried(Shown):
     """One candidate that was tried.
 
     number     counted from 1
@@ -66,6 +67,12 @@ class Tried:
     round: int = 0
     parents: tuple[str, ...] = ()
     change: str = ""
+
+    def __str__(self) -> str:
+        outcome = readable_seconds(self.seconds) if self.status == OK else self.error or self.status
+        sketch = f", sketch {self.candidate.sketch}" if self.candidate is not None else ""
+        change = f", {self.change}" if self.change else ""
+        return f"number {self.number}: {outcome}{sketch}{change}"
 
     @property
     def key(self) -> str:

@@ -5,18 +5,22 @@ import importlib.util
 import pathlib
 import re
 
+import pytest
+
 import minitensor as mt
 
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def test_the_page_of_primitives_is_up_to_date():
-    path = ROOT / "docs" / "make_primitives.py"
-    spec = importlib.util.spec_from_file_location("make_primitives", path)
+@pytest.mark.parametrize("name", ["primitives", "cheat_sheet"])
+def test_a_page_that_is_written_from_the_code_is_up_to_date(name):
+    path = ROOT / "docs" / f"make_{name}.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    written = (ROOT / "docs" / "primitives.md").read_text()
-    assert written == module.text(), "run python docs/make_primitives.py"
+    assert (ROOT / "docs" / f"{name}.md").read_text() == module.text(), (
+        f"run python docs/{path.name}"
+    )
 
 
 def test_links_in_documents_lead_somewhere():

@@ -19,14 +19,16 @@ LAYERS = {
     "errors": set(),
     "version": set(),
     "interrupt": set(),
-    "ir": {"errors"},
+    "phrasebook": {"errors"},
+    "looks": set(),
+    "ir": {"looks", "errors"},
     "arith": {"ir", "errors"},
-    "lang": {"arith", "ir", "errors"},
-    "schedule": {"arith", "ir", "errors"},
+    "lang": {"looks", "arith", "ir", "phrasebook", "errors"},
+    "schedule": {"looks", "arith", "ir", "phrasebook", "errors"},
     "codegen": {"arith", "ir", "errors"},
-    "runtime": {"codegen", "ir", "errors", "version"},
+    "runtime": {"looks", "codegen", "ir", "phrasebook", "errors", "version"},
     "sanitize": {"runtime", "codegen", "ir", "errors"},
-    "api": {"runtime", "codegen", "schedule", "lang", "arith", "ir", "errors"},
+    "api": {"looks", "runtime", "codegen", "schedule", "lang", "arith", "ir", "errors"},
 }
 LAYERS["search"] = {*LAYERS, "api"}
 LAYERS["testing"] = {*LAYERS, "api"}
@@ -34,7 +36,11 @@ LAYERS["cli"] = LAYERS["__main__"] = LAYERS["__init__"] = {*LAYERS, "cli"}
 """What each package may import: those to its left in the path of a tensor program."""
 
 THIRD_PARTY = {"numpy", "cffi", "_cffi_backend"}
-OPTIONAL = {"hypothesis": {"testing"}, "rich": {"cli", "search"}, "matplotlib": {"cli", "search"}}
+OPTIONAL = {
+    "hypothesis": {"testing"},
+    "rich": {"cli", "search", "looks"},
+    "matplotlib": {"cli", "search"},
+}
 NEEDS_HYPOTHESIS = "minitensor.testing"
 
 

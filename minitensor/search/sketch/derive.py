@@ -17,6 +17,7 @@ from minitensor.errors import (
     whole,
 )
 from minitensor.ir import Program, print_name
+from minitensor.looks import Shown
 from minitensor.runtime import Caches, known_caches, native_target, usable_cores
 from minitensor.schedule import Schedule, Step, Trace
 from minitensor.search.sketch.ansor import CPU, INLINE_CHEAP
@@ -68,8 +69,8 @@ Rules: TypeAlias = "str | Sequence[SketchRule]"
 """The name of a set of rules, or rules."""
 
 
-@dataclass(frozen=True)
-class Sketch:
+@dataclass(frozen=True, repr=False)
+class Sketch(Shown):
     """A schedule whose structure is decided, and whose numbers are open.
 
     program  the definition
@@ -95,9 +96,25 @@ class Sketch:
         """The decisions of its trace, by the number of the step: None where one is open."""
         return self.trace.decisions
 
+    def __str__(self) -> str:
+        open_ = sum(decision is None for decision in self.decisions.values())
+        head = f"# a sketch of {print_name(self.program.name)}, {open_} decisions open"
+        rules = "\n".join(f"# {line}" for line in self.explain().splitlines())
+        return "\n".join(part for part in (head, rules, str(self.trace)) if part)
+
     def to_json(self) -> str:
         """Its trace as JSON."""
         return self.trace.to_json()
+
+    @property
+    def rules(self) -> str:
+        """The rules that led to it, in one line."""
+        found = [
+            f"{print_name(step.block)}: {step.rule}" + f" ({step.what})" * bool(step.what)
+            for step in self.history
+            if step.rule != "skip"
+        ]
+        return "; ".join(found) or "as it is written"
 
     def explain(self) -> str:
         """The derivation: one line for each block, from the output to the inputs."""

@@ -9,6 +9,7 @@ candidate again.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -18,7 +19,8 @@ import numpy as np
 from minitensor.arith import Integers, Num
 from minitensor.codegen import Target
 from minitensor.errors import ScheduleError, unexpected
-from minitensor.ir import Program, loop_sites
+from minitensor.ir import Program, loop_sites, print_name
+from minitensor.looks import Shown
 from minitensor.runtime import Caches, native_target
 from minitensor.schedule import ROOT, Batch, Schedule, Trace, compute_locations
 from minitensor.search.features import BatchError, Job, Marks, Structure
@@ -53,7 +55,7 @@ class Plan:
     structure: Structure | None
 
 
-class Space(Choices):
+class Space(Shown, Choices):
     """All candidates of a program on a target.
 
     program   the definition
@@ -92,6 +94,22 @@ class Space(Choices):
         self._plans: dict[tuple[int, tuple[str, ...]], Plan | None] = {}
         self._locations: dict[tuple[int, tuple[str, ...]], tuple[str, ...]] = {}
         self._moved: dict[tuple[int, tuple[str, ...]], Schedule] = {}
+
+    def __str__(self) -> str:
+        target, many = self.target, len(self.sketches)
+        lines = [
+            f"# the space of {print_name(self.program.name)} on {target.kind!r}, {self.cores} "
+            f"threads, vectors of {target.vector_bits} bits: {many} sketch{'es' * (many > 1)}"
+        ]
+        for number, (sketch, weight) in enumerate(zip(self.sketches, self.weights)):
+            knobs, moved = self.knobs[number], len(self.movable[number])
+            count = math.prod(len(knob.options) for knob in knobs)
+            places = f", places of {moved} blocks" * (moved > 0)
+            lines.append(
+                f"{number:2}  {weight:5.1%}  {len(knobs)} decisions, {count:,} combinations{places}"
+                f"  # {sketch.rules}"
+            )
+        return "\n".join(lines)
 
     @staticmethod
     def of(

@@ -16,6 +16,7 @@ from minitensor.api import build
 from minitensor.codegen import Target
 from minitensor.errors import printable, whole
 from minitensor.ir import Program, print_name
+from minitensor.looks import Shown, Text, readable_count, readable_seconds
 from minitensor.runtime import Kernel
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.features import FEATURE_NAMES, extract_features
@@ -36,8 +37,8 @@ FEATURES: Final = 10
 """The number of features of the model that an explanation lists."""
 
 
-@dataclass(frozen=True)
-class TuneResult:
+@dataclass(frozen=True, repr=False)
+class TuneResult(Shown):
     """The best schedule of a search, and everything that was tried.
 
     program      the definition
@@ -73,13 +74,17 @@ class TuneResult:
     unrecorded: int = 0
     written: Tried | None = None
 
-    def __repr__(self) -> str:
-        """Two lines: the best time, what was tried, and the methods that tell more."""
+    def __str__(self) -> str:
         failed = sum(self.failures.values())
+        rate = f", {readable_count(self.gflops * 1e9, 'FLOP/s')}" if self.gflops else ""
+        best = self.written if self.written is not None else self.best()[0]
+        sketch = best.candidate.sketch if best.candidate is not None else None
+        found = "as it is written" if sketch is None else self.space.sketches[sketch].rules
         return (
-            f"<TuneResult of {print_name(self.program.name)} for {self.target}: "
-            f"{self.seconds * 1e3:.4g} ms a call, the fastest of {len(self.tried):,} "
-            f"({failed:,} failed)\n .schedule, .kernel(), .best(count), .explain(), .plot(folder)>"
+            f"{print_name(self.program.name)}: {readable_seconds(self.seconds)} a call{rate}, the "
+            f"fastest of {len(self.tried):,} ({failed:,} failed) in "
+            f"{readable_seconds(self.elapsed)}\n    {found}\n"
+            "    .schedule, .kernel(), .best(count), .explain(), .plot(folder)"
         )
 
     @property
@@ -108,7 +113,7 @@ class TuneResult:
 
         Measures the machine where its limits are unknown: a second or two.
         """
-        return explanation(self, self.roofline())
+        return Text(explanation(self, self.roofline()))
 
     def roofline(self) -> Roofline:
         """The program under the limits of this machine, measured where they are unknown."""
@@ -147,7 +152,7 @@ def explanation(result: TuneResult, roofline: Roofline) -> str:
     """The text: headings, and under each lines that are indented."""
     name = print_name(result.program.name)
     tried = len(result.tried)
-    head = f"{name}: {result.seconds * 1e3:.4g} ms a call, the fastest of {tried:,}"
+    head = f"{name}: {readable_seconds(result.seconds)} a call, the fastest of {tried:,}"
     if result.interrupted:
         head += "; the search was interrupted"
     if result.stopped:
@@ -281,7 +286,7 @@ def _sketches(result: TuneResult) -> Iterator[str]:
         return
     for number, seconds in sorted(found.items(), key=lambda item: min(item[1])):
         best = min(seconds)
-        text = f"{best * 1e3:.4g} ms at best" if math.isfinite(best) else "none worked"
+        text = f"{readable_seconds(best)} at best" if math.isfinite(best) else "none worked"
         yield f"  sketch {number + 1}: {counted(len(seconds), 'candidate')}, {text}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import os
 import time
@@ -20,6 +21,7 @@ from minitensor.errors import (
     whole,
 )
 from minitensor.ir import Program, print_name
+from minitensor.phrasebook import unknown_argument
 from minitensor.schedule import Schedule
 from minitensor.search.baselines import STRATEGIES
 from minitensor.search.gbt import GradientBoostedTrees
@@ -60,6 +62,7 @@ def tune(
     runner: RunnerProtocol | None = None,
     builder: Executor | None = None,
     measurer: Executor | None = None,
+    **others: Any,
 ) -> TuneResult:
     """Search for the fastest schedule of a program.
 
@@ -106,6 +109,8 @@ def tune(
     Source: Zheng et al., Ansor: Generating High-Performance Tensor Programs for Deep Learning,
     OSDI 2020.
     """
+    if others:
+        raise unknown_argument("tune", next(iter(others)), inspect.signature(tune).parameters)
     trials, seed = whole("trials", trials, 1), whole("seed", seed, 0)
     usual = min(BATCHES[1], max(BATCHES[0], trials // 8))
     count = usual if batch is None else whole("batch", batch, 1)

@@ -112,3 +112,16 @@ def test_debugging_checks_every_pass(monkeypatch):
         monkeypatch.setenv("MINITENSOR_DEBUG", value)
         mt.build(program)
         assert seen == expected
+
+
+def test_debugging_shows_what_each_pass_changes(monkeypatch, capfd):
+    A = mt.placeholder((6,), name="A")
+    program = mt.lower([A, mt.compute((6,), lambda i: A[i] + 1.0, name="B")])
+    s = mt.Schedule(program)
+    s.unroll("i")
+    for value, said in (("1", False), ("2", True)):
+        monkeypatch.setenv("MINITENSOR_DEBUG", value)
+        mt.build(s)
+        text = capfd.readouterr().err
+        assert ("B[5] = A[5] + 1.0" in text) == said
+        assert ("unroll_loops" in text) == said

@@ -1,0 +1,229 @@
+"""Calls of other systems, and what is written here in their place.
+
+One table, from which come the messages for names that do not exist here and the cheat sheet
+(docs/cheat_sheet.md). A name is never an alias: what looks alike may mean something else.
+
+It does not hold what exists here under the same name.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from minitensor.errors import ArgumentError, UnknownNameError, printable
+
+
+class Phrase(NamedTuple):
+    """A call of another system, as it is written here.
+
+    there  the systems that have it
+    here   what to write
+    """
+
+    there: str
+    here: str
+
+
+_BLOCKS: Final = "loops and blocks are strings: i, j, k = s.get_loops('C'), then s.split(i, …)"
+_TUNE: Final = "mt.tune(program, trials=64, log='tuning.jsonl')"
+_TEMPLATE: Final = (
+    "mt.tune(program, space=template): a function of a Schedule with s.sample_… in it"
+)
+
+PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
+    "mt": {
+        "te": Phrase("TVM", "mt.placeholder, mt.compute and mt.reduce_axis themselves"),
+        "tir": Phrase("TVM", "mt.lower(tensors), which makes a Program"),
+        "topi": Phrase("TVM", "mt.workloads"),
+        "create_schedule": Phrase("TVM", "s = mt.Schedule(mt.lower([A, B, C]))"),
+        "create_prim_func": Phrase("TVM", "mt.lower([A, B, C])"),
+        "size_var": Phrase("TVM", "a number: a program is for one size"),
+        "thread_axis": Phrase("TVM", "s.bind(loop, 'threadIdx.x')"),
+        "extern": Phrase("TVM", "mt.intrinsic and s.tensorize"),
+        "scan": Phrase("TVM", "mt.update"),
+        "decl_tensor_intrin": Phrase("TVM", "mt.intrinsic"),
+        "autotvm": Phrase("TVM", _TEMPLATE),
+        "auto_scheduler": Phrase("TVM", _TUNE),
+        "meta_schedule": Phrase("TVM", _TUNE),
+        "ms": Phrase("TVM", _TUNE),
+        "tune_tir": Phrase("TVM", _TUNE),
+        "SearchTask": Phrase("TVM", _TUNE),
+        "TuningOptions": Phrase("TVM", "arguments of mt.tune: trials=, log=, settings="),
+        "ApplyHistoryBest": Phrase("TVM", "mt.load_best('tuning.jsonl', program)"),
+        "apply_history_best": Phrase("TVM", "mt.load_best('tuning.jsonl', program)"),
+        "cpu": Phrase("TVM", "target='c'; arrays are numpy's"),
+        "cuda": Phrase("TVM", "target='cuda'"),
+        "nd": Phrase("TVM", "numpy arrays themselves"),
+        "array": Phrase("TVM, numpy", "numpy arrays themselves"),
+        "min_value": Phrase("TVM", "float('-inf'), or numpy.iinfo(dtype).min"),
+        "max_value": Phrase("TVM", "float('inf'), or numpy.iinfo(dtype).max"),
+        "all_of": Phrase("TVM", "mt.logical_and"),
+        "any_of": Phrase("TVM", "mt.logical_or"),
+        "compile": Phrase("TVM, torch", "mt.build(s)"),
+        "Func": Phrase("Halide", "mt.compute(shape, lambda x, y: …)"),
+        "Var": Phrase("Halide", "the arguments of the lambda in mt.compute"),
+        "RDom": Phrase("Halide", "mt.reduce_axis"),
+        "ImageParam": Phrase("Halide", "mt.placeholder"),
+        "Buffer": Phrase("Halide", "mt.placeholder; arrays are numpy's"),
+        "proc": Phrase("Exo", "mt.lower([A, B, C])"),
+        "instr": Phrase("Exo", "mt.intrinsic"),
+        "where": Phrase("numpy", "mt.select, or mt.if_then_else where one side is not safe"),
+        "abs_": Phrase("numpy", "mt.abs"),
+        "matmul": Phrase("numpy", "mt.workloads.matmul(m, n, k), or mt.sum(A[i, k] * B[k, j], k)"),
+        "dot": Phrase("numpy", "mt.workloads.matmul(m, n, k), or mt.sum(A[i, k] * B[k, j], k)"),
+        "einsum": Phrase("numpy", "mt.sum(A[i, k] * B[k, j], axis=k) in mt.compute"),
+        "mean": Phrase("numpy", "mt.sum(…, axis=k), and a stage that multiplies by 1 / n"),
+        "clip": Phrase("numpy", "mt.minimum(mt.maximum(x, low), high)"),
+        "relu": Phrase("torch", "mt.maximum(x, 0)"),
+        "float32": Phrase("numpy, torch", "'float32': types are named by strings"),
+        "float16": Phrase("numpy, torch", "'float16': types are named by strings"),
+        "float64": Phrase("numpy, torch", "'float64': types are named by strings"),
+        "int32": Phrase("numpy, torch", "'int32': types are named by strings"),
+        "int64": Phrase("numpy, torch", "'int64': types are named by strings"),
+        "int8": Phrase("numpy, torch", "'int8': types are named by strings"),
+    },
+    "schedule": {
+        "tile": Phrase("TVM, Halide", "s.split(x, [None, 8]), s.split(y, [None, 8]), s.reorder(…)"),
+        "compute_root": Phrase(
+            "Halide", "nothing: a block is at the top until compute_at moves it"
+        ),
+        "store_at": Phrase("Halide", "nothing: a buffer lives where compute_at brings its block"),
+        "store_root": Phrase("Halide", "nothing: a buffer lives where compute_at brings its block"),
+        "fold_storage": Phrase(
+            "Halide", "nothing: storage is as small as what one iteration needs"
+        ),
+        "hoist_storage": Phrase(
+            "Halide", "nothing: a buffer lives where compute_at brings its block"
+        ),
+        "compute_with": Phrase("Halide", "s.reverse_compute_at(block, loop)"),
+        "reorder_storage": Phrase("Halide", "s.transform_layout(buffer, lambda i, j: (j, i))"),
+        "gpu_blocks": Phrase("Halide", "s.bind(loop, 'blockIdx.x')"),
+        "gpu_threads": Phrase("Halide", "s.bind(loop, 'threadIdx.x')"),
+        "specialize": Phrase("Halide", "a program for each size: extents are numbers"),
+        "bound": Phrase("Halide", "nothing: extents are known"),
+        "estimate": Phrase("Halide", "nothing: extents are known"),
+        "update": Phrase("Halide", "a block of its own: s.decompose_reduction(block, loop)"),
+        "realize": Phrase("Halide", "kernel = mt.build(s), then kernel(a, b)"),
+        "compile_jit": Phrase("Halide", "mt.build(s)"),
+        "divide_loop": Phrase("Exo", "s.split(loop, [None, 8])"),
+        "mult_loops": Phrase("Exo", "s.fuse(outer, inner)"),
+        "reorder_loops": Phrase("Exo", "s.reorder(outer, inner)"),
+        "unroll_loop": Phrase("Exo", "s.unroll(loop)"),
+        "parallelize_loop": Phrase("Exo", "s.parallel(loop)"),
+        "stage_mem": Phrase(
+            "Exo", "s.cache_read(block, buffer, scope), s.cache_write(block, scope)"
+        ),
+        "set_memory": Phrase("Exo", "s.set_scope(buffer, scope)"),
+        "inline": Phrase("Exo", "s.compute_inline(block)"),
+        "replace": Phrase("Exo", "s.tensorize(loop, intrinsic)"),
+        "fission": Phrase("Exo", "s.decompose_reduction(block, loop)"),
+        "lift_alloc": Phrase("Exo", "nothing: a buffer lives where its accesses are"),
+        "simplify": Phrase("Exo", "nothing: code generation does; mt.simplify for expressions"),
+        "get_sblock": Phrase("TVM", "s.get_block('C'), or just the name 'C'"),
+        "get_child_blocks": Phrase("TVM", "s.get_blocks()"),
+        "get_output_blocks": Phrase("TVM", "[b.name for b in s.program.outputs]"),
+        "mod": Phrase("TVM", "s.program"),
+        "op": Phrase("TVM", "s.program"),
+        "stages": Phrase("TVM", "s.get_blocks()"),
+        "axis": Phrase("TVM", "s.get_loops('C')"),
+        "leaf_iter_vars": Phrase("TVM", "s.get_loops('C')"),
+        "pragma": Phrase("TVM", "s.annotate(loop, key, value), or s.unroll(loop)"),
+        "double_buffer": Phrase("TVM", "s.prefetch(block, buffer, loop, distance)"),
+        "blockize": Phrase("TVM", "s.tensorize(loop, intrinsic): a loop stands for what is inside"),
+        "pad_einsum": Phrase("TVM", "nothing: a split whose factor does not divide is guarded"),
+        "set_axis_separator": Phrase("TVM", "s.transform_layout"),
+        "normalize": Phrase("TVM", "nothing: extents are known, and start at 0"),
+        "reindex": Phrase("TVM", "s.cache_read, then s.transform_layout"),
+        "merge": Phrase("TVM", "s.reverse_compute_at(block, loop)"),
+        "enter_postproc": Phrase("TVM", "nothing"),
+        "work_on": Phrase("TVM", "nothing: a schedule has one function"),
+        "define_split": Phrase("TVM", "s.split(loop, s.sample_perfect_tile(loop, n=2))"),
+        "define_knob": Phrase("TVM", "s.sample_categorical([…])"),
+        "define_reorder": Phrase("TVM", "s.sample_categorical([0, 1]), and s.reorder by it"),
+        "define_annotate": Phrase("TVM", "s.sample_categorical([0, 1]), and s.unroll by it"),
+    },
+    "tensor": {
+        "op": Phrase("TVM", "s.get_loops(C): the axes of C are loops of its block"),
+        "axis": Phrase("TVM", "s.get_loops(C): the axes of C are loops of its block"),
+        "reduce_axis": Phrase("TVM", "s.get_loops(C): the axes of C are loops of its block"),
+        "T": Phrase("numpy", "C[j, i] in mt.compute"),
+        "transpose": Phrase("numpy", "C[j, i] in mt.compute"),
+        "reshape": Phrase("numpy", "mt.compute of the new shape"),
+        "sum": Phrase("numpy", "mt.compute(…, lambda i: mt.sum(C[i, k], axis=k))"),
+        "astype": Phrase("numpy", "C[i, j].astype('float16') in mt.compute"),
+        "numpy": Phrase("TVM, torch", "nothing: a tensor has no values; a kernel returns arrays"),
+        "asnumpy": Phrase("TVM", "nothing: a tensor has no values; a kernel returns arrays"),
+        "compute_at": Phrase(
+            "Halide", "s = mt.Schedule(mt.lower([…, C])), then s.compute_at('C', …)"
+        ),
+        "compute_root": Phrase(
+            "Halide", "nothing: a block is at the top until compute_at moves it"
+        ),
+        "parallel": Phrase("Halide", "s = mt.Schedule(mt.lower([…, C])), then s.parallel(loop)"),
+        "vectorize": Phrase("Halide", "s = mt.Schedule(mt.lower([…, C])), then s.vectorize(loop)"),
+        "realize": Phrase("Halide", "kernel = mt.build(mt.lower([…, C])), then kernel(a, b)"),
+    },
+    "kernel": {
+        "time_evaluator": Phrase("TVM", "kernel.time(a, b).median, in seconds"),
+        "entry_name": Phrase("TVM", "kernel.name"),
+        "entry_func": Phrase("TVM", "kernel itself: kernel(a, b)"),
+        "get_source": Phrase("TVM", "kernel.source"),
+        "inspect_source": Phrase("TVM", "kernel.source"),
+        "get_lib": Phrase("TVM", "kernel.source, and kernel.command that compiles it"),
+        "imported_modules": Phrase("TVM", "kernel.source"),
+        "export_library": Phrase("TVM", "kernel.source, and kernel.command that compiles it"),
+        "save": Phrase("TVM", "kernel.source, and kernel.command that compiles it"),
+        "run": Phrase("TVM", "kernel(a, b)"),
+        "set_input": Phrase("TVM", "kernel(a, b), or kernel.bind(B=b) for a constant"),
+        "benchmark": Phrase("TVM, Halide", "kernel.time(a, b)"),
+        "realize": Phrase("Halide", "kernel(a, b)"),
+        "c_code_str": Phrase("Exo", "kernel.source"),
+    },
+    "split": {
+        "factor": Phrase("TVM", "s.split(loop, [None, factor])"),
+        "nparts": Phrase("TVM", "s.split(loop, [nparts, None])"),
+    },
+    "tune": {
+        "num_measure_trials": Phrase("TVM", "trials="),
+        "n_trial": Phrase("TVM", "trials="),
+        "max_trials_global": Phrase("TVM", "trials="),
+        "num_trials_per_iter": Phrase("TVM", "batch="),
+        "measure_option": Phrase("TVM", "settings=mt.search.Settings(…)"),
+        "measure_callbacks": Phrase("TVM", "log='tuning.jsonl', and callbacks=[…]"),
+        "work_dir": Phrase("TVM", "log='tuning.jsonl'"),
+        "log_file": Phrase("TVM", "log='tuning.jsonl'"),
+        "tuner": Phrase("TVM", "strategy="),
+        "search_policy": Phrase("TVM", "strategy="),
+        "cost_model": Phrase("TVM", "model="),
+        "early_stopping": Phrase("TVM", "a callback that raises: what was found is returned"),
+    },
+}
+"""By what the name belongs to: the module, a Schedule, a Tensor, a Kernel; keywords of a call."""
+
+
+def unknown_name(holder: str, name: str, owner: str, known: Iterable[str]) -> AttributeError:
+    """The error for an attribute that does not exist; the caller raises it.
+
+    holder  a key of PHRASES
+    owner   as the message names it, such as "a Schedule"
+    known   the attributes that there are
+    """
+    if name.startswith("_"):  # Python and notebooks ask for many
+        return AttributeError(f"{owner} has no attribute {printable(name)}")
+    return UnknownNameError(f"{owner} has no {printable(name)}{instead(holder, name, known)}")
+
+
+def unknown_argument(call: str, name: str, known: Iterable[str]) -> ArgumentError:
+    """The error for a keyword that a call does not take; the caller raises it."""
+    return ArgumentError(f"{call}() has no {printable(name)}={instead(call, name, known)}")
+
+
+def instead(holder: str, name: str, known: Iterable[str] = ()) -> str:
+    """The end of a message: what is written here in place of a name, or names like it."""
+    phrase = PHRASES.get(holder, {}).get(name)
+    if phrase is not None:
+        return f", which is {phrase.there}'s; here it is {phrase.here}"
+    near = difflib.get_close_matches(name, [one for one in known if not one.startswith("_")], 3)
+    return "; there is " + ", ".join(near) if near else ""
