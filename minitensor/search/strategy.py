@@ -70,9 +70,7 @@ class Tried(Shown):
 
     def __str__(self) -> str:
         outcome = readable_seconds(self.seconds) if self.status == OK else self.error or self.status
-        sketch = f", sketch {self.candidate.sketch}" if self.candidate is not None else ""
-        change = f", {self.change}" if self.change else ""
-        return f"number {self.number}: {outcome}{sketch}{change}"
+        return f"number {self.number}: {outcome}" + f", {self.change}" * bool(self.change)
 
     @property
     def key(self) -> str:
