@@ -6,6 +6,7 @@ alone, and in what stands in its comments. tests/run/test_hostile.py compiles su
 
 import ast
 import json
+import re
 
 import pytest
 
@@ -163,8 +164,9 @@ def test_printed_programs_keep_their_lines(named, unnamed):
     assert len(lines_of(s)) == len(lines_of(unnamed))
     for shown in (str(s.program), repr(s), s.diff()):
         assert shown.replace("\n", "").isprintable()
-    page = s._repr_html_()
-    assert page.count("<") == 2 and page.startswith("<pre ") and page.endswith("</pre>")
+    sheet, page = s._repr_html_().split("<pre ")
+    assert sheet.startswith("<style>") and sheet.endswith("</style>") and sheet.count("<") == 2
+    assert "<" not in re.sub(r'<span class="mt-[a-z]+">|</span>|</pre>$', "", page)
 
 
 def explained(text):
