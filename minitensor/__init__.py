@@ -53,7 +53,7 @@ from minitensor.schedule import Schedule, Trace, primitive, refuse
 from minitensor.version import __version__
 
 if _TYPE_CHECKING:
-    from minitensor import search, testing
+    from minitensor import sanitize, search, testing
     from minitensor.search import load_best, tune
 
 __all__ = [
@@ -71,14 +71,15 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    packages = ("arith", "codegen", "errors", "ir", "lang", "runtime", "sanitize", "schedule")
+    return sorted({*__all__, *packages, *(name for name in globals() if name.startswith("__"))})
 
 
 if not _TYPE_CHECKING:  # a checker knows what there is
 
     def __getattr__(name: str) -> _Any:
         """The packages that few programs need are imported when they are first used."""
-        if name in ("search", "testing"):
+        if name in ("sanitize", "search", "testing"):
             return importlib.import_module(f"{__name__}.{name}")
         if name in ("load_best", "tune"):
             return getattr(importlib.import_module(f"{__name__}.search"), name)
