@@ -26,6 +26,10 @@ TOKEN: Final = re.compile(
     r"|(?P<number>\b\d[\w.]*)"
 )
 """Parts of the language in which programs and schedules are written."""
+CODE: Final = re.compile(r"\s*(?:(?:def|for|if|elif|else|return|import|from)\b|\w[\w, .]*[=(\[])")
+"""The beginning of a line in that language; in prose, "for" and "in" are words as others."""
+FONT: Final = "var(--jp-code-font-family,ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace)"
+"""For notebooks: the one of their code."""
 STYLES: Final = {
     "comment": ("#6e7781", "#8b949e", "dim"),
     "string": ("#0a7c42", "#7ee787", "green"),
@@ -37,10 +41,11 @@ STYLES: Final = {
 
 
 def _sheet() -> str:
-    """The style sheet of a text: the notebook's ground is known by its name for itself."""
+    """The style sheet of a text: a notebook says what its ground is; elsewhere the system does."""
     light = "".join(f".mt-{kind}{{color:{a}}}" for kind, (a, _, _) in STYLES.items())
     dark = [(kind, b) for kind, (_, b, _) in STYLES.items()]
-    system = "".join(f".mt-{kind}{{color:{b}}}" for kind, b in dark)
+    ground = "body:not([data-jp-theme-light=true]):not(.vscode-light)"
+    system = "".join(f"{ground} .mt-{kind}{{color:{b}}}" for kind, b in dark)
     jupyter = "".join(
         f"[data-jp-theme-light=false] .mt-{kind},.vscode-dark .mt-{kind}{{color:{b}}}"
         for kind, b in dark
@@ -66,14 +71,18 @@ def _fitted(line: str, columns: int) -> str:
 
 def tokens(text: str) -> Iterator[tuple[str, str]]:
     """The parts of a text, each with its kind; "" for all that has none."""
-    end = 0
-    for match in TOKEN.finditer(text):
-        if match.start() > end:
-            yield text[end : match.start()], ""
-        yield match[0], match.lastgroup or ""
-        end = match.end()
-    if end < len(text):
-        yield text[end:], ""
+    for line in text.splitlines(keepends=True):
+        is_code, end = CODE.match(line) is not None, 0
+        for match in TOKEN.finditer(line):
+            kind = match.lastgroup or ""
+            if kind in ("loop", "word") and not is_code:
+                continue
+            if match.start() > end:
+                yield line[end : match.start()], ""
+            yield match[0], kind
+            end = match.end()
+        if end < len(line):
+            yield line[end:], ""
 
 
 def as_html(text: str) -> str:
@@ -82,7 +91,7 @@ def as_html(text: str) -> str:
         f'<span class="mt-{kind}">{html.escape(part)}</span>' if kind else html.escape(part)
         for part, kind in tokens(text)
     ]
-    return f'{_sheet()}<pre style="line-height:1.3">{"".join(parts)}</pre>'
+    return f'{_sheet()}<pre style="line-height:1.3;font-family:{FONT}">{"".join(parts)}</pre>'
 
 
 def readable_seconds(seconds: float) -> str:

@@ -215,3 +215,17 @@ def test_a_refused_step_in_a_notebook():
     assert any('s.parallel("k")' in line for line in lines)
     assert "breaks R2" in lines[-1] and "for k in range(16)" in lines[-1]
     assert not any("primitive.py" in line for line in lines) and "primitive.py" in whole
+
+
+def test_words_of_prose_are_not_coloured_as_code():
+    kinds = dict(tokens("4 tried in 2 s\nfor i in range(4):\n    x = 1\n"))
+    assert kinds == {"4": "number", " tried in ": "", "2": "number", " s\n": ""} | {
+        "for": "word", " i ": "", "in": "word", " ": "", "range": "loop", "(": "", "):\n": "",
+        "    x = ": "", "1": "number", "\n": "",
+    }  # fmt: skip
+
+
+def test_a_long_line_of_blanks_is_quick():
+    start = time.perf_counter()
+    assert as_html(" " * 50_000 + "!").endswith("!</pre>")
+    assert time.perf_counter() - start < 1
