@@ -225,7 +225,5 @@ def test_words_of_prose_are_not_coloured_as_code():
     }  # fmt: skip
 
 
-def test_a_long_line_of_blanks_is_quick():
-    start = time.perf_counter()
-    assert as_html(" " * 50_000 + "!").endswith("!</pre>")
-    assert time.perf_counter() - start < 1
+def test_a_long_line_of_blanks_is_looked_at_once():
+    assert as_html(" " * 50_000 + "!").endswith("!</pre>")  # minutes, if each blank begins anew
