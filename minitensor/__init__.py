@@ -23,6 +23,7 @@ about indices), `schedule` (how), `codegen`, `runtime`. docs/architecture.md is 
 
 # fmt: off
 import importlib
+import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
@@ -47,6 +48,7 @@ from minitensor.lang import max_ as max
 from minitensor.lang import min_ as min
 from minitensor.lang import round_ as round
 from minitensor.lang import sum_ as sum
+from minitensor.phrasebook import PHRASES as _PHRASES
 from minitensor.phrasebook import unknown_name as _unknown_name
 from minitensor.runtime import Kernel
 from minitensor.schedule import Schedule, Trace, primitive, refuse
@@ -83,4 +85,7 @@ if not _TYPE_CHECKING:  # a checker knows what there is
             return importlib.import_module(f"{__name__}.{name}")
         if name in ("load_best", "tune"):
             return getattr(importlib.import_module(f"{__name__}.search"), name)
-        raise _unknown_name("mt", name, "minitensor", __all__)
+        unknown = _unknown_name("mt", name, "minitensor", __all__)
+        if name in _PHRASES["mt"] and _sys._getframe(1).f_code.co_name == "_handle_fromlist":
+            raise ImportError(str(unknown), name=__name__)  # from minitensor import name
+        raise unknown

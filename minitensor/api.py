@@ -30,6 +30,7 @@ from minitensor.runtime import (
     load,
     load_program,
     native_target,
+    shown_target,
 )
 from minitensor.schedule import Schedule
 
@@ -94,17 +95,16 @@ def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
     """The outcome of a schedule, as text: each loop, each buffer, the registers, and remarks on
     missed optimizations.
 
-    target  as for `build`; with both numbers given, no compiler is needed, and spills are then not
-            measured where there is none
+    target  as for `build`; without a compiler, what it leaves open is that of a common machine, and
+            spills are not measured
 
-    Raises CompileError if there is no compiler and the target leaves something open, ArgumentError
-    for a target that does not exist or is not available.
+    Raises ArgumentError for a target that does not exist or is not available.
     """
     program, _ = _program_of(what)
     wanted = Target.of(target)
     if wanted.kind == "interpreter":
         return interpreter_kernel(program).explain()
-    exact = native_target(wanted)
+    exact = shown_target(wanted)
     try:
         toolchain = find_toolchain()
     except CompileError:

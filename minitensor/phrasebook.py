@@ -197,6 +197,8 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "tuner": Phrase("TVM", "strategy="),
         "search_policy": Phrase("TVM", "strategy="),
         "cost_model": Phrase("TVM", "model="),
+        "booster": Phrase("xgboost", "model=, an object with fit and predict"),
+        "before": Phrase("TVM", "rules=[mine, *mt.search.DEFAULT_RULES]"),
         "early_stopping": Phrase("TVM", "a callback that raises: what was found is returned"),
     },
 }
@@ -224,6 +226,7 @@ def instead(holder: str, name: str, known: Iterable[str] = ()) -> str:
     """The end of a message: what is written here in place of a name, or names like it."""
     phrase = PHRASES.get(holder, {}).get(name)
     if phrase is not None:
-        return f", which is {phrase.there}'s; here it is {phrase.here}"
+        whose = " and ".join(f"{system}'s" for system in phrase.there.split(", "))
+        return f", which is {whose}; here it is {phrase.here}"
     near = difflib.get_close_matches(name, [one for one in known if not one.startswith("_")], 3)
     return "; there is " + ", ".join(near) if near else ""

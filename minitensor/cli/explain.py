@@ -10,7 +10,7 @@ from minitensor.cli import subject as subjects
 from minitensor.cli import target as targets
 from minitensor.cli.console import Console
 from minitensor.errors import CompileError
-from minitensor.runtime import Toolchain, explained, find_toolchain
+from minitensor.runtime import Toolchain, explained, find_toolchain, shown_target
 
 TEXT: Final = "say what became of each loop of a schedule, what was not done, and why"
 EPILOG: Final = """\
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     toolchain: Toolchain | None = None
     with contextlib.suppress(CompileError):
         toolchain = find_toolchain()
-    explanation = explained(subject.schedule.program, targets.exact(target), toolchain)
+    explanation = explained(subject.schedule.program, shown_target(target), toolchain)
     if arguments.json:
         console.json(explanation.as_dict())
     else:

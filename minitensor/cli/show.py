@@ -13,6 +13,7 @@ from minitensor.cli.subject import Subject
 from minitensor.codegen import lowered
 from minitensor.ir import Program, print_name
 from minitensor.lang import workloads
+from minitensor.runtime import shown_target
 
 TEXT: Final = "print the loop nest of an operator, a program or a schedule"
 EPILOG: Final = """\
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.lowered:
         nothing = "the interpreter runs a program as it is: there is nothing to lower"
         target = targets.compiled(arguments, nothing)
-        program = lowered(program, targets.exact(target), check=True)
+        program = lowered(program, shown_target(target), check=True)
     if arguments.json:
         console.json(_described(subject, program, arguments.steps))
     elif arguments.steps:

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
 
 from minitensor.cli.errors import UsageError
 from minitensor.codegen import Target
-from minitensor.errors import CompileError
-from minitensor.runtime import native_target
-
-WITHOUT_COMPILER: Final = 256
-"""Bits of the vectors that are shown where there is no compiler to find them out."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,11 +30,3 @@ def compiled(arguments: argparse.Namespace, otherwise: str) -> Target:
     if target.kind == "interpreter":
         raise UsageError(otherwise)
     return target
-
-
-def exact(target: Target) -> Target:
-    """The target with nothing left open: this machine's, or a common one without a compiler."""
-    try:
-        return native_target(target)
-    except CompileError:
-        return target.resolved(num_cores=1, vector_bits=WITHOUT_COMPILER)

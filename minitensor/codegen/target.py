@@ -30,7 +30,7 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise unexpected("one of " + ", ".join(map(repr, KINDS)), "target", self.kind)
+            raise unexpected("'c' or 'interpreter'", "target", self.kind)
         cores = self.num_cores
         if cores is not None:
             whole("num_cores", cores, 1, 4096)

@@ -16,7 +16,7 @@ from typing import Any as _Any
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.bundle import SOURCE, load_kernel, save_kernel
 from minitensor.runtime.build import (
-    interpreter_kernel, load, load_program, load_together, native_target,
+    interpreter_kernel, load, load_program, load_together, native_target, shown_target,
 )
 from minitensor.runtime.cache import TIME_LIMIT, compile_library
 from minitensor.runtime.explain import Explanation, explained
@@ -54,8 +54,8 @@ __all__ = [
     "find_toolchain", "interleave", "interpreter_kernel", "known_caches", "known_limits",
     "largest_cache", "load", "load_function", "load_kernel", "load_program", "load_together",
     "measure", "measure_limits", "memory_probes", "native_target", "pointer_to", "probe_toolchain",
-    "ratio", "remember_limits", "save_kernel", "scratch_folder", "take_turn", "usable_cores",
-    "waits_of",
+    "ratio", "remember_limits", "save_kernel", "scratch_folder", "shown_target", "take_turn",
+    "usable_cores", "waits_of",
 ]
 
 

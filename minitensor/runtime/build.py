@@ -28,6 +28,9 @@ from minitensor.runtime.toolchain import Toolchain, find_toolchain
 
 logger = logging.getLogger("minitensor")
 
+WITHOUT_COMPILER: Final = 256
+"""Bits of the vectors that are shown where there is no compiler to find them out."""
+
 _GENERATOR: Final = ("ir", "arith", "codegen")
 """The packages whose code makes a text of a program."""
 _MOST_CORES: Final = 4096
@@ -153,6 +156,16 @@ def native_target(target: Target) -> Target:
     toolchain = find_toolchain()
     wanted = _threads_wanted() if toolchain.openmp else None
     return target.resolved(wanted or toolchain.num_cores, toolchain.vector_bits)
+
+
+def shown_target(target: Target) -> Target:
+    """The target with nothing left open, for what is only looked at: `native_target`, or without a
+    compiler a common one.
+    """
+    try:
+        return native_target(target)
+    except CompileError:
+        return target.resolved(num_cores=1, vector_bits=WITHOUT_COMPILER)
 
 
 def _threads_wanted() -> int | None:

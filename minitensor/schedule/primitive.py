@@ -38,7 +38,7 @@ from minitensor.schedule.batch import Effect, StepView
 from minitensor.schedule.invariants import INVARIANTS
 from minitensor.schedule.refusal import COMMON_RULES, RefusedError, accepted, refuse
 from minitensor.schedule.scene import Scene
-from minitensor.schedule.step import plain
+from minitensor.schedule.step import BoundPrimitive, plain
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -139,7 +139,7 @@ class Primitive(Generic[P, R]):
         """The primitive as a method of a Schedule, which records the step."""
         if schedule is None:
             return self
-        method = functools.partial(schedule.apply, self)
+        method = BoundPrimitive(schedule.apply, self)
         return functools.update_wrapper(method, self, updated=())
 
     def random_decision(self, draw: Draw) -> Draw:

@@ -11,6 +11,7 @@ A comparison (`if tile > 8`) sees the number that was drawn and leaves no record
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -246,3 +247,10 @@ def _holds(source: Source, value: Any, results: Sequence[Any]) -> bool:
         return bool(resolved(source, results) == value)
     except (LookupError, ArithmeticError, TypeError):
         return False
+
+
+class BoundPrimitive(functools.partial[Any]):
+    """A primitive of one schedule, to be called."""
+
+    def __repr__(self) -> str:
+        return f"{self.args[0]!r} of a schedule"

@@ -69,6 +69,11 @@ def assert_equivalent(
     except (AssertionError, ExecutionError, VerifyError) as failure:
         if not isinstance(scheduled, Schedule):
             raise
+        if scheduled.history[0] != program:
+            raise AssertionError(
+                f"{failure}\nThe schedule is of another definition:\n{scheduled.history[0]}\n"
+                f"The one that was given:\n{program}"
+            ) from failure
         text = with_script(failure, program, scheduled, arrays_as_python(inputs), then=then)
         raise AssertionError(text) from failure
 

@@ -34,7 +34,8 @@ def test_an_old_name_is_answered_with_the_new_call(holder, name):
     with pytest.raises(AttributeError) as caught:
         getattr(subject, name)
     assert isinstance(caught.value, mt.MinitensorError)
-    assert phrase.here in str(caught.value) and phrase.there in str(caught.value)
+    assert phrase.here in str(caught.value)
+    assert all(f"{system}'s" in str(caught.value) for system in phrase.there.split(", "))
     assert not hasattr(subject, name)
 
 
@@ -203,3 +204,22 @@ def test_symbolic_extents():
         mt.compute((n,), lambda i: i)
     with pytest.raises(mt.ArgumentError, match="a kernel is built for one size"):
         mt.reduce_axis((0, n))
+
+
+def test_a_name_of_another_system_is_imported():
+    with pytest.raises(ImportError, match=r"has no te, which is TVM's; here it is mt\.placeholder"):
+        from minitensor import te  # noqa: F401, PLC0415
+    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+        from minitensor import nothing  # noqa: F401, PLC0415
+
+
+def test_what_collects_keywords_is_no_suggestion():
+    with pytest.raises(mt.ArgumentError, match=r"no booster=, which is xgboost's; .* model="):
+        mt.tune(product()[0], booster=None)
+    with pytest.raises(mt.ArgumentError, match=r"tune\(\) has no other=$"):
+        mt.tune(product()[0], other=None)
+
+
+def test_a_step_of_a_schedule_shows_its_arguments():
+    step = mt.Schedule(product()[0]).split
+    assert repr(step) == "<primitive split(loop, factors, *, tail='guard')> of a schedule"

@@ -110,7 +110,7 @@ def tune(
     OSDI 2020.
     """
     if others:
-        raise unknown_argument("tune", next(iter(others)), inspect.signature(tune).parameters)
+        raise unknown_argument("tune", next(iter(others)), _keywords())
     trials, seed = whole("trials", trials, 1), whole("seed", seed, 0)
     usual = min(BATCHES[1], max(BATCHES[0], trials // 8))
     count = usual if batch is None else whole("batch", batch, 1)
@@ -163,6 +163,11 @@ def tune(
         unscored=learner.unmade,
         unrecorded=tuner.unrecorded,
     )
+
+
+def _keywords() -> list[str]:
+    """The arguments of `tune` by their names."""
+    return [name for name in inspect.signature(tune).parameters if name != "others"]
 
 
 def _checked(

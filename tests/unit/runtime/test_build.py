@@ -5,8 +5,10 @@ import logging
 
 import pytest
 
+import minitensor as mt
 from minitensor.codegen import Target
-from minitensor.runtime import build, native_target, usable_cores
+from minitensor.runtime import build, native_target, shown_target, usable_cores
+from minitensor.runtime.build import WITHOUT_COMPILER
 from minitensor.runtime.toolchain import Toolchain
 
 WITH_OPENMP = Toolchain(
@@ -47,6 +49,14 @@ def test_complete_target_asks_no_compiler(monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
     assert native_target(Target("c", 2, 512)) == Target("c", 2, 512)
     assert native_target(Target("interpreter")) == Target("interpreter", 1, 0)
+
+
+def test_without_a_compiler_a_common_target_is_shown(monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert shown_target(Target("c", num_cores=4)) == Target("c", 4, WITHOUT_COMPILER)
+    A = mt.placeholder((8,), name="A")
+    program = mt.lower([A, mt.compute((8,), lambda i: A[i] + 1.0, name="B")], name="p")
+    assert str(mt.explain(program)).startswith("p for 'c': 1 thread, vectors of 256 bits")
 
 
 def test_without_openmp_one_core_is_used(toolchain, monkeypatch):

@@ -107,3 +107,15 @@ def test_a_function_that_no_module_has_is_asked_for():
         assert_equivalent(
             program, mt.Schedule(program), ["interpreter"], then=(lambda p: with_factor(p, 1.0),)
         )
+
+
+def test_a_schedule_of_another_definition_is_told():
+    def program(value):
+        A = mt.placeholder((4,), name="A")
+        return mt.lower([A, mt.compute((4,), lambda i: A[i] + value, name="B")])
+
+    with pytest.raises(AssertionError, match="the interpreter") as caught:
+        assert_equivalent(program(1.0), mt.Schedule(program(2.0)), ["interpreter"])
+    text = str(caught.value)
+    assert "The schedule is of another definition:" in text
+    assert "B[i] = A[i] + 2.0" in text and "B[i] = A[i] + 1.0" in text
