@@ -19,17 +19,21 @@ from benchmarks.compare.work import Work
 from minitensor.cli.console import Console, aligned, counted, indented
 from minitensor.cli.main import perform
 from minitensor.codegen import Target
+from minitensor.looks import readable_seconds
 from minitensor.runtime import Pace, cpu_name, find_toolchain, native_target, usable_cores
 from tutorials import schedules
 from tutorials.demo import dense
 from tutorials.demo.story import Story
-from tutorials.demo.tuned import Tuned, search, summary
+from tutorials.demo.tuned import RECORDED, Tuned, compared, search
+from tutorials.demo.yardstick import Yardstick
 from tutorials.schedules.registry import product
 
 BAR: Final = 24
 """Columns of the longest bar in the summary."""
-NOISY: Final = 1.5
-"""The factor that numpy's own time may vary by before the figures are called unreliable."""
+NOISY: Final = 1.2
+"""The factor between numpy's fastest and slowest turn from which on figures are unreliable."""
+TURNS: Final = 8
+"""Of numpy alone, before anything else, that show whether the machine is quiet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +42,31 @@ class Effort:
 
     size    of the matrices of the story
     rounds  of a timing
-    keys    the hand schedules whose workloads are tuned
-    trials  candidates of each search
+    keys    the hand schedules whose workloads have recorded schedules
+    live    the one of them that is searched
+    trials  candidates of that search
     """
 
     size: int
     rounds: int
     keys: tuple[str, ...]
+    live: str
     trials: int
 
 
-FULL: Final = Effort(1024, 5, ("dense-1024", "conv-64-56", "softmax"), trials=32)
-QUICK: Final = Effort(512, 2, ("dense-1024",), trials=16)
+FULL: Final = Effort(1024, 3, ("dense-1024", "conv-64-56", "softmax"), "dense-1024", trials=16)
+QUICK: Final = Effort(512, 2, ("dense-1024",), "dense-1024", trials=8)
 
 _EPILOG: Final = """\
 examples:
-  python -m tutorials.demo                          about a minute
-  python -m tutorials.demo --quick                  a smaller matrix, one search and a short one
+  python -m tutorials.demo                          under a minute
+  python -m tutorials.demo --quick                  a smaller matrix, a shorter search
   OMP_NUM_THREADS=1 python -m tutorials.demo        one thread, for numpy too
 
 A workload is defined, scheduled by hand step by step, built, checked against numpy and timed in
-turns with it. Then a search finds the schedules of three workloads (mt.tune), which take turns
-with those by hand, numpy, and torch if it is installed. "1.20 x numpy" means 1.2 times as fast as
-numpy in the same run. A time is that of the fastest call.
+turns with it. Then schedules that long searches found, and one that a short search finds now
+(mt.tune), take turns with those by hand, numpy, and torch if it is installed. A time is that of the
+fastest call; "1.20 x numpy" means 1.2 times as fast as numpy's fastest.
 """
 
 
@@ -85,7 +91,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     effort = QUICK if arguments.quick else FULL
     shown = replace(console, stream=io.StringIO()) if arguments.json else console
     _introduce(target, shown)
-    story = _dense(effort, target, shown)
+    yardstick = _yardstick(effort, target, shown)
+    story = _dense(effort, yardstick, target, shown)
     found = _tuned(effort, target, shown, show=not arguments.json)
     if arguments.json:
         console.json(_report(target, story, found))
@@ -104,7 +111,7 @@ def _introduce(target: Target, console: Console) -> None:
     console.print(f"{compiler}; numpy {np.__version__}")
     console.paragraph(
         "Each kernel's result is compared with numpy's, and it is timed in turns with numpy; "
-        '"2 x numpy" is twice as fast.'
+        '"2 x numpy" is twice as fast as numpy at its fastest.'
     )
     if target.num_cores != usable_cores() and "OMP_NUM_THREADS" not in os.environ:
         console.paragraph(
@@ -113,13 +120,34 @@ def _introduce(target: Target, console: Console) -> None:
         )
 
 
-def _dense(effort: Effort, target: Target, console: Console) -> Story:
+def _yardstick(effort: Effort, target: Target, console: Console) -> Yardstick:
+    """numpy on the dense layer; its first turns tell whether the machine is quiet."""
+    work = Work.of_hand("dense", product(effort.size, effort.size, effort.size, bias_relu=True))
+    (numpy,) = BASELINES["numpy"].enter("numpy", work, target.num_cores or 1, {})
+    yardstick = Yardstick(work, numpy)
+    yardstick.beside([], Pace(TURNS))
+    console.print()
+    show_quiet(yardstick, console)
+    return yardstick
+
+
+def show_quiet(yardstick: Yardstick, console: Console) -> None:
+    """Say how much numpy's turns differ: figures below depend on what else runs."""
+    if yardstick.spread() <= NOISY:
+        turns, spread = len(yardstick.turns), 100 * (yardstick.spread() - 1)
+        console.paragraph(f"The machine is quiet: {turns} turns of numpy differ by {spread:.0f} %.")
+    else:
+        console.paragraph(
+            f"The machine is busy: numpy's slowest turn took {yardstick.spread():.2f} times as "
+            "long as its fastest. Figures may be off by as much; close what else runs, and start "
+            "again."
+        )
+
+
+def _dense(effort: Effort, yardstick: Yardstick, target: Target, console: Console) -> Story:
     """The dense layer, by hand."""
-    size, pace = effort.size, Pace(rounds=effort.rounds)
-    work = Work.of_hand("dense", product(size, size, size, bias_relu=True))
-    threads = target.num_cores or 1
-    (numpy,) = BASELINES["numpy"].enter("numpy", work, threads, {})
-    story = Story(work, numpy, pace, target, console)
+    size = effort.size
+    story = Story(yardstick, Pace(rounds=effort.rounds), target, console)
     console.heading(f"1  A dense layer: relu(A B + bias), {size} x {size} x {size}, float32")
     _show_source(dense.define, f"program = define({size}, {size}, {size})", console)
     s = mt.Schedule(dense.define(size, size, size))
@@ -128,19 +156,24 @@ def _dense(effort: Effort, target: Target, console: Console) -> Story:
 
 
 def _tuned(effort: Effort, target: Target, console: Console, show: bool) -> list[Tuned]:
-    """The searches, one after the other."""
+    """The recorded schedules, and the search."""
     console.heading("2  Schedules that a search finds")
     console.paragraph(
         "mt.tune gets a definition and nothing else. Rules derive schedules whose numbers are "
         "open; candidates evolve towards what a model learns from those that were built, checked "
-        f"and timed: {effort.trials} of each workload. (256 and more is usual; with a log a search "
-        "goes on where it was.)"
+        f"and timed. Here {effort.trials} of them are tried now; the recorded schedules are the "
+        "best of 256, from a log that tutorials/demo/record.py wrote."
     )
     console.print()
     call = f"result = mt.tune(program, trials={effort.trials})"
     console.print(indented(console.code(f"{call}\nkernel = result.kernel()")))
+    console.print()
+    live = search(effort.live, effort.trials, target, console, show)
     pace = Pace(rounds=effort.rounds)
-    return [search(key, effort.trials, pace, target, console, show) for key in effort.keys]
+    return [
+        compared(key, pace, target, console, live if key == effort.live else None)
+        for key in effort.keys
+    ]
 
 
 def _show_source(function: Callable[..., Any], call: str, console: Console) -> None:
@@ -151,33 +184,46 @@ def _show_source(function: Callable[..., Any], call: str, console: Console) -> N
 
 
 def _sum_up(story: Story, found: Sequence[Tuned], console: Console) -> None:
-    """A table of all stages, one of the searches, and a warning if the machine was busy."""
+    """A table of all stages, one of the searches, a warning if it was noisy, and where to go on."""
     console.heading("Summary")
-    best = max(stage.gflops for stage in story.stages)
-    rows = [(stage.title, *stage.figures()) for stage in story.stages]
+    yardstick = story.yardstick
     console.print(console.styled("Dense layer, by hand", "bold"))
+    best = max(stage.gflops for stage in story.stages)
+    rows = [(stage.title, *stage.figures(yardstick.seconds)) for stage in story.stages]
     for stage, line in zip(story.stages, aligned(rows, right=(1, 2, 3))):
         bar = console.styled("#" * round(BAR * stage.gflops / best), "green")
         console.print(f"  {line}  {bar}".rstrip())
-    baselines = [stage.numpy for stage in story.stages]
-    fastest, slowest = (f"{seconds * 1e3:.3g}" for seconds in (min(baselines), max(baselines)))
-    console.print(f"  numpy itself took {fastest} to {slowest} ms")
-    if max(baselines) > NOISY * min(baselines):
-        busy = "  That differs too much: something else runs here; do not rely on the figures."
-        console.print(console.styled(busy, "yellow"))
+    console.print(f"  numpy's fastest call of the whole run: {readable_seconds(yardstick.seconds)}")
     console.print()
-    heading, *lines = aligned(summary(found), right=range(1, 9))
-    console.print(console.styled(heading, "bold"))
-    for line in lines:
-        console.print(line)
-    console.print()
-    console.paragraph(
-        "2.00 is twice as fast. minitensor tune SUBJECT does the same for any operator or program, "
-        "with progress, a log to go on from, an explanation and plots."
-    )
+    console.print(console.styled("By search, from a definition alone", "bold"))
+    for line in aligned([_row(tuned) for tuned in found], right=range(1, 9)):
+        console.print(f"  {line}".rstrip())
+    if yardstick.spread() > NOISY:
+        console.print()
+        show_quiet(yardstick, console)
+    console.heading("Next")
+    for line in aligned(NEXT):
+        console.print(f"  {line}")
+
+
+NEXT: Final = (
+    ("tutorials/01_first_kernel.py", "the same from the beginning, line by line"),
+    ("minitensor tune conv2d", "a longer search, with progress, a log and an explanation"),
+    ("minitensor show --list", "operators to try; FILE.py:NAME is a program of your own"),
+    ("docs/architecture.md", "how it works: 3,000 lines to read, in order"),
+)
+
+
+def _row(tuned: Tuned) -> Sequence[str]:
+    """The recorded schedule of a workload against all others."""
+    seconds = dict(tuned.seconds)
+    own = seconds.pop(RECORDED)
+    ratios = [f"{other / own:.2f} x {name}" for name, other in seconds.items()]
+    return (tuned.work.name, readable_seconds(own), ", ".join(ratios))
 
 
 def _report(target: Target, story: Story, found: Sequence[Tuned]) -> dict[str, Any]:
+    yardstick = story.yardstick
     return {
         "machine": {
             "cpu": cpu_name(),
@@ -188,9 +234,11 @@ def _report(target: Target, story: Story, found: Sequence[Tuned]) -> dict[str, A
             "numpy": np.__version__,
         },
         "story": {
-            "name": story.work.name,
-            "flop": story.work.flop,
-            "stages": [stage.described() for stage in story.stages],
+            "name": yardstick.work.name,
+            "flop": yardstick.work.flop,
+            "numpy_ms": yardstick.seconds * 1e3,
+            "spread": yardstick.spread(),
+            "stages": [stage.described(yardstick.seconds) for stage in story.stages],
         },
         "tuned": [tuned.described() for tuned in found],
     }

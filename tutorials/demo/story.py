@@ -9,12 +9,13 @@ from typing import Any
 
 import minitensor as mt
 from benchmarks.compare.implementation import Implementation
-from benchmarks.compare.work import Work
 from minitensor.cli.console import Console, indented
 from minitensor.cli.errors import CommandError
 from minitensor.codegen import Target
-from minitensor.runtime import SLOW_SECONDS, Pace, interleave
+from minitensor.looks import readable_seconds
+from minitensor.runtime import SLOW_SECONDS, Pace
 from tutorials.demo.folding import fold
+from tutorials.demo.yardstick import Yardstick
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,48 +24,40 @@ class Stage:
 
     python   the calls that were new in it
     seconds  of a call
-    numpy    seconds of numpy in the same rounds
     """
 
     title: str
     python: tuple[str, ...]
     seconds: float
-    numpy: float
     gflops: float
 
-    @property
-    def ratio(self) -> float:
-        """The factor by which it is faster than numpy."""
-        return self.numpy / self.seconds
+    def figures(self, numpy: float) -> tuple[str, str, str]:
+        """The time, GFLOP/s and the ratio to numpy's seconds, as texts."""
+        return readable_seconds(self.seconds), f"{self.gflops:.3g} GFLOP/s", times(numpy, self)
 
-    def figures(self) -> tuple[str, str, str]:
-        """Milliseconds, GFLOP/s and the ratio to numpy, as texts."""
-        digits = 1 if self.ratio >= 10 else 2 if self.ratio >= 0.1 else 3
-        return (
-            f"{self.seconds * 1e3:.3g} ms",
-            f"{self.gflops:.3g} GFLOP/s",
-            f"{self.ratio:.{digits}f} x numpy",
-        )
-
-    def described(self) -> dict[str, Any]:
+    def described(self, numpy: float) -> dict[str, Any]:
         """As JSON."""
         return {
             "title": self.title,
             "python": list(self.python),
             "ms": self.seconds * 1e3,
             "gflops": self.gflops,
-            "numpy_ms": self.numpy * 1e3,
-            "times_numpy": self.ratio,
+            "times_numpy": numpy / self.seconds,
         }
+
+
+def times(numpy: float, stage: Stage) -> str:
+    """The factor by which a stage is faster than numpy, as text."""
+    ratio = numpy / stage.seconds
+    digits = 1 if ratio >= 10 else 2 if ratio >= 0.1 else 3
+    return f"{ratio:.{digits}f} x numpy"
 
 
 class Story:
     """A schedule made stage by stage: shown, built, checked and timed in turns with numpy."""
 
-    def __init__(
-        self, work: Work, numpy: Implementation, pace: Pace, target: Target, console: Console
-    ) -> None:
-        self.work, self.numpy, self.pace = work, numpy, pace
+    def __init__(self, yardstick: Yardstick, pace: Pace, target: Target, console: Console) -> None:
+        self.work, self.yardstick, self.pace = yardstick.work, yardstick, pace
         self.target, self.console = target, console
         self.stages: list[Stage] = []
 
@@ -104,14 +97,14 @@ class Story:
         wrong = self.work.difference(output)
         if wrong:
             raise CommandError(f"the kernel is wrong: {wrong}; please report this")
-        own = Implementation(title, call, lambda _: output)
-        turns = interleave([own, self.numpy] if first < SLOW_SECONDS else [self.numpy], self.pace)
-        seconds = turns[title].seconds if title in turns else first
-        gflops = self.work.flop / seconds / 1e9
-        stage = Stage(title, tuple(python or ()), seconds, turns[self.numpy.name].seconds, gflops)
+        seconds = first
+        if first < SLOW_SECONDS:
+            own = Implementation(title, call, lambda _: output)
+            (seconds,) = self.yardstick.beside([own], self.pace)
+        stage = Stage(title, tuple(python or ()), seconds, self.work.flop / seconds / 1e9)
         self.stages.append(stage)
         self.console.print()
-        ms, rate, ratio = stage.figures()
+        taken, rate, ratio = stage.figures(self.yardstick.seconds)
         self.console.print(
-            self.console.styled(f"=> {ms:>10}  {rate:>14}  {ratio:>14}", "bold", "yellow")
+            self.console.styled(f"=> {taken:>10}  {rate:>14}  {ratio:>14}", "bold", "yellow")
         )

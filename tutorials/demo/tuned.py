@@ -1,84 +1,102 @@
-"""Workloads whose schedules a search finds, in turns with hand schedules, numpy and torch."""
+"""Workloads whose schedules a search found: recorded ones, and one that is searched for now.
+
+`recorded.jsonl` is a log of `mt.tune` as any other: the best of long searches, for vectors of 256
+bits and, where there is one, of 512. `python -m tutorials.demo.record` makes it anew.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
+import minitensor as mt
 from benchmarks.compare.baselines import BASELINES
 from benchmarks.compare.implementation import Source, admitted, of_kernel, ours
-from benchmarks.compare.results import Entry, Result
 from benchmarks.compare.work import Work
 from minitensor.cli.console import Console, aligned, indented
 from minitensor.cli.errors import CommandError
 from minitensor.codegen import Target
+from minitensor.looks import readable_seconds
 from minitensor.runtime import Pace, interleave
-from minitensor.search import TuneResult, tune
+from minitensor.search import Log, Record, Roofline, TuneResult, tune, workload_key
 from tutorials.schedules import HAND_SCHEDULES
 
-FOUND: Final = "by search"
+LOG: Final = Path(__file__).with_name("recorded.jsonl")
+RECORDED: Final = "recorded"
+LIVE: Final = "found now"
 BY_HAND: Final = "by hand"
 PEERS: Final = ("numpy", "torch")
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """A workload, the result of its search, and all times in turns."""
+    """A workload and the fastest call of each implementation of it, in seconds, all in turns.
 
-    result: TuneResult
-    timed: Result
+    live  the search that ran now; None for a recorded schedule only
+    """
 
-    @property
-    def found(self) -> Entry:
-        """The kernel of the search."""
-        return self.timed.entries[0]
-
-    def ratio(self, name: str) -> float | None:
-        """The factor by which that is faster than another; None if the other was left out."""
-        other = self.timed.entry(name)
-        return None if other is None else self.found.times_as_fast_as(other)
+    work: Work
+    seconds: Mapping[str, float]
+    roof: Roofline
+    live: TuneResult | None = None
 
     def described(self) -> dict[str, Any]:
         """As JSON."""
-        return {
-            "name": self.timed.name,
-            "flop": self.timed.flop or None,
-            "bytes": self.timed.bytes,
-            "trials": len(self.result.tried),
-            "failures": dict(self.result.failures),
-            "elapsed": self.result.elapsed,
-            "ms": {entry.name: entry.seconds * 1e3 for entry in self.timed.entries},
-            "missing": dict(self.timed.dropped),
-            "python": self.result.trace.as_python().splitlines(),
+        found: dict[str, Any] = {
+            "name": self.work.name,
+            "flop": self.work.flop or None,
+            "bytes": self.work.bytes,
+            "ms": {name: seconds * 1e3 for name, seconds in self.seconds.items()},
         }
+        if self.live is not None:
+            found["trials"] = len(self.live.tried)
+            found["elapsed"] = self.live.elapsed
+            found["failures"] = dict(self.live.failures)
+            found["python"] = self.live.trace.as_python().splitlines()
+        return found
+
+    def rows(self) -> Iterator[Sequence[str]]:
+        """A line for each implementation."""
+        numpy = self.seconds["numpy"]
+        for name, seconds in self.seconds.items():
+            part = self.roof.part(seconds)
+            of = "peak" if self.roof.flop else "bandwidth"
+            yield (
+                name,
+                readable_seconds(seconds),
+                f"{self.roof.rate(seconds):.3g} {self.roof.unit}",
+                "" if part is None else f"{100 * part:.0f} % of {of}",
+                "" if name == "numpy" else f"{numpy / seconds:.2f} x numpy",
+            )
 
 
-def search(
-    key: str, trials: int, pace: Pace, target: Target, console: Console, show: bool
-) -> Tuned:
-    """Search for the schedule of a workload, say what was found, and compare.
+def recorded(program: mt.Program, target: Target) -> Record:
+    """The best record of a program whose vectors are most like the target's."""
+
+    def distance(record: Record) -> tuple[int, float]:
+        return abs((record.target.vector_bits or 0) - (target.vector_bits or 0)), record.median
+
+    key = workload_key(program)
+    return min((one for one in Log(LOG) if one.workload == key), key=distance)
+
+
+def search(key: str, trials: int, target: Target, console: Console, show: bool) -> TuneResult:
+    """Search for the schedule of a workload, and say what was found.
 
     show  whether progress may be shown, on a terminal
     """
-    hand = HAND_SCHEDULES[key]
-    program = hand.define()
-    console.print()
-    console.print(console.styled(f"{hand.name}, float32", "bold", "cyan"))
-    result = tune(program, target, trials, progress=None if show else False)
+    result = tune(HAND_SCHEDULES[key].define(), target, trials, progress=None if show else False)
     if result.interrupted:  # Ctrl-C ends the demo, not one search only
         raise KeyboardInterrupt
     console.print(_said(result))
     if result.candidate is not None:
         derived = result.space.sketches[result.candidate.sketch].explain()
         console.print(indented(console.styled(derived, "dim")))
-    timed = compared(Work.of(key), result, pace, target)
-    console.print()
-    for line in aligned(list(_rows(Tuned(result, timed))), right=(1, 2, 3)):
-        console.print(f"  {line}")
-    return Tuned(result, timed)
+    return result
 
 
 def _said(result: TuneResult) -> str:
@@ -89,81 +107,38 @@ def _said(result: TuneResult) -> str:
     return f"{text}: {steps} step{'' if steps == 1 else 's'}, by these rules"
 
 
-def compared(work: Work, result: TuneResult, pace: Pace, target: Target) -> Result:
-    """All in turns, the search's kernel first. Raises CommandError if one of ours is wrong."""
-    threads = target.num_cores or 1
-    dropped = {
-        name: f"{', '.join(BASELINES[name].missing)} is not installed"
-        for name in PEERS
-        if BASELINES[name].missing
-    }
-    sources: dict[str, Source] = {
-        FOUND: lambda: iter([of_kernel(FOUND, result.kernel(), work)]),
-        BY_HAND: lambda: (replace(one, name=BY_HAND) for one in islice(ours(work, threads), 1)),
-    }
+def compared(
+    key: str, pace: Pace, target: Target, console: Console, live: TuneResult | None = None
+) -> Tuned:
+    """A workload's kernels in turns, and a table. Raises CommandError if one of ours is wrong."""
+    work, threads = Work.of(key), target.num_cores or 1
+    program = HAND_SCHEDULES[key].define()
+    dropped = {n: "it is not installed" for n in PEERS if BASELINES[n].missing}
+
+    def replayed() -> Iterator[Any]:
+        schedule = recorded(program, target).parsed().apply(program)
+        yield of_kernel(RECORDED, mt.build(schedule, target), work)
+
+    sources: dict[str, Source] = {RECORDED: replayed}
+    if live is not None:
+        sources[LIVE] = lambda: iter([of_kernel(LIVE, live.kernel(), work)])
+    sources[BY_HAND] = lambda: (
+        replace(one, name=BY_HAND) for one in islice(ours(work, threads), 1)
+    )
+    own = tuple(sources)
     for name in PEERS:
         sources[name] = partial(BASELINES[name].enter, name, work, threads, {})
     implementations = list(admitted(sources, work, dropped))
-    for name in (FOUND, BY_HAND):
+    for name in own:
         if name in dropped:
             reason = f"the kernel {name} fails for {work.name}: {dropped[name]}; please report this"
             raise CommandError(reason)
     turns = interleave(implementations, pace)
-    entries = [Entry(c.name, turns[c.name].fastest, turns[c.name].typical) for c in implementations]
-    roof = result.roofline()
-    rates = [roof.peak * 1e9] * pace.rounds if roof.peak is not None else []
-    return Result(
-        work.key,
-        work.name,
-        work.kind,
-        work.parameters,
-        work.flop,
-        work.bytes,
-        entries,
-        rates,
-        dropped,
-    )
-
-
-def _rows(tuned: Tuned) -> Iterator[Sequence[str]]:
-    """A line for each implementation."""
-    timed = tuned.timed
-    for entry in timed.entries:
-        against = ""
-        if entry is not tuned.found:
-            against = f"by search is {tuned.found.times_as_fast_as(entry):.2f} x"
-        yield (
-            entry.name,
-            f"{entry.seconds * 1e3:.3g} ms",
-            f"{timed.rate(entry):.3g} {timed.unit}",
-            _part(timed, entry),
-            against,
-        )
-
-
-def _part(timed: Result, entry: Entry) -> str:
-    part = timed.of_roof(entry)
-    if part is None:
-        return ""
-    return f"{100 * part:.0f} % of {'peak' if timed.flop else 'bandwidth'}"
-
-
-def summary(every: Sequence[Tuned]) -> list[Sequence[str]]:
-    """A row for each workload: the kernel of the search against all others."""
-    names = (BY_HAND, *(n for n in PEERS if any(t.timed.entry(n) for t in every)))
-    rows: list[Sequence[str]] = [
-        ("found by search", "ms", "rate", "", *(f"x {name}" for name in names))
-    ]
-    for tuned in every:
-        timed, found = tuned.timed, tuned.found
-        ratios = [tuned.ratio(name) for name in names]
-        rows.append(
-            (
-                timed.name,
-                f"{found.seconds * 1e3:.3g}",
-                f"{timed.rate(found):.3g} {timed.unit}",
-                _part(timed, found),
-                *("-" if r is None else f"{r:.2f}" for r in ratios),
-            )
-        )
-    return rows
+    seconds = {one.name: min(turns[one.name].fastest) for one in implementations}
+    roof = Roofline.of(program, target).corrected(min(seconds.values()))
+    tuned = Tuned(work, seconds, roof, live)
+    console.print()
+    console.print(console.styled(f"{work.name}, float32", "bold", "cyan"))
+    for line in aligned(list(tuned.rows()), right=(1, 2, 3, 4)):
+        console.print(f"  {line}")
+    return tuned

@@ -34,13 +34,12 @@ class Tiles:
 
     @staticmethod
     def of(target: Target, m: int) -> Tiles:
-        """16 vectors of the 32 that AVX-512 has, 8 of 16 otherwise; 128 rows of A in a block.
+        """16 vectors of the 32 that AVX-512 has, 12 of 16 otherwise; 16 tiles of rows in a block.
 
         Blocks are smaller where there would be fewer than two for each thread.
         """
         bits, threads = target.vector_bits or 128, target.num_cores or 1
-        rows = 8 if bits >= 512 else 4
-        block = 128 // rows
+        rows, block = 8 if bits >= 512 else 6, 16
         while block > 1 and m // (rows * block) < 2 * threads:
             block //= 2
         return Tiles(rows, 2 * lanes_of(target), block)

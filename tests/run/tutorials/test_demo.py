@@ -12,21 +12,27 @@ from benchmarks.compare.work import Work
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError
 from minitensor.runtime import Pace, interleave, native_target
+from minitensor.search import Log, new_record
 from minitensor.search.tune import roofline
 from tests.unit.search.tune.made import LIMITS
 from tutorials.demo import __main__ as command
-from tutorials.demo import story, tuned
+from tutorials.demo import story, tuned, yardstick
 
 KEY = "matmul-16"
 
 
 @pytest.fixture
-def brief(monkeypatch, private_cache):
-    """As little as shows all of it."""
+def brief(monkeypatch, private_cache, tmp_path):
+    """As little as shows all of it; what is recorded is the hand schedule."""
+    work, target = Work.of(KEY), mt.Target("c", num_cores=2, vector_bits=256)
+    hand = work.schedule(target)
+    record = new_record(hand.history[0], target, hand.trace, seconds=[1.0])
+    monkeypatch.setattr(tuned, "LOG", tmp_path / "recorded.jsonl")
+    Log(tuned.LOG).append(record)
     monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(private_cache))
-    monkeypatch.setattr(command, "QUICK", command.Effort(64, 1, (KEY,), trials=2))
+    monkeypatch.setattr(command, "QUICK", command.Effort(64, 1, (KEY,), KEY, trials=2))
     monkeypatch.setattr(command, "Pace", lambda rounds: Pace(rounds, 0.0, 0.0, 1))
-    for module in (story, tuned):
+    for module in (yardstick, tuned):
         monkeypatch.setattr(module, "interleave", partial(interleave, pause=False))
     monkeypatch.setattr(tuned, "PEERS", ("numpy",))
     monkeypatch.setattr(roofline, "known_limits", lambda threads: LIMITS)
@@ -35,21 +41,22 @@ def brief(monkeypatch, private_cache):
 
 
 @pytest.mark.slow
-def test_the_story_is_told_and_every_kernel_is_right(run, brief):
+def test_the_story_and_every_kernel_is_right(run, brief):
     done = run("--quick")
     assert (done.status, done.err) == (0, "")
     assert "\x1b[" not in done.out
-    for heading in ("1  A dense layer", "2  Schedules that a search finds", "Summary"):
+    for heading in ("1  A dense layer", "2  Schedules that a search finds", "Summary", "Next"):
         assert f"\n{heading}" in done.out
-    assert "    result = mt.tune(program, trials=2)\n" in done.out
-    assert done.out.count("=> ") == 7
-    assert "matmul 16x1024x1024, float32\nthe best of 2 candidates in " in done.out
+    story, _, searches = done.out.partition("\n2  Schedules")
+    assert ("The machine is quiet: 8 turns" in story) or ("The machine is busy: " in story)
+    assert story.count("=> ") == 7
+    assert "    result = mt.tune(program, trials=2)\n" in searches
+    assert "\nthe best of 2 candidates in " in searches
     assert max(map(len, done.out.splitlines())) <= 110
-    lines = done.out.partition("matmul 16x1024x1024")[2].splitlines()
-    figures = [line.split() for line in lines if "GFLOP/s" in line]
-    assert [words[:2] for words in figures[:2]] == [["by", "search"], ["by", "hand"]]
-    assert figures[2][0] == "numpy"
-    assert figures[-1][:3] == ["matmul", "16x1024x1024", figures[0][2]]
+    lines = searches.partition("\nmatmul 16x1024x1024, float32\n")[2].splitlines()[:4]
+    assert [line[2:12].strip() for line in lines] == ["recorded", "found now", "by hand", "numpy"]
+    assert [line.endswith(" x numpy") for line in lines] == [True, True, True, False]
+    assert "  matmul 16x1024x1024  " in done.out.partition("\nSummary")[2]
 
 
 @pytest.mark.slow
@@ -63,14 +70,13 @@ def test_json(run, brief):
     titles = [stage["title"] for stage in story["stages"]]
     assert titles == ["as written", "Tiles", "Vectors", "Fusion", "Packing", "Reuse", "Threads"]
     for stage in story["stages"]:
-        assert stage["ms"] > 0
         assert stage["gflops"] > 0
-        assert stage["times_numpy"] > 0
+        assert stage["times_numpy"] == pytest.approx(story["numpy_ms"] / stage["ms"])
+    assert story["spread"] >= 1
     assert (found["name"], found["trials"]) == ("matmul 16x1024x1024", 2)
     assert found["flop"] == 2 * 16 * 1024 * 1024
-    assert list(found["ms"]) == ["by search", "by hand", "numpy"]
+    assert list(found["ms"]) == ["recorded", "found now", "by hand", "numpy"]
     assert min(found["ms"].values()) > 0
-    assert found["missing"] == {}
     assert found["python"]
 
 
@@ -87,10 +93,6 @@ def test_ctrl_c_during_a_search_ends_it_all(run, brief, monkeypatch):
     assert "Summary" not in done.out
 
 
-def work_and_target():
-    return Work.of(KEY), native_target(mt.Target("c", num_cores=1))
-
-
 class Found:
     """A search's result with a kernel that writes zeros."""
 
@@ -102,15 +104,24 @@ class Found:
 
 
 def test_a_wrong_kernel_of_a_search_ends_the_demo(brief):
-    work, target = work_and_target()
-    with pytest.raises(CommandError, match=r"the kernel by search fails for matmul 16x1024.*wrong"):
-        tuned.compared(work, Found(), Pace(1), target)
+    target = native_target(mt.Target("c", num_cores=1))
+    with pytest.raises(CommandError, match=r"the kernel found now fails for matmul 16x1024.*wrong"):
+        tuned.compared(KEY, Pace(1), target, Console(io.StringIO(), False, 100), Found())
 
 
 def test_a_wrong_kernel_of_the_story_ends_the_demo(brief):
-    work, target = work_and_target()
+    work, target = Work.of("matmul-16"), native_target(mt.Target("c", num_cores=1))
     (numpy,) = BASELINES["numpy"].enter("numpy", work, 1, {})
-    quiet = Console(io.StringIO(), colour=False, width=100)
-    shown = story.Story(replace(work, expected=work.expected + 1), numpy, Pace(1), target, quiet)
+    wrong = yardstick.Yardstick(replace(work, expected=work.expected + 1), numpy)
+    shown = story.Story(wrong, Pace(1), target, Console(io.StringIO(), False, 100))
     with pytest.raises(CommandError, match="the kernel is wrong: it is off by 1"):
         shown.time("as written", work.schedule(target))
+
+
+def test_a_busy_machine_is_told():
+    console = Console(io.StringIO(), False, 100)
+    command.show_quiet(yardstick.Yardstick(None, None, [1.0, 1.02]), console)
+    command.show_quiet(yardstick.Yardstick(None, None, [1.0, 1.5]), console)
+    quiet, busy, *_ = console.stream.getvalue().splitlines()
+    assert quiet == "The machine is quiet: 2 turns of numpy differ by 2 %."
+    assert busy.startswith("The machine is busy: numpy's slowest turn took 1.50 times as long as")

@@ -6,7 +6,7 @@ import pytest
 import minitensor as mt
 from tutorials import schedules
 from tutorials.demo import __main__ as command
-from tutorials.demo import dense
+from tutorials.demo import dense, tuned
 
 TARGETS = [
     mt.Target("c", num_cores=cores, vector_bits=bits) for cores in (1, 16) for bits in (512, 256, 0)
@@ -49,6 +49,17 @@ def test_the_schedule_at_its_real_size_is_accepted():
         assert len(list(schedules.matmul.packed(s, schedules.matmul.Tiles.of(target, 1024)))) == 6
 
 
-def test_what_is_tuned_is_known():
+@pytest.mark.parametrize("bits", [512, 256, 128, 0])
+@pytest.mark.parametrize("key", command.FULL.keys)
+def test_a_recorded_schedule_of_each_workload_is_accepted(key, bits):
+    program = schedules.HAND_SCHEDULES[key].define()
+    record = tuned.recorded(program, mt.Target("c", num_cores=2, vector_bits=bits))
+    schedule = record.parsed().apply(program)
+    assert len(schedule.trace.steps) > 4
+    assert bits != 256 or record.target.vector_bits == 256
+
+
+def test_what_is_searched_is_recorded_too():
     for effort in (command.FULL, command.QUICK):
+        assert effort.live in effort.keys
         assert set(effort.keys) <= set(schedules.HAND_SCHEDULES)

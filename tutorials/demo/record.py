@@ -1,0 +1,30 @@
+"""The recorded schedules of the demo, made anew: `python -m tutorials.demo.record`.
+
+Searches each workload with 256 trials, for the vectors of this machine, and keeps the best of each.
+Records for other vectors stay. Takes some ten minutes; nothing else should run.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from minitensor.search import Log, tune
+from tutorials.demo.__main__ import FULL
+from tutorials.demo.tuned import LOG
+from tutorials.schedules import HAND_SCHEDULES
+
+TRIALS = 256
+
+
+def main() -> int:
+    """The command; its exit status."""
+    for key in FULL.keys:
+        result = tune(HAND_SCHEDULES[key].define(), trials=TRIALS, log=LOG)
+        if result.interrupted:
+            return 130
+    Log(LOG).prune(best=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
