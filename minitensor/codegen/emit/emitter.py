@@ -35,6 +35,7 @@ from minitensor.codegen.emit.hooks import GAP, Hooks, declarations, is_observed
 from minitensor.codegen.emit.intrinsics import definition
 from minitensor.codegen.emit.lines import broken, indented
 from minitensor.codegen.emit.rows import Access, shared_rows
+from minitensor.codegen.emit.variables import below_allocations, starts_with_store, stores
 from minitensor.codegen.intrinsics import declared, operand_strides
 from minitensor.codegen.remarks import became, missed, stored
 from minitensor.codegen.target import Target
@@ -98,7 +99,10 @@ class Emitter(Expressions):
         self.lines: list[str] = []
         self.depth = 1
         self.offset = 0
-        """Bytes of workspace in use where the walk stands."""
+        """Bytes in use where the walk stands: of a thread's slice of the workspace inside a
+        parallel loop, of the workspace elsewhere."""
+        self.shared, self.slice = 0, 0
+        """In a parallel loop, the bytes before the slices, and the most in use of one."""
         self.workspace = 0
         """The most bytes of workspace in use anywhere."""
         self.on_stack = 0
@@ -224,9 +228,10 @@ class Emitter(Expressions):
         if self.hooks is not None:
             self.line(self.hooks.loop(loop))
         self.lines.extend(pragma)
-        self.in_parallel = self.is_parallel = True
+        before, self.offset, self.slice = self.offset, 0, 0
+        self.shared, self.in_parallel, self.is_parallel = before, True, True
         self._loop(loop, parallel=True)
-        self.in_parallel = False
+        self.offset, self.in_parallel = before, False
         if self.hooks is not None:
             self.line(self.hooks.end())
 
@@ -252,11 +257,14 @@ class Emitter(Expressions):
                 self.line("// no vectors here: a load of a group backwards may read behind it")
                 self.line(KEEP_SCALAR)
             self.depth -= 1
+            begin = len(self.lines)
             if not parallel:
                 self.streamed = streams.streamed(loop, self.large, self._vector_position)
                 for buffer in sorted(self.streamed):
                     became(loop.var, f"stores {ir.print_name(buffer)} past the caches")
             self._block(loop.body)
+            if parallel:
+                self._divide_workspace(begin)
         self.line("}")
         if self.streamed:
             self.line(f"{self.helpers.need(streams.fence)}();")
@@ -331,8 +339,8 @@ class Emitter(Expressions):
         address, in_workspace = name, False
         if not buffer.shape:
             address = f"&{name}"
-            if hooks is None and _starts_with_store(stmt.body, buffer.name):
-                self.undeclared[buffer.name] = _stores(_inside(stmt))[buffer.name] == 1
+            if hooks is None and starts_with_store(stmt.body, buffer.name):
+                self.undeclared[buffer.name] = stores(below_allocations(stmt))[buffer.name] == 1
             else:
                 self.line(f"{kind} {name};")
         elif self._fits_stack(buffer.scope, size):
@@ -368,14 +376,26 @@ class Emitter(Expressions):
         """The address of `size` bytes of workspace, each thread's own inside a parallel loop."""
         size = -(-size // ALIGNMENT) * ALIGNMENT + (GAP if self.hooks is not None else 0)
         start = self.offset
-        copies = self.threads if self.in_parallel else 1
-        self.offset += size * copies
-        stored(buffer, "workspace", size, copies)
-        self.workspace = max(self.workspace, self.offset)
-        parts = ["workspace"] + ([str(start)] if start else [])
+        self.offset += size
         if self.in_parallel:
-            parts.append(f"(size_t){self.helpers.need(scalars.thread_number)}() * {size}")
-        return f"({' + '.join(parts)})" if len(parts) > 1 else parts[0]
+            self.slice = max(self.slice, self.offset)
+        else:
+            self.workspace = max(self.workspace, self.offset)
+        stored(buffer, "workspace", size, self.threads if self.in_parallel else 1)
+        place = "slice" if self.in_parallel else "workspace"
+        return f"({place} + {start})" if start else place
+
+    def _divide_workspace(self, begin: int) -> None:
+        """Declare a thread's slice of the workspace at the begin of a parallel loop's body, if that
+        uses any: how long slices are is known at its end.
+        """
+        if not self.slice:
+            return
+        self.workspace = max(self.workspace, self.shared + self.slice * self.threads)
+        first = f"workspace + {self.shared}" if self.shared else "workspace"
+        number = f"(size_t){self.helpers.need(scalars.thread_number)}()"
+        text = f"unsigned char *slice = {first} + {number} * {self.slice};"
+        self.lines[begin:begin] = broken(indented(text, self.depth + 1))
 
     def _store(self, stmt: ir.Store) -> None:
         self.updated = stmt.buffer
@@ -405,33 +425,3 @@ class Emitter(Expressions):
                 self.line(f"{target} {value.op}= {self.unrounded(value.b)};")
                 return
         self.line(f"{target} = {self.stored(value)};")
-
-
-def _starts_with_store(stmt: ir.Stmt, buffer: str) -> bool:
-    """Tell whether the first statement that touches the variable initialises it for all others."""
-    stmt = _inside(stmt)
-    for child in stmt.stmts if isinstance(stmt, ir.Seq) else (stmt,):
-        if isinstance(child, ir.Store) and child.buffer == buffer:
-            return all(load.buffer != buffer for load in ir.loads(child))
-        if buffer in _touched(child):
-            return False
-    return False
-
-
-def _inside(stmt: ir.Stmt) -> ir.Stmt:
-    """The statement inside of allocations that stand one in the other."""
-    while isinstance(stmt, ir.Alloc):
-        stmt = stmt.body
-    return stmt
-
-
-@ir.fact
-def _touched(stmt: ir.Stmt) -> frozenset[str]:
-    """The buffers that a statement loads or stores."""
-    return frozenset(n.buffer for n in ir.walk(stmt) if isinstance(n, (ir.Load, ir.Store)))
-
-
-@ir.fact
-def _stores(stmt: ir.Stmt) -> Counter[str]:
-    """The number of stores to each buffer below a statement."""
-    return Counter(s.buffer for s in ir.stmts_of(stmt) if isinstance(s, ir.Store))

@@ -18,7 +18,7 @@ void volatile while asm typeof bool true false complex imaginary thread_local al
 constexpr nullptr static_assert and or not xor bitand bitor compl new delete class template this
 private public protected virtual namespace using try catch throw operator friend mutable explicit
 export typename wchar_t main unix linux errno stdin stdout stderr assert NULL EOF signbit isnan
-isinf omp_get_thread_num status workspace r
+isinf omp_get_thread_num status workspace slice r
 """
 RESERVED: Final = frozenset(_WORDS.split())
 """Words that are not names, and names that the text uses itself."""

@@ -17,6 +17,7 @@ HOSTILE = [
     "main",
     "sin",
     "workspace",
+    "slice",
     "status",
     "float32x16",
     "load_float32x16",
@@ -379,3 +380,47 @@ def test_storage_with_aligned_strides_keeps_its_axes():
     s.compute_at("B", "x")  # one row of B is left
     a = np.arange(24, dtype=np.float32).reshape(4, 6)
     np.testing.assert_array_equal(mt.build(s)(a), a * 2 + 1)
+
+
+def one_temporary_after_the_other(m):
+    """In an iteration of a parallel loop, temporaries of m and of 2 m elements take turns."""
+    A = mt.placeholder((8, 4, m), name="A")
+    B = mt.compute((8, 4, m), lambda i, q, j: A[i, q, j] + 1.0, name="B")
+    k = mt.reduce_axis(m, name="k")
+    S = mt.compute((8, 4), lambda i, q: mt.sum(B[i, q, k], axis=k), name="S")
+    C = mt.compute((8, 4, 2 * m), lambda i, q, j: S[i, q] + j, name="C")
+    D = mt.compute((8, 4, 2 * m), lambda i, q, j: C[i, q, 2 * m - 1 - j], name="D")
+    s = mt.Schedule(mt.lower([A, D], name="p"))
+    i, q, _ = s.get_loops("D")
+    s.compute_at("C", q)
+    _, rows, _ = s.compute_at("S", i)
+    s.compute_at("B", rows)
+    s.parallel(i)
+    return s
+
+
+def test_threads_share_no_workspace_where_temporaries_take_turns():
+    """A thread's B lay in the C of the one before it: each had slices as long as itself."""
+    s = one_temporary_after_the_other(4000)
+    kernel = mt.build(s, mt.Target("c", num_cores=2))
+    assert "workspace + (size_t)omp_get_thread_num() * 32000;" in kernel.source
+    assert kernel.source.count("(float *)slice;") == 2
+    a = np.random.default_rng(0).integers(-4, 5, (8, 4, 4000)).astype("f")
+    expected = (a + 1).sum(2)[:, :, None] + np.arange(8000, dtype="f")[::-1]
+    for _ in range(100):
+        np.testing.assert_array_equal(kernel(a), expected)
+
+
+def test_what_is_outside_a_parallel_loop_lies_before_the_slices():
+    A = mt.placeholder((8, 4000), name="A")
+    B = mt.compute((8, 4000), lambda i, j: A[i, j] + 1.0, name="B")
+    C = mt.compute((8, 4000), lambda i, j: B[7 - i, j] * 2.0, name="C")
+    D = mt.compute((8, 4000), lambda i, j: C[i, 3999 - j], name="D")
+    s = mt.Schedule(mt.lower([A, D], name="p"))
+    i, _ = s.get_loops("D")
+    s.compute_at("C", i)
+    s.parallel(i)
+    kernel = mt.build(s, mt.Target("c", num_cores=2))
+    assert "workspace + 128000 + (size_t)omp_get_thread_num() * 16000;" in kernel.source
+    a = np.random.default_rng(0).integers(-4, 5, (8, 4000)).astype("f")
+    np.testing.assert_array_equal(kernel(a), ((a + 1) * 2)[::-1, ::-1])
