@@ -186,7 +186,9 @@ def nest_picture(program: ir.Program, marks: ir.Marks | None = None) -> Picture:
     if left_out:
         parts.append(label(left_out, _PAD, at + 10, "bold"))
         at += _ROW
-    text = [*head, "", *_texts(boxes), *([left_out] if left_out else [])]
+    loops, blocks = len(ir.loop_sites(program)), len(program.blocks)
+    counted = f"{loops:,} loop{'s' * (loops != 1)} and {blocks:,} block{'s' * (blocks != 1)}."
+    text = [counted, "", *head, "", *_texts(boxes), *([left_out] if left_out else [])]
     name = fitted(ir.print_name(program.name), 40)
     return Picture("nest", f"The loops of {name}", "\n".join(text), width, at + 4, "".join(parts))
 

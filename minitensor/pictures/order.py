@@ -146,8 +146,9 @@ class _Grid:
         self.lines, self.across = math.ceil(rows / self.high), math.ceil(columns / self.wide)
         self.cell = min(26.0, _SIDE / max(self.lines, self.across, 1))
         self._end = _TOP + self.lines * self.cell
+        self._scale_x = _LEFT + max(self.across * self.cell, 190.0) + 24  # right of the note too
         self.size = (
-            max(_LEFT + self.across * self.cell + 150, 430.0),
+            self._scale_x + 160,
             max(self._end + 44, 170.0),
         )
 
@@ -161,10 +162,11 @@ class _Grid:
         _, first = np.unique(cells, return_index=True)
         body = [self._frame(), self._scale(walk, moving, int(step[-1]) + 1)]
         if not moving:
-            chosen = np.sort(first)
+            chosen = first[np.argsort(step[first], kind="stable")]
+            ranks = np.arange(len(chosen)) * len(VIRIDIS) // max(1, len(chosen))
             if len(chosen) < self.lines * self.across:
                 body.append(label("blank: not visited", _LEFT, self._end + 34, "faint"))
-            return "".join(body) + self._areas(row[chosen], column[chosen], colour[chosen])
+            return "".join(body) + self._areas(row[chosen], column[chosen], ranks)
         by_cell = dict(zip(cells[first].tolist(), colour[first].tolist()))
         body.append('<g class="visits">')
         for r, c, s, cell in zip(row.tolist(), column.tolist(), step.tolist(), cells.tolist()):
@@ -237,7 +239,7 @@ class _Grid:
 
     def _scale(self, walk: _Walk, moving: bool, steps: int) -> str:
         """The colours, from the first to the last."""
-        x, y = _LEFT + max(self.across * self.cell, 40) + 24, _TOP
+        x, y = self._scale_x, _TOP
         high = 6.0
         stripes = "".join(
             tag("rect", x=x, y=y + n * high, width=14, height=high + 0.2, fill=colour)

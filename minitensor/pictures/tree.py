@@ -108,6 +108,12 @@ def _measure(branch: Branch, depth: int, widths: list[float], edges: list[float]
         _measure(below, depth + 1, widths, edges)
 
 
+def _height(branch: Branch) -> float:
+    """The height of a node and all below it."""
+    own = len(branch.lines) * _ROW + 8 + _GAP
+    return max(own, sum(map(_height, branch.below)))
+
+
 def _draw(
     branch: Branch,
     depth: int,
@@ -120,7 +126,7 @@ def _draw(
     lines = _lines(branch)
     height = len(lines) * _ROW + 8
     middles: list[tuple[Branch, float]] = []
-    end = top
+    end = top + max(0.0, (height + _GAP - sum(map(_height, branch.below))) / 2)
     for below in branch.below:
         end, middle = _draw(below, depth + 1, end, starts, widths, parts)
         middles.append((below, middle))
