@@ -33,7 +33,7 @@ examples:
   minitensor viz matmul --small                      nest, footprints, visits, sketches
   minitensor viz my_file.py:s -o pictures --only nest,order
   minitensor viz tuning.jsonl -o report              a search: curve, roofline, model, best nest
-  minitensor viz tuning.jsonl --program my_file.py:program
+  minitensor viz tuning.jsonl --program matmul --size m=256,n=256,k=256
 
 Open FOLDER/index.html in a browser. Nothing is loaded from elsewhere, and each picture has its text
 (docs/pictures.md). In Python: s.show(html="nest.html"), error.show(html=...), result.report(path).
@@ -41,7 +41,7 @@ Open FOLDER/index.html in a browser. Nothing is loaded from elsewhere, and each 
 NAMES: Final = (
     "nest", "footprint", "order", "sketches", "curve", "predicted", "roofline", "tree",
 )  # fmt: skip
-"""What --only takes; `order` stands for the visits of all buffers."""
+"""Names that --only takes; `order` stands for the visits of all buffers."""
 FOLDER: Final = "pictures"
 
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", metavar="NAME,...", type=_names, default=NAMES, help=text)
     text = "of a log: only this workload, by its name or key"
     parser.add_argument("--workload", metavar="W", help=text)
-    text = "of a log: the definition (path/to/file.py:name), if it is no operator's"
+    text = "of a log: the definition, where it is no operator at one of its two usual sizes"
     parser.add_argument("--program", metavar="SUBJECT", help=text)
 
 
@@ -164,8 +164,11 @@ def _kind(picture: Picture) -> str:
 
 
 def _of_log(arguments: argparse.Namespace) -> tuple[str, list[Picture], list[str], str]:
-    if arguments.size or arguments.small or arguments.benchmark or arguments.trace:
-        raise UsageError("--size, --small, --benchmark and --trace are not for a log")
+    sizes = arguments.size or arguments.small or arguments.benchmark
+    if arguments.trace or (sizes and not arguments.program):
+        raise UsageError(
+            "--size, --small, --benchmark and --trace are for no log, but for --program"
+        )
     log, wanted = Log(arguments.subject), arguments.workload
     every = [r for r in log if wanted is None or r.name == wanted or r.workload.startswith(wanted)]
     groups = groups_of(every)
@@ -178,7 +181,7 @@ def _of_log(arguments: argparse.Namespace) -> tuple[str, list[Picture], list[str
     drawn = [p for p in searched.pictures() if _kind(p) in arguments.only]
     notes = searched.sentences()
     if program is None:
-        notes.append(f"{print_name(group[0].name)} is no operator at a known size: use --program.")
+        notes.append(f"{print_name(group[0].name)} is no operator at a usual size: use --program.")
     if len(groups) > 1:
         others = "; ".join(map(about, groups[1:9]))
         more = f" and {len(groups) - 9} more" if len(groups) > 9 else ""

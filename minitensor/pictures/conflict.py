@@ -8,6 +8,7 @@ so a refusal may come from what no pair within the bound shows, or from data.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -41,19 +42,22 @@ class Pair(NamedTuple):
     second: Touch
 
 
-def find_pair(program: ir.Program, name: str) -> tuple[Pair | None, bool]:
+def find_pair(program: ir.Program, name: str, around: bool = False) -> tuple[Pair | None, bool]:
     """Two iterations of a loop that touch one element, one of them writing, or None; and whether
     an index that depends on data was met.
+
+    around  whether the loops outside may differ as well, as they do where loops change places
     """
     site = ir.loop_sites(program)[name]
     inside = {loop.var for loop in ir.loops_of(site.loop)}
+    inside |= {loop.var for loop in site.outer} if around else set()
     living = ir.lifetimes(program)
     shapes = {n: b.shape for n, b in program.buffers.items() if living.get(n) not in inside}
     found: list[Visits] = []
     for block in ir.blocks_of(site.loop):
         loops = [loop for loop in ir.paths(program)[block.name] if loop.var in inside]
         numbers = _iterations(loops, name)
-        outer = {loop.var: np.zeros_like(numbers[name]) for loop in site.outer}
+        outer = {v.var: np.zeros_like(numbers[name]) for v in site.outer if v.var not in inside}
         time = np.arange(len(numbers[name]), dtype=np.float64)
         found += visits(block, {**outer, **numbers}, time, shapes)
     known = [one for one in found if one.indices is not None and len(one.time)]
@@ -98,6 +102,7 @@ def _pair(name: str, buffer: ir.Buffer, found: Sequence[Visits]) -> Pair | None:
     runs = np.flatnonzero(meet)[earliest] + np.array([0, 1])
     best = [int(w if w < len(flat) else b) for w, b in zip(written[runs], begins[runs])]
     ends = [_touch(found[int(every.source[n])], int(every.place[n])) for n in best]
+    ends.sort(key=lambda touch: tuple(touch.loops.values()))  # as they are executed
     element = indices_of(int(flat[best[0]]), buffer.shape)
     return Pair(buffer.name, tuple(element), ends[0], ends[1])
 
@@ -112,17 +117,21 @@ def conflict_picture(program: ir.Program, name: str) -> Picture:
     that both touch; in words alone where none are found within the bound.
     """
     pair, data = find_pair(program, name)
-    loop = fitted(ir.print_name(name), 40)
-    title = f"Two iterations of {loop} that conflict"
-    if pair is None:
-        why = (
-            "An index depends on data, so that any two iterations might touch the same element."
-            if data
-            else f"Among the first iterations (at most {ITERATIONS:,}) no two touch the same "
-            "element, one writing it; the rule is about all of them, and asks for a proof."
-        )
-        return Picture("conflict", title, why, width_of(why) + 24, 40, label(why, 12, 24))
-    return Picture("conflict", title, _said(pair, name), *_drawn(program, pair, name))
+    if pair is None and not data:
+        pair, _ = find_pair(program, name, around=True)
+    title = f"Two iterations of {fitted(ir.print_name(name), 40)} that conflict"
+    if pair is not None:
+        return Picture("conflict", title, _said(pair, name), *_drawn(program, pair, name))
+    why = (
+        "An index depends on data, so that any two iterations might touch the same element."
+        if data
+        else f"Among the first iterations (at most {ITERATIONS:,}) no two touch the same element, "
+        "one writing it. The rule is about all of them, and asks for a proof."
+    )
+    lines = textwrap.wrap(why, 72)
+    body = [label(line, 12, 24 + 17 * n) for n, line in enumerate(lines)]
+    width = max(map(width_of, lines)) + 24
+    return Picture("conflict", title, why, width, 17 * len(lines) + 20, "".join(body))
 
 
 def _said(pair: Pair, name: str) -> str:

@@ -128,9 +128,12 @@ def roofline_picture(
     worked = _thinned([t for t in tried if t.status == OK])
     rates, best = [roofline.rate(t.seconds) for t in worked], roofline.rate(seconds)
     slopes = {level: rate for level, rate in (caches or {}).items() if rate > limits.bandwidth}
+    slow = sorted((caches or {}).keys() - slopes.keys())
     slopes = {**dict(sorted(slopes.items())), "memory": limits.bandwidth}
     words = [*roofline.lines(seconds), ""]
     words += [f"{level}: {figure(rate)} GB/s" for level, rate in slopes.items()]
+    if slow:
+        words.append(f"Left out: {', '.join(slow)}, measured slower than memory on a busy machine.")
     text = "\n".join([roofline.figures(seconds) + ".", *words])
     if not roofline.flop:
         return _bandwidth(worked, roofline, seconds, slopes, text)

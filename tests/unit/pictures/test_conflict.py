@@ -25,6 +25,24 @@ def test_an_update_that_reads_what_the_iteration_before_wrote():
     assert (pair.first.loops["j"], pair.second.loops["j"]) == (0, 1)
 
 
+def test_loops_that_may_not_change_places(tmp_path):
+    A = mt.placeholder((16, 16), "float32", name="A")
+
+    def wave(B, i, j):
+        before = mt.logical_and(i > 0, j < 15)
+        return mt.if_then_else(before, B[i - 1, j + 1], 0.0) + A[i, j]
+
+    program = mt.lower([A, mt.update((16, 16), wave, name="B")], name="wave")
+    assert find_pair(program, "j") == (None, False)
+    pair, _ = find_pair(program, "j", around=True)
+    assert (pair.first.loops, pair.second.loops) == ({"i": 0, "j": 1}, {"i": 1, "j": 0})
+    assert (pair.first.writes, pair.second.writes) == (True, False)
+    with pytest.raises(mt.ScheduleError) as caught:
+        mt.Schedule(program).reorder("j", "i")
+    caught.value.show(html=tmp_path / "a.html")
+    assert "j = 0 reads B[0, 1], in block B (with i=1)" in (tmp_path / "a.html").read_text()
+
+
 def test_independent_iterations_have_no_pair():
     assert find_pair(product(), "i") == (None, False)
     picture = pictures.conflict_picture(product(), "i")
