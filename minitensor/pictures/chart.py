@@ -67,6 +67,7 @@ class Chart:
     x: Axis
     y: Axis
     parts: list[str] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
     keys: list[tuple[str, str]] = field(default_factory=list)
 
     def at(self, x: float, y: float) -> tuple[float, float]:
@@ -102,7 +103,7 @@ class Chart:
     ) -> None:
         """Words beside a point."""
         left, top = self.at(x, y)
-        self.parts.append(label(text, left + by[0], top + by[1], "halo", side))
+        self.words.append(label(text, left + by[0], top + by[1], "halo", side))
 
     def _key(self, sign: str, text: str) -> None:
         if text and (sign, text) not in self.keys:
@@ -110,7 +111,7 @@ class Chart:
 
     def picture(self, name: str, title: str, text: str) -> Picture:
         """The finished chart."""
-        body = "".join([*self._axes(), *self.parts, *self._legend()])
+        body = "".join([*self._axes(), *self.parts, *self.words, *self._legend()])
         return Picture(name, title, text, WIDTH, HEIGHT, body)
 
     def _axes(self) -> Iterable[str]:
