@@ -1,6 +1,8 @@
 """Pages, charts and trees."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -89,3 +91,13 @@ def test_a_tree_is_pruned():
 def grown(branch):
     branch.below = [pictures.Branch(["a"], "yes"), pictures.Branch(["b"], "no")]
     return branch.below
+
+
+def test_pictures_are_imported_when_one_is_drawn():
+    code = "import sys, minitensor; print([m for m in sys.modules if 'pictures.' in m])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "[]\n"
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        pictures.nothing  # noqa: B018
