@@ -75,6 +75,37 @@ def test_a_refusal_shows_itself(tmp_path, capsys):
     assert "Two iterations of k that conflict" in text and "breaks R2" in text
 
 
+def page_of_refusal(step, path):
+    with pytest.raises(mt.ScheduleError, match="breaks K1") as caught:
+        step()
+    caught.value.show(html=path)
+    return path.read_text()
+
+
+def test_a_loop_that_would_conflict_after_the_step(tmp_path):
+    A = mt.placeholder((10,), name="A")
+    X = mt.compute((10,), lambda i: A[i] * 2.0, name="X")
+    P = mt.compute((8,), lambda j: X[j] + X[j + 2], name="P")
+    C = mt.compute((8,), lambda y: P[y] + 1.0, name="C")
+    s = mt.Schedule(mt.lower([A, C], name="window"))
+    s.compute_at("X", "j")
+    s.parallel("j")
+    s.parallel("y")
+    text = page_of_refusal(lambda: s.compute_inline("P"), tmp_path / "a.html")
+    assert "j = 0 writes X[1], in block X (with X_i=1);" in text
+    assert "j = 1 writes X[1], in block X (with X_i=0)." in text
+
+
+def test_a_refusal_for_want_of_a_proof(tmp_path):
+    A = mt.placeholder((24,), "float32", name="A")
+    C = mt.compute((24,), lambda i: A[i] * 2.0, name="C")
+    s = mt.Schedule(mt.lower([A, C], name="scale"))
+    outer, inner = s.split("i", [None, 8])
+    s.parallel(outer)
+    text = page_of_refusal(lambda: s.split(inner, [3, 3]), tmp_path / "a.html")
+    assert "no two touch the same element" in text and "asks for a proof" in text
+
+
 def test_a_refusal_without_a_place_has_no_picture(tmp_path):
     with pytest.raises(mt.ScheduleError) as caught:
         mt.Schedule(product()).parallel("nothing")
