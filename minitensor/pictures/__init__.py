@@ -22,11 +22,11 @@ if _TYPE_CHECKING:
     from minitensor.pictures.order import order_pictures
     from minitensor.pictures.page import page_of, write
     from minitensor.pictures.program import program_pictures, refusal_pictures
-    from minitensor.pictures.svg import Picture, escaped, fitted, label, tag, width_of
+    from minitensor.pictures.svg import Picture, fitted
     from minitensor.pictures.tree import Branch, tree_picture
 
 _HOMES = {
-    "svg": ("Picture", "escaped", "fitted", "label", "tag", "width_of"),
+    "svg": ("Picture", "fitted"),
     "chart": ("Axis", "Chart"),
     "tree": ("Branch", "tree_picture"),
     "page": ("page_of", "write"),
@@ -38,9 +38,9 @@ _HOMES = {
 }
 
 __all__ = [
-    "Axis", "Branch", "Chart", "Picture", "caches_by", "conflict_picture", "escaped", "fitted",
-    "footprint_picture", "footprints", "known_caches", "label", "nest_picture", "order_pictures",
-    "page_of", "program_pictures", "refusal_pictures", "tag", "tree_picture", "width_of", "write",
+    "Axis", "Branch", "Chart", "Picture", "caches_by", "conflict_picture", "fitted",
+    "footprint_picture", "footprints", "known_caches", "nest_picture", "order_pictures", "page_of",
+    "program_pictures", "refusal_pictures", "tree_picture", "write",
 ]  # fmt: skip
 
 _CACHES: list[_Callable[[], _Mapping[str, int]]] = []

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from minitensor import ir
-from minitensor.pictures.svg import VIRIDIS, Picture, fitted, label, tag
+from minitensor.pictures.svg import VIRIDIS, Picture, fitted, label, tag, width_of
 from minitensor.pictures.walk import (
     Joined,
     Mask,
@@ -141,16 +141,15 @@ class _Grid:
     """A part of a buffer as a grid of cells, each of which may stand for several elements."""
 
     def __init__(self, buffer: ir.Buffer, top: int, left: int, rows: int, columns: int) -> None:
-        self.buffer, self.top, self.left, self.rows, self.columns = buffer, top, left, rows, columns
+        self.top, self.left, self.rows, self.columns = top, left, rows, columns
         self.high, self.wide = math.ceil(rows / CELLS), math.ceil(columns / CELLS)
         self.lines, self.across = math.ceil(rows / self.high), math.ceil(columns / self.wide)
         self.cell = min(26.0, _SIDE / max(self.lines, self.across, 1))
         self._end = _TOP + self.lines * self.cell
         self._scale_x = _LEFT + max(self.across * self.cell, 190.0) + 24  # right of the note too
-        self.size = (
-            self._scale_x + 160,
-            max(self._end + 44, 170.0),
-        )
+        self.head = fitted(f"{ir.print_name(buffer.name)}: {ir.print_type(buffer)}", 56)
+        width = max(self._scale_x + 160, _LEFT + width_of(self.head))
+        self.size = (width, max(self._end + 44, 170.0))
 
     def picture(self, walk: _Walk, part: Mask, moving: bool) -> str:
         """The cells that some visits touch, by the first of them; moving: each visit a cell."""
@@ -165,7 +164,8 @@ class _Grid:
             chosen = first[np.argsort(step[first], kind="stable")]
             ranks = np.arange(len(chosen)) * len(VIRIDIS) // max(1, len(chosen))
             if len(chosen) < self.lines * self.across:
-                body.append(label("blank: not visited", _LEFT, self._end + 34, "faint"))
+                blank = "blank: never visited" if walk.complete else "blank: later, or never"
+                body.append(label(blank, _LEFT, self._end + 36, "faint"))
             return "".join(body) + self._areas(row[chosen], column[chosen], ranks)
         by_cell = dict(zip(cells[first].tolist(), colour[first].tolist()))
         body.append('<g class="visits">')
@@ -211,26 +211,22 @@ class _Grid:
     def _frame(self) -> str:
         """The border of the grid, and the numbers of its rows and columns."""
         width, height = self.across * self.cell, self.lines * self.cell
-        shape = ir.print_type(self.buffer)
-        head = fitted(f"{ir.print_name(self.buffer.name)}: {shape}", 56)
-        ends = ((self.top, _TOP + 10), (self.top + self.rows - 1, _TOP + height - 2))
-        last = self.left + self.columns - 1
-        right = "end" if width > 60 else "start"
-        return "".join(
-            [
-                label(head, _LEFT, 16, "bold"),
-                tag("rect", x=_LEFT, y=_TOP, width=width, height=height, class_="rule"),
-                label(f"{ends[0][0]:,}", _LEFT - 6, ends[0][1], "faint", "end"),
-                label(f"{ends[1][0]:,}", _LEFT - 6, ends[1][1], "faint", "end")
-                if self.rows > 1
-                else "",
-                label(f"{self.left:,}", _LEFT, _TOP - 6, "faint"),
-                label(f"{last:,}", _LEFT + max(width, 40), _TOP - 6, "faint", right)
-                if self.columns > 1
-                else "",
-                label(self._note(), _LEFT, _TOP + height + 20, "faint"),
-            ]
-        )
+        bottom, right = self.top + self.rows - 1, self.left + self.columns - 1
+        low = height < 26
+        first = f"{self.top:,}-{bottom:,}" if low and self.rows > 1 else f"{self.top:,}"
+        side, edge = "end" if width > 60 else "start", _LEFT + max(width, 40)
+        found = [
+            label(self.head, _LEFT, 16, "bold"),
+            tag("rect", x=_LEFT, y=_TOP, width=width, height=height, class_="rule"),
+            label(first, _LEFT - 6, _TOP + 10, "faint", "end"),
+            label(f"{self.left:,}", _LEFT, _TOP - 6, "faint"),
+            label(self._note(), _LEFT, self._end + 20, "faint"),
+        ]
+        if self.rows > 1 and not low:
+            found.append(label(f"{bottom:,}", _LEFT - 6, self._end - 2, "faint", "end"))
+        if self.columns > 1:
+            found.append(label(f"{right:,}", edge, _TOP - 6, "faint", side))
+        return "".join(found)
 
     def _note(self) -> str:
         if self.high * self.wide > 1:
@@ -247,10 +243,8 @@ class _Grid:
         )
         end = y + len(VIRIDIS) * high
         last = f"step {steps:,}" if moving else "last" if walk.complete else "last that is drawn"
-        return (
-            stripes + label("first", x + 20, y + 10, "faint")
-            + label(last, x + 20, end, "faint")
-        )  # fmt: skip
+        words = label("first", x + 20, y + 10, "faint") + label(last, x + 20, end, "faint")
+        return stripes + words
 
 
 # ---- in words

@@ -159,7 +159,7 @@ class Picture:
 
         key  part of the ids in it, where it stands in a page, which has the sheet already
         """
-        ids = re.sub("[^a-z0-9]+", "-", (key or self.name).lower())
+        ids = re.sub("[^a-z0-9]+", "-", (key or self.name)[:60].lower())
         text = cleaned(self.text)
         if len(text) > DESCRIPTION:
             text = text[:DESCRIPTION] + "…"
