@@ -61,7 +61,7 @@ def searched_of(records: Sequence[Record], program: Program | None = None) -> Se
         schedule, model, tried, said = _replayed(records, tried, best, program)
         notes += said
     try:
-        steps = best.parsed().as_python()
+        steps = str(best.parsed())
     except MinitensorError as problem:
         steps = f"# the trace cannot be read: {problem.message}"
     return Searched(

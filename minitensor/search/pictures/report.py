@@ -90,6 +90,6 @@ class Searched:
     def page(self, pictures: Sequence[Picture] | None = None) -> str:
         """The report as one HTML page, of these pictures or of all."""
         drawn = self.pictures() if pictures is None else pictures
-        steps = shortened(self.steps or "# as it is written: no steps", lines=400)
+        steps = shortened(self.steps, lines=400)
         title = f"The search of {printable(print_name(self.name))}"
         return page_of(title, drawn, self.sentences(), [("The best schedule", steps)])

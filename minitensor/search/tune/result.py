@@ -147,7 +147,7 @@ class TuneResult(Shown):
             self.schedule,
             self.model,
             self.space.sketches,
-            self.trace.as_python(),
+            str(self.trace),
         )
         return write(path, searched.page())
 
