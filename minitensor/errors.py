@@ -140,6 +140,21 @@ class ScheduleError(MinitensorError):
         self.step: int | None = None
         self._choices = choices
 
+    def show(self, *, html: str | os.PathLike[str] | None = None) -> None:
+        """Print the message; with `html`, write a page of pictures to that file: two iterations
+        that conflict, where that is the reason, and the loop nest with the culprits marked.
+
+        Raises ArgumentError for a refusal that points at no place in a program, and for a path that
+        cannot be written.
+        """
+        if html is None:
+            print(self)
+            return
+        draw = getattr(self.picture, "write_page", None)
+        if draw is None:
+            raise ArgumentError(f"there is no picture of this refusal: {self.message}")
+        draw(html, self.message)
+
     @property
     def choices(self) -> tuple[str, ...]:
         """The arguments that would have been legal, where they can be listed."""

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from minitensor.cli import bench, demo, doctor, explain, fuzz, log, show, tune
+from minitensor.cli import bench, demo, doctor, explain, fuzz, log, show, tune, viz
 from minitensor.cli import compile as compiling
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError, UsageError
 from minitensor.errors import MinitensorError
 from minitensor.version import __version__
 
-COMMANDS: Final = (doctor, demo, show, compiling, explain, tune, bench, log, fuzz)
+COMMANDS: Final = (doctor, demo, show, compiling, explain, viz, tune, bench, log, fuzz)
 """Modules with a line of TEXT, an EPILOG, `add_arguments(parser)` and `run(arguments, console)`."""
 
 EXAMPLES: Final = """\
@@ -27,6 +27,7 @@ examples:
   minitensor show matmul                     the loop nest of a known operator
   minitensor compile matmul --time           build it and time it
   minitensor explain matmul                  what became of its loops, and what was not done
+  minitensor viz matmul --small              its loops as pictures, in a browser
   minitensor tune matmul --trials 64         search for the fastest schedule
   minitensor bench my_file.py:s              a schedule against its definition and numpy
   minitensor log best tuning.jsonl           the fastest schedules that searches found

@@ -4,8 +4,8 @@ Read in this order: `machine`, `folder` (the cache), `process`, `flags`, `width`
 there is to compile with), `cache` (compiling once), `module` (native functions and memory),
 `arguments` (the checks of a call), `timing`, `rounds` (calls in turns), `spills` and `explain`
 (what a schedule became), `kernel` (what a user holds), `build` (all of it in a row), `limits` (of
-the machine), `chase` and `caches` (of a core), `doctor`; `descendants`, `worker`, `bundle` (code
-that may crash, in another process).
+the machine), `chase` and `caches` (of a core), `roofs` (of the caches), `doctor`; `descendants`,
+`worker`, `bundle` (code that may crash, in another process).
 """
 
 # fmt: off
@@ -34,6 +34,7 @@ if _TYPE_CHECKING:
     from minitensor.runtime.limits import (
         Limits, Probe, compute_probe, known_limits, measure_limits, memory_probes, remember_limits,
     )
+    from minitensor.runtime.roofs import cache_bandwidths
     from minitensor.runtime.rounds import (
         BLAS_SPIN_SECONDS, QUICK, RULE, SLOW_SECONDS, SPIN_SECONDS, Clock, Pace, Turns, interleave,
         ratio, take_turn,
@@ -42,14 +43,15 @@ if _TYPE_CHECKING:
         Parent, ParentGoneError, Reason, Worker, WorkerError, waits_of,
     )
 
-_LATER = ("caches", "descendants", "doctor", "limits", "rounds", "worker")
+_LATER = ("caches", "descendants", "doctor", "limits", "roofs", "rounds", "worker")
 """The modules that few programs need: imported when one of their names is first used."""
 
 __all__ = [
     "BLAS_SPIN_SECONDS", "QUICK", "RULE", "SLOW_SECONDS", "SOURCE", "SPIN_SECONDS", "TIME_LIMIT",
     "USUAL_CACHES", "Caches", "Clock", "Explanation", "Finding", "InterpreterKernel", "Kernel",
     "Limits", "NativeKernel", "Pace", "Parent", "ParentGoneError", "Probe", "Reason", "Signature",
-    "Timing", "Toolchain", "Turns", "Worker", "WorkerError", "aligned_empty", "cache_folder",
+    "Timing", "Toolchain", "Turns", "Worker", "WorkerError", "aligned_empty", "cache_bandwidths",
+    "cache_folder",
     "compile_library", "compute_probe", "cpu_name", "diagnose", "end_children", "explained",
     "find_toolchain", "interleave", "interpreter_kernel", "known_caches", "known_limits",
     "largest_cache", "load", "load_function", "load_kernel", "load_program", "load_together",

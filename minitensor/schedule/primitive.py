@@ -36,7 +36,7 @@ from minitensor.errors import ArgumentError, ScheduleArgumentError, ScheduleErro
 from minitensor.phrasebook import instead
 from minitensor.schedule.batch import Effect, StepView
 from minitensor.schedule.invariants import INVARIANTS
-from minitensor.schedule.refusal import COMMON_RULES, RefusedError, accepted, refuse
+from minitensor.schedule.refusal import COMMON_RULES, Drawing, RefusedError, accepted, refuse
 from minitensor.schedule.scene import Scene
 from minitensor.schedule.step import BoundPrimitive, plain
 
@@ -205,14 +205,15 @@ class Primitive(Generic[P, R]):
 
         check=False skips the rules K1 and K3: for replaying a trace that was made with checking.
         """
+        made = program
         try:
             positional, named = self.spread(arguments)
-            rewritten, result = self._outcome(self.function(program, *positional, **named))
+            made, result = self._outcome(self.function(program, *positional, **named))
             for hold in INVARIANTS:
-                rewritten = hold(program, rewritten, check)
+                made = hold(program, made, check)
         except RefusedError as refused:
-            raise self.error(program, arguments, refused) from None
-        return rewritten, result
+            raise self.error(program, arguments, refused, made) from None
+        return made, result
 
     def _outcome(self, found: Any) -> Rewritten[R]:
         """The outcome of the function: a program and a result, or a program alone."""
@@ -266,9 +267,16 @@ class Primitive(Generic[P, R]):
         return parts
 
     def error(
-        self, program: ir.Program, arguments: Mapping[str, Any], refused: RefusedError
+        self,
+        program: ir.Program,
+        arguments: Mapping[str, Any],
+        refused: RefusedError,
+        made: ir.Program | None = None,
     ) -> ScheduleError:
-        """The error a user sees for a refusal; one of a bad argument shows no program."""
+        """The error a user sees for a refusal; one of a bad argument shows no program.
+
+        made  the program that the step would have given, if one was made
+        """
         detail = f" ({refused.detail})" if refused.detail else ""
         rule, call = refused.rule, self.call_text(arguments, _quoted)
         condition = self.rules.get(rule, "a rule that it does not declare")
@@ -280,7 +288,8 @@ class Primitive(Generic[P, R]):
         choices = refused.choices
         if self.alternatives and not choices and rule in self.advice:
             choices = functools.partial(self._accepted_names, program, arguments)
-        return ScheduleError(message, rule, choices, _drawing(program, refused.marks), advice)
+        drawing = None if refused.marks == ir.Marks() else Drawing(program, refused.marks, made)
+        return ScheduleError(message, rule, choices, drawing, advice)
 
     def _accepted_names(self, program: ir.Program, arguments: Mapping[str, Any]) -> list[str]:
         """The names with which the call is accepted in place of the one that was given: those of
@@ -297,16 +306,6 @@ class Primitive(Generic[P, R]):
             return self.apply(program, {**arguments, name: other})
 
         return accepted(near, call) or accepted(names, call)
-
-
-def _drawing(program: ir.Program, marks: ir.Marks) -> Callable[[], str] | None:
-    """The function that draws the culprits; None where there are none, as of a bad argument."""
-    return (lambda: picture(program, marks)) if marks != ir.Marks() else None
-
-
-def picture(program: ir.Program, marks: ir.Marks) -> str:
-    """The loop nest with the culprits marked, as it follows the line of an error."""
-    return "\n".join("    " + line for line in ir.print_program(program, marks).splitlines())
 
 
 def _quoted(value: Any) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from minitensor import ir
+from minitensor import ir, pictures
 from minitensor.errors import Choices, MinitensorError, ScheduleError, shown
 
 COMMON_RULES: Final[dict[str, str]] = {
@@ -63,3 +65,25 @@ def accepted(names: Iterable[str], call: Callable[[str], object]) -> list[str]:
             continue
         found.append(name)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """The loop nest with the culprits marked, as it follows the line of an error; and as a page.
+
+    made  the program that a step would have given, where its loops are the culprits
+    """
+
+    program: ir.Program
+    marks: ir.Marks
+    made: ir.Program | None = None
+
+    def __call__(self) -> str:
+        """The nest as text."""
+        text = ir.print_program(self.program, self.marks)
+        return "\n".join("    " + line for line in text.splitlines())
+
+    def write_page(self, path: str | os.PathLike[str], message: str) -> None:
+        """Write pictures of the refusal to an HTML file. Raises ArgumentError."""
+        drawn = pictures.refusal_pictures(self.made or self.program, self.marks)
+        pictures.write(path, pictures.page_of("A step that is refused", drawn, [message]))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
 
-from minitensor import ir
+from minitensor import ir, pictures
 from minitensor.errors import (
     ArgumentError,
     ScheduleArgumentError,
@@ -16,7 +17,7 @@ from minitensor.errors import (
     shown,
     unexpected,
 )
-from minitensor.looks import Shown
+from minitensor.looks import Shown, shortened
 from minitensor.phrasebook import unknown_name
 from minitensor.schedule.cache import StoragePrimitives
 from minitensor.schedule.compute_at import PlacementPrimitives
@@ -30,8 +31,8 @@ from minitensor.schedule.invariants import concurrent_loops_stay_independent
 from minitensor.schedule.layout import LayoutPrimitives
 from minitensor.schedule.loops import LoopPrimitives
 from minitensor.schedule.prefetch import PrefetchPrimitives
-from minitensor.schedule.primitive import Primitive, Rewritten, picture, recordable
-from minitensor.schedule.refusal import RefusedError
+from minitensor.schedule.primitive import Primitive, Rewritten, recordable
+from minitensor.schedule.refusal import Drawing, RefusedError
 from minitensor.schedule.reverse_compute_at import ReversePlacementPrimitives
 from minitensor.schedule.rfactor import ReductionPrimitives
 from minitensor.schedule.skip_zeros import ZeroPrimitives
@@ -245,9 +246,20 @@ class Schedule(
 
     # ---- how it looks
 
-    def show(self, *, diff: bool = False) -> None:
-        """Print the program; with diff=True what the last step changed, as a unified diff."""
-        print(self.diff() if diff else str(self.program))
+    def show(self, *, diff: bool = False, html: str | os.PathLike[str] | None = None) -> None:
+        """Print the program; with diff=True what the last step changed, as a unified diff; with
+        `html`, write a page of pictures to that file instead: the loops as nested boxes, the bytes
+        under each, the order in which elements are visited (see docs/pictures.md).
+
+        Raises ArgumentError for a path that cannot be written.
+        """
+        if html is None:
+            print(self.diff() if diff else str(self.program))
+            return
+        drawn, notes = pictures.program_pictures(self.program, pictures.known_caches())
+        steps = shortened(str(self.trace), lines=400)
+        title, code = ir.print_name(self.program.name), [("The steps", steps)]
+        pictures.write(html, pictures.page_of(title, drawn, notes, code))
 
     def diff(self) -> str:
         """The change of the last step, as a unified diff of the printed programs."""
@@ -356,8 +368,8 @@ class Schedule(
             concurrent_loops_stay_independent(self._history[0], self.program, True)
         except RefusedError as refused:
             text = f"confirm() breaks K1: {refused.detail}"
-            program, marks = self.program, refused.marks
-            raise ScheduleError(text, "K1", picture=lambda: picture(program, marks)) from None
+            drawing = Drawing(self.program, refused.marks)
+            raise ScheduleError(text, "K1", picture=drawing) from None
         self._check = True
         return self
 

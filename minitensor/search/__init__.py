@@ -6,7 +6,7 @@ guided by a model that `gbt` learns (docs/cost_model.md) from `features` of prog
 builds and measures candidates in processes they may take along (docs/measurement.md).
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
 `records` (one line), `logfile` (appending, whatever is killed), `log` (finding, merging, pruning),
-`best` (the best of a log as a schedule).
+`best` (the best of a log as a schedule), `pictures` (of a search).
 """
 
 # fmt: off
@@ -31,14 +31,18 @@ from minitensor.search.strategy import Round, Strategy, Tried
 from minitensor.search.tune import (
     Model, Progress, Roofline, RunnerProtocol, TuneResult, check_plots, tune,
 )
+from minitensor.search.pictures import (
+    Searched, about, ensemble_picture, groups_of, searched_of, sketches_picture,
+)
 from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [
-    "DEFAULT_RULES", "FEATURE_NAMES", "RULES", "STRATEGIES", "Candidate", "Derived",
-    "Evolution", "Failures", "GradientBoostedTrees", "Host", "Log", "Merged", "Model", "Mutations",
-    "Progress", "Record", "Report", "Result", "Rewritten", "Roofline", "Round", "Rule", "Runner",
-    "RunnerProtocol", "Samples", "Settings", "Sketch", "SketchRule", "Space", "State", "Status",
-    "Strategy", "Task", "Tried", "TuneResult", "Verdict", "check_plots", "difference",
-    "extract_features", "failures_of", "gbt", "generate_sketches", "load_best", "multiply_adds",
-    "new_record", "nothing_works", "random_inputs", "trace_key", "tune", "workload_key",
+    "DEFAULT_RULES", "FEATURE_NAMES", "RULES", "STRATEGIES", "Candidate", "Derived", "Evolution",
+    "Failures", "GradientBoostedTrees", "Host", "Log", "Merged", "Model", "Mutations", "Progress",
+    "Record", "Report", "Result", "Rewritten", "Roofline", "Round", "Rule", "Runner",
+    "RunnerProtocol", "Samples", "Searched", "Settings", "Sketch", "SketchRule", "Space", "State",
+    "Status", "Strategy", "Task", "Tried", "TuneResult", "Verdict", "about", "check_plots",
+    "difference", "ensemble_picture", "extract_features", "failures_of", "gbt", "generate_sketches",
+    "groups_of", "load_best", "multiply_adds", "new_record", "nothing_works", "random_inputs",
+    "searched_of", "sketches_picture", "trace_key", "tune", "workload_key",
 ]

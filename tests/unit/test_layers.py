@@ -24,11 +24,14 @@ LAYERS = {
     "ir": {"looks", "errors"},
     "arith": {"ir", "errors"},
     "lang": {"looks", "arith", "ir", "phrasebook", "errors"},
-    "schedule": {"looks", "arith", "ir", "phrasebook", "errors"},
+    "pictures": {"looks", "arith", "ir", "errors"},
+    "schedule": {"looks", "pictures", "arith", "ir", "phrasebook", "errors"},
     "codegen": {"arith", "ir", "errors"},
     "runtime": {"looks", "codegen", "ir", "phrasebook", "errors", "version"},
     "sanitize": {"runtime", "codegen", "ir", "errors"},
-    "api": {"looks", "runtime", "codegen", "schedule", "lang", "arith", "ir", "errors"},
+    "api": {
+        *("looks", "runtime", "codegen", "schedule", "pictures", "lang", "arith", "ir", "errors"),
+    },
 }
 LAYERS["search"] = {*LAYERS, "api"}
 LAYERS["testing"] = {*LAYERS, "api"}

@@ -17,11 +17,13 @@ from minitensor.codegen import Target
 from minitensor.errors import printable, whole
 from minitensor.ir import Program, print_name
 from minitensor.looks import Shown, Text, readable_count, readable_seconds
+from minitensor.pictures import write
 from minitensor.runtime import Kernel
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.log import counted
+from minitensor.search.pictures import Searched
 from minitensor.search.records import OK
 from minitensor.search.space import Candidate, Space, decisions
 from minitensor.search.strategy import Tried
@@ -84,7 +86,7 @@ class TuneResult(Shown):
             f"{print_name(self.program.name)}: {readable_seconds(self.seconds)} a call{rate}, the "
             f"fastest of {len(self.tried):,} ({failed:,} failed) in "
             f"{readable_seconds(self.elapsed)}\n    {found}\n"
-            "    .schedule, .kernel(), .best(count), .explain(), .plot(folder)"
+            "    .schedule, .kernel(), .best(count), .explain(), .report(path)"
         )
 
     @property
@@ -130,6 +132,24 @@ class TuneResult(Shown):
         directory, name = plots.check(folder), print_name(self.program.name)
         ranked, roofline = importances(self.model), self.roofline()
         return plots.Pictures(name, self.tried, self.seconds, roofline, ranked).draw(directory)
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write an HTML file with the pictures of the search, each with its text: no extra is
+        needed, and nothing is loaded from elsewhere (see docs/pictures.md). Returns its path.
+
+        Raises ArgumentError if it cannot be written.
+        """
+        searched = Searched(
+            self.program.name,
+            self.tried,
+            self.seconds,
+            self.roofline(),
+            self.schedule,
+            self.model,
+            self.space.sketches,
+            str(self.trace),
+        )
+        return write(path, searched.page())
 
     def best(self, count: int = 1) -> list[Tried]:
         """The fastest candidates, fastest first, and the program as it is written if it won."""
