@@ -15,7 +15,8 @@ Methods of `mt.Schedule`, and functions of a program in `minitensor.schedule`. E
 succeeds, or raises a `ScheduleError` that names the rule it breaks (`error.rule`), shows the loop
 nest with the culprit marked, lists what would be legal (`error.choices`), and leaves the schedule
 as it was. [rules.md](rules.md) breaks each rule once, and
-[reference/schedule.md](reference/schedule.md) has examples to run. Besides its own rules every primitive has these:
+[reference/schedule.md](reference/schedule.md) has examples to run. Besides its own rules every
+primitive has these:
 
 """
 

@@ -21,12 +21,14 @@ def test_a_page_that_is_written_from_the_code_is_up_to_date(name, monkeypatch):
     )
 
 
+def pages():
+    """All documents."""
+    own = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "tutorials/README.md"]
+    return [*own, *sorted((ROOT / "docs").rglob("*.md"))]
+
+
 def test_links_in_documents_lead_somewhere():
-    for page in [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        *sorted((ROOT / "docs").glob("*.md")),
-    ]:
+    for page in pages():
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
