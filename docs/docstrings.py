@@ -98,12 +98,14 @@ def _listed(entries: list[str]) -> list[str]:
 
 
 def _entry(name: str, text: str, below: list[str]) -> str:
-    """One entry; what continues it may itself have columns."""
+    """One entry; what continues it may itself have entries and examples."""
     rest = inspect.cleandoc("\n".join(["", *below])).splitlines()
-    nested = [bool(COLUMN.fullmatch(line)) for line in rest]
+    nested = [bool(COLUMN.fullmatch(line)) or line.startswith(" ") for line in rest]
     first = nested.index(True) if True in nested else len(rest)
     head = prose(" ".join([text, *rest[:first]]).strip())
     name = f"**{name}**" if re.fullmatch("[A-Z][a-z ]+", name) else f"`{name}`"
     inner = "\n\n".join(_parts(rest[first:]))
-    body = "".join(f"\n    {line}" for line in inner.splitlines())
+    gap = "" if inner.startswith("- ") else "\n"  # a list may follow at once, a block may not
+    body = gap + "".join(f"\n    {line}" if line else "\n" for line in inner.splitlines())
+    body = body if inner else ""
     return f"- {name}: {head}{body}"
