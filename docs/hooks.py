@@ -19,6 +19,11 @@ from docs.lessons import page_of
 
 ROOT = pathlib.Path(__file__).parents[1]
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+ALONE = {
+    **dict.fromkeys(["index.md", "faq.md", "cheat_sheet.md"], ["navigation"]),
+    "glossary.md": ["navigation", "toc"],
+}
+"""What is left out beside a page that is a section of its own: the glossary needs the width."""
 CODE = re.compile(r"(^```.*?^```$|^ {4}[^\n]*$|`[^`\n]+`)", re.M | re.S)
 
 
@@ -52,6 +57,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links between files of the repository into links between pages."""
     here = page.file.src_uri
+    if here in ALONE:
+        page.meta["hide"] = ALONE[here]
     source = pages_elsewhere().get(here, f"docs/{here}")
     parts = CODE.split(text)
     parts[::2] = [LINK.sub(lambda m: relinked(m, source, here, files), p) for p in parts[::2]]
@@ -70,7 +77,7 @@ def relinked(link: re.Match[str], source: str, here: str, files: Files) -> str:
     if files.get_file_from_path(there):
         return f"[{text}]({posixpath.relpath(there, posixpath.dirname(here))}{mark}{anchor})"
     if (ROOT / full).exists():
-        return f"`{full}`" if text.strip("`") == path else f"{text} (`{full}`)"
+        return f"`{full}`" if full.startswith(text.strip("`/")) else f"{text} (`{full}`)"
     return link[0]  # wrong: the build says so
 
 

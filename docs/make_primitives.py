@@ -25,7 +25,9 @@ def text() -> str:
     """The whole page."""
     some = next(iter(REGISTRY.values()))
     common = [rule for rule in some.rules if not rule.startswith("R")]
-    listed = [f"- **{r}**: {prose(some.rules[r])}" for r in common]
+    listed = [
+        f"- [**{r}**](rules.md#every-primitive-{r.lower()}): {prose(some.rules[r])}" for r in common
+    ]
     lines = [INTRODUCTION + "\n".join(listed)]
     for name, primitive in REGISTRY.items():
         call = f"```text\n{name}{primitive.signature}\n```"

@@ -27,7 +27,7 @@ the step, and the answer. The loop nest in the answer is the picture of the mist
 marked by an arrow. What each primitive does is in [primitives.md](primitives.md), what the parts of
 an error are called in [reference/errors.md](reference/errors.md)."""
 COMMON = """\
-## every primitive
+## Every primitive
 
 These rules belong to all; each is shown with one primitive that it stops."""
 
@@ -52,8 +52,9 @@ def shown(case: Refusal) -> str:
         case.call(schedule)
     except ScheduleError as error:
         call = error.message.partition(" breaks ")[0]
-        if error.picture is None:
-            before = [*str(schedule.program).splitlines(), "", *before]
+        program = str(schedule.program).splitlines()
+        if error.picture is None and max(map(len, program)) <= WIDTH:
+            before = [*program, "", *before]
         message, *rest = str(error).splitlines()
         answer = textwrap.wrap(message, WIDTH, subsequent_indent="    ", break_long_words=False)
         lines = [*before, f"s.{call}", "", *answer, *rest]
@@ -65,14 +66,14 @@ def text() -> str:
     """The whole page."""
     found: dict[tuple[str, str], str] = {}
     for case in refusals():
-        of = case.primitive if case.rule.startswith("R") else "every primitive"
+        of = case.primitive if case.rule.startswith("R") else "Every primitive"
         one = shown(case)
         if len(one) < len(found.get((of, case.rule), one + " ")):
             found[of, case.rule] = one
     parts = [INTRODUCTION, COMMON]
     some = next(iter(REGISTRY.values()))
     common = [rule for rule in some.rules if not rule.startswith("R")]
-    parts += [_section("every primitive", r, some.rules[r], found) for r in common]
+    parts += [_section("Every primitive", r, some.rules[r], found) for r in common]
     for name, primitive in REGISTRY.items():
         own = [rule for rule in primitive.rules if rule not in common]
         parts.append(f"## {name}")
