@@ -20,7 +20,7 @@ from docs.lessons import page_of
 ROOT = pathlib.Path(__file__).parents[1]
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 ALONE = {
-    **dict.fromkeys(["index.md", "faq.md", "cheat_sheet.md"], ["navigation"]),
+    **{page: ["navigation"] for page in ("index.md", "faq.md", "cheat_sheet.md")},
     "glossary.md": ["navigation", "toc"],
 }
 """What is left out beside a page that is a section of its own: the glossary needs the width."""

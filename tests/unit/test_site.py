@@ -6,6 +6,7 @@ import pytest
 
 import minitensor as mt
 from minitensor import sanitize, search, testing
+from minitensor.cli.main import main
 from tests.unit.test_docs import ROOT, pages
 
 REFERENCE = "\n".join(p.read_text() for p in sorted((ROOT / "docs/reference").glob("*.md")))
@@ -80,6 +81,13 @@ def test_every_method_of_a_schedule_is_on_a_page_with_an_example():
         primitive = name in mt.schedule.REGISTRY
         assert f"\n## {name}\n" in primitives if primitive else re.search(rf"\b{name}\b", own), name
         assert re.search(rf"\b[a-z]+(\(.*\))?\.{name}\b", examples), name
+
+
+def test_every_command_is_on_a_page(capsys):
+    assert main(["--help"]) == 0
+    listed = capsys.readouterr().out.split("options:")[0]
+    page = (ROOT / "docs/reference/commands.md").read_text()
+    assert re.findall(r"^    (\w+) ", listed, re.M) == re.findall(r"^\| `(\w+)` \|", page, re.M)
 
 
 def test_every_rule_is_broken_once():
