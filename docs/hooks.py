@@ -65,6 +65,12 @@ def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) 
     return "".join(parts)
 
 
+def title_of(source: str) -> str:
+    """The first heading of a page: a better text for a link than the name of its file."""
+    lines = (ROOT / source).read_text(encoding="utf-8").splitlines()
+    return next(line[2:] for line in lines if line.startswith("# "))
+
+
 def relinked(link: re.Match[str], source: str, here: str, files: Files) -> str:
     """A link as it is in the site."""
     text, target = link[1], link[2]
@@ -75,6 +81,7 @@ def relinked(link: re.Match[str], source: str, here: str, files: Files) -> str:
     elsewhere = {kept: there for there, kept in pages_elsewhere().items()}
     there = elsewhere.get(full, full.removeprefix("docs/"))
     if files.get_file_from_path(there):
+        text = title_of(full) if text.strip("`").endswith(".md") else text
         return f"[{text}]({posixpath.relpath(there, posixpath.dirname(here))}{mark}{anchor})"
     if (ROOT / full).exists():
         return f"`{full}`" if full.startswith(text.strip("`/")) else f"{text} (`{full}`)"
