@@ -28,7 +28,7 @@ bench: .venv/run
 	$(BIN)/python -m benchmarks.compare
 
 docs: .venv/docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "open build/site/index.html"
 
 clean:
