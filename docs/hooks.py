@@ -33,15 +33,22 @@ def pages_elsewhere() -> dict[str, str]:
     found["learn/index.md"] = "tutorials/README.md"
     for path in sorted((ROOT / "tutorials").glob("[0-9]*.py")):
         found[f"learn/{path.stem}.md"] = path.relative_to(ROOT).as_posix()
+    for path in sorted((ROOT / "tutorials" / "schedules").glob("*.py")):
+        name = path.stem.replace("__init__", "index")
+        found[f"learn/schedules/{name}.md"] = path.relative_to(ROOT).as_posix()
     return found
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the lessons there are behind the page that lists them."""
+    """Put the lessons, and the schedules by hand, behind the page that lists them."""
+    pages = [page for page in pages_elsewhere() if page.startswith("learn/")]
+    lessons = [page for page in pages if page.count("/") == 1]
+    schedules = [page for page in pages if page.count("/") == 2]
     for entry in config.nav or []:
         if "Learn" in entry:
-            lessons = [page for page in pages_elsewhere() if page.startswith("learn/")]
-            entry["Learn"] = sorted(lessons, key=lambda page: page != "learn/index.md")
+            first, *others = schedules
+            by_name = [{pathlib.Path(page).stem: page} for page in others]
+            entry["Learn"] = [*lessons, {"Schedules by hand": [first, *by_name]}]
     return config
 
 
@@ -79,6 +86,7 @@ def relinked(link: re.Match[str], source: str, here: str, files: Files) -> str:
         return link[0]
     full = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
     elsewhere = {kept: there for there, kept in pages_elsewhere().items()}
+    full = f"{full}/__init__.py" if f"{full}/__init__.py" in elsewhere else full
     there = elsewhere.get(full, full.removeprefix("docs/"))
     if files.get_file_from_path(there):
         text = title_of(full) if text.strip("`").endswith(".md") else text
