@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test whole quick lint types bench clean
+.PHONY: demo test whole quick lint types bench docs clean
 
 demo: .venv/run
 	$(BIN)/python -m tutorials.demo
@@ -27,6 +27,10 @@ bench: .venv/run
 	$(BIN)/python -m benchmarks.all
 	$(BIN)/python -m benchmarks.compare
 
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "open build/site/index.html"
+
 clean:
 	rm -rf .venv build dist *.egg-info
 
@@ -46,4 +50,8 @@ clean:
 
 .venv/dev: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,dev]'
+	@touch $@
+
+.venv/docs: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	@touch $@

@@ -1,4 +1,4 @@
-"""Writes docs/cheat_sheet.md from the phrasebook: `python docs/make_cheat_sheet.py`."""
+"""Writes docs/cheat_sheet.md from the phrasebook: `python -m docs.make_cheat_sheet`."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""Draws docs/pictures/nest.svg, the schedule of the README: `python docs/make_pictures.py`."""
+"""Draws docs/pictures/nest.svg, the schedule of the README: `python -m docs.make_pictures`."""
 
 import pathlib
 

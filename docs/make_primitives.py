@@ -1,8 +1,9 @@
-"""Writes docs/primitives.md from the primitives themselves: `python docs/make_primitives.py`."""
+"""Writes docs/primitives.md from the primitives themselves: `python -m docs.make_primitives`."""
 
 import inspect
 import pathlib
 
+from docs.docstrings import markdown, prose
 from minitensor.schedule import REGISTRY
 
 TARGET = pathlib.Path(__file__).parent / "primitives.md"
@@ -13,30 +14,34 @@ INTRODUCTION = """\
 Methods of `mt.Schedule`, and functions of a program in `minitensor.schedule`. Each one either
 succeeds, or raises a `ScheduleError` that names the rule it breaks (`error.rule`), shows the loop
 nest with the culprit marked, lists what would be legal (`error.choices`), and leaves the schedule
-as it was. Besides its own rules every primitive has these:
+as it was. [rules.md](rules.md) breaks each rule once, and
+[reference/schedule.md](reference/schedule.md) has examples to run. Besides its own rules every
+primitive has these:
 
 """
 
 
 def text() -> str:
     """The whole page."""
-    common = [rule for rule in next(iter(REGISTRY.values())).rules if not rule.startswith("R")]
     some = next(iter(REGISTRY.values()))
-    lines = [INTRODUCTION + "\n".join(f"- **{r}**: {some.rules[r]}" for r in common)]
-    for name in REGISTRY:
-        primitive = REGISTRY[name]
-        doc = inspect.cleandoc(primitive.function.__doc__ or "")
-        summary, _, rest = doc.partition("\n\n")
+    common = [rule for rule in some.rules if not rule.startswith("R")]
+    listed = [
+        f"- [**{r}**](rules.md#every-primitive-{r.lower()}): {prose(some.rules[r])}" for r in common
+    ]
+    lines = [INTRODUCTION + "\n".join(listed)]
+    for name, primitive in REGISTRY.items():
+        call = f"```text\n{name}{primitive.signature}\n```"
+        doc = markdown(inspect.getdoc(primitive.function) or "")
         rules = [
-            f"- **{r}**: {t}" + (f" (else {primitive.advice[r]})" if primitive.advice[r] else "")
-            for r, t in primitive.rules.items()
+            f"- [**{r}**](rules.md#{name}-{r.lower()}): {prose(condition)}"
+            + (f" (else {prose(primitive.advice[r])})" if primitive.advice[r] else "")
+            for r, condition in primitive.rules.items()
             if r not in common
         ]
-        body = "\n".join("    " + line if line else "" for line in rest.splitlines())
         own = "Rules:\n\n" + "\n".join(rules) if rules else "It has no rules of its own."
-        lines.append(f"## {name}{primitive.signature}\n\n{summary}\n\n{body}\n\n{own}")
+        lines.append(f"## {name}\n\n{call}\n\n{doc}\n\n{own}")
     return "\n\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    TARGET.write_text(text())
+    TARGET.write_text(text(), encoding="utf-8")

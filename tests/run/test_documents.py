@@ -13,6 +13,9 @@ from tests.sent import imported
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
+OTHERS = {"cost_model", "records", "sanitizers"}
+"""Pages whose code runs in the tests of what they are about."""
+
 
 def code_of(page):
     """All code of a page, as one module."""
@@ -38,6 +41,36 @@ def test_testing(capsys):
     imported(code_of("testing.md"))
     printed = capsys.readouterr().out
     assert "is read before written" in printed or "is not" in printed or ", not " in printed
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["define", "expressions", "schedule", "build", "errors", "search", "testing", "sanitize"],
+)
+def test_examples_of_the_reference(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    imported(code_of(f"reference/{page}.md"))
+
+
+@pytest.mark.parametrize("page", ["guide_schedule", "guide_template", "guide_measuring", "faq"])
+def test_guides(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    imported(code_of(f"{page}.md"))
+
+
+def test_explain(capsys):
+    first = """import minitensor as mt
+schedule = mt.Schedule(mt.lower(mt.workloads.matmul(m=16, n=16, k=16)))
+kernel = mt.build(schedule)
+"""
+    imported(first + code_of("explain.md"))
+    assert "vector registers" in capsys.readouterr().out
+
+
+def test_every_page_with_code_is_run():
+    with_code = {p.stem for p in DOCS.rglob("*.md") if "\n```python\n" in p.read_text()}
+    text = pathlib.Path(__file__).read_text().partition("OTHERS =")[2].partition('"""Pages')[2]
+    assert {page for page in with_code if f'"{page}' not in text} == OTHERS
 
 
 def test_extending(capsys):

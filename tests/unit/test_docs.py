@@ -1,7 +1,7 @@
 """The documents say what the code says."""
 
 import ast
-import importlib.util
+import importlib
 import pathlib
 import re
 
@@ -16,24 +16,25 @@ ROOT = pathlib.Path(__file__).parents[2]
     ("name", "page"),
     [
         ("primitives", "primitives.md"),
+        ("rules", "rules.md"),
         ("cheat_sheet", "cheat_sheet.md"),
         ("pictures", "pictures/nest.svg"),
     ],
 )
-def test_a_page_that_is_written_from_the_code_is_up_to_date(name, page):
-    path = ROOT / "docs" / f"make_{name}.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert (ROOT / "docs" / page).read_text() == module.text(), f"run python docs/{path.name}"
+def test_a_page_that_is_written_from_the_code_is_up_to_date(name, page, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    module = importlib.import_module(f"docs.make_{name}")
+    assert (ROOT / "docs" / page).read_text() == module.text(), f"run python -m docs.make_{name}"
+
+
+def pages():
+    """All documents."""
+    own = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "tutorials/README.md"]
+    return [*own, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_links_in_documents_lead_somewhere():
-    for page in [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        *sorted((ROOT / "docs").glob("*.md")),
-    ]:
+    for page in pages():
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 

@@ -44,7 +44,6 @@ METHODS = {"dumps_pickle", "to_pickle", "read_pickle", "exec_module", "load_modu
 EXCEPTIONS = {
     ("minitensor/cli/subject.py", "exec_module"): "runs the file that a user names to be run",
     ("tests/sent.py", "exec_module"): "imports what a test has written",
-    ("tests/unit/test_docs.py", "exec_module"): "imports a script of docs/",
     ("tutorials/conftest.py", "runpy.run_path"): "a lesson is a script",
 }
 """(file, what) that is allowed, and why."""

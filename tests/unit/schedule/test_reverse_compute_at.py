@@ -254,7 +254,22 @@ def apart():
     return mt.lower([A, mt.compute((8,), lambda x: C[x] * 2.0, name="D")])
 
 
+def a_row_for_each_r():
+    """E[r, i] = A[i, 0] + r; D[x] = A[x, 0], which no iteration of r may do again"""
+    A = mt.placeholder((4, 6), name="A")
+    D = mt.compute((4,), lambda x: mt.if_then_else(x < 9, A[x, 0], 0.0), name="D")
+    E = mt.compute((3, 4), lambda r, i: A[i, 0] + r, name="E")
+    return mt.lower([A, E, D])
+
+
 REFUSALS = [
+    Refusal(
+        "reverse_compute_at",
+        "R10",
+        start(a_row_for_each_r),
+        lambda s: s.reverse_compute_at("D", "r"),
+        "R10: .*iterations of r repeat it",
+    ),
     Refusal(
         "reverse_compute_at",
         "R1",

@@ -285,6 +285,13 @@ def test_splitting_and_fusing_over_and_over_does_not_make_names_without_end():
 REFUSALS = [
     Refusal(
         "split",
+        "A2",
+        start(scale),
+        lambda s: s.split("i", 8),
+        r"A2: expected a list of factors, such as \[None, 8\], but got factors=8",
+    ),
+    Refusal(
+        "split",
         "K2",
         after(scale, lambda s: s.split("i", [1] * 120 + [None])),
         lambda s: s.split("i_0", [1] * 10),

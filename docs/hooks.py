@@ -1,0 +1,105 @@
+"""What MkDocs needs beside mkdocs.yml: pages that are kept elsewhere, their links, docstrings.
+
+README.md, CONTRIBUTING.md and the tutorials become pages without a second copy of their text. A
+link to a file that is no page (a folder of code) becomes its name.
+"""
+
+import pathlib
+import posixpath
+import re
+from typing import Any
+
+import griffe
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from docs.docstrings import markdown
+from docs.lessons import page_of
+
+ROOT = pathlib.Path(__file__).parents[1]
+LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+ALONE = {
+    **{page: ["navigation"] for page in ("index.md", "faq.md", "cheat_sheet.md")},
+    "glossary.md": ["navigation", "toc"],
+}
+"""What is left out beside a page that is a section of its own: the glossary needs the width."""
+CODE = re.compile(r"(^```.*?^```$|^ {4}[^\n]*$|`[^`\n]+`)", re.M | re.S)
+
+
+def pages_elsewhere() -> dict[str, str]:
+    """Paths in the site of the pages that are kept outside docs/, and their files' paths."""
+    found = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md"}
+    found["learn/index.md"] = "tutorials/README.md"
+    for path in sorted((ROOT / "tutorials").glob("[0-9]*.py")):
+        found[f"learn/{path.stem}.md"] = path.relative_to(ROOT).as_posix()
+    for path in sorted((ROOT / "tutorials" / "schedules").glob("*.py")):
+        name = path.stem.replace("__init__", "index")
+        found[f"learn/schedules/{name}.md"] = path.relative_to(ROOT).as_posix()
+    return found
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the lessons, and the schedules by hand, behind the page that lists them."""
+    pages = [page for page in pages_elsewhere() if page.startswith("learn/")]
+    lessons = [page for page in pages if page.count("/") == 1]
+    schedules = [page for page in pages if page.count("/") == 2]
+    for entry in config.nav or []:
+        if "Learn" in entry:
+            first, *others = schedules
+            by_name = [{pathlib.Path(page).stem: page} for page in others]
+            entry["Learn"] = [*lessons, {"Schedules by hand": [first, *by_name]}]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are kept elsewhere."""
+    for target, source in pages_elsewhere().items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        content = page_of(text) if source.endswith(".py") else text
+        files.append(File.generated(config, target, content=content))
+    return files
+
+
+def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Turn links between files of the repository into links between pages."""
+    here = page.file.src_uri
+    if here in ALONE:
+        page.meta["hide"] = ALONE[here]
+    source = pages_elsewhere().get(here, f"docs/{here}")
+    parts = CODE.split(text)
+    parts[::2] = [LINK.sub(lambda m: relinked(m, source, here, files), p) for p in parts[::2]]
+    return "".join(parts)
+
+
+def title_of(source: str) -> str:
+    """The first heading of a page: a better text for a link than the name of its file."""
+    lines = (ROOT / source).read_text(encoding="utf-8").splitlines()
+    return next(line[2:] for line in lines if line.startswith("# "))
+
+
+def relinked(link: re.Match[str], source: str, here: str, files: Files) -> str:
+    """A link as it is in the site."""
+    text, target = link[1], link[2]
+    path, mark, anchor = target.partition("#")
+    if "://" in target or not path:
+        return link[0]
+    full = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
+    elsewhere = {kept: there for there, kept in pages_elsewhere().items()}
+    full = f"{full}/__init__.py" if f"{full}/__init__.py" in elsewhere else full
+    there = elsewhere.get(full, full.removeprefix("docs/"))
+    if files.get_file_from_path(there):
+        text = title_of(full) if text.strip("`").endswith(".md") else text
+        return f"[{text}]({posixpath.relpath(there, posixpath.dirname(here))}{mark}{anchor})"
+    if (ROOT / full).exists():
+        return f"`{full}`" if full.startswith(text.strip("`/")) else f"{text} (`{full}`)"
+    return link[0]  # wrong: the build says so
+
+
+class Docstrings(griffe.Extension):
+    """Docstrings are written for people who read the code: Markdown is made of them here."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Change the docstring of an object that was loaded."""
+        if obj.docstring is not None:
+            obj.docstring.value = markdown(obj.docstring.value)
