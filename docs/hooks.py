@@ -18,7 +18,7 @@ from docs.docstrings import markdown
 from docs.lessons import page_of
 
 ROOT = pathlib.Path(__file__).parents[1]
-LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 ALONE = {
     **{page: ["navigation"] for page in ("index.md", "faq.md", "cheat_sheet.md")},
     "glossary.md": ["navigation", "toc"],
@@ -88,6 +88,8 @@ def relinked(link: re.Match[str], source: str, here: str, files: Files) -> str:
     elsewhere = {kept: there for there, kept in pages_elsewhere().items()}
     full = f"{full}/__init__.py" if f"{full}/__init__.py" in elsewhere else full
     there = elsewhere.get(full, full.removeprefix("docs/"))
+    if link[0].startswith("!"):
+        return f"![{text}]({posixpath.relpath(there, posixpath.dirname(here))})"
     if files.get_file_from_path(there):
         text = title_of(full) if text.strip("`").endswith(".md") else text
         return f"[{text}]({posixpath.relpath(there, posixpath.dirname(here))}{mark}{anchor})"

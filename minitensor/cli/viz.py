@@ -16,16 +16,8 @@ from minitensor.ir import Program, print_name
 from minitensor.lang import lower, workloads
 from minitensor.looks import shortened
 from minitensor.pictures import Picture
-from minitensor.search import (
-    Log,
-    Record,
-    about,
-    generate_sketches,
-    groups_of,
-    searched_of,
-    sketches_picture,
-    workload_key,
-)
+from minitensor.search import Log, Record, generate_sketches, sketches_picture, workload_key
+from minitensor.search import pictures as of_search
 
 TEXT: Final = "draw loops, or a search from its log, as SVG and HTML"
 EPILOG: Final = """\
@@ -171,19 +163,19 @@ def _of_log(arguments: argparse.Namespace) -> tuple[str, list[Picture], list[str
         )
     log, wanted = Log(arguments.subject), arguments.workload
     every = [r for r in log if wanted is None or r.name == wanted or r.workload.startswith(wanted)]
-    groups = groups_of(every)
+    groups = of_search.groups_of(every)
     if not groups:
         what = f" of a workload {wanted!r}" if wanted else ""
         raise CommandError(f"{printable(arguments.subject)} has no record{what}")
     group = groups[0]
     program = _program(arguments, group[0])
-    searched = searched_of(group, program)
+    searched = of_search.searched_of(group, program)
     drawn = [p for p in searched.pictures() if _kind(p) in arguments.only]
     notes = searched.sentences()
     if program is None:
         notes.append(f"{print_name(group[0].name)} is no operator at a usual size: use --program.")
     if len(groups) > 1:
-        others = "; ".join(map(about, groups[1:9]))
+        others = "; ".join(map(of_search.about, groups[1:9]))
         more = f" and {len(groups) - 9} more" if len(groups) > 9 else ""
         notes.append(f"Also in the log: {others}{more} (--workload).")
     return f"The search of {print_name(group[0].name)}", drawn, notes, searched.steps

@@ -31,18 +31,17 @@ from minitensor.search.strategy import Round, Strategy, Tried
 from minitensor.search.tune import (
     Model, Progress, Roofline, RunnerProtocol, TuneResult, check_plots, tune,
 )
-from minitensor.search.pictures import (
-    Searched, about, ensemble_picture, groups_of, searched_of, sketches_picture,
-)
+from minitensor.search import pictures
+from minitensor.search.pictures import ensemble_picture, sketches_picture
 from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [
     "DEFAULT_RULES", "FEATURE_NAMES", "RULES", "STRATEGIES", "Candidate", "Derived", "Evolution",
     "Failures", "GradientBoostedTrees", "Host", "Log", "Merged", "Model", "Mutations", "Progress",
     "Record", "Report", "Result", "Rewritten", "Roofline", "Round", "Rule", "Runner",
-    "RunnerProtocol", "Samples", "Searched", "Settings", "Sketch", "SketchRule", "Space", "State",
-    "Status", "Strategy", "Task", "Tried", "TuneResult", "Verdict", "about", "check_plots",
+    "RunnerProtocol", "Samples", "Settings", "Sketch", "SketchRule", "Space", "State",
+    "Status", "Strategy", "Task", "Tried", "TuneResult", "Verdict", "check_plots",
     "difference", "ensemble_picture", "extract_features", "failures_of", "gbt", "generate_sketches",
-    "groups_of", "load_best", "multiply_adds", "new_record", "nothing_works", "random_inputs",
-    "searched_of", "sketches_picture", "trace_key", "tune", "workload_key",
+    "load_best", "multiply_adds", "new_record", "nothing_works", "pictures", "random_inputs",
+    "sketches_picture", "trace_key", "tune", "workload_key",
 ]

@@ -67,6 +67,19 @@ kernel = mt.build(schedule)
     assert "vector registers" in capsys.readouterr().out
 
 
+def test_pictures(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first = """import minitensor as mt
+program = mt.lower(mt.workloads.matmul(m=16, n=16, k=16), name="product")
+s = mt.Schedule(program)
+result = mt.tune(program, trials=2, progress=False)
+"""
+    imported(first + code_of("pictures.md"))
+    drawn = {path.name: path.read_text() for path in tmp_path.glob("*.html")}
+    assert set(drawn) == {"nest.html", "report.html", "refused.html"}
+    assert all("<svg" in page for page in drawn.values())
+
+
 def test_every_page_with_code_is_run():
     with_code = {p.stem for p in DOCS.rglob("*.md") if "\n```python\n" in p.read_text()}
     text = pathlib.Path(__file__).read_text().partition("OTHERS =")[2].partition('"""Pages')[2]

@@ -14,12 +14,10 @@ from minitensor.search import (
     Host,
     ensemble_picture,
     generate_sketches,
-    groups_of,
     new_record,
-    searched_of,
     sketches_picture,
 )
-from minitensor.search.pictures import curves, replay, report
+from minitensor.search.pictures import curves, groups_of, replay, report, searched_of
 from minitensor.search.pictures.trees import tree_branch
 from minitensor.search.tune import roofline
 from minitensor.search.tune.roofline import Roofline
