@@ -15,6 +15,7 @@ from minitensor.cli.console import Console, aligned, counted, indented
 from minitensor.cli.errors import CommandError, UsageError
 from minitensor.codegen import Target
 from minitensor.errors import MinitensorError, printable
+from minitensor.looks import readable_seconds
 from minitensor.search import Log, Record
 
 TEXT: Final = "show, merge, prune and check the records of searches"
@@ -311,7 +312,7 @@ def _target(target: Target) -> str:
 def _time(record: Record | None) -> str:
     if record is None or math.isinf(record.median):
         return "-"
-    return f"{record.median * 1e3:.4g} ms"
+    return readable_seconds(record.median)
 
 
 def _gflops(record: Record | None) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, CompileError, MinitensorError, TuningError
 from minitensor.ir import Program, print_name
+from minitensor.looks import readable_seconds
 from minitensor.runtime import cpu_name, known_limits
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.best import applied
@@ -172,5 +173,5 @@ def groups_of(records: Sequence[Record]) -> list[list[Record]]:
 def about(group: Sequence[Record]) -> str:
     """A group of records in words."""
     best = min(record.median for record in group)
-    time = f"{best * 1e3:.4g} ms" if math.isfinite(best) else "none worked"
+    time = readable_seconds(best) if math.isfinite(best) else "none worked"
     return f"{print_name(group[0].name)} ({counted(len(group), 'record')}, {time})"

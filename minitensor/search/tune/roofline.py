@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, CompileError
 from minitensor.ir import Program
+from minitensor.looks import readable_seconds
 from minitensor.runtime import Limits, known_limits, measure_limits, remember_limits
 from minitensor.search.workload import multiply_adds
 
@@ -95,8 +96,8 @@ class Roofline:
         return self.rate(seconds) / self.peak if self.peak and counted else None
 
     def figures(self, seconds: float) -> str:
-        """A time in words: milliseconds, the rate, and the part of the peak."""
-        words = [f"{seconds * 1e3:.4g} ms"]
+        """A time in words: itself, the rate, and the part of the peak."""
+        words = [readable_seconds(seconds)]
         if self.flop or self.bytes:
             words.append(f"{figure(self.rate(seconds))} {self.unit}")
         part = self.part(seconds)
@@ -136,7 +137,7 @@ class Roofline:
             )
         else:
             bound = "memory is the limit, unless the arguments stay in caches"
-        found.append(f"{bound}: {self.least * 1e3:.4g} ms at least")
+        found.append(f"{bound}: {readable_seconds(self.least)} at least")
         if not self.least:
             return found
         part = figure(100 * (self.part(seconds) or 0))

@@ -35,7 +35,7 @@ def test_show(run, path):
     assert heading.split() == ["workload", "target", "records", "failed", "best", "GFLOP/s", "last"]
     assert first.split()[0] == "product"
     assert "c, 2 cores, 256 bits" in first
-    assert first.split()[-7:-2] == ["2", "1", "0.0015", "ms", "0.6827"]
+    assert first.split()[-7:-2] == ["2", "1", "1.5", "µs", "0.6827"]
     assert "0123456789ab" in second
     assert second.split()[-7:] == ["2", "0", "125", "ms", "-", "2025-03-01", "12:00"]
 
@@ -63,7 +63,7 @@ def test_best(run, path):
     assert (done.status, done.err) == (0, "")
     first, second = done.out.split("\n\n")
     assert first.startswith("product  ")
-    assert "0.0015 ms, 0.6827 GFLOP/s (best of 2), on " in first
+    assert "1.5 µs, 0.6827 GFLOP/s (best of 2), on " in first
     assert first.splitlines()[-1] == "    i_0, i_1 = s.split('i', [None, 4])"
     assert "125 ms (best of 2), on a CPU, 2025-03-01T12:00:00.000Z" in second
     assert second.splitlines()[-1] == "    # no steps"

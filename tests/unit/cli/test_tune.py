@@ -10,6 +10,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.cli import tune as command
+from minitensor.looks import readable_seconds
 from minitensor.search.tune import roofline
 from tests.unit.search.tune.made import LIMITS, found, product
 
@@ -136,7 +137,7 @@ def test_the_figures_and_the_schedule(run, search):
     first, *steps, last = done.out.splitlines()
     result = search.result
     failed = sum(result.failures.values())
-    assert first.startswith(f"product: {result.seconds * 1e3:.4g} ms, ")
+    assert first.startswith(f"product: {readable_seconds(result.seconds)}, ")
     assert first.endswith(
         f" % of peak, the fastest of {len(result.tried)}, of which {failed} failed"
     )

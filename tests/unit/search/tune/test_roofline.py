@@ -26,11 +26,11 @@ def test_a_product():
     assert found.least == pytest.approx(2e6 / 100e9)
     assert found.rate(1e-4) == pytest.approx(20.0)
     assert found.part(1e-4) == pytest.approx(0.2)
-    assert found.figures(1e-4) == "0.1 ms, 20 GFLOP/s, 20 % of peak"
+    assert found.figures(1e-4) == "100 µs, 20 GFLOP/s, 20 % of peak"
     text = "\n".join(found.lines(1e-4))
     assert "2 million operations on 120,000 bytes of arguments: 16.7 operations a byte" in text
     assert "at most 100 GFLOP/s with 2 threads, and moves 10 GB/s" in text
-    assert "arithmetic is the limit (memory below 10 operations a byte): 0.02 ms at least" in text
+    assert "arithmetic is the limit (memory below 10 operations a byte): 20 µs at least" in text
     assert "20 GFLOP/s is 20 % of 100; 5 times as long as the limit" in text
 
 
@@ -50,11 +50,11 @@ def test_where_no_products_are_summed_bytes_count():
     found = Roofline.of(program, TARGET)
     assert (found.flop, found.bytes, found.unit) == (0, 8000, "GB/s")
     assert found.peak == 10.0
-    assert found.figures(1e-6) == "0.001 ms, 8 GB/s, 80 % of bandwidth"
-    assert found.figures(1e-7) == "0.0001 ms, 80 GB/s, 800 % of bandwidth"
+    assert found.figures(1e-6) == "1 µs, 8 GB/s, 80 % of bandwidth"
+    assert found.figures(1e-7) == "100 ns, 80 GB/s, 800 % of bandwidth"
     text = "\n".join(found.lines(1e-6))
     assert "the definition sums no products" in text
-    assert "memory is the limit, unless the arguments stay in caches: 0.0008 ms at least" in text
+    assert "memory is the limit, unless the arguments stay in caches: 800 ns at least" in text
 
 
 def test_without_limits(monkeypatch):
@@ -64,7 +64,7 @@ def test_without_limits(monkeypatch):
     monkeypatch.setattr(roofline, "known_limits", missing)
     found = Roofline.of(product(100), TARGET)
     assert found.limits is None and found.peak is None and found.part(1.0) is None
-    assert found.figures(1e-4) == "0.1 ms, 20 GFLOP/s"
+    assert found.figures(1e-4) == "100 µs, 20 GFLOP/s"
     assert found.lines(1e-4)[-1] == "what this machine does at most could not be measured"
 
 
