@@ -123,7 +123,7 @@ def _program_of(what: object) -> tuple[ir.Program, str]:
     if isinstance(what, ir.Program):
         ir.verify(what)
         return what, ""
-    raise unexpected("a schedule or a program", "what", what)
+    raise unexpected("a schedule or a program (see mt.lower)", "what", what)
 
 
 def interpret(what: Schedule | ir.Program, *arrays: Any, counts: bool = False) -> Any:

@@ -54,7 +54,10 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "ApplyHistoryBest": Phrase("TVM", "mt.load_best('tuning.jsonl', program)"),
         "apply_history_best": Phrase("TVM", "mt.load_best('tuning.jsonl', program)"),
         "cpu": Phrase("TVM", "target='c'; arrays are numpy's"),
-        "cuda": Phrase("TVM", "target='cuda'"),
+        "cuda": Phrase("TVM", "target='c': kernels are for CPUs so far"),
+        "relay": Phrase("TVM", "nothing: a program is one kernel; there are no graphs of networks"),
+        "zeros": Phrase("numpy", "mt.compute(shape, lambda i: 0.0)"),
+        "random": Phrase("numpy", "nothing: a kernel draws no numbers; pass it an array of them"),
         "nd": Phrase("TVM", "numpy arrays themselves"),
         "array": Phrase("TVM, numpy", "numpy arrays themselves"),
         "min_value": Phrase("TVM", "float('-inf'), or numpy.iinfo(dtype).min"),
@@ -129,6 +132,8 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "stages": Phrase("TVM", "s.get_blocks()"),
         "axis": Phrase("TVM", "s.get_loops('C')"),
         "leaf_iter_vars": Phrase("TVM", "s.get_loops('C')"),
+        "save": Phrase("TVM", "s.trace.to_json(), and mt.Trace.from_json(text).apply(program)"),
+        "undo": Phrase("Halide", "nothing: s.copy() before a step keeps what was"),
         "pragma": Phrase("TVM", "s.annotate(loop, key, value), or s.unroll(loop)"),
         "double_buffer": Phrase("TVM", "s.prefetch(block, buffer, loop, distance)"),
         "blockize": Phrase("TVM", "s.tensorize(loop, intrinsic): a loop stands for what is inside"),
@@ -228,5 +233,7 @@ def instead(holder: str, name: str, known: Iterable[str] = ()) -> str:
     if phrase is not None:
         whose = " and ".join(f"{system}'s" for system in phrase.there.split(", "))
         return f", which is {whose}; here it is {phrase.here}"
-    near = difflib.get_close_matches(name, [one for one in known if not one.startswith("_")], 3)
+    near = difflib.get_close_matches(
+        name, [one for one in known if not one.startswith("_")], 3, 0.65
+    )
     return "; there is " + ", ".join(near) if near else ""

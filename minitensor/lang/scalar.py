@@ -81,6 +81,9 @@ class Scalar:
     def __bool__(self) -> NoReturn:
         raise ArgumentError(f"{describe(self.node)} has no truth value: {_SYMBOLIC}")
 
+    def __float__(self) -> NoReturn:
+        raise ArgumentError(f"{describe(self.node)} is symbolic, no number: for math.exp, mt.exp")
+
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **options: object
     ) -> Scalar:

@@ -112,7 +112,10 @@ class Tensor:
                 f"{ir.print_name(value.name)}; index it: {ir.print_name(value.name)}[...]"
             )
         if not isinstance(value, Scalar) and not isinstance(value, numbers.Integral):
-            raise unexpected("an integer or a symbolic integer", what.replace(" ", "_"), value)
+            hint = " (a slice is an mt.compute of its own)" if isinstance(value, slice) else ""
+            raise unexpected(
+                f"an integer or a symbolic integer{hint}", what.replace(" ", "_"), value
+            )
         node = operand(value)
         if node.dtype.is_float or node.dtype.kind == "bool":
             raise ArgumentError(

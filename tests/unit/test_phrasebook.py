@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import math
 import operator
 import re
 
@@ -223,3 +224,26 @@ def test_what_collects_keywords_is_no_suggestion():
 def test_a_step_of_a_schedule_shows_its_arguments():
     step = mt.Schedule(product()[0]).split
     assert repr(step) == "<primitive split(loop, factors, *, tail='guard')> of a schedule"
+
+
+@pytest.mark.parametrize(
+    "typed, said",
+    [
+        (
+            lambda A, p: A[0:3, 0],
+            r"integer \(a slice is an mt\.compute of its own\), but got index_0_of_A=slice",
+        ),
+        (lambda A, p: math.exp(A[0, 0]), r"A\[0, 0\] is symbolic, no number: for math\.exp, mt\.e"),
+        (lambda A, p: mt.tune(p, 10), r"trials= has a name\), but got target=10"),
+        (lambda A, p: mt.build(A), r"a schedule or a program \(see mt\.lower\)"),
+    ],
+)
+def test_habits_of_python_and_numpy(typed, said):
+    program, _ = product()
+    with pytest.raises(mt.ArgumentError, match=said):
+        typed(mt.placeholder((4, 4), name="A"), program)
+
+
+def test_what_is_hardly_alike_is_no_suggestion():
+    with pytest.raises(AttributeError, match=r"a Schedule has no unde$"):
+        _ = mt.Schedule(product()[0]).unde

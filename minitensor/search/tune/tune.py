@@ -111,6 +111,8 @@ def tune(
     """
     if others:
         raise unknown_argument("tune", next(iter(others)), _keywords())
+    if isinstance(target, int):
+        raise unexpected("a target's name or an mt.Target (trials= has a name)", "target", target)
     trials, seed = whole("trials", trials, 1), whole("seed", seed, 0)
     usual = min(BATCHES[1], max(BATCHES[0], trials // 8))
     count = usual if batch is None else whole("batch", batch, 1)
