@@ -233,7 +233,5 @@ def instead(holder: str, name: str, known: Iterable[str] = ()) -> str:
     if phrase is not None:
         whose = " and ".join(f"{system}'s" for system in phrase.there.split(", "))
         return f", which is {whose}; here it is {phrase.here}"
-    near = difflib.get_close_matches(
-        name, [one for one in known if not one.startswith("_")], 3, 0.65
-    )
+    near = difflib.get_close_matches(name, [one for one in known if not one.startswith("_")], 3)
     return "; there is " + ", ".join(near) if near else ""

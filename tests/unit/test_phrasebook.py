@@ -242,8 +242,3 @@ def test_habits_of_python_and_numpy(typed, said):
     program, _ = product()
     with pytest.raises(mt.ArgumentError, match=said):
         typed(mt.placeholder((4, 4), name="A"), program)
-
-
-def test_what_is_hardly_alike_is_no_suggestion():
-    with pytest.raises(AttributeError, match=r"a Schedule has no unde$"):
-        _ = mt.Schedule(product()[0]).unde
