@@ -52,11 +52,6 @@ TABLES = (
 CANNOT_FAIL = {
     ("cache_write", "R3"): "a block that reads the buffer inside the nest that is not complete yet "
     "cannot be made: reverse_compute_at refuses (R3) the loops of a reduction",
-    (
-        "reverse_compute_at",
-        "R10",
-    ): "iterations that would repeat a producer, and so its reader, are "
-    "guarded off when the producer is placed; the rule holds whatever placed it",
     ("sample_categorical", "A1"): "it takes no name",
 }
 """Rules that no call is known to break, and why."""
