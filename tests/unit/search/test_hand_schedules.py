@@ -21,8 +21,8 @@ LONG = ("conv-", "attention", "transposed", "layer-norm")
 """Searches that take long: `make test` has them for one width."""
 PACKED = ("matmul-512", "matmul-1024", "matmul-2048", "matmul-odd", "matmul-long", "dense-1024")
 CUT_ELSEWHERE = {("elementwise", 256), *((name, 256) for name in PACKED)}
-"""A loop that the hand schedule cuts at 32 elements, and the space at 64; with 16 registers, rows of
-A that the hand schedule packs by six, and the space by four (tiles of six rows read A in place).
+"""A loop that the hand schedule cuts at 32 elements, and the space at 64; with 16 registers, rows
+of A that the hand schedule packs by six, and the space by four (tiles of six read A in place).
 """
 
 
