@@ -44,6 +44,8 @@ _SLICE: Final = 0.004
 """Seconds for which another program runs, if it does."""
 NEGLIGIBLE: Final = 0.01
 """The part of a repeat that may be lost: the system itself takes a processor for microseconds."""
+MUCH: Final = 0.2
+"""The part that may not be lost even if no thread had to stop: one that slept waits as it wakes."""
 _MEDIAN: Final = 1.2533
 """The standard error of a median of normal numbers is this many times that of their mean."""
 _MEAN_DISTANCE: Final = 1.2533
@@ -199,9 +201,12 @@ class Lost(NamedTuple):
     seconds: float
 
     def spoils(self, before: Lost, seconds: float) -> bool:
-        """Test whether more than NEGLIGIBLE of some seconds was lost since a time before."""
+        """Test whether too much of some seconds was lost since a time before: more than NEGLIGIBLE
+        where a thread had to stop, MUCH where threads only waited.
+        """
         lost = self.seconds - before.seconds
-        return self.switches != before.switches and lost > NEGLIGIBLE * seconds
+        allowed = MUCH if self.switches == before.switches else NEGLIGIBLE
+        return lost > allowed * seconds
 
 
 def lost_now() -> Lost:
