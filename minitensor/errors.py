@@ -66,7 +66,7 @@ class MinitensorError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Between processes an error travels with its picture drawn."""
-        state = dict(self.__dict__)
+        state = {**self.__dict__, "write_page": None}
         if self.picture is not None:
             state["picture"] = _Drawn(self.picture())
         return _restored, (type(self), self.args), state
@@ -138,21 +138,22 @@ class ScheduleError(MinitensorError):
         self.rule = rule
         self.advice = advice
         self.step: int | None = None
+        self.write_page: Callable[[Any, str], None] | None = None
         self._choices = choices
 
     def show(self, *, html: str | os.PathLike[str] | None = None) -> None:
         """Print the message; with `html`, write a page of pictures to that file: two iterations
         that conflict, where that is the reason, and the loop nest with the culprits marked.
 
-        Raises ArgumentError for a refusal that points at no place in a program, and for a path that
-        cannot be written.
+        Raises ArgumentError for a refusal outside a Schedule, and for a path that cannot be
+        written.
         """
         if html is None:
             print(self)
             return
-        draw = getattr(self.picture, "write_page", None)
+        draw = getattr(self.picture, "write_page", self.write_page)
         if draw is None:
-            raise ArgumentError(f"there is no picture of this refusal: {self.message}")
+            raise ArgumentError(f"no schedule refused this, so there is no page: {self.message}")
         draw(html, self.message)
 
     @property

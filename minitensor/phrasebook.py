@@ -56,7 +56,7 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "cpu": Phrase("TVM", "target='c'; arrays are numpy's"),
         "cuda": Phrase("TVM", "target='c': kernels are for CPUs so far"),
         "relay": Phrase("TVM", "nothing: a program is one kernel; there are no graphs of networks"),
-        "zeros": Phrase("numpy", "mt.compute(shape, lambda i: 0.0)"),
+        "zeros": Phrase("numpy", "mt.compute(shape, lambda *i: 0.0)"),
         "random": Phrase("numpy", "nothing: a kernel draws no numbers; pass it an array of them"),
         "nd": Phrase("TVM", "numpy arrays themselves"),
         "array": Phrase("TVM, numpy", "numpy arrays themselves"),
@@ -73,7 +73,7 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "proc": Phrase("Exo", "mt.lower([A, B, C])"),
         "instr": Phrase("Exo", "mt.intrinsic"),
         "where": Phrase("numpy", "mt.select, or mt.if_then_else where one side is not safe"),
-        "abs_": Phrase("numpy", "mt.abs"),
+        "absolute": Phrase("numpy", "mt.abs"),
         "matmul": Phrase("numpy", "mt.workloads.matmul(m, n, k), or mt.sum(A[i, k] * B[k, j], k)"),
         "dot": Phrase("numpy", "mt.workloads.matmul(m, n, k), or mt.sum(A[i, k] * B[k, j], k)"),
         "einsum": Phrase("numpy", "mt.sum(A[i, k] * B[k, j], axis=k) in mt.compute"),
@@ -86,6 +86,28 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "int32": Phrase("numpy, torch", "'int32': types are named by strings"),
         "int64": Phrase("numpy, torch", "'int64': types are named by strings"),
         "int8": Phrase("numpy, torch", "'int8': types are named by strings"),
+        "floordiv": Phrase("TVM", "a // b"),
+        "floormod": Phrase("TVM", "a % b"),
+        "indexdiv": Phrase("TVM", "a // b"),
+        "indexmod": Phrase("TVM", "a % b"),
+        "truncdiv": Phrase("TVM", "a // b, which rounds down"),
+        "ceildiv": Phrase("TVM", "(a + b - 1) // b"),
+        "likely": Phrase("TVM", "nothing: guards are found and moved by code generation"),
+        "infinity": Phrase("TVM", "float('inf')"),
+        "inf": Phrase("numpy", "float('inf')"),
+        "nan": Phrase("numpy", "float('nan')"),
+        "arange": Phrase("numpy", "the index itself: mt.compute((n,), lambda i: i)"),
+        "ones": Phrase("numpy", "mt.compute(shape, lambda *i: 1.0)"),
+        "pad": Phrase("numpy", "mt.if_then_else in an mt.compute"),
+        "softmax": Phrase("torch", "mt.workloads.softmax"),
+        "conv2d": Phrase("torch", "mt.workloads.conv2d"),
+        "cumsum": Phrase("numpy", "mt.workloads.cumsum"),
+        "program_id": Phrase("Triton", "s.bind(loop, 'blockIdx.x')"),
+        "jit": Phrase("Triton", "mt.build"),
+        "autotune": Phrase("Triton", "mt.tune"),
+        "RVar": Phrase("Halide", "mt.reduce_axis"),
+        "Pipeline": Phrase("Halide", "mt.lower([A, B, C])"),
+        "cast": Phrase("Halide", "value.astype('float16')"),
     },
     "schedule": {
         "tile": Phrase("TVM, Halide", "s.split(x, [None, 8]), s.split(y, [None, 8]), s.reorder(…)"),
@@ -119,23 +141,22 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
             "Exo", "s.cache_read(block, buffer, scope), s.cache_write(block, scope)"
         ),
         "set_memory": Phrase("Exo", "s.set_scope(buffer, scope)"),
-        "inline": Phrase("Exo", "s.compute_inline(block)"),
+        "inline_assign": Phrase("Exo", "s.compute_inline(block)"),
         "replace": Phrase("Exo", "s.tensorize(loop, intrinsic)"),
         "fission": Phrase("Exo", "s.decompose_reduction(block, loop)"),
         "lift_alloc": Phrase("Exo", "nothing: a buffer lives where its accesses are"),
         "simplify": Phrase("Exo", "nothing: code generation does; mt.simplify for expressions"),
         "get_sblock": Phrase("TVM", "s.get_block('C'), or just the name 'C'"),
         "get_child_blocks": Phrase("TVM", "s.get_blocks()"),
-        "get_output_blocks": Phrase("TVM", "[b.name for b in s.program.outputs]"),
+        "get_output_blocks": Phrase("TVM", "s.get_blocks(), of which the last writes an output"),
         "mod": Phrase("TVM", "s.program"),
-        "op": Phrase("TVM", "s.program"),
         "stages": Phrase("TVM", "s.get_blocks()"),
         "axis": Phrase("TVM", "s.get_loops('C')"),
         "leaf_iter_vars": Phrase("TVM", "s.get_loops('C')"),
-        "save": Phrase("TVM", "s.trace.to_json(), and mt.Trace.from_json(text).apply(program)"),
-        "undo": Phrase("Halide", "nothing: s.copy() before a step keeps what was"),
+        "save": Phrase("", "s.trace.to_json(), and mt.Trace.from_json(text).apply(program)"),
+        "undo": Phrase("", "nothing: s.copy() before a step keeps what was"),
         "pragma": Phrase("TVM", "s.annotate(loop, key, value), or s.unroll(loop)"),
-        "double_buffer": Phrase("TVM", "s.prefetch(block, buffer, loop, distance)"),
+        "double_buffer": Phrase("TVM", "nothing; s.prefetch(buffer, loop, distance) loads ahead"),
         "blockize": Phrase("TVM", "s.tensorize(loop, intrinsic): a loop stands for what is inside"),
         "pad_einsum": Phrase("TVM", "nothing: a split whose factor does not divide is guarded"),
         "set_axis_separator": Phrase("TVM", "s.transform_layout"),
@@ -148,6 +169,21 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "define_knob": Phrase("TVM", "s.sample_categorical([…])"),
         "define_reorder": Phrase("TVM", "s.sample_categorical([0, 1]), and s.reorder by it"),
         "define_annotate": Phrase("TVM", "s.sample_categorical([0, 1]), and s.unroll by it"),
+        "print_loop_nest": Phrase("Halide", "s.show()"),
+        "store_in": Phrase("Halide", "s.set_scope(buffer, 'local')"),
+        "align_storage": Phrase("Halide", "s.storage_align"),
+        "lower": Phrase("TVM", "s.program"),
+        "divide_dim": Phrase("Exo", "s.transform_layout"),
+        "rearrange_dim": Phrase("Exo", "s.transform_layout"),
+        "expand_dim": Phrase("Exo", "s.transform_layout"),
+        "bind_expr": Phrase("Exo", "s.cache_read(block, buffer, 'local')"),
+        "interchange": Phrase("MLIR", "s.reorder(a, b)"),
+        "peel": Phrase(
+            "MLIR", "s.split(loop, [None, 8]): code generation cuts off what is guarded"
+        ),
+        "explain": Phrase("", "mt.explain(s)"),
+        "build": Phrase("", "mt.build(s)"),
+        "print": Phrase("", "s.show()"),
     },
     "tensor": {
         "op": Phrase("TVM", "s.get_loops(C): the axes of C are loops of its block"),
@@ -169,6 +205,11 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "parallel": Phrase("Halide", "s = mt.Schedule(mt.lower([…, C])), then s.parallel(loop)"),
         "vectorize": Phrase("Halide", "s = mt.Schedule(mt.lower([…, C])), then s.vectorize(loop)"),
         "realize": Phrase("Halide", "kernel = mt.build(mt.lower([…, C])), then kernel(a, b)"),
+        "max": Phrase("numpy", "mt.compute(…, lambda i: mt.max(C[i, k], axis=k))"),
+        "min": Phrase("numpy", "mt.compute(…, lambda i: mt.min(C[i, k], axis=k))"),
+        "mean": Phrase("numpy", "mt.sum(C[i, k], axis=k), and another stage that divides by n"),
+        "dot": Phrase("numpy", "mt.sum(A[i, k] * B[k, j], axis=k)"),
+        "matmul": Phrase("numpy", "mt.sum(A[i, k] * B[k, j], axis=k)"),
     },
     "kernel": {
         "time_evaluator": Phrase("TVM", "kernel.time(a, b).median, in seconds"),
@@ -185,6 +226,9 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "benchmark": Phrase("TVM, Halide", "kernel.time(a, b)"),
         "realize": Phrase("Halide", "kernel(a, b)"),
         "c_code_str": Phrase("Exo", "kernel.source"),
+        "code": Phrase("", "kernel.source"),
+        "asm": Phrase("", "kernel.assembly()"),
+        "get_function": Phrase("TVM", "kernel itself: kernel(a, b)"),
     },
     "split": {
         "factor": Phrase("TVM", "s.split(loop, [None, factor])"),
@@ -203,7 +247,7 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "search_policy": Phrase("TVM", "strategy="),
         "cost_model": Phrase("TVM", "model="),
         "booster": Phrase("xgboost", "model=, an object with fit and predict"),
-        "before": Phrase("TVM", "rules=[mine, *mt.search.DEFAULT_RULES]"),
+        "before": Phrase("", "rules=[mine, *mt.search.DEFAULT_RULES]"),
         "early_stopping": Phrase("TVM", "a callback that raises: what was found is returned"),
     },
 }
@@ -231,7 +275,10 @@ def instead(holder: str, name: str, known: Iterable[str] = ()) -> str:
     """The end of a message: what is written here in place of a name, or names like it."""
     phrase = PHRASES.get(holder, {}).get(name)
     if phrase is not None:
-        whose = " and ".join(f"{system}'s" for system in phrase.there.split(", "))
-        return f", which is {whose}; here it is {phrase.here}"
+        whose = " and ".join(f"{system}'s" for system in phrase.there.split(", ") if system)
+        which = f", which is {whose}" if whose else ""
+        if phrase.here.startswith("nothing"):
+            return f"{which}; here is none{phrase.here.removeprefix('nothing')}"
+        return f"{which}; here it is {phrase.here}"
     near = difflib.get_close_matches(name, [one for one in known if not one.startswith("_")], 3)
     return "; there is " + ", ".join(near) if near else ""

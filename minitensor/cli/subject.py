@@ -111,6 +111,8 @@ def _workload(name: str, sizes: Mapping[str, Any], small: bool) -> Program:
     if workload is None:
         close = difflib.get_close_matches(name, workloads.WORKLOADS, n=3, cutoff=0.5)
         advice = f"did you mean {' or '.join(close)}?" if close else "`minitensor show --list`"
+        if "." in name or "/" in name:
+            advice = "and no such file; a program of yours is path/to/file.py:name"
         raise UsageError(f"there is no operator {name!r}; {advice}")
     known = inspect.signature(workload.function).parameters
     unknown = [key for key in sizes if key not in known]

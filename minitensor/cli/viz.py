@@ -64,9 +64,8 @@ def _names(text: str) -> tuple[str, ...]:
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     """Draw the subject, and print the files."""
-    folder = _folder(arguments.output)
     name: str = arguments.subject
-    if not name.endswith(".py") and ":" not in name and Path(name).is_file():
+    if not name.endswith(".py") and Path(name).is_file():
         title, drawn, notes, steps = _of_log(arguments)
     else:
         if arguments.workload or arguments.program:
@@ -74,8 +73,9 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         title, drawn, notes, steps = _of_subject(arguments)
     if not drawn:
         raise CommandError(
-            "none of these pictures can be drawn of it: " + ", ".join(arguments.only)
+            f"{printable(name)} has none of these pictures: " + ", ".join(arguments.only)
         )
+    folder = _folder(arguments.output)
     code = [("The steps", shortened(steps, lines=400))] if steps else []
     files = [("index.html", pictures.page_of(title, drawn, notes, code), "all of them on a page")]
     for number, picture in enumerate(drawn):
@@ -111,6 +111,7 @@ def _folder(name: str) -> Path:
         Path(name).mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as failure:
         reason = getattr(failure, "strerror", None) or "no folder can have that name"
+        reason = "it is a file, no folder" if isinstance(failure, FileExistsError) else reason
         raise CommandError(f"cannot write to {printable(name)}: {reason}") from failure
     return Path(name)
 
@@ -159,7 +160,7 @@ def _of_log(arguments: argparse.Namespace) -> tuple[str, list[Picture], list[str
     sizes = arguments.size or arguments.small or arguments.benchmark
     if arguments.trace or (sizes and not arguments.program):
         raise UsageError(
-            "--size, --small, --benchmark and --trace are for no log, but for --program"
+            "--size, --small, --benchmark and --trace need --program where a log is drawn"
         )
     log, wanted = Log(arguments.subject), arguments.workload
     every = [r for r in log if wanted is None or r.name == wanted or r.workload.startswith(wanted)]

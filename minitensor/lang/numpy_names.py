@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NoReturn
+
+from minitensor.errors import ArgumentError
+from minitensor.phrasebook import PHRASES
 
 REFLECTED: Final = {
     "add": "__radd__",
@@ -37,3 +40,21 @@ OURS: Final = {
     "logical_not": "logical_not",
 }
 """Functions that have another name here, or are no `ir.Call`."""
+
+
+class NoArray:
+    """A base of what numpy would else take for an array of one object."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *_: object, **options: object) -> NoReturn:
+        self._refuse_numpy(ufunc.__name__)
+
+    def __array_function__(self, function: Any, *_: object) -> NoReturn:
+        self._refuse_numpy(function.__name__)
+
+    def __array__(self, *_: object, **options: object) -> NoReturn:
+        self._refuse_numpy("asarray")
+
+    def _refuse_numpy(self, name: str) -> NoReturn:
+        phrase = PHRASES["tensor"].get(name)
+        here = phrase.here if phrase else "mt.compute of elements: A[i, j]"
+        raise ArgumentError(f"np.{name} is for arrays, and {self!r} is symbolic; write {here}")

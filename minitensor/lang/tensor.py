@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from minitensor import ir
 from minitensor.errors import ArgumentError, is_integer, unexpected
+from minitensor.lang.numpy_names import NoArray
 from minitensor.lang.promotion import converted, is_number
 from minitensor.lang.scalar import Label, Scalar, describe, operand
 from minitensor.phrasebook import unknown_name
@@ -61,7 +62,7 @@ class Stage:
     init: tuple[ir.Expr, ...] = ()
 
 
-class Tensor:
+class Tensor(NoArray):
     """A dense array of symbolic values; `A[i, j]` is one of them.
 
     name, shape, dtype are what the user gave; `stage` is None for a placeholder.

@@ -29,10 +29,13 @@ _STYLE: Final = (
 )
 _HEAD: Final = (
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+    '<meta name="generator" content="minitensor">\n'
     '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
     '<meta http-equiv="Content-Security-Policy" '
     "content=\"default-src 'none';style-src 'unsafe-inline'\">\n"
 )
+_OWN: Final = (_HEAD[:100].encode(), b'<svg xmlns="http://www.w3.org/2000/svg" viewBox=')
+"""Beginnings of files that may be written anew: those of ours."""
 
 
 def page_of(
@@ -76,13 +79,24 @@ def _figure(picture: Picture, key: str) -> str:
 
 
 def write(path: str | os.PathLike[str], text: str) -> Path:
-    """Write a page or a picture. Raises ArgumentError for a path that cannot be written."""
+    """Write a page or a picture. Raises ArgumentError for a path that cannot be written, or that
+    holds something else.
+    """
     name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
     if not isinstance(name, str) or not name or "\0" in name:
         raise unexpected("the path of a file", "path", path)
+    target, foreign = Path(name).expanduser(), False
     try:
-        Path(name).write_text(text, encoding="utf-8")
+        if target.is_file():
+            with target.open("rb") as file:
+                foreign = not file.read(400).startswith(_OWN)
+        if not foreign:
+            target.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as failure:
         reason = getattr(failure, "strerror", None) or "no file can have that name"
         raise ArgumentError(f"{printable(name)} cannot be written: {reason}") from failure
-    return Path(name)
+    if foreign:
+        raise ArgumentError(
+            f"{printable(name)} is there, and no page of minitensor: choose another name"
+        )
+    return target

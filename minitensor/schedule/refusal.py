@@ -9,6 +9,7 @@ from typing import Final, NoReturn
 
 from minitensor import ir, pictures
 from minitensor.errors import Choices, MinitensorError, ScheduleError, shown
+from minitensor.looks import LINES
 
 COMMON_RULES: Final[dict[str, str]] = {
     "A1": "every loop, block and buffer named is one of the program's",
@@ -79,11 +80,36 @@ class Drawing:
     made: ir.Program | None = None
 
     def __call__(self) -> str:
-        """The nest as text."""
-        text = ir.print_program(self.program, self.marks)
-        return "\n".join("    " + line for line in text.splitlines())
+        """The nest as text; of a long one the culprits, with the loops around them."""
+        lines = ir.print_program(self.program, self.marks).splitlines()
+        return "\n".join("    " + line for line in _excerpt(lines))
 
     def write_page(self, path: str | os.PathLike[str], message: str) -> None:
         """Write pictures of the refusal to an HTML file. Raises ArgumentError."""
         drawn = pictures.refusal_pictures(self.made or self.program, self.marks)
         pictures.write(path, pictures.page_of("A step that is refused", drawn, [message]))
+
+
+def _excerpt(lines: list[str]) -> list[str]:
+    """All lines, or of many those with marks, their neighbours and the loops around them."""
+    if len(lines) <= LINES:
+        return lines
+    marked = [n for n, line in enumerate(lines) if "# <- " in line or line.lstrip().startswith("^")]
+    kept = {0}
+    for n in marked[: LINES // 6]:
+        kept |= set(range(n - 1, n + 2))
+        depth = len(lines[n]) - len(lines[n].lstrip())
+        for above in range(n, -1, -1):
+            indent = len(lines[above]) - len(lines[above].lstrip())
+            if indent < depth and lines[above].strip():
+                depth = indent
+                kept.add(above)
+    shown_lines, last = [], -1
+    for n in sorted(kept & set(range(len(lines))))[:LINES]:
+        if n > last + 1:
+            shown_lines.append(f"… {n - last - 1:,} lines")
+        shown_lines.append(lines[n])
+        last = n
+    if last + 1 < len(lines):
+        shown_lines.append(f"… {len(lines) - last - 1:,} lines")
+    return shown_lines

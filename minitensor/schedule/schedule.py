@@ -384,6 +384,7 @@ class Schedule(
     ) -> None:
         """Add to an error what only the schedule knows: the step, and who consumed a handle."""
         error.step = len(self._steps) + 1
+        error.write_page = Drawing(self.program, ir.Marks()).write_page
         if error.rule != "A1":
             return
         for value in (*args, *kwargs.values()):

@@ -85,7 +85,7 @@ def test_a_log_of_an_unknown_program(run, tmp_path, user_file):
         (["matmul", "-o", "a\0b"], 1, "no folder can have that name"),
         (["matmul", "--small", "--only", "curve"], 1, "none of these pictures"),
         (["matmul", "--workload", "a"], 2, "are for a log"),
-        (["tuning.jsonl", "--small"], 2, "are for no log"),
+        (["tuning.jsonl", "--small"], 2, "need --program where a log is drawn"),
         (["tuning.jsonl", "--workload", "none"], 1, "no record of a workload 'none'"),
         (["file"], 1, "has no record"),
     ],

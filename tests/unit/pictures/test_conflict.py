@@ -106,11 +106,31 @@ def test_a_refusal_for_want_of_a_proof(tmp_path):
     assert "no two touch the same element" in text and "asks for a proof" in text
 
 
-def test_a_refusal_without_a_place_has_no_picture(tmp_path):
+def test_a_refusal_without_a_place_shows_the_loops(tmp_path):
     with pytest.raises(mt.ScheduleError) as caught:
         mt.Schedule(product()).parallel("nothing")
-    with pytest.raises(mt.ArgumentError, match="there is no picture of this refusal"):
-        caught.value.show(html=tmp_path / "a.html")
+    caught.value.show(html=tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text()
+    assert "there is no loop" in page and page.count("<svg") == 1
+
+
+def test_an_error_of_no_schedule_has_no_page(tmp_path):
+    with pytest.raises(mt.ArgumentError, match="no schedule refused this"):
+        mt.ScheduleError("a message", "R1").show(html=tmp_path / "a.html")
+
+
+def test_a_long_nest_is_cut_to_the_culprits():
+    A = stage = mt.placeholder((8,), name="A")
+    for n in range(90):
+        stage = mt.compute((8,), lambda i, read=stage: read[i] + 1.0, name=f"T{n}")
+    s = mt.Schedule(mt.lower([A, stage]))
+    with pytest.raises(mt.ScheduleError) as caught:
+        s.compute_inline("T89")
+    text = str(caught.value)
+    assert len(text.splitlines()) < 15
+    assert "… 267 lines" in text
+    assert "for T89_i in range(8):" in text
+    assert "T89[T89_i] = T88[T89_i] + 1.0  # <- writes an output" in text
 
 
 def test_a_refusal_from_another_process(tmp_path):

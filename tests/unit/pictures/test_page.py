@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import minitensor as mt
 from minitensor import pictures
 from minitensor.pictures.svg import cleaned, columns
 from tests.unit.pictures.common import HOSTILE, SVG, parsed, product, scheduled, texts
@@ -101,3 +102,15 @@ def test_pictures_are_imported_when_one_is_drawn():
     assert done.stdout == "[]\n"
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         pictures.nothing  # noqa: B018
+
+
+def test_what_is_no_page_is_not_written_over(tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text("precious")
+    with pytest.raises(mt.ArgumentError, match=r"mine\.py is there, and no page of minitensor"):
+        pictures.write(mine, pictures.page_of("a", []))
+    assert mine.read_text() == "precious"
+    page = tmp_path / "page.html"
+    for title in ("first", "second"):
+        pictures.write(page, pictures.page_of(title, []))
+        assert f"<title>{title}</title>" in page.read_text()
