@@ -55,12 +55,12 @@ def _sheet() -> str:
 
 def shortened(text: str, lines: int = LINES, columns: int = COLUMNS) -> str:
     """A text cut to so many lines and columns, with a word on what is left out."""
-    cut = len(text) > LONGEST
+    cut = len(text) > LONGEST or text.endswith("\n…")
     found = text[:LONGEST].splitlines()
     if cut:
         found.append("…")
     if len(found) > lines:
-        more = f"{len(found) - lines + 1:,}{' and' if cut else ''} more lines"
+        more = "more lines" if cut else f"{len(found) - lines + 1:,} more lines"
         found = [*found[: lines - 1], f"… {more}; str() has them all"]
     return "\n".join(_fitted(line, columns) for line in found)
 
@@ -121,7 +121,11 @@ class Shown:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return shortened(str(self))
+        return shortened(self.beginning())
+
+    def beginning(self) -> str:
+        """The text, or of a long one as many lines as are shown, and then "…"."""
+        return str(self)
 
     def _repr_html_(self) -> str:
         return as_html(repr(self))

@@ -20,6 +20,7 @@ Not here: parsing. Programs are exchanged as traces, not as text.
 from __future__ import annotations
 
 import keyword
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -190,15 +191,22 @@ def print_stmt(stmt: Stmt, marks: Marks = NO_MARKS) -> str:
 
 
 def print_function(
-    name: str, params: Sequence[Buffer], temporaries: Sequence[Buffer], body: Stmt, marks: Marks
+    name: str,
+    params: Sequence[Buffer],
+    temporaries: Sequence[Buffer],
+    body: Stmt,
+    marks: Marks,
+    most: int = sys.maxsize,
 ) -> str:
     """A whole program as Python-like text (see `print_program`)."""
-    printer = _Printer(marks)
+    printer = _Printer(marks, most)
     given = ", ".join(f"{print_name(b.name)}: {print_type(b)}" for b in params)
     printer.lines.append(f"def {print_name(name)}({given}):")
-    for buffer in temporaries:
+    for buffer in temporaries[:most]:
         printer.lines.append(INDENT + print_declaration(buffer))
     printer.statement(body, 1)
+    if len(printer.lines) > most:
+        printer.lines[most:] = ["…"]
     return "\n".join(printer.lines)
 
 
@@ -231,7 +239,8 @@ def simplify_indices_by(make: Callable[[Mapping[str, int]], Shorten]) -> None:
 class _Printer:
     """Collects lines; one method for each kind of statement."""
 
-    def __init__(self, marks: Marks) -> None:
+    def __init__(self, marks: Marks, most: int = sys.maxsize) -> None:
+        self.most = most
         self.lines: list[str] = []
         self.marks = marks
         self.extents: dict[str, int] = {}
@@ -241,6 +250,8 @@ class _Printer:
         self.lines.append(INDENT * depth + text + comment)
 
     def statement(self, stmt: Stmt, depth: int) -> None:
+        if len(self.lines) > self.most:
+            return
         match stmt:
             case For():
                 self.loop(stmt, depth)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
@@ -22,7 +23,7 @@ from minitensor.ir.stmt import (
     Tensorized,
 )
 from minitensor.ir.visit import children, stmts_of
-from minitensor.looks import Shown
+from minitensor.looks import LINES, Shown
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -43,6 +44,14 @@ class Program(Shown, Subject):
 
     def __str__(self) -> str:
         return print_program(self)
+
+    def beginning(self) -> str:
+        """The first lines of the text, as many as are shown; "…" in place of the others."""
+        return print_program(self, most=LINES)
+
+    def spelled(self) -> str:
+        """All of it as text, for keys: unlike what is shown, the same for equal programs only."""
+        return repr((self.name, self.params, self.temporaries, self.body))
 
     def replace(self, **changes: Any) -> Program:
         """A copy with some fields changed."""
@@ -73,9 +82,10 @@ class Program(Shown, Subject):
         return tuple(b for b in self.params if b.name not in names)
 
 
-def print_program(program: Program, marks: Marks = NO_MARKS) -> str:
-    """A program as Python-like text."""
-    return print_function(program.name, program.params, program.temporaries, program.body, marks)
+def print_program(program: Program, marks: Marks = NO_MARKS, most: int = sys.maxsize) -> str:
+    """A program as Python-like text; of more than `most` lines the first, and a line "…"."""
+    given = (program.name, program.params, program.temporaries, program.body, marks, most)
+    return print_function(*given)
 
 
 def stored_buffers(stmt: Stmt) -> set[str]:

@@ -263,7 +263,7 @@ def _text(program: ir.Program, buffer: ir.Buffer, whole: _Walk, walk: _Walk) -> 
     total = math.prod(buffer.shape)
     often = sum(place.visits(buffer.name) for place in places(program.body, buffer.name))
     lines = [
-        f"{ir.print_name(buffer.name)} is visited {often:,} times at most. "
+        f"{ir.print_name(buffer.name)} is visited {often:,} times, less what guards leave out. "
         f"The picture shows the first visit of {elements:,} of its {total:,} elements"
         + ("." if whole.complete else "; those that are visited later are left out.")
     ]

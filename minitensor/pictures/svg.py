@@ -179,5 +179,8 @@ class Picture:
             aria_labelledby=f"{ids}-title {ids}-text",
         )
 
+    def __repr__(self) -> str:
+        return f"<{fitted(self.title, 80)}: {self.width:.0f} x {self.height:.0f}; .text, .svg()>"
+
     def _repr_svg_(self) -> str:
         return self.svg()

@@ -78,7 +78,7 @@ def load_program(
         facts, source = compiled.facts, compiled.source
         return [Emitted.restored(facts, source, program.params, outputs, target)]
 
-    depends = [_generator(), repr(program), repr(target), header]
+    depends = [_generator(), program.spelled(), repr(target), header]
     compiled = functools.partial(compile_generated, depends, generated, toolchain)
     return _loaded(compiled, restored, toolchain)[0]
 

@@ -271,8 +271,15 @@ class Schedule(
         return "\n".join(body) if body else "(no change)"
 
     def __str__(self) -> str:
+        return f"{self._head()}\n{self.program}"
+
+    def beginning(self) -> str:
+        """The first lines of the text."""
+        return f"{self._head()}\n{self.program.beginning()}"
+
+    def _head(self) -> str:
         count = f"{len(self._steps)} step{'' if len(self._steps) == 1 else 's'}"
-        return f"# {ir.print_name(self.program.name)} after {count}\n{self.program}"
+        return f"# {ir.print_name(self.program.name)} after {count}"
 
     # ---- applying steps
 

@@ -156,6 +156,9 @@ class Log:
         self.path = Path(name)
         self.fsync = fsync
 
+    def __repr__(self) -> str:
+        return f"Log({str(self.path)!r})"
+
     def append(self, record: Record) -> None:
         """Add a record. When this returns, it is in the file, whole; if it raises, it is not.
 

@@ -35,8 +35,9 @@ from minitensor.errors import (
     printable,
     unexpected,
 )
-from minitensor.ir import Program
+from minitensor.ir import Program, print_name
 from minitensor.lang import definition_as_python
+from minitensor.looks import readable_seconds
 from minitensor.runtime import cpu_name, find_toolchain, native_target, usable_cores
 from minitensor.schedule import Trace
 from minitensor.search.workload import KEY_DIGITS, multiply_adds, workload_key
@@ -169,6 +170,10 @@ class Record:
             raise unexpected(f"at most {MOST_PARENTS} keys", "parents", self.parents)
         if len(self.change) > LONGEST_TEXT:
             raise unexpected(f"at most {LONGEST_TEXT:,} characters", "change", self.change)
+
+    def __repr__(self) -> str:
+        time = readable_seconds(self.median) if self.seconds else self.status
+        return f"<record of {print_name(self.name)[:60]}: {time}, {self.date[:16]}>"
 
     @property
     def fastest(self) -> float:

@@ -26,7 +26,7 @@ def sketches_picture(sketches: Sequence[Sketch]) -> Picture:
     found = [([s for s in one.history if s.rule != "skip"], n) for n, one in enumerate(sketches)]
     _grow(root, found, sketches, 0)
     count = len(sketches)
-    text = f"{count} sketch{'es' * (count != 1)} of {name}; on the way to each, the rules applied."
+    text = f"{count} sketch{'es' * (count != 1)} of {name}, each with the rules that lead to it."
     return tree_picture("sketches", f"The derivation of {count} sketches", root, text)
 
 

@@ -1,5 +1,6 @@
 """The compile cache: one compilation for each kernel, no damaged code loaded, no locks."""
 
+import functools
 import json
 import os
 import stat
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import minitensor as mt
 from minitensor import errors
 from minitensor.runtime import build, find_toolchain, folder, load, process
 from minitensor.runtime import cache as cache_module
@@ -347,3 +349,23 @@ def test_cache_may_be_deleted_at_any_time(emit, toolchain, cache):
     np.testing.assert_array_equal(kernel(ones(), ones()), ones() * 2)
     np.testing.assert_array_equal(load(emit(), toolchain)(ones(), ones()), ones() * 2)
     assert Path(cache).is_dir()
+
+
+@pytest.mark.parametrize("stages, terms", [(40, 1), (1, 60)])
+def test_programs_that_differ_behind_what_is_shown_are_other_entries(cache, stages, terms):
+    """A key of the text that is shown, which is cut, gave one program the kernel of another."""
+
+    def kernel(last):
+        A = stage = mt.placeholder((8,), name="A")
+        for n in range(stages):
+            stage = mt.compute((8,), lambda i, read=stage: read[i] + 1.0, name=f"T{n}")
+        values = [1.0] * (terms - 1) + [last]
+        Z = mt.compute(
+            (8,), lambda i: functools.reduce(lambda x, c: x * -1.0 + c, values, stage[i])
+        )
+        return mt.build(mt.lower([A, Z], name="p"))
+
+    zeros = np.zeros(8, "f")
+    first, second = kernel(1.0), kernel(5.0)
+    assert repr(first) == repr(second)
+    assert float(second(zeros)[0]) - float(first(zeros)[0]) == 4.0
