@@ -112,7 +112,7 @@ def _workload(name: str, sizes: Mapping[str, Any], small: bool) -> Program:
         close = difflib.get_close_matches(name, workloads.WORKLOADS, n=3, cutoff=0.5)
         advice = f"did you mean {' or '.join(close)}?" if close else "`minitensor show --list`"
         if "." in name or "/" in name:
-            advice = "and no such file; a program of yours is path/to/file.py:name"
+            advice = "nor such a file; a program of yours is path/to/file.py:name"
         raise UsageError(f"there is no operator {name!r}; {advice}")
     known = inspect.signature(workload.function).parameters
     unknown = [key for key in sizes if key not in known]
