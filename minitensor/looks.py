@@ -121,9 +121,9 @@ class Shown:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return shortened(self.beginning())
+        return shortened(self._beginning())
 
-    def beginning(self) -> str:
+    def _beginning(self) -> str:
         """The text, or of a long one as many lines as are shown, and then "…"."""
         return str(self)
 

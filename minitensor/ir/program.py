@@ -45,7 +45,7 @@ class Program(Shown, Subject):
     def __str__(self) -> str:
         return print_program(self)
 
-    def beginning(self) -> str:
+    def _beginning(self) -> str:
         """The first lines of the text, as many as are shown; "…" in place of the others."""
         return print_program(self, most=LINES)
 

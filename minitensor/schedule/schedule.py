@@ -273,9 +273,9 @@ class Schedule(
     def __str__(self) -> str:
         return f"{self._head()}\n{self.program}"
 
-    def beginning(self) -> str:
+    def _beginning(self) -> str:
         """The first lines of the text."""
-        return f"{self._head()}\n{self.program.beginning()}"
+        return f"{self._head()}\n{self.program._beginning()}"
 
     def _head(self) -> str:
         count = f"{len(self._steps)} step{'' if len(self._steps) == 1 else 's'}"

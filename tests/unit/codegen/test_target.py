@@ -36,7 +36,8 @@ def test_a_target_that_is_not_available_yet():
 
 @pytest.mark.parametrize("what", [None, "C", 3, [1]])
 def test_building_what_is_no_program(what):
-    with pytest.raises(mt.ArgumentError, match="expected a schedule or a program, but got what="):
+    expected = r"expected a schedule or a program \(see mt\.lower\), but got what="
+    with pytest.raises(mt.ArgumentError, match=expected):
         mt.build(what)
 
 
