@@ -269,4 +269,5 @@ def whole(name: str, value: Any, least: int, most: float = math.inf) -> int:
 def real(name: str, value: Any, least: float, most: float) -> None:
     """Raise ArgumentError for what is no number within bounds, both included."""
     if not is_real(value, least, most):
-        raise unexpected(f"a number from {least:g} to {most:g}", name, value)
+        bounds = f">= {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+        raise unexpected(f"a number {bounds}", name, value)

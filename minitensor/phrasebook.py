@@ -248,7 +248,7 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "cost_model": Phrase("TVM", "model="),
         "booster": Phrase("xgboost", "model=, an object with fit and predict"),
         "before": Phrase("", "rules=[mine, *mt.search.DEFAULT_RULES]"),
-        "early_stopping": Phrase("TVM", "a callback that raises: what was found is returned"),
+        "early_stopping": Phrase("TVM", "patience=, in candidates"),
     },
 }
 """By what the name belongs to: the module, a Schedule, a Tensor, a Kernel; keywords of a call."""

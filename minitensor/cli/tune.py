@@ -67,6 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of what is drawn (0)")
     parser.add_argument(
+        "--time-limit", type=float, metavar="T", help="seconds after which nothing more is tried"
+    )
+    parser.add_argument(
+        "--patience", type=int, metavar="N", help="end after N candidates without a faster one"
+    )
+    parser.add_argument(
         "--rules",
         choices=tuple(RULES),
         default="default",
@@ -118,10 +124,11 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 def _check_words(arguments: argparse.Namespace) -> None:
     targets.compiled(arguments, AS_SLOW)
-    for name, least in (("trials", 1), ("seed", 0)):
+    for name, least in (("trials", 1), ("seed", 0), ("time_limit", 0), ("patience", 1)):
         value = getattr(arguments, name)
-        if value < least:
-            raise UsageError(f"--{name} must be at least {least}, but is {value}")
+        if value is not None and not value >= least:
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option} must be at least {least}, but is {value}")
 
 
 def _check_surroundings(arguments: argparse.Namespace) -> None:
@@ -149,6 +156,8 @@ def _searched(arguments: argparse.Namespace, program: Program, last: list[Progre
         seed=arguments.seed,
         rules=arguments.rules,
         strategy=arguments.strategy,
+        time_limit=arguments.time_limit,
+        patience=arguments.patience,
         callbacks=[remember],
         progress=False if arguments.quiet else None if arguments.json else True,
     )
@@ -187,7 +196,8 @@ def _print(result: TuneResult, arguments: argparse.Namespace, console: Console) 
 def _tried(result: TuneResult) -> str:
     failed = sum(result.failures.values())
     text = f"the fastest of {len(result.tried):,}"
-    return text + (f", of which {failed:,} failed" if failed else "")
+    text += f", of which {failed:,} failed" if failed else ""
+    return text + (f"; ended early: {result.ended}" if result.ended else "")
 
 
 def _report(
@@ -218,6 +228,7 @@ def _report(
         "measuring": result.measuring,
         "interrupted": result.interrupted,
         "stopped": result.stopped or None,
+        "ended": result.ended or None,
         "unmade": dict(result.unmade.counts),
         "unrecorded": result.unrecorded,
         "sketch": None if candidate is None else candidate.sketch + 1,

@@ -54,6 +54,7 @@ class TuneResult(Shown):
     measuring    of these, building and running candidates
     interrupted  whether Ctrl-C ended it early
     stopped      the exception that ended it early; "" if none did
+    ended        which of time_limit and patience ended it early, in words; "" if none did
     unmade       proposals of which no schedule could be made
     unscored     what the model could not learn from or score
     unrecorded   how many candidates the log did not take
@@ -71,6 +72,7 @@ class TuneResult(Shown):
     measuring: float
     interrupted: bool = False
     stopped: str = ""
+    ended: str = ""
     unmade: Unmade = field(default_factory=Unmade)
     unscored: Unmade = field(default_factory=Unmade)
     unrecorded: int = 0
@@ -175,8 +177,8 @@ def explanation(result: TuneResult, roofline: Roofline) -> str:
     head = f"{name}: {readable_seconds(result.seconds)} a call, the fastest of {tried:,}"
     if result.interrupted:
         head += "; the search was interrupted"
-    if result.stopped:
-        head += f"; the search ended early: {result.stopped}"
+    if result.stopped or result.ended:
+        head += f"; the search ended early: {result.stopped or result.ended}"
     sections = [
         ("how fast", roofline.lines(result.seconds)),
         *_chosen(result),

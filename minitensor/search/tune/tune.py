@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from minitensor.errors import (
     ArgumentError,
     MinitensorError,
     TuningError,
+    real,
     reason_of,
     unexpected,
     whole,
@@ -56,6 +58,8 @@ def tune(
     model: Model | None = None,
     inputs: Sequence[Any] | None = None,
     batch: int | None = None,
+    time_limit: float | None = None,
+    patience: int | None = None,
     callbacks: Iterable[Callable[[Progress], object]] = (),
     progress: bool | None = None,
     settings: Settings | None = None,
@@ -87,6 +91,10 @@ def tune(
                index, positions that are there
     batch      candidates of a round at most; None for an eighth of the trials, from 8 to 64. The
                first rounds have 8, and later ones half of what was tried
+    time_limit seconds after which nothing more is tried, but for the first round; None for no
+               limit. What is being measured then, and the finals, take their time on top
+    patience   candidates in a row of which none is the fastest, after which the search ends; None:
+               all trials are made
     callbacks  each is called with a Progress after every few candidates
     progress   whether to show on standard error how far it is; None: on a terminal or in a notebook
     settings   of measurement
@@ -116,6 +124,9 @@ def tune(
     trials, seed = whole("trials", trials, 1), whole("seed", seed, 0)
     usual = min(BATCHES[1], max(BATCHES[0], trials // 8))
     count = usual if batch is None else whole("batch", batch, 1)
+    if time_limit is not None:
+        real("time_limit", time_limit, 0, math.inf)
+    waited = None if patience is None else whole("patience", patience, 1)
     calls, plan = _checked(program, callbacks), _strategy(strategy)
     learns = GradientBoostedTrees(seed=seed) if model is None else model
     check_model(learns)
@@ -143,6 +154,8 @@ def tune(
             runner = stack.enter_context(made)
         assert runner is not None
         tuner = Tuner(searched, runner, plan, learner, trials, count, where, seed)
+        tuner.limit = math.inf if time_limit is None else float(time_limit)
+        tuner.patience = waited
         tuner.callback = lambda progress: [call(progress) for call in calls]
         interrupted, stopped = _run(tuner, where if resume else None)
     best = tuner.best
@@ -161,6 +174,7 @@ def tune(
         measuring=tuner.measuring,
         interrupted=interrupted,
         stopped=stopped,
+        ended=tuner.ended,
         unmade=tuner.proposals.unmade,
         unscored=learner.unmade,
         unrecorded=tuner.unrecorded,

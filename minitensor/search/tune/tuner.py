@@ -17,15 +17,17 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, Final, Protocol
 
-from minitensor.errors import ArgumentError, MinitensorError, kind_of, shown
+from minitensor.errors import ArgumentError, MinitensorError
 from minitensor.ir import structural_hash
+from minitensor.looks import readable_seconds
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.best import applied
 from minitensor.search.log import Log, counted
-from minitensor.search.records import OK, STEADY, Record, checked_seconds, new_record, trace_key
+from minitensor.search.records import OK, STEADY, Record, new_record, trace_key
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Candidate, Space
 from minitensor.search.strategy import Round, Strategy, Tried
+from minitensor.search.tune.checked import checked_results
 from minitensor.search.tune.finals import AHEAD, finalists, ratios, run_in_turns
 from minitensor.search.tune.incumbent import Incumbent
 from minitensor.search.tune.learner import Learner
@@ -110,6 +112,8 @@ class Tuner:
     batch: int
     log: Log | None = None
     seed: int = 0
+    limit: float = math.inf
+    patience: int | None = None
     callback: Callable[[Progress], object] = lambda progress: None
     tried: list[Tried] = field(default_factory=list)
     written: Tried | None = None
@@ -121,6 +125,8 @@ class Tuner:
     """Those of this run while nothing has worked."""
     unrecorded: int = 0
     """Candidates that were tried, and that the log did not take."""
+    ended: str = ""
+    """The limit that ended the search before all trials; "" if none did."""
     _started: float = 0.0
 
     def __post_init__(self) -> None:
@@ -191,8 +197,17 @@ class Tuner:
                 self.log.define(self.space.program)
         if self.tried:
             self._report(tuple(self.tried))
-        while len(self.tried) < self.trials and self.round():
+        while len(self.tried) < self.trials and not self._over() and self.round():
             pass
+
+    def _over(self) -> bool:
+        """Return whether a limit of the search is reached; never before anything was tried."""
+        best = self.best.number if self.best is not None else len(self.tried)
+        if self.tried and time.perf_counter() - self._started >= self.limit:
+            self.ended = f"its time limit of {readable_seconds(self.limit)}"
+        elif self.patience is not None and len(self.tried) - best >= self.patience:
+            self.ended = f"no faster one among {counted(self.patience, 'candidate')}"
+        return bool(self.ended)
 
     def round(self) -> bool:
         """Propose, measure and learn once; False if there was nothing new to try."""
@@ -212,6 +227,8 @@ class Tuner:
             guesses = self.learner.score([c for c, _ in chosen]).tolist()
         first = len(self.tried)
         for start in range(0, len(chosen), CHUNK):
+            if start and self._over():
+                break
             part = slice(start, start + CHUNK)
             self._measured(chosen[part], guesses[part], bound)
         if self._has_model:
@@ -326,17 +343,7 @@ class Tuner:
         self._report(tuple(news))
 
     def _results(self, schedules: Sequence[Schedule], best: float | None) -> Iterator[Result]:
-        """The results of a runner, which may be a user's own: checked, one for each schedule."""
-        results = self.runner.measure(schedules, best)
-        if not isinstance(results, Iterable):
-            raise _wrong("results (mt.search.Result)", results)
-        count, wanted = 0, f"a result for each of {len(schedules)} schedules"
-        for count, result in enumerate(results, 1):
-            if count > len(schedules):
-                raise ArgumentError(f"expected {wanted} from runner.measure(), but got more")
-            yield checked_result(result)
-        if count != len(schedules):
-            raise ArgumentError(f"expected {wanted} from runner.measure(), but got {count}")
+        return checked_results(self.runner.measure(schedules, best), len(schedules))
 
     def _record(self, tried: Tried, times: Sequence[float]) -> Record:
         return new_record(
@@ -389,27 +396,3 @@ class Tuner:
                 self._incumbent.drift,
             )
         )
-
-
-def checked_result(result: object) -> Result:
-    """A result of a runner, with its times as floats. Raises ArgumentError for what is none."""
-    if not isinstance(result, Result):
-        raise _wrong("results (mt.search.Result)", result)
-    if not isinstance(result.status, Status):
-        raise _wrong("a status (mt.search.Status)", result.status)
-    if not isinstance(result.message, str):
-        raise _wrong("a message (text)", result.message)
-    try:
-        times = checked_seconds(result.times)
-    except ArgumentError:
-        raise _wrong("times (a tuple of finite numbers above 0)", result.times) from None
-    if result.ok != bool(times):
-        raise _wrong("times with Status.OK, and none with a failure", result)
-    return replace(result, times=times)
-
-
-def _wrong(expected: str, got: object) -> ArgumentError:
-    kind = kind_of(got)
-    return ArgumentError(
-        f"expected {expected} from runner.measure(), but got {shown(got)} ({kind})"
-    )

@@ -57,6 +57,8 @@ def search(monkeypatch):
         (["matmull"], "there is no operator 'matmull'; did you mean matmul"),
         (["matmul", "--trials", "0"], "--trials must be at least 1, but is 0"),
         (["matmul", "--seed", "-1"], "--seed must be at least 0, but is -1"),
+        (["matmul", "--time-limit", "nan"], "--time-limit must be at least 0, but is nan"),
+        (["matmul", "--patience", "0"], "--patience must be at least 1, but is 0"),
         (["matmul", "--target", "interpreter"], "the interpreter is as slow with one schedule"),
         (["matmul", "--strategy", "luck"], "invalid choice: 'luck'"),
         (["matmul", "--rules", "mine"], "invalid choice: 'mine'"),

@@ -1,5 +1,6 @@
 """What `tune` finds out before it begins."""
 
+import math
 import random
 import sys
 
@@ -31,6 +32,11 @@ PROGRAM = mt.lower(mt.workloads.matmul(8, 8, 8))
         ({"trials": 2.0}, "trials"),
         ({"seed": -1}, "seed"),
         ({"batch": True}, "batch"),
+        ({"time_limit": -1}, "expected a number >= 0, but got time_limit=-1"),
+        ({"time_limit": math.nan}, "time_limit"),
+        ({"time_limit": "10 s"}, "time_limit"),
+        ({"patience": 0}, "patience"),
+        ({"patience": 1.5}, "patience"),
         ({"strategy": ["random"]}, "strategy"),
         ({"strategy": Random}, "propose"),
         ({"strategy": 3}, "or an object with propose"),

@@ -14,8 +14,10 @@ from minitensor.schedule import Trace
 from minitensor.search import STRATEGIES, Evolution, GradientBoostedTrees, Log
 from minitensor.search.features import BatchError, Structure
 from minitensor.search.records import OK, Host, Record, canonical_trace
+from minitensor.search.runner import Result, Status
 from minitensor.search.space import Space
 from minitensor.search.tune import Learner, Tuner
+from minitensor.search.tune.tuner import CHUNK
 from minitensor.search.workload import workload_key
 from tests.made_records import canonical
 from tests.unit.search.tune.made import TARGET, MadeUp, product, tuner_of
@@ -235,3 +237,38 @@ def test_each_result_is_recorded_as_soon_as_it_is_known(tmp_path):
         tuner.run()
     assert len(tuner.tried) == 5
     assert [r.trace for r in log] == traces(tuner)
+
+
+def test_patience_ends_a_search_that_finds_nothing_faster():
+    class Worse(MadeUp):
+        def one(self, candidate):
+            self.count += 1
+            return Result(Status.OK, times=(1e-6 * self.count,), calls=1)
+
+    tuner = tuner_of(product(), 200, patience=20)
+    tuner.runner = Worse()
+    tuner.run()
+    assert tuner.best.number == 1
+    assert 21 <= len(tuner.tried) < 21 + CHUNK
+    assert tuner.ended == "no faster one among 20 candidates"
+    endless = tuner_of(product(), 30, fails=False, patience=30)
+    endless.run()
+    assert (len(endless.tried), endless.ended) == (30, "")
+
+
+def test_a_time_limit_ends_a_search_between_chunks():
+    tuner = tuner_of(product(), 200, fails=False, limit=1e-6)
+    tuner.run()
+    assert (len(tuner.tried), tuner.ended) == (8, "its time limit of 1 µs")
+    tuner = tuner_of(product(), 200, fails=False, limit=1e9)
+    tuner.batch = 64
+    one = tuner.runner.one
+
+    def slow(candidate):
+        tuner.limit = 0.0 if tuner.runner.count > 100 else 1e9
+        return one(candidate)
+
+    tuner.runner.one = slow
+    tuner.run()
+    assert 100 - tuner.rounds <= len(tuner.tried) < 100 + 2 * CHUNK
+    assert tuner.ended.startswith("its time limit")
