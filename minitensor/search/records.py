@@ -33,6 +33,7 @@ from minitensor.errors import (
     CompileError,
     MinitensorError,
     printable,
+    real,
     unexpected,
 )
 from minitensor.ir import Program, print_name
@@ -48,6 +49,7 @@ DEFINITIONS: Final = 2
 """The version that lines of definitions have."""
 OK: Final = "ok"
 """The status of a candidate that worked."""
+LONGEST_SPENT: Final = 1e9
 STEADY: Final = 1.0
 """The drift of a machine that is as fast as it was; records do not mention it."""
 LONGEST_LINE: Final = 1 << 20
@@ -120,6 +122,7 @@ class Record:
     drift       how many times as long as at first the same program took then in this search
     parents     the keys of the traces that it was made from, two at most; () if it was drawn
     change      what differs from the first of them, for people; "" if it was drawn
+    spent       seconds that building and running it took; 0 if that is not known
 
     Raises ArgumentError for a field that cannot be written or does not fit the others.
     """
@@ -140,6 +143,7 @@ class Record:
     drift: float = STEADY
     parents: tuple[str, ...] = ()
     change: str = ""
+    spent: float = 0.0
 
     def __post_init__(self) -> None:
         _check_key("workload", self.workload)
@@ -163,6 +167,7 @@ class Record:
             raise unexpected("True or False", "disturbed", self.disturbed)
         if not is_positive(self.drift):
             raise unexpected("a finite number above 0", "drift", self.drift)
+        real("spent", self.spent, 0, LONGEST_SPENT)
         object.__setattr__(self, "parents", _checked_tuple("parents", self.parents))
         for key in self.parents:
             _check_key("parents", key)
@@ -200,7 +205,7 @@ class Record:
         return Trace.from_json(self.trace)
 
 
-_USUAL: Final = {"disturbed": False, "drift": STEADY, "parents": (), "change": ""}
+_USUAL: Final = {"disturbed": False, "drift": STEADY, "parents": (), "change": "", "spent": 0.0}
 """The fields that are not written where they are so; earlier versions had none of them."""
 _FIELDS: Final = tuple(field.name for field in fields(Record))
 
@@ -218,6 +223,7 @@ def new_record(
     drift: float = STEADY,
     parents: Sequence[str] = (),
     change: str = "",
+    spent: float = 0.0,
 ) -> Record:
     """The record of a candidate that was tried now, on this machine.
 
@@ -228,7 +234,7 @@ def new_record(
     status   "ok", or what kind of failure it was
     error    what went wrong; the first line of it is kept
     seed     of the search
-    disturbed, drift, parents, change  see Record
+    disturbed, drift, parents, change, spent  see Record
 
     Raises ArgumentError for what cannot be recorded, CompileError if the target is C, something of
     it is left open, and there is no compiler.
@@ -254,6 +260,7 @@ def new_record(
         drift=drift,
         parents=tuple(parents),
         change=change,
+        spent=spent,
     )
 
 

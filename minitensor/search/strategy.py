@@ -51,6 +51,7 @@ class Tried(Shown):
     round      of this search, counted from 1; 0 for a record, which was not measured in it
     parents    the keys of those that it was made from, two at most; () if it was drawn
     change     what differs from the first of them, for people; "" if it was drawn
+    spent      seconds that building and running it took; 0 if that is not known
     """
 
     number: int
@@ -67,6 +68,7 @@ class Tried(Shown):
     round: int = 0
     parents: tuple[str, ...] = ()
     change: str = ""
+    spent: float = 0.0
 
     def __str__(self) -> str:
         outcome = readable_seconds(self.seconds) if self.status == OK else self.error or self.status

@@ -113,6 +113,7 @@ class Result:
     disturbed  whether there were no others: the fastest of them is the time, which may be too long
     command    the command that compiled it, from a file kernel.c; () if none ran
     details    for a compile error what the compiler printed
+    spent      seconds that it took to build and to run, its part of those that were built together
     """
 
     status: Status
@@ -124,6 +125,7 @@ class Result:
     disturbed: bool = False
     command: tuple[str, ...] = ()
     details: str = ""
+    spent: float = 0.0
 
     @property
     def ok(self) -> bool:

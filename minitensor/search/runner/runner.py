@@ -10,6 +10,7 @@ import math
 import os
 import shutil
 import tempfile
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -114,14 +115,18 @@ class Runner:
         with contextlib.suppress(OSError):
             os.utime(self._folder)  # others remove old folders
         try:
+            start = time.perf_counter()
             built, alone = self._built(candidates), replace(self.settings, batch=1)
-            for candidate, one, result in zip(candidates, built, self._run(built, best)):
+            building = (time.perf_counter() - start) / max(1, len(candidates))
+            results, start = self._run(built, best), time.perf_counter()
+            for candidate, one, result in zip(candidates, built, results):
                 if _is_suspect(result, one, built):
-                    yield from self._run(self.build([candidate], alone), best)
-                else:
-                    if result.ok and isinstance(one, Built):
-                        self._keep(candidate, one)
-                    yield result
+                    (result,) = self._run(self.build([candidate], alone), best)
+                elif result.ok and isinstance(one, Built):
+                    self._keep(candidate, one)
+                running = time.perf_counter() - start
+                yield replace(result, spent=round(building + running, 4))
+                start = time.perf_counter()
         except GeneratorExit:  # nothing runs meanwhile
             raise
         except BaseException:

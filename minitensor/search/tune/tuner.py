@@ -172,6 +172,7 @@ class Tuner:
                 drift=record.drift,
                 parents=record.parents,
                 change=record.change,
+                spent=record.spent,
             )
             if candidate is None and not trace.steps:
                 self.written = replace(one, number=0)
@@ -326,7 +327,9 @@ class Tuner:
                 state = result.busy, result.disturbed, drift, self.rounds
                 lineage = self._lineage.of(candidate)
                 measured = self._lineage.add(trace_key(schedule.trace), candidate)
-                one = Tried(number, schedule.trace, measured, *outcome, *state, *lineage)
+                one = Tried(
+                    number, schedule.trace, measured, *outcome, *state, *lineage, result.spent
+                )
                 if self.log is not None:
                     self._append(self.log, self._record(one, result.times))
                 news.append(one)
@@ -358,6 +361,7 @@ class Tuner:
             disturbed=tried.disturbed,
             parents=tried.parents,
             change=tried.change,
+            spent=tried.spent,
         )
 
     def _append(self, log: Log, record: Record) -> None:

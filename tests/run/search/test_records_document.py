@@ -39,4 +39,5 @@ def test_a_line_of_a_tool_of_your_own():
 def test_every_field_is_in_the_table():
     described = re.findall(r"^\| `(\w+)` \|", PAGE, re.M)
     optional = {"drift": 1.5, "disturbed": True, "parents": (KEY,), "change": "unrolling: 1 -> 2"}
+    optional |= {"spent": 0.5}
     assert sorted(described) == sorted(json.loads(encode(made(**optional))))

@@ -96,6 +96,11 @@ def test_drift_is_written_where_there_is_some_and_its_absence_is_none():
     assert decode(line_of(data_of(plain), disturbed=1)) is Fault.DAMAGED
     for wrong in (0, -1.0, "2", None, True, 10**400):
         assert decode(line_of(data_of(plain), drift=wrong)) is Fault.DAMAGED
+    costly = made(seconds=(2.0, 4.0), spent=0.25)
+    assert data_of(costly) == {**data_of(plain), "spent": 0.25}
+    assert decode(encode(costly)[:-1]) == costly
+    for wrong in (-1.0, "2", None, True, 10**400):
+        assert decode(line_of(data_of(plain), spent=wrong)) is Fault.DAMAGED
 
 
 def test_lineage_is_written_where_there_is_some():
