@@ -103,9 +103,12 @@ def replay(name: str, variant: str, seed: int, trials: int) -> Curve:
     while len(tried) < trials:
         size = min(batch, max(FIRST, len(tried) // 2), trials - len(tried))
         ranked = sorted((t for t in tried if t.seconds < np.inf), key=lambda t: t.seconds)
-        rng = random.Random(f"{seed}/{len(tried)}")
+        name_of_round = f"{seed}/{len(tried)}"
+        rng = random.Random(name_of_round)
         best = [t.candidate for t in ranked if t.candidate is not None]
-        proposed = strategy.propose(Round(space, best, learner.score, rng, size, tuple(tried)))
+        proposed = strategy.propose(
+            Round(space, best, learner.score, rng, size, tuple(tried), name_of_round)
+        )
         news: list[Tried] = []
         for candidate in proposed:
             number = space.names.get(candidate, -1)

@@ -36,7 +36,7 @@ from minitensor.runtime import native_target
 from minitensor.schedule import Schedule, Trace
 from minitensor.search import Runner, Settings, Space, Task
 from minitensor.search.sketch import Derived, Sketch
-from minitensor.search.space import GRANULARITY, UNROLL, Candidate, Knob, Mutations, Value
+from minitensor.search.space import GRANULARITY, UNROLL, Candidate, Knob, Move, Mutations, Value
 from minitensor.search.space.candidate import USUAL
 from minitensor.search.workload import workload_key
 from tutorials.schedules import HAND_SCHEDULES
@@ -85,6 +85,13 @@ class OpenKnob(Knob):
         place = ordered.index(value)
         near = [v for v in ordered[max(0, place - 1) : place + 2] if v != value]
         return rng.choice(near) if near and rng.random() < 0.7 else self.draw(rng)
+
+    def moved(self, value: Value, source: int, target: int, rng: random.Random) -> Value:
+        if source < 0 or not isinstance(value, tuple):
+            return self.changed(value, rng)
+        tiles = [v for v in self.allowed if isinstance(v, tuple)]
+        moved = [v for v in tiles if v[source] < value[source] and v[target] > value[target]]
+        return rng.choice(moved) if moved else value
 
 
 @dataclass(frozen=True)
@@ -204,6 +211,10 @@ class TableSpace(Space):
         self, candidate: Candidate, rng: random.Random, weights: Mutations | None = None
     ) -> Candidate:
         made = self._alike(super().mutated(candidate, rng, weights), candidate)
+        return made if made in self.names else candidate
+
+    def moved(self, candidate: Candidate, move: Move, rng: random.Random) -> Candidate:
+        made = self._alike(super().moved(candidate, move, rng), candidate)
         return made if made in self.names else candidate
 
     def crossed(self, a: Candidate, b: Candidate, rng: random.Random) -> Candidate:

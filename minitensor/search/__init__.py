@@ -19,6 +19,9 @@ from minitensor.search.gbt import GradientBoostedTrees, Samples
 from minitensor.search.inputs import random_inputs
 from minitensor.search.log import Log, Merged, Report, Rewritten
 from minitensor.search.measure import difference
+from minitensor.search.policies import (
+    MUTATION_POLICIES, SKETCH_POLICIES, History, MutationPolicy, SketchPolicy,
+)
 from minitensor.search.records import Host, Record, new_record, trace_key
 from minitensor.search.runner import (
     Failures, Result, Runner, Settings, Status, Task, failures_of, nothing_works,
@@ -36,12 +39,13 @@ from minitensor.search.pictures import ensemble_picture, sketches_picture
 from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [
-    "DEFAULT_RULES", "FEATURE_NAMES", "RULES", "STRATEGIES", "Candidate", "Derived", "Evolution",
-    "Failures", "GradientBoostedTrees", "Host", "Log", "Merged", "Model", "Mutations", "Progress",
-    "Record", "Report", "Result", "Rewritten", "Roofline", "Round", "Rule", "Runner",
-    "RunnerProtocol", "Samples", "Settings", "Sketch", "SketchRule", "Space", "State",
-    "Status", "Strategy", "Task", "Tried", "TuneResult", "Verdict", "check_plots",
-    "difference", "ensemble_picture", "extract_features", "failures_of", "gbt", "generate_sketches",
-    "load_best", "multiply_adds", "new_record", "nothing_works", "pictures", "random_inputs",
-    "sketches_picture", "trace_key", "tune", "workload_key",
+    "DEFAULT_RULES", "FEATURE_NAMES", "MUTATION_POLICIES", "RULES", "SKETCH_POLICIES", "STRATEGIES",
+    "Candidate", "Derived", "Evolution", "Failures", "GradientBoostedTrees", "History", "Host",
+    "Log", "Merged", "Model", "MutationPolicy", "Mutations", "Progress", "Record", "Report",
+    "Result", "Rewritten", "Roofline", "Round", "Rule", "Runner", "RunnerProtocol", "Samples",
+    "Settings", "Sketch", "SketchPolicy", "SketchRule", "Space", "State", "Status", "Strategy",
+    "Task", "Tried", "TuneResult", "Verdict", "check_plots", "difference", "ensemble_picture",
+    "extract_features", "failures_of", "gbt", "generate_sketches", "load_best", "multiply_adds",
+    "new_record", "nothing_works", "pictures", "random_inputs", "sketches_picture", "trace_key",
+    "tune", "workload_key",
 ]

@@ -16,19 +16,33 @@ from __future__ import annotations
 import random
 from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import ClassVar, Final
 
 import numpy as np
 
-from minitensor.errors import real, unexpected, whole
-from minitensor.search.space import Candidate, Mutations, Space
-from minitensor.search.strategy import Doubles, Round, Score
+from minitensor.errors import ArgumentError, real, unexpected, whole
+from minitensor.search.policies import (
+    MUTATION_POLICIES,
+    SKETCH_POLICIES,
+    History,
+    Made,
+    MutationPolicy,
+    SketchPolicy,
+    apportioned,
+    checked_shares,
+    checked_weights,
+    policy,
+)
+from minitensor.search.space import Candidate, Mutations, Space, weighted
+from minitensor.search.strategy import Doubles, Round, Score, Strategy
 
 FASTEST: Final = 4
 """Candidates that are mutated while the model is not asked."""
+ATTEMPTS: Final = 8
+"""Moves of a candidate that are tried, while they change nothing."""
 OF_EACH: Final = 32
 """Candidates of a sketch of which the best is taken, where it is to have its share."""
 
@@ -47,6 +61,9 @@ class Evolution:
     learnt       the number of candidates from which the model learns before it is asked
     forms        new places of blocks that are looked into in a round: each takes a while
     mutations    the kinds of mutations, and their weights
+    sketch_policy  chooses how much of a round each sketch gets (see SketchPolicy); None: random
+                 candidates have any, and the model decides about the rest but for `floor`
+    mutation_policy  chooses the moves of mutations (see MutationPolicy); None: as `mutations` says
     """
 
     population: int = 2048
@@ -59,6 +76,8 @@ class Evolution:
     learnt: int = 32
     forms: int = 16
     mutations: Mutations = field(default_factory=Mutations)
+    sketch_policy: SketchPolicy | None = None
+    mutation_policy: MutationPolicy | None = None
 
     uses_model: ClassVar[bool] = True
 
@@ -76,10 +95,47 @@ class Evolution:
         """See Strategy."""
         size = min(self.population, self.each * round.count)
         population = Population(round.space, replace(self, population=size), round.rng)
+        population.shares = self._shares(round)
+        population.advised = None if self.mutation_policy is None else round
         if not round.best or len(round.history) < self.learnt:
             return population.beginning(round)
         ranked = evolve(population, round.score, round.best, 4 * round.count + len(round.best))
         return population.batch(ranked, round)
+
+    def _shares(self, round: Round) -> list[float] | None:
+        """The shares that the sketch policy wants; None for none, or none that can be used."""
+        if self.sketch_policy is None or not round.best:
+            return None
+        history = History(round.history, round.space, round.score, round.count)
+        rng = random.Random(f"{round.seed}/sketches")
+        try:
+            given = self.sketch_policy.shares(history, rng)
+            return None if given is None else checked_shares(given, len(round.space.sketches))
+        except Exception as failure:
+            round.unchosen.add("sketch_policy.shares", failure)
+            return None
+
+
+def with_policies(
+    strategy: Strategy, sketches: str | SketchPolicy, mutations: str | MutationPolicy
+) -> Strategy:
+    """A strategy with policies by name or as objects; "uniform" and "fixed" leave it as it is.
+
+    Raises ArgumentError for what is no policy, and for a strategy that has none.
+    """
+    chosen = {
+        "sketch_policy": policy("sketch_policy", sketches, SKETCH_POLICIES, "shares(history, rng)"),
+        "mutation_policy": policy(
+            "mutation_policy", mutations, MUTATION_POLICIES, "weights(parents, history, rng)"
+        ),
+    }
+    for name, value in chosen.items():
+        if value is None:
+            continue
+        if not isinstance(strategy, Evolution):
+            raise ArgumentError(f"{name}= is a part of evolution, and the strategy is another one")
+        strategy = replace(strategy, **{name: value})
+    return strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +166,14 @@ class Population:
         self.space, self.settings, self.rng = space, settings, rng
         self.known: dict[int, dict[tuple[str, ...], None]] = {}
         """The places of blocks by sketch."""
+        self.shares: Sequence[float] | None = None
+        """The part of a round for each sketch, if a policy says so."""
+        self.odds: dict[Candidate, Sequence[float]] = {}
+        """The weights of the moves of parents, if a policy says so."""
+        self.mutants: list[tuple[Candidate, Candidate]] = []
+        """Parents, and mutations of them, while there is such a policy."""
+        self.advised: Round | None = None
+        """The round that such a policy is asked about."""
         self.left = settings.forms
         """The number of new forms that may be looked into yet."""
         for number in range(len(space.sketches)):
@@ -122,7 +186,10 @@ class Population:
 
     def draw(self) -> Candidate:
         """A random candidate of a known form."""
-        sketch = self.space.any_sketch(self.rng, list(self.known))
+        if self.shares is None:
+            sketch = self.space.any_sketch(self.rng, list(self.known))
+        else:
+            sketch = weighted(self.rng, list(self.known), [self.shares[n] for n in self.known])
         return self.space.draw(self.rng, sketch, self.rng.choice(list(self.known[sketch])))
 
     def drawn(self, count: int, found: Iterable[Candidate] = ()) -> list[Candidate]:
@@ -149,6 +216,8 @@ class Population:
         ]
         parents = [*round.best[:FASTEST]] or hand[:FASTEST] or [self.draw()]
         count = round.count
+        if self.shares is not None and round.best:
+            parents = self._fastest_of_each(round.best, 8 * count)
         near = [self.mutant(parents[n % len(parents)]) for n in range(8 * count)]
         near = [candidate for candidate in dict.fromkeys(near) if candidate not in known]
         lucky = self._lucky(round)
@@ -165,9 +234,12 @@ class Population:
         """
         known, count = {*round.best, *(t.candidate for t in round.history)}, round.count
         news = [candidate for candidate in ranked if candidate not in known]
-        lucky, owed = self._lucky(round), self._owed(round)
-        shares = [c for sketch in owed for c in self._best_of(sketch, round.score)]
-        chosen = dict.fromkeys(shares)
+        lucky = self._lucky(round)
+        if self.shares is None:
+            owed = [c for sketch in self._owed(round) for c in self._best_of(sketch, round.score)]
+        else:
+            owed = self._allotted(news, count - lucky, round.score)
+        chosen = dict.fromkeys(owed)
         for candidate in news[: max(0, count - lucky - len(chosen))]:
             chosen.setdefault(candidate)
         first = self.drawn(count, chosen)
@@ -191,13 +263,32 @@ class Population:
         behind = sorted((s for s in self.known if tried[s] + 1 <= part), key=lambda s: tried[s])
         return behind[: int(self.settings.floor * round.count)]
 
-    def _best_of(self, sketch: int, score: Score) -> list[Candidate]:
-        """The best by score of some candidates of a sketch; none where all are refused."""
+    def _fastest_of_each(self, best: Sequence[Candidate], count: int) -> list[Candidate]:
+        """Of each sketch the fastest, as often as its share says; only those that have one."""
+        assert self.shares is not None
+        fastest = {candidate.sketch: candidate for candidate in reversed(best)}
+        odds = [self.shares[sketch] for sketch in fastest]
+        return [weighted(self.rng, list(fastest.values()), odds) for _ in range(count)]
+
+    def _allotted(self, news: Sequence[Candidate], count: int, score: Score) -> list[Candidate]:
+        """So many candidates, of each sketch its share, the best by score of those that are new."""
+        assert self.shares is not None
+        shares = [share * (n in self.known) for n, share in enumerate(self.shares)]
+        found = []
+        for sketch, part in enumerate(apportioned(shares, count, self.rng)):
+            own = [c for c in news if c.sketch == sketch][:part]
+            if len(own) < part:
+                own += self._best_of(sketch, score, part - len(own))
+            found += own
+        return found
+
+    def _best_of(self, sketch: int, score: Score, count: int = 1) -> list[Candidate]:
+        """The best by score of some candidates of a sketch; fewer where they are refused."""
         places = list(self.known[sketch])
         drawn = [self.space.draw(self.rng, sketch, self.rng.choice(places)) for _ in range(OF_EACH)]
         scores = score(drawn)
-        best = int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))
-        return [drawn[best]] if scores[best] > -np.inf else []
+        ranked = np.argsort(np.where(np.isnan(scores), np.inf, -scores), kind="stable")
+        return [drawn[n] for n in ranked[:count] if scores[n] > -np.inf]
 
     def child(self, parents: Callable[[], Candidate]) -> Candidate:
         """A mutation of a parent, or a crossover of two."""
@@ -209,8 +300,39 @@ class Population:
 
     def mutant(self, one: Candidate) -> Candidate:
         """A mutation; the same candidate where it would be of one new form too many."""
-        made = self.space.mutated(one, self.rng, self.settings.mutations)
+        weights, made = self.odds.get(one), one
+        if weights is None:
+            made = self.space.mutated(one, self.rng, self.settings.mutations)
+        else:
+            moves = self.space.moves(one.sketch)
+            for _ in range(ATTEMPTS):
+                if made != one:
+                    break
+                made = self.space.moved(one, weighted(self.rng, moves, weights), self.rng)
+        if self.advised is not None and made != one:
+            self.mutants.append((one, made))
         return made if self._learn(made) else one
+
+    def advise(self, parents: Sequence[Candidate], scores: Mapping[Candidate, float]) -> None:
+        """Ask the mutation policy about the next parents.
+
+        scores  of all that was made in this round
+        """
+        round, policy = self.advised, self.settings.mutation_policy
+        assert round is not None and policy is not None
+        made = [
+            Made(one, other, scores[other] - scores[one] if scores[other] > -np.inf else -np.inf)
+            for one, other in self.mutants
+            if one in scores and other in scores and scores[one] > -np.inf
+        ]
+        history = History(round.history, round.space, round.score, round.count, made)
+        self.odds = {}
+        try:
+            given = policy.weights(parents, history, random.Random(f"{round.seed}/mutations"))
+            if given is not None:
+                self.odds = dict(zip(parents, checked_weights(given, parents, round.space)))
+        except Exception as failure:
+            round.unchosen.add("mutation_policy.weights", failure)
 
     def add(self, candidate: Candidate) -> None:
         """Make the form of a candidate known."""
@@ -253,6 +375,10 @@ def evolve(
         ranked, values = zip(*best_of_all)
         if number < settings.generations:
             parents = _proportional(ranked, np.array(values), rng)
+            if population.advised is not None:
+                drawn = [parents() for _ in range(2 * size)]
+                population.advise(list(dict.fromkeys(drawn)), known)
+                parents = iter(drawn).__next__
             generation = [population.child(parents) for _ in range(size)]
     return [candidate for candidate, value in best_of_all if value > -np.inf][:count]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -26,6 +26,7 @@ from minitensor.looks import Shown, readable_seconds
 from minitensor.schedule import Trace
 from minitensor.search.records import OK, STEADY, trace_key
 from minitensor.search.space import Candidate, Space
+from minitensor.search.unmade import Unmade
 
 Doubles = npt.NDArray[np.float64]
 Score: TypeAlias = Callable[[Sequence[Candidate]], Doubles]
@@ -95,6 +96,8 @@ class Round:
     rng      draws whatever is drawn: then the same seed and the same costs give the same search
     count    the number of candidates that are to be measured
     history  everything that was tried, in order: what the log knew first, failures included
+    seed     what names the draws of this round: for those of a part of a strategy, apart from `rng`
+    unchosen choices of a policy that could not be used
     """
 
     space: Space
@@ -103,6 +106,8 @@ class Round:
     rng: random.Random
     count: int
     history: Sequence[Tried] = ()
+    seed: str = ""
+    unchosen: Unmade = field(default_factory=Unmade)
 
 
 class Strategy(Protocol):

@@ -119,7 +119,8 @@ class Runner:
             built, alone = self._built(candidates), replace(self.settings, batch=1)
             building = (time.perf_counter() - start) / max(1, len(candidates))
             results, start = self._run(built, best), time.perf_counter()
-            for candidate, one, result in zip(candidates, built, results):
+            for candidate, one, first in zip(candidates, built, results):
+                result = first
                 if _is_suspect(result, one, built):
                     (result,) = self._run(self.build([candidate], alone), best)
                 elif result.ok and isinstance(one, Built):

@@ -6,11 +6,13 @@ and changing candidates), `decode` (from a trace back to the candidate), `words`
 """
 
 # fmt: off
-from minitensor.search.space.candidate import GRANULARITY, UNROLL, Candidate, Knob, Mutations, Value
+from minitensor.search.space.candidate import (
+    GRANULARITY, UNROLL, Candidate, Knob, Move, Mutations, Value, weighted,
+)
 from minitensor.search.space.space import MOST_LOCATIONS, Plan, Space
 from minitensor.search.space.words import changes, decisions
 
 __all__ = [
-    "GRANULARITY", "MOST_LOCATIONS", "UNROLL", "Candidate", "Knob", "Mutations", "Plan", "Space",
-    "Value", "changes", "decisions",
+    "GRANULARITY", "MOST_LOCATIONS", "UNROLL", "Candidate", "Knob", "Move", "Mutations", "Plan",
+    "Space", "Value", "changes", "decisions", "weighted",
 ]

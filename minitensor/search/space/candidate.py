@@ -97,6 +97,31 @@ class Knob:
         near = [v for v in (value - 1, value + 1) if 0 <= v < len(self.candidates)]
         return rng.choice(near) if rng.random() < 0.7 else self.draw(rng)
 
+    @property
+    def levels(self) -> tuple[tuple[int, int], ...]:
+        """The pairs of levels of a tile between which a divisor may move; (-1, -1) alone for other
+        choices, which change in one way only.
+        """
+        if not self.is_tile:
+            return ((-1, -1),)
+        return tuple((a, b) for a in range(self.parts) for b in range(self.parts) if a != b)
+
+    def moved(self, value: Value, source: int, target: int, rng: random.Random) -> Value:
+        """The value with a divisor moved from one level of the tile to another; as `changed` for
+        other choices. The same one where that cannot be.
+        """
+        if source < 0 or not isinstance(value, tuple):
+            return self.changed(value, rng)
+        parts = list(divisors(value[source]))[1:] if value[source] > 1 else []
+        if target == len(value) - 1:
+            parts = [part for part in parts if value[target] * part <= self.limit]
+        if not parts:
+            return value
+        part, moved = rng.choice(parts), list(value)
+        moved[source] //= part
+        moved[target] *= part
+        return tuple(moved)
+
     def _moved(self, factors: tuple[int, ...], rng: random.Random) -> tuple[int, ...]:
         last = len(factors) - 1
         sources = [level for level, factor in enumerate(factors) if factor > 1]
@@ -164,6 +189,22 @@ class Mutations:
     parallel: float = 0.01
     unroll: float = 0.03
     location: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A way to change a candidate in one choice.
+
+    kind    "tile" for any knob; "parallel", "unroll", "location"
+    number  of the knob, the nest, or the block
+    source  the level of a tile from which a divisor is taken, from outside; -1 for other choices
+    target  the level that gets it
+    """
+
+    kind: str
+    number: int
+    source: int = -1
+    target: int = -1
 
 
 def weighted(rng: random.Random, options: Sequence[Option], weights: Iterable[float]) -> Option:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
@@ -18,6 +19,7 @@ from minitensor.search.space.candidate import (
     USUAL,
     Candidate,
     Knob,
+    Move,
     Mutations,
     weighted,
 )
@@ -106,6 +108,33 @@ class Choices(ABC):
                     return changed
         return candidate
 
+    def moves(self, sketch: int) -> tuple[Move, ...]:
+        """The ways in which a mutation may change a candidate of a sketch."""
+        threads, copies = self.stages(sketch)
+        levels = enumerate(knob.levels for knob in self.knobs[sketch])
+        return (
+            *(Move("tile", n, *pair) for n, pairs in levels for pair in pairs),
+            *(Move("parallel", n) for n in range(len(threads))),
+            *(Move("unroll", n) for n in range(len(copies))),
+            *(Move("location", n) for n in range(len(self.movable[sketch]))),
+        )
+
+    def odds(self, sketch: int, weights: Mutations | None = None) -> list[float]:
+        """How often `mutated` takes each of the moves of a sketch, in any unit."""
+        chances, moves = weights or Mutations(), self.moves(sketch)
+        alike = Counter((move.kind, move.number) for move in moves)
+        kinds = Counter(kind for kind, _ in alike)
+        return [getattr(chances, m.kind) / kinds[m.kind] / alike[m.kind, m.number] for m in moves]
+
+    def moved(self, candidate: Candidate, move: Move, rng: random.Random) -> Candidate:
+        """A candidate that is changed in this way; the same one where that cannot be."""
+        number = move.number
+        if move.kind == "tile":
+            knob = self.knobs[candidate.sketch][number]
+            value = knob.moved(candidate.values[number], move.source, move.target, rng)
+            return candidate.with_value(number, value)
+        return self._redrawn(candidate, move.kind, number, rng)
+
     def _changed(self, candidate: Candidate, kind: str, rng: random.Random) -> Candidate:
         """A candidate with one choice of a kind drawn anew."""
         if kind == "tile":
@@ -113,15 +142,19 @@ class Choices(ABC):
             number = rng.randrange(len(knobs))
             value = knobs[number].changed(candidate.values[number], rng)
             return candidate.with_value(number, value)
+        given = candidate.locations if kind == "location" else getattr(candidate, kind)
+        return self._redrawn(candidate, kind, rng.randrange(len(given)), rng)
+
+    def _redrawn(
+        self, candidate: Candidate, kind: str, number: int, rng: random.Random
+    ) -> Candidate:
         if kind == "location":
-            number = rng.randrange(len(candidate.locations))
             kept = candidate.locations[:number]
             moved = rng.choice(self.possible_locations(candidate.sketch, kept))
             places = _with(candidate.locations, number, moved)
             return self._repaired(replace(candidate, locations=places), rng)
         among = GRANULARITY if kind == "parallel" else UNROLL
-        given = getattr(candidate, kind)
-        numbers = _with(given, rng.randrange(len(given)), rng.choice(among))
+        numbers = _with(getattr(candidate, kind), number, rng.choice(among))
         if kind == "parallel":
             return replace(candidate, parallel=numbers)
         return replace(candidate, unroll=numbers)

@@ -58,6 +58,7 @@ class TuneResult(Shown):
     unmade       proposals of which no schedule could be made
     unscored     what the model could not learn from or score
     unrecorded   how many candidates the log did not take
+    unchosen     answers of a policy that could not be used
     written      the program as it is written, number 0, if it won the finals; it is none of `tried`
     """
 
@@ -76,6 +77,7 @@ class TuneResult(Shown):
     unmade: Unmade = field(default_factory=Unmade)
     unscored: Unmade = field(default_factory=Unmade)
     unrecorded: int = 0
+    unchosen: Unmade = field(default_factory=Unmade)
     written: Tried | None = None
 
     def __str__(self) -> str:
@@ -290,6 +292,7 @@ def _lost(result: TuneResult) -> Iterator[str]:
         ("parts of the space could not be made", result.space.unmade),
         ("proposals could not be made", result.unmade),
         ("times the model raised", result.unscored),
+        ("answers of a policy could not be used", result.unchosen),
     ):
         if unmade:
             yield f"{len(unmade):,} {what}:"

@@ -26,8 +26,10 @@ from minitensor.ir import Program, print_name
 from minitensor.phrasebook import unknown_argument
 from minitensor.schedule import Schedule
 from minitensor.search.baselines import STRATEGIES
+from minitensor.search.evolution import with_policies
 from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.log import Log
+from minitensor.search.policies import MutationPolicy, SketchPolicy
 from minitensor.search.runner import Runner, Settings, Task, exact_target, nothing_works
 from minitensor.search.sketch import Rules, check_rules
 from minitensor.search.space import Space
@@ -55,6 +57,8 @@ def tune(
     space: Callable[[Schedule], object] | Space | None = None,
     rules: Rules = "default",
     strategy: str | Strategy = "evolution",
+    sketch_policy: str | SketchPolicy = "uniform",
+    mutation_policy: str | MutationPolicy = "fixed",
     model: Model | None = None,
     inputs: Sequence[Any] | None = None,
     batch: int | None = None,
@@ -85,6 +89,12 @@ def tune(
                [mine, *mt.search.DEFAULT_RULES]
     strategy   chooses candidates: "evolution", a baseline (mt.search.STRATEGIES), or an object with
                `propose` (mt.search.Strategy), such as mt.search.Evolution(population=512)
+    sketch_policy    chooses how much of each round a sketch gets, in an evolution: "uniform" for
+               none, another name (mt.search.SKETCH_POLICIES), or an object with
+               `shares(history, rng)` (mt.search.SketchPolicy)
+    mutation_policy  chooses the moves of its mutations: "fixed" for odds that do not change,
+               "learned", or an object with `weights(parents, history, rng)`
+               (mt.search.MutationPolicy)
     model      learns what is fast: an object with `fit` and `predict` (mt.search.Model); boosted
                trees if None
     inputs     one array for each input; small random integers if None, and for what is used as an
@@ -128,6 +138,7 @@ def tune(
         real("time_limit", time_limit, 0, math.inf)
     waited = None if patience is None else whole("patience", patience, 1)
     calls, plan = _checked(program, callbacks), _strategy(strategy)
+    plan = with_policies(plan, sketch_policy, mutation_policy)
     learns = GradientBoostedTrees(seed=seed) if model is None else model
     check_model(learns)
     check_rules(rules)
@@ -178,6 +189,7 @@ def tune(
         unmade=tuner.proposals.unmade,
         unscored=learner.unmade,
         unrecorded=tuner.unrecorded,
+        unchosen=tuner.unchosen,
     )
 
 

@@ -34,6 +34,7 @@ from minitensor.search.tune.learner import Learner
 from minitensor.search.tune.lineage import Lineage
 from minitensor.search.tune.proposals import Proposals
 from minitensor.search.tune.tried import fastest, foreseen
+from minitensor.search.unmade import Unmade
 
 logger = logging.getLogger("minitensor")
 
@@ -127,6 +128,8 @@ class Tuner:
     """Candidates that were tried, and that the log did not take."""
     ended: str = ""
     """The limit that ended the search before all trials; "" if none did."""
+    unchosen: Unmade = field(default_factory=Unmade)
+    """Choices of a policy that could not be used."""
     _started: float = 0.0
 
     def __post_init__(self) -> None:
@@ -217,7 +220,9 @@ class Tuner:
         ranked = sorted(fastest(self.tried), key=lambda t: t.steady)
         best = [t.candidate for t in ranked if t.candidate is not None]
         score, history = self.learner.score, tuple(self.tried)
-        now = Round(self.space, best, score, random.Random(seed), size, history)
+        now = Round(
+            self.space, best, score, random.Random(seed), size, history, seed, self.unchosen
+        )
         chosen = self.proposals.take(now, min(size, self.trials - len(self.tried)), seed)
         if not chosen:
             return False

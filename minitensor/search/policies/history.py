@@ -1,0 +1,165 @@
+"""The history of a search, as policies see it: what was tried, and of which sketch."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, overload
+
+import numpy as np
+
+from minitensor.search.space import Candidate, Space
+from minitensor.search.strategy import Doubles, Score, Tried
+
+WORST: Final = math.log(1e-3)
+"""The logarithm of the speed of a failure, and of what is slower."""
+SAMPLES: Final = 16
+"""Fresh candidates of a sketch whose scores are the model's opinion of it."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A sketch as an arm of a bandit: one entry for each of its candidates that were tried.
+
+    number  of the sketch in its space
+    weight  how likely a random candidate has it (see `Space.weights`)
+    places  the places of its candidates in the whole history, from 0
+    speeds  logarithms of their speeds; the fastest of all sketches has 0
+    gains   logarithms of how many times as fast as the fastest before it each was; 0 for most
+    costs   seconds that each took; 1 is the mean of all
+    """
+
+    number: int
+    weight: float
+    places: tuple[int, ...] = ()
+    speeds: tuple[float, ...] = ()
+    gains: tuple[float, ...] = ()
+    costs: tuple[float, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """The number of its candidates."""
+        return len(self.speeds)
+
+    @property
+    def best(self) -> float:
+        """The logarithm of the speed of its fastest; that of a failure if there is none."""
+        return max(self.speeds, default=WORST)
+
+    def since(self, place: int) -> Arm:
+        """The same without what was tried before a place in the history."""
+        first = next((n for n, p in enumerate(self.places) if p >= place), self.count)
+        speeds, gains, costs = (v[first:] for v in (self.speeds, self.gains, self.costs))
+        return Arm(self.number, self.weight, self.places[first:], speeds, gains, costs)
+
+    @property
+    def reward(self) -> float:
+        """What was gained by it for its part of the time: the sum of gains over that of costs."""
+        return sum(self.gains) / sum(self.costs) if self.count else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A child that was made of a parent, and by how much it is better: by the model's score, or the
+    logarithm of the ratio of the measured speeds; -inf if it is refused or failed.
+    """
+
+    parent: Candidate
+    child: Candidate
+    gain: float
+
+
+@dataclass(frozen=True)
+class History(Sequence[Tried]):
+    """All that was tried, in order; and what it says of each sketch.
+
+    tried  failures, and what the log knew, included
+    space  that is searched
+    score  the model's scores of candidates; all alike while nothing is learnt
+    wanted the number of candidates that are measured next
+    made   the mutations of this round so far, with what they gained by the model's score
+    """
+
+    tried: Sequence[Tried]
+    space: Space
+    score: Score
+    wanted: int
+    made: Sequence[Made] = ()
+
+    @overload
+    def __getitem__(self, place: int) -> Tried: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Tried]: ...
+    def __getitem__(self, place: int | slice) -> Tried | Sequence[Tried]:
+        return self.tried[place]
+
+    def __len__(self) -> int:
+        return len(self.tried)
+
+    @cached_property
+    def arms(self) -> tuple[Arm, ...]:
+        """What is known of each sketch."""
+        spent = [t.spent for t in self.tried if t.spent > 0]
+        mean = sum(spent) / len(spent) if spent else 1.0
+        ends = min((t.steady for t in self.tried), default=math.inf)
+        found: list[list[tuple[int, float, float, float]]] = [[] for _ in self.space.sketches]
+        fastest = math.inf
+        for place, one in enumerate(self.tried):
+            gain = 0.0
+            if one.steady < fastest:
+                gain = math.log(fastest / one.steady) if fastest < math.inf else 0.0
+                fastest = one.steady
+            if one.candidate is not None:
+                speed = math.log(ends / one.steady) if one.steady < math.inf else WORST
+                cost = one.spent / mean if one.spent > 0 else 1.0
+                found[one.candidate.sketch].append((place, max(WORST, speed), gain, cost))
+        weights = self.space.weights
+        arms = []
+        for number, entries in enumerate(found):
+            places = tuple(entry[0] for entry in entries)
+            speeds, gains, costs = (tuple(float(e[n]) for e in entries) for n in (1, 2, 3))
+            arms.append(Arm(number, weights[number], places, speeds, gains, costs))
+        return tuple(arms)
+
+    @cached_property
+    def measured(self) -> list[Made]:
+        """The mutations that were measured, and their parents too."""
+        known = {t.key: t for t in self.tried if t.candidate is not None}
+        found = []
+        for one in self.tried:
+            parent = known.get(one.parents[0]) if len(one.parents) == 1 else None
+            if parent is None or parent.candidate is None or one.candidate is None:
+                continue
+            if parent.steady < math.inf:
+                gain = math.log(parent.steady / one.steady) if one.steady < math.inf else -math.inf
+                found.append(Made(parent.candidate, one.candidate, gain))
+        return found
+
+    def opinions(self, rng: random.Random) -> list[Doubles]:
+        """The model's scores of fresh candidates of each sketch (SAMPLES,); -inf for refused."""
+        drawn = [
+            [self.space.draw(rng, number) for _ in range(SAMPLES)]
+            for number in range(len(self.space.sketches))
+        ]
+        scores = np.nan_to_num(self.score([c for part in drawn for c in part]), nan=-np.inf)
+        return np.split(np.asarray(scores, np.float64), len(drawn))
+
+
+def picked(arms: Sequence[Arm], count: int, pick: Callable[[list[int]], int]) -> list[float]:
+    """The shares of arms that are picked one after the other.
+
+    pick  the place of the next, by how often each was picked in this round
+    """
+    times = [0] * len(arms)
+    for _ in range(count):
+        times[pick(times)] += 1
+    return [n / count for n in times]
+
+
+def argmax(values: Sequence[float], rng: random.Random) -> int:
+    """The place of the largest value; one of them at random where several are."""
+    most = max(values)
+    return rng.choice([place for place, value in enumerate(values) if value == most])

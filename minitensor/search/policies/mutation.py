@@ -1,0 +1,195 @@
+"""The protocol of mutation policies; and one that learns which moves make candidates better.
+
+A move (see `minitensor.search.space.Move`) names the knob, and the levels between which a divisor
+moves: with tiles at nine tenths of all mutations, the kind alone says little.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from minitensor.errors import ArgumentError, unexpected
+from minitensor.search.policies.history import History, Made
+from minitensor.search.space import Candidate, Move, Space
+from minitensor.search.strategy import Doubles
+
+COLUMNS: Final = 4
+"""Numbers that describe a parent before a move (see `described`)."""
+STEPS: Final = 4
+"""Of Newton's method: with so few columns it has converged."""
+
+
+class MutationPolicy(Protocol):
+    """Chooses how candidates are mutated."""
+
+    def weights(
+        self, parents: Sequence[Candidate], history: History, rng: random.Random
+    ) -> Sequence[Sequence[float]] | None:
+        """For each parent a number >= 0 for each of `history.space.moves(parent.sketch)`, of any
+        sum above 0; None for the fixed odds. It depends on its arguments only, so that a search
+        that is resumed goes on as it would have.
+        """
+        ...
+
+
+def checked_weights(given: Any, parents: Sequence[Candidate], space: Space) -> list[list[float]]:
+    """The weights of the moves of each parent. Raises ArgumentError for what are none."""
+    try:
+        rows = [np.asarray(row, np.float64) for row in given]
+    except (TypeError, ValueError):
+        raise unexpected("numbers for each parent", "weights", given) from None
+    if len(rows) != len(parents):
+        raise ArgumentError(f"expected weights for {len(parents)} parents, but got {len(rows)}")
+    for parent, row in zip(parents, rows):
+        moves = len(space.moves(parent.sketch))
+        if row.shape != (moves,):
+            raise ArgumentError(f"expected a weight for each of {moves} moves, got {row.shape}")
+        if not (np.isfinite(row).all() and (row >= 0).all() and row.sum() > 0):
+            raise ArgumentError("expected weights >= 0 of a finite sum above 0")
+    return [row.tolist() for row in rows]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Odds in proportion to the probability that a move makes a parent better, by a logistic
+    regression for each move of each sketch.
+
+    It learns from this round's children, whose scores tell for free whether they are better than
+    their parents, and from those that were measured, which weigh more. Of a parent it knows the
+    two factors of the tile that a move changes, and the product of all innermost factors: a
+    register tile that is full already is not to grow.
+
+    fixed     the part of the odds that is as without it
+    measured  how many children by score one that was measured is worth
+    least     children of a sketch until anything is learnt
+    """
+
+    fixed: float = 0.3
+    measured: float = 8.0
+    least: int = 64
+
+    def weights(
+        self, parents: Sequence[Candidate], history: History, rng: random.Random
+    ) -> Sequence[Sequence[float]] | None:
+        """See MutationPolicy."""
+        space, found = history.space, [np.zeros(0)] * len(parents)
+        lessons = [(made, 1.0) for made in history.made]
+        lessons += [(made, self.measured) for made in history.measured]
+        for sketch in {parent.sketch for parent in parents}:
+            places = [n for n, parent in enumerate(parents) if parent.sketch == sketch]
+            odds = np.array(space.odds(sketch))
+            own = [lesson for lesson in lessons if lesson[0].child.sketch == sketch]
+            moves = {move: n for n, move in enumerate(space.moves(sketch))}
+            chances = self._chances(space, moves, own, [parents[n] for n in places])
+            for place, row in zip(places, chances):
+                found[place] = odds * (self.fixed + (1 - self.fixed) * row)
+        return [row.tolist() for row in found]
+
+    def _chances(
+        self,
+        space: Space,
+        moves: dict[Move, int],
+        lessons: Sequence[tuple[Made, float]],
+        parents: Sequence[Candidate],
+    ) -> Doubles:
+        """How many times as likely as the mean of all moves each one makes each parent better
+        (parents, moves)."""
+        even = np.ones((len(parents), len(moves)))
+        known = [(move_of(space, made), made, weight) for made, weight in lessons]
+        taken = [(moves[move], made, weight) for move, made, weight in known if move is not None]
+        if len(taken) < self.least:
+            return even
+        which = np.array([number for number, _, _ in taken])
+        better = np.array([made.gain > 0 for _, made, _ in taken], np.float64)
+        weight = np.array([weight for _, _, weight in taken])
+        inputs = described(space, list(moves), [made.parent for _, made, _ in taken])
+        rows = inputs[np.arange(len(taken)), which]
+        usual = float((weight * better).sum() / weight.sum())
+        if not 0 < usual < 1:
+            return even
+        offset = math.log(usual / (1 - usual))
+        fitted = logistic(rows, which, better, weight, offset, len(moves))
+        values = np.einsum("pmc,mc->pm", described(space, list(moves), parents), fitted) + offset
+        chances = 1 / (1 + np.exp(-values))
+        return np.asarray(chances / chances.mean(axis=1, keepdims=True))
+
+
+def logistic(
+    rows: Doubles,
+    which: npt.NDArray[np.int64],
+    better: Doubles,
+    weight: Doubles,
+    offset: float,
+    groups: int,
+) -> Doubles:
+    """The coefficients (groups, columns) of a logistic regression for each group of rows, with a
+    normal prior around 0, by Newton's method.
+
+    rows    inputs (rows, columns); `which` the group of each, `better` what came (0 or 1)
+    offset  the logarithm of the odds where all coefficients are 0
+    """
+    columns = rows.shape[1]
+    found = np.zeros((groups, columns))
+    for _ in range(STEPS):
+        values = np.einsum("rc,rc->r", rows, found[which]) + offset
+        chances = 1 / (1 + np.exp(-values))
+        slope = found.copy()
+        np.add.at(slope, which, ((chances - better) * weight)[:, None] * rows)
+        curve = np.tile(np.eye(columns), (groups, 1, 1))
+        spread = (chances * (1 - chances) * weight)[:, None, None]
+        np.add.at(curve, which, spread * rows[:, :, None] * rows[:, None, :])
+        found -= np.linalg.solve(curve, slope[:, :, None])[:, :, 0]
+    return found
+
+
+def described(space: Space, moves: Sequence[Move], parents: Sequence[Candidate]) -> Doubles:
+    """What is known of parents of one sketch before each move (parents, moves, COLUMNS): 1, the
+    logarithms of the factors that the move makes smaller and larger, and of the register tile.
+    """
+    found = np.zeros((len(parents), len(moves), COLUMNS))
+    found[:, :, 0] = 1.0
+    if not parents:
+        return found
+    knobs = space.knobs[parents[0].sketch]
+    for number, knob in enumerate(knobs):
+        if not knob.is_tile:
+            continue
+        values = np.log2(np.maximum(1, np.array([p.values[number] for p in parents], np.float64)))
+        found[:, :, 3] += values[:, -1:] / 4
+        own = [n for n, m in enumerate(moves) if m.kind == "tile" and m.number == number]
+        if own and values.ndim == 2:
+            found[:, own, 1] = values[:, [moves[n].source for n in own]] / 4
+            found[:, own, 2] = values[:, [moves[n].target for n in own]] / 4
+    return found
+
+
+def move_of(space: Space, made: Made) -> Move | None:
+    """The move that makes a child of its parent; None if it is no move alone."""
+    parent, child = made.parent, made.child
+    if parent.sketch != child.sketch:
+        return None
+    found = []
+    for number, (old, new) in enumerate(zip(parent.values, child.values)):
+        if old == new:
+            continue
+        if not space.knobs[parent.sketch][number].is_tile:
+            found.append(Move("tile", number))
+        elif isinstance(old, tuple) and isinstance(new, tuple):
+            changes = [b / max(a, 1) for a, b in zip(old, new)]
+            source, target = changes.index(min(changes)), changes.index(max(changes))
+            found.append(Move("tile", number, source, target))
+    for kind, before, after in (
+        ("parallel", parent.parallel, child.parallel),
+        ("unroll", parent.unroll, child.unroll),
+        ("location", parent.locations, child.locations),
+    ):
+        pairs = enumerate(zip(before, after))
+        found += [Move(kind, number) for number, (old, new) in pairs if old != new]
+    return found[0] if len(found) == 1 else None
