@@ -18,8 +18,10 @@ import argparse
 import json
 import random
 import statistics
+import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -49,6 +51,10 @@ POPULATION = 512
 RESAMPLED = 2_000
 """Samples of a bootstrap (Efron, The Annals of Statistics 7(1), 1979)."""
 SEARCHES = ("evolution", "no model", "beam", "limited", "annealing", "random")
+BUILDING, BUDGET, REPEATS, HOPELESS = 0.12, 0.025, 4, 4.0
+"""Of a candidate that a table stands for: seconds until it is built, two at a time; seconds of a
+repeat; repeats; and how many times as slow as the best it is if there is but one. (As a search has
+it on two cores of the machine of the tables.)"""
 Features = dict[Candidate, "Floats | None"]
 Curve = list[float]
 """For each trial, the speed of the fastest until then, as a part of the table's best."""
@@ -86,47 +92,94 @@ class Remembered(Learner):
 
 
 @cache
-def _space(name: str, template: bool) -> tuple[Table, TableSpace, Features]:
+def opened(name: str, template: bool) -> tuple[Table, TableSpace, Features]:
     table = Table.load(FOLDER / f"{name}.json.gz")
     return table, TableSpace(table, template), {}
 
 
 def replay(name: str, variant: str, seed: int, trials: int) -> Curve:
     """One search on a table."""
-    table, space, known = _space(name, variant == "limited")
-    strategy = _strategy(variant)
-    model = GradientBoostedTrees(seed=seed)
-    learner = Remembered(space, model, known)
-    tried: list[Tried] = []
-    seen: set[int] = set()
+    table, space, known = opened(name, variant == "limited")
+    tried, _ = searched_on(table, space, known, _strategy(variant), seed, trials)
+    costs = [t.seconds for t in tried] + [np.inf] * (trials - len(tried))
+    return [table.best / s for s in np.minimum.accumulate(costs)]
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed(Tried):
+    """A candidate of a table, by the number of its program."""
+
+    program: int = 0
+
+    @property
+    def key(self) -> str:
+        return str(self.program)
+
+
+def searched_on(
+    table: Table, space: TableSpace, known: Features, strategy: Strategy, seed: int, trials: int
+) -> tuple[list[Replayed], list[float]]:
+    """What a search tries on a table, and the seconds from its beginning until it had each.
+
+    Proposing and learning take the time that they take; building and running, what they would
+    (see `spent`).
+    """
+    learner = Remembered(space, GradientBoostedTrees(seed=seed), known)
+    tried: list[Replayed] = []
+    seen: dict[int, Candidate] = {}
+    clock, times = 0.0, []
     batch = min(64, max(FIRST, trials // 8))
     while len(tried) < trials:
+        start = time.perf_counter()
         size = min(batch, max(FIRST, len(tried) // 2), trials - len(tried))
         ranked = sorted((t for t in tried if t.seconds < np.inf), key=lambda t: t.seconds)
-        name_of_round = f"{seed}/{len(tried)}"
-        rng = random.Random(name_of_round)
+        seed_of_round = f"{seed}/{len(tried)}"
         best = [t.candidate for t in ranked if t.candidate is not None]
-        proposed = strategy.propose(
-            Round(space, best, learner.score, rng, size, tuple(tried), name_of_round)
-        )
-        news: list[Tried] = []
+        rng, history = random.Random(seed_of_round), tuple(tried)
+        now = Round(space, best, learner.score, rng, size, history, seed_of_round)
+        proposed = strategy.propose(now)
+        clock += time.perf_counter() - start
+        news: list[Replayed] = []
         for candidate in proposed:
-            number = space.names.get(candidate, -1)
-            if number in seen or number < 0 or len(news) == size:
+            program = space.names.get(candidate, -1)
+            if program in seen or program < 0 or len(news) == size:
                 continue
-            seen.add(number)
-            cost = float(table.seconds[number])
+            cost = float(table.seconds[program])
             status = "ok" if cost < np.inf else "failed"
-            count = len(tried) + len(news) + 1
-            news.append(Tried(count, Trace(()), candidate, status, cost))
+            seen[program] = replace(candidate, origin=(str(program),))
+            one = Replayed(
+                len(tried) + len(news) + 1,
+                Trace(()),
+                seen[program],
+                status,
+                cost,
+                parents=candidate.origin[:2],
+                spent=spent(cost, ranked[0].seconds if ranked else cost),
+                program=program,
+            )
+            news.append(one)
+            clock += one.spent
+            times.append(clock)
         if not news:
             break
+        start = time.perf_counter()
         tried += news
         learner.learn([t.candidate for t in news if t.candidate], [1 / t.seconds for t in news])
         if getattr(strategy, "uses_model", True):
             learner.fit()
-    costs = [t.seconds for t in tried] + [np.inf] * (trials - len(tried))
-    return [table.best / s for s in np.minimum.accumulate(costs)]
+        clock += time.perf_counter() - start
+    return tried, times
+
+
+def spent(cost: float, best: float) -> float:
+    """Seconds that it takes to build and to run a candidate of a table, of so many seconds a call:
+    building, the check of its result, and repeats that fill a budget. What is far slower than the
+    best is stopped after its first calls, and a failure after building.
+    """
+    if not cost < np.inf:
+        return BUILDING
+    repeats = 1 if cost > HOPELESS * best else REPEATS
+    return BUILDING + 2 * cost + repeats * max(cost, BUDGET)
 
 
 def _strategy(variant: str) -> Strategy:
@@ -169,7 +222,7 @@ def as_markdown(name: str, found: dict[str, list[Curve]], trials: int) -> str:
     """The speed after so many trials, as a part of the table's best: means over seeds; and of the
     last, the interval of the mean, the median, the worst, and how many seeds missed the best.
     """
-    table, _, _ = _space(name, False)
+    table, _, _ = opened(name, False)
     steps = [n for n in STEPS if n <= trials]
     lines = [["search", *(f"after {n}" for n in steps), "95 %", "median", "worst", "below .95"]]
     for variant, curves in found.items():

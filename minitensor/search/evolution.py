@@ -58,6 +58,7 @@ class Evolution:
     measured     the most of the first generation that are among the best measured, as a part
     epsilon      the part of what is measured that is chosen at random
     floor        the part of what is measured that all sketches share alike
+    guided       the part of what is measured that a sketch policy divides, instead of `floor`
     learnt       the number of candidates from which the model learns before it is asked
     forms        new places of blocks that are looked into in a round: each takes a while
     mutations    the kinds of mutations, and their weights
@@ -73,6 +74,7 @@ class Evolution:
     measured: float = 0.2
     epsilon: float = 0.05
     floor: float = 0.2
+    guided: float = 0.5
     learnt: int = 32
     forms: int = 16
     mutations: Mutations = field(default_factory=Mutations)
@@ -88,19 +90,23 @@ class Evolution:
             whole(name, getattr(self, name), 0)
         for name in ("population", "each"):
             whole(name, getattr(self, name), 1)
-        for name in ("crossover", "measured", "epsilon", "floor"):
+        for name in ("crossover", "measured", "epsilon", "floor", "guided"):
             real(name, getattr(self, name), 0, 1)
 
     def propose(self, round: Round) -> list[Candidate]:
         """See Strategy."""
         size = min(self.population, self.each * round.count)
         population = Population(round.space, replace(self, population=size), round.rng)
-        population.shares = self._shares(round)
-        population.advised = None if self.mutation_policy is None else round
+        self.consult(population, round)
         if not round.best or len(round.history) < self.learnt:
             return population.beginning(round)
         ranked = evolve(population, round.score, round.best, 4 * round.count + len(round.best))
         return population.batch(ranked, round)
+
+    def consult(self, population: Population, round: Round) -> None:
+        """Give a population what the policies say of this round."""
+        population.shares = self._shares(round)
+        population.advised = None if self.mutation_policy is None else round
 
     def _shares(self, round: Round) -> list[float] | None:
         """The shares that the sketch policy wants; None for none, or none that can be used."""
@@ -217,7 +223,10 @@ class Population:
         parents = [*round.best[:FASTEST]] or hand[:FASTEST] or [self.draw()]
         count = round.count
         if self.shares is not None and round.best:
-            parents = self._fastest_of_each(round.best, 8 * count)
+            guided = int(8 * count * self.settings.guided)
+            usual = [parents[n % len(parents)] for n in range(8 * count - guided)]
+            parents = [*usual, *self._fastest_of_each(round.best, guided)]
+            self.rng.shuffle(parents)
         near = [self.mutant(parents[n % len(parents)]) for n in range(8 * count)]
         near = [candidate for candidate in dict.fromkeys(near) if candidate not in known]
         lucky = self._lucky(round)
@@ -238,7 +247,8 @@ class Population:
         if self.shares is None:
             owed = [c for sketch in self._owed(round) for c in self._best_of(sketch, round.score)]
         else:
-            owed = self._allotted(news, count - lucky, round.score)
+            guided = self.settings.guided * (count - lucky)
+            owed = self._allotted(news, int(guided + 0.5), round.score)
         chosen = dict.fromkeys(owed)
         for candidate in news[: max(0, count - lucky - len(chosen))]:
             chosen.setdefault(candidate)

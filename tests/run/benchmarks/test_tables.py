@@ -66,7 +66,7 @@ def test_two_names_have_one_cost_where_they_are_one_program(table):
 
 @pytest.mark.parametrize("variant", search.SEARCHES)
 def test_a_replay_finds_what_the_table_has(table, variant, monkeypatch):
-    monkeypatch.setattr(search, "_space", lambda *key: (table, TableSpace(table, key[1]), {}))
+    monkeypatch.setattr(search, "opened", lambda *key: (table, TableSpace(table, key[1]), {}))
     curve = search.replay(NAME, variant, seed=0, trials=24)
     assert len(curve) == 24
     assert (np.diff(curve) >= 0).all()

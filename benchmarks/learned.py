@@ -1,0 +1,250 @@
+"""Learned choices against a search without them, on tables of measured costs.
+
+    python -m benchmarks.learned                      the protocol, on all tables
+    python -m benchmarks.learned conv-64-56 --seeds 20 --sketch thompson --save FOLDER
+
+Four cells and a placebo, for each of two baselines:
+
+    neither    the baseline
+    sketch     with a sketch policy
+    mutation   with a mutation policy
+    both       with both
+    placebo    both are asked, and their answers are thrown away
+
+"ours" is the search as it is; "Ansor" has the parameters that Ansor published, and begins at random
+as it does. A policy that only repairs a weak baseline shows there, and not here.
+
+The target is the median, over seeds, of the best that the baseline ends with. The time to it is the
+clock of a search: proposing, learning and the policies as long as they took, building and running
+as `benchmarks.search.spent` says. A search that misses the target has used all of its time. Ratios
+are cell over baseline, seed by seed: below 1 is faster. The interval is a paired bootstrap of their
+geometric mean over workloads and seeds; p is Wilcoxon's signed-rank test of their logarithms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.common import machine, markdown_table
+from benchmarks.search import POPULATION, RESAMPLED, opened, searched_on
+from benchmarks.tables import FOLDER
+from minitensor.runtime import usable_cores
+from minitensor.search import MUTATION_POLICIES, SKETCH_POLICIES, Evolution, Round
+from minitensor.search.evolution import Population, evolve
+from minitensor.search.space import Candidate
+
+CELLS: Final = ("neither", "sketch", "mutation", "both", "placebo")
+BASELINES: Final = ("ours", "Ansor")
+
+
+@dataclass(frozen=True, slots=True)
+class Ansor(Evolution):
+    """Ansor's published search: random until something is learnt, mutations alone, 5 % at random,
+    no share for each sketch. (Its code, auto_scheduler/search_policy/sketch_policy.cc and the
+    defaults of search_policy.py; its population is 2,048, here as large as ours: a table is small.)
+    """
+
+    crossover: float = 0.0
+    floor: float = 0.0
+
+    def propose(self, round: Round) -> list[Candidate]:
+        """See Strategy."""
+        population = Population(round.space, self, round.rng)
+        self.consult(population, round)
+        if not round.best:
+            return population.drawn(4 * round.count)
+        ranked = evolve(population, round.score, round.best, 4 * round.count + len(round.best))
+        return population.batch(ranked, round)
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """A policy of either kind that is asked, and whose answer is thrown away."""
+
+    policy: Any
+
+    def shares(self, *given: Any) -> None:
+        self.policy.shares(*given)
+
+    def weights(self, *given: Any) -> None:
+        self.policy.weights(*given)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One search: its clock after each trial, and the speed of the fastest until then, as a part
+    of the table's best.
+    """
+
+    times: list[float]
+    speeds: list[float]
+
+    def until(self, target: float) -> tuple[float, int]:
+        """Seconds and trials to a speed; all that was used where it was missed."""
+        for number, (clock, speed) in enumerate(zip(self.times, self.speeds), 1):
+            if speed >= target - 1e-9:
+                return clock, number
+        return self.times[-1], len(self.times)
+
+
+def run(
+    name: str, baseline: str, cell: str, sketch: str, mutation: str, seed: int, trials: int
+) -> Run:
+    """One search on a table."""
+    table, space, known = opened(name, False)
+    strategy: Evolution = (Ansor if baseline == "Ansor" else Evolution)(population=POPULATION)
+    of_sketches, of_moves = SKETCH_POLICIES[sketch], MUTATION_POLICIES[mutation]
+    if cell == "placebo":
+        strategy = replace(
+            strategy, sketch_policy=Ignored(of_sketches), mutation_policy=Ignored(of_moves)
+        )
+    if cell in ("sketch", "both"):
+        strategy = replace(strategy, sketch_policy=of_sketches)
+    if cell in ("mutation", "both"):
+        strategy = replace(strategy, mutation_policy=of_moves)
+    tried, times = searched_on(table, space, known, strategy, seed, trials)
+    return Run(times, (table.best / np.minimum.accumulate([t.seconds for t in tried])).tolist())
+
+
+Runs = dict[tuple[str, str, str], list[Run]]
+"""The searches of each workload, baseline and cell, by seed."""
+
+
+def measured(names: Sequence[str], given: argparse.Namespace) -> Runs:
+    """All searches, on as many cores as there are."""
+    with ProcessPoolExecutor(usable_cores(), mp_context=get_context("spawn")) as pool:
+        policies = given.sketch, given.mutation
+        asked = {
+            (n, b, c): [
+                pool.submit(run, n, b, c, *policies, s, given.trials) for s in range(given.seeds)
+            ]
+            for n in names
+            for b in given.baselines
+            for c in given.cells
+        }
+        return {key: [one.result() for one in runs] for key, runs in asked.items()}
+
+
+# ---- statistics
+
+
+def interval(logarithms: Sequence[float]) -> tuple[float, float]:
+    """The 95 % bootstrap interval of the geometric mean of ratios."""
+    rng, values = np.random.default_rng(0), np.asarray(logarithms)
+    means = rng.choice(values, (RESAMPLED, len(values))).mean(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return math.exp(low), math.exp(high)
+
+
+def wilcoxon(differences: Sequence[float]) -> float:
+    """The two-sided p of Wilcoxon's signed-rank test, by its normal approximation; 1 if there are
+    no differences. (Wilcoxon, Biometrics Bulletin 1(6), 1945; ties share their mean rank.)
+    """
+    values = np.asarray([d for d in differences if d != 0])
+    if not len(values):
+        return 1.0
+    _, inverse, counts = np.unique(np.abs(values), return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    ranks = (ends - (counts - 1) / 2)[inverse]
+    n, positive = len(values), ranks[values > 0].sum()
+    variance = n * (n + 1) * (2 * n + 1) / 24 - (counts**3 - counts).sum() / 48
+    z = (positive - n * (n + 1) / 4) / math.sqrt(variance)
+    return math.erfc(abs(z) / math.sqrt(2))
+
+
+def as_markdown(runs: Runs, names: Sequence[str], given: argparse.Namespace) -> str:
+    """A table for each baseline: a row for each cell, a column for each workload."""
+    parts = []
+    for baseline in given.baselines:
+        targets = {n: _target(runs[n, baseline, "neither"]) for n in names}
+        heads = [f"{n}: {targets[n]:.3f}" for n in names]
+        lines = [["cell", *heads, "all", "95 %", "p", "trials", "end"]]
+        for cell in given.cells:
+            pairs = {
+                n: list(zip(runs[n, baseline, cell], runs[n, baseline, "neither"])) for n in names
+            }
+            found = {
+                n: [math.log(a.until(targets[n])[0] / b.until(targets[n])[0]) for a, b in pairs[n]]
+                for n in names
+            }
+            trials = [
+                math.log(a.until(targets[n])[1] / b.until(targets[n])[1])
+                for n in names
+                for a, b in pairs[n]
+            ]
+            ends = [math.log(a.speeds[-1] / b.speeds[-1]) for n in names for a, b in pairs[n]]
+            every = [ratio for n in names for ratio in found[n]]
+            low, high = interval(every)
+            lines.append(
+                [
+                    cell,
+                    *(f"{math.exp(statistics.fmean(found[n])):.2f}" for n in names),
+                    f"{math.exp(statistics.fmean(every)):.3f}",
+                    f"{low:.2f} to {high:.2f}",
+                    f"{wilcoxon(every):.2g}",
+                    f"{math.exp(statistics.fmean(trials)):.2f}",
+                    f"{math.exp(statistics.fmean(ends)):.3f}",
+                ]
+            )
+        parts += [f"### Baseline: {baseline}", "", *markdown_table(lines), ""]
+        parts += [_quartiles(runs, names, baseline, given.cells, targets), ""]
+    return "\n".join(parts)
+
+
+def _target(baseline: Sequence[Run]) -> float:
+    return statistics.median(run.speeds[-1] for run in baseline)
+
+
+def _quartiles(
+    runs: Runs, names: Sequence[str], baseline: str, cells: Sequence[str], targets: dict[str, float]
+) -> str:
+    lines = [["seconds to the target: quartiles", *names]]
+    for cell in cells:
+        row = [cell]
+        for name in names:
+            times = [run.until(targets[name])[0] for run in runs[name, baseline, cell]]
+            row.append(" / ".join(f"{q:.0f}" for q in np.quantile(times, [0.25, 0.5, 0.75])))
+        lines.append(row)
+    return "\n".join(markdown_table(lines))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="learned choices against a search without")
+    known = sorted(p.name.split(".")[0] for p in FOLDER.glob("*.json.gz"))
+    parser.add_argument("names", nargs="*", metavar="WORKLOAD", default=known)
+    parser.add_argument("--sketch", choices=[*SKETCH_POLICIES][1:], default="thompson")
+    parser.add_argument("--mutation", choices=[*MUTATION_POLICIES][1:], default="learned")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--trials", type=int, default=128)
+    parser.add_argument("--baselines", nargs="+", choices=BASELINES, default=BASELINES)
+    parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS)
+    parser.add_argument("--save", type=Path, metavar="FOLDER")
+    given = parser.parse_args()
+    runs = measured(given.names, given)
+    head = f"{machine()}; {given.seeds} seeds, {given.trials} trials; sketches: {given.sketch}"
+    text = f"{head}, mutations: {given.mutation}\n\n{as_markdown(runs, given.names, given)}"
+    print(text)
+    if given.save is not None:
+        (given.save / "learned.md").write_text(text, encoding="utf-8")
+        rows = {
+            "/".join(key): [
+                [np.round(r.times, 2).tolist(), np.round(r.speeds, 4).tolist()] for r in v
+            ]
+            for key, v in runs.items()
+        }
+        (given.save / "learned.json").write_text(json.dumps(rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
