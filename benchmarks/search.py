@@ -38,7 +38,7 @@ from minitensor.search.gbt import Samples
 from minitensor.search.space import Candidate
 from minitensor.search.strategy import Doubles
 from minitensor.search.tune import Learner
-from minitensor.search.tune.learner import Floats
+from minitensor.search.tune.learner import Floats, usual_model
 from minitensor.search.tune.tuner import FIRST
 from tutorials.schedules import HAND_SCHEDULES
 
@@ -124,7 +124,7 @@ def searched_on(
     Proposing and learning take the time that they take; building and running, what they would
     (see `spent`).
     """
-    learner = Remembered(space, GradientBoostedTrees(seed=seed), known)
+    learner = Remembered(space, usual_model(seed), known)
     tried: list[Replayed] = []
     seen: dict[int, Candidate] = {}
     clock, times = 0.0, []

@@ -27,14 +27,13 @@ from minitensor.phrasebook import unknown_argument
 from minitensor.schedule import Schedule
 from minitensor.search.baselines import STRATEGIES
 from minitensor.search.evolution import with_policies
-from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.log import Log
 from minitensor.search.policies import MutationPolicy, SketchPolicy
 from minitensor.search.runner import Runner, Settings, Task, exact_target, nothing_works
 from minitensor.search.sketch import Rules, check_rules
 from minitensor.search.space import Space
 from minitensor.search.strategy import Strategy
-from minitensor.search.tune.learner import Learner, Model, check_model
+from minitensor.search.tune.learner import Learner, Model, check_model, usual_model
 from minitensor.search.tune.progress import Display
 from minitensor.search.tune.result import TuneResult
 from minitensor.search.tune.tuner import Progress, RunnerProtocol, Tuner
@@ -139,7 +138,7 @@ def tune(
     waited = None if patience is None else whole("patience", patience, 1)
     calls, plan = _checked(program, callbacks), _strategy(strategy)
     plan = with_policies(plan, sketch_policy, mutation_policy)
-    learns = GradientBoostedTrees(seed=seed) if model is None else model
+    learns = usual_model(seed) if model is None else model
     check_model(learns)
     check_rules(rules)
     if not (space is None or isinstance(space, Space) or callable(space)):

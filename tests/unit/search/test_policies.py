@@ -265,7 +265,7 @@ def test_a_share_decides_about_the_batch():
     sizes = [math.prod(len(k.options) for k in knobs) for knobs in tuner.space.knobs]
     many, wanted = len(sizes), sizes.index(max(sizes))
     policy = Answers([float(n == wanted) for n in range(many)])
-    tuner.proposals.strategy = tuner.strategy = replace(SMALL, sketch_policy=policy)
+    tuner.proposals.strategy = tuner.strategy = replace(SMALL, sketch_policy=policy, guided=1.0)
     tuner.run()
     later = [t.candidate.sketch for t in tuner.tried[many:]]
     assert later.count(wanted) > 0.75 * len(later)
