@@ -22,6 +22,9 @@ class Summary(NamedTuple):
     longest    the most nodes of the indices of a load
     reads      how often each buffer is loaded
     variables  how often each variable occurs, under binders too
+
+    What is nested deeper than DEEPEST is refused: of that, reads and variables are left out, which
+    would take the square of its depth to add up.
     """
 
     size: int
@@ -78,6 +81,8 @@ def _summary(node: Node) -> Summary:
     if isinstance(node, Load):
         longest = max(longest, size - 1)
         reads = _sum(reads, {node.buffer: 1})
+    if depth >= DEEPEST:
+        reads, variables = {}, {}
     return Summary(size, depth + 1, longest, reads, variables)
 
 

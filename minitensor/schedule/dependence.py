@@ -9,7 +9,7 @@ Buffers that live inside the loop (`ir.lifetime`) are private to an iteration an
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from minitensor import arith, ir
@@ -18,9 +18,37 @@ from minitensor.schedule.elements import PLAIN, Elements
 from minitensor.schedule.refusal import refuse
 
 
+class Forms:
+    """Linear forms of what stands in a block, in terms of the loops around it; each is found when
+    it is asked for, as most questions are about few of the accesses.
+    """
+
+    def __init__(self, block: ir.Block, loops: tuple[ir.For, ...]) -> None:
+        self._block, self._loops = block, loops
+        self._simplifier: arith.Simplifier | None = None
+        self._known: dict[int, tuple[arith.Linear, ...]] = {}
+
+    def of(self, part: ir.Load | ir.Store | ir.Reduce) -> tuple[arith.Linear, ...]:
+        """The indices of a part of the block."""
+        known = self._known.get(id(part))
+        if known is None:
+            if self._simplifier is None:
+                self._simplifier = _simplifier_in(self._block, self._loops)
+            known = self._known[id(part)] = tuple(map(self._simplifier.linear, part.indices))
+        return known
+
+
+def _simplifier_in(block: ir.Block, loops: tuple[ir.For, ...]) -> arith.Simplifier:
+    """A simplifier that puts in for the iters of a block what binds them to these loops."""
+    ranges = ranges_of(loops)
+    outside = arith.Simplifier(ranges, keep_units=True)
+    bindings = {i.var: outside.linear(i.binding) for i in block.iters}
+    return arith.Simplifier(ranges, bindings, keep_units=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One access of a block, its indices as linear forms of the loop variables.
+    """One access of a block.
 
     part         the Load, Store or Reduce in the block, for pointing at it
     accumulates  whether it only combines into the element, by the block's commutative reducer
@@ -28,10 +56,15 @@ class Access:
 
     block: ir.Block
     buffer: str
-    indices: tuple[arith.Linear, ...]
     writes: bool
     accumulates: bool
     part: ir.Load | ir.Store | ir.Reduce
+    forms: Forms = field(compare=False, repr=False)
+
+    @property
+    def indices(self) -> tuple[arith.Linear, ...]:
+        """Its indices as linear forms of the loop variables."""
+        return self.forms.of(self.part)
 
 
 def accesses(program: ir.Program, name: str) -> tuple[Access, ...]:
@@ -51,18 +84,14 @@ def _known_accesses(nest: ir.Stmt) -> dict[str, tuple[Access, ...]]:
 
 def accesses_of(block: ir.Block, loops: tuple[ir.For, ...]) -> tuple[Access, ...]:
     """Every access of a block that stands in these loops."""
-    ranges = ranges_of(loops)
-    outside = arith.Simplifier(ranges, keep_units=True)
-    bindings = {i.var: outside.linear(i.binding) for i in block.iters}
-    simplifier = arith.Simplifier(ranges, bindings, keep_units=True)
+    forms = Forms(block, loops)
     reducing = any(isinstance(node, ir.Reduce) for node in ir.walk(block.body))
     found: list[Access] = []
 
     def add(
         buffer: str, part: ir.Load | ir.Store | ir.Reduce, writes: bool, accumulates: bool
     ) -> None:
-        indices = tuple(simplifier.linear(index) for index in part.indices)
-        found.append(Access(block, buffer, indices, writes, accumulates, part))
+        found.append(Access(block, buffer, writes, accumulates, part, forms))
 
     for stmt in (block.init, block.body):
         for node in ir.walk(stmt) if stmt is not None else ():
@@ -162,12 +191,10 @@ def counted(
     """
     if elements.undone is None:
         return access.indices
-    block, ranges = access.block, ranges_of(loops)
+    block = access.block
     own = arith.Simplifier({i.var: arith.extent_range(i.extent) for i in block.iters}, None, True)
     place = elements.counted([own.linear(index) for index in access.part.indices], own.ranges)
-    outside = arith.Simplifier(ranges, keep_units=True)
-    bindings = {i.var: outside.linear(i.binding) for i in block.iters}
-    simplifier = arith.Simplifier(ranges, bindings, keep_units=True)
+    simplifier = _simplifier_in(block, loops)
     return tuple(simplifier.linear(form.expr()) for form in place)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
 
@@ -76,11 +76,13 @@ class Sketch(Shown):
     program  the definition
     trace    the steps; decisions among them are open
     history  the rules that led to it, in the order in which they were applied
+    derived  the schedule that the rules made, its decisions drawn at random; None if none is kept
     """
 
     program: Program
     trace: Trace
     history: tuple[Derived, ...]
+    derived: Schedule | None = field(default=None, compare=False)
 
     def apply(self, program: Program | None = None, *, seed: int | None = None) -> Schedule:
         """A schedule of the program (its own if None) with decisions drawn at random."""
@@ -202,7 +204,7 @@ def generate_sketches(
         first = next(iter(lost.first.values()))
         name = print_name(program.name)
         raise TuningError(f"no sketch of {name}: {lost}; the first: {reason_of(first)}") from first
-    return [Sketch(program, s.schedule.trace.opened(), s.history) for s in states]
+    return [Sketch(program, s.schedule.trace.opened(), s.history, s.schedule) for s in states]
 
 
 def _derived(

@@ -149,7 +149,8 @@ class Space(Shown, Choices):
                 return schedule.confirm() if found == which else None
 
             try:
-                drawn = self._template.seen[number] if self._template else sketch.apply(seed=0)
+                seen = self._template.seen[number] if self._template else sketch.derived
+                drawn = sketch.apply(seed=0) if seen is None else seen
                 made.append((sketch, typical(drawn, make)))
             except Exception as failure:
                 self.unmade.add("a sketch", failure)

@@ -10,7 +10,7 @@ from minitensor.testing.batch import Outcome
 
 CRASHES = 37
 ABORTS = 40
-HANGS = 70
+HANGS = 50
 
 
 def run_batch(seed, numbers, report, sanitizer):

@@ -24,15 +24,25 @@ from minitensor.testing import (
 
 pytestmark = pytest.mark.slow
 
+SOON = """
+import sys
+from minitensor.cli import main
+from minitensor.testing import campaign
+campaign.BATCH = 4
+sys.exit(main(sys.argv[1:]))
+"""
+"""A command whose first batch of pairs is soon done."""
 
-def test_a_campaign_goes_on_where_it_was_stopped(run, tmp_path):
+
+def test_a_campaign_goes_on_where_it_was_stopped(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(campaign, "BATCH", 8)
     out = tmp_path / "out"
     words = ("fuzz", "--seconds", 1, "--seed", 11, "--jobs", 1, "--out", out, "--json")
     first = run(*words)
     assert first.status == 0, first.out
     one = first.json()
-    assert one["counts"]["pairs"] >= 32
-    assert one["counts"]["pairs"] % 32 == 0
+    assert one["counts"]["pairs"] >= 8
+    assert one["counts"]["pairs"] % 8 == 0
     assert one["counts"]["kernels"] > 0
     assert one["counts"]["accepted"] >= 0.3 * one["counts"]["attempts"]
     assert one["found"] == []
@@ -42,7 +52,7 @@ def test_a_campaign_goes_on_where_it_was_stopped(run, tmp_path):
     two = json.loads((out / "state.json").read_text())
     assert two["counts"]["pairs"] > one["counts"]["pairs"]
     assert two["missing"] == []
-    assert two["counts"]["pairs"] == two["next"] * 32
+    assert two["counts"]["pairs"] == two["next"] * 8
     other = run("fuzz", "--seconds", 1, "--seed", 12, "--out", out)
     assert other.status == 1
     assert "is of another campaign" in other.err and "seed 11" in other.err
@@ -103,27 +113,28 @@ def test_crashes_and_hangs_are_blamed_on_a_pair_and_the_rest_is_done(tmp_path, m
     monkeypatch.setattr(campaign, "WORKER", "tests.run.testing.faulty_worker")
     monkeypatch.setattr(campaign, "SILENCE", 3.0)
     done = Campaign(tmp_path, 0, 1, "guards")
+    done.state.next = 1  # where the faults are: what has begun in time is done to its end
     try:
-        state = done.run(14.0, lambda state: None)
+        state = done.run(0.1, lambda state: None)
         found = {f.number: f.failure for f in state.found}
-        assert set(found) == {37, 40, 70}
+        assert set(found) == {37, 40, 50}
         assert found[37].kind == found[40].kind == "crash"
         assert "was killed by SIGSEGV; it was to run" in found[37].message
         assert "status 1, without a reply: cannot go on; it was to run" in found[40].message
-        assert (found[70].kind, state.missing) == ("hang", [])
-        assert state.counts.pairs == state.next * campaign.BATCH
+        assert (found[50].kind, state.missing) == ("hang", [])
+        assert (state.counts.pairs, state.next) == (campaign.BATCH, 2)
         monkeypatch.setattr(campaign, "MOST_REDUCED", 0)
         done.reduce(lambda found: None)
         names = {path.name for path in tmp_path.glob("failure-*.py")}
-        assert names == {"failure-37-crash.py", "failure-40-crash.py", "failure-70-hang.py"}
+        assert names == {"failure-37-crash.py", "failure-40-crash.py", "failure-50-hang.py"}
     finally:
         done.close()
 
 
 def test_ctrl_c_leaves_no_process_and_keeps_what_was_done(tmp_path):
-    command = [sys.executable, "-m", "minitensor", "fuzz", "--seconds", "60", "--jobs", "2"]
+    words = ["fuzz", "--seconds", "60", "--jobs", "2", "--out", str(tmp_path / "out")]
     with subprocess.Popen(
-        [*command, "--out", str(tmp_path / "out")],
+        [sys.executable, "-c", SOON, *words],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -146,7 +157,7 @@ def test_ctrl_c_leaves_no_process_and_keeps_what_was_done(tmp_path):
     assert "Traceback" not in err
     assert not any(alive(child) for child in children)
     kept = json.loads(state.read_text())
-    assert kept["counts"]["pairs"] == 32 * (kept["next"] - len(kept["missing"]))
+    assert kept["counts"]["pairs"] == 4 * (kept["next"] - len(kept["missing"]))
     assert not list(tmp_path.glob("minitensor-fuzz-*"))
 
 
