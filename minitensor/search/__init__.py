@@ -11,7 +11,6 @@ What was tried is kept in logs (docs/records.md): `workload` (what a definition 
 
 # fmt: off
 from minitensor.search import gbt
-from minitensor.search.baselines import STRATEGIES
 from minitensor.search.best import load_best
 from minitensor.search.evolution import Evolution
 from minitensor.search.features import FEATURE_NAMES, extract_features
@@ -33,6 +32,7 @@ from minitensor.search.tune import (
 )
 from minitensor.search import pictures
 from minitensor.search.pictures import ensemble_picture, sketches_picture
+from minitensor.search.tuners import STRATEGIES
 from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [

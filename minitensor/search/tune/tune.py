@@ -23,8 +23,7 @@ from minitensor.errors import (
 from minitensor.ir import Program, print_name
 from minitensor.phrasebook import unknown_argument
 from minitensor.schedule import Schedule
-from minitensor.search.baselines import STRATEGIES
-from minitensor.search.gbt import GradientBoostedTrees
+from minitensor.search.gbt import OBJECTIVES, GradientBoostedTrees
 from minitensor.search.log import Log
 from minitensor.search.runner import Runner, Settings, Task, exact_target, nothing_works
 from minitensor.search.sketch import Rules, check_rules
@@ -34,6 +33,7 @@ from minitensor.search.tune.learner import Learner, Model, check_model
 from minitensor.search.tune.progress import Display
 from minitensor.search.tune.result import TuneResult
 from minitensor.search.tune.tuner import Progress, RunnerProtocol, Tuner
+from minitensor.search.tuners import STRATEGIES
 from minitensor.search.workload import workload_key
 
 logger = logging.getLogger("minitensor")
@@ -82,7 +82,7 @@ def tune(
     strategy   chooses candidates: "evolution", a baseline (mt.search.STRATEGIES), or an object with
                `propose` (mt.search.Strategy), such as mt.search.Evolution(population=512)
     model      learns what is fast: an object with `fit` and `predict` (mt.search.Model); boosted
-               trees if None
+               trees if None, with the loss that the strategy asks for
     inputs     one array for each input; small random integers if None, and for what is used as an
                index, positions that are there
     batch      candidates of a round at most; None for an eighth of the trials, from 8 to 64. The
@@ -117,7 +117,7 @@ def tune(
     usual = min(BATCHES[1], max(BATCHES[0], trials // 8))
     count = usual if batch is None else whole("batch", batch, 1)
     calls, plan = _checked(program, callbacks), _strategy(strategy)
-    learns = GradientBoostedTrees(seed=seed) if model is None else model
+    learns = _usual_model(plan, seed) if model is None else model
     check_model(learns)
     check_rules(rules)
     if not (space is None or isinstance(space, Space) or callable(space)):
@@ -195,6 +195,13 @@ def _strategy(strategy: object) -> Strategy:
         names = ", ".join(map(repr, STRATEGIES))
         raise unexpected(f"one of {names}, or an object with propose(round)", "strategy", strategy)
     return strategy  # type: ignore[return-value]
+
+
+def _usual_model(strategy: Strategy, seed: int) -> GradientBoostedTrees:
+    """Boosted trees with the loss of a strategy."""
+    asked = getattr(strategy, "objective", None)
+    objective = asked if isinstance(asked, str) and asked in OBJECTIVES else "squared"
+    return GradientBoostedTrees(objective=objective, seed=seed)
 
 
 def _check_runner(runner: object, target: Target, own: Mapping[str, object]) -> None:
