@@ -11,7 +11,7 @@ from minitensor.search.evolution import Evolution, NoModel
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Space
 from minitensor.search.tune import Learner, Progress, Tuner, TuneResult
-from minitensor.search.tuners import Annealing, Beam
+from minitensor.search.tuners import Annealing, Beam, Genetic
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
 LIMITS = Limits(2, 256, peak=100.0, peak_core=50.0, read=10.0, copy=8.0, triad=9.0)
@@ -19,6 +19,7 @@ SMALL = {
     **STRATEGIES,
     "evolution": Evolution(32, 2),
     "no-model": NoModel(32, 2),
+    "genetic": Genetic(10),
     "annealing": Annealing(16, 4),
     "beam": Beam(8, 2),
 }
