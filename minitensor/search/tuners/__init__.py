@@ -6,10 +6,11 @@ random       candidates drawn at random, none twice (AutoTVM's RandomTuner)
 grid         candidates in the order of an enumeration (AutoTVM's GridSearchTuner)
 genetic      generations of measured candidates (AutoTVM's GATuner)
 annealing    simulated annealing on the scores of a model (AutoTVM's XGBTuner)
+flextensor   steps from measured candidates, directions chosen by Q-learning (FlexTensor's)
 beam         decisions made one after the other (Ansor's ablation)
 
 Read in this order: `simple` (random, grid), `genes` (a candidate as a row of choices), `genetic`,
-`annealing`, `beam`.
+`annealing`, `flextensor`, `beam`.
 """
 
 from typing import Final
@@ -18,10 +19,11 @@ from minitensor.search.evolution import Evolution, NoModel
 from minitensor.search.strategy import Strategy
 from minitensor.search.tuners.annealing import Annealing
 from minitensor.search.tuners.beam import Beam
+from minitensor.search.tuners.flextensor import FlexTensor
 from minitensor.search.tuners.genetic import Genetic
 from minitensor.search.tuners.simple import Grid, Random
 
-__all__ = ["STRATEGIES", "Annealing", "Beam", "Genetic", "Grid", "Random"]
+__all__ = ["STRATEGIES", "Annealing", "Beam", "FlexTensor", "Genetic", "Grid", "Random"]
 
 STRATEGIES: Final[dict[str, Strategy]] = {
     "evolution": Evolution(),
@@ -30,6 +32,7 @@ STRATEGIES: Final[dict[str, Strategy]] = {
     "grid": Grid(),
     "genetic": Genetic(),
     "annealing": Annealing(),
+    "flextensor": FlexTensor(),
     "beam": Beam(),
 }
 """The strategies that `mt.tune` takes by name."""

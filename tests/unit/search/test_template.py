@@ -100,7 +100,7 @@ def test_structures_are_looked_for_as_long_as_there_are_new_ones():
 @pytest.mark.parametrize(
     "strategy",
     [
-        *("grid", "genetic"),
+        *("grid", "genetic", "flextensor"),
         *[pytest.param(s, marks=pytest.mark.slow) for s in ("annealing", "beam", "evolution")],
     ],
 )

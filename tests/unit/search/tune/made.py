@@ -11,7 +11,7 @@ from minitensor.search.evolution import Evolution, NoModel
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Space
 from minitensor.search.tune import Learner, Progress, Tuner, TuneResult
-from minitensor.search.tuners import Annealing, Beam, Genetic
+from minitensor.search.tuners import Annealing, Beam, FlexTensor, Genetic
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
 LIMITS = Limits(2, 256, peak=100.0, peak_core=50.0, read=10.0, copy=8.0, triad=9.0)
@@ -21,6 +21,7 @@ SMALL = {
     "no-model": NoModel(32, 2),
     "genetic": Genetic(10),
     "annealing": Annealing(16, 4),
+    "flextensor": FlexTensor(warm_up=8, width=8, epochs=2, sweeps=2),
     "beam": Beam(8, 2),
 }
 """All strategies, as small as a test needs them."""
