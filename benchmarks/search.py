@@ -8,8 +8,9 @@ a strategy is asked as in a search, and what it proposes costs what the table sa
 
 What is compared, after Ansor's ablation (Zheng et al., OSDI 2020, section 7.1 and figure 7):
 "evolution" is the search as it is; "no model" evolves on random scores; "beam" asks the model about
-incomplete programs; "limited" has the space of a template, one sketch whose annotation is fixed;
-"random" and "annealing" are the usual baselines.
+incomplete programs; "limited" has the space of a template, one sketch whose annotation is fixed.
+The others are the tuners of other systems (docs/tuners.md); "annealing 500" takes as many steps as
+AutoTVM, "annealing squared" learns by the squared loss in the place of the rank loss.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import statistics
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -37,7 +39,9 @@ from minitensor.search.space import Candidate
 from minitensor.search.strategy import Doubles
 from minitensor.search.tune import Learner
 from minitensor.search.tune.learner import Floats
+from minitensor.search.tune.proposals import MOST_PROPOSED
 from minitensor.search.tune.tuner import FIRST
+from minitensor.search.tuners import Annealing
 from tutorials.schedules import HAND_SCHEDULES
 
 STEPS = (8, 16, 32, 64, 128)
@@ -48,7 +52,10 @@ POPULATION = 512
 """A table has thousands of programs, where a space has millions."""
 RESAMPLED = 2_000
 """Samples of a bootstrap (Efron, The Annals of Statistics 7(1), 1979)."""
-SEARCHES = ("evolution", "no model", "beam", "limited", "annealing", "random")
+SEARCHES = (
+    *("evolution", "no model", "beam", "limited", "annealing", "annealing 500"),
+    *("annealing squared", "genetic", "flextensor", "grid", "random"),
+)
 Features = dict[Candidate, "Floats | None"]
 Curve = list[float]
 """For each trial, the speed of the fastest until then, as a part of the table's best."""
@@ -95,7 +102,7 @@ def replay(name: str, variant: str, seed: int, trials: int) -> Curve:
     """One search on a table."""
     table, space, known = _space(name, variant == "limited")
     strategy = _strategy(variant)
-    model = GradientBoostedTrees(seed=seed)
+    model = GradientBoostedTrees(objective=_objective(variant, strategy), seed=seed)
     learner = Remembered(space, model, known)
     tried: list[Tried] = []
     seen: set[int] = set()
@@ -107,9 +114,12 @@ def replay(name: str, variant: str, seed: int, trials: int) -> Curve:
         best = [t.candidate for t in ranked if t.candidate is not None]
         proposed = strategy.propose(Round(space, best, learner.score, rng, size, tuple(tried)))
         news: list[Tried] = []
-        for candidate in proposed:
+        for given in islice(proposed, MOST_PROPOSED):
+            if len(news) == size:
+                break
+            candidate = space.alike(given)
             number = space.names.get(candidate, -1)
-            if number in seen or number < 0 or len(news) == size:
+            if number in seen or number < 0:
                 continue
             seen.add(number)
             cost = float(table.seconds[number])
@@ -131,7 +141,14 @@ def _strategy(variant: str) -> Strategy:
         return NoModel(population=POPULATION)
     if variant in ("evolution", "limited"):
         return Evolution(population=POPULATION)
-    return STRATEGIES[variant]
+    if variant == "annealing 500":
+        return Annealing(steps=500)
+    return STRATEGIES[variant.removesuffix(" squared")]
+
+
+def _objective(variant: str, strategy: Strategy) -> str:
+    usual: str = getattr(strategy, "objective", "squared")
+    return "squared" if variant.endswith(" squared") else usual
 
 
 # ---- compared
@@ -162,19 +179,34 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def trials_to(curve: Curve) -> float:
+    """The number of the first trial that is near the best of the table; infinity if none is."""
+    return next((n for n, part in enumerate(curve, start=1) if part >= NEAR), np.inf)
+
+
+def _trials(number: float) -> str:
+    return "more" if number == np.inf else f"{number:.0f}"
+
+
 def as_markdown(name: str, found: dict[str, list[Curve]], trials: int) -> str:
     """The speed after so many trials, as a part of the table's best: means over seeds; and of the
-    last, the interval of the mean, the median, the worst, and how many seeds missed the best.
+    last, the interval of the mean, the median, the worst, and how many seeds missed the best. Then
+    the trials until a search is near the best: the median over seeds, and quartiles.
     """
     table, _, _ = _space(name, False)
     steps = [n for n in STEPS if n <= trials]
     lines = [["search", *(f"after {n}" for n in steps), "95 %", "median", "worst", "below .95"]]
+    lines[0] += ["trials to .95", "quartiles"]
     for variant, curves in found.items():
         last = [curve[-1] for curve in curves]
         means = [f"{statistics.fmean(c[n - 1] for c in curves):.3f}" for n in steps]
         low, high = interval(last)
         spread = [f"{low:.3f} to {high:.3f}", f"{statistics.median(last):.3f}", f"{min(last):.3f}"]
-        lines.append([variant, *means, *spread, str(sum(v < NEAR for v in last))])
+        missed = str(sum(v < NEAR for v in last))
+        needed = [trials_to(curve) for curve in curves]
+        low, middle, high = np.quantile(needed, [0.25, 0.5, 0.75], method="inverted_cdf")
+        speed = [_trials(middle), f"{_trials(low)} to {_trials(high)}"]
+        lines.append([variant, *means, *spread, missed, *speed])
     about = (
         f"{len(table.seconds):,} programs, best {table.best * 1e3:.4g} ms, median "
         f"{np.median(table.seconds) * 1e3:.4g} ms; {table.about}"
