@@ -1,9 +1,10 @@
 """Layer 4: the search for a schedule.
 
 `tune` is the search (docs/tuning.md). It chooses from a `space`: schedules whose structure
-`sketch` derives by rules, and what is open in them. `evolution` chooses what to measure next,
-guided by a model that `gbt` learns (docs/cost_model.md) from `features` of programs; `runner`
-builds and measures candidates in processes they may take along (docs/measurement.md).
+`sketch` derives by rules, and what is open in them. `evolution` chooses what to measure next, or
+one of the `tuners` in its place (docs/tuners.md), guided by a model that `gbt` learns
+(docs/cost_model.md) from `features` of programs; `runner` builds and measures candidates in
+processes they may take along (docs/measurement.md).
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
 `records` (one line), `logfile` (appending, whatever is killed), `log` (finding, merging, pruning),
 `best` (the best of a log as a schedule), `pictures` (of a search).
@@ -32,12 +33,13 @@ from minitensor.search.tune import (
 )
 from minitensor.search import pictures
 from minitensor.search.pictures import ensemble_picture, sketches_picture
-from minitensor.search.tuners import STRATEGIES
+from minitensor.search.tuners import STRATEGIES, Annealing, FlexTensor, Genetic
 from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [
-    "DEFAULT_RULES", "FEATURE_NAMES", "RULES", "STRATEGIES", "Candidate", "Derived", "Evolution",
-    "Failures", "GradientBoostedTrees", "Host", "Log", "Merged", "Model", "Mutations", "Progress",
+    "DEFAULT_RULES", "FEATURE_NAMES", "RULES", "STRATEGIES", "Annealing", "Candidate", "Derived",
+    "Evolution", "Failures", "FlexTensor", "Genetic", "GradientBoostedTrees", "Host", "Log",
+    "Merged", "Model", "Mutations", "Progress",
     "Record", "Report", "Result", "Rewritten", "Roofline", "Round", "Rule", "Runner",
     "RunnerProtocol", "Samples", "Settings", "Sketch", "SketchRule", "Space", "State",
     "Status", "Strategy", "Task", "Tried", "TuneResult", "Verdict", "check_plots",
