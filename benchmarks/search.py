@@ -8,8 +8,9 @@ a strategy is asked as in a search, and what it proposes costs what the table sa
 
 What is compared, after Ansor's ablation (Zheng et al., OSDI 2020, section 7.1 and figure 7):
 "evolution" is the search as it is; "no model" evolves on random scores; "beam" asks the model about
-incomplete programs; "limited" has the space of a template, one sketch whose annotation is fixed;
-"random" and "annealing" are the usual baselines.
+incomplete programs; "limited" has the space of a template, one sketch whose annotation is fixed.
+The others are the tuners of other systems (docs/tuners.md); "annealing 500" takes as many steps as
+AutoTVM, "annealing squared" learns by the squared loss in the place of the rank loss.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -39,7 +41,9 @@ from minitensor.search.space import Candidate
 from minitensor.search.strategy import Doubles
 from minitensor.search.tune import Learner
 from minitensor.search.tune.learner import Floats, usual_model
+from minitensor.search.tune.proposals import MOST_PROPOSED
 from minitensor.search.tune.tuner import FIRST
+from minitensor.search.tuners import Annealing
 from tutorials.schedules import HAND_SCHEDULES
 
 STEPS = (8, 16, 32, 64, 128)
@@ -50,7 +54,10 @@ POPULATION = 512
 """A table has thousands of programs, where a space has millions."""
 RESAMPLED = 2_000
 """Samples of a bootstrap (Efron, The Annals of Statistics 7(1), 1979)."""
-SEARCHES = ("evolution", "no model", "beam", "limited", "annealing", "random")
+SEARCHES = (
+    *("evolution", "no model", "beam", "limited", "annealing", "annealing 500"),
+    *("annealing squared", "genetic", "flextensor", "grid", "random"),
+)
 BUILDING, BUDGET, REPEATS, HOPELESS = 0.12, 0.025, 4, 4.0
 """Of a candidate that a table stands for: seconds until it is built, two at a time; seconds of a
 repeat; repeats; and how many times as slow as the best it is if there is but one. (As a search has
@@ -100,7 +107,10 @@ def opened(name: str, template: bool) -> tuple[Table, TableSpace, Features]:
 def replay(name: str, variant: str, seed: int, trials: int) -> Curve:
     """One search on a table."""
     table, space, known = opened(name, variant == "limited")
-    tried, _ = searched_on(table, space, known, _strategy(variant), seed, trials)
+    strategy = _strategy(variant)
+    tried, _ = searched_on(
+        table, space, known, strategy, seed, trials, _objective(variant, strategy)
+    )
     costs = [t.seconds for t in tried] + [np.inf] * (trials - len(tried))
     return [table.best / s for s in np.minimum.accumulate(costs)]
 
@@ -117,14 +127,20 @@ class Replayed(Tried):
 
 
 def searched_on(
-    table: Table, space: TableSpace, known: Features, strategy: Strategy, seed: int, trials: int
+    table: Table,
+    space: TableSpace,
+    known: Features,
+    strategy: Strategy,
+    seed: int,
+    trials: int,
+    objective: str = "squared",
 ) -> tuple[list[Replayed], list[float]]:
     """What a search tries on a table, and the seconds from its beginning until it had each.
 
     Proposing and learning take the time that they take; building and running, what they would
     (see `spent`).
     """
-    learner = Remembered(space, usual_model(seed), known)
+    learner = Remembered(space, usual_model(seed, objective), known)
     tried: list[Replayed] = []
     seen: dict[int, Candidate] = {}
     clock, times = 0.0, []
@@ -140,9 +156,12 @@ def searched_on(
         proposed = strategy.propose(now)
         clock += time.perf_counter() - start
         news: list[Replayed] = []
-        for candidate in proposed:
+        for given in islice(proposed, MOST_PROPOSED):
+            if len(news) == size:
+                break
+            candidate = space.alike(given)
             program = space.names.get(candidate, -1)
-            if program in seen or program < 0 or len(news) == size:
+            if program in seen or program < 0:
                 continue
             cost = float(table.seconds[program])
             status = "ok" if cost < np.inf else "failed"
@@ -187,7 +206,14 @@ def _strategy(variant: str) -> Strategy:
         return NoModel(population=POPULATION)
     if variant in ("evolution", "limited"):
         return Evolution(population=POPULATION)
-    return STRATEGIES[variant]
+    if variant == "annealing 500":
+        return Annealing(steps=500)
+    return STRATEGIES[variant.removesuffix(" squared")]
+
+
+def _objective(variant: str, strategy: Strategy) -> str:
+    usual: str = getattr(strategy, "objective", "squared")
+    return "squared" if variant.endswith(" squared") else usual
 
 
 # ---- compared
@@ -218,19 +244,34 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def trials_to(curve: Curve) -> float:
+    """The number of the first trial that is near the best of the table; infinity if none is."""
+    return next((n for n, part in enumerate(curve, start=1) if part >= NEAR), np.inf)
+
+
+def _trials(number: float) -> str:
+    return "more" if number == np.inf else f"{number:.0f}"
+
+
 def as_markdown(name: str, found: dict[str, list[Curve]], trials: int) -> str:
     """The speed after so many trials, as a part of the table's best: means over seeds; and of the
-    last, the interval of the mean, the median, the worst, and how many seeds missed the best.
+    last, the interval of the mean, the median, the worst, and how many seeds missed the best. Then
+    the trials until a search is near the best: the median over seeds, and quartiles.
     """
     table, _, _ = opened(name, False)
     steps = [n for n in STEPS if n <= trials]
     lines = [["search", *(f"after {n}" for n in steps), "95 %", "median", "worst", "below .95"]]
+    lines[0] += ["trials to .95", "quartiles"]
     for variant, curves in found.items():
         last = [curve[-1] for curve in curves]
         means = [f"{statistics.fmean(c[n - 1] for c in curves):.3f}" for n in steps]
         low, high = interval(last)
         spread = [f"{low:.3f} to {high:.3f}", f"{statistics.median(last):.3f}", f"{min(last):.3f}"]
-        lines.append([variant, *means, *spread, str(sum(v < NEAR for v in last))])
+        missed = str(sum(v < NEAR for v in last))
+        needed = [trials_to(curve) for curve in curves]
+        low, middle, high = np.quantile(needed, [0.25, 0.5, 0.75], method="inverted_cdf")
+        speed = [_trials(middle), f"{_trials(low)} to {_trials(high)}"]
+        lines.append([variant, *means, *spread, missed, *speed])
     about = (
         f"{len(table.seconds):,} programs, best {table.best * 1e3:.4g} ms, median "
         f"{np.median(table.seconds) * 1e3:.4g} ms; {table.about}"

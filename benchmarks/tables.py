@@ -205,23 +205,23 @@ class TableSpace(Space):
         sketch: int | None = None,
         locations: tuple[str, ...] | None = None,
     ) -> Candidate:
-        return self._alike(super().draw(rng, sketch, locations))
+        return self.alike(super().draw(rng, sketch, locations))
 
     def mutated(
         self, candidate: Candidate, rng: random.Random, weights: Mutations | None = None
     ) -> Candidate:
-        made = self._alike(super().mutated(candidate, rng, weights), candidate)
+        made = self.alike(super().mutated(candidate, rng, weights), candidate)
         return made if made in self.names else candidate
 
     def moved(self, candidate: Candidate, move: Move, rng: random.Random) -> Candidate:
-        made = self._alike(super().moved(candidate, move, rng), candidate)
+        made = self.alike(super().moved(candidate, move, rng), candidate)
         return made if made in self.names else candidate
 
     def crossed(self, a: Candidate, b: Candidate, rng: random.Random) -> Candidate:
-        made = self._alike(super().crossed(a, b, rng))
+        made = self.alike(super().crossed(a, b, rng))
         return made if made in self.names else a
 
-    def _alike(self, made: Candidate, before: Candidate | None = None) -> Candidate:
+    def alike(self, made: Candidate, before: Candidate | None = None) -> Candidate:
         """The candidate with one annotation for all: what differs from that before, if anything."""
         if self.template:
             return self.annotated(made, *USUAL)

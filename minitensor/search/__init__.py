@@ -1,9 +1,10 @@
 """Layer 4: the search for a schedule.
 
 `tune` is the search (docs/tuning.md). It chooses from a `space`: schedules whose structure
-`sketch` derives by rules, and what is open in them. `evolution` chooses what to measure next,
-guided by a model that `gbt` learns (docs/cost_model.md) from `features` of programs; `runner`
-builds and measures candidates in processes they may take along (docs/measurement.md).
+`sketch` derives by rules, and what is open in them. `evolution` chooses what to measure next, or
+one of the `tuners` in its place (docs/tuners.md), guided by a model that `gbt` learns
+(docs/cost_model.md) from `features` of programs; `runner` builds and measures candidates in
+processes they may take along (docs/measurement.md).
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
 `records` (one line), `logfile` (appending, whatever is killed), `log` (finding, merging, pruning),
 `best` (the best of a log as a schedule), `pictures` (of a search).
@@ -11,7 +12,6 @@ What was tried is kept in logs (docs/records.md): `workload` (what a definition 
 
 # fmt: off
 from minitensor.search import gbt
-from minitensor.search.baselines import STRATEGIES
 from minitensor.search.best import load_best
 from minitensor.search.evolution import Evolution
 from minitensor.search.features import FEATURE_NAMES, extract_features
@@ -36,16 +36,17 @@ from minitensor.search.tune import (
 )
 from minitensor.search import pictures
 from minitensor.search.pictures import ensemble_picture, sketches_picture
+from minitensor.search.tuners import STRATEGIES, Annealing, FlexTensor, Genetic
 from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [
     "DEFAULT_RULES", "FEATURE_NAMES", "MUTATION_POLICIES", "RULES", "SKETCH_POLICIES", "STRATEGIES",
-    "Candidate", "Derived", "Evolution", "Failures", "GradientBoostedTrees", "History", "Host",
-    "Log", "Merged", "Model", "MutationPolicy", "Mutations", "Progress", "Record", "Report",
-    "Result", "Rewritten", "Roofline", "Round", "Rule", "Runner", "RunnerProtocol", "Samples",
-    "Settings", "Sketch", "SketchPolicy", "SketchRule", "Space", "State", "Status", "Strategy",
-    "Task", "Tried", "TuneResult", "Verdict", "check_plots", "difference", "ensemble_picture",
-    "extract_features", "failures_of", "gbt", "generate_sketches", "load_best", "multiply_adds",
-    "new_record", "nothing_works", "pictures", "random_inputs", "sketches_picture", "trace_key",
-    "tune", "workload_key",
+    "Annealing", "Candidate", "Derived", "Evolution", "Failures", "FlexTensor", "Genetic",
+    "GradientBoostedTrees", "History", "Host", "Log", "Merged", "Model", "MutationPolicy",
+    "Mutations", "Progress", "Record", "Report", "Result", "Rewritten", "Roofline", "Round", "Rule",
+    "Runner", "RunnerProtocol", "Samples", "Settings", "Sketch", "SketchPolicy", "SketchRule",
+    "Space", "State", "Status", "Strategy", "Task", "Tried", "TuneResult", "Verdict", "check_plots",
+    "difference", "ensemble_picture", "extract_features", "failures_of", "gbt", "generate_sketches",
+    "load_best", "multiply_adds", "new_record", "nothing_works", "pictures", "random_inputs",
+    "sketches_picture", "trace_key", "tune", "workload_key",
 ]

@@ -114,7 +114,8 @@ class Strategy(Protocol):
     """Chooses candidates.
 
     `uses_model` may be False for a strategy that never asks for scores: then nothing is learnt.
-    An object without it is taken to ask.
+    An object without it is taken to ask. `objective` may be the loss that suits it, "rank" or
+    "squared": the usual model learns by that; by "squared" for an object without it.
     """
 
     def propose(self, round: Round) -> Iterable[Candidate]:

@@ -11,9 +11,9 @@ import pytest
 
 import minitensor as mt
 from minitensor.search import Evolution, Result, Status, trace_key
-from minitensor.search.baselines import Annealing, Beam
 from minitensor.search.space import Space
 from minitensor.search.tune import Learner, Tuner, roofline
+from minitensor.search.tuners import Annealing, Beam
 from tests.outside.search import Neighbours, Ridge, RowsByFour, Weighted
 from tests.parts import some
 

@@ -137,6 +137,11 @@ def test_evolution(capsys):
 
 
 @pytest.mark.slow
+def test_tuners(private_cache):
+    imported(code_of("tuners.md") + "\nassert len(result.tried) == 8\n")
+
+
+@pytest.mark.slow
 def test_tuning(capsys, tmp_path, monkeypatch, private_cache):
     monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(private_cache))
     monkeypatch.chdir(tmp_path)

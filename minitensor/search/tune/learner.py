@@ -53,12 +53,12 @@ class Model(Protocol):
         ...
 
 
-def usual_model(seed: int = 0) -> GradientBoostedTrees:
+def usual_model(seed: int = 0, objective: str = "squared") -> GradientBoostedTrees:
     """The model of a search. It learns from a few hundred programs at most: fewer and flatter trees
     with wider bins rank what they have not seen as well as the defaults of `GradientBoostedTrees`
     (docs/cost_model.md), and are learnt in a third of the time.
     """
-    return GradientBoostedTrees(n_trees=30, max_depth=4, bins=31, seed=seed)
+    return GradientBoostedTrees(objective, n_trees=30, max_depth=4, bins=31, seed=seed)
 
 
 def check_model(model: Any) -> None:

@@ -25,8 +25,8 @@ from minitensor.errors import (
 from minitensor.ir import Program, print_name
 from minitensor.phrasebook import unknown_argument
 from minitensor.schedule import Schedule
-from minitensor.search.baselines import STRATEGIES
 from minitensor.search.evolution import with_policies
+from minitensor.search.gbt import OBJECTIVES
 from minitensor.search.log import Log
 from minitensor.search.policies import MutationPolicy, SketchPolicy
 from minitensor.search.runner import Runner, Settings, Task, exact_target, nothing_works
@@ -37,6 +37,7 @@ from minitensor.search.tune.learner import Learner, Model, check_model, usual_mo
 from minitensor.search.tune.progress import Display
 from minitensor.search.tune.result import TuneResult
 from minitensor.search.tune.tuner import Progress, RunnerProtocol, Tuner
+from minitensor.search.tuners import STRATEGIES
 from minitensor.search.workload import workload_key
 
 logger = logging.getLogger("minitensor")
@@ -95,7 +96,7 @@ def tune(
                "learned", or an object with `weights(parents, history, rng)`
                (mt.search.MutationPolicy)
     model      learns what is fast: an object with `fit` and `predict` (mt.search.Model); boosted
-               trees if None
+               trees if None, with the loss that the strategy asks for
     inputs     one array for each input; small random integers if None, and for what is used as an
                index, positions that are there
     batch      candidates of a round at most; None for an eighth of the trials, from 8 to 64. The
@@ -138,7 +139,7 @@ def tune(
     waited = None if patience is None else whole("patience", patience, 1)
     calls, plan = _checked(program, callbacks), _strategy(strategy)
     plan = with_policies(plan, sketch_policy, mutation_policy)
-    learns = usual_model(seed) if model is None else model
+    learns = usual_model(seed, _objective(plan)) if model is None else model
     check_model(learns)
     check_rules(rules)
     if not (space is None or isinstance(space, Space) or callable(space)):
@@ -220,6 +221,12 @@ def _strategy(strategy: object) -> Strategy:
         names = ", ".join(map(repr, STRATEGIES))
         raise unexpected(f"one of {names}, or an object with propose(round)", "strategy", strategy)
     return strategy  # type: ignore[return-value]
+
+
+def _objective(strategy: Strategy) -> str:
+    """The loss that a strategy asks for."""
+    asked = getattr(strategy, "objective", None)
+    return asked if isinstance(asked, str) and asked in OBJECTIVES else "squared"
 
 
 def _check_runner(runner: object, target: Target, own: Mapping[str, object]) -> None:

@@ -8,8 +8,10 @@ from hypothesis.extra import numpy as arrays
 from minitensor.search import GradientBoostedTrees, Samples
 from minitensor.search.gbt.bins import binned, cut, finite
 from minitensor.search.gbt.grow import Growth
+from minitensor.search.gbt.loss import Rank
 from tests.unit.search.gbt import reference
 from tests.unit.search.gbt.test_grow import check
+from tests.unit.search.gbt.test_loss import rank_loss, slope
 
 NAN, INF = np.nan, np.inf
 
@@ -153,3 +155,24 @@ def small_problems(draw):
 )
 def test_every_split_is_the_one_by_the_book(problem, depth, lambda_, cover):
     check(*problem, Growth(depth, lambda_, 1e-3, cover))
+
+
+@st.composite
+def rankings(draw):
+    """Labels, weights, groups and scores of some samples."""
+    count = draw(st.integers(1, 8))
+    of = lambda elements, kind=np.float64: draw(arrays.arrays(kind, count, elements=elements))
+    labels = of(st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(0, 1))
+    return labels, of(st.floats(0, 2)), of(st.integers(0, 2), np.int64), of(st.floats(-20, 20))
+
+
+@many
+@given(rankings())
+def test_the_slopes_of_the_rank_loss_are_those_of_finite_differences(ranking):
+    labels, weights, groups, scores = ranking
+    loss = Rank(labels, weights, np.unique(groups, return_inverse=True)[1].reshape(-1), 16, 0)
+    slopes, curvatures = loss.derivatives(scores)
+    for place in range(len(scores)):
+        found = slope(lambda s: rank_loss(loss, s, groups), scores, place, 1e-5)
+        assert abs(slopes[place] - found) < 1e-6
+    assert (curvatures >= 0).all() and abs(slopes.sum()) < 1e-9

@@ -9,11 +9,9 @@ import pytest
 
 import minitensor as mt
 from minitensor.search import STRATEGIES, GradientBoostedTrees
-from minitensor.search.baselines import Annealing, Beam
-from minitensor.search.evolution import Evolution
 from minitensor.search.space import Space
 from minitensor.search.tune import Learner, Tuner, roofline
-from tests.unit.search.tune.made import TARGET, MadeUp
+from tests.unit.search.tune.made import SMALL, TARGET, MadeUp
 
 PROGRAM = mt.lower(mt.workloads.matmul(16, 16, 16))
 
@@ -24,10 +22,8 @@ def space_of(template):
 
 def search(template, trials=32, strategy="random"):
     space = space_of(template)
-    small = {**STRATEGIES, "evolution": Evolution(32, 1), "annealing": Annealing(16, 4)}
-    small["beam"] = Beam(8, 2)
     learner = Learner(space, GradientBoostedTrees(n_trees=5))
-    tuner = Tuner(space, MadeUp(fails=False), small[strategy], learner, trials, 8)
+    tuner = Tuner(space, MadeUp(fails=False), SMALL[strategy], learner, trials, 8)
     tuner.run()
     return tuner
 
@@ -104,7 +100,7 @@ def test_structures_are_looked_for_as_long_as_there_are_new_ones():
 @pytest.mark.parametrize(
     "strategy",
     [
-        "grid",
+        *("grid", "genetic", "flextensor"),
         *[pytest.param(s, marks=pytest.mark.slow) for s in ("annealing", "beam", "evolution")],
     ],
 )

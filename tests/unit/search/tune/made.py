@@ -7,14 +7,24 @@ import minitensor as mt
 from minitensor.ir import loop_sites
 from minitensor.runtime import Limits
 from minitensor.search import STRATEGIES, GradientBoostedTrees
-from minitensor.search.baselines import Annealing, Beam
 from minitensor.search.evolution import Evolution, NoModel
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Space
 from minitensor.search.tune import Learner, Progress, Tuner, TuneResult
+from minitensor.search.tuners import Annealing, Beam, FlexTensor, Genetic
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
 LIMITS = Limits(2, 256, peak=100.0, peak_core=50.0, read=10.0, copy=8.0, triad=9.0)
+SMALL = {
+    **STRATEGIES,
+    "evolution": Evolution(32, 2),
+    "no-model": NoModel(32, 2),
+    "genetic": Genetic(10),
+    "annealing": Annealing(16, 4),
+    "flextensor": FlexTensor(warm_up=8, width=8, epochs=2, sweeps=2),
+    "beam": Beam(8, 2),
+}
+"""All strategies, as small as a test needs them."""
 
 
 class MadeUp:
@@ -51,15 +61,8 @@ def found():
 def tuner_of(program, trials=40, fails=True, strategy="evolution", **given):
     """A search that has not begun."""
     space = Space.of(program, TARGET)
-    small = {
-        "evolution": Evolution(32, 2),
-        "no-model": NoModel(32, 2),
-        "annealing": Annealing(16, 4),
-        "beam": Beam(8, 2),
-    }
-    chooses = {**STRATEGIES, **small}[strategy]
     learner = Learner(space, GradientBoostedTrees(n_trees=5))
-    return Tuner(space, MadeUp(fails), chooses, learner, trials, 8, **given)
+    return Tuner(space, MadeUp(fails), SMALL[strategy], learner, trials, 8, **given)
 
 
 def searched(program, trials=40, fails=True, strategy="evolution", records=()):

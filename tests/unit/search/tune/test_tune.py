@@ -10,9 +10,9 @@ import pytest
 import minitensor as mt
 from minitensor.runtime import native_target
 from minitensor.search import GradientBoostedTrees, Rule
-from minitensor.search.baselines import Random
 from minitensor.search.space import Space
 from minitensor.search.tune import tune as tuning_function
+from minitensor.search.tuners import Random
 
 
 def test_a_log_that_cannot_be_written_is_told_before_anything_is_done(tmp_path):

@@ -66,7 +66,7 @@ def test_the_same_seed_is_the_same_search(strategy):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["evolution", "grid", "random"])
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
 def test_a_search_that_is_resumed_goes_on_as_it_would_have(strategy):
     program = product()
     whole = tuner_of(program, 24, fails=False, strategy=strategy)
