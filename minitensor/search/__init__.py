@@ -6,7 +6,8 @@ guided by a model that `gbt` learns (docs/cost_model.md) from `features` of prog
 builds and measures candidates in processes they may take along (docs/measurement.md).
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
 `records` (one line), `logfile` (appending, whatever is killed), `log` (finding, merging, pruning),
-`best` (the best of a log as a schedule), `pictures` (of a search).
+`best` and `history` (the best of a log as a schedule), `renaming` (under other names), `pictures`
+(of a search).
 """
 
 # fmt: off
@@ -16,6 +17,7 @@ from minitensor.search.best import load_best
 from minitensor.search.evolution import Evolution
 from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees, Samples
+from minitensor.search.history import apply_history_best
 from minitensor.search.inputs import random_inputs
 from minitensor.search.log import Log, Merged, Report, Rewritten
 from minitensor.search.measure import difference
@@ -39,8 +41,8 @@ __all__ = [
     "DEFAULT_RULES", "FEATURE_NAMES", "RULES", "STRATEGIES", "Candidate", "Derived", "Evolution",
     "Failures", "GradientBoostedTrees", "Host", "Log", "Merged", "Model", "Mutations", "Progress",
     "Record", "Report", "Result", "Rewritten", "Roofline", "Round", "Rule", "Runner",
-    "RunnerProtocol", "Samples", "Settings", "Sketch", "SketchRule", "Space", "State",
-    "Status", "Strategy", "Task", "Tried", "TuneResult", "Verdict", "check_plots",
+    "RunnerProtocol", "Samples", "Settings", "Sketch", "SketchRule", "Space", "State", "Status",
+    "Strategy", "Task", "Tried", "TuneResult", "Verdict", "apply_history_best", "check_plots",
     "difference", "ensemble_picture", "extract_features", "failures_of", "gbt", "generate_sketches",
     "load_best", "multiply_adds", "new_record", "nothing_works", "pictures", "random_inputs",
     "sketches_picture", "trace_key", "tune", "workload_key",
