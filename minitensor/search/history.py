@@ -13,7 +13,7 @@ from typing import Any
 
 from minitensor.api import SCHEDULES
 from minitensor.codegen import Target
-from minitensor.errors import ArgumentError, TuningError, printable
+from minitensor.errors import ArgumentError, MinitensorError, TuningError, printable
 from minitensor.ir import Program, print_name
 from minitensor.runtime import native_target
 from minitensor.schedule import Schedule, Trace
@@ -39,7 +39,7 @@ class _History:
         if key not in self.known:
             try:
                 self.known[key] = best_of(self.logs, program, exact).trace
-            except TuningError as nothing:
+            except MinitensorError as nothing:  # there is none, or the log is gone
                 self.known[key], why = None, nothing.message
         trace = self.known[key]
         if trace is not None:
