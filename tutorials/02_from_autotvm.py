@@ -26,8 +26,8 @@ def template(s: mt.Schedule) -> None:
     tile_x = s.sample_tile(x, 2, filter=lambda factors: factors[1] >= 8)
     s.require(tile_y[1] * tile_x[1] <= 512, "a tile of at most 512 elements")
     (y_0, y_1), (x_0, x_1) = s.split(y, tile_y), s.split(x, tile_x)
-    s.reorder([y_0, x_0, *s.sample_order([k, y_1]), x_1])  # define_reorder
-    s.apply_annotation(s.sample_annotation([y_1, x_1]), [y_1, x_1])  # define_annotate
+    s.reorder(y_0, x_0, *s.sample_order(k, y_1), x_1)  # define_reorder
+    s.apply_annotation(s.sample_annotation(y_1, x_1), y_1, x_1)  # define_annotate
 
 
 print(mt.search.Space.of_template(program, "c", template))  # the ConfigSpace
