@@ -20,6 +20,8 @@ TITLES = {
     "tensor": ("Tensors", "`C.{}`"),
     "kernel": ("Kernels", "`kernel.{}`"),
     "split": ("Arguments of `split`", "`{}=`"),
+    "sample_tile": ("Arguments of `sample_tile`", "`{}=`"),
+    "sample_order": ("Arguments of `sample_order`", "`{}=`"),
     "tune": ("Arguments of a search", "`{}=`"),
 }
 

@@ -56,19 +56,19 @@ from minitensor.version import __version__
 
 if _TYPE_CHECKING:
     from minitensor import sanitize, search, testing
-    from minitensor.search import load_best, tune
+    from minitensor.search import apply_history_best, load_best, tune
 
 __all__ = [
     "ArgumentError", "CompileError", "ExecutionError", "Intrinsic", "Kernel", "LoweringError",
     "MeasureError", "MinitensorError", "Program", "Schedule", "ScheduleArgumentError",
     "ScheduleError", "Target", "Tensor", "Trace", "TuningError", "VerifyError", "__version__",
-    "abs", "all", "any", "argmax", "argmin", "build", "ceil", "comm_reducer", "compute", "const",
-    "cos", "erf", "exp", "explain", "expm1", "floor", "from_bfloat16", "if_then_else", "interpret",
-    "intrinsic", "intrinsics", "load_best", "log", "log1p", "logical_and", "logical_not",
-    "logical_or", "lower", "max", "maximum", "min", "minimum", "placeholder", "power", "primitive",
-    "prod", "reduce_axis", "refuse", "round", "rsqrt", "search", "select", "sigmoid", "simplify",
-    "sin", "sqrt", "sum", "tanh", "testing", "to_bfloat16", "tune", "update", "var", "verify",
-    "workloads",
+    "abs", "all", "any", "apply_history_best", "argmax", "argmin", "build", "ceil", "comm_reducer",
+    "compute", "const", "cos", "erf", "exp", "explain", "expm1", "floor", "from_bfloat16",
+    "if_then_else", "interpret", "intrinsic", "intrinsics", "load_best", "log", "log1p",
+    "logical_and", "logical_not", "logical_or", "lower", "max", "maximum", "min", "minimum",
+    "placeholder", "power", "primitive", "prod", "reduce_axis", "refuse", "round", "rsqrt",
+    "search", "select", "sigmoid", "simplify", "sin", "sqrt", "sum", "tanh", "testing",
+    "to_bfloat16", "tune", "update", "var", "verify", "workloads",
 ]
 
 
@@ -83,7 +83,7 @@ if not _TYPE_CHECKING:  # a checker knows what there is
         """The packages that few programs need are imported when they are first used."""
         if name in ("sanitize", "search", "testing"):
             return importlib.import_module(f"{__name__}.{name}")
-        if name in ("load_best", "tune"):
+        if name in ("apply_history_best", "load_best", "tune"):
             return getattr(importlib.import_module(f"{__name__}.search"), name)
         unknown = _unknown_name("mt", name, "minitensor", __all__)
         if name in _PHRASES["mt"] and _sys._getframe(1).f_code.co_name == "_handle_fromlist":

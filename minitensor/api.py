@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, Final
 
 from minitensor import arith, ir, pictures, runtime
 from minitensor.codegen import (
@@ -34,6 +36,12 @@ from minitensor.runtime import (
 )
 from minitensor.schedule import Schedule
 
+SCHEDULES: Final[ContextVar[Callable[[ir.Program, Target], Schedule | None] | None]] = ContextVar(
+    "SCHEDULES", default=None
+)
+"""The function that gives `build` the schedule of a program, or None for as it is written: see
+`search.apply_history_best`, which is above this layer."""
+
 
 def build(
     what: Schedule | ir.Program,
@@ -43,7 +51,8 @@ def build(
     passes: Passes | None = None,
     dump: Dump | None = None,
 ) -> Kernel:
-    """A kernel: the program, or the schedule's program, compiled for a target.
+    """A kernel: the program, or the schedule's program, compiled for a target. Inside
+    `with mt.apply_history_best(log):` a program is scheduled as the best of the log is.
 
     target  "c", "interpreter", or an mt.Target with a number of cores and a vector width
     check   verify the program after every pass of code generation; MINITENSOR_DEBUG=1 in the
@@ -59,13 +68,17 @@ def build(
     """
     program, header = _program_of(what)
     wanted = Target.of(target)
+    find = SCHEDULES.get() if isinstance(what, ir.Program) else None
+    found = find(program, wanted) if find is not None else None
+    if found is not None:
+        program, header = _program_of(found)
     ordered = PASSES if passes is None else checked_passes(passes)
     if dump is not None and not callable(dump):
         raise unexpected("a function of a text, such as print", "dump", dump)
     if wanted.kind == "interpreter":
         if passes is not None or dump is not None:
             raise ArgumentError('target "interpreter" runs no passes: use "c"')
-        return interpreter_kernel(program).built_from(program, lambda p: build(p, wanted))
+        return _interpreted(program)
     if wanted.kind != "c":
         raise unsupported(wanted)
     exact = native_target(wanted)
@@ -85,6 +98,10 @@ def build(
     if level == "2" and dump is None:
         dump = _to_standard_error
     return made(program)
+
+
+def _interpreted(program: ir.Program) -> Kernel:
+    return interpreter_kernel(program).built_from(program, _interpreted)
 
 
 def _to_standard_error(text: str) -> None:

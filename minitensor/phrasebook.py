@@ -31,6 +31,9 @@ _TUNE: Final = "mt.tune(program, trials=64, log='tuning.jsonl')"
 _TEMPLATE: Final = (
     "mt.tune(program, space=template): a function of a Schedule with s.sample_… in it"
 )
+_STRATEGY: Final = "mt.tune(program, space=template, strategy=…): see mt.search.STRATEGIES"
+_HISTORY: Final = "with mt.apply_history_best('tuning.jsonl'): kernel = mt.build(program)"
+_KNOBS: Final = "nothing: the Schedule that a template gets has the knobs: s.sample_tile and others"
 
 PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
     "mt": {
@@ -51,8 +54,15 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "tune_tir": Phrase("TVM", _TUNE),
         "SearchTask": Phrase("TVM", _TUNE),
         "TuningOptions": Phrase("TVM", "arguments of mt.tune: trials=, log=, settings="),
-        "ApplyHistoryBest": Phrase("TVM", "mt.load_best('tuning.jsonl', program)"),
-        "apply_history_best": Phrase("TVM", "mt.load_best('tuning.jsonl', program)"),
+        "ApplyHistoryBest": Phrase("TVM", _HISTORY),
+        "template": Phrase("TVM", _TEMPLATE),
+        "get_config": Phrase("TVM", _KNOBS),
+        "ConfigEntity": Phrase("TVM", "s.trace: the steps, with what was decided"),
+        "ConfigSpace": Phrase("TVM", "mt.search.Space.of_template(program, 'c', template)"),
+        "XGBTuner": Phrase("TVM", "mt.tune(program, space=template): its strategy has a model"),
+        "GATuner": Phrase("TVM", _STRATEGY),
+        "RandomTuner": Phrase("TVM", "mt.tune(program, space=template, strategy='random')"),
+        "GridSearchTuner": Phrase("TVM", "mt.tune(program, space=template, strategy='grid')"),
         "cpu": Phrase("TVM", "target='c'; arrays are numpy's"),
         "cuda": Phrase("TVM", "target='c': kernels are for CPUs so far"),
         "relay": Phrase("TVM", "nothing: a program is one kernel; there are no graphs of networks"),
@@ -165,10 +175,13 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "merge": Phrase("TVM", "s.reverse_compute_at(block, loop)"),
         "enter_postproc": Phrase("TVM", "nothing"),
         "work_on": Phrase("TVM", "nothing: a schedule has one function"),
-        "define_split": Phrase("TVM", "s.split(loop, s.sample_perfect_tile(loop, n=2))"),
+        "define_split": Phrase("TVM", "s.split(loop, s.sample_tile(loop, 2))"),
         "define_knob": Phrase("TVM", "s.sample_categorical([…])"),
-        "define_reorder": Phrase("TVM", "s.sample_categorical([0, 1]), and s.reorder by it"),
-        "define_annotate": Phrase("TVM", "s.sample_categorical([0, 1]), and s.unroll by it"),
+        "define_reorder": Phrase("TVM", "s.reorder(s.sample_order(loops))"),
+        "define_annotate": Phrase("TVM", "s.apply_annotation(s.sample_annotation(loops), loops)"),
+        "cfg": Phrase("TVM", _KNOBS),
+        "raise_error": Phrase("TVM", "s.require(condition, 'why')"),
+        "space_map": Phrase("TVM", "mt.search.Space.of_template(program, 'c', template)"),
         "print_loop_nest": Phrase("Halide", "s.show()"),
         "store_in": Phrase("Halide", "s.set_scope(buffer, 'local')"),
         "align_storage": Phrase("Halide", "s.storage_align"),
@@ -234,6 +247,12 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "factor": Phrase("TVM", "s.split(loop, [None, factor])"),
         "nparts": Phrase("TVM", "s.split(loop, [nparts, None])"),
     },
+    "sample_tile": {
+        "num_outputs": Phrase("TVM", "n="),
+        "candidate": Phrase("TVM", "candidates="),
+        "no_tail": Phrase("TVM", "policy='factors', which leaves no tails"),
+    },
+    "sample_order": {"candidate": Phrase("TVM", "candidates=")},
     "tune": {
         "num_measure_trials": Phrase("TVM", "trials="),
         "n_trial": Phrase("TVM", "trials="),

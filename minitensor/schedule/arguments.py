@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from minitensor import ir
 from minitensor.errors import shown
-from minitensor.schedule.primitive import Argument
 from minitensor.schedule.refusal import refuse
+from minitensor.schedule.signature import Argument
 
 LARGEST_INT: Final = 1 << 40
 
@@ -23,6 +23,11 @@ LARGEST_INT: Final = 1 << 40
 def unexpected(expected: str, name: str, value: object) -> str:
     """The phrasing for `name=value` where `expected` was wanted."""
     return f"expected {expected}, but got {name}={shown(value)} ({type(value).__name__})"
+
+
+def _meant(close: Sequence[str]) -> str:
+    """The end of a message on a name that is misspelt."""
+    return f"; did you mean {shown(close[0])}?" if close else ""
 
 
 def _named(kind: str, known: Callable[[ir.Program], Collection[str]]) -> Argument:
@@ -36,10 +41,9 @@ def _named(kind: str, known: Callable[[ir.Program], Collection[str]]) -> Argumen
             refuse("A2", unexpected(f"the name of a {kind}, such as {some}", name, value))
         if value not in names:
             close = difflib.get_close_matches(value, names, 3) if len(value) < 80 else []
-            hint = f"; did you mean {shown(close[0])}?" if close else ""
             refuse(
                 "A1",
-                f"there is no {kind} {shown(value)}{hint}",
+                f"there is no {kind} {shown(value)}{_meant(close)}",
                 choices=close or sorted(names)[:20],
             )
         return str(value)
@@ -72,7 +76,9 @@ def _loop_or_block(program: ir.Program, name: str, value: Any) -> str:
     return str(convert(program, name, value))
 
 
-LoopOrBlockName: TypeAlias = Annotated[str, Argument(_loop_or_block)]
+LoopOrBlockName: TypeAlias = Annotated[
+    str, Argument(_loop_or_block, lambda program: {**ir.loop_sites(program), **program.blocks})
+]
 """The name of a loop, or of a block where no loop is so called."""
 
 
@@ -131,7 +137,9 @@ def choice(*options: str) -> Argument:
     def convert(program: ir.Program, name: str, value: Any) -> str:
         if not isinstance(value, str) or value not in options:
             quoted = ", ".join(f'"{option}"' for option in options)
-            refuse("A2", unexpected(f"one of {quoted}", name, value), choices=options)
+            text = value if isinstance(value, str) and len(value) < 80 else ""
+            hint = _meant(difflib.get_close_matches(text, options, 1))
+            refuse("A2", unexpected(f"one of {quoted}", name, value) + hint, choices=options)
         return str(value)
 
     return Argument(convert)

@@ -31,9 +31,10 @@ from minitensor.schedule.arguments import (
 from minitensor.schedule.batch import Batch, Effect, StepView, unchanged
 from minitensor.schedule.compute_at import compute_at
 from minitensor.schedule.edit import loops_around
-from minitensor.schedule.primitive import Argument, Rewritten, primitive
+from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import accepted, refuse
 from minitensor.schedule.scene import Scene
+from minitensor.schedule.signature import Argument
 
 ROOT: Final = "root"
 """The location of a block that has not been moved."""
@@ -253,7 +254,7 @@ def sample_compute_location(
     program: ir.Program,
     block: BlockName,
     *,
-    decision: Annotated[str | None, Argument(_place)] = None,
+    decision: Annotated[str | None, Argument(_place, ir.loop_sites)] = None,
 ) -> Rewritten[str]:
     """Choose where `compute_at` puts a block: a loop that encloses all its readers, or "root".
 

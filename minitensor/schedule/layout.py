@@ -16,9 +16,10 @@ from minitensor.errors import MinitensorError, shown
 from minitensor.schedule.arguments import LARGEST_INT, BufferName
 from minitensor.schedule.batch import Batch, Effect, StepView
 from minitensor.schedule.edit import spliced, with_block
-from minitensor.schedule.primitive import Argument, Rewritten, primitive
+from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
+from minitensor.schedule.signature import Argument
 
 INDEX_LIMIT: Final = 1 << 62
 """The bound of every number on the way to an index."""

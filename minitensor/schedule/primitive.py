@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-import numbers
 import random
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import (
     Any,
@@ -36,8 +34,14 @@ from minitensor.errors import ArgumentError, ScheduleArgumentError, ScheduleErro
 from minitensor.phrasebook import instead
 from minitensor.schedule.batch import Effect, StepView
 from minitensor.schedule.invariants import INVARIANTS
-from minitensor.schedule.refusal import COMMON_RULES, Drawing, RefusedError, accepted, refuse
+from minitensor.schedule.refusal import COMMON_RULES, Drawing, RefusedError, accepted
 from minitensor.schedule.scene import Scene
+from minitensor.schedule.signature import (
+    Argument,
+    converter_of,
+    parameters_of,
+    recordable_value,
+)
 from minitensor.schedule.step import BoundPrimitive, plain
 
 P = ParamSpec("P")
@@ -54,6 +58,8 @@ NO_RULES: Final[Rules] = MappingProxyType({})
 
 Draw: TypeAlias = Callable[[ir.Program, Mapping[str, Any], random.Random], Any]
 """Draws an open decision from the program and the canonical arguments."""
+Options: TypeAlias = Callable[[ir.Program, Mapping[str, Any]], Sequence[tuple[Any, ...]]]
+"""The candidates of a decision, from the program and the canonical arguments."""
 
 
 class Recorder(Protocol):
@@ -69,15 +75,6 @@ class Recorder(Protocol):
         """Apply a primitive to the program and record the step."""
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """The conversion of an argument to its canonical form; stands in an Annotated annotation."""
-
-    convert: Callable[[ir.Program, str, Any], Any]
-    names: Callable[[ir.Program], Collection[str]] | None = None
-    """Of a handle: all names there are."""
-
-
 class Primitive(Generic[P, R]):
     """One primitive: call it as a function of a program, or let a Schedule record it.
 
@@ -88,6 +85,8 @@ class Primitive(Generic[P, R]):
     alternatives  the argument for which a refusal lists the names that would be accepted
     signature  of the call, without the program
     decide     draws the argument `decision` where none is given; None if nothing is decided
+    options    the candidates for it, where a step decides for one of a list; else None
+    settle     brings arguments that depend on others to their canonical form; mostly None
     batch      the effect of a step on the numbers of a batch of candidates
     call       makes a random call of it, for tests; `often` is its weight among the primitives
     """
@@ -98,7 +97,7 @@ class Primitive(Generic[P, R]):
         rules: Rules,
         alternatives: str = "",
     ) -> None:
-        parameters = _parameters(function)
+        parameters = parameters_of(function)
         pairs = _checked_rules(rules)
         if alternatives and alternatives not in [p.name for p in parameters]:
             expected = f"the name of an argument of {function.__name__}, or nothing"
@@ -110,14 +109,16 @@ class Primitive(Generic[P, R]):
         self.advice: Final = {r: advice for r, (_, advice) in pairs.items()}
         self.alternatives: Final = alternatives
         self.decide: Draw | None = None
+        self.options: Options | None = None
+        self.settle: Callable[[ir.Program, dict[str, Any]], None] | None = None
         self.batch: Callable[[StepView], Effect | None] | None = None
         self.call: Callable[[Scene], None] | None = None
         self.often = 1
         self.signature: Final = inspect.Signature(
             [p.replace(annotation=p.empty) for p in parameters]
         )
-        self.converters: Final = {p.name: _converter(p) for p in parameters}
-        self._takes_many = [p.kind for p in parameters] == [inspect.Parameter.VAR_POSITIONAL]
+        self.converters: Final = {p.name: converter_of(p) for p in parameters}
+        self._many = _place_of_many(parameters, self.converters)
         self.__name__, self.__qualname__ = self.name, self.name
         self.__doc__, self.__module__ = function.__doc__, function.__module__
         self.__signature__ = self.signature
@@ -147,6 +148,24 @@ class Primitive(Generic[P, R]):
         self.decide = draw
         return draw
 
+    def among(self, options: Options) -> Options:
+        """Declare the candidates of a decision; an open one is any of them, all equally likely. Of
+        none an empty one is drawn, which the step has to refuse.
+        """
+
+        def draw(program: ir.Program, arguments: Mapping[str, Any], rng: random.Random) -> Any:
+            found = options(program, arguments)
+            return rng.choice(found) if found else ()
+
+        self.options, self.decide = options, draw
+        return options
+
+    def settled(self, settle: Callable[[ir.Program, dict[str, Any]], None]) -> None:
+        """Declare what becomes of canonical arguments that depend on others: a function changes
+        them in place, and may refuse.
+        """
+        self.settle = settle
+
     def on_batch(self, look: LookT) -> LookT:
         """Declare the effect on a batch: found once for a step, applied to each batch."""
         self.batch = look
@@ -167,8 +186,8 @@ class Primitive(Generic[P, R]):
         self, program: ir.Program, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The arguments by name in canonical form, defaults filled in; and as they were given."""
-        if self._takes_many and len(args) == 1 and isinstance(args[0], list | tuple):
-            args = args[0]  # reorder([i, j]), as others write it
+        if len(args) - 1 == self._many and isinstance(args[-1], list | tuple):
+            args = (*args[:-1], *args[-1])  # reorder([i, j]), as others write it
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as problem:
@@ -188,6 +207,8 @@ class Primitive(Generic[P, R]):
         try:
             for name, converter in self.converters.items():
                 arguments[name] = converter.convert(program, name, arguments[name])
+            if self.settle is not None:
+                self.settle(program, arguments)
         except RefusedError as refused:
             raise self.error(program, as_given, refused) from None
         return arguments, as_given
@@ -221,7 +242,7 @@ class Primitive(Generic[P, R]):
             case ir.Program():
                 return found, None  # type: ignore[return-value]
             case (ir.Program() as program, result):
-                return program, _recordable(program, "result", result)
+                return program, recordable_value(program, "result", result)
         raise unexpected(
             "a program, or a tuple of the program and a result", f"what {self.name} returned", found
         )
@@ -384,25 +405,6 @@ def _key(function: Callable[..., Any]) -> str:
     return f"{function.__module__}:{function.__qualname__}"
 
 
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a function after the program, their annotations evaluated."""
-    if not inspect.isfunction(function):
-        raise unexpected("a function of a program and arguments", "primitive", function)
-    try:
-        whole = list(inspect.signature(function, eval_str=True).parameters.values())
-    except Exception as problem:  # an annotation may be any expression
-        text = f"an annotation of {function.__qualname__} cannot be evaluated: {problem}"
-        raise ArgumentError(text) from None
-    if not whole or whole[0].kind not in (
-        inspect.Parameter.POSITIONAL_ONLY,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    ):
-        raise unexpected("a function whose first parameter is the program", "primitive", function)
-    if whole[-1].kind is inspect.Parameter.VAR_KEYWORD:
-        raise unexpected(f"a function without **{whole[-1].name}", "primitive", function)
-    return whole[1:]
-
-
 def _checked_rules(rules: Rules) -> dict[str, tuple[str, str]]:
     """The conditions of rules, and what to do where they do not hold."""
     expected = 'a dict of rules, such as {"R1": "the loop is serial"}'
@@ -416,30 +418,12 @@ def _checked_rules(rules: Rules) -> dict[str, tuple[str, str]]:
     return pairs
 
 
-def _recordable(program: ir.Program, name: str, value: Any) -> Any:
-    """A value as a trace records it, where the annotation of an argument says nothing."""
-    if value is None or isinstance(value, (str, bool)):
-        return value
-    if isinstance(value, numbers.Integral):
-        return int(value)
-    if isinstance(value, numbers.Real):
-        return float(value)
-    if isinstance(value, (list, tuple)):
-        return tuple(_recordable(program, name, item) for item in value)
-    expected = "expected numbers, strings and lists of them"
-    return refuse("A2", f"{expected}, but got {name}={shown(value)}")
-
-
-def _each(convert: Callable[[ir.Program, str, Any], Any]) -> Argument:
-    """The converter of *arguments, from that of one of them."""
-    return Argument(lambda program, name, values: tuple(convert(program, name, v) for v in values))
-
-
-def _converter(parameter: inspect.Parameter) -> Argument:
-    """The conversion that an annotation names, of each of *arguments alone."""
-    for found in getattr(parameter.annotation, "__metadata__", ()):
-        if isinstance(found, Argument):
-            if parameter.kind is not parameter.VAR_POSITIONAL:
-                return found
-            return _each(found.convert)
-    return Argument(_recordable)
+def _place_of_many(
+    parameters: Sequence[inspect.Parameter], converters: Mapping[str, Argument]
+) -> int | None:
+    """The position of *arguments that may be given as one list; None if there are none."""
+    for place, parameter in enumerate(parameters):
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            handles = converters[parameter.name].names is not None
+            return place if handles or len(parameters) == 1 else None
+    return None

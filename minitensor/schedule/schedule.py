@@ -20,6 +20,7 @@ from minitensor.errors import (
 from minitensor.looks import Shown, shortened
 from minitensor.phrasebook import unknown_name
 from minitensor.schedule.cache import StoragePrimitives
+from minitensor.schedule.candidates import CandidatePrimitives
 from minitensor.schedule.compute_at import PlacementPrimitives
 from minitensor.schedule.decisions import DecisionPrimitives
 from minitensor.schedule.decompose import DecompositionPrimitives
@@ -35,6 +36,7 @@ from minitensor.schedule.primitive import Primitive, Rewritten, recordable
 from minitensor.schedule.refusal import Drawing, RefusedError
 from minitensor.schedule.reverse_compute_at import ReversePlacementPrimitives
 from minitensor.schedule.rfactor import ReductionPrimitives
+from minitensor.schedule.sample_tile import TilePrimitives
 from minitensor.schedule.skip_zeros import ZeroPrimitives
 from minitensor.schedule.split import SplitPrimitives
 from minitensor.schedule.step import Ref, Step, decided, resolved, sourced
@@ -131,6 +133,8 @@ class Schedule(
     ZeroPrimitives,
     PrefetchPrimitives,
     DecisionPrimitives,
+    TilePrimitives,
+    CandidatePrimitives,
 ):
     """A program, and the steps that have been applied to it.
 

@@ -18,9 +18,10 @@ from minitensor.errors import ScheduleError, shown
 from minitensor.schedule.arguments import LoopName, unexpected
 from minitensor.schedule.batch import unchanged
 from minitensor.schedule.edit import loops_around, spliced
-from minitensor.schedule.primitive import Argument, Rewritten, primitive
+from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
+from minitensor.schedule.signature import Argument
 
 RULE_OF: Final = {
     "nest": "R1",

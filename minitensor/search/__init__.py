@@ -7,7 +7,8 @@ one of the `tuners` in its place (docs/tuners.md), guided by a model that `gbt` 
 processes they may take along (docs/measurement.md).
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
 `records` (one line), `logfile` (appending, whatever is killed), `log` (finding, merging, pruning),
-`best` (the best of a log as a schedule), `pictures` (of a search).
+`best` and `history` (the best of a log as a schedule), `renaming` (under other names), `pictures`
+(of a search).
 """
 
 # fmt: off
@@ -16,6 +17,7 @@ from minitensor.search.best import load_best
 from minitensor.search.evolution import Evolution
 from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees, Samples
+from minitensor.search.history import apply_history_best
 from minitensor.search.inputs import random_inputs
 from minitensor.search.log import Log, Merged, Report, Rewritten
 from minitensor.search.measure import difference
@@ -45,8 +47,9 @@ __all__ = [
     "GradientBoostedTrees", "History", "Host", "Log", "Merged", "Model", "MutationPolicy",
     "Mutations", "Progress", "Record", "Report", "Result", "Rewritten", "Roofline", "Round", "Rule",
     "Runner", "RunnerProtocol", "Samples", "Settings", "Sketch", "SketchPolicy", "SketchRule",
-    "Space", "State", "Status", "Strategy", "Task", "Tried", "TuneResult", "Verdict", "check_plots",
-    "difference", "ensemble_picture", "extract_features", "failures_of", "gbt", "generate_sketches",
-    "load_best", "multiply_adds", "new_record", "nothing_works", "pictures", "random_inputs",
-    "sketches_picture", "trace_key", "tune", "workload_key",
+    "Space", "State", "Status", "Strategy", "Task", "Tried", "TuneResult", "Verdict",
+    "apply_history_best", "check_plots", "difference", "ensemble_picture", "extract_features",
+    "failures_of", "gbt", "generate_sketches", "load_best", "multiply_adds", "new_record",
+    "nothing_works", "pictures", "random_inputs", "sketches_picture", "trace_key", "tune",
+    "workload_key",
 ]

@@ -16,6 +16,7 @@ from minitensor.runtime import native_target
 from minitensor.schedule import Schedule
 from minitensor.search.log import Log, PathLike, Report, counted, is_old
 from minitensor.search.records import OK, Record
+from minitensor.search.renaming import renamed
 from minitensor.search.workload import workload_key
 
 logger = logging.getLogger("minitensor")
@@ -25,7 +26,8 @@ def load_best(log: PathLike | Log, program: Program, target: str | Target = "c")
     """The fastest schedule in a log for a program and a target: no search.
 
     log      a Log, or the path of one
-    program  the definition, as it was when it was searched: same shapes, same names
+    program  the definition, as it was when it was searched; its tensors, loops and blocks may have
+             other names, if the log has those of then (see docs/records.md)
     target   what is left open is filled in from this machine
 
     The steps go through the same checks as if a user wrote them. A record whose steps are refused
@@ -37,11 +39,15 @@ def load_best(log: PathLike | Log, program: Program, target: str | Target = "c")
     source = log if isinstance(log, Log) else Log(log)
     if not isinstance(program, Program):
         raise unexpected("a program (see mt.lower)", "program", program)
-    exact = native_target(Target.of(target))
+    return best_of([source], program, native_target(Target.of(target)))
+
+
+def best_of(logs: Sequence[Log], program: Program, exact: Target) -> Schedule:
+    """The fastest schedule in several logs, as `load_best` takes it of one."""
     refused: list[str] = []
-    for record in source.ranked(program, exact):
+    for record, names, source in _ranked(logs, program, exact):
         try:
-            schedule = applied(record, program)
+            schedule = applied(record, program, names)
         except MinitensorError as problem:
             refused.append(problem.message)
             continue
@@ -54,15 +60,30 @@ def load_best(log: PathLike | Log, program: Program, target: str | Target = "c")
                 refused[0],
             )
         return schedule
-    raise TuningError(_nothing_found(source, program, exact, refused))
+    raise TuningError("; ".join(_nothing_found(log, program, exact, refused) for log in logs))
 
 
-def applied(record: Record, program: Program) -> Schedule:
-    """The schedule of a record. Raises MinitensorError where a step is refused, or left open."""
+def _ranked(
+    logs: Sequence[Log], program: Program, exact: Target
+) -> list[tuple[Record, Sequence[str], Log]]:
+    """The records of a program under any names, fastest first, with these names; () for its own."""
+    found: list[tuple[Record, Sequence[str], Log]] = []
+    for log in logs:
+        workloads: dict[str, Sequence[str]] = {**log.alike(program), workload_key(program): ()}
+        for key, names in workloads.items():
+            found += [(record, names, log) for record in log.ranked(key, exact)]
+    return sorted(found, key=lambda one: one[0].median)
+
+
+def applied(record: Record, program: Program, names: Sequence[str] = ()) -> Schedule:
+    """The schedule of a record. Raises MinitensorError where a step is refused, or left open.
+
+    names  those of the program that was searched, if they are others (see `renamed`)
+    """
     trace = record.parsed()
     if None in trace.decisions.values():
         raise ArgumentError("the trace leaves decisions open")
-    return trace.apply(program)
+    return (renamed(trace, names, program) if names else trace).apply(program)
 
 
 def _nothing_found(log: Log, program: Program, target: Target, refused: Sequence[str]) -> str:
@@ -77,8 +98,9 @@ def _nothing_found(log: Log, program: Program, target: Target, refused: Sequence
     others = [(r.status, r.target) for r in every if r.workload == key]
     if not others:
         text = (
-            f"{where} has no record of {name} (workload {key}); shapes, dtypes and names must be "
-            "those of the program that was searched; `minitensor log show` lists what it has"
+            f"{where} has no record of {name} (workload {key}); shapes and dtypes must be those of "
+            "the program that was searched, and names too if the log is of an earlier version; "
+            "`minitensor log show` lists what it has"
         )
         if any(r.name == program.name and is_old(r) for r in every):
             text += (

@@ -43,7 +43,7 @@ from minitensor.search.records import (
     encode,
     encode_definition,
 )
-from minitensor.search.workload import workload_key
+from minitensor.search.workload import key_under, names_of, workload_key
 
 logger = logging.getLogger("minitensor")
 
@@ -189,12 +189,25 @@ class Log:
         The text is as trustworthy as the file: read it before you run it. Raises as `read`.
         """
         key = _key(workload)
+        return next((found.text for found in self._definitions() if found.workload == key), None)
+
+    def alike(self, program: Program) -> dict[str, tuple[str, ...]]:
+        """The workloads of which the log has the names, and which are this program under these
+        names: for each key the names (see `names_of`). Raises as `read`.
+        """
+        count = len(names_of(program))
+        return {
+            found.workload: found.names
+            for found in self._definitions()
+            if len(found.names) == count and found.workload == key_under(program, found.names)
+        }
+
+    def _definitions(self) -> Iterator[Definition]:
         with contextlib.suppress(FileNotFoundError):
             for line in logfile.lines(self.path, LONGEST_LINE):
                 found = decode(line.data) if b'"definition"' in line.data else None
-                if isinstance(found, Definition) and found.workload == key:
-                    return found.text
-        return None
+                if isinstance(found, Definition):
+                    yield found
 
     def touch(self) -> None:
         """Check before much work is done that records can be appended. Raises as `append`."""

@@ -41,7 +41,7 @@ from minitensor.lang import definition_as_python
 from minitensor.looks import readable_seconds
 from minitensor.runtime import cpu_name, find_toolchain, native_target, usable_cores
 from minitensor.schedule import Trace
-from minitensor.search.workload import KEY_DIGITS, multiply_adds, workload_key
+from minitensor.search.workload import KEY_DIGITS, multiply_adds, names_of, workload_key
 from minitensor.version import __version__
 
 VERSION: Final = 1
@@ -66,14 +66,22 @@ _DATE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASC
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The definition of a workload as Python text, for people and tools; it is never run here."""
+    """The definition of a workload as Python text, for people and tools; it is never run here.
+
+    names  those that its traces may mention (see `names_of`), by which the same program is found
+           under others; () in a log of an earlier version
+    """
 
     workload: str
     text: str
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_key("workload", self.workload)
         _check_texts(self, "text")
+        object.__setattr__(self, "names", _checked_tuple("names", self.names))
+        if not all(isinstance(name, str) for name in self.names):
+            raise unexpected("texts", "names", self.names)
 
 
 class Fault(Enum):
@@ -305,6 +313,7 @@ def encode_definition(program: Program) -> bytes | None:
     except (MinitensorError, RecursionError):
         return None
     data = {"definition": text, "v": DEFINITIONS, "workload": workload_key(program)}
+    data["names"] = names_of(program)
     line = _line(data)
     return line if len(line) <= LONGEST_LINE else None
 
@@ -337,7 +346,7 @@ def decode(line: bytes) -> Record | Definition | Fault:
 def _definition(data: dict[str, Any]) -> Definition | Fault:
     """The definition; what else a later version may keep on such lines is left alone."""
     try:
-        return Definition(data["workload"], data["definition"])
+        return Definition(data["workload"], data["definition"], data.get("names", ()))
     except (LookupError, ArgumentError):
         return Fault.UNKNOWN
 

@@ -10,20 +10,24 @@ import logging
 from collections import Counter
 
 from minitensor.errors import ScheduleError, kind_of, reason_of
+from minitensor.schedule import REQUIREMENT
 
 logger = logging.getLogger("minitensor")
 
 REFUSED = "refused"
 """The kind of what a primitive refuses, as it does where numbers do not go together."""
+NOT_AS_REQUIRED = "not as required"
+"""The kind of what a template refuses by `require`."""
 
 
 class Unmade:
-    """The exceptions of a search's making, by kind: "refused", or the name of their type.
+    """The exceptions of a search's making, by kind: "refused", "not as required" (see
+    `Schedule.require`), or the name of their type.
 
     counts  the number of each kind
     first   the first of each kind
 
-    The first of each kind but refusals is logged as a warning.
+    The first of each kind but these two is logged as a warning.
     """
 
     def __init__(self) -> None:
@@ -43,11 +47,14 @@ class Unmade:
 
         what  was not made, for the warning: "a candidate"
         """
-        kind = REFUSED if isinstance(failure, ScheduleError) else kind_of(failure)
+        refused = isinstance(failure, ScheduleError)
+        kind = REFUSED if refused else kind_of(failure)
+        if isinstance(failure, ScheduleError) and failure.rule == REQUIREMENT:
+            kind = NOT_AS_REQUIRED
         self.counts[kind] += 1
         if kind not in self.first:
             self.first[kind] = failure
-            if kind != REFUSED:
+            if not refused:
                 logger.warning("%s: %s; the search goes on without", what, reason_of(failure))
 
     def lines(self) -> list[str]:

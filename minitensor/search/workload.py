@@ -4,6 +4,9 @@ A workload is a lowered program. Its key is what records are found by, so it mus
 process that computes it, and two programs may share one only if the same traces mean the same on
 both. Traces name loops, blocks and buffers; these names are therefore part of it: the same product
 with its tensors called X, Y, Z is another workload. The name of the program is not.
+
+With the names of a workload it can be told whether a program is the same under others
+(`key_under`); `renaming` rewrites its traces.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from minitensor import ir
@@ -35,23 +39,40 @@ def workload_key(program: ir.Program) -> str:
 
 @ir.fact
 def _key(program: ir.Program) -> str:
+    return key_under(program, names_of(program))
+
+
+@ir.fact
+def _structure(program: ir.Program) -> str:
     ir.make_room(program.body)
-    parts = [ir.structural_hash(program), _names(program), sorted(program.retired)]
+    return ir.structural_hash(program)
+
+
+def key_under(program: ir.Program, names: Sequence[str]) -> str:
+    """The key that a program would have under other names, in the order of `names_of`."""
+    parts = [_structure(program), list(names), sorted(program.retired)]
     return hashlib.sha256(json.dumps(parts).encode("ascii")).hexdigest()[:KEY_DIGITS]
 
 
-def _names(program: ir.Program) -> list[str]:
+def names_of(program: ir.Program) -> list[str]:
     """The names of buffers, loops, blocks and iters, in the order of the text."""
-    names = [buffer.name for buffer in program.params + program.temporaries]
+    return [name for _, name in named_parts(program)]
+
+
+def named_parts(program: ir.Program) -> list[tuple[str, str]]:
+    """The same, each behind what it names."""
+    found = [("buffer", buffer.name) for buffer in program.params + program.temporaries]
     for node in ir.walk(program.body):
         match node:
-            case ir.For(var) | ir.Iter(var):
-                names.append(var)
+            case ir.For(var):
+                found.append(("loop", var))
+            case ir.Iter(var):
+                found.append(("iter", var))
             case ir.Block(name):
-                names.append(name)
+                found.append(("block", name))
             case ir.Alloc(buffer):
-                names.append(buffer.name)
-    return names
+                found.append(("buffer", buffer.name))
+    return found
 
 
 def multiply_adds(program: ir.Program) -> int:

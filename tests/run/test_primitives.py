@@ -639,6 +639,41 @@ def sample_compute_location(w):
     assert other_decision(w, "root") == str(w.before)
 
 
+@cell("sample_tile")
+def sample_tile(w):
+    _, column = w.rows_and_columns
+    factors = w.s.sample_tile(column, 2, policy="verbose", filter=lambda f: f[1] > 2)
+    assert factors in [(3, 4), (2, 5), (2, 8), (1, 10)]
+    w.s.split(column, factors)
+    assert [w.extent(f"{column}_{n}") for n in (0, 1)] == list(factors)
+    assert f"for {column}_1 in range(8):\n" in other_decision(w, (2, 8))
+
+
+@cell("sample_order")
+def sample_order(w):
+    row, column = w.rows_and_columns
+    w.s.reorder(w.s.sample_order([row, column], decision=[1, 0]))
+    loops = w.s.get_loops(w.operator.main)
+    assert loops.index(column) + 1 == loops.index(row)
+    assert other_decision(w, (0, 1)) == str(w.before)
+
+
+@cell("sample_annotation", in_c=has_vectors)
+def sample_annotation(w):
+    _, column = w.rows_and_columns
+    names = w.s.sample_annotation(column, policy="try_vec", decision=["vectorize"])
+    w.s.apply_annotation(names, column)
+    w.has(f"for {column} in vectorize(10):")
+    assert other_decision(w, ("none",)) == str(w.before)
+
+
+@cell("apply_annotation")
+def apply_annotation(w):
+    row, column = w.rows_and_columns
+    w.s.apply_annotation(["unroll", "vectorize"], row, column)
+    w.has(f"for {column} in vectorize(10):")
+
+
 # ---- the tests
 
 

@@ -21,7 +21,7 @@ from minitensor.search.features.rows import fill, is_gpu
 from minitensor.search.features.statement import Statement, statement_of
 
 Decisions: TypeAlias = Mapping[int, npt.ArrayLike]
-TILE, CATEGORY = "sample_perfect_tile", "sample_categorical"
+TILES, CATEGORY = ("sample_perfect_tile", "sample_tile"), "sample_categorical"
 
 
 class Structure:
@@ -159,10 +159,10 @@ class Structure:
         """The decisions of a step, int64 (candidates, parts)."""
         steps = self.trace.steps
         step = steps[number] if 0 <= number < len(steps) else None
-        if step is None or step.primitive not in (TILE, CATEGORY):
+        if step is None or step.primitive not in (*TILES, CATEGORY):
             raise unexpected("the number of a step that decides numbers", "step", number)
         found = np.asarray(value)
-        parts = len(step.result) if step.primitive == TILE else 1
+        parts = len(step.result) if step.primitive in TILES else 1
         if found.dtype.kind not in "iu" or found.ndim != 2 or found.shape[1] != parts:
             raise unexpected(f"integers (candidates, {parts})", f"decisions[{number}]", value)
         if step.primitive == CATEGORY:
@@ -185,7 +185,7 @@ class Structure:
         found: dict[int, Any] = {}
         for number, step in enumerate(self.trace.steps):
             parts = given.get(number)
-            if step.primitive == TILE:
+            if step.primitive in TILES:
                 result: tuple[Num, ...] = tuple(step.result)
                 found[number] = result if parts is None else tuple(np.ascontiguousarray(parts.T))
             elif step.primitive == CATEGORY and parts is not None:

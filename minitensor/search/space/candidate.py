@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
-from minitensor.schedule import Ref, divisors, draw_factors
+from minitensor.errors import printable
+from minitensor.ir import print_name
+from minitensor.schedule import Ref, divisors, draw_factors, prime_powers
 
 Option = TypeVar("Option")
 Value: TypeAlias = "int | tuple[int, ...]"
@@ -28,6 +30,8 @@ UNROLL: Final = (0, 16, 64, 512)
 """Copies of a statement that unrolling may make (Ansor's auto_unroll_max_step)."""
 USUAL: Final = (4, 64)
 """Of each of these two, what a schedule by hand would take."""
+SHOWN_OPTIONS: Final = 48
+"""Characters of the options of a knob that a space shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +44,12 @@ class Knob:
     extent      of the loop
     parts       into how many it is cut
     limit       the largest innermost factor
-    candidates  among which is chosen; () for a tile
+    candidates  among which is chosen; () for a tile without a list. Those of `sample_tile` and its
+                like are tuples: the decisions of the trace
     weights     how likely each of them is; () if all are alike
     is_place    whether it is where a template computes a block: one candidate, left as it is
+    kind        "tile", "order" or "annotation", as its primitive is called; "" for others
+    loops       that are put in order, or annotated
     """
 
     step: int
@@ -51,9 +58,11 @@ class Knob:
     extent: int = 1
     parts: int = 1
     limit: int = 1
-    candidates: tuple[int | float | str | Ref, ...] = ()
+    candidates: tuple[int | float | str | Ref | tuple[int | str, ...], ...] = ()
     weights: tuple[float, ...] = ()
     is_place: bool = False
+    kind: str = ""
+    loops: tuple[str, ...] = ()
 
     @property
     def is_tile(self) -> bool:
@@ -63,7 +72,28 @@ class Knob:
     @property
     def meaning(self) -> tuple[object, ...]:
         """Equal for two knobs of different sketches that are the same choice."""
-        return (self.block, self.loop, self.extent, self.parts, self.limit, self.candidates)
+        tile = (self.extent, self.parts, self.limit)
+        return (self.block, self.loop, *tile, self.kind, self.loops, self.candidates)
+
+    @property
+    def name(self) -> str:
+        """The knob in words: "tile of i", "order of i, j, k"."""
+        what = ", ".join(map(print_name, self.loops or (self.loop,)))
+        if self.kind:
+            return f"{self.kind} of {what}"
+        if self.loop:
+            return f"{'tile' if self.is_tile else 'choice'} of {what}"
+        place = f"place of {print_name(self.block)}" if self.is_place else ""
+        return place or f"choice {self.step + 1}"
+
+    def shown(self, value: Value) -> str:
+        """A value in words."""
+        chosen = value if isinstance(value, tuple) else self.candidates[value]
+        if not isinstance(chosen, tuple):
+            return printable(str(chosen))
+        if self.kind == "order":
+            return ", ".join(print_name(self.loops[int(place)]) for place in chosen)
+        return (", " if self.kind == "annotation" else " x ").join(map(str, chosen))
 
     @property
     def options(self) -> tuple[Value, ...]:
@@ -88,12 +118,14 @@ class Knob:
 
     def changed(self, value: Value, rng: random.Random) -> Value:
         """A value near another: a divisor is moved from one level of a tile to another, or a
-        neighbour in a list of numbers is taken. The same one if there is no other.
+        neighbour in a list is taken. The same one if there is no other.
         """
         if isinstance(value, tuple):
             return self._moved(value, rng)
         if len(self.candidates) < 2:
             return value
+        if self.kind:
+            return rng.choice(_nearest(self.candidates, value, self.kind == "tile"))
         near = [v for v in (value - 1, value + 1) if 0 <= v < len(self.candidates)]
         return rng.choice(near) if rng.random() < 0.7 else self.draw(rng)
 
@@ -147,6 +179,48 @@ class Knob:
             return False
         inner = self.parts == 1 or value[-1] <= self.limit
         return min(value) >= 0 and math.prod(value) == self.extent and inner
+
+
+def knob_lines(knobs: Sequence[Knob]) -> Iterator[str]:
+    """A line for each knob: its name, the number of its options, and the first of them."""
+    width = max((len(knob.name) for knob in knobs), default=0)
+    for knob in knobs:
+        options, text = knob.options, ""
+        for number, option in enumerate(options):
+            more = " | " * (number > 0) + knob.shown(option)
+            if number and len(text) + len(more) > SHOWN_OPTIONS:
+                text += " | …"
+                break
+            text += more
+        count = f"{len(options):5,} option{'s' * (len(options) != 1)}"
+        yield f"      {knob.name:{width}}  {count}: {text}"
+
+
+@lru_cache(maxsize=4096)
+def _nearest(candidates: tuple[Any, ...], own: int, are_tiles: bool) -> tuple[int, ...]:
+    """The positions of the candidates nearest to one of them.
+
+    Of tiles of a policy they differ by one prime that moves from a level to another; of orders by
+    two loops that change places, of annotations in one loop.
+    """
+    distance = _primes_moved if are_tiles else _entries_changed
+    apart = {n: distance(candidates[own], c) for n, c in enumerate(candidates) if n != own}
+    least = min(apart.values())
+    return tuple(place for place, steps in apart.items() if steps == least)
+
+
+def _entries_changed(one: Sequence[object], other: Sequence[object]) -> int:
+    return sum(a != b for a, b in zip(one, other))
+
+
+def _primes_moved(one: Sequence[int], other: Sequence[int]) -> int:
+    """The number of primes that change their level, those of the outermost level left out, which
+    has what the others leave.
+    """
+    come = math.prod(b // math.gcd(a, b) for a, b in zip(one[1:], other[1:]))
+    gone = math.prod(a // math.gcd(a, b) for a, b in zip(one[1:], other[1:]))
+    inside = math.gcd(come, gone)
+    return sum(sum(prime_powers(n)) for n in (inside, come // inside, gone // inside))
 
 
 @dataclass(frozen=True, slots=True)

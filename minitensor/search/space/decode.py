@@ -34,7 +34,7 @@ def decoded(
         return None
     try:
         chosen = [resolved(trace, step.arguments["decision"]) for step in rest]
-    except (LookupError, TypeError):  # it refers to what no step has returned
+    except (LookupError, ArithmeticError, TypeError):  # it refers to what no step has returned
         return None
     moved, threads, _ = counts
     places, amounts = tuple(map(str, chosen[:moved])), chosen[moved:]
@@ -49,6 +49,8 @@ def _value(knob: Knob, decided: Any) -> Value | None:
     """The knob's value for what a trace holds; None if it has none."""
     if knob.is_place:
         return 0 if decided == knob.candidates[0] else None
+    if knob.kind:
+        return knob.candidates.index(decided) if decided in knob.candidates else None
     return decided if isinstance(decided, (int, tuple)) and knob.fits(decided) else None
 
 

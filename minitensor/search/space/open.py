@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from minitensor import ir
-from minitensor.schedule import Ref, Schedule, Trace, divisors
+from minitensor.schedule import REGISTRY, Ref, Schedule, Trace, divisors, resolved_by
 from minitensor.search.space.candidate import Knob, Value
 
 
@@ -31,7 +31,17 @@ def knobs_of(schedule: Schedule) -> tuple[Knob, ...]:
     trace, history = schedule.trace, schedule.history
     splits = _splits_by_decision(trace)
     for number, step in enumerate(trace.steps):
-        if step.primitive == "sample_categorical":
+        options = REGISTRY[step.primitive].options if step.primitive in REGISTRY else None
+        if options is not None:
+            given = {name: resolved(trace, value) for name, value in step.arguments.items()}
+            loops = given.get("loops", ())
+            loop = given.get("loop", "")
+            block = _block_at(history[number], loop or loops[0]) if loop or loops else ""
+            candidates = tuple(options(history[number], given))
+            kind = step.primitive.removeprefix("sample_")
+            made = Knob(number, block, loop, candidates=candidates, kind=kind, loops=loops)
+            found.append(made)
+        elif step.primitive == "sample_categorical":
             block, loop = "", ""
             if number in splits:
                 loop = resolved(trace, trace.steps[splits[number]].arguments["loop"])
@@ -99,15 +109,16 @@ def _loops(nest: object) -> list[ir.For]:
 
 def resolved(trace: Trace, value: Any) -> Any:
     """An argument of a step, with what an earlier step returned in the place of a reference."""
-    if not isinstance(value, Ref):
-        return value
-    result = trace.steps[value.step].result
-    return result if value.item is None else result[value.item]
+    return resolved_by(value, [step.result for step in trace.steps])
 
 
 def decision(knob: Knob, value: Value) -> Any:
-    """The decision of a trace for a value: the name, where the knob chooses a place."""
-    return knob.candidates[0] if knob.is_place else value
+    """The decision of a trace for a value: the name, where the knob chooses a place; the tuple,
+    where it chooses one.
+    """
+    if isinstance(value, int) and (knob.is_place or knob.kind):
+        return knob.candidates[value]
+    return value
 
 
 def _middle(knob: Knob) -> Value:

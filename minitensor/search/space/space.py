@@ -30,6 +30,7 @@ from minitensor.search.space.candidate import (
     GRANULARITY,
     UNROLL,
     Candidate,
+    knob_lines,
 )
 from minitensor.search.space.choices import Choices
 from minitensor.search.space.decode import begins_with, decoded
@@ -109,6 +110,8 @@ class Space(Shown, Choices):
                 f"{number:2}  {weight:5.1%}  {len(knobs)} decisions, {count:,} combinations{places}"
                 f"  # {sketch.rules}"
             )
+            if self._template is not None:
+                lines += knob_lines(knobs)
         return "\n".join(lines)
 
     @staticmethod
@@ -250,6 +253,8 @@ class Space(Shown, Choices):
             chosen = [c.values[place] for c in batch]
             if knob.is_tile:
                 found[knob.step] = np.array(chosen, np.int64)
+            elif knob.kind == "tile":
+                found[knob.step] = np.array([decision(knob, c) for c in chosen], np.int64)
             elif all(isinstance(c, int) for c in knob.candidates):
                 numbers = np.array(knob.candidates, np.int64)
                 found[knob.step] = numbers[np.array(chosen, np.int64)][:, None]

@@ -14,17 +14,18 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from minitensor.errors import MinitensorError, ScheduleError, TuningError, kind_of
+from minitensor.errors import MinitensorError, ScheduleError, TuningError, kind_of, reason_of
 from minitensor.ir import Program
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.sketch import Sketch
 from minitensor.search.space.open import calls
-from minitensor.search.unmade import Unmade
+from minitensor.search.unmade import NOT_AS_REQUIRED, Unmade
 
 logger = logging.getLogger("minitensor")
 
 CALLS: Final = 64
-"""Calls in a row, with decisions drawn at random, that show no steps that were not seen before."""
+"""Calls in a row, with decisions drawn at random, that show no steps that were not seen before;
+more, where none of them was as the function requires."""
 MOST_CALLS: Final = 1024
 UNSEEN: Final = "the template breaks T1: its steps with any decisions are among those it showed"
 
@@ -47,7 +48,7 @@ class Template:
         self.seen: list[Schedule] = []
         nothing_new = 0
         for number in range(MOST_CALLS):
-            if nothing_new == CALLS:
+            if nothing_new >= CALLS and (self.seen or not self._may_be_rare()):
                 break
             nothing_new = 0 if self._call(seed + number) else nothing_new + 1
         if not self.seen:
@@ -106,10 +107,22 @@ class Template:
                 self.repeats = False
         return True
 
+    def _may_be_rare(self) -> bool:
+        """Return whether most calls so far came to something that the function requires."""
+        return self.unmade.counts[NOT_AS_REQUIRED] * 2 >= len(self.unmade)
+
     def _nothing(self) -> Exception:
         """The error of a function that raises each time: the first of its most frequent kind."""
-        ((kind, _),) = self.unmade.counts.most_common(1)
+        ((kind, count),) = self.unmade.counts.most_common(1)
         first = self.unmade.first[kind]
+        if kind == NOT_AS_REQUIRED:
+            error = TuningError(
+                f"no candidate of the template {name_of(self.function)}: {count:,} of "
+                f"{len(self.unmade):,} draws of its decisions are not as it requires; the first: "
+                f"{reason_of(first)}"
+            )
+            error.__cause__ = first
+            return error
         if isinstance(first, MinitensorError):
             return first
         error = TuningError(

@@ -46,15 +46,17 @@ def _rows(space: Space, candidate: Candidate) -> list[tuple[str, str, str]]:
 
 
 def _subject(knob: Knob) -> str:
+    if knob.kind:
+        return knob.name
     if knob.loop:
         return f"{print_name(knob.loop)} of {print_name(knob.block)}"
     return print_name(knob.block) if knob.block else f"step {knob.step + 1}"
 
 
 def _value(knob: Knob, value: Value) -> tuple[str, str]:
-    if isinstance(value, tuple):
-        return " x ".join(map(str, value)), ""
-    chosen = printable(str(knob.candidates[value]))
+    chosen = knob.shown(value)
+    if isinstance(value, tuple) or knob.kind:
+        return chosen, ""
     if knob.is_place:
         return f"computed at {chosen}", ""
     return chosen, f" (of {', '.join(printable(str(c)) for c in knob.candidates)})"

@@ -10,7 +10,7 @@ from minitensor.schedule import Ref, Schedule, Step, Trace
 from minitensor.search.features import FEATURE_NAMES, Marks, Structure, extract_features
 from minitensor.search.features.statement import AUTO_UNROLL
 
-NUMBERS = ("sample_perfect_tile", "sample_categorical")
+NUMBERS = ("sample_perfect_tile", "sample_tile", "sample_categorical")
 
 
 def drawn(sketch, count, seed):
@@ -143,9 +143,9 @@ def renumbered(schedule, count, rng):
     steps = schedule.trace.steps
     for _ in range(count):
         decisions = {
-            n: None
-            if step.primitive == NUMBERS[0]
-            else rng.randrange(len(step.arguments["candidates"]))
+            n: rng.randrange(len(step.arguments["candidates"]))
+            if step.primitive == "sample_categorical"
+            else None
             for n, step in enumerate(steps)
             if step.primitive in NUMBERS
         }

@@ -91,6 +91,18 @@ def factors_that_do_not_divide(s, level):
         s.compute_at(s.cache_read("C", buffer, "local"), (i0, j0, k0)[level])
 
 
+def tiles_of_policies(s, level):
+    """Tiles of every policy, and tiles of them."""
+    i, j, k = s.get_loops("C")
+    policy = ("factors", "power2", "verbose")[level]
+    i0, i1 = s.split(i, s.sample_tile(i, 2, policy=policy))
+    j0, j1, j2 = s.split(j, s.sample_tile(j, 3, policy=policy, max_factor=4))
+    k0, k1 = s.split(k, s.sample_tile(k, 2, candidates=[[None, 2], [3, 3], [2, None]]))
+    i2, i3 = s.split(i1, s.sample_tile(i1, 2, policy=policy))
+    s.reorder(i0, j0, i2, k0, j1, i3, k1, j2)
+    s.split(k1, [s.sample_tile(i0, 2, policy=policy)[1], None])
+
+
 def packed(s, level):
     """Operands laid out in panels, the copies tiled themselves."""
     i, j, k = s.get_loops("C")
@@ -224,6 +236,7 @@ def two_stages():
 WRITTEN = {
     padded_under_a_tile: lambda: W.conv2d(1, 4, 8, 12, 6, 3, padding=1),
     factors_that_do_not_divide: lambda: W.matmul(13, 11, 7),
+    tiles_of_policies: lambda: W.matmul(13, 12, 7),
     packed: lambda: W.matmul(10, 12, 8),
     digits_of_a_fused_loop: lambda: W.matmul(5, 12, 6),
     threads_of_tiles: lambda: W.matmul(8, 12, 6),

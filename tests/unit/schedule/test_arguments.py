@@ -75,6 +75,28 @@ VALID = {
     ),
     "sample_categorical": (prepared, ([1, 2, 3],), {"probs": [1, 1, 1], "decision": 0}),
     "sample_compute_location": (prepared, ("B",), {"decision": "x"}),
+    "sample_tile": (
+        prepared,
+        ("j", 2),
+        {
+            "policy": "power2",
+            "max_factor": 8,
+            "filter": lambda factors: factors[1] > 1,
+            "candidates": [[None, 4], [8, 1]],
+            "decision": [2, 4],
+        },
+    ),
+    "sample_order": (
+        prepared,
+        ("i", "j"),
+        {"policy": "all", "candidates": [["i", "j"], ["j", "i"]], "decision": [1, 0]},
+    ),
+    "sample_annotation": (
+        prepared,
+        ("i", "j"),
+        {"policy": "try_unroll_vec", "decision": ["none", "vectorize"]},
+    ),
+    "apply_annotation": (prepared, (["unroll", "vectorize"], "i", "j"), {}),
 }
 """For each primitive a schedule and arguments that it accepts."""
 
@@ -110,14 +132,28 @@ KINDS = {
     "n": ([None, 0, -1, 17, 2.0, "2", True, [2]], []),
     "max_innermost_factor": ([None, 0, -4, 4.0, "4", True, [4], 1 << 41], []),
     "candidates": ([None, 3, "abc", [], (), {1}, {1: 2}, [None], [[1]], [True], [object()]], []),
+    "policy": ([*NOT_NAMES, "", "factor", "ALL"], []),
+    "max_factor": ([None, 0, -4, 4.0, "4", True, [4], 1 << 41], []),
+    "filter": ([3, "abc", True, [1], {}], []),
+    "annotation": ([None, 3, "unroll", ["vec"], [1], {"unroll"}, [None], [["unroll"]]], []),
     "probs": ([3, "abc", [], [-1, 1, 1], [0, 0, 0], ["1"], {1}, [math.nan] * 3], []),
 }  # fmt: skip
 """For the name of each argument: values of a wrong type or size (A2), and unknown names (A1)."""
+
+LISTS = [3, "abc", [], (), {1}, {1: 2}, [None], [1], [True], [[True]], [[1.5]], [object()]]
+OWN = {
+    "sample_tile": [*LISTS, [["4"]], [[None, None]], [[-1, 4]]],
+    "sample_order": [*LISTS, [["i", 1]], [[None]]],
+}
+"""The same for candidates that are lists."""
 
 DECISIONS = {
     "sample_perfect_tile": [3, "42", [4.0, 2], [-4, -2], [True, 8], {4: 2}, [None, 8]],
     "sample_categorical": ["1", 1.0, True, [0], -1, 1 << 41],
     "sample_compute_location": [3, True, ["x"], 1.5, b"x"],
+    "sample_tile": [3, "42", [4.0, 2], [-4, -2], [True, 8], {4: 2}, [None, 8]],
+    "sample_order": [3, "10", [1.0, 0], [-1, 0], [True, 0], {1: 0}, [None, 0]],
+    "sample_annotation": [3, "none", [None, "none"], [1.5], {"none"}, [["none"]]],
 }
 
 
@@ -129,8 +165,6 @@ def with_argument(primitive, name, value):
     args, kwargs = list(args), dict(kwargs)
     if name in kwargs:
         kwargs[name] = value
-    elif name == "loops":
-        args[0] = value
     else:
         args[parameters.index(name)] = value
     return s, lambda: getattr(s, primitive)(*args, **kwargs)
@@ -164,6 +198,8 @@ EACH_ARGUMENT = [
 @pytest.mark.parametrize(("primitive", "argument"), EACH_ARGUMENT)
 def test_values_of_a_wrong_kind(primitive, argument):
     wrong = DECISIONS[primitive] if argument == "decision" else KINDS[argument][0]
+    if argument == "candidates":
+        wrong = OWN.get(primitive, wrong)
     for value in wrong:
         s, call = with_argument(primitive, argument, value)
         program, steps = s.program, s.trace

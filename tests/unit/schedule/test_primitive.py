@@ -12,6 +12,7 @@ from minitensor.schedule.primitive import COMMON_RULES
 from tests.unit.schedule import (
     test_arguments,
     test_cache,
+    test_candidates,
     test_compute_at,
     test_decisions,
     test_decompose,
@@ -22,6 +23,7 @@ from tests.unit.schedule import (
     test_prefetch,
     test_reverse_compute_at,
     test_rfactor,
+    test_sample_tile,
     test_skip_zeros,
     test_split,
     test_tensorize,
@@ -45,6 +47,8 @@ TABLES = (
     test_tensorize,
     test_prefetch,
     test_decisions,
+    test_candidates,
+    test_sample_tile,
 )
 
 # ---- every rule of every primitive
@@ -76,6 +80,10 @@ NO_CONFLICT = {
     "sample_perfect_tile": "the program stays",
     "sample_categorical": "the program stays",
     "sample_compute_location": "the program stays",
+    "sample_tile": "the program stays",
+    "sample_order": "the program stays",
+    "sample_annotation": "the program stays",
+    "apply_annotation": "a loop that unroll or vectorize refuses stays",
 }
 """Primitives that are not known to make iterations of a concurrent loop conflict (K1), and why."""
 
@@ -94,6 +102,10 @@ STILL_A_MATCH = {
     "sample_perfect_tile": "the program stays",
     "sample_categorical": "the program stays",
     "sample_compute_location": "the program stays",
+    "sample_tile": "the program stays",
+    "sample_order": "the program stays",
+    "sample_annotation": "the program stays",
+    "apply_annotation": "a loop that unroll or vectorize refuses stays",
 }
 """Primitives that are not known to leave tensorized loops without a match (K3), and why."""
 
@@ -111,6 +123,10 @@ STILL_OF_USE = {
     "sample_perfect_tile": "the program stays",
     "sample_categorical": "the program stays",
     "sample_compute_location": "the program stays",
+    "sample_tile": "the program stays",
+    "sample_order": "the program stays",
+    "sample_annotation": "the program stays",
+    "apply_annotation": "a loop that unroll or vectorize refuses stays",
 }
 """Primitives that are not known to leave a loop unable to prefetch what it did (K4), and why."""
 

@@ -91,6 +91,14 @@ def _open(s):
     s.split(i1, [tile[1], 1])
 
 
+def _chosen(s):
+    i0, i1 = s.split("i", s.sample_tile("i", 2, policy="power2", decision=[2, 2]))
+    j0, j1 = s.split("j", s.sample_tile("j", 2, candidates=[[2, 4], [8, 1]], decision=[2, 4]))
+    s.reorder(s.sample_order([i0, j0, "k", i1], decision=[1, 0, 2, 3]))
+    how = s.sample_annotation([i1, j1], policy="try_unroll_vec", decision=["unroll", "vectorize"])
+    s.apply_annotation(how, [i1, j1])
+
+
 def _tensorized(s):
     s.tensorize(s.split("i", [None, 4])[1], twice())
 
@@ -118,6 +126,7 @@ def _gathered(s):
 VALID = {
     "tiled": (lambda: matmul_relu(4, 8, 6), _tiled),
     "small": (scale, _small),
+    "chosen": (lambda: matmul(4, 8, 6), _chosen),
     "cut": (scale, _cut),
     "bound": (grid, _bound),
     "moved": (lambda: stencil(9, 2), _moved),

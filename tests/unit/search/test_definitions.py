@@ -17,6 +17,7 @@ from minitensor.search.records import (
     encode,
     encode_definition,
 )
+from minitensor.search.workload import names_of
 from tests.made_records import KEY, canonical, failed, filled, made
 from tests.sent import imported
 from tests.unit.search.tune.made import product, tuner_of
@@ -45,10 +46,11 @@ def lines(log):
 def test_the_text_makes_the_program():
     line = encode_definition(PROGRAM)
     found = decode(line[:-1])
-    assert found == Definition(OWN, definition_as_python(PROGRAM))
+    assert found == Definition(OWN, definition_as_python(PROGRAM), tuple(names_of(PROGRAM)))
     assert imported(f"import minitensor as mt\n{found.text}\n").program == PROGRAM
     assert line.isascii() and line.count(b"\n") == 1
-    assert line == line_of(definition=found.text, v=2, workload=OWN) + b"\n"
+    names = names_of(PROGRAM)
+    assert line == line_of(definition=found.text, names=names, v=2, workload=OWN) + b"\n"
 
 
 def test_every_byte_is_under_the_checksum():
@@ -64,6 +66,8 @@ def test_every_byte_is_under_the_checksum():
         {"definition": None},
         {"workload": KEY[1:]},
         {"workload": [KEY]},
+        {"names": 3},
+        {"names": [3]},
         {"v": 3},
         {"v": 2.0},
         {"v": True},
