@@ -96,7 +96,7 @@ class Round:
     rng      draws whatever is drawn: then the same seed and the same costs give the same search
     count    the number of candidates that are to be measured
     history  everything that was tried, in order: what the log knew first, failures included
-    seed     what names the draws of this round: for those of a part of a strategy, apart from `rng`
+    seed     names the draws of this round, for what is drawn apart from `rng`
     unchosen choices of a policy that could not be used
     """
 

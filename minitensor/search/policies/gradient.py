@@ -91,7 +91,7 @@ class Network:
 
 
 def described(arms: Sequence[Arm], opinions: Doubles, place: int) -> Doubles:
-    """What was known of each sketch (sketches, INPUTS + 1) before a place in the history: its best,
+    """The description of each sketch (sketches, INPUTS + 1) before a place in the history: best,
     mean and spread, its part of the trials, its reward, the model's opinion, its weight; and 1.
     """
     rows = []

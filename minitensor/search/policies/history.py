@@ -57,7 +57,7 @@ class Arm:
 
     @property
     def reward(self) -> float:
-        """What was gained by it for its part of the time: the sum of gains over that of costs."""
+        """Its gain for its part of the time: the sum of gains over that of costs."""
         return sum(self.gains) / sum(self.costs) if self.count else 0.0
 
 
@@ -101,7 +101,7 @@ class History(Sequence[Tried]):
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
-        """What is known of each sketch."""
+        """Each sketch, with its candidates."""
         spent = [t.spent for t in self.tried if t.spent > 0]
         mean = sum(spent) / len(spent) if spent else 1.0
         ends = min((t.steady for t in self.tried), default=math.inf)

@@ -99,8 +99,9 @@ class Learned:
         lessons: Sequence[tuple[Made, float]],
         parents: Sequence[Candidate],
     ) -> Doubles:
-        """How many times as likely as the mean of all moves each one makes each parent better
-        (parents, moves)."""
+        """The probability (parents, moves) that each move makes each parent better, relative
+        to the mean over its moves.
+        """
         even = np.ones((len(parents), len(moves)))
         known = [(move_of(space, made), made, weight) for made, weight in lessons]
         taken = [(moves[move], made, weight) for move, made, weight in known if move is not None]
@@ -150,7 +151,7 @@ def logistic(
 
 
 def described(space: Space, moves: Sequence[Move], parents: Sequence[Candidate]) -> Doubles:
-    """What is known of parents of one sketch before each move (parents, moves, COLUMNS): 1, the
+    """Parents of one sketch before each move, in numbers (parents, moves, COLUMNS): 1, the
     logarithms of the factors that the move makes smaller and larger, and of the register tile.
     """
     found = np.zeros((len(parents), len(moves), COLUMNS))

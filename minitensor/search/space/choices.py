@@ -120,7 +120,7 @@ class Choices(ABC):
         )
 
     def odds(self, sketch: int, weights: Mutations | None = None) -> list[float]:
-        """How often `mutated` takes each of the moves of a sketch, in any unit."""
+        """The odds with which `mutated` takes each of the moves of a sketch, in any unit."""
         chances, moves = weights or Mutations(), self.moves(sketch)
         alike = Counter((move.kind, move.number) for move in moves)
         kinds = Counter(kind for kind, _ in alike)

@@ -7,12 +7,13 @@ steady), `tune`, `result`; then what a person sees: `roofline` and `progress` (w
 """
 
 # fmt: off
+from minitensor.search.tune.checked import RunnerProtocol
 from minitensor.search.tune.learner import Learner, Model
 from minitensor.search.tune.plots import check as check_plots
 from minitensor.search.tune.result import TuneResult
 from minitensor.search.tune.roofline import Roofline
 from minitensor.search.tune.tune import tune
-from minitensor.search.tune.tuner import Progress, RunnerProtocol, Tuner
+from minitensor.search.tune.tuner import Progress, Tuner
 
 __all__ = [
     "Learner", "Model", "Progress", "Roofline", "RunnerProtocol", "TuneResult", "Tuner",

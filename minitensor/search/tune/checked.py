@@ -1,13 +1,29 @@
-"""The results of a runner, which may be a user's own: checked, and one for each schedule."""
+"""Runners, which may be a user's own, and their results: checked, and one for each schedule."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from minitensor.errors import ArgumentError, kind_of, shown
+from minitensor.schedule import Schedule
 from minitensor.search.records import checked_seconds
 from minitensor.search.runner import Result, Status
+
+
+class RunnerProtocol(Protocol):
+    """A source of measurements; `mt.search.Runner` is one, and so is a table of recorded costs."""
+
+    def measure(
+        self, schedules: Sequence[Schedule], best: float | None = None, /
+    ) -> Iterable[Result]:
+        """The result of each schedule, in order. Each is recorded before the next is asked for.
+
+        best  seconds of the fastest so far, None at first: one that is clearly slower may be
+              stopped early
+        """
+        ...
 
 
 def checked_results(results: object, schedules: int) -> Iterator[Result]:

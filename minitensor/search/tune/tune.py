@@ -33,10 +33,11 @@ from minitensor.search.runner import Runner, Settings, Task, exact_target, nothi
 from minitensor.search.sketch import Rules, check_rules
 from minitensor.search.space import Space
 from minitensor.search.strategy import Strategy
+from minitensor.search.tune.checked import RunnerProtocol
 from minitensor.search.tune.learner import Learner, Model, check_model, usual_model
 from minitensor.search.tune.progress import Display
 from minitensor.search.tune.result import TuneResult
-from minitensor.search.tune.tuner import Progress, RunnerProtocol, Tuner
+from minitensor.search.tune.tuner import Progress, Tuner
 from minitensor.search.tuners import STRATEGIES
 from minitensor.search.workload import workload_key
 

@@ -12,10 +12,10 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from minitensor.errors import ArgumentError, MinitensorError
 from minitensor.ir import structural_hash
@@ -27,7 +27,7 @@ from minitensor.search.records import OK, STEADY, Record, new_record, trace_key
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Candidate, Space
 from minitensor.search.strategy import Round, Strategy, Tried
-from minitensor.search.tune.checked import checked_results
+from minitensor.search.tune.checked import RunnerProtocol, checked_results
 from minitensor.search.tune.finals import AHEAD, finalists, ratios, run_in_turns
 from minitensor.search.tune.incumbent import Incumbent
 from minitensor.search.tune.learner import Learner
@@ -42,20 +42,6 @@ FIRST: Final = 8
 """Candidates of the first rounds; those of later ones grow with what is known."""
 CHUNK: Final = 16
 """Candidates that are built together, before the first of them is measured."""
-
-
-class RunnerProtocol(Protocol):
-    """A source of measurements; `mt.search.Runner` is one, and so is a table of recorded costs."""
-
-    def measure(
-        self, schedules: Sequence[Schedule], best: float | None = None, /
-    ) -> Iterable[Result]:
-        """The result of each schedule, in order. Each is recorded before the next is asked for.
-
-        best  seconds of the fastest so far, None at first: one that is clearly slower may be
-              stopped early
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +114,7 @@ class Tuner:
     """Candidates that were tried, and that the log did not take."""
     ended: str = ""
     """The limit that ended the search before all trials; "" if none did."""
-    unchosen: Unmade = field(default_factory=Unmade)
-    """Choices of a policy that could not be used."""
+    unchosen: Unmade = field(default_factory=Unmade)  # answers of policies
     _started: float = 0.0
 
     def __post_init__(self) -> None:
@@ -219,10 +204,8 @@ class Tuner:
         seed = f"{self.seed}/{len(self.tried)}"
         ranked = sorted(fastest(self.tried), key=lambda t: t.steady)
         best = [t.candidate for t in ranked if t.candidate is not None]
-        score, history = self.learner.score, tuple(self.tried)
-        now = Round(
-            self.space, best, score, random.Random(seed), size, history, seed, self.unchosen
-        )
+        rng, known = random.Random(seed), tuple(self.tried)
+        now = Round(self.space, best, self.learner.score, rng, size, known, seed, self.unchosen)
         chosen = self.proposals.take(now, min(size, self.trials - len(self.tried)), seed)
         if not chosen:
             return False

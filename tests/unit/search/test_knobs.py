@@ -4,7 +4,6 @@ import math
 import random
 
 import pytest
-from minitensor.search.baselines import Annealing, Beam
 
 import minitensor as mt
 from minitensor.search import STRATEGIES, GradientBoostedTrees
@@ -12,6 +11,7 @@ from minitensor.search.evolution import Evolution
 from minitensor.search.space import Space
 from minitensor.search.space.words import changes, decisions
 from minitensor.search.tune import Learner, Tuner
+from minitensor.search.tuners import Annealing, Beam
 from tests.unit.search.test_template import PROGRAM, TARGET
 from tests.unit.search.tune.made import MadeUp
 
