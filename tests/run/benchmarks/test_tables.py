@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks import search, tables
+from benchmarks import learned, search, tables
 from benchmarks.tables import Table, TableSpace
 from minitensor.search.space.candidate import USUAL
 
@@ -78,3 +78,39 @@ def test_an_interval_holds_the_mean():
     values = [0.9, 0.95, 1.0, 1.0, 0.97]
     low, high = search.interval(values)
     assert 0.9 <= low < np.mean(values) < high <= 1.0
+
+
+@pytest.mark.parametrize("baseline", learned.BASELINES)
+def test_the_cells_of_the_protocol(table, baseline, monkeypatch):
+    """The placebo tries what the baseline does; with policies something else is tried."""
+    monkeypatch.setattr(learned, "opened", lambda *key: (table, TableSpace(table), {}))
+    found = {
+        cell: learned.run(NAME, baseline, cell, "thompson", "learned", 1, 40)
+        for cell in learned.CELLS
+    }
+    assert found["placebo"].speeds == found["neither"].speeds
+    others = [
+        [learned.run(NAME, baseline, cell, "thompson", "learned", s, 40).speeds for s in range(6)]
+        for cell in ("neither", "sketch")
+    ]
+    assert others[0] != others[1]
+    for one in found.values():
+        assert len(one.times) == len(one.speeds) == 40
+        assert (np.diff(one.times) > 0).all() and (np.diff(one.speeds) >= 0).all()
+        assert one.until(one.speeds[-1])[1] <= 40
+        assert one.until(2.0) == (one.times[-1], 40), "a miss has used all of its time"
+
+
+def test_the_time_of_a_candidate():
+    usual = search.spent(1e-3, 1e-3)
+    assert search.spent(np.inf, 1e-3) < search.spent(1.0, 1e-3)
+    assert search.spent(5e-3, 1e-3) < usual, "stopped early"
+
+
+def test_wilcoxons_test():
+    """The p of a table: of differences that are 1 to 12, all of one sign, is near 2 / 2**12."""
+    assert learned.wilcoxon(range(1, 13)) == pytest.approx(0.0022, abs=0.0003)
+    assert learned.wilcoxon([1, -1, 2, -2, 3, -3]) == pytest.approx(1.0)
+    assert learned.wilcoxon([0, 0]) == 1.0
+    some = [1.1, -0.2, 0.4, 0.9, -0.1, 0.3]
+    assert learned.wilcoxon(some) == pytest.approx(learned.wilcoxon([-d for d in some]))
