@@ -66,7 +66,7 @@ def test_each_is_told_apart(runner, doubling, name):
 @pytest.mark.parametrize("copies", [1, pytest.param(4, marks=pytest.mark.whole)])
 def test_half_of_many_are_bad(cache, doubling, copies):
     bad = list(BAD) * copies
-    names = [*GOOD * (len(bad) // len(GOOD)), *bad]
+    names = [*(list(GOOD) * len(bad))[: len(bad)], *bad]
     assert len(names) == 2 * len(bad) >= 50 * copies
     random.Random(0).shuffle(names)
     patient = replace(SETTINGS, hopeless=1e7)  # of a few microseconds
