@@ -17,7 +17,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal, NoReturn
+from typing import Annotated, Any, Final, Literal
 
 from minitensor import arith, ir
 from minitensor.errors import MinitensorError, ScheduleError, printable, shown
@@ -146,9 +146,7 @@ def _check_orders(program: ir.Program, arguments: dict[str, Any]) -> None:
             refuse("R3", f"{shown(list(order))} of {shown(list(loops))}")
 
 
-@sample_order.on_batch
-def _order_batch(view: StepView) -> NoReturn:
-    raise arith.BatchError("the order of loops is decided")
+sample_order.on_batch(unchanged)
 
 
 @sample_order.random_call()
@@ -262,8 +260,10 @@ def apply_annotation(
 
 
 @apply_annotation.on_batch
-def _apply_batch(view: StepView) -> NoReturn:
-    raise arith.BatchError("how loops are executed is decided")
+def _apply_batch(view: StepView) -> None:
+    if set(view.argument("annotation")) != {NONE}:
+        raise arith.BatchError("whether a loop is unrolled depends on the numbers")
+    unchanged(view)
 
 
 def _call_annotation(scene: Scene) -> None:

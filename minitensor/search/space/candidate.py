@@ -70,6 +70,11 @@ class Knob:
         return not self.candidates
 
     @property
+    def is_number(self) -> bool:
+        """Return whether candidates that differ in it differ in numbers only."""
+        return self.kind in ("", "tile")
+
+    @property
     def meaning(self) -> tuple[object, ...]:
         """Equal for two knobs of different sketches that are the same choice."""
         tile = (self.extent, self.parts, self.limit)

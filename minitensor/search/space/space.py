@@ -205,7 +205,8 @@ class Space(Shown, Choices):
             return None
         structure: Structure | None = None
         try:
-            structure = Structure(schedule)
+            if all(knob.is_number for knob in self.knobs[sketch]):
+                structure = Structure(schedule)
         except BatchError:
             pass
         except Exception as failure:

@@ -3,6 +3,7 @@
 import math
 import random
 
+import numpy as np
 import pytest
 
 import minitensor as mt
@@ -187,3 +188,20 @@ def test_a_template_that_requires_what_is_rare():
         s.split("i", two)
 
     assert Space.of_template(PROGRAM, TARGET, template).sketches
+
+
+def test_tiles_are_numbers_and_orders_are_none(space):
+    """Features of many are computed at once where candidates differ in numbers only."""
+    assert space.plan(0, ()).structure is None
+
+    def template(s):
+        s.split("i", s.sample_tile("i", 2, policy="power2"))
+        s.split("j", s.sample_tile("j", 3, candidates=[[None, 2, 4], [4, 2, 2]]))
+
+    tiles, rng = Space.of_template(PROGRAM, TARGET, template), random.Random(0)
+    plan, batch = tiles.plan(0, ()), [tiles.draw(rng) for _ in range(6)]
+    extents = plan.structure.numbers(tiles.decisions(batch)).extents
+    for place, candidate in enumerate(batch):
+        sites = mt.ir.loop_sites(tiles.schedule(candidate).program)
+        for loop, sizes in extents.items():
+            assert sites[loop].loop.extent == np.broadcast_to(sizes, 6)[place]
