@@ -272,8 +272,14 @@ def _call_annotation(scene: Scene) -> None:
     scene.do("apply_annotation", scene.do("sample_annotation", *loops, policy=policy), *loops)
 
 
+def _call_apply(scene: Scene) -> None:
+    loops = scene.loops()[: scene.number(1, 3)]
+    names = [scene.pick(["none", "unroll", "vectorize"]) for _ in range(scene.number(1, 3))]
+    scene.do("apply_annotation", names, *loops)
+
+
 sample_annotation.random_call()(_call_annotation)
-apply_annotation.random_call()(_call_annotation)
+apply_annotation.random_call()(_call_apply)
 
 
 # ---- what goes together

@@ -309,6 +309,7 @@ LEGAL = {
     "a dtype": {"bool"},
     "a type to convert to": {"bool"},
     "a loop": {"i", "j"},
+    "an order": {"i"},
     "a loop of a trace": {"i", "j"},
     "an operator of a trace": {"+", "-", "//"},
     "the condition of a body": None,
