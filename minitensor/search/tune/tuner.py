@@ -263,9 +263,9 @@ class Tuner:
         now = [t for result in clear or results for t in result.times]
         scale = seconds / median(now)
         result = Result(Status.OK, tuple(t * scale for t in now))
-        written = Tried(0, schedule.trace, None, OK, seconds)
+        written = Tried(0, schedule.trace, None, OK, result.median)  # as a reader of the log finds it
         known = next((t for t in self.tried if t.trace == schedule.trace), written)
-        winner = self._replace(known, seconds=seconds, disturbed=False, drift=STEADY)
+        winner = self._replace(known, seconds=result.median, disturbed=False, drift=STEADY)
         if self.log is not None:
             self._append(self.log, self._record(winner, result.times))
 
