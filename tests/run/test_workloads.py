@@ -13,7 +13,7 @@ import pytest
 import minitensor as mt
 from minitensor.ir import Program
 from minitensor.lang.workloads import WORKLOADS
-from tests.parts import some
+from tests.parts import Extent, some
 from tests.references import REFERENCES, assert_matches, inputs
 from tests.run.schedules import RECIPES
 from tests.run.together import built_together
@@ -160,14 +160,16 @@ PARTS = 3
 
 @functools.cache
 def kernels_of(name: str, part: int):
-    """The operator at its small size under a part of the recipes, for every target, in one text."""
+    """The operator at its small size under a part of the recipes, in one text; for `make whole`,
+    those with threads for one thread too.
+    """
     program = program_of(name, WORKLOADS[name].small)
     schedules = {recipe: scheduled(program, recipe) for recipe in list(RECIPES)[part::PARTS]}
     return built_together(
         {
             (recipe, target): (s, target)
             for recipe, s in schedules.items()
-            for target in targets_of(s.program)
+            for target in targets_of(s.program, THREADS if Extent.whole else THREADS[1:])
         }
     )
 
