@@ -29,8 +29,8 @@ def python(*words, status=0):
 @pytest.mark.parametrize(
     ("kills", "words"),
     [
-        (40, ()),
-        (20, ("--compact",)),
+        (20, ()),
+        (10, ("--compact",)),
         pytest.param(100, (), marks=pytest.mark.whole),
         pytest.param(100, ("--compact",), marks=pytest.mark.whole),
     ],

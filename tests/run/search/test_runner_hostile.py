@@ -63,11 +63,11 @@ def test_each_is_told_apart(runner, doubling, name):
     assert children(server_of(runner)) == []
 
 
-@pytest.mark.parametrize("copies", [2, pytest.param(4, marks=pytest.mark.whole)])
+@pytest.mark.parametrize("copies", [1, pytest.param(4, marks=pytest.mark.whole)])
 def test_half_of_many_are_bad(cache, doubling, copies):
     bad = list(BAD) * copies
     names = [*GOOD * (len(bad) // len(GOOD)), *bad]
-    assert len(names) == 2 * len(bad) >= 104
+    assert len(names) == 2 * len(bad) >= 50 * copies
     random.Random(0).shuffle(names)
     patient = replace(SETTINGS, hopeless=1e7)  # of a few microseconds
     mine, loaded = children(os.getpid()), processes_with(str(cache))
