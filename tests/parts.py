@@ -18,6 +18,13 @@ def examples(few: int, many: int, **others: object) -> settings:
     return settings(max_examples=many if Extent.whole else few, **others)
 
 
+def times(few: int, many: int) -> int:
+    """How often a test with its own random numbers tries something: in `make test`, and in
+    `make whole`.
+    """
+    return many if Extent.whole else few
+
+
 def some(cases: Iterable, chosen: Callable[[int], object]) -> list:
     """The cases as parameters of a test: those whose number is not chosen are for `make whole`.
 

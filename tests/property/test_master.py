@@ -13,6 +13,7 @@ from minitensor.codegen import PASSES, REQUIRED
 from minitensor.schedule import REGISTRY, Trace
 from minitensor.testing import PRIMITIVES, Pair, arrays_for, assert_equivalent, programs, schedules
 from minitensor.testing.pairs import MOST_INTERPRETED
+from tests.parts import times
 
 RELAXED = settings(
     deadline=None,
@@ -29,21 +30,21 @@ def draw_pair(data):
 
 
 @given(st.data())
-@settings(RELAXED, max_examples=200)
+@settings(RELAXED, max_examples=times(120, 200))
 def test_accepted_schedules_preserve_every_output_in_the_interpreter(data):
     program, schedule = draw_pair(data)
     assert_equivalent(program, schedule, ["interpreter"], data.draw(arrays_for(program)))
 
 
 @given(st.data())
-@settings(RELAXED, max_examples=30)
+@settings(RELAXED, max_examples=times(20, 30))
 def test_every_pass_of_code_generation_preserves_them(data):
     program, schedule = draw_pair(data)
     assert_equivalent(program, schedule, ["passes"], data.draw(arrays_for(program)))
 
 
 @given(st.data())
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=times(40, 60))
 def test_native_code_preserves_them_on_one_thread_and_on_two(data):
     program, schedule = draw_pair(data)
     bound = any(step.primitive == "bind" for step in schedule.trace.steps)
@@ -73,7 +74,7 @@ def test_all_passes_but_the_required_can_be_left_out_at_once(data):
 
 
 @given(st.data())
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=times(40, 60))
 def test_traces_round_trip_through_json(data):
     program = data.draw(programs())
     schedule = data.draw(schedules(program))

@@ -13,6 +13,7 @@ from minitensor.testing import (
     programs,
     schedules,
 )
+from tests.parts import times
 
 RELAXED = settings(
     deadline=None,
@@ -35,7 +36,7 @@ def does_some(schedule):
 
 
 @given(st.data(), tensorized())
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=times(30, 60))
 def test_an_intrinsic_does_what_its_loops_did(data, drawn):
     program, schedule = drawn
     bound = any(step.primitive == "bind" for step in schedule.trace.steps)

@@ -7,6 +7,7 @@ import numpy as np
 from minitensor.arith import extent_range, facts_of, prove
 from minitensor.ir import Const, Expr, Var, at_most, conjunction, less
 from tests.index_values import value_of
+from tests.parts import times
 
 EXTENTS = {"x": 7, "y": 5}
 RANGES = {name: extent_range(extent) for name, extent in EXTENTS.items()}
@@ -26,7 +27,7 @@ def random_form(rng: random.Random) -> Expr:
 
 def test_prove_never_says_anything_wrong():
     known = useful = 0
-    for seed in range(4000):
+    for seed in range(count := times(2000, 4000)):
         rng = random.Random(seed)
         compare = rng.choice([less, at_most])
         condition = compare(random_form(rng), random_form(rng))
@@ -40,8 +41,8 @@ def test_prove_never_says_anything_wrong():
             assert (values == answer).all(), (seed, condition)
         known += answer is not None
         useful += bool(given) and answer is not None and prove(condition, RANGES) is None
-    assert known > 400
-    assert useful > 60
+    assert known > count // 10
+    assert useful > count // 67
 
 
 def test_a_fact_about_a_number_bounds_its_quotients():

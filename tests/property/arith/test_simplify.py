@@ -40,7 +40,7 @@ def check(rng: random.Random, expr: Expr) -> None:
 
 
 @given(st.randoms(use_true_random=False))
-@examples(200, 1000, deadline=None)
+@examples(100, 1000, deadline=None)
 def test_simplified_expressions_are_equal_idempotent_and_small(rng):
     check(rng, random_expression(rng, rng.randint(1, 4)))
 

@@ -293,7 +293,7 @@ def test_most_random_schedules_have_a_structure():
 
 @pytest.mark.slow
 @given(scheduled(16), SEEDS)
-@examples(150, 300, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(75, 300, deadline=None, suppress_health_check=list(HealthCheck))
 def test_more_random_schedules(schedule, seed):
     """`python -m tests.exhaustive_structures` tries ten times as many."""
     event(str(compare_with_replays(schedule, seed)))
