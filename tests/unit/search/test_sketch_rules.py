@@ -339,9 +339,14 @@ def test_products_with_no_sum_between_them_are_not_done_by_rows():
     assert "rows between products" not in rules_of(W.softmax(32, 32))
 
 
-@pytest.mark.parametrize("masked", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    ("n", "d"), [(16, 8), pytest.param(37, 19, marks=pytest.mark.slow)], ids=["even", "odd"]
+    ("masked", "n", "d"),
+    [
+        (False, 16, 8),
+        pytest.param(True, 37, 19, marks=pytest.mark.slow),
+        pytest.param(True, 16, 8, marks=pytest.mark.whole),
+        pytest.param(False, 37, 19, marks=pytest.mark.whole),
+    ],
 )
 def test_a_few_rows_between_products_are_right(masked, n, d):
     program = mt.lower(attention(masked, n, d))

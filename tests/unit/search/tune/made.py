@@ -7,6 +7,7 @@ import minitensor as mt
 from minitensor.ir import loop_sites
 from minitensor.runtime import Limits
 from minitensor.search import STRATEGIES, GradientBoostedTrees
+from minitensor.search.baselines import Annealing, Beam
 from minitensor.search.evolution import Evolution, NoModel
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Space
@@ -50,7 +51,12 @@ def found():
 def tuner_of(program, trials=40, fails=True, strategy="evolution", **given):
     """A search that has not begun."""
     space = Space.of(program, TARGET)
-    small = {"evolution": Evolution(32, 2), "no-model": NoModel(32, 2)}
+    small = {
+        "evolution": Evolution(32, 2),
+        "no-model": NoModel(32, 2),
+        "annealing": Annealing(16, 4),
+        "beam": Beam(8, 2),
+    }
     chooses = {**STRATEGIES, **small}[strategy]
     learner = Learner(space, GradientBoostedTrees(n_trees=5))
     return Tuner(space, MadeUp(fails), chooses, learner, trials, 8, **given)

@@ -54,29 +54,29 @@ class Steady(MadeUp):
 def test_the_same_seed_is_the_same_search(strategy):
     program, runs = product(), []
     for _ in range(2):
-        tuner = tuner_of(program, 24, fails=False, strategy=strategy)
+        tuner = tuner_of(program, 16, fails=False, strategy=strategy)
         tuner.run()
         runs.append((traces(tuner), [t.guess for t in tuner.tried]))
     assert runs[0] == runs[1]
-    assert len(set(runs[0][0])) == 24
+    assert len(set(runs[0][0])) == 16
     programs = [structural_hash(t.trace.apply(program).program) for t in tuner.tried]
-    assert len(set(programs)) == 24
+    assert len(set(programs)) == 16
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["evolution", "grid", "random"])
 def test_a_search_that_is_resumed_goes_on_as_it_would_have(strategy):
     program = product()
-    whole = tuner_of(program, 40, fails=False, strategy=strategy)
+    whole = tuner_of(program, 24, fails=False, strategy=strategy)
     whole.run()
-    first = tuner_of(program, 16, fails=False, strategy=strategy)
+    first = tuner_of(program, 8, fails=False, strategy=strategy)
     first.run()
-    second = tuner_of(program, 40, fails=False, strategy=strategy)
+    second = tuner_of(program, 24, fails=False, strategy=strategy)
     second.resume([as_record(program, t) for t in first.tried])
     second.run()
     assert traces(second) == traces(whole)
-    assert [t.known for t in second.tried] == [True] * 16 + [False] * 24
-    incumbents = second.runner.count - 24
+    assert [t.known for t in second.tried] == [True] * 8 + [False] * 16
+    incumbents = second.runner.count - 16
     assert second.rounds <= incumbents <= 2 * second.rounds
 
 
