@@ -14,7 +14,7 @@ import minitensor as mt
 from minitensor.codegen import generate, passes_without
 from minitensor.errors import MinitensorError
 from tests.hostile import ENORMOUS, HOSTILE
-from tests.parts import times
+from tests.parts import Extent, times
 from tests.unit.hostile_schedule import (
     COUNT,
     TARGET,
@@ -319,7 +319,8 @@ LEGAL = {
 def test_text_where_something_else_is_meant(site):
     legal = LEGAL.get(site, set())
     accepted = []
-    for text in HOSTILE:
+    texts = HOSTILE if Extent.whole else HOSTILE[list(SITES).index(site) % 2 :: 2]
+    for text in texts:
         try:
             SITES[site](text)
         except MinitensorError as refused:
@@ -327,7 +328,7 @@ def test_text_where_something_else_is_meant(site):
             assert len(refused.message) < 1000
         else:
             accepted.append(text)
-    assert len(accepted) < len(HOSTILE) / 2 or legal is None
+    assert len(accepted) < len(texts) / 2 or legal is None
     if legal is not None:
         assert set(accepted) <= legal
     elif site in PATTERNS:

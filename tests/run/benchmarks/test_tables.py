@@ -16,7 +16,7 @@ NAME = "batch-matmul"
 @pytest.fixture(scope="module")
 def table():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "MOST_NAMES", 60)
+        patch.setattr(tables, "MOST_NAMES", 30)
         patch.setattr(tables, "MOST_SKETCHES", 3)
         made, schedules = tables.made(NAME, fewest=20)
     assert set(schedules) == set(range(len(made.seconds)))

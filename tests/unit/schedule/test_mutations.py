@@ -21,7 +21,7 @@ PARTS, EACH = 20, 250
 """The number of parts, and of mutations in each: 5,000 in all."""
 QUICK = 2
 """Parts that are quick enough for the quick run."""
-USUAL = 10
+USUAL = 5
 """Parts that `make test` tries."""
 SECONDS = 2.0
 MEMORY = 256
