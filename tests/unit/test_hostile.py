@@ -114,7 +114,7 @@ def test_different_names_together(first, reference):
 
 @pytest.mark.parametrize(
     "number",
-    [n if n % 3 == 0 else pytest.param(n, marks=pytest.mark.slow) for n in range(12)],
+    [n if n % 6 == 0 else pytest.param(n, marks=pytest.mark.slow) for n in range(12)],
 )
 def test_one_hostile_name_among_benign_ones(number, reference):
     for text in HOSTILE[number::60]:
@@ -174,6 +174,7 @@ def explained(text):
     return mt.explain(scheduled(lambda number: text), TARGET).replace("\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", SOME[::4], ids=title)
 def test_explanations_are_printable(text):
     assert explained(text).isprintable()

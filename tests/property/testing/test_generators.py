@@ -25,7 +25,7 @@ from minitensor.ir import (
 from minitensor.schedule import Ref
 from minitensor.testing import DTYPES, PRIMITIVES, pair_of
 
-PAIRS = 300
+PAIRS = 200
 PRIMES = {2, 3, 5, 7, 13, 17, 23, 31, 37}
 
 

@@ -9,8 +9,6 @@ from minitensor.cli import bench, demo
 from minitensor.cli.errors import CommandError
 from minitensor.runtime import Pace
 from minitensor.search import Log, new_record
-from minitensor.search.tune import roofline
-from tests.unit.search.tune.made import LIMITS
 
 BRIEF = Pace(rounds=2, burst=0.0, warm=0.0, least_calls=1)
 NAMES = ["scheduled", "as defined", "numpy"]
@@ -19,7 +17,6 @@ NAMES = ["scheduled", "as defined", "numpy"]
 @pytest.fixture(autouse=True)
 def brief(monkeypatch):
     monkeypatch.setattr(runtime, "QUICK", BRIEF)
-    monkeypatch.setattr(roofline, "known_limits", lambda threads: LIMITS)
 
 
 def test_a_schedule_against_its_definition(run, user_file):

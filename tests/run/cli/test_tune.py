@@ -12,8 +12,6 @@ import pytest
 
 import minitensor as mt
 from minitensor.search import Log
-from minitensor.search.tune import roofline
-from tests.unit.search.tune.made import LIMITS
 
 SIZE = ("--size", "m=64,n=64,k=64")
 STOPS_WITHIN = 3.0
@@ -23,9 +21,6 @@ STOPS_WITHIN = 3.0
 def place(tmp_path, monkeypatch, private_cache):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(private_cache))
-    monkeypatch.setattr(roofline, "known_limits", lambda threads: LIMITS)
-    monkeypatch.setattr(roofline, "measure_limits", lambda threads: LIMITS)
-    monkeypatch.setattr(roofline, "remember_limits", lambda limits: limits)
 
 
 @pytest.mark.slow

@@ -13,8 +13,6 @@ from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError
 from minitensor.runtime import Pace, interleave, native_target
 from minitensor.search import Log, new_record
-from minitensor.search.tune import roofline
-from tests.unit.search.tune.made import LIMITS
 from tutorials.demo import __main__ as command
 from tutorials.demo import story, tuned, yardstick
 
@@ -35,9 +33,6 @@ def brief(monkeypatch, private_cache, tmp_path):
     for module in (yardstick, tuned):
         monkeypatch.setattr(module, "interleave", partial(interleave, pause=False))
     monkeypatch.setattr(tuned, "PEERS", ("numpy",))
-    monkeypatch.setattr(roofline, "known_limits", lambda threads: LIMITS)
-    monkeypatch.setattr(roofline, "measure_limits", lambda threads: LIMITS)
-    monkeypatch.setattr(roofline, "remember_limits", lambda limits: limits)
 
 
 @pytest.mark.slow
