@@ -13,9 +13,11 @@ import subprocess
 import sys
 import tempfile
 
-COMPUTING = ("tests/unit", "tests/outside", "tests/property")
-RUNNING = ("tests/run", "tests/gpu", "tutorials")
-"""All folders with tests between them (see tests/unit/test_halves.py)."""
+COMPUTING = ("tests/unit", "tests/property")
+RUNNING = ("tests/run", "tests/gpu", "tests/outside", "tutorials")
+"""All folders with tests between them (see tests/unit/test_halves.py). The second half has what
+only computes of tests/outside too, so that both take about as long.
+"""
 QUICK = ("-m", "not slow and not whole")
 MOVED = "tests/unit/search"
 """What the second half does of the first's when they are quick: it has less to do then."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import minitensor as mt
 from minitensor.ir.dtype import compute_dtype, pack, unpack
+from tests.parts import times
 from tests.run.together import built_together
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -144,7 +145,7 @@ RELAXED = settings(
 @given(data=st.data())
 @RELAXED
 def test_schedules_and_the_interpreter_have_the_same_bits(dtype, data):
-    programs = [data.draw(definitions(dtype, EXACT_UNARY)) for _ in range(3)]
+    programs = [data.draw(definitions(dtype, EXACT_UNARY)) for _ in range(times(2, 3))]
     assert_same_bits(programs, with_interpreter=True)
 
 
@@ -152,5 +153,5 @@ def test_schedules_and_the_interpreter_have_the_same_bits(dtype, data):
 @given(data=st.data())
 @RELAXED
 def test_schedules_have_the_same_bits_where_functions_are_called(dtype, data):
-    programs = [data.draw(definitions(dtype, UNARY)) for _ in range(3)]
+    programs = [data.draw(definitions(dtype, UNARY)) for _ in range(times(2, 3))]
     assert_same_bits(programs, with_interpreter=False)

@@ -14,6 +14,7 @@ from minitensor.ir import For, LoopKind, interpret, loops_of, map_stmts
 from minitensor.runtime import find_toolchain, native_target
 from minitensor.sanitize import Sanitizer, check_races, load_sanitized, run_sanitized
 from minitensor.testing import arrays_for, programs, schedules
+from tests.parts import times
 from tests.run.sanitize.racy import forced
 
 RELAXED = settings(
@@ -48,7 +49,7 @@ def interpreted_race(program, arrays, names):
 
 
 @given(st.data())
-@settings(RELAXED, max_examples=25)
+@settings(RELAXED, max_examples=times(15, 25))
 def test_both_find_a_race_or_neither_does(data):
     program = data.draw(programs())
     if data.draw(st.booleans()):
@@ -70,7 +71,7 @@ def test_both_find_a_race_or_neither_does(data):
 
 
 @given(st.data())
-@settings(RELAXED, max_examples=20)
+@settings(RELAXED, max_examples=times(12, 20))
 def test_legal_schedules_are_clean_and_right(data):
     program = data.draw(programs())
     schedule = data.draw(schedules(program))

@@ -52,6 +52,7 @@ def test_examples_of_the_reference(page, tmp_path, monkeypatch):
     imported(code_of(f"reference/{page}.md"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page", ["guide_schedule", "guide_template", "guide_measuring", "faq", "learned"]
 )
@@ -69,6 +70,7 @@ kernel = mt.build(schedule)
     assert "vector registers" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_pictures(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     first = """import minitensor as mt
@@ -96,6 +98,7 @@ def test_extending(capsys):
     assert "--- fewer_copies: no difference" in printed
 
 
+@pytest.mark.slow
 def test_tensorize(capsys):
     page = "tensorize.md"
     imported(code_of(page))

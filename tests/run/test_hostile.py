@@ -13,6 +13,7 @@ import pytest
 
 from minitensor.runtime import find_toolchain
 from tests.hostile import HOSTILE
+from tests.parts import some
 from tests.unit.hostile_schedule import COUNT
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -69,7 +70,7 @@ def assembly_of(toolchain):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, len(HOSTILE), PART))
+@pytest.mark.parametrize("first", some(range(0, len(HOSTILE), PART), lambda number: number == 0))
 def test_no_process_but_the_compiler(first, tmp_path, harmless):
     report = watched(tmp_path, first, PART)
     assert report["wrong"] == []

@@ -14,7 +14,7 @@ import minitensor as mt
 from minitensor.codegen import generate, passes_without
 from minitensor.errors import MinitensorError
 from tests.hostile import ENORMOUS, HOSTILE
-from tests.parts import times
+from tests.parts import Extent, times
 from tests.unit.hostile_schedule import (
     COUNT,
     TARGET,
@@ -114,7 +114,7 @@ def test_different_names_together(first, reference):
 
 @pytest.mark.parametrize(
     "number",
-    [n if n % 3 == 0 else pytest.param(n, marks=pytest.mark.slow) for n in range(12)],
+    [n if n % 6 == 0 else pytest.param(n, marks=pytest.mark.slow) for n in range(12)],
 )
 def test_one_hostile_name_among_benign_ones(number, reference):
     for text in HOSTILE[number::60]:
@@ -174,6 +174,7 @@ def explained(text):
     return mt.explain(scheduled(lambda number: text), TARGET).replace("\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", SOME[::4], ids=title)
 def test_explanations_are_printable(text):
     assert explained(text).isprintable()
@@ -327,7 +328,8 @@ LEGAL = {
 def test_text_where_something_else_is_meant(site):
     legal = LEGAL.get(site, set())
     accepted = []
-    for text in HOSTILE:
+    texts = HOSTILE if Extent.whole else HOSTILE[list(SITES).index(site) % 2 :: 2]
+    for text in texts:
         try:
             SITES[site](text)
         except MinitensorError as refused:
@@ -335,7 +337,7 @@ def test_text_where_something_else_is_meant(site):
             assert len(refused.message) < 1000
         else:
             accepted.append(text)
-    assert len(accepted) < len(HOSTILE) / 2 or legal is None
+    assert len(accepted) < len(texts) / 2 or legal is None
     if legal is not None:
         assert set(accepted) <= legal
     elif site in PATTERNS:

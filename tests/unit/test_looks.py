@@ -70,6 +70,7 @@ def things():
     return public()
 
 
+@pytest.mark.slow
 def test_what_is_shown_is_short_and_comes_at_once(things):
     for name, thing in things.items():
         start = time.process_time()

@@ -99,7 +99,7 @@ def test_five_hundred_selects_are_little_work():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some(SHAPES, lambda n: n % 2))
+@pytest.mark.parametrize("name", some(SHAPES, lambda n: n % 4 == 1))
 def test_three_hundred_levels_are_little_work(name):
     """The work is at most quadratic: this is less than 4,000,000 for five hundred levels."""
     assert work(SHAPES[name](300)) < 4_000_000 * 3**2 // 5**2
@@ -132,7 +132,7 @@ def test_the_deepest_that_is_accepted(name):
 
 @pytest.mark.usefixtures("shallow")
 @pytest.mark.parametrize(
-    ("name", "levels"), [*((name, 5000) for name in SHAPES), ("sums", 2001), ("selects", 50_000)]
+    ("name", "levels"), [*((name, 5000) for name in SHAPES), ("sums", 2001), ("selects", 20_000)]
 )
 def test_too_deep_is_an_error_that_says_so(name, levels):
     expr = SHAPES[name](levels)

@@ -203,7 +203,7 @@ def _listed(outputs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DEFINITIONS)
-@examples(5, 20)
+@examples(3, 20)
 @given(data=st.data())
 def test_whatever_is_decided_computes_the_same(name, data):
     function, arguments = DEFINITIONS[name]

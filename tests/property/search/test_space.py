@@ -69,7 +69,7 @@ def exact(program):
 
 
 @pytest.mark.slow
-@examples(15, 50, deadline=None)
+@examples(10, 50, deadline=None)
 @given(
     st.sampled_from(sorted(DEFINITIONS)),
     st.sampled_from(["ansor", "default"]),
@@ -156,7 +156,7 @@ def test_places_that_do_not_exist_are_drawn_anew():
     space.schedule(mended)
 
 
-@examples(25, 80, deadline=None)
+@examples(15, 80, deadline=None)
 @given(st.sampled_from(sorted(DEFINITIONS)), st.integers(0, 2**32))
 def test_what_has_one_identity_is_one_program(name, seed):
     space, rng = space_of(name, "default"), random.Random(seed)

@@ -16,7 +16,7 @@ NAME = "batch-matmul"
 @pytest.fixture(scope="module")
 def table():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "MOST_NAMES", 60)
+        patch.setattr(tables, "MOST_NAMES", 30)
         patch.setattr(tables, "MOST_SKETCHES", 3)
         made, schedules = tables.made(NAME, fewest=20)
     assert set(schedules) == set(range(len(made.seconds)))
@@ -25,6 +25,7 @@ def table():
     return replace(made, seconds=costs)
 
 
+@pytest.mark.slow
 def test_a_table_is_what_was_saved(table, tmp_path):
     path = tmp_path / f"{NAME}.json.gz"
     table.save(path)
@@ -55,6 +56,7 @@ def test_what_is_drawn_mutated_and_crossed_is_in_the_table(table):
             assert all(c == space.annotated(c, *USUAL) for c in seen)
 
 
+@pytest.mark.slow
 def test_two_names_have_one_cost_where_they_are_one_program(table):
     space = TableSpace(table)
     names = list(space.names.items())
@@ -64,6 +66,7 @@ def test_two_names_have_one_cost_where_they_are_one_program(table):
         assert first.setdefault(number, program) == program
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", search.SEARCHES)
 def test_a_replay_finds_what_the_table_has(table, variant, monkeypatch):
     monkeypatch.setattr(search, "opened", lambda *key: (table, TableSpace(table, key[1]), {}))

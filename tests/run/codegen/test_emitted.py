@@ -399,6 +399,7 @@ def one_temporary_after_the_other(m):
     return s
 
 
+@pytest.mark.slow
 def test_threads_share_no_workspace_where_temporaries_take_turns():
     """A thread's B lay in the C of the one before it: each had slices as long as itself."""
     s = one_temporary_after_the_other(4000)

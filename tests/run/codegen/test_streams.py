@@ -7,6 +7,7 @@ import minitensor as mt
 from minitensor.codegen.emit.streams import SHORTEST, SMALLEST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "shift"), [("float32", 0), ("float32", 1), ("float64", 3)])
 def test_a_large_output(dtype, shift):
     size = np.dtype(dtype).itemsize

@@ -60,6 +60,7 @@ def test_changing_the_array_later_changes_nothing(target):
     assert np.array_equal(bound(a), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [("A", "B", "bias"), ("bias", "B", "A"), ("B", "A", "bias")])
 def test_binding_one_after_the_other(order):
     given = dict(zip(("A", "B", "bias"), arrays()))

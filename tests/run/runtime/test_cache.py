@@ -125,6 +125,7 @@ def remove_record(_, record):
     record.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [
@@ -332,6 +333,7 @@ def test_many_rounds_while_entries_are_removed_and_damaged(words, rounds):
     assert not report["failed"]
 
 
+@pytest.mark.slow
 def test_warm_process_starts_no_compiler(cache, logging_compiler, python_command):
     started = logging_compiler()
     words, environment = python_command(WORKER)

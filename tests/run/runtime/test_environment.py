@@ -1,7 +1,7 @@
 """docs/environment.md, row by row: what is said where the environment is wrong, and what is left.
 
-Each test starts a process with a few variables and nothing else of ours; where only what is said is
-looked at, one process is asked for all values.
+Each test has a process with a few variables and nothing else of ours, a copy of one that has
+imported minitensor; where only what is said is looked at, one process is asked for all values.
 """
 
 import json
@@ -17,6 +17,7 @@ import pytest
 from minitensor.runtime import process, toolchain
 from tests.parts import some
 from tests.run.runtime.conftest import ROOT
+from tests.run.runtime.copied import Copies
 
 pytestmark = pytest.mark.slow
 
@@ -66,8 +67,9 @@ def has_failed(answer, said):
 class Place:
     """A folder with a home, and processes that know of nothing else."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, copies):
         self.folder, self.home, self.cache = folder, folder / "home", folder / "cache"
+        self.copies = copies
         self.home.mkdir()
 
     def environment(self, variables):
@@ -82,17 +84,24 @@ class Place:
         return {k: v for k, v in {**usual, **variables}.items() if v is not None}
 
     def start(self, *words, before=(), **variables):
-        """A process of Python; None of what it prints may be a traceback."""
-        done = subprocess.run(
-            [*before, sys.executable, *words],
-            env=self.environment(variables),
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=300,
-        )
+        """A process of Python; None of what it prints may be a traceback.
+
+        before  words of a command that starts it; without any, it is a copy of one
+        """
+        environment = self.environment(variables)
+        if not before:
+            done = self.copies.run(words, environment, self.folder)
+        else:
+            done = subprocess.run(
+                [*before, sys.executable, *words],
+                env=environment,
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=300,
+            )
         assert "Traceback" not in done.stderr
         return done
 
@@ -133,9 +142,15 @@ class Place:
         return {p.name for p in self.folder.iterdir()} - {"home", "cache"} == set(names)
 
 
+@pytest.fixture(scope="module")
+def copies():
+    with Copies() as copies:
+        yield copies
+
+
 @pytest.fixture
-def place(tmp_path):
-    return Place(tmp_path)
+def place(tmp_path, copies):
+    return Place(tmp_path, copies)
 
 
 def rows():
@@ -191,9 +206,9 @@ WRONG = {
 
 
 @pytest.fixture(scope="module")
-def refusals(tmp_path_factory):
+def refusals(tmp_path_factory, copies):
     """What is said of each, by one process."""
-    place = Place(tmp_path_factory.mktemp("wrong"))
+    place = Place(tmp_path_factory.mktemp("wrong"), copies)
     pairs = [(name, value) for name, rows in WRONG.items() for value, _ in rows]
     found = dict(zip(pairs, place.answers([{name: value} for name, value in pairs])))
     assert place.holds()
@@ -455,9 +470,9 @@ def test_no_room_for_a_kernel(place, blocks):
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory):
+def shared(tmp_path_factory, copies):
     """A place that several tests use: its compiler has been asked, and CALL's kernel is there."""
-    place = Place(tmp_path_factory.mktemp("shared"))
+    place = Place(tmp_path_factory.mktemp("shared"), copies)
     place.works()
     return place
 

@@ -9,9 +9,10 @@ import pytest
 
 import minitensor as mt
 from minitensor.runtime import find_toolchain
+from tests.parts import times
 from tests.run.runtime.conftest import ROOT
 
-KERNELS = 50
+KERNELS = times(20, 50)
 
 
 def changes(*words, **variables):
@@ -33,7 +34,7 @@ def changes(*words, **variables):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("flags", "count"), [("", KERNELS), ("-O3", KERNELS // 10)])
-def test_fifty_kernels_leave_the_process_as_it_was(cache, flags, count):
+def test_many_kernels_leave_the_process_as_it_was(cache, flags, count):
     assert changes(count, CFLAGS=flags) == {}
     assert len(list(cache.glob("*.so"))) == count
 

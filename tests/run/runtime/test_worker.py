@@ -118,6 +118,7 @@ def test_requests_to_one_that_has_ended_are_no_error():
             worker.receive(30)
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize("grace", [0.0, 10.0])
 @pytest.mark.parametrize("killed", [False, True])
@@ -132,6 +133,7 @@ def test_what_it_started_ends_with_it(grace, killed):
     wait_for(lambda: not is_alive(started), 5)
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_it_ends_with_its_parent(number):

@@ -101,6 +101,7 @@ Log(sys.argv[1]).prune(0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["fsync", "rename"])
 def test_killed_in_the_middle_of_a_rewrite(log, moment):
     filled(log, made(0), made(1))

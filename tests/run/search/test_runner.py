@@ -275,6 +275,7 @@ def test_what_is_no_candidate(runner, products):
         Task.of(doubled(), "interpreter")
 
 
+@pytest.mark.slow
 def test_closing_removes_everything(products, program, cache):
     before = {p.name for p in cache.iterdir() if p.is_dir()}
     with Runner(products, QUICK) as runner:

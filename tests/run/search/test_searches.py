@@ -4,6 +4,7 @@ import pytest
 
 import minitensor as mt
 from tests.exhaustive_searches import WRITTEN, faults, generated
+from tests.parts import some
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +17,7 @@ def test_there_are_thirty_programs():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("number", some(range(2), lambda number: number == 0))
 def test_generated_programs(number):
     assert faults(generated(7, number), number) == []
 

@@ -16,6 +16,7 @@ from minitensor.testing import (
     schedules,
     script_of,
 )
+from tests.parts import some
 from tests.run.testing.planted import PASSES, PRIMITIVES
 from tests.sent import imported
 
@@ -33,7 +34,7 @@ def found(check, name):
     raise AssertionError(f"no pair of {PAIRS} shows {name}")
 
 
-@pytest.mark.parametrize("name", PRIMITIVES)
+@pytest.mark.parametrize("name", some(PRIMITIVES, lambda number: number % 2 == 0))
 def test_faults_of_primitives_are_found_by_drawing(name):
     with PRIMITIVES[name]():
         number, failed = found(check_meaning, name)

@@ -88,6 +88,7 @@ def test_where_the_text_is_written_to(run, tmp_path, monkeypatch):
         assert_plain(path.read_text())
 
 
+@pytest.mark.slow
 def test_what_a_trace_file_holds(run, tmp_path):
     path = tmp_path / "trace.json"
     for text in HOSTILE[::4]:

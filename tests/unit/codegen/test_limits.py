@@ -76,6 +76,7 @@ def test_the_hot_part_is_cut_before_what_is_left():
     assert len(innermost) > 1 and "if " in text
 
 
+@pytest.mark.slow
 def test_sixteen_guarded_loops_do_not_become_65536():
     program = before(guarded(16)[0].program, "partition_loops")
     with recording() as recorder:

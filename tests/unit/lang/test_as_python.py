@@ -10,6 +10,7 @@ from minitensor.errors import ArgumentError
 from minitensor.lang import definition_as_python, intrinsic_as_python
 from minitensor.lang.workloads.registry import WORKLOADS
 from minitensor.testing import drawn, evaluate_by_numpy, programs, small_arrays
+from tests.parts import times
 from tests.sent import imported
 from tests.unit.schedule import intrinsics
 
@@ -56,9 +57,9 @@ def test_operators():
 @pytest.mark.slow
 def test_drawn_programs():
     """Nearly all are equal; where a constant took the place of a read, a stage may go or move."""
-    found = [drawn(programs(), f"text {n}") for n in range(200)]
+    found = [drawn(programs(), f"text {n}") for n in range(times(100, 200))]
     made = again(found)
-    assert sum(a == b for a, b in zip(found, made)) >= 190
+    assert sum(a == b for a, b in zip(found, made)) >= 0.95 * len(found)
     for a, b in zip(found, made):
         assert [p.shape for p in a.params] == [p.shape for p in b.params]
         if a != b:

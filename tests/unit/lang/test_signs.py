@@ -195,7 +195,7 @@ def followed(recipe, *leaves):
 
 
 @pytest.mark.slow
-@examples(200, 2000)
+@examples(100, 2000)
 @given(st.sampled_from([mt.max, mt.min, mt.sum, mt.prod]), RECIPES, RECIPES)
 def test_a_sign_holds_for_every_value(reduce, inner, outer):
     """Of expressions of values and of the reductions of their rows."""

@@ -41,6 +41,7 @@ def visited(program, name, moving=False):
     return [tuple(walk.indices_of(int(e), buffer.shape)) for e in every.element]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["matmul", "conv2d", "softmax", "cumsum", "stencil2d", "max_pool2d"]
 )

@@ -58,6 +58,7 @@ def test_program_that_cannot_start(tmp_path):
     assert caught.value.command == (str(tmp_path / "missing"), "-v")
 
 
+@pytest.mark.slow
 def test_program_that_does_not_end_is_stopped_with_its_children(tmp_path):
     code = (
         "import subprocess, sys, time\n"

@@ -59,6 +59,7 @@ def test_vectorize_a_reduction():
 SUMS = [matmul, rowsum, argmax, total, fed_rowsum, matmul_relu, row_scans, grid]
 
 
+@pytest.mark.slow
 @examples(40, 400)
 @given(st.sampled_from(SUMS), st.data())
 def test_vectorize_is_rfactor_first_where_a_loop_drives_a_reduction(program, data):

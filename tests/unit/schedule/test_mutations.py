@@ -19,9 +19,9 @@ from tests.unit.schedule.valid_traces import VALID, valid
 TARGET = Target("c", 2, 256)
 PARTS, EACH = 20, 250
 """The number of parts, and of mutations in each: 5,000 in all."""
-QUICK = 2
-"""Parts that are quick enough for the quick run."""
-USUAL = 10
+QUICK = 1
+"""Parts of the quick run."""
+USUAL = 5
 """Parts that `make test` tries."""
 SECONDS = 2.0
 MEMORY = 256

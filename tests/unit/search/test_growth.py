@@ -83,6 +83,7 @@ def sketches(program):
     return generate_sketches(program, TARGET, caches=USUAL_CACHES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("work", "program", "count", "most"),
     [
@@ -98,6 +99,7 @@ def test_twice_the_blocks_cost_about_twice_the_work(work, program, count, most):
     assert calls_of(lambda: work(many)) < most * calls_of(lambda: work(few))
 
 
+@pytest.mark.slow
 def test_the_schedule_of_a_candidate_grows_with_the_blocks():
     calls = []
     for count in (2, 2, 4):

@@ -124,6 +124,7 @@ def test_as_many_as_ansor_derives(name):
     assert len({sketch.trace.to_json() for sketch in found}) == count
 
 
+@pytest.mark.slow
 def test_constant_matrices_are_written_out():
     program = mt.lower(transformed(c=3, tiles=2))
     for sketch in generate_sketches(program, num_cores=2, rules="ansor"):

@@ -225,6 +225,7 @@ def test_channels_within_a_group_are_an_axis_of_a_tile(layout):
             sketch.apply(seed=seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("channels", "panel"), [(16, 8), (12, 12), (40, 8), (100, 50)])
 def test_a_panel_is_part_of_a_group(channels, panel):
     """One with channels of two groups would be read lane by lane."""
@@ -334,6 +335,7 @@ def two_products(m, n, dim):
     return [A, B, C, F]
 
 
+@pytest.mark.slow
 def test_products_with_no_sum_between_them_are_not_done_by_rows():
     assert "rows between products" not in rules_of(two_products(32, 32, 16))
     assert "rows between products" not in rules_of(W.softmax(32, 32))

@@ -7,6 +7,7 @@ import minitensor as mt
 from minitensor.errors import ArgumentError, ExecutionError
 from minitensor.ir import interpret
 from minitensor.testing import drawn, evaluate_by_numpy, programs, small_arrays
+from tests.parts import times
 
 
 def outputs(tensors, *arrays):
@@ -84,7 +85,7 @@ def test_a_schedule_is_none_of_its_business():
 
 @pytest.mark.slow
 def test_it_agrees_with_the_interpreter():
-    for n in range(150):
+    for n in range(times(75, 150)):
         program = drawn(programs(), f"reference {n}")
         arrays = small_arrays(program, n)
         expected, _ = interpret(program, arrays)

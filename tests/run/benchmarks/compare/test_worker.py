@@ -66,6 +66,7 @@ def results(events):
     return [result_of_json(e["result"]) for e in events if e["event"] == "result"]
 
 
+@pytest.mark.slow
 def test_what_a_search_found_takes_part(tmp_path):
     program, target = matmul(), native_target(mt.Target("c", num_cores=1))
     s = mt.Schedule(program)

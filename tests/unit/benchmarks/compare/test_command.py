@@ -264,6 +264,7 @@ def test_the_environment_states_the_number_of_threads():
         assert made[name] == "3"
 
 
+@pytest.mark.slow
 def test_a_process_that_fails_says_its_last_words(monkeypatch):
     monkeypatch.setattr(launch, "WORKER", "minitensor.no_such_module")
     with pytest.raises(Died, match=r"status 1.*: .*No module named minitensor\.no_such"):

@@ -8,7 +8,7 @@ from minitensor.codegen.emit.lines import WIDTH, broken, comment
 from minitensor.schedule import REGISTRY
 from minitensor.testing import pair_of, programs, schedules
 from minitensor.testing.draws import drawn
-from tests.parts import of_each_kind
+from tests.parts import of_each_kind, times
 from tutorials.schedules import HAND_SCHEDULES, scheduled
 
 
@@ -58,7 +58,7 @@ def test_a_long_comment_goes_on():
 @pytest.mark.slow
 @pytest.mark.parametrize("primitive", REGISTRY)
 def test_no_text_of_a_drawn_schedule_has_a_long_line(primitive):
-    for number in range(4):
+    for number in range(times(2, 4)):
         s = pair_of(primitive, number).schedule
         if "tensorize" in str(s.program):
             continue  # the text of an intrinsic is its author's

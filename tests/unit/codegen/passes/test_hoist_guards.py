@@ -110,6 +110,7 @@ def test_a_machine_with_few_vector_registers_has_one_version_of_a_line():
     assert hoisted(guarded, bits=256) == hoisted(guarded)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "guard",
     [

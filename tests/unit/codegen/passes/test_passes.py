@@ -372,6 +372,7 @@ def windowed(c=4, n=16, width=6, kernel=7):
     return s
 
 
+@pytest.mark.slow
 def test_a_window_around_a_tile_is_left_to_the_compiler():
     """The loops of the tile are written out, for registers have names; that of the window not."""
     s = windowed()

@@ -283,6 +283,7 @@ def test_a_consumer_reads_the_registers_of_a_tile():
     assert_equivalent(with_consumer().program, with_consumer(), ["passes", "c"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

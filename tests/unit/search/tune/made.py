@@ -6,7 +6,7 @@ from collections import Counter
 import minitensor as mt
 from minitensor.ir import loop_sites
 from minitensor.runtime import Limits
-from minitensor.search import STRATEGIES, GradientBoostedTrees
+from minitensor.search import STRATEGIES, GradientBoostedTrees, generate_sketches
 from minitensor.search.evolution import Evolution, NoModel
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Space
@@ -58,9 +58,15 @@ def found():
     return searched(product())
 
 
+@functools.cache
+def sketches_of(program):
+    """Those of `Space.of`, derived once for all searches of a program."""
+    return tuple(generate_sketches(program, TARGET))
+
+
 def tuner_of(program, trials=40, fails=True, strategy="evolution", **given):
     """A search that has not begun."""
-    space = Space.of(program, TARGET)
+    space = Space(program, TARGET, sketches_of(program))
     learner = Learner(space, GradientBoostedTrees(n_trees=5))
     return Tuner(space, MadeUp(fails), SMALL[strategy], learner, trials, 8, **given)
 

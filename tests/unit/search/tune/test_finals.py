@@ -84,6 +84,7 @@ def test_a_difference_as_small_as_the_noise_is_no_drift(factor):
     assert tuner._incumbent.drift == STEADY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "result", [Result(Status.CRASH, message="no luck"), Result(Status.OK, (9.0,), disturbed=True)]
 )

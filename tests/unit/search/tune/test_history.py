@@ -48,6 +48,7 @@ def test_a_strategy_sees_failures_and_times_in_order():
     assert all(0 < t.seconds < 1 for t in last if t.status == OK)
 
 
+@pytest.mark.slow
 def test_what_the_log_knew_comes_first():
     program = product(96)
     first = careful(12)

@@ -52,6 +52,7 @@ def test_those_that_arrays_cannot_tell_are_replayed_and_the_others_are_not(space
     assert np.isfinite(learner.score(batch)).all()
 
 
+@pytest.mark.slow
 def test_plans_together_have_the_features_that_each_has_alone():
     """Statements that plans have in common are described in one go."""
     space = Space.of(mt.lower(workloads.softmax(m=24, n=32)), TARGET)

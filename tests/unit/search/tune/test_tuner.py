@@ -121,6 +121,7 @@ def test_records_that_cannot_be_applied_are_left_out(caplog):
     assert "3 records cannot be applied" in warning
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong", [[], ["a", "b"], [1.0, 48.0], [48], [-1, -48], [True, 48], 99, "i"]
 )
