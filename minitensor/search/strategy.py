@@ -31,7 +31,7 @@ from minitensor.search.unmade import Unmade
 Doubles = npt.NDArray[np.float64]
 Score: TypeAlias = Callable[[Sequence[Candidate]], Doubles]
 """The model's scores of candidates (candidates,): the higher, the faster; -inf for what is refused.
-Before the first measurement all legal candidates score alike."""
+Before the first measurement all legal candidates score alike, unless a history was given."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -98,6 +98,8 @@ class Round:
     history  everything that was tried, in order: what the log knew first, failures included
     seed     what names the draws of this round: for those of a part of a strategy, apart from `rng`
     unchosen choices of a policy that could not be used
+    trusted  whether scores mean something though little is measured, or nothing: they come from
+             other workloads, and rank what was measured of this one
     """
 
     space: Space
@@ -108,6 +110,7 @@ class Round:
     history: Sequence[Tried] = ()
     seed: str = ""
     unchosen: Unmade = field(default_factory=Unmade)
+    trusted: bool = False
 
 
 class Strategy(Protocol):

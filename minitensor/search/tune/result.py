@@ -27,6 +27,7 @@ from minitensor.search.pictures import Searched
 from minitensor.search.records import OK
 from minitensor.search.space import Candidate, Space, decisions
 from minitensor.search.strategy import Tried
+from minitensor.search.transfer import Pretrained
 from minitensor.search.tune import plots
 from minitensor.search.tune.learner import Model
 from minitensor.search.tune.progress import clock
@@ -59,6 +60,7 @@ class TuneResult(Shown):
     unscored     what the model could not learn from or score
     unrecorded   how many candidates the log did not take
     unchosen     answers of a policy that could not be used
+    history      the model of other workloads, and its weight at the end; None if there was none
     written      the program as it is written, number 0, if it won the finals; it is none of `tried`
     """
 
@@ -79,6 +81,7 @@ class TuneResult(Shown):
     unrecorded: int = 0
     unchosen: Unmade = field(default_factory=Unmade)
     written: Tried | None = None
+    history: Pretrained | None = None
 
     def __str__(self) -> str:
         failed = sum(self.failures.values())
@@ -235,6 +238,7 @@ def _feature(column: int) -> str:
 
 
 def _learnt(result: TuneResult) -> Iterator[str]:
+    yield from _transferred(result.history)
     model, ranked = result.model, importances(result.model)
     trees = len(model.trees) if isinstance(model, GradientBoostedTrees) else None
     if model is None or trees == 0:
@@ -255,6 +259,17 @@ def _learnt(result: TuneResult) -> Iterator[str]:
         yield "what it gives to each statement of this schedule (higher is faster):"
         width = max(len(name) for name, _ in scores)
         yield from (f"  {name:{width}}  {score:+.4f}" for name, score in scores)
+
+
+def _transferred(history: Pretrained | None) -> Iterator[str]:
+    """The part of other workloads in the scores."""
+    if history is None:
+        return
+    learnt, of = counted(history.records, "record"), counted(history.workloads, "other workload")
+    weight, rank = f"{history.weight:.2f}", history.correlation
+    yield f"at first, from {learnt} of {of}; their weight in the scores at the end: {weight}"
+    if rank is not None:
+        yield f"  rank correlation of what they say with the measured speeds: {rank:.2f}"
 
 
 def statement_scores(result: TuneResult, model: Model) -> list[tuple[str, float]]:

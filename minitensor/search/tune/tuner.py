@@ -220,9 +220,8 @@ class Tuner:
         ranked = sorted(fastest(self.tried), key=lambda t: t.steady)
         best = [t.candidate for t in ranked if t.candidate is not None]
         score, history = self.learner.score, tuple(self.tried)
-        now = Round(
-            self.space, best, score, random.Random(seed), size, history, seed, self.unchosen
-        )
+        rng, trusted = random.Random(seed), self._uses_model and self.learner.trusted
+        now = Round(self.space, best, score, rng, size, history, seed, self.unchosen, trusted)
         chosen = self.proposals.take(now, min(size, self.trials - len(self.tried)), seed)
         if not chosen:
             return False
