@@ -2,8 +2,9 @@
 
 `tune` is the search (docs/tuning.md). It chooses from a `space`: schedules whose structure
 `sketch` derives by rules, and what is open in them. `evolution` chooses what to measure next,
-guided by a model that `gbt` learns (docs/cost_model.md) from `features` of programs; `runner`
-builds and measures candidates in processes they may take along (docs/measurement.md).
+guided by a model that `gbt` learns (docs/cost_model.md) from `features` of programs, and
+`transfer` from logs of other workloads (docs/transfer.md); `runner` builds and measures candidates
+in processes they may take along (docs/measurement.md).
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
 `records` (one line), `logfile` (appending, whatever is killed), `log` (finding, merging, pruning),
 `best` (the best of a log as a schedule), `pictures` (of a search).
@@ -31,6 +32,7 @@ from minitensor.search.sketch import (
 )
 from minitensor.search.space import Candidate, Mutations, Space
 from minitensor.search.strategy import Round, Strategy, Tried
+from minitensor.search.transfer import Pretrained
 from minitensor.search.tune import (
     Model, Progress, Roofline, RunnerProtocol, TuneResult, check_plots, tune,
 )
@@ -41,11 +43,11 @@ from minitensor.search.workload import multiply_adds, workload_key
 __all__ = [
     "DEFAULT_RULES", "FEATURE_NAMES", "MUTATION_POLICIES", "RULES", "SKETCH_POLICIES", "STRATEGIES",
     "Candidate", "Derived", "Evolution", "Failures", "GradientBoostedTrees", "History", "Host",
-    "Log", "Merged", "Model", "MutationPolicy", "Mutations", "Progress", "Record", "Report",
-    "Result", "Rewritten", "Roofline", "Round", "Rule", "Runner", "RunnerProtocol", "Samples",
-    "Settings", "Sketch", "SketchPolicy", "SketchRule", "Space", "State", "Status", "Strategy",
-    "Task", "Tried", "TuneResult", "Verdict", "check_plots", "difference", "ensemble_picture",
-    "extract_features", "failures_of", "gbt", "generate_sketches", "load_best", "multiply_adds",
-    "new_record", "nothing_works", "pictures", "random_inputs", "sketches_picture", "trace_key",
-    "tune", "workload_key",
+    "Log", "Merged", "Model", "MutationPolicy", "Mutations", "Pretrained", "Progress", "Record",
+    "Report", "Result", "Rewritten", "Roofline", "Round", "Rule", "Runner", "RunnerProtocol",
+    "Samples", "Settings", "Sketch", "SketchPolicy", "SketchRule", "Space", "State", "Status",
+    "Strategy", "Task", "Tried", "TuneResult", "Verdict", "check_plots", "difference",
+    "ensemble_picture", "extract_features", "failures_of", "gbt", "generate_sketches", "load_best",
+    "multiply_adds", "new_record", "nothing_works", "pictures", "random_inputs", "sketches_picture",
+    "trace_key", "tune", "workload_key",
 ]

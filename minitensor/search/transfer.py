@@ -200,7 +200,7 @@ def _others(logs: Sequence[Log], own: str, target: Target, left: _Left) -> Found
             if record.workload == own:
                 continue
             if record.target != target:
-                left.add(f"as they are not for {target}", str(record.target))
+                left.add(f"as they are not for {_words(target)}", _words(record.target))
             elif record.host.cpu != cpu:
                 left.add(f"as they were not measured on {printable(cpu)}", record.host.cpu)
             elif record.disturbed:
@@ -261,6 +261,10 @@ def _features(
             yield _steady(record), extract_features(applied(record, program), target)
         except Exception as failure:  # of a trace that this version refuses
             left.add("as their steps cannot be applied", reason_of(failure))
+
+
+def _words(target: Target) -> str:
+    return f"{target.kind} on {target.num_cores} cores with vectors of {target.vector_bits} bits"
 
 
 def _steady(record: Record) -> float:
