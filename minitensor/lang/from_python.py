@@ -261,7 +261,7 @@ def _is_data(value: object) -> bool:
 
 
 def _shown(node: ast.AST) -> str:
-    """What a refused part is, in a few words: the text of it may be long and deep."""
+    """A few words for a refused part, whose text may be long and deep."""
     match node:
         case ast.Name(name):
             return f"the name {printable(name)[:40]}"
