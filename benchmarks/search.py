@@ -39,6 +39,7 @@ from minitensor.search.evolution import NoModel
 from minitensor.search.gbt import Samples
 from minitensor.search.space import Candidate
 from minitensor.search.strategy import Doubles
+from minitensor.search.transfer import Pretrained
 from minitensor.search.tune import Learner
 from minitensor.search.tune.learner import Floats, usual_model
 from minitensor.search.tune.proposals import MOST_PROPOSED
@@ -70,8 +71,14 @@ Curve = list[float]
 class Remembered(Learner):
     """A learner for a table: the features of a program are computed once."""
 
-    def __init__(self, space: TableSpace, model: GradientBoostedTrees, known: Features) -> None:
-        super().__init__(space, model)
+    def __init__(
+        self,
+        space: TableSpace,
+        model: GradientBoostedTrees,
+        known: Features,
+        history: Pretrained | None = None,
+    ) -> None:
+        super().__init__(space, model, history)
         self.known = known
         self.scores: dict[Candidate, float] = {}
 
@@ -134,13 +141,14 @@ def searched_on(
     seed: int,
     trials: int,
     objective: str = "squared",
+    history: Pretrained | None = None,
 ) -> tuple[list[Replayed], list[float]]:
     """What a search tries on a table, and the seconds from its beginning until it had each.
 
     Proposing and learning take the time that they take; building and running, what they would
     (see `spent`).
     """
-    learner = Remembered(space, usual_model(seed, objective), known)
+    learner = Remembered(space, usual_model(seed, objective), known, history)
     tried: list[Replayed] = []
     seen: dict[int, Candidate] = {}
     clock, times = 0.0, []
@@ -151,8 +159,9 @@ def searched_on(
         ranked = sorted((t for t in tried if t.seconds < np.inf), key=lambda t: t.seconds)
         seed_of_round = f"{seed}/{len(tried)}"
         best = [t.candidate for t in ranked if t.candidate is not None]
-        rng, history = random.Random(seed_of_round), tuple(tried)
-        now = Round(space, best, learner.score, rng, size, history, seed_of_round)
+        rng, before = random.Random(seed_of_round), tuple(tried)
+        now = Round(space, best, learner.score, rng, size, before, seed_of_round)
+        now = replace(now, trusted=learner.trusted)
         proposed = strategy.propose(now)
         clock += time.perf_counter() - start
         news: list[Replayed] = []

@@ -18,7 +18,9 @@ from minitensor.errors import printable
 from minitensor.ir import Program, print_name
 from minitensor.runtime import find_toolchain
 from minitensor.search import (
+    MUTATION_POLICIES,
     RULES,
+    SKETCH_POLICIES,
     STRATEGIES,
     Log,
     Progress,
@@ -83,6 +85,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(STRATEGIES),
         default="evolution",
         help="how candidates are chosen (default: evolution)",
+    )
+    parser.add_argument(
+        "--sketch-policy",
+        choices=tuple(SKETCH_POLICIES),
+        default="uniform",
+        help="which sketch gets how much of a round (default: uniform)",
+    )
+    parser.add_argument(
+        "--mutation-policy",
+        choices=tuple(MUTATION_POLICIES),
+        default="fixed",
+        help="which mutations are made how often (default: fixed)",
+    )
+    parser.add_argument(
+        "--history",
+        action="append",
+        metavar="FILE",
+        help="a log of searches for other programs, to learn from at first; may be repeated",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the best trace to a file")
     parser.add_argument("--plot", metavar="FOLDER", help="draw the search into PNG files")
@@ -156,6 +176,9 @@ def _searched(arguments: argparse.Namespace, program: Program, last: list[Progre
         seed=arguments.seed,
         rules=arguments.rules,
         strategy=arguments.strategy,
+        sketch_policy=arguments.sketch_policy,
+        mutation_policy=arguments.mutation_policy,
+        history=arguments.history,
         time_limit=arguments.time_limit,
         patience=arguments.patience,
         callbacks=[remember],
@@ -200,6 +223,14 @@ def _tried(result: TuneResult) -> str:
     return text + (f"; ended early: {result.ended}" if result.ended else "")
 
 
+def _history(result: TuneResult) -> dict[str, Any] | None:
+    known = result.history
+    if known is None:
+        return None
+    names = ("records", "workloads", "correlation", "weight")
+    return {name: getattr(known, name) for name in names}
+
+
 def _report(
     result: TuneResult, last: list[Progress], arguments: argparse.Namespace
 ) -> dict[str, Any]:
@@ -211,6 +242,9 @@ def _report(
         "target": asdict(result.target),
         "rules": arguments.rules,
         "strategy": arguments.strategy,
+        "sketch_policy": arguments.sketch_policy,
+        "mutation_policy": arguments.mutation_policy,
+        "history": _history(result),
         "seed": arguments.seed,
         "log": arguments.log,
         "best_seconds": result.seconds,

@@ -2,6 +2,7 @@
 
 # fmt: off
 from minitensor.lang.as_python import definition_as_python, intrinsic_as_python
+from minitensor.lang.from_python import program_from_python
 from minitensor.lang.intrinsic import intrinsic
 from minitensor.lang.lower import lower
 from minitensor.lang.reduce import all_, any_, argmax, argmin, comm_reducer, max_, min_, prod, sum_
@@ -20,6 +21,6 @@ __all__ = [
     "ceil", "comm_reducer", "compute", "const", "cos", "definition_as_python", "erf", "exp",
     "expm1", "floor", "if_then_else", "intrinsic", "intrinsic_as_python", "log", "log1p",
     "logical_and", "logical_not", "logical_or", "lower", "max_", "maximum", "min_", "minimum",
-    "placeholder", "power", "prod", "reduce_axis", "round_", "rsqrt", "select", "sigmoid", "sin",
-    "sqrt", "sum_", "tanh", "update", "var",
+    "placeholder", "power", "prod", "program_from_python", "reduce_axis", "round_", "rsqrt",
+    "select", "sigmoid", "sin", "sqrt", "sum_", "tanh", "update", "var",
 ]

@@ -16,7 +16,7 @@ from minitensor import ir
 from minitensor.errors import ArgumentError
 
 _NAMED: Final = ("sum", "prod", "max", "min", "all", "any")
-_RESERVED: Final = ("mt", "program", "s", "intrinsic")
+_RESERVED: Final = ("mt", "program", "s", "intrinsic", "float")
 _PRECEDENCE: Final = {
     "<": 1, "<=": 1, "==": 1, "!=": 1, "|": 2, "^": 3, "&": 4, "<<": 5, ">>": 5,
     "+": 6, "-": 6, "*": 7, "/": 7, "//": 7, "%": 7,

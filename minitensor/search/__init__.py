@@ -3,8 +3,9 @@
 `tune` is the search (docs/tuning.md). It chooses from a `space`: schedules whose structure
 `sketch` derives by rules, and what is open in them. `evolution` chooses what to measure next, or
 one of the `tuners` in its place (docs/tuners.md), guided by a model that `gbt` learns
-(docs/cost_model.md) from `features` of programs; `runner` builds and measures candidates in
-processes they may take along (docs/measurement.md).
+(docs/cost_model.md) from `features` of programs, and `transfer` from logs of other workloads
+(docs/transfer.md); `runner` builds and measures candidates in processes they may take along
+(docs/measurement.md).
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
 `records` (one line), `logfile` (appending, whatever is killed), `log` (finding, merging, pruning),
 `best` and `history` (the best of a log as a schedule), `renaming` (under other names), `pictures`
@@ -33,6 +34,7 @@ from minitensor.search.sketch import (
 )
 from minitensor.search.space import Candidate, Mutations, Space
 from minitensor.search.strategy import Round, Strategy, Tried
+from minitensor.search.transfer import Pretrained
 from minitensor.search.tune import (
     Model, Progress, Roofline, RunnerProtocol, TuneResult, check_plots, tune,
 )
@@ -45,9 +47,9 @@ __all__ = [
     "DEFAULT_RULES", "FEATURE_NAMES", "MUTATION_POLICIES", "RULES", "SKETCH_POLICIES", "STRATEGIES",
     "Annealing", "Candidate", "Derived", "Evolution", "Failures", "FlexTensor", "Genetic",
     "GradientBoostedTrees", "History", "Host", "Log", "Merged", "Model", "MutationPolicy",
-    "Mutations", "Progress", "Record", "Report", "Result", "Rewritten", "Roofline", "Round", "Rule",
-    "Runner", "RunnerProtocol", "Samples", "Settings", "Sketch", "SketchPolicy", "SketchRule",
-    "Space", "State", "Status", "Strategy", "Task", "Tried", "TuneResult", "Verdict",
+    "Mutations", "Pretrained", "Progress", "Record", "Report", "Result", "Rewritten", "Roofline",
+    "Round", "Rule", "Runner", "RunnerProtocol", "Samples", "Settings", "Sketch", "SketchPolicy",
+    "SketchRule", "Space", "State", "Status", "Strategy", "Task", "Tried", "TuneResult", "Verdict",
     "apply_history_best", "check_plots", "difference", "ensemble_picture", "extract_features",
     "failures_of", "gbt", "generate_sketches", "load_best", "multiply_adds", "new_record",
     "nothing_works", "pictures", "random_inputs", "sketches_picture", "trace_key", "tune",

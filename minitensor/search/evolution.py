@@ -24,6 +24,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from minitensor.errors import ArgumentError, real, unexpected, whole
+from minitensor.search.advice import Shares
 from minitensor.search.policies import (
     MUTATION_POLICIES,
     SKETCH_POLICIES,
@@ -59,7 +60,8 @@ class Evolution:
     epsilon      the part of what is measured that is chosen at random
     floor        the part of what is measured that all sketches share alike
     guided       the part of what is measured that a sketch policy divides, instead of `floor`
-    learnt       the number of candidates from which the model learns before it is asked
+    learnt       the number of candidates from which the model learns before it is asked; one that
+                 learnt from other workloads is asked at once, while it is trusted (see Round)
     forms        new places of blocks that are looked into in a round: each takes a while
     mutations    the kinds of mutations, and their weights
     sketch_policy  chooses how much of a round each sketch gets (see SketchPolicy); None: random
@@ -98,7 +100,7 @@ class Evolution:
         size = min(self.population, self.each * round.count)
         population = Population(round.space, replace(self, population=size), round.rng)
         self.consult(population, round)
-        if not round.best or len(round.history) < self.learnt:
+        if not round.best or (len(round.history) < self.learnt and not round.trusted):
             return population.beginning(round)
         ranked = evolve(population, round.score, round.best, 4 * round.count + len(round.best))
         return population.batch(ranked, round)
@@ -116,9 +118,13 @@ class Evolution:
         rng = random.Random(f"{round.seed}/sketches")
         try:
             given = self.sketch_policy.shares(history, rng)
-            return None if given is None else checked_shares(given, len(round.space.sketches))
+            if given is None:
+                return None
+            shares = checked_shares(given, len(round.space.sketches))
+            round.advice.shares.append(Shares(len(round.history), tuple(shares)))
+            return shares
         except Exception as failure:
-            round.unchosen.add("sketch_policy.shares", failure)
+            round.advice.unchosen.add("sketch_policy.shares", failure)
             return None
 
 
@@ -157,7 +163,7 @@ class NoModel(Evolution):
             legal = [round.space.plan(c.sketch, c.locations) is not None for c in batch]
             return np.where(legal, [round.rng.random() for _ in batch], -np.inf)
 
-        return Evolution.propose(self, replace(round, score=score))
+        return Evolution.propose(self, replace(round, score=score, trusted=False))
 
 
 class Population:
@@ -211,7 +217,8 @@ class Population:
         """Candidates without a model's advice: of each sketch one with the decisions of a schedule
         by hand, the likeliest sketches first; mutations of the fastest; random ones.
 
-        In the first round as many as there are by hand; then half of the batch.
+        In the first round as many as there are by hand; then half of the batch. A model that is
+        trusted orders the mutations.
         """
         weights, known = self.space.weights, {t.candidate for t in round.history}
         begun = {candidate.sketch for candidate in known if candidate is not None}
@@ -229,6 +236,8 @@ class Population:
             self.rng.shuffle(parents)
         near = [self.mutant(parents[n % len(parents)]) for n in range(8 * count)]
         near = [candidate for candidate in dict.fromkeys(near) if candidate not in known]
+        if round.trusted:
+            near = _by_score(near, round.score)
         lucky = self._lucky(round)
         kept = len(hand) if not round.best else (count - lucky + 1) // 2
         chosen = hand[:kept] + near[: max(0, count - lucky - len(hand[:kept]))]
@@ -296,9 +305,7 @@ class Population:
         """The best by score of some candidates of a sketch; fewer where they are refused."""
         places = list(self.known[sketch])
         drawn = [self.space.draw(self.rng, sketch, self.rng.choice(places)) for _ in range(OF_EACH)]
-        scores = score(drawn)
-        ranked = np.argsort(np.where(np.isnan(scores), np.inf, -scores), kind="stable")
-        return [drawn[n] for n in ranked[:count] if scores[n] > -np.inf]
+        return _by_score(drawn, score)[:count]
 
     def child(self, parents: Callable[[], Candidate]) -> Candidate:
         """A mutation of a parent, or a crossover of two."""
@@ -342,7 +349,7 @@ class Population:
             if given is not None:
                 self.odds = dict(zip(parents, checked_weights(given, parents, round.space)))
         except Exception as failure:
-            round.unchosen.add("mutation_policy.weights", failure)
+            round.advice.unchosen.add("mutation_policy.weights", failure)
 
     def add(self, candidate: Candidate) -> None:
         """Make the form of a candidate known."""
@@ -359,6 +366,13 @@ class Population:
             return False
         self.add(candidate)
         return True
+
+
+def _by_score(candidates: Sequence[Candidate], score: Score) -> list[Candidate]:
+    """Candidates that are not refused, those that score best in front."""
+    scores = score(candidates)
+    ranked = np.argsort(np.where(np.isnan(scores), np.inf, -scores), kind="stable")
+    return [candidates[n] for n in ranked if scores[n] > -np.inf]
 
 
 def evolve(

@@ -24,14 +24,14 @@ import numpy.typing as npt
 
 from minitensor.looks import Shown, readable_seconds
 from minitensor.schedule import Trace
+from minitensor.search.advice import Advice
 from minitensor.search.records import OK, STEADY, trace_key
 from minitensor.search.space import Candidate, Space
-from minitensor.search.unmade import Unmade
 
 Doubles = npt.NDArray[np.float64]
 Score: TypeAlias = Callable[[Sequence[Candidate]], Doubles]
 """The model's scores of candidates (candidates,): the higher, the faster; -inf for what is refused.
-Before the first measurement all legal candidates score alike."""
+Before the first measurement all legal candidates score alike, unless a history was given."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -97,7 +97,9 @@ class Round:
     count    the number of candidates that are to be measured
     history  everything that was tried, in order: what the log knew first, failures included
     seed     names the draws of this round, for what is drawn apart from `rng`
-    unchosen choices of a policy that could not be used
+    trusted  whether scores mean something though little is measured, or nothing: they come from
+             other workloads, and rank what was measured of this one
+    advice   what policies said in earlier rounds: a strategy that asks one adds to it
     """
 
     space: Space
@@ -107,7 +109,8 @@ class Round:
     count: int
     history: Sequence[Tried] = ()
     seed: str = ""
-    unchosen: Unmade = field(default_factory=Unmade)
+    trusted: bool = False
+    advice: Advice = field(default_factory=Advice)
 
 
 class Strategy(Protocol):

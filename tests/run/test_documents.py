@@ -52,10 +52,11 @@ def test_examples_of_the_reference(page, tmp_path, monkeypatch):
     imported(code_of(f"reference/{page}.md"))
 
 
+GUIDES = ["guide_schedule", "guide_template", "guide_measuring", "learned", "transfer", "faq"]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page", ["guide_schedule", "guide_template", "guide_measuring", "faq", "learned"]
-)
+@pytest.mark.parametrize("page", GUIDES)
 def test_guides(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     imported(code_of(f"{page}.md"))

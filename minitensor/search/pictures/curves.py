@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 from minitensor.pictures import Axis, Chart, Picture
+from minitensor.search.log import counted
 from minitensor.search.records import OK
 from minitensor.search.strategy import Tried
 from minitensor.search.tune.roofline import Roofline, figure
@@ -14,6 +17,10 @@ from minitensor.search.tune.tried import curve, foreseen
 
 POINTS: Final = 2000
 """The most candidates that are drawn; more are thinned out evenly."""
+WINDOW: Final = 16
+"""Candidates whose sketches are counted together."""
+LINES: Final = ("blue", "orange", "green", "purple", "brown")
+"""The colours of the sketches that were tried most."""
 LISTED: Final = 40
 """The most that are listed in words."""
 
@@ -73,6 +80,33 @@ def _better(tried: Sequence[Tried]) -> list[str]:
             best = one.seconds
             lines.append(f"candidate {one.number}: {one}, the best until then")
     return _listed(lines)
+
+
+def tried_picture(tried: Sequence[Tried]) -> Picture | None:
+    """The part of each sketch in what was tried, over time; None if one alone was."""
+    numbers = [t.candidate.sketch if t.candidate else None for t in tried]
+    counts = Counter(number for number in numbers if number is not None)
+    if len(counts) < 2:
+        return None
+    shown = sorted(number for number, _ in counts.most_common(len(LINES)))
+    chart = Chart(Axis(0, len(tried) + 1, "candidate"), Axis(0, 1, f"part of the last {WINDOW}"))
+    others = counts.keys() - set(shown)
+    rows = [(f"{n + 1}", colour, {n}) for n, colour in zip(shown, LINES)]
+    rows += [("others", "grey", others)] if others else []
+    step = max(1, len(tried) // POINTS)
+    for key, colour, own in rows:
+        isin = list(accumulate((number in own for number in numbers), initial=0))
+        ends = range(1, len(numbers) + 1, step)
+        parts = [(n, (isin[n] - isin[max(0, n - WINDOW)]) / min(n, WINDOW)) for n in ends]
+        chart.line(parts, colour, key)
+    best, words = math.inf, []
+    for one, sketch in zip(tried, numbers):
+        if one.seconds < best and sketch is not None:
+            words.append(f"candidate {one.number}, of sketch {sketch + 1}: the best until then")
+        best = min(best, one.seconds)
+    each = [f"sketch {n + 1}: {counted(count, 'candidate')}" for n, count in counts.most_common()]
+    lines = [f"{len(counts)} sketches were tried.", "", *_listed(each), "", *_listed(words)]
+    return chart.picture("tried", "Which sketches were tried", "\n".join(lines))
 
 
 def predicted_picture(

@@ -19,7 +19,12 @@ from minitensor.runtime import cache_bandwidths
 from minitensor.schedule import Schedule
 from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.log import counted
-from minitensor.search.pictures.curves import curve_picture, predicted_picture, roofline_picture
+from minitensor.search.pictures.curves import (
+    curve_picture,
+    predicted_picture,
+    roofline_picture,
+    tried_picture,
+)
 from minitensor.search.pictures.trees import ensemble_picture, sketches_picture
 from minitensor.search.records import OK
 from minitensor.search.sketch import Sketch
@@ -59,6 +64,7 @@ class Searched:
         roof, tried = self.roofline, self.tried
         found: list[Picture | None] = [
             curve_picture(tried, roof, self.seconds),
+            tried_picture(tried),
             predicted_picture(tried, roof, self.guessed),
             roofline_picture(tried, roof, self.seconds, self._cache_roofs()),
         ]

@@ -10,7 +10,7 @@ from minitensor.errors import unexpected
 from minitensor.search.policies.gradient import PolicyGradient
 from minitensor.search.policies.greedy import EpsilonGreedy
 from minitensor.search.policies.halving import Halving
-from minitensor.search.policies.history import Arm, History, Made
+from minitensor.search.policies.history import Arm, History, Made, arms_of
 from minitensor.search.policies.mutation import Learned, MutationPolicy, checked_weights
 from minitensor.search.policies.shares import SketchPolicy, apportioned, checked_shares
 from minitensor.search.policies.thompson import Thompson
@@ -63,6 +63,7 @@ __all__ = [
     "SketchPolicy",
     "Thompson",
     "apportioned",
+    "arms_of",
     "checked_shares",
     "checked_weights",
     "policy",

@@ -102,27 +102,7 @@ class History(Sequence[Tried]):
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
         """Each sketch, with its candidates."""
-        spent = [t.spent for t in self.tried if t.spent > 0]
-        mean = sum(spent) / len(spent) if spent else 1.0
-        ends = min((t.steady for t in self.tried), default=math.inf)
-        found: list[list[tuple[int, float, float, float]]] = [[] for _ in self.space.sketches]
-        fastest = math.inf
-        for place, one in enumerate(self.tried):
-            gain = 0.0
-            if one.steady < fastest:
-                gain = math.log(fastest / one.steady) if fastest < math.inf else 0.0
-                fastest = one.steady
-            if one.candidate is not None:
-                speed = math.log(ends / one.steady) if one.steady < math.inf else WORST
-                cost = one.spent / mean if one.spent > 0 else 1.0
-                found[one.candidate.sketch].append((place, max(WORST, speed), gain, cost))
-        weights = self.space.weights
-        arms = []
-        for number, entries in enumerate(found):
-            places = tuple(entry[0] for entry in entries)
-            speeds, gains, costs = (tuple(float(e[n]) for e in entries) for n in (1, 2, 3))
-            arms.append(Arm(number, weights[number], places, speeds, gains, costs))
-        return tuple(arms)
+        return arms_of(self.tried, self.space)
 
     @cached_property
     def measured(self) -> list[Made]:
@@ -146,6 +126,31 @@ class History(Sequence[Tried]):
         ]
         scores = np.nan_to_num(self.score([c for part in drawn for c in part]), nan=-np.inf)
         return np.split(np.asarray(scores, np.float64), len(drawn))
+
+
+def arms_of(tried: Sequence[Tried], space: Space) -> tuple[Arm, ...]:
+    """Each sketch of a space, with its candidates among those that were tried."""
+    spent = [t.spent for t in tried if t.spent > 0]
+    mean = sum(spent) / len(spent) if spent else 1.0
+    ends = min((t.steady for t in tried), default=math.inf)
+    found: list[list[tuple[int, float, float, float]]] = [[] for _ in space.sketches]
+    fastest = math.inf
+    for place, one in enumerate(tried):
+        gain = 0.0
+        if one.steady < fastest:
+            gain = math.log(fastest / one.steady) if fastest < math.inf else 0.0
+            fastest = one.steady
+        if one.candidate is not None:
+            speed = math.log(ends / one.steady) if one.steady < math.inf else WORST
+            cost = one.spent / mean if one.spent > 0 else 1.0
+            found[one.candidate.sketch].append((place, max(WORST, speed), gain, cost))
+    weights = space.weights
+    arms = []
+    for number, entries in enumerate(found):
+        places = tuple(entry[0] for entry in entries)
+        speeds, gains, costs = (tuple(float(e[n]) for e in entries) for n in (1, 2, 3))
+        arms.append(Arm(number, weights[number], places, speeds, gains, costs))
+    return tuple(arms)
 
 
 def picked(arms: Sequence[Arm], count: int, pick: Callable[[list[int]], int]) -> list[float]:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from minitensor.schedule import Schedule
 from minitensor.search.records import OK
-from minitensor.search.runner import Result
+from minitensor.search.runner import Result, Status
 from minitensor.search.strategy import Tried
 
 FINALISTS: Final = 3
@@ -74,6 +74,32 @@ def ratios(results: Sequence[Sequence[Result]]) -> list[float | None]:
         _ratio(found, first) if took and first is not None else None
         for found, took in zip(results, whole)
     ]
+
+
+def winner(
+    results: Sequence[Sequence[Result]], seconds: Sequence[float]
+) -> tuple[int, Result] | None:
+    """The finalist that is the best from now on, and its times, as they would have been when the
+    best before it was measured; None if that one has won again.
+
+    seconds  that each candidate took before; the last finalist, the program as it is written, may
+             have none
+    """
+    found = [(ratio, n) for n, ratio in enumerate(ratios(results)) if ratio is not None]
+    if not found:
+        return None
+    (ratio, number), (_, first) = min(found), found[0]
+    if number != first:
+        base, least = seconds[first], min(t for r in results[number] for t in r.times)
+        expected = max(ratio * base, min(least, AHEAD * base))  # no less than ever measured
+    elif first == len(seconds):  # all others failed
+        expected = results[first][0].median
+    else:
+        return None
+    clear = [result for result in results[number] if not result.disturbed]
+    now = [t for result in clear or results[number] for t in result.times]
+    scale = expected / median(now)
+    return number, Result(Status.OK, tuple(t * scale for t in now))
 
 
 def _ratio(own: Sequence[Result], first: Sequence[Result]) -> float | None:

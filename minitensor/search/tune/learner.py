@@ -21,6 +21,7 @@ from minitensor.search.features import (
 from minitensor.search.gbt import GradientBoostedTrees, Samples
 from minitensor.search.space import Candidate, Plan, Space
 from minitensor.search.strategy import Doubles
+from minitensor.search.transfer import Pretrained
 from minitensor.search.unmade import Unmade
 
 Floats = npt.NDArray[np.float32]
@@ -41,7 +42,9 @@ class Model(Protocol):
     row.
 
     `fit` is called with all programs measured so far, whenever there are new ones. A model whose
-    `fit` has a parameter `weight` is given one for each program, larger for faster ones.
+    `fit` has a parameter `weight` is given one for each program, larger for faster ones. In a
+    search with a history the throughputs are what the model of the history leaves over, and its
+    part is added to what `predict` gives (see `Pretrained`).
     """
 
     def fit(self, X: Samples, y: Doubles) -> object:
@@ -98,11 +101,13 @@ def _check_call(call: str, method: Callable[..., object], *given: object, **name
 
 
 class Learner:
-    """Scores candidates of a space by a model."""
+    """Scores candidates of a space by a model, which corrects one of other workloads if there is
+    such a one.
+    """
 
-    def __init__(self, space: Space, model: Model) -> None:
+    def __init__(self, space: Space, model: Model, history: Pretrained | None = None) -> None:
         check_model(model)
-        self.space, self.model = space, model
+        self.space, self.model, self.history = space, model, history
         self.fitted = False
         self.seconds = 0.0
         """Spent on features and the model."""
@@ -128,6 +133,9 @@ class Learner:
             more: dict[str, Doubles] = {}
             if self._weighted:
                 more["weight"] = np.maximum(y, LEAST_WEIGHT)
+            if self.history is not None:
+                self.history.judge(table, y)
+                y = y - self.history.margin(table)
             try:
                 self.model.fit(table, y, **more)
                 self.fitted = True
@@ -135,10 +143,15 @@ class Learner:
                 self.unmade.add("model.fit", failure)
         self.seconds += time.perf_counter() - start
 
+    @property
+    def trusted(self) -> bool:
+        """True while the scores have a part that was learnt from other workloads."""
+        return self.history is not None and self.history.weight > 0
+
     def score(self, batch: Sequence[Candidate]) -> Doubles:
         """The model's scores of candidates: higher is faster; -inf for what is refused.
 
-        Before anything is learnt all legal candidates score alike.
+        Before anything is learnt, and without a history, all legal candidates score alike.
         """
         start = time.perf_counter()
         scores = np.full(len(batch), -np.inf)
@@ -148,7 +161,7 @@ class Learner:
         for plan, found in self._by_plan(batch):
             if plan is None:
                 continue
-            if not self.fitted:
+            if not self.fitted and not self.trusted:
                 scores[found] = 0.0
                 continue
             places = found if plan.structure is not None else found[:slow]
@@ -171,6 +184,10 @@ class Learner:
         return scores
 
     def _predicted(self, samples: Samples) -> Doubles:
+        own = self._predicted_here(samples) if self.fitted else np.zeros(len(samples))
+        return own if self.history is None else own + self.history.margin(samples)
+
+    def _predicted_here(self, samples: Samples) -> Doubles:
         expected = f"expected a number from model.predict for each of {len(samples)} programs"
         predicted = self.model.predict(samples)
         try:
@@ -257,21 +274,3 @@ def _samples(table: Floats) -> Samples:
     """Features (candidates, statements, columns) as samples."""
     count, statements, columns = table.shape
     return Samples(table.reshape(-1, columns), np.full(count, statements))
-
-
-def spearman(a: npt.ArrayLike, b: npt.ArrayLike) -> float | None:
-    """Spearman's rank correlation of two lists of numbers (count,), from -1 to 1; infinities are
-    the last. None if there are fewer than three, or one of the two is constant.
-    """
-    x, y = (_ranks(np.asarray(v, np.float64)) for v in (a, b))
-    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return None
-    return float(np.corrcoef(x, y)[0, 1])
-
-
-def _ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The rank of each value; equal ones share the mean."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    ranks: npt.NDArray[np.float64] = (ends - (counts - 1) / 2)[inverse.reshape(-1)]
-    return ranks

@@ -20,13 +20,16 @@ from minitensor.looks import Shown, Text, readable_count, readable_seconds
 from minitensor.pictures import write
 from minitensor.runtime import Kernel
 from minitensor.schedule import Schedule, Trace
+from minitensor.search.advice import Shares
 from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.log import counted
 from minitensor.search.pictures import Searched
+from minitensor.search.policies import Arm, arms_of
 from minitensor.search.records import OK
 from minitensor.search.space import Candidate, Space, decisions
 from minitensor.search.strategy import Tried
+from minitensor.search.transfer import Pretrained
 from minitensor.search.tune import plots
 from minitensor.search.tune.learner import Model
 from minitensor.search.tune.progress import clock
@@ -59,6 +62,8 @@ class TuneResult(Shown):
     unscored     what the model could not learn from or score
     unrecorded   how many candidates the log did not take
     unchosen     answers of a policy that could not be used
+    shares       the part of each round that a sketch policy gave each sketch; none without one
+    history      the model of other workloads, and its weight at the end; None if there was none
     written      the program as it is written, number 0, if it won the finals; it is none of `tried`
     """
 
@@ -78,7 +83,9 @@ class TuneResult(Shown):
     unscored: Unmade = field(default_factory=Unmade)
     unrecorded: int = 0
     unchosen: Unmade = field(default_factory=Unmade)
+    shares: tuple[Shares, ...] = ()
     written: Tried | None = None
+    history: Pretrained | None = None
 
     def __str__(self) -> str:
         failed = sum(self.failures.values())
@@ -235,6 +242,7 @@ def _feature(column: int) -> str:
 
 
 def _learnt(result: TuneResult) -> Iterator[str]:
+    yield from _transferred(result.history)
     model, ranked = result.model, importances(result.model)
     trees = len(model.trees) if isinstance(model, GradientBoostedTrees) else None
     if model is None or trees == 0:
@@ -255,6 +263,17 @@ def _learnt(result: TuneResult) -> Iterator[str]:
         yield "what it gives to each statement of this schedule (higher is faster):"
         width = max(len(name) for name, _ in scores)
         yield from (f"  {name:{width}}  {score:+.4f}" for name, score in scores)
+
+
+def _transferred(history: Pretrained | None) -> Iterator[str]:
+    """The part of other workloads in the scores."""
+    if history is None:
+        return
+    learnt, of = counted(history.records, "record"), counted(history.workloads, "other workload")
+    weight, rank = f"{history.weight:.2f}", history.correlation
+    yield f"at first, from {learnt} of {of}; their weight in the scores at the end: {weight}"
+    if rank is not None:
+        yield f"  rank correlation of what they say with the measured speeds: {rank:.2f}"
 
 
 def statement_scores(result: TuneResult, model: Model) -> list[tuple[str, float]]:
@@ -309,10 +328,21 @@ def _sketches(result: TuneResult) -> Iterator[str]:
             found.setdefault(tried.candidate.sketch, []).append(tried.seconds)
     if len(found) < 2:
         return
+    arms = arms_of(result.tried, result.space)
     for number, seconds in sorted(found.items(), key=lambda item: min(item[1])):
         best = min(seconds)
         text = f"{readable_seconds(best)} at best" if math.isfinite(best) else "none worked"
         yield f"  sketch {number + 1}: {counted(len(seconds), 'candidate')}, {text}"
+        if result.shares:
+            yield f"    {_share(result, arms[number])}"
+
+
+def _share(result: TuneResult, arm: Arm) -> str:
+    """The share of a sketch, and what it rests on."""
+    first, *_, last = (shares.values[arm.number] for shares in result.shares * 2)
+    gained, cost = math.exp(sum(arm.gains)), sum(arm.costs) / len(result.tried)
+    text = f"made the best {gained:.2f} times as fast" if gained > 1.005 else "gained nothing"
+    return f"its share {first:.0%} at first, {last:.0%} at last; {text} in {cost:.0%} of the time"
 
 
 def _time(result: TuneResult) -> Iterator[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
+from minitensor.search.correlation import spearman
 from minitensor.search.records import OK
 from minitensor.search.strategy import Tried
-from minitensor.search.tune.learner import spearman
 
 
 def fastest(tried: Iterable[Tried], written: Tried | None = None) -> list[Tried]:

@@ -33,6 +33,7 @@ from minitensor.search.runner import Runner, Settings, Task, exact_target, nothi
 from minitensor.search.sketch import Rules, check_rules
 from minitensor.search.space import Space
 from minitensor.search.strategy import Strategy
+from minitensor.search.transfer import Logs, history_logs, pretrained
 from minitensor.search.tune.checked import RunnerProtocol
 from minitensor.search.tune.learner import Learner, Model, check_model, usual_model
 from minitensor.search.tune.progress import Display
@@ -61,6 +62,7 @@ def tune(
     sketch_policy: str | SketchPolicy = "uniform",
     mutation_policy: str | MutationPolicy = "fixed",
     model: Model | None = None,
+    history: Logs = None,
     inputs: Sequence[Any] | None = None,
     batch: int | None = None,
     time_limit: float | None = None,
@@ -98,6 +100,9 @@ def tune(
                (mt.search.MutationPolicy)
     model      learns what is fast: an object with `fit` and `predict` (mt.search.Model); boosted
                trees if None, with the loss that the strategy asks for
+    history    logs of searches for other programs, or their paths: a model of these has a part in
+               the scores, which fades; records of this program itself are left alone (`log` has
+               those). None or [] for none
     inputs     one array for each input; small random integers if None, and for what is used as an
                index, positions that are there
     batch      candidates of a round at most; None for an eighth of the trials, from 8 to 64. The
@@ -122,8 +127,8 @@ def tune(
     exception while a candidate is made costs this candidate: both are counted.
 
     Raises TuningError, with the first failure, its schedule and a command that shows it again, if
-    no candidate works; CompileError without a compiler; ArgumentError for arguments that make no
-    sense.
+    no candidate works, and for a log of `history` that is missing; CompileError without a compiler;
+    ArgumentError for arguments that make no sense.
 
     Source: Zheng et al., Ansor: Generating High-Performance Tensor Programs for Deep Learning,
     OSDI 2020.
@@ -151,13 +156,16 @@ def tune(
     exact = exact_target(target)
     if runner is not None:
         _check_runner(runner, exact, own)
+    if history and not getattr(plan, "uses_model", True):
+        raise ArgumentError("history= is for a model, and the strategy asks none")
     where = log if isinstance(log, Log) or log is None else Log(log)
+    logs = history_logs(history)
     if where is not None:
         where.touch()
     started = time.perf_counter()
     task = Task.of(program, exact, inputs, seed) if runner is None else None
     searched = _space(program, exact, space, rules, seed)
-    learner = Learner(searched, learns)
+    learner = Learner(searched, learns, pretrained(logs, program, exact, seed))
     display = Display.of(progress, program, exact)
     calls.append(display.update)
     with display, contextlib.ExitStack() as stack:
@@ -190,7 +198,9 @@ def tune(
         unmade=tuner.proposals.unmade,
         unscored=learner.unmade,
         unrecorded=tuner.unrecorded,
-        unchosen=tuner.unchosen,
+        unchosen=tuner.advice.unchosen,
+        shares=tuple(tuner.advice.shares),
+        history=learner.history,
     )
 
 

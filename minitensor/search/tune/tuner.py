@@ -14,27 +14,26 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
 from typing import Any, Final
 
 from minitensor.errors import ArgumentError, MinitensorError
 from minitensor.ir import structural_hash
 from minitensor.looks import readable_seconds
 from minitensor.schedule import Schedule, Trace
+from minitensor.search.advice import Advice
 from minitensor.search.best import applied
 from minitensor.search.log import Log, counted
 from minitensor.search.records import OK, STEADY, Record, new_record, trace_key
-from minitensor.search.runner import Result, Status
+from minitensor.search.runner import Result
 from minitensor.search.space import Candidate, Space
 from minitensor.search.strategy import Round, Strategy, Tried
 from minitensor.search.tune.checked import RunnerProtocol, checked_results
-from minitensor.search.tune.finals import AHEAD, finalists, ratios, run_in_turns
+from minitensor.search.tune.finals import finalists, run_in_turns, winner
 from minitensor.search.tune.incumbent import Incumbent
 from minitensor.search.tune.learner import Learner
 from minitensor.search.tune.lineage import Lineage
 from minitensor.search.tune.proposals import Proposals
 from minitensor.search.tune.tried import fastest, foreseen
-from minitensor.search.unmade import Unmade
 
 logger = logging.getLogger("minitensor")
 
@@ -114,7 +113,7 @@ class Tuner:
     """Candidates that were tried, and that the log did not take."""
     ended: str = ""
     """The limit that ended the search before all trials; "" if none did."""
-    unchosen: Unmade = field(default_factory=Unmade)  # answers of policies
+    advice: Advice = field(default_factory=Advice)  # of policies
     _started: float = 0.0
 
     def __post_init__(self) -> None:
@@ -204,8 +203,9 @@ class Tuner:
         seed = f"{self.seed}/{len(self.tried)}"
         ranked = sorted(fastest(self.tried), key=lambda t: t.steady)
         best = [t.candidate for t in ranked if t.candidate is not None]
-        rng, known = random.Random(seed), tuple(self.tried)
-        now = Round(self.space, best, self.learner.score, rng, size, known, seed, self.unchosen)
+        score, known = self.learner.score, tuple(self.tried)
+        rng, trusted = random.Random(seed), self._uses_model and self.learner.trusted
+        now = Round(self.space, best, score, rng, size, known, seed, trusted, self.advice)
         chosen = self.proposals.take(now, min(size, self.trials - len(self.tried)), seed)
         if not chosen:
             return False
@@ -243,31 +243,18 @@ class Tuner:
             if not last.ok:
                 outcome = {"status": last.status.value, "error": last.message}
                 self._replace(tried, seconds=math.inf, **outcome)
-        found = [(ratio, n) for n, ratio in enumerate(ratios(results)) if ratio is not None]
-        if not found:
-            return
-        (ratio, number), (_, first) = min(found), found[0]
-        if number != first:
-            base, least = near[first].seconds, min(t for r in results[number] for t in r.times)
-            seconds = max(ratio * base, min(least, AHEAD * base))  # no less than ever measured
-            self._crown(schedules[number], results[number], seconds)
-        elif first == len(near):  # all others failed
-            self._crown(written, results[first], results[first][0].median)
+        won = winner(results, [tried.seconds for tried in near])
+        if won is not None:
+            self._crown(schedules[won[0]], won[1])
 
-    def _crown(self, schedule: Schedule, results: Sequence[Result], seconds: float) -> None:
-        """Make the winner of the finals the best, in the log too.
-
-        seconds  that it takes at the speed at which the best before it was measured
-        """
-        clear = [result for result in results if not result.disturbed]
-        now = [t for result in clear or results for t in result.times]
-        scale = seconds / median(now)
-        result = Result(Status.OK, tuple(t * scale for t in now))
-        written = Tried(0, schedule.trace, None, OK, result.median)  # as a reader of the log finds it
+    def _crown(self, schedule: Schedule, result: Result) -> None:
+        """Make the winner of the finals the best, in the log too."""
+        seconds = result.median
+        written = Tried(0, schedule.trace, None, OK, seconds)
         known = next((t for t in self.tried if t.trace == schedule.trace), written)
-        winner = self._replace(known, seconds=result.median, disturbed=False, drift=STEADY)
+        best = self._replace(known, seconds=seconds, disturbed=False, drift=STEADY)
         if self.log is not None:
-            self._append(self.log, self._record(winner, result.times))
+            self._append(self.log, self._record(best, result.times))
 
     def _replace(self, tried: Tried, **changed: Any) -> Tried:
         now = replace(tried, **changed)

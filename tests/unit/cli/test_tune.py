@@ -51,6 +51,16 @@ def search(monkeypatch):
 # ---- words
 
 
+def test_words_of_the_search_reach_it(run, search):
+    assert run(*PRODUCT).status == 0
+    assert search.asked["sketch_policy"] == "uniform"
+    assert (search.asked["mutation_policy"], search.asked["history"]) == ("fixed", None)
+    words = ("--sketch-policy", "ucb", "--mutation-policy", "learned")
+    assert run(*PRODUCT, *words, "--history", "a", "--history", "b").status == 0
+    assert (search.asked["sketch_policy"], search.asked["mutation_policy"]) == ("ucb", "learned")
+    assert search.asked["history"] == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -62,6 +72,8 @@ def search(monkeypatch):
         (["matmul", "--target", "interpreter"], "the interpreter is as slow with one schedule"),
         (["matmul", "--strategy", "luck"], "invalid choice: 'luck'"),
         (["matmul", "--rules", "mine"], "invalid choice: 'mine'"),
+        (["matmul", "--sketch-policy", "luck"], "invalid choice: 'luck'"),
+        (["matmul", "--mutation-policy", "luck"], "invalid choice: 'luck'"),
         (["matmul", "--size", "q=3"], "matmul has no argument 'q'"),
         ([], "the following arguments are required: subject"),
     ],

@@ -240,7 +240,7 @@ def test_a_policy_that_is_of_no_use_is_counted_and_the_search_is_as_without(answ
         tuner.proposals.strategy = tuner.strategy = policy
         tuner.run()
         assert len(tuner.tried) == 24
-        assert len(tuner.unchosen) > 0
+        assert len(tuner.advice.unchosen) > 0
         assert f"{name}." in caplog.text
         if name == "sketch_policy":
             assert [t.trace for t in tuner.tried] == [t.trace for t in plain.tried]
@@ -255,7 +255,7 @@ def test_a_search_with_policies_repeats_itself(name):
         plan = with_policies(SMALL, name, "learned")
         tuner.proposals.strategy = tuner.strategy = plan
         tuner.run()
-        assert not tuner.unchosen
+        assert not tuner.advice.unchosen
         runs.append([t.trace for t in tuner.tried])
     assert runs[0] == runs[1]
 
@@ -270,6 +270,10 @@ def test_a_share_decides_about_the_batch():
     later = [t.candidate.sketch for t in tuner.tried[many:]]
     assert later.count(wanted) > 0.75 * len(later)
     assert len(set(later)) > 1, "no sketch dies"
+    assert [s.after for s in tuner.advice.shares] == list(range(8, 72, 8))
+    for shares in tuner.advice.shares:
+        assert sum(shares.values) == pytest.approx(1)
+        assert shares.values[wanted] == max(shares.values) > 0.9
 
 
 # ---- moves

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -63,6 +64,7 @@ def test_a_report(result, tmp_path):
     text = path.read_text()
     titles = [
         "The learning curve",
+        "Which sketches were tried",
         "Predicted and measured",
         "The roofline",
         "The loops of product",
@@ -151,6 +153,23 @@ def test_a_log_with_the_definition(records, result):
     assert [t.guess is None for t in searched.tried] == [n < 8 for n in range(TRIALS)]
     assert searched.schedule.trace == min(result.tried[:TRIALS], key=lambda t: t.seconds).trace
     assert "trained with those before" in drawn(searched.pictures())["predicted"].text
+
+
+def test_which_sketches_were_tried(result):
+    tried = [dataclasses.replace(t, candidate=None) for t in result.tried[:2]]
+    chosen = result.tried[2:]
+    own = Counter(t.candidate.sketch for t in chosen)
+    picture = curves.tried_picture([*tried, *chosen])
+    assert f"{len(own)} sketches were tried." in picture.text
+    for sketch, count in own.items():
+        assert f"sketch {sketch + 1}: {count} candidate" in picture.text
+    alike = [t for t in chosen if t.candidate.sketch == chosen[0].candidate.sketch]
+    assert curves.tried_picture(alike) is None
+    many = [
+        dataclasses.replace(t, candidate=dataclasses.replace(t.candidate, sketch=n % 9))
+        for n, t in enumerate(chosen * 3)
+    ]
+    assert ">others<" in curves.tried_picture(many).svg()
 
 
 def test_a_log_alone(records):

@@ -8,6 +8,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.looks import readable_seconds
+from minitensor.search.advice import Shares
 from minitensor.search.space import Space, decisions
 from minitensor.search.tune.result import (
     explanation,
@@ -109,6 +110,18 @@ def test_what_the_log_knew_is_told(result):
         result, tried=tuple(dataclasses.replace(t, known=t.number <= 10) for t in result.tried)
     )
     assert told(known)[1]["what was tried"][0].endswith("; 10 were in the log already")
+
+
+def test_the_shares_of_sketches_are_told_with_what_they_rest_on(result):
+    count = len(result.space.sketches)
+    even, one = (1 / count,) * count, (1.0, *[0.0] * (count - 1))
+    shared = dataclasses.replace(result, shares=(Shares(8, even), Shares(16, one)))
+    lines = told(shared)[1]["what was tried"]
+    place = next(n for n, line in enumerate(lines) if line.startswith("  sketch 1: "))
+    assert lines[place + 1].startswith(f"    its share {1 / count:.0%} at first, 100% at last; ")
+    parts = [line.split(" in ")[-1] for line in lines if "its share" in line]
+    assert sum(int(part.split("%")[0]) for part in parts) == pytest.approx(100, abs=count)
+    assert "its share" not in explanation(result, Roofline(2 * 48**3, 3 * 4 * 48**2, LIMITS))
 
 
 def test_importances_are_parts_of_a_whole(result):

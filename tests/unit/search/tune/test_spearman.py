@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitensor.search.tune.learner import spearman
+from minitensor.search.correlation import spearman
 
 scipy = pytest.importorskip("scipy.stats")
 

@@ -1,0 +1,31 @@
+"""Advice: what policies said in a search, and what of it could not be used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from minitensor.search.unmade import Unmade
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The part of a round that a sketch policy gave each sketch.
+
+    after   the number of candidates that had been tried
+    values  for each sketch of the space, of sum 1, its floor included
+    """
+
+    after: int
+    values: tuple[float, ...]
+
+
+@dataclass
+class Advice:
+    """The answers of the policies of a search, round by round.
+
+    shares    of sketch policies
+    unchosen  what could not be used
+    """
+
+    shares: list[Shares] = field(default_factory=list)
+    unchosen: Unmade = field(default_factory=Unmade)
