@@ -2,6 +2,7 @@
 
     python -m benchmarks.learned                      the protocol, on all tables
     python -m benchmarks.learned conv-64-56 --seeds 20 --sketch thompson --save FOLDER
+    python -m benchmarks.learned --live --seeds 5     real searches, in turns
 
 Four cells and a placebo, for each of two baselines:
 
@@ -24,10 +25,14 @@ geometric mean over workloads and seeds; p is Wilcoxon's signed-rank test of the
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
+import os
 import statistics
-from collections.abc import Sequence
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -36,13 +41,15 @@ from typing import Any, Final
 
 import numpy as np
 
+import minitensor as mt
 from benchmarks.common import machine, markdown_table
 from benchmarks.search import POPULATION, RESAMPLED, opened, searched_on
 from benchmarks.tables import FOLDER
 from minitensor.runtime import usable_cores
-from minitensor.search import MUTATION_POLICIES, SKETCH_POLICIES, Evolution, Round
+from minitensor.search import MUTATION_POLICIES, SKETCH_POLICIES, Evolution, Progress, Round
 from minitensor.search.evolution import Population, evolve
 from minitensor.search.space import Candidate
+from tutorials.schedules import HAND_SCHEDULES
 
 CELLS: Final = ("neither", "sketch", "mutation", "both", "placebo")
 BASELINES: Final = ("ours", "Ansor")
@@ -89,6 +96,7 @@ class Run:
 
     times: list[float]
     speeds: list[float]
+    """Of a real search, of which no best is known, calls a second."""
 
     def until(self, target: float) -> tuple[float, int]:
         """Seconds and trials to a speed; all that was used where it was missed."""
@@ -98,12 +106,9 @@ class Run:
         return self.times[-1], len(self.times)
 
 
-def run(
-    name: str, baseline: str, cell: str, sketch: str, mutation: str, seed: int, trials: int
-) -> Run:
-    """One search on a table."""
-    table, space, known = opened(name, False)
-    strategy: Evolution = (Ansor if baseline == "Ansor" else Evolution)(population=POPULATION)
+def strategy_of(baseline: str, cell: str, sketch: str, mutation: str, population: int) -> Evolution:
+    """The search of a cell."""
+    strategy: Evolution = (Ansor if baseline == "Ansor" else Evolution)(population=population)
     of_sketches, of_moves = SKETCH_POLICIES[sketch], MUTATION_POLICIES[mutation]
     if cell == "placebo":
         strategy = replace(
@@ -113,8 +118,53 @@ def run(
         strategy = replace(strategy, sketch_policy=of_sketches)
     if cell in ("mutation", "both"):
         strategy = replace(strategy, mutation_policy=of_moves)
+    return strategy
+
+
+def run(
+    name: str, baseline: str, cell: str, sketch: str, mutation: str, seed: int, trials: int
+) -> Run:
+    """One search on a table."""
+    table, space, known = opened(name, False)
+    strategy = strategy_of(baseline, cell, sketch, mutation, POPULATION)
     tried, times = searched_on(table, space, known, strategy, seed, trials)
     return Run(times, (table.best / np.minimum.accumulate([t.seconds for t in tried])).tolist())
+
+
+def run_live(
+    name: str, baseline: str, cell: str, sketch: str, mutation: str, seed: int, trials: int
+) -> Run:
+    """One search on this machine, with an empty compile cache; its clock as rounds end."""
+    times: list[float] = []
+
+    def note(progress: Progress) -> None:
+        times.extend([progress.elapsed] * (progress.trials - len(times)))
+
+    population = Evolution().population
+    with tempfile.TemporaryDirectory() as folder, temporary_cache(folder):
+        result = mt.tune(
+            HAND_SCHEDULES[name].define(),
+            trials=trials,
+            strategy=strategy_of(baseline, cell, sketch, mutation, population),
+            seed=seed,
+            callbacks=[note],
+            progress=False,
+        )
+    costs = [t.seconds for t in result.tried]
+    return Run(times, (1 / np.minimum.accumulate(costs)).tolist())
+
+
+@contextlib.contextmanager
+def temporary_cache(folder: str) -> Iterator[None]:
+    """An empty compile cache."""
+    before = os.environ.get("MINITENSOR_CACHE_DIR")
+    os.environ["MINITENSOR_CACHE_DIR"] = folder
+    try:
+        yield
+    finally:
+        del os.environ["MINITENSOR_CACHE_DIR"]
+        if before is not None:
+            os.environ["MINITENSOR_CACHE_DIR"] = before
 
 
 Runs = dict[tuple[str, str, str], list[Run]]
@@ -122,7 +172,9 @@ Runs = dict[tuple[str, str, str], list[Run]]
 
 
 def measured(names: Sequence[str], given: argparse.Namespace) -> Runs:
-    """All searches, on as many cores as there are."""
+    """All searches: on as many cores as there are, or live, in turns."""
+    if given.live:
+        return measured_live(names, given)
     with ProcessPoolExecutor(usable_cores(), mp_context=get_context("spawn")) as pool:
         policies = given.sketch, given.mutation
         asked = {
@@ -134,6 +186,22 @@ def measured(names: Sequence[str], given: argparse.Namespace) -> Runs:
             for c in given.cells
         }
         return {key: [one.result() for one in runs] for key, runs in asked.items()}
+
+
+def measured_live(names: Sequence[str], given: argparse.Namespace) -> Runs:
+    """All searches, one after the other: the cells take turns, each seed begins with another."""
+    runs: Runs = {(n, b, c): [] for n in names for b in given.baselines for c in given.cells}
+    kinds = [(b, c) for b in given.baselines for c in given.cells]
+    for seed in range(given.seeds):
+        for name in names:
+            for baseline, cell in (*kinds[seed % len(kinds) :], *kinds[: seed % len(kinds)]):
+                one = run_live(
+                    name, baseline, cell, given.sketch, given.mutation, seed, given.trials
+                )
+                runs[name, baseline, cell].append(one)
+                best = f"{1e3 / one.speeds[-1]:.3f} ms after {one.times[-1]:.0f} s"
+                print(f"{name}, {baseline}, {cell}, seed {seed}: {best}", file=sys.stderr)
+    return runs
 
 
 # ---- statistics
@@ -168,7 +236,7 @@ def as_markdown(runs: Runs, names: Sequence[str], given: argparse.Namespace) -> 
     parts = []
     for baseline in given.baselines:
         targets = {n: _target(runs[n, baseline, "neither"]) for n in names}
-        heads = [f"{n}: {targets[n]:.3f}" for n in names]
+        heads = [f"{n}: {_shown(targets[n], given.live)}" for n in names]
         lines = [["cell", *heads, "all", "95 %", "p", "trials", "end"]]
         for cell in given.cells:
             pairs = {
@@ -202,6 +270,10 @@ def as_markdown(runs: Runs, names: Sequence[str], given: argparse.Namespace) -> 
     return "\n".join(parts)
 
 
+def _shown(speed: float, live: bool) -> str:
+    return f"{1e3 / speed:.3f} ms" if live else f"{speed:.3f}"
+
+
 def _target(baseline: Sequence[Run]) -> float:
     return statistics.median(run.speeds[-1] for run in baseline)
 
@@ -225,6 +297,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="WORKLOAD", default=known)
     parser.add_argument("--sketch", choices=[*SKETCH_POLICIES][1:], default="thompson")
     parser.add_argument("--mutation", choices=[*MUTATION_POLICIES][1:], default="learned")
+    parser.add_argument("--live", action="store_true", help="search on this machine, not in tables")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=128)
     parser.add_argument("--baselines", nargs="+", choices=BASELINES, default=BASELINES)
@@ -236,14 +309,15 @@ def main() -> None:
     text = f"{head}, mutations: {given.mutation}\n\n{as_markdown(runs, given.names, given)}"
     print(text)
     if given.save is not None:
-        (given.save / "learned.md").write_text(text, encoding="utf-8")
+        name = "learned-live" if given.live else "learned"
+        (given.save / f"{name}.md").write_text(text, encoding="utf-8")
         rows = {
             "/".join(key): [
                 [np.round(r.times, 2).tolist(), np.round(r.speeds, 4).tolist()] for r in v
             ]
             for key, v in runs.items()
         }
-        (given.save / "learned.json").write_text(json.dumps(rows), encoding="utf-8")
+        (given.save / f"{name}.json").write_text(json.dumps(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

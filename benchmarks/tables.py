@@ -1,6 +1,7 @@
 """Tables of measured costs: a part of a workload's space, every program of it measured once.
 
     python -m benchmarks.tables conv-64-56 softmax     measure, on a quiet machine; goes on if ended
+    python -m benchmarks.tables conv-1x1 --sketches 3 --programs 1000              a smaller table
 
 Searches are compared on tables (`python -m benchmarks.search replay`), where noise cannot decide:
 all of them see the same cost of a program, and two that propose the same get the same.
@@ -42,9 +43,9 @@ from minitensor.search.workload import workload_key
 from tutorials.schedules import HAND_SCHEDULES
 
 FOLDER = Path(__file__).parent / "tables"
-WORKLOADS = ("conv-64-56", "dense-1024", "softmax", "depthwise")
-"""A convolution with bias and relu, a product with them, a chain of reductions, and a window over
-each channel.
+WORKLOADS = ("conv-64-56", "dense-1024", "softmax", "depthwise", "batch-matmul", "conv-1x1")
+"""A convolution with bias and relu, a product with them, a chain of reductions, a window over each
+channel; and, with fewer sketches, a batch of products and a convolution of one pixel.
 """
 MOST_SKETCHES = 5
 """The likeliest of a space, and one of Ansor's rules."""
@@ -240,14 +241,16 @@ def _opened(knob: Knob, allowed: tuple[Value, ...]) -> OpenKnob:
 # ---- measuring
 
 
-def made(name: str, fewest: int = FEWEST) -> tuple[Table, dict[int, Schedule]]:
+def made(
+    name: str, fewest: int = FEWEST, most_sketches: int = MOST_SKETCHES
+) -> tuple[Table, dict[int, Schedule]]:
     """The table of a workload, with nothing measured, of so many programs if the values of its
-    decisions allow; and a schedule of each program.
+    decisions allow, and of so many sketches at most; and a schedule of each program.
     """
     program, target = HAND_SCHEDULES[name].define(), native_target(mt.Target("c"))
     space = Space.of(program, target)
     order = sorted(range(len(space.sketches)), key=lambda n: -space.weights[n])
-    chosen = tuple(dict.fromkeys([*order[: MOST_SKETCHES - 1], order[-1]]))
+    chosen = tuple(dict.fromkeys([*order[: most_sketches - 1], order[-1]]))
     sketches = tuple(space.sketches[n] for n in chosen)
     table = Table(name, machine(), target, sketches, (), (), np.zeros(0))
     schedules: dict[int, Schedule] = {}
@@ -304,10 +307,16 @@ def _some(knob: Knob, most: int) -> tuple[Value, ...]:
     return tuple(options[place] for place in dict.fromkeys(places.tolist()))
 
 
-def measure(name: str, folder: Path = FOLDER, log: Any = sys.stderr) -> None:
+def measure(
+    name: str,
+    folder: Path = FOLDER,
+    fewest: int = FEWEST,
+    sketches: int = MOST_SKETCHES,
+    log: Any = sys.stderr,
+) -> None:
     """Measure what is not in the table of a workload yet; then the fastest again, in turns."""
     path = folder / f"{name}.json.gz"
-    table, schedules = made(name)
+    table, schedules = made(name, fewest, sketches)
     if path.exists():
         before = Table.load(path)
         if list(before.programs) == table.programs and before.allowed == table.allowed:
@@ -342,8 +351,12 @@ def measure(name: str, folder: Path = FOLDER, log: Any = sys.stderr) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="measure tables of costs")
     parser.add_argument("names", nargs="*", default=WORKLOADS, metavar="WORKLOAD")
+    parser.add_argument(
+        "--programs", type=int, default=FEWEST, metavar="N", help="at least so many"
+    )
+    parser.add_argument("--sketches", type=int, default=MOST_SKETCHES, metavar="N", help="at most")
     parser.add_argument("--save", type=Path, default=FOLDER, metavar="FOLDER")
     given = parser.parse_args()
     given.save.mkdir(parents=True, exist_ok=True)
     for workload in given.names:
-        measure(workload, given.save)
+        measure(workload, given.save, given.programs, given.sketches)

@@ -17,8 +17,7 @@ NAME = "batch-matmul"
 def table():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "MOST_NAMES", 30)
-        patch.setattr(tables, "MOST_SKETCHES", 3)
-        made, schedules = tables.made(NAME, fewest=20)
+        made, schedules = tables.made(NAME, fewest=20, most_sketches=3)
     assert set(schedules) == set(range(len(made.seconds)))
     costs = np.random.default_rng(0).uniform(1e-4, 1e-3, len(made.seconds))
     costs[3] = np.inf
