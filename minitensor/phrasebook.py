@@ -31,7 +31,6 @@ _TUNE: Final = "mt.tune(program, trials=64, log='tuning.jsonl')"
 _TEMPLATE: Final = (
     "mt.tune(program, space=template): a function of a Schedule with s.sample_… in it"
 )
-_STRATEGY: Final = "mt.tune(program, space=template, strategy=…): see mt.search.STRATEGIES"
 _HISTORY: Final = "with mt.apply_history_best('tuning.jsonl'): kernel = mt.build(program)"
 _KNOBS: Final = "nothing: the Schedule that a template gets has the knobs: s.sample_tile and others"
 
@@ -60,7 +59,7 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "ConfigEntity": Phrase("TVM", "s.trace: the steps, with what was decided"),
         "ConfigSpace": Phrase("TVM", "mt.search.Space.of_template(program, 'c', template)"),
         "XGBTuner": Phrase("TVM", "mt.tune(program, space=template): its strategy has a model"),
-        "GATuner": Phrase("TVM", _STRATEGY),
+        "GATuner": Phrase("TVM", "mt.tune(program, space=template, strategy='genetic')"),
         "RandomTuner": Phrase("TVM", "mt.tune(program, space=template, strategy='random')"),
         "GridSearchTuner": Phrase("TVM", "mt.tune(program, space=template, strategy='grid')"),
         "cpu": Phrase("TVM", "target='c'; arrays are numpy's"),

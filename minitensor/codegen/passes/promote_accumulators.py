@@ -12,7 +12,8 @@
 C_acc has constant indices once loops are written out, so it becomes as many register variables.
 The outermost loop that does not index the buffer, serial or unrolled, is the one that is treated,
 if the elements it updates are a tile of unrolled and vectorized loops that fits in the registers.
-Where the tile is initialised right before the loop, that is done in registers too. A temporary
+Where the tile is initialised right before the loop, that is done in registers too. At the end of an
+axis, a tile may have parts of its own: eight columns and then four. Each is kept apart. A temporary
 that is such a tile itself needs no other; short loops that read it afterwards are unrolled, so that
 they read registers.
 Scalar replacement of array elements: Callahan, Carr and Kennedy, PLDI 1990.
@@ -20,10 +21,11 @@ Scalar replacement of array elements: Callahan, Carr and Kennedy, PLDI 1990.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 
 from minitensor import arith, ir
 from minitensor.codegen.remarks import became, is_recording, missed, stands_for
@@ -39,6 +41,10 @@ SMALLER: Final = "split the loops of the tile by less"
 DECOMPOSE: Final = "decompose_reduction moves an init out; split by a divisor leaves no guard"
 
 
+_Place: TypeAlias = "tuple[tuple[ir.For, ...], Sequence[ir.Load | ir.Store]]"
+"""The loops around some accesses of a buffer, outermost first, and the accesses."""
+
+
 def promote_accumulators(program: ir.Program, target: Target) -> ir.Program:
     """The program with the tiles that its loops update in local arrays."""
     scope = _Scope({}, {b.name: b for b in program.params})
@@ -48,7 +54,8 @@ def promote_accumulators(program: ir.Program, target: Target) -> ir.Program:
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """The elements of a buffer that a loop updates: its indices in terms of the loops of the tile.
+    """Elements of a buffer that a loop updates, all or a part: the indices in terms of the loops of
+    the tile.
 
     loops    the unrolled and vectorized loops that run over the tile, outermost first
     indices  of each access
@@ -117,6 +124,7 @@ class _Promoter:
                 done.append(self.statement(stmt, scope))
                 continue
             assert isinstance(stmt, ir.For)
+            done = [part for other in done for part in _parts_of_fill(other, tiles)]
             fills = _fills_before(done, tiles)
             done = [other for other in done if all(other is not fill for fill in fills)]
             done.append(self.promoted(stmt, tiles, fills, scope))
@@ -151,7 +159,7 @@ class _Promoter:
                 head.append(tile.nest(ir.Store(name, where, value)))
             result = ir.Load(name, where, old.dtype)
             tail.append(tile.nest(ir.Store(old.name, tile.indices, result)))
-            body = _moved(body, old.name, name, where)
+            body = _moved(body, tile, name, where)
         inner = scope.with_buffers(*local).inside(loop)
         body = ir.map_stmts(body, lambda child: self.statement(child, inner))
         return ir.allocated(local, ir.sequence(*head, body, *tail))
@@ -168,19 +176,22 @@ class _Promoter:
             buffer = scope.buffers[name]
             if name in self.settled:
                 continue
-            tile = _tile(loop, buffer, scope.ranges)
-            if tile is None:
-                continue
-            size = math.prod(n.extent for n in tile.loops) * buffer.dtype.bits // 8
-            if not any(n.kind is ir.LoopKind.VECTORIZE for n in tile.loops):
-                size *= self.largest // REGISTERS * 8 // buffer.dtype.bits  # a register for each
+            tiles = _tiles(loop, buffer, scope.ranges)
+            size = sum(map(self.size, tiles))
             if size <= room:
                 room -= size
-                found.append(tile)
+                found += tiles
             else:
                 text = f"its tile takes {size:,} bytes of registers, and {room:,} are left"
                 _not_kept(buffer, text, SMALLER)
         return found
+
+    def size(self, tile: _Tile) -> int:
+        """The bytes of the registers that a tile takes; one without lanes has one per element."""
+        size = math.prod(n.extent for n in tile.loops) * tile.buffer.dtype.bits // 8
+        if not any(n.kind is ir.LoopKind.VECTORIZE for n in tile.loops):
+            size *= self.largest // REGISTERS * 8 // tile.buffer.dtype.bits
+        return size
 
     def fits(self, buffer: ir.Buffer) -> bool:
         """Tell whether the registers hold all of the buffer."""
@@ -233,11 +244,36 @@ def _is_written_out(buffer: str, body: ir.Stmt) -> bool:
     )
 
 
-def _tile(loop: ir.For, buffer: ir.Buffer, ranges: Mapping[str, arith.Interval]) -> _Tile | None:
-    """The tile of the buffer that the loop updates, if all its accesses are to the same elements,
-    which tell the iterations of the loops over the tile apart, and under no condition.
+def _tiles(loop: ir.For, buffer: ir.Buffer, ranges: Mapping[str, arith.Interval]) -> list[_Tile]:
+    """The parts of the tile of the buffer that the loop updates, mostly one; none if one is no tile
+    itself, or if two may have an element in common.
     """
-    accesses = ir.accesses(loop.body, buffer.name)
+    first = ir.accesses(loop.body, buffer.name)[0].indices
+    if any(ir.mentions(index, loop.var) for index in first):
+        if is_recording() and not _is_driven_by(loop, first, ranges):
+            _not_kept(buffer, f"the place that is updated depends on {ir.print_name(loop.var)}")
+        return []
+    places = _places(loop.body, buffer.name)
+    if places is None:
+        return []
+    found = [_tile(loop, buffer, ranges, place) for place in places]
+    tiles = [tile for tile in found if tile is not None]
+    if len(tiles) < len(found):
+        return []
+    every = {**ranges, loop.var: arith.extent_range(loop.extent)}
+    if not all(_are_apart(a, b, every) for a, b in itertools.combinations(tiles, 2)):
+        _not_kept(buffer, "several statements of the loop access it", DECOMPOSE)
+        return []
+    return tiles
+
+
+def _tile(
+    loop: ir.For, buffer: ir.Buffer, ranges: Mapping[str, arith.Interval], place: _Place
+) -> _Tile | None:
+    """The tile of the buffer that the loop updates in a place, if all accesses there are to the
+    same elements, which tell the iterations of the loops over the tile apart.
+    """
+    path, accesses = place
     indices = accesses[0].indices
     used = {name for index in indices for name in ir.free_vars(index)}
     if any(a.indices != indices for a in accesses):
@@ -248,11 +284,6 @@ def _tile(loop: ir.For, buffer: ir.Buffer, ranges: Mapping[str, arith.Interval])
         _not_kept(buffer, "the place that is updated depends on data")
         return None
     if loop.var in used:
-        if is_recording() and not _is_driven_by(loop, indices, ranges):
-            _not_kept(buffer, f"the place that is updated depends on {ir.print_name(loop.var)}")
-        return None
-    path = _path(loop.body, buffer.name)
-    if path is None:
         return None
     inner = {n.var: arith.extent_range(n.extent) for n in path}
     over = tuple(n for n in path if n.var in used)
@@ -273,6 +304,24 @@ def _tile(loop: ir.For, buffer: ir.Buffer, ranges: Mapping[str, arith.Interval])
     return _Tile(buffer, over, indices, any(isinstance(a, ir.Load) for a in accesses))
 
 
+def _are_apart(a: _Tile, b: _Tile, ranges: Mapping[str, arith.Interval]) -> bool:
+    """Tell whether two parts have no element in common: along some axis all of one are in front."""
+    names: set[str] = {*ranges, *(n.var for n in (*a.loops, *b.loops))}
+    every, renamed = dict(ranges), [dict[str, ir.Expr]() for _ in range(2)]
+    for tile, names_of in zip((a, b), renamed):
+        for loop in tile.loops:
+            names.add(name := ir.fresh_name(loop.var, names))
+            every[name] = arith.extent_range(loop.extent)
+            names_of[loop.var] = ir.Var(name)
+    return any(
+        arith.prove(ir.Binary("<", low, high), every) is True
+        for i, j in zip(a.indices, b.indices)
+        for low, high in itertools.permutations(
+            (ir.substitute(i, renamed[0]), ir.substitute(j, renamed[1]))
+        )
+    )
+
+
 def _not_kept(buffer: ir.Buffer | str, why: str, advice: str = "") -> None:
     name = buffer if isinstance(buffer, str) else buffer.name
     missed("promotion", name, f"is loaded and stored at each update: {why}", advice)
@@ -288,35 +337,54 @@ def _is_driven_by(
     return arith.separates(loop.var, forms, forms, frozenset(inner), every)
 
 
-def _path(stmt: ir.Stmt, buffer: str) -> tuple[ir.For, ...] | None:
-    """The loops around all the accesses of a buffer below a statement; None if a condition, a
-    concurrent loop other than a vectorized one, or a fork in the text stands between them.
+def _places(stmt: ir.Stmt, buffer: str) -> list[_Place] | None:
+    """The places below a statement that access a buffer; None if a condition, or a concurrent loop
+    other than a vectorized one, stands between them.
     """
     match stmt:
         case ir.For(kind=kind, body=body):
             if kind.is_concurrent and kind is not ir.LoopKind.VECTORIZE:
                 _not_kept(buffer, f"the {kind.value} loop {stmt.var} is around its update")
                 return None
-            rest = _path(body, buffer)
-            return None if rest is None else (stmt, *rest)
+            rest = _places(body, buffer)
+            return rest and [((stmt, *path), accesses) for path, accesses in rest]
         case ir.Alloc(body=body):
-            return _path(body, buffer)
+            return _places(body, buffer)
         case ir.Seq(stmts):
             touching = [s for s in stmts if _touches(s, buffer)]
-            if len(touching) == 1:
-                return _path(touching[0], buffer)
             if all(isinstance(s, ir.Store) for s in touching):
-                return ()
-            _not_kept(buffer, "several statements of the loop access it", DECOMPOSE)
-            return None
+                return [((), ir.accesses(ir.sequence(*touching), buffer))]
+            found = [_places(s, buffer) for s in touching]
+            places = [place for each in found if each for place in each]
+            return places if all(found) else None
         case ir.Store():
-            return ()
+            return [((), ir.accesses(stmt, buffer))]
     _not_kept(buffer, "its update stands under a condition", DECOMPOSE)
     return None
 
 
 def _touches(stmt: ir.Stmt, buffer: str) -> bool:
     return isinstance(stmt, ir.Barrier) or bool(ir.accesses(stmt, buffer))
+
+
+def _parts_of_fill(stmt: ir.Stmt, tiles: list[_Tile]) -> list[ir.Stmt]:
+    """A nest that fills several parts of a tile with constants, as a nest for each; any other
+    statement as it is.
+    """
+    parts = _apart(stmt)
+    filled = [[tile for tile in tiles if _filled(part, tile) is not None] for part in parts]
+    ones = [id(tile) for found in filled for tile in found]
+    constant = not ir.loads(stmt) if len(parts) > 1 else False
+    return parts if constant and all(filled) and len(set(ones)) == len(parts) else [stmt]
+
+
+def _apart(stmt: ir.Stmt) -> list[ir.Stmt]:
+    match stmt:
+        case ir.For(kind=kind) if kind in WRITTEN_OUT:
+            return [replace(stmt, body=part) for part in _apart(stmt.body)]
+        case ir.Seq(stmts):
+            return [part for child in stmts for part in _apart(child)]
+    return [stmt]
 
 
 def _fills_before(stmts: list[ir.Stmt], tiles: list[_Tile]) -> list[ir.Stmt]:
@@ -364,13 +432,15 @@ def _filled(stmt: ir.Stmt, tile: _Tile) -> ir.Expr | None:
     return ir.substitute(stmt.value, renamed) if all(same) else None
 
 
-def _moved(stmt: ir.Stmt, old: str, new: str, where: tuple[ir.Expr, ...]) -> ir.Stmt:
-    """The statement with its accesses of a buffer going to the local tile."""
+def _moved(stmt: ir.Stmt, tile: _Tile, new: str, where: tuple[ir.Expr, ...]) -> ir.Stmt:
+    """The statement with its accesses of a tile going to a local one."""
 
     def one(node: Any) -> Any:
-        if isinstance(node, ir.Load) and node.buffer == old:
-            return ir.Load(new, where, node.dtype)
-        if isinstance(node, ir.Store) and node.buffer == old:
+        if isinstance(node, (ir.Load, ir.Store)) and node.buffer == tile.buffer.name:
+            if node.indices != tile.indices:  # of another part
+                return node
+            if isinstance(node, ir.Load):
+                return ir.Load(new, where, node.dtype)
             return ir.Store(new, where, node.value)
         return node
 

@@ -13,6 +13,7 @@ from minitensor.ir import (
     DType,
     For,
     Load,
+    LoopKind,
     Program,
     Ramp,
     Scope,
@@ -257,6 +258,63 @@ def test_a_fill_that_another_reads_stays_where_it_is():
     assert "D_acc[()] = D_acc[()] + A[k]" in print_stmt(after.body)
     values = [np.arange(8, dtype="float32")]
     assert [x[0] for x in interpret(after, values, ["C", "D"])[0]] == [33.0, 33.0]
+
+
+def test_at_the_end_of_an_axis_each_part_of_a_tile_is_kept():
+    s = mt.Schedule(matmul(m=2, n=28))
+    j_0, j_1, j_2 = s.split("j", [None, 2, 8])
+    s.reorder(j_0, "k", "i", j_1, j_2)
+    s.unroll("i")
+    s.unroll(j_1)
+    s.vectorize(j_2)
+    target = Target("c", num_cores=1, vector_bits=256)
+    assert after(s, target=target).endswith(
+        """\
+C_acc2 = empty(float32[2, 8])  # local
+C_acc3 = empty(float32[2, 4])  # local
+for i in unroll(2):
+    for j_2 in vectorize(8):
+        C_acc2[i, j_2] = 0.0
+for i in unroll(2):
+    for j_2 in vectorize(4):
+        C_acc3[i, j_2] = 0.0
+for k in range(5):
+    for i in unroll(2):
+        for j_2 in vectorize(8):
+            C_acc2[i, j_2] = C_acc2[i, j_2] + A[i, k] * B[k, j_2 + 16]
+        for j_2 in vectorize(4):
+            C_acc3[i, j_2] = C_acc3[i, j_2] + A[i, k] * B[k, j_2 + 24]
+for i in unroll(2):
+    for j_2 in vectorize(8):
+        C[i, j_2 + 16] = C_acc2[i, j_2]
+for i in unroll(2):
+    for j_2 in vectorize(4):
+        C[i, j_2 + 24] = C_acc3[i, j_2]"""
+    )
+    assert "C_acc3_" in after(s, "name_registers", target)
+
+
+@pytest.mark.parametrize(("start", "apart"), [(8, True), (12, True), (7, False), (0, False)])
+def test_parts_that_share_an_element_are_not_kept(start, apart):
+    """The second part begins `start` elements behind the first, which has eight."""
+    real, lane = DType.of("float32"), Var("lane")
+    A, C = Buffer("A", (4, 32), real), Buffer("C", (32,), real)
+
+    def part(first):
+        index = (lane + Const(first),)
+        value = Load("C", index, real) * Const(3.0, real) + Load("A", (Var("k"), *index), real)
+        return For("lane", 8, Store("C", index, value), LoopKind.VECTORIZE)
+
+    fill = For("lane", 8, sequence(*(Store("C", (lane + Const(n),), Const(float(n + 1), real))
+                                     for n in (0, start))), LoopKind.UNROLL)  # fmt: skip
+    loop = For("k", 4, sequence(part(0), part(start)))
+    clear = For("i", 32, Store("C", (Var("i"),), Const(0.0, real)))
+    program = Program("main", (A, C), (), sequence(clear, fill, loop))
+    made = dict(PASSES)["promote_accumulators"](program, TARGET)
+    assert ("C_acc2" in print_stmt(made.body)) is apart
+    a = np.random.default_rng(0).integers(-4, 5, (4, 32)).astype("float32")
+    expected, found = (interpret(p, [a], ["C"])[0][0] for p in (program, made))
+    np.testing.assert_array_equal(found, expected)
 
 
 def with_consumer(change=lambda s, i, j: s.vectorize(j)):
