@@ -1,28 +1,35 @@
 """Searches with a history against searches without, on tables of measured costs.
 
     python -m benchmarks.transfer --seeds 10 --trials 128
+    python -m benchmarks.transfer --live --trials 64    the layers of ResNet-18, searched here
 
 Leave one out: of each table (`benchmarks.tables`) the history is what all others hold, at most so
-many programs as `minitensor.search.transfer` takes from logs. They are of other kinds,
-so a search should be no slower with them. (Shapes of one kind need tables that there are not yet.)
+many programs as `minitensor.search.transfer` takes from logs. Most are of other kinds, so a search
+should be no slower with them. Live, each of nine convolutions is searched alone, and then with the
+logs of the other eight.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import random
 import statistics
+import sys
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
+import minitensor as mt
 from benchmarks.common import machine, markdown_table
-from benchmarks.learned import interval
+from benchmarks.learned import interval, temporary_cache
 from benchmarks.search import POPULATION, opened, searched_on
 from benchmarks.tables import FOLDER
 from minitensor.runtime import usable_cores
@@ -75,7 +82,55 @@ def until(curve: Sequence[float], target: float) -> int:
     return next((n for n, speed in enumerate(curve, 1) if speed >= target), len(curve) + 1)
 
 
-def as_markdown(runs: dict[tuple[str, bool], list[Run]], names: Sequence[str]) -> str:
+LAYERS: Final = {  # channels, pixels, filters, kernel, stride
+    "conv1": (3, 224, 64, 7, 2),
+    "conv2": (64, 56, 64, 3, 1),
+    "conv3": (64, 56, 128, 3, 2),
+    "conv3 1x1": (64, 56, 128, 1, 2),
+    "conv3 same": (128, 28, 128, 3, 1),
+    "conv4": (128, 28, 256, 3, 2),
+    "conv4 same": (256, 14, 256, 3, 1),
+    "conv5": (256, 14, 512, 3, 2),
+    "conv5 same": (512, 7, 512, 3, 1),
+}
+"""The convolutions of ResNet-18 that differ, with bias and relu, of one image.
+
+Source: He et al., Deep residual learning for image recognition, CVPR 2016, table 1."""
+
+
+def searched(layer: str, seed: int, trials: int, log: Path, history: Sequence[Path]) -> Run:
+    """A search on this machine, with an empty compile cache; calls a second after each trial."""
+    c, pixels, f, kernel, stride = LAYERS[layer]
+    tensors = mt.workloads.conv2d_bias_relu(
+        1, c, pixels, pixels, f, kernel, stride=stride, padding=kernel // 2
+    )
+    program = mt.lower(tensors, name="layer")
+    with tempfile.TemporaryDirectory() as folder, temporary_cache(folder):
+        result = mt.tune(
+            program, trials=trials, seed=seed, log=log, history=list(history), progress=False
+        )
+    learnt = result.history
+    curve = (1 / np.minimum.accumulate([t.seconds for t in result.tried])).tolist()
+    return curve, *((learnt.correlation, learnt.weight) if learnt else (None, 0.0))
+
+
+def live(seeds: int, trials: int) -> dict[tuple[str, bool], list[Run]]:
+    """Each layer alone, and with what the searches of the others have recorded."""
+    runs: dict[tuple[str, bool], list[Run]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for seed, transfers, name in itertools.product(range(seeds), (False, True), LAYERS):
+            own = Path(folder) / f"{name}-{seed}-{transfers}.jsonl"
+            others = [Path(folder) / f"{n}-{seed}-False.jsonl" for n in LAYERS if n != name]
+            one = searched(name, seed, trials, own, others if transfers else [])
+            runs.setdefault((name, transfers), []).append(one)
+            text = f"{1e3 / one[0][-1]:.3f} ms {'with' if transfers else 'without'} a history"
+            print(f"{name}, seed {seed}: {text}", file=sys.stderr)
+    return runs
+
+
+def as_markdown(
+    runs: dict[tuple[str, bool], list[Run]], names: Sequence[str], live: bool = False
+) -> str:
     """A row for each workload: trials with a history over trials without."""
     lines = [
         ["workload", "target", "trials", "95 %", "after 16", "after 32", "end", "rank", "weight"]
@@ -88,7 +143,10 @@ def as_markdown(runs: dict[tuple[str, bool], list[Run]], names: Sequence[str]) -
             lines.append([name, "", f"{mean:.2f}", f"{low:.2f} to {high:.2f}", *[""] * 5])
             continue
         with_, without = runs[name, True], runs[name, False]
-        target = statistics.median(curve[-1] for curve, *_ in without)
+        if live:  # 95 % of the best of all searches, as is usual for transfer
+            target = 0.95 * max(curve[-1] for curve, *_ in (*with_, *without))
+        else:
+            target = statistics.median(curve[-1] for curve, *_ in without)
         found = [
             math.log(until(a, target) / until(b, target))
             for (a, *_), (b, *_) in zip(with_, without)
@@ -104,7 +162,7 @@ def as_markdown(runs: dict[tuple[str, bool], list[Run]], names: Sequence[str]) -
         lines.append(
             [
                 name,
-                f"{target:.3f}",
+                f"{1e3 / target:.3f} ms" if live else f"{target:.3f}",
                 f"{math.exp(statistics.fmean(found)):.2f}",
                 f"{low:.2f} to {high:.2f}",
                 *(f"{math.exp(speed):.3f}" for speed in speeds),
@@ -117,26 +175,33 @@ def as_markdown(runs: dict[tuple[str, bool], list[Run]], names: Sequence[str]) -
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="searches with a history against those without")
+    parser.add_argument("--live", action="store_true", help="search the layers of ResNet-18")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=128)
     parser.add_argument("--save", type=Path, metavar="FILE")
     given = parser.parse_args()
+    if given.live:
+        text = as_markdown(live(given.seeds, given.trials), list(LAYERS), live=True)
+    else:
+        text = as_markdown(*replayed(given.seeds, given.trials))
+    text = f"{machine()}; {given.seeds} seeds, {given.trials} trials\n\n{text}\n"
+    print(text)
+    if given.save is not None:
+        given.save.write_text(text, encoding="utf-8")
+
+
+def replayed(seeds: int, trials: int) -> tuple[dict[tuple[str, bool], list[Run]], Sequence[str]]:
+    """The same on tables."""
     names = tuple(sorted(p.name.split(".")[0] for p in FOLDER.glob("*.json.gz")))
     with ProcessPoolExecutor(usable_cores(), mp_context=get_context("spawn")) as pool:
         asked = {
             (name, transfers): [
-                pool.submit(run, name, names, seed, given.trials, transfers)
-                for seed in range(given.seeds)
+                pool.submit(run, name, names, seed, trials, transfers) for seed in range(seeds)
             ]
             for name in names
             for transfers in (False, True)
         }
-        runs = {key: [one.result() for one in found] for key, found in asked.items()}
-    head = f"{machine()}; {given.seeds} seeds, {given.trials} trials"
-    text = f"{head}\n\n{as_markdown(runs, names)}\n"
-    print(text)
-    if given.save is not None:
-        given.save.write_text(text, encoding="utf-8")
+        return {key: [one.result() for one in found] for key, found in asked.items()}, names
 
 
 if __name__ == "__main__":
