@@ -8,8 +8,6 @@ in the text are those of the program, made safe by `names`; `rows` gives address
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,19 +15,10 @@ from itertools import groupby
 from typing import Final
 
 from minitensor import arith, ir
-from minitensor.codegen.emit import products, scalars, streams, vectors
+from minitensor.codegen.emit import products, scalars, streams, transposes, vectors
 from minitensor.codegen.emit.c_types import element_type, elements_of, is_narrow_float
 from minitensor.codegen.emit.expressions import Expressions
-from minitensor.codegen.emit.guarded import (
-    KEEP_SCALAR,
-    MASKED_LOADS,
-    MASKED_STORES,
-    WRITTEN_OUT,
-    guarded_reads,
-    has_vectors,
-    may_be_masked,
-    stores_under_condition,
-)
+from minitensor.codegen.emit.guarded import KEEP_SCALAR, why_scalar
 from minitensor.codegen.emit.helpers import Helpers
 from minitensor.codegen.emit.hooks import GAP, Hooks, declarations, is_observed
 from minitensor.codegen.emit.intrinsics import definition
@@ -86,8 +75,7 @@ class Emitter(Expressions):
         self.unread = outputs - {load.buffer for load in ir.loads(program.body)}
         self.dialect = dialect
         self.threads = target.num_cores or 1
-        self.has_masks = (target.vector_bits or 0) >= MASKED_LOADS
-        self.has_masked_stores = (target.vector_bits or 0) >= MASKED_STORES
+        self.vector_bits = target.vector_bits or 0
         self.hooks = Hooks(len(program.params)) if hooks else None
         if hooks:
             helpers.need(declarations)
@@ -240,21 +228,18 @@ class Emitter(Expressions):
         if loop.kind is ir.LoopKind.UNROLL:
             self.lines += self.dialect.unrolled(loop.extent)
         with self.looping(loop.var, loop.extent) as name:
-            self.line(f"for (int64_t {name} = 0; {name} < {loop.extent}; ++{name}) {{")
+            start = 0 if parallel or self.hooks is not None else self._squares(loop, name)
+            if start == loop.extent:
+                return
+            self.line(f"for (int64_t {name} = {start}; {name} < {loop.extent}; ++{name}) {{")
             self.depth += 1
             if parallel and self.hooks is not None:
                 self.line(self.hooks.iteration(name))
-            if self.has_masks and may_be_masked(loop):
-                self.line("// no vectors here: a masked load may read all")
-                self.line(KEEP_SCALAR)
-            elif self.has_masked_stores and stores_under_condition(loop):
-                self.line("// no vectors here: a masked store may be lost")
-                self.line(KEEP_SCALAR)
-            elif self.has_masked_stores and self._reads_guarded_group(loop):
-                self.line("// no vectors here: a masked load of a group may read another")
-                self.line(KEEP_SCALAR)
-            elif self._reads_backwards(loop):
-                self.line("// no vectors here: a load of a group backwards may read behind it")
+            reason = why_scalar(
+                loop, self.vector_bits, self.position, self.buffers, self.parameters
+            )
+            if reason:
+                self.line(f"// no vectors here: {reason}")
                 self.line(KEEP_SCALAR)
             self.depth -= 1
             begin = len(self.lines)
@@ -270,39 +255,29 @@ class Emitter(Expressions):
             self.line(f"{self.helpers.need(streams.fence)}();")
             self.streamed = frozenset()
 
+    def _squares(self, loop: ir.For, name: str) -> int:
+        """Copy square by square what a loop transposes; the first iteration that is left."""
+        copy = transposes.transposed(loop, self.position, self._array_distance)
+        if copy is None:
+            return 0
+        became(loop.var, f"transposes squares of {copy.size} x {copy.size}")
+        self.line(f"for (int64_t {name} = 0; {name} < {copy.end}; {name} += {copy.size}) {{")
+        self.depth += 1
+        to, source = (self.address(one.buffer, one.indices) for one in (copy.to, copy.source))
+        for call in transposes.calls(copy, self.helpers, to, source):
+            self.line(call)
+        self.depth -= 1
+        self.line("}")
+        return copy.end
+
+    def _array_distance(self, buffer: str, indices: tuple[ir.Expr, ...]) -> int:
+        return 0 if self.is_variable(buffer) else self.distance(self.buffers[buffer], indices)
+
     def _vector_position(self, store: ir.Store) -> arith.Linear | None:
         """The place where a vector of neighbours is stored; None for any other store."""
-        is_vector = store.value.dtype.lanes > 1 and not self.is_variable(store.buffer)
-        if not is_vector or self.distance(self.buffers[store.buffer], store.indices) != 1:
+        if store.value.dtype.lanes == 1 or self._array_distance(store.buffer, store.indices) != 1:
             return None
         return self.position(store.buffer, store.indices)
-
-    def _reads_guarded_group(self, loop: ir.For) -> bool:
-        """Tell whether an iteration reads, under conditions, as many elements of a buffer as it
-        passes, and nothing in the loop is a vector already (see `guarded`).
-        """
-        if has_vectors(loop):
-            return False
-        groups: Counter[tuple[str, int]] = Counter()
-        for load, inside in guarded_reads(loop.body):
-            if load.buffer not in self.buffers:  # of an iteration's own
-                continue
-            step = abs(self.position(load.buffer, load.indices).coefficient(loop.var))
-            if step == 0 and loop.var in ir.free_vars(load):  # an index that is checked
-                step = 2
-            if step > 1 and all(one.extent <= WRITTEN_OUT for one in inside):
-                groups[load.buffer, step] += math.prod(one.extent for one in inside)
-        return any(count >= step for (_, step), count in groups.items())
-
-    def _reads_backwards(self, loop: ir.For) -> bool:
-        """Tell whether a read goes back by more than an element from one iteration to the next, and
-        nothing in the loop is a vector already (see `guarded`).
-        """
-        if has_vectors(loop):
-            return False
-        reads = {n for n in ir.walk(loop.body) if isinstance(n, ir.Load)}
-        places = (self.position(n.buffer, n.indices) for n in reads if n.buffer in self.parameters)
-        return any(place.coefficient(loop.var) < -1 for place in places)
 
     def _record_threads(self, loop: ir.For, parallel: bool) -> None:
         if parallel:

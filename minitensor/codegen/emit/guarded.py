@@ -20,10 +20,12 @@ forwards, but not here, where the group behind which there is nothing is the fir
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, TypeAlias
 
-from minitensor import ir
+from minitensor import arith, ir
 
 Loops: TypeAlias = tuple[ir.For, ...]
 
@@ -35,6 +37,58 @@ WRITTEN_OUT: Final = 16
 """Iterations of a loop up to which a compiler may write it out."""
 KEEP_SCALAR: Final = '__asm__ volatile("");'
 """An instruction that does nothing and has no vector form."""
+
+
+Position: TypeAlias = "Callable[[str, tuple[ir.Expr, ...]], arith.Linear]"
+"""The position of an element in a buffer."""
+
+
+def why_scalar(
+    loop: ir.For,
+    bits: int,
+    position: Position,
+    buffers: Collection[str],
+    parameters: Collection[str],
+) -> str:
+    """The reason for which a compiler must not make vectors of a loop; empty if it may.
+
+    bits        of its vectors
+    buffers     all but those of an iteration's own
+    parameters  those of the function
+    """
+    if bits >= MASKED_LOADS and may_be_masked(loop):
+        return "a masked load may read all"
+    if bits >= MASKED_STORES and stores_under_condition(loop):
+        return "a masked store may be lost"
+    if has_vectors(loop):
+        return ""
+    if bits >= MASKED_STORES and _reads_guarded_group(loop, position, buffers):
+        return "a masked load of a group may read another"
+    if _reads_backwards(loop, position, parameters):
+        return "a load of a group backwards may read behind it"
+    return ""
+
+
+def _reads_guarded_group(loop: ir.For, position: Position, buffers: Collection[str]) -> bool:
+    """Tell whether an iteration reads, under conditions, as many elements of a buffer as it
+    passes.
+    """
+    groups: Counter[tuple[str, int]] = Counter()
+    for load, inside in guarded_reads(loop.body):
+        if load.buffer not in buffers:
+            continue
+        step = abs(position(load.buffer, load.indices).coefficient(loop.var))
+        if step == 0 and loop.var in ir.free_vars(load):  # an index that is checked
+            step = 2
+        if step > 1 and all(one.extent <= WRITTEN_OUT for one in inside):
+            groups[load.buffer, step] += math.prod(one.extent for one in inside)
+    return any(count >= step for (_, step), count in groups.items())
+
+
+def _reads_backwards(loop: ir.For, position: Position, parameters: Collection[str]) -> bool:
+    """Tell whether a read goes back by more than an element from one iteration to the next."""
+    reads = {n for n in ir.walk(loop.body) if isinstance(n, ir.Load) and n.buffer in parameters}
+    return any(position(n.buffer, n.indices).coefficient(loop.var) < -1 for n in reads)
 
 
 def may_be_masked(loop: ir.For) -> bool:
