@@ -299,7 +299,7 @@ def main() -> None:
     parser.add_argument("--mutation", choices=[*MUTATION_POLICIES][1:], default="learned")
     parser.add_argument("--live", action="store_true", help="search on this machine, not in tables")
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--trials", type=int, default=128)
+    parser.add_argument("--trials", type=int, default=96)
     parser.add_argument("--baselines", nargs="+", choices=BASELINES, default=BASELINES)
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS)
     parser.add_argument("--save", type=Path, metavar="FOLDER")

@@ -30,7 +30,11 @@ SKETCH_POLICIES: dict[str, SketchPolicy | None] = {
 }
 """The sketch policies that `mt.tune` takes by name; None is the search's own choice."""
 
-MUTATION_POLICIES: dict[str, MutationPolicy | None] = {"fixed": None, "learned": Learned()}
+MUTATION_POLICIES: dict[str, MutationPolicy | None] = {
+    "fixed": None,
+    "learned": Learned(),
+    "learned_trees": Learned(trees=True),
+}
 """The mutation policies that `mt.tune` takes by name; None is the fixed odds of `Mutations`."""
 
 

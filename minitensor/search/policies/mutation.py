@@ -16,12 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from minitensor.errors import ArgumentError, unexpected
+from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.policies.history import History, Made
 from minitensor.search.space import Candidate, Move, Space
 from minitensor.search.strategy import Doubles
 
 COLUMNS: Final = 4
 """Numbers that describe a parent before a move (see `described`)."""
+LEAST_CHANCE: Final = 0.01
+"""Of a move that trees expect to make nothing better."""
 STEPS: Final = 4
 """Of Newton's method: with so few columns it has converged."""
 
@@ -59,7 +62,7 @@ def checked_weights(given: Any, parents: Sequence[Candidate], space: Space) -> l
 @dataclass(frozen=True)
 class Learned:
     """Odds in proportion to the probability that a move makes a parent better, by a logistic
-    regression for each move of each sketch.
+    regression for each move of each sketch, or by boosted trees for all moves of a sketch.
 
     It learns from this round's children, whose scores tell for free whether they are better than
     their parents, and from those that were measured, which weigh more. Of a parent it knows the
@@ -69,11 +72,13 @@ class Learned:
     fixed     the part of the odds that is as without it
     measured  how many children by score one that was measured is worth
     least     children of a sketch until anything is learnt
+    trees     whether trees learn it
     """
 
     fixed: float = 0.3
     measured: float = 8.0
     least: int = 64
+    trees: bool = False
 
     def weights(
         self, parents: Sequence[Candidate], history: History, rng: random.Random
@@ -110,15 +115,18 @@ class Learned:
         which = np.array([number for number, _, _ in taken])
         better = np.array([made.gain > 0 for _, made, _ in taken], np.float64)
         weight = np.array([weight for _, _, weight in taken])
-        inputs = described(space, list(moves), [made.parent for _, made, _ in taken])
-        rows = inputs[np.arange(len(taken)), which]
         usual = float((weight * better).sum() / weight.sum())
         if not 0 < usual < 1:
             return even
-        offset = math.log(usual / (1 - usual))
-        fitted = logistic(rows, which, better, weight, offset, len(moves))
-        values = np.einsum("pmc,mc->pm", described(space, list(moves), parents), fitted) + offset
-        chances = 1 / (1 + np.exp(-values))
+        inputs = described(space, list(moves), [made.parent for _, made, _ in taken])
+        rows, asked = inputs[np.arange(len(taken)), which], described(space, list(moves), parents)
+        if self.trees:
+            chances = by_trees(rows, which, better, weight, asked, list(moves))
+        else:
+            offset = math.log(usual / (1 - usual))
+            fitted = logistic(rows, which, better, weight, offset, len(moves))
+            values = np.einsum("pmc,mc->pm", asked, fitted) + offset
+            chances = 1 / (1 + np.exp(-values))
         return np.asarray(chances / chances.mean(axis=1, keepdims=True))
 
 
@@ -148,6 +156,32 @@ def logistic(
         np.add.at(curve, which, spread * rows[:, :, None] * rows[:, None, :])
         found -= np.linalg.solve(curve, slope[:, :, None])[:, :, 0]
     return found
+
+
+def by_trees(
+    rows: Doubles,
+    which: npt.NDArray[np.int64],
+    better: Doubles,
+    weight: Doubles,
+    asked: Doubles,
+    moves: Sequence[Move],
+) -> Doubles:
+    """The probability (parents, moves) that each move makes each parent better, by boosted trees
+    over what is known of a parent and of a move.
+
+    rows   inputs (rows, columns) of the children that are learnt from; `which` the move of each,
+           `better` what came (0 or 1)
+    asked  inputs of parents before each move (parents, moves, columns)
+    """
+    kinds = sorted({move.kind for move in moves})
+    named = np.array(
+        [(kinds.index(m.kind), m.number, m.source, m.target) for m in moves], np.float64
+    )
+    trees = GradientBoostedTrees(n_trees=20, max_depth=4, bins=31)
+    trees.fit(np.hstack([rows, named[which]]), better, weight=weight)
+    every = np.concatenate([asked, np.broadcast_to(named, (len(asked), *named.shape))], axis=2)
+    found = trees.predict(every.reshape(-1, every.shape[2])).reshape(asked.shape[:2])
+    return np.clip(found, LEAST_CHANCE, 1.0)
 
 
 def described(space: Space, moves: Sequence[Move], parents: Sequence[Candidate]) -> Doubles:

@@ -96,7 +96,7 @@ def tune(
                none, another name (mt.search.SKETCH_POLICIES), or an object with
                `shares(history, rng)` (mt.search.SketchPolicy)
     mutation_policy  chooses the moves of its mutations: "fixed" for odds that do not change,
-               "learned", or an object with `weights(parents, history, rng)`
+               "learned" and "learned_trees", or an object with `weights(parents, history, rng)`
                (mt.search.MutationPolicy)
     model      learns what is fast: an object with `fit` and `predict` (mt.search.Model); boosted
                trees if None, with the loss that the strategy asks for

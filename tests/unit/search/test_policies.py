@@ -315,7 +315,8 @@ def test_two_changes_are_no_move(space):
     assert move_of(space, Made(one, one, 0.0)) is None
 
 
-def test_learned_odds_prefer_the_move_that_gains(space):
+@pytest.mark.parametrize("trees", [False, True])
+def test_learned_odds_prefer_the_move_that_gains(space, trees):
     """Moving a divisor to the innermost level of the first tile always gains; nothing else does."""
     rng, sketch = random.Random(4), len(space.sketches) - 1
     moves = space.moves(sketch)
@@ -330,7 +331,7 @@ def test_learned_odds_prefer_the_move_that_gains(space):
             made.append(Made(parent, child, 1.0 if good else -1.0))
     known = History([], space, flat, 8, made)
     parents = [space.draw(rng, sketch) for _ in range(10)]
-    policy = Learned()
+    policy = Learned(trees=trees)
     rows = checked_weights(policy.weights(parents, known, rng), parents, space)
     good = [n for n, m in enumerate(moves) if m in {Move("tile", 0, s, last) for s in range(last)}]
     base = np.array(space.odds(sketch))
@@ -392,7 +393,7 @@ def test_policies_by_name():
         ({"sketch_policy": "tompson"}, "'thompson'"),
         ({"sketch_policy": Thompson}, r"shares\(history, rng\)"),
         ({"sketch_policy": None}, "sketch_policy=None"),
-        ({"mutation_policy": 3}, r"'fixed', 'learned', or an object with weights\(parents"),
+        ({"mutation_policy": 3}, r"'fixed', 'learned', 'learned_trees', or an object with weights\(parents"),
         ({"sketch_policy": "ucb", "strategy": "random"}, "part of evolution"),
     ],
 )
