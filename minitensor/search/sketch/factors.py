@@ -96,9 +96,12 @@ def parts(extent: int, cores: int, smallest: int = 1) -> list[int]:
 
 
 def rows(state: State, extent: int) -> list[int]:
-    """Rows of a register tile: those that fill the registers, or all if there are few."""
+    """Rows of a register tile: those that fill the registers, or all if there are few; and, where a
+    few tiles make the extent, as many as leave none of them nearly empty (13 as 5, 5 and 3).
+    """
     known = ROWS[state.registers]
-    return up_to(extent, (*known, extent) if extent < known[-1] else known)
+    even = -(-extent // -(-extent // known[-1]))
+    return up_to(extent, (*known, even) if extent <= ROW else known)
 
 
 def vectors(state: State, extent: int) -> list[int]:
