@@ -393,7 +393,10 @@ def test_policies_by_name():
         ({"sketch_policy": "tompson"}, "'thompson'"),
         ({"sketch_policy": Thompson}, r"shares\(history, rng\)"),
         ({"sketch_policy": None}, "sketch_policy=None"),
-        ({"mutation_policy": 3}, r"'fixed', 'learned', 'learned_trees', or an object with weights\(parents"),
+        (
+            {"mutation_policy": 3},
+            r"'fixed', 'learned', 'learned_trees', or an object with weights\(parents",
+        ),
         ({"sketch_policy": "ucb", "strategy": "random"}, "part of evolution"),
     ],
 )

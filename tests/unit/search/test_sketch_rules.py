@@ -1,6 +1,7 @@
 """What our rules see in a block, and when they stay away."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -120,6 +121,16 @@ def test_rules_for_any_block_are_less_likely_than_those_that_know_it():
     own, other = Derived("C", "register tiles", ""), Derived("C", "cache write", "")
     assert derive.branch_weights([(own,), (other,)]) == (0.8, 0.2)
     assert derive.branch_weights([(other,), (replace(other, what="else"),)]) == (0.5, 0.5)
+
+
+def test_rows_of_a_tile_divide_a_short_axis_evenly():
+    few, many = (SimpleNamespace(registers=n) for n in (16, 32))
+    assert factors.rows(few, 13) == [1, 2, 3, 4, 5, 6], "5, 5 and 3"
+    assert factors.rows(few, 4) == [1, 2, 3, 4]
+    assert factors.rows(few, 5) == [1, 2, 3, 4, 5]
+    assert factors.rows(many, 13) == [2, 4, 6, 7, 8, 12, 13]
+    assert factors.rows(many, 45) == [2, 4, 6, 7, 8, 12, 14], "12 four times"
+    assert factors.rows(few, 500) == [1, 2, 3, 4, 6]
 
 
 def test_factors_that_leave_little_over_and_fill_registers_are_likelier():
