@@ -40,9 +40,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 import minitensor as mt
-from benchmarks.common import machine, markdown_table
+from benchmarks.common import machine, markdown_table, pictures
 from benchmarks.search import POPULATION, RESAMPLED, opened, searched_on
 from benchmarks.tables import FOLDER
 from minitensor.runtime import usable_cores
@@ -104,6 +105,20 @@ class Run:
             if speed >= target - 1e-9:
                 return clock, number
         return self.times[-1], len(self.times)
+
+    def steps(self) -> list[tuple[int, float, float]]:
+        """Trial, clock and speed wherever there was a faster one, and at the end."""
+        last = len(self.speeds) - 1
+        return [
+            (n + 1, round(self.times[n], 2), float(f"{self.speeds[n]:.5g}"))
+            for n in range(last + 1)
+            if n in (0, last) or self.speeds[n] > self.speeds[n - 1]
+        ]
+
+    def at(self, clocks: npt.ArrayLike) -> list[float]:
+        """The speeds at some clocks; 0 before the first trial."""
+        places = np.searchsorted(self.times, clocks, side="right")
+        return [self.speeds[n - 1] if n else 0.0 for n in places]
 
 
 def strategy_of(baseline: str, cell: str, sketch: str, mutation: str, population: int) -> Evolution:
@@ -291,6 +306,27 @@ def _quartiles(
     return "\n".join(markdown_table(lines))
 
 
+def plot(runs: Runs, names: Sequence[str], given: argparse.Namespace, path: Path) -> None:
+    """Speeds over the clock, a row for each baseline: medians over seeds, quartiles as a band."""
+    figure, axes = pictures(len(given.baselines), len(names), 4.2, 3.6)
+    for row, baseline in zip(axes, given.baselines):
+        for axis, name in zip(row, names):
+            every = [one for cell in given.cells for one in runs[name, baseline, cell]]
+            top = max(one.speeds[-1] for one in every)
+            clocks = np.linspace(0, max(one.times[-1] for one in every), 200)
+            for cell in given.cells:
+                table = np.array([one.at(clocks) for one in runs[name, baseline, cell]]) / top
+                (line,) = axis.plot(clocks, np.median(table, axis=0), label=cell)
+                low, high = np.quantile(table, [0.25, 0.75], axis=0)
+                axis.fill_between(clocks, low, high, alpha=0.1, color=line.get_color())
+            axis.set(title=f"{name}, {baseline}", xlabel="seconds", ylim=(0.3, 1.02))
+            axis.set_ylabel("speed, as a part of the best")
+            axis.grid(alpha=0.3)
+    axes[0][0].legend(loc="lower right", fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="learned choices against a search without")
     known = sorted(p.name.split(".")[0] for p in FOLDER.glob("*.json.gz"))
@@ -311,13 +347,11 @@ def main() -> None:
     if given.save is not None:
         name = "learned-live" if given.live else "learned"
         (given.save / f"{name}.md").write_text(text, encoding="utf-8")
-        rows = {
-            "/".join(key): [
-                [np.round(r.times, 2).tolist(), np.round(r.speeds, 4).tolist()] for r in v
-            ]
-            for key, v in runs.items()
-        }
-        (given.save / f"{name}.json").write_text(json.dumps(rows), encoding="utf-8")
+        rows = {"/".join(key): [one.steps() for one in found] for key, found in runs.items()}
+        text = json.dumps(rows, separators=(",", ":"))
+        (given.save / f"{name}.json").write_text(text, encoding="utf-8")
+        with contextlib.suppress(ModuleNotFoundError):  # without matplotlib there is no picture
+            plot(runs, given.names, given, given.save / f"{name}.png")
 
 
 if __name__ == "__main__":
