@@ -1,7 +1,6 @@
 """Lesson 2: the how-to of AutoTVM, written here.
 
-Define a product of matrices, make a template with knobs, tune it, apply the best of the log, and
-check it against numpy. docs/cheat_sheet.md has the other names.
+Define a product, make a template, tune it, apply the best; other names: docs/cheat_sheet.md.
 """
 
 import pathlib

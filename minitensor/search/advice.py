@@ -24,8 +24,11 @@ class Advice:
     """The answers of the policies of a search, round by round.
 
     shares    of sketch policies
+    odds      of mutation policies: for each sketch with parents, and each of its moves, how many
+              times the fixed odds it had in the last generation, on average over parents
     unchosen  what could not be used
     """
 
     shares: list[Shares] = field(default_factory=list)
+    odds: dict[int, list[float]] = field(default_factory=dict)
     unchosen: Unmade = field(default_factory=Unmade)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import ClassVar, Final
@@ -348,8 +348,17 @@ class Population:
             given = policy.weights(parents, history, random.Random(f"{round.seed}/mutations"))
             if given is not None:
                 self.odds = dict(zip(parents, checked_weights(given, parents, round.space)))
+                round.advice.odds.update(self._usual_odds())
         except Exception as failure:
             round.advice.unchosen.add("mutation_policy.weights", failure)
+
+    def _usual_odds(self) -> Iterator[tuple[int, list[float]]]:
+        """For each sketch with parents, the odds of its moves as multiples of the fixed ones."""
+        for sketch in dict.fromkeys(parent.sketch for parent in self.odds):
+            fixed = np.array(self.space.odds(sketch))
+            rows = np.array([row for one, row in self.odds.items() if one.sketch == sketch])
+            parts = rows / rows.sum(axis=1, keepdims=True) / (fixed / fixed.sum())
+            yield sketch, parts.mean(axis=0).tolist()
 
     def add(self, candidate: Candidate) -> None:
         """Make the form of a candidate known."""

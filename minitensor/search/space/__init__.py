@@ -10,9 +10,9 @@ from minitensor.search.space.candidate import (
     GRANULARITY, UNROLL, Candidate, Knob, Move, Mutations, Value, weighted,
 )
 from minitensor.search.space.space import MOST_LOCATIONS, Plan, Space
-from minitensor.search.space.words import changes, decisions
+from minitensor.search.space.words import changes, decisions, move_name
 
 __all__ = [
     "GRANULARITY", "MOST_LOCATIONS", "UNROLL", "Candidate", "Knob", "Move", "Mutations", "Plan",
-    "Space", "Value", "changes", "decisions", "weighted",
+    "Space", "Value", "changes", "decisions", "move_name", "weighted",
 ]

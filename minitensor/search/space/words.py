@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from minitensor.errors import printable
 from minitensor.ir import print_name
-from minitensor.search.space.candidate import Candidate, Knob, Value
+from minitensor.search.space.candidate import Candidate, Knob, Move, Value
 from minitensor.search.space.space import Space
 
 
@@ -26,6 +26,21 @@ def changes(space: Space, before: Candidate, after: Candidate) -> str:
     return "; ".join(
         f"{subject}: {old} -> {new}" for (subject, old, _), (_, new, _) in rows if old != new
     )
+
+
+def move_name(space: Space, sketch: int, move: Move) -> str:
+    """A move in words, such as "i of C: from level 1 to 3"; levels are counted from outside."""
+    if move.kind == "tile":
+        what = _subject(space.knobs[sketch][move.number])
+        if move.source < 0:
+            return f"{what}: another value"
+        return f"{what}: from level {move.source + 1} to {move.target + 1}"
+    threads, copies = space.stages(sketch)
+    if move.kind == "parallel":
+        return f"threads of {print_name(threads[move.number])}"
+    if move.kind == "unroll":
+        return f"unrolling of {print_name(copies[move.number])}"
+    return f"place of {print_name(space.movable[sketch][move.number])}"
 
 
 def _rows(space: Space, candidate: Candidate) -> list[tuple[str, str, str]]:

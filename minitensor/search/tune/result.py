@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -27,7 +27,7 @@ from minitensor.search.log import counted
 from minitensor.search.pictures import Searched
 from minitensor.search.policies import Arm, arms_of
 from minitensor.search.records import OK
-from minitensor.search.space import Candidate, Space, decisions
+from minitensor.search.space import Candidate, Space, decisions, move_name
 from minitensor.search.strategy import Tried
 from minitensor.search.transfer import Pretrained
 from minitensor.search.tune import plots
@@ -40,6 +40,8 @@ from minitensor.search.workload import multiply_adds
 
 FEATURES: Final = 10
 """The number of features of the model that an explanation lists."""
+MOVES: Final = 4
+"""The number of moves that it lists, those that were made most; and of those made least."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,6 +65,8 @@ class TuneResult(Shown):
     unrecorded   how many candidates the log did not take
     unchosen     answers of a policy that could not be used
     shares       the part of each round that a sketch policy gave each sketch; none without one
+    odds         of the moves of each sketch, as multiples of the fixed ones, in the last generation
+                 that a mutation policy was asked about; none without one
     history      the model of other workloads, and its weight at the end; None if there was none
     written      the program as it is written, number 0, if it won the finals; it is none of `tried`
     """
@@ -84,6 +88,7 @@ class TuneResult(Shown):
     unrecorded: int = 0
     unchosen: Unmade = field(default_factory=Unmade)
     shares: tuple[Shares, ...] = ()
+    odds: Mapping[int, Sequence[float]] = field(default_factory=dict)
     written: Tried | None = None
     history: Pretrained | None = None
 
@@ -193,6 +198,7 @@ def explanation(result: TuneResult, roofline: Roofline) -> str:
         *_chosen(result),
         ("the schedule", result.trace.as_python().splitlines() or ["as it is written: no steps"]),
         ("what the model learnt", list(_learnt(result))),
+        *_asked_for(result),
         ("what was tried", list(_tried(result))),
         ("where the time went", list(_time(result))),
     ]
@@ -283,6 +289,21 @@ def statement_scores(result: TuneResult, model: Model) -> list[tuple[str, float]
         return []
     names = map(print_name, result.schedule.program.blocks)
     return [(name, float(score)) for name, score in zip(names, model.predict_rows(rows))]
+
+
+def _asked_for(result: TuneResult) -> Iterator[tuple[str, list[str]]]:
+    """The moves that a mutation policy made more and less of, those of the best sketch."""
+    candidate = result.candidate
+    odds = result.odds.get(candidate.sketch) if candidate is not None else None
+    if candidate is None or odds is None:
+        return
+    ranked = sorted(zip(odds, result.space.moves(candidate.sketch)), key=lambda pair: -pair[0])
+    shown = ranked if len(ranked) <= 2 * MOVES else [*ranked[:MOVES], *ranked[-MOVES:]]
+    lines = [
+        f"{times:5.2f} times as often: {move_name(result.space, candidate.sketch, move)}"
+        for times, move in shown
+    ]
+    yield f"what the mutation policy asked for, of sketch {candidate.sketch + 1}", lines
 
 
 # ---- the search

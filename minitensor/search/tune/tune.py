@@ -200,6 +200,7 @@ def tune(
         unrecorded=tuner.unrecorded,
         unchosen=tuner.advice.unchosen,
         shares=tuple(tuner.advice.shares),
+        odds=tuner.advice.odds,
         history=learner.history,
     )
 

@@ -246,6 +246,24 @@ def test_a_policy_that_is_of_no_use_is_counted_and_the_search_is_as_without(answ
             assert [t.trace for t in tuner.tried] == [t.trace for t in plain.tried]
 
 
+def test_the_odds_that_a_policy_asked_for_are_told():
+    class Last:
+        """All for the last move of a sketch."""
+
+        def weights(self, parents, history, rng):
+            counts = [len(history.space.moves(parent.sketch)) for parent in parents]
+            return [[0.0] * (count - 1) + [1.0] for count in counts]
+
+    tuner = tuner_of(product(), 24, fails=False)
+    tuner.proposals.strategy = tuner.strategy = replace(SMALL, mutation_policy=Last())
+    tuner.run()
+    assert tuner.advice.odds
+    for sketch, odds in tuner.advice.odds.items():
+        fixed = tuner.space.odds(sketch)
+        assert odds[:-1] == [0.0] * (len(fixed) - 1)
+        assert odds[-1] == pytest.approx(sum(fixed) / fixed[-1])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_search_with_policies_repeats_itself(name):

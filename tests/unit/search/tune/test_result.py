@@ -9,7 +9,7 @@ import pytest
 import minitensor as mt
 from minitensor.looks import readable_seconds
 from minitensor.search.advice import Shares
-from minitensor.search.space import Space, decisions
+from minitensor.search.space import Space, decisions, move_name
 from minitensor.search.tune.result import (
     explanation,
     first_failures,
@@ -122,6 +122,20 @@ def test_the_shares_of_sketches_are_told_with_what_they_rest_on(result):
     parts = [line.split(" in ")[-1] for line in lines if "its share" in line]
     assert sum(int(part.split("%")[0]) for part in parts) == pytest.approx(100, abs=count)
     assert "its share" not in explanation(result, Roofline(2 * 48**3, 3 * 4 * 48**2, LIMITS))
+
+
+def test_the_moves_that_a_policy_asked_for_are_told(result):
+    sketch = result.candidate.sketch
+    moves = result.space.moves(sketch)
+    odds = [float(n) for n in range(len(moves))]
+    lines = told(dataclasses.replace(result, odds={sketch: odds}))[1]
+    shown = lines[f"what the mutation policy asked for, of sketch {sketch + 1}"]
+    names = [move_name(result.space, sketch, move) for move in moves]
+    expected = [f"{n:5.2f} times as often: {name}" for n, name in zip(odds, names)][::-1]
+    if len(moves) > 8:
+        expected = [*expected[:4], *expected[-4:]]
+    assert shown == [line.rstrip() for line in expected]
+    assert len(set(names)) == len(names)
 
 
 def test_importances_are_parts_of_a_whole(result):
