@@ -31,9 +31,10 @@ def changes(space: Space, before: Candidate, after: Candidate) -> str:
 def move_name(space: Space, sketch: int, move: Move) -> str:
     """A move in words, such as "i of C: from level 1 to 3"; levels are counted from outside."""
     if move.kind == "tile":
-        what = _subject(space.knobs[sketch][move.number])
+        knob = space.knobs[sketch][move.number]
+        what = _subject(knob)
         if move.source < 0:
-            return f"{what}: another value"
+            return f"{what}: another value{_among(knob)}"
         return f"{what}: from level {move.source + 1} to {move.target + 1}"
     threads, copies = space.stages(sketch)
     if move.kind == "parallel":
@@ -74,4 +75,11 @@ def _value(knob: Knob, value: Value) -> tuple[str, str]:
         return chosen, ""
     if knob.is_place:
         return f"computed at {chosen}", ""
-    return chosen, f" (of {', '.join(printable(str(c)) for c in knob.candidates)})"
+    return chosen, _among(knob)
+
+
+def _among(knob: Knob) -> str:
+    """The values of a choice; nothing for a tile, an order and the like."""
+    if knob.is_tile or knob.kind or knob.is_place:
+        return ""
+    return f" (of {', '.join(printable(str(c)) for c in knob.candidates)})"
