@@ -143,7 +143,7 @@ def searched_on(
     objective: str = "squared",
     history: Pretrained | None = None,
 ) -> tuple[list[Replayed], list[float]]:
-    """What a search tries on a table, and the seconds from its beginning until it had each.
+    """The candidates that a search tries on a table, and the seconds until it had each.
 
     Proposing and learning take the time that they take; building and running, what they would
     (see `spent`).

@@ -258,7 +258,7 @@ class Emitter(Expressions):
     def _squares(self, loop: ir.For, name: str) -> int:
         """Copy square by square what a loop transposes; the first iteration that is left."""
         copy = transposes.transposed(loop, self.position, self._array_distance)
-        if copy is None:
+        if copy is None or streams.streamed(loop, self.large, self._vector_position):
             return 0
         became(loop.var, f"transposes squares of {copy.size} x {copy.size}")
         self.line(f"for (int64_t {name} = 0; {name} < {copy.end}; {name} += {copy.size}) {{")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minitensor as mt
+from minitensor.codegen import generate
 
 
 def turned(rows, columns, dtype, lanes):
@@ -45,6 +46,16 @@ def test_an_array_that_is_read_and_written_is_gathered():
     s = mt.Schedule(mt.lower([A, B]))
     s.vectorize("r")
     assert "transpose_" not in mt.build(s).source, "no copy alone"
+
+
+def test_a_large_output_without_gaps_is_still_streamed():
+    A = mt.placeholder((64, 1 << 17), name="A")
+    B = mt.compute((8, 1 << 17, 8), lambda p, c, r: A[p * 8 + r, c], name="B")
+    s = mt.Schedule(mt.lower([A, B]))
+    s.vectorize("r")
+    text = generate(s.program, mt.Target("c", num_cores=1, vector_bits=256)).source
+    assert "stream_float32x8(" in text
+    assert "transpose_" not in text
 
 
 def test_products_pack_by_squares():

@@ -1,4 +1,4 @@
-"""What other workloads teach: which of their records, and what it is worth in a search."""
+"""Transfer: the records of other workloads that are used, and their weight in a search."""
 
 import random
 import zlib
