@@ -1,10 +1,14 @@
-"""Every tutorial is a test: it is run from top to bottom."""
+"""Every lesson is a test: it is run from top to bottom, and draws what is kept of it."""
 
 import runpy
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from minitensor.course.drawing import FOLDER
+from minitensor.course.lessons import PICTURES
 
 
 def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> pytest.Collector | None:
@@ -26,5 +30,11 @@ class Run(pytest.Item):
     """Running a lesson."""
 
     def runtest(self) -> None:
-        """Run it; what it asserts must hold."""
-        runpy.run_path(str(self.path), run_name="__main__")
+        """Run it; what it asserts must hold, and its pictures are those that are kept."""
+        with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+            patch.setenv(FOLDER, folder)
+            patch.chdir(folder)
+            runpy.run_path(str(self.path), run_name="__main__")
+            for drawn in sorted(Path(folder).glob("*.svg")):
+                kept = (PICTURES / drawn.name).read_text()
+                assert kept == drawn.read_text(), "run python -m docs.make_lessons"

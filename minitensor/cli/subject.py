@@ -8,17 +8,11 @@ path/to/file.py:name                    a Program or a Schedule at the top level
 from __future__ import annotations
 
 import argparse
-import contextlib
 import difflib
-import importlib.util
 import inspect
 import re
-import sys
-import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 from minitensor.cli.errors import CommandError, UsageError
@@ -28,10 +22,9 @@ from minitensor.ir import Program
 from minitensor.lang import lower, workloads
 from minitensor.schedule import Schedule, Trace
 from minitensor.search import multiply_adds
+from minitensor.userfile import run_file
 
 SUBJECT_HELP: Final = "an operator (see `minitensor show --list`), or path/to/file.py:name"
-
-_MODULE: Final = "minitensor_users_file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +151,7 @@ def _trace(path: str) -> Trace:
 
 def _object_of_file(path: str, name: str) -> Program | Schedule:
     """The program or schedule called `name` at the top level of a Python file, which is run."""
-    module = _run_file(path)
+    module = run_file(path)
     fitting = [n for n, v in vars(module).items() if isinstance(v, (Program, Schedule))]
     choice = (
         f"choose {' or '.join(f'{path}:{n}' for n in fitting)}"
@@ -172,50 +165,3 @@ def _object_of_file(path: str, name: str) -> Program | Schedule:
         kind = f"is of type {type(found).__name__}" if hasattr(module, name) else "is not there"
         raise CommandError(f"{path}: {name!r} {kind}; {choice}")
     return found
-
-
-def _run_file(path: str) -> ModuleType:
-    """Run a user's file as a module; what it prints goes to stderr."""
-    if not Path(path).is_file():
-        raise CommandError(f"there is no file {printable(path)}")
-    spec = importlib.util.spec_from_file_location(_MODULE, path)
-    if spec is None or spec.loader is None:
-        raise CommandError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    with _importable(module, str(Path(path).resolve().parent)):
-        try:
-            spec.loader.exec_module(module)
-        except (Exception, SystemExit) as failure:  # the user's code: it may raise anything
-            raise CommandError(_failure_in(path, failure)) from failure
-    return module
-
-
-@contextlib.contextmanager
-def _importable(module: ModuleType, folder: str) -> Iterator[None]:
-    """As when Python runs a file: its folder is searched for modules, and it is one itself."""
-    sys.path.insert(0, folder)
-    sys.modules[_MODULE] = module
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        sys.path.remove(folder)
-
-
-def _failure_in(path: str, failure: BaseException) -> str:
-    """The exception of a user's file, and the line that raised it."""
-    where = path
-    if isinstance(failure, SyntaxError) and failure.lineno is not None:
-        where = f"{failure.filename}, line {failure.lineno}"
-        return f"{where}: {type(failure).__name__}: {failure.msg}"
-    own = [f for f in traceback.extract_tb(failure.__traceback__) if _same(f.filename, path)]
-    if own:
-        where = f"{path}, line {own[-1].lineno}"
-    text = str(failure)
-    return f"{where}: {type(failure).__name__}{f': {text}' if text else ''}"
-
-
-def _same(a: str, b: str) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(a).samefile(b)
-    return False

@@ -21,6 +21,7 @@ LAYERS = {
     "interrupt": set(),
     "phrasebook": {"errors"},
     "looks": set(),
+    "userfile": {"errors"},
     "ir": {"looks", "errors"},
     "arith": {"ir", "errors"},
     "lang": {"looks", "arith", "ir", "phrasebook", "errors"},
@@ -35,6 +36,7 @@ LAYERS = {
 }
 LAYERS["search"] = {*LAYERS, "api"}
 LAYERS["testing"] = {*LAYERS, "api"}
+LAYERS["course"] = {*LAYERS, "api"}
 LAYERS["cli"] = LAYERS["__main__"] = LAYERS["__init__"] = {*LAYERS, "cli"}
 """What each package may import: those to its left in the path of a tensor program."""
 

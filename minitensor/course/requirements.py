@@ -1,0 +1,104 @@
+"""Properties of schedules, as tasks ask for them: counts of the interpreter, loops, remarks.
+
+Each is a `Requirement`: what is wanted, how to look for it, and the same as lines of a script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from minitensor import codegen, ir
+from minitensor.course.tasks import Requirement, small_arrays
+from minitensor.runtime import explained
+from minitensor.schedule import Schedule
+
+_WIDE = codegen.Target("c", num_cores=2, vector_bits=256)
+"""The machine that remarks are about: the same wherever an answer is checked."""
+
+
+def accesses(
+    kind: Literal["loads", "stores"], buffer: str, most: int, least: int = 0
+) -> Requirement:
+    """So many loads or stores of elements of a buffer in one run, counted by the interpreter."""
+
+    def look(s: Schedule) -> str | None:
+        names = [b.name for b in s.program.outputs]
+        _, counts = ir.interpret(s.program, small_arrays(s.program), names)
+        found = getattr(counts, kind).get(buffer, 0)
+        return None if least <= found <= most else f"there are {found:,}"
+
+    wanted = f"at most {most:,}" if least == 0 else f"{least:,} to {most:,}"
+    lines = (
+        "_, counts = mt.interpret(s, *arrays, counts=True)",
+        f"found = counts.{kind}.get({buffer!r}, 0)",
+        f"assert {least} <= found <= {most}, f'{{found}} {kind} of {buffer}'",
+    )
+    return Requirement(f"{kind} of {buffer} are {wanted}", look, lines)
+
+
+def loop_kind(block: str, kind: str, innermost: bool = False) -> Requirement:
+    """A loop of a kind ("parallel", "vectorize", "unroll") around a block; or the innermost one."""
+
+    def look(s: Schedule) -> str | None:
+        loops = ir.paths(s.program).get(block)
+        if loops is None:
+            return f"there is no block {block}"
+        kinds = [loop.kind.value for loop in loops]
+        found = kinds[-1:] if innermost else kinds
+        return None if kind in found else f"its loops are {', '.join(kinds) or 'none'}"
+
+    which = "the innermost loop" if innermost else "a loop"
+    kinds = f"[loop.kind.value for loop in ir.paths(s.program)[{block!r}]]"
+    lines = (
+        f"kinds = {kinds}{'[-1:]' if innermost else ''}",
+        f"assert {kind!r} in kinds, kinds",
+    )
+    return Requirement(f"{which} around {block} is of kind {kind}", look, lines)
+
+
+def gone(block: str) -> Requirement:
+    """A block that was inlined: it is no longer there."""
+
+    def look(s: Schedule) -> str | None:
+        return None if block not in s.get_blocks() else "it is still there"
+
+    return Requirement(
+        f"{block} has no loops of its own", look, (f"assert {block!r} not in s.get_blocks()",)
+    )
+
+
+def inside(block: str, other: str) -> Requirement:
+    """A block that is computed under a loop of another one."""
+
+    def look(s: Schedule) -> str | None:
+        places = ir.paths(s.program)
+        if block not in places or other not in places:
+            return f"there is no block {block if block not in places else other}"
+        shared = {loop.var for loop in places[block]} & {loop.var for loop in places[other]}
+        return None if shared else "they share no loop"
+
+    loops = "{{loop.var for loop in ir.paths(s.program)[{0!r}]}}"
+    lines = (f"assert {loops.format(block)} & {loops.format(other)}",)
+    return Requirement(f"{block} is computed under a loop of {other}", look, lines)
+
+
+def no_remark(kind: str) -> Requirement:
+    """Code without a remark of a kind of docs/explain.md, for a machine of 256-bit vectors."""
+
+    def look(s: Schedule) -> str | None:
+        found = [r for r in explained(s.program, _WIDE, None).remarks if r.kind == kind]
+        return f"there is one: {found[0].text}" if found else None
+
+    target = "mt.Target('c', num_cores=2, vector_bits=256)"
+    lines = (
+        "from minitensor.runtime import explained",
+        f"remarks = explained(s.program, {target}, None).remarks",
+        f"assert not [r for r in remarks if r.kind == {kind!r}], remarks",
+    )
+    return Requirement(f"code generation has no remark {kind!r}", look, lines)
+
+
+def that(what: str, test: Callable[[Schedule], bool], *lines: str) -> Requirement:
+    """Any property: a sentence, a test, and lines that assert it of `s`."""
+    return Requirement(what, lambda s: None if test(s) else "it is not so", lines)

@@ -1,0 +1,193 @@
+"""The process that a student's answer to one task runs in; it judges nothing.
+
+    python -m minitensor.course.submission
+
+A worker (see `runtime.Worker`). It replies to {"file": …, "lesson": …, "task": …, "seed": …} with
+{"at": n} before each case, and at the end {"answers": […]}, or {"raised": text} for what an answer
+raised. Limits and an audit hook (PEP 578) keep accidents and pranks inside: memory, output, files
+outside the temporary folder, forks, imports of the judges. They are no wall against an attacker:
+strangers' code belongs into a container.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import random
+import resource
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import minitensor
+from minitensor.course.lessons import tasks_of
+from minitensor.course.tasks import Task
+from minitensor.course.wire import encode
+from minitensor.errors import ArgumentError, kind_of, printable
+from minitensor.runtime import Parent, cache_folder
+from minitensor.userfile import failure_in, run_file
+
+MEMORY: Final = 4 << 30
+"""Bytes of addresses beyond those of the process at its start."""
+LARGEST_FILE: Final = 64 << 20
+MOST_PRINTED: Final = 100_000
+"""Characters that an answer may print."""
+MOST_SHOWN: Final = 2_000
+HIDDEN: Final = ("minitensor.course.judges", "tests")
+"""Modules that an answer may not import."""
+_COMPILERS: Final = ("cc", "gcc", "clang", "g++", "c++", "nvcc", "ld", "as", "objdump", "lscpu")
+_STARTS: Final = ("os.fork", "os.forkpty", "os.system", "os.exec", "os.posix_spawn", "os.spawn")
+_CHANGES: Final = (
+    *("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.link", "os.symlink"),
+    *("os.chmod", "os.chown", "shutil.rmtree", "shutil.move"),
+)
+_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+class OverstepError(PermissionError):
+    """An answer does what a task need not do."""
+
+
+class Printed(io.StringIO):
+    """What an answer prints, up to a limit."""
+
+    def write(self, text: str) -> int:
+        """Keep it. Raises OverstepError."""
+        if self.tell() + len(text) > MOST_PRINTED:
+            raise OverstepError(f"it prints more than {MOST_PRINTED:,} characters")
+        return super().write(text)
+
+
+def main() -> None:
+    """Answer one request."""
+    with Parent.connected() as parent:
+        for request in parent.requests():
+            parent.send(_reply(parent, request))
+
+
+def _reply(parent: Parent, request: dict[str, str]) -> dict[str, Any]:
+    task = next(t for t in tasks_of(request["lesson"]) if t.name == request["task"])
+    cases = task.cases(random.Random(request["seed"]))
+    for name in [n for n in sys.modules if n.startswith(HIDDEN)]:
+        del sys.modules[name]
+    _limit()
+    sys.addaudithook(_audit)
+    printed = Printed()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        found = answers(request["file"], task, cases, lambda n: parent.send({"at": n}))
+    return {**found, "printed": printable(printed.getvalue()[:MOST_SHOWN])}
+
+
+def answers(file: str, task: Task, cases: Any, before: Any = lambda n: None) -> dict[str, Any]:
+    """The encoded answers of a student's file to all cases, or what it raised.
+
+    before  called with the number of each case
+    """
+    try:
+        with contextlib.redirect_stderr(sys.stdout):
+            module = run_file(file)
+    except ArgumentError as failure:
+        return {"failed": failure.message}
+    except BaseException as failure:
+        return {"failed": _told(file, failure)}
+    if not hasattr(module, task.name):
+        return {"failed": f"{printable(Path(file).name)} does not define {task.name}"}
+    found: list[Any] = []
+    with withheld(task):
+        for number, case in enumerate(cases):
+            before(number)
+            try:
+                found.append(encode(task.ask(getattr(module, task.name), case)))
+            except NotImplementedError:
+                return {"failed": f"{task.name} is not written yet"}
+            except BaseException as failure:
+                return {"answers": found, "raised": _told(file, failure)}
+    return {"answers": found}
+
+
+def _told(file: str, failure: BaseException) -> str:
+    """What was raised, where; one line."""
+    if isinstance(failure, SystemExit):
+        return "it ends the process (SystemExit)"
+    if isinstance(failure, (OverstepError, MemoryError)):
+        return str(failure) or "it needs more memory than there is"
+    try:
+        text = failure_in(file, failure)
+    except Exception:  # an exception of a user's whose text raises
+        text = kind_of(failure)
+    return printable(text.removeprefix(f"{file}, ").splitlines()[0][:400])
+
+
+@contextlib.contextmanager
+def withheld(task: Task) -> Any:
+    """Take away what the answer has to do without."""
+    kept = []
+    for name in task.without:
+        owner: Any = minitensor
+        *path, last = name.split(".")
+        for part in path:
+            owner = getattr(owner, part)
+        kept.append((owner, last, getattr(owner, last)))
+        setattr(owner, last, _refused(name))
+    try:
+        yield
+    finally:
+        for owner, last, value in kept:
+            setattr(owner, last, value)
+
+
+def _refused(name: str) -> Any:
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise OverstepError(f"it calls mt.{name}, and is to do without")
+
+    return refuse
+
+
+def _limit() -> None:
+    size = 0
+    with contextlib.suppress(OSError, ValueError):
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        size = pages * os.sysconf("SC_PAGE_SIZE")
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: LARGEST_FILE}
+    if size:
+        limits[resource.RLIMIT_AS] = size + MEMORY
+    for which, limit in limits.items():
+        hard = resource.getrlimit(which)[1]
+        least = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(which, (least, least))
+
+
+def _audit(event: str, given: tuple[Any, ...]) -> None:
+    """Refuse what no task needs."""
+    if event == "import" and str(given[0]).startswith(HIDDEN):
+        raise OverstepError(f"it imports {given[0]}; an answer is written, not imported")
+    if event in _STARTS or (event == "subprocess.Popen" and not _is_compiler(given[0])):
+        raise OverstepError("it starts another process")
+    if event == "open" and isinstance(given[2], int) and given[2] & _WRITING:
+        _may_change(given[0])
+    if event in _CHANGES:
+        _may_change(given[0])
+
+
+def _may_change(path: Any) -> None:
+    if isinstance(path, int) or path is None:
+        return
+    wanted = Path(os.path.realpath(os.fsdecode(path)))
+    allowed = [Path(os.path.realpath(p)) for p in (tempfile.gettempdir(), cache_folder(), "/dev")]
+    inside = any(folder in (wanted, *wanted.parents) for folder in allowed)
+    if not inside or _OURS in wanted.parents:
+        raise OverstepError(f"it writes to {wanted.name}: a task writes temporary files only")
+
+
+_OURS: Final = Path(minitensor.__file__).resolve().parent
+
+
+def _is_compiler(program: Any) -> bool:
+    name = os.path.basename(os.fsdecode(program)).split("-")[0]
+    return name in _COMPILERS
+
+
+if __name__ == "__main__":
+    main()
