@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-COMPUTING = ("tests/unit", "tests/property")
+COMPUTING = ("tests/unit", "tests/property", "tests/course")
 RUNNING = ("tests/run", "tests/gpu", "tests/outside", "tutorials")
 """All folders with tests between them (see tests/unit/test_halves.py). The second half has what
 only computes of tests/outside too, so that both take about as long.

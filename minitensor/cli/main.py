@@ -10,20 +10,21 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from minitensor.cli import bench, demo, doctor, explain, fuzz, log, show, tune, viz
+from minitensor.cli import bench, course, demo, doctor, explain, fuzz, log, show, tune, viz
 from minitensor.cli import compile as compiling
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError, UsageError
 from minitensor.errors import MinitensorError
 from minitensor.version import __version__
 
-COMMANDS: Final = (doctor, demo, show, compiling, explain, viz, tune, bench, log, fuzz)
+COMMANDS: Final = (doctor, demo, course, show, compiling, explain, viz, tune, bench, log, fuzz)
 """Modules with a line of TEXT, an EPILOG, `add_arguments(parser)` and `run(arguments, console)`."""
 
 EXAMPLES: Final = """\
 examples:
   minitensor doctor                          what this machine has, and how to get the rest
   minitensor demo --quick                    from a definition to a fast kernel, in seconds
+  minitensor course start my_course          lessons, and tasks that are judged
   minitensor show matmul                     the loop nest of a known operator
   minitensor compile matmul --time           build it and time it
   minitensor explain matmul                  what became of its loops, and what was not done
@@ -112,9 +113,11 @@ def _parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_arguments(added)
-        if command is not log:  # its commands have their own
+        if command not in (course, log):  # their commands have their own
             added.add_argument("--json", action="store_true", help="print JSON")
-        added.set_defaults(run=command.run, parser=added)
+        added.set_defaults(run=command.run)
+        if command is not course:
+            added.set_defaults(parser=added)
     return parser
 
 

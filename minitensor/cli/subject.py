@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from minitensor.cli.errors import CommandError, UsageError
 from minitensor.cli.files import read_text
-from minitensor.errors import MinitensorError, printable
+from minitensor.errors import ArgumentError, MinitensorError, printable
 from minitensor.ir import Program
 from minitensor.lang import lower, workloads
 from minitensor.schedule import Schedule, Trace
@@ -151,7 +151,10 @@ def _trace(path: str) -> Trace:
 
 def _object_of_file(path: str, name: str) -> Program | Schedule:
     """The program or schedule called `name` at the top level of a Python file, which is run."""
-    module = run_file(path)
+    try:
+        module = run_file(path)
+    except ArgumentError as failure:
+        raise CommandError(failure.message) from failure
     fitting = [n for n, v in vars(module).items() if isinstance(v, (Program, Schedule))]
     choice = (
         f"choose {' or '.join(f'{path}:{n}' for n in fitting)}"

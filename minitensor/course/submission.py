@@ -3,10 +3,10 @@
     python -m minitensor.course.submission
 
 A worker (see `runtime.Worker`). It replies to {"file": …, "lesson": …, "task": …, "seed": …} with
-{"at": n} before each case, and at the end {"answers": […]}, or {"raised": text} for what an answer
-raised. Limits and an audit hook (PEP 578) keep accidents and pranks inside: memory, output, files
-outside the temporary folder, forks, imports of the judges. They are no wall against an attacker:
-strangers' code belongs into a container.
+{"at": n} before each case, with -1 when it is ready; and at the end {"answers": […]}, or
+{"raised": text} for what an answer raised. Limits and an audit hook (PEP 578) keep accidents and
+pranks inside: memory, output, files outside the temporary folder, forks, imports of the judges.
+They are no wall against an attacker: strangers' code belongs into a container.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ import random
 import resource
 import sys
 import tempfile
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import minitensor
 from minitensor.course.lessons import tasks_of
 from minitensor.course.tasks import Task
-from minitensor.course.wire import encode
+from minitensor.course.wire import MOST_SHOWN, encode
 from minitensor.errors import ArgumentError, kind_of, printable
 from minitensor.runtime import Parent, cache_folder
 from minitensor.userfile import failure_in, run_file
@@ -34,7 +36,6 @@ MEMORY: Final = 4 << 30
 LARGEST_FILE: Final = 64 << 20
 MOST_PRINTED: Final = 100_000
 """Characters that an answer may print."""
-MOST_SHOWN: Final = 2_000
 HIDDEN: Final = ("minitensor.course.judges", "tests")
 """Modules that an answer may not import."""
 _COMPILERS: Final = ("cc", "gcc", "clang", "g++", "c++", "nvcc", "ld", "as", "objdump", "lscpu")
@@ -51,7 +52,7 @@ class OverstepError(PermissionError):
 
 
 class Printed(io.StringIO):
-    """What an answer prints, up to a limit."""
+    """The text that an answer prints, up to a limit."""
 
     def write(self, text: str) -> int:
         """Keep it. Raises OverstepError."""
@@ -73,7 +74,8 @@ def _reply(parent: Parent, request: dict[str, str]) -> dict[str, Any]:
     for name in [n for n in sys.modules if n.startswith(HIDDEN)]:
         del sys.modules[name]
     _limit()
-    sys.addaudithook(_audit)
+    sys.addaudithook(partial(_audit, _folders()))
+    parent.send({"at": -1})
     printed = Printed()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         found = answers(request["file"], task, cases, lambda n: parent.send({"at": n}))
@@ -101,7 +103,7 @@ def answers(file: str, task: Task, cases: Any, before: Any = lambda n: None) -> 
             try:
                 found.append(encode(task.ask(getattr(module, task.name), case)))
             except NotImplementedError:
-                return {"failed": f"{task.name} is not written yet"}
+                return {"failed": "it is not written yet"}
             except BaseException as failure:
                 return {"answers": found, "raised": _told(file, failure)}
     return {"answers": found}
@@ -159,24 +161,29 @@ def _limit() -> None:
         resource.setrlimit(which, (least, least))
 
 
-def _audit(event: str, given: tuple[Any, ...]) -> None:
+def _folders() -> tuple[Path, ...]:
+    """The folders that an answer may write to; finding them writes, so it comes before the hook."""
+    allowed = (tempfile.gettempdir(), cache_folder(), "/dev")
+    return tuple(Path(os.path.realpath(folder)) for folder in allowed)
+
+
+def _audit(folders: Sequence[Path], event: str, given: tuple[Any, ...]) -> None:
     """Refuse what no task needs."""
     if event == "import" and str(given[0]).startswith(HIDDEN):
         raise OverstepError(f"it imports {given[0]}; an answer is written, not imported")
     if event in _STARTS or (event == "subprocess.Popen" and not _is_compiler(given[0])):
         raise OverstepError("it starts another process")
     if event == "open" and isinstance(given[2], int) and given[2] & _WRITING:
-        _may_change(given[0])
+        _may_change(folders, given[0])
     if event in _CHANGES:
-        _may_change(given[0])
+        _may_change(folders, given[0])
 
 
-def _may_change(path: Any) -> None:
+def _may_change(folders: Sequence[Path], path: Any) -> None:
     if isinstance(path, int) or path is None:
         return
     wanted = Path(os.path.realpath(os.fsdecode(path)))
-    allowed = [Path(os.path.realpath(p)) for p in (tempfile.gettempdir(), cache_folder(), "/dev")]
-    inside = any(folder in (wanted, *wanted.parents) for folder in allowed)
+    inside = any(folder in (wanted, *wanted.parents) for folder in folders)
     if not inside or _OURS in wanted.parents:
         raise OverstepError(f"it writes to {wanted.name}: a task writes temporary files only")
 

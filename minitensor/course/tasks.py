@@ -55,7 +55,7 @@ class Task(ABC):
     name     of the function (or the value) in the student's file
     text     a line for lists
     points   what it counts
-    seconds  the most that all cases may take
+    seconds  the most that one case may take
     without  functions of minitensor that the answer has to do without, as "interpret" or
              "Schedule.split"
     """

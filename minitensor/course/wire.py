@@ -25,6 +25,8 @@ MOST_BYTES: Final = 1 << 26
 """The most that an array may have."""
 DEEPEST: Final = 200
 """Values inside each other."""
+MOST_SHOWN: Final = 2_000
+"""Characters that are kept of what an answer prints."""
 _SHOWN: Final = 200
 _KIND: Final = "$"
 
