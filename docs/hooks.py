@@ -15,7 +15,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from docs.docstrings import markdown
-from docs.lessons import page_of
+from docs.lessons import lesson_page, page_of
+from minitensor.course.lessons import PICTURES, lessons
 
 ROOT = pathlib.Path(__file__).parents[1]
 LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
@@ -24,6 +25,7 @@ ALONE = {
     "glossary.md": ["navigation", "toc"],
 }
 """What is left out beside a page that is a section of its own: the glossary needs the width."""
+LESSONS = {f"tutorials/{lesson.path.name}": lesson for lesson in lessons()}
 CODE = re.compile(r"(^```.*?^```$|^ {4}[^\n]*$|`[^`\n]+`)", re.M | re.S)
 
 
@@ -56,8 +58,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are kept elsewhere."""
     for target, source in pages_elsewhere().items():
         text = (ROOT / source).read_text(encoding="utf-8")
-        content = page_of(text) if source.endswith(".py") else text
-        files.append(File.generated(config, target, content=content))
+        if source in LESSONS:
+            text = lesson_page(LESSONS[source])
+        elif source.endswith(".py"):
+            text = page_of(text)
+        files.append(File.generated(config, target, content=text))
+    for drawn in sorted(PICTURES.glob("*.svg")):
+        picture = drawn.read_text(encoding="utf-8")
+        files.append(File.generated(config, f"learn/pictures/{drawn.name}", content=picture))
     return files
 
 
@@ -88,6 +96,7 @@ def relinked(link: re.Match[str], source: str, here: str, files: Files) -> str:
     elsewhere = {kept: there for there, kept in pages_elsewhere().items()}
     full = f"{full}/__init__.py" if f"{full}/__init__.py" in elsewhere else full
     there = elsewhere.get(full, full.removeprefix("docs/"))
+    there = there.replace("tutorials/pictures/", "learn/pictures/")
     if link[0].startswith("!"):
         return f"![{text}]({posixpath.relpath(there, posixpath.dirname(here))})"
     if files.get_file_from_path(there):

@@ -1,17 +1,94 @@
-"""A lesson, which is a Python file, as a page: its comments are the text, between blocks of code.
+"""Python files as pages: lessons with what they print and draw, and schedules by hand.
 
-A line `# ---- 2. What it means ----` is a heading, and the comment under it the text. Comments
-inside the code stay there.
+A lesson is run for its page, in a process of its own, with a mark printed before each cell; its
+output is kept in build/lessons as long as neither the lesson nor minitensor changes.
+
+In a schedule by hand a line `# ---- 2. What it means ----` is a heading, and the comment under it
+the text. Comments inside the code stay there.
 """
 
 import ast
+import hashlib
+import json
+import os
+import pathlib
 import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
 
+import minitensor
+from minitensor.course import Lesson
+
+PICTURE = re.compile(r"^picture\(\s*\"(\w+)\"[^\n]*(?:\n[^\n]+)*", re.M)
+KEPT = pathlib.Path(__file__).parents[1] / "build" / "lessons"
+MARK = "\x1e"
+LINES = 60
+"""The most lines of an output on a page."""
 HEADING = re.compile(r"# -{3,} (.+?) -+")
 
 
+def lesson_page(lesson: Lesson) -> str:
+    """A lesson as Markdown, with its output and pictures, and where its tasks are."""
+    printed = iter(outputs(lesson))
+    parts = []
+    for cell in lesson.cells:
+        if cell.kind == "markdown":
+            parts.append(cell.text)
+            continue
+        drawn = PICTURE.findall(cell.text)
+        code = PICTURE.sub("", cell.text).strip("\n")
+        parts += [f"```python\n{code}\n```"] if code else []
+        output = next(printed).strip("\n")
+        if output:
+            lines = output.splitlines()
+            cut = [*lines[:LINES], "…"] if len(lines) > LINES else lines
+            parts.append("```text\n" + "\n".join(cut) + "\n```")
+        parts += [f"![The picture {name}](pictures/{name}.svg)" for name in drawn]
+    stubs = lesson.stubs.read_text(encoding="utf-8")
+    about = f"About {lesson.minutes} minutes with the tasks."
+    start = f"`minitensor course start` writes the lesson and `{lesson.stubs.name}`, to fill in:"
+    title, _, first = parts[0].partition("\n")
+    parts[0] = f"{title}\n\n*{about}*\n{first}"
+    parts.append(f"## The file to fill in\n\n{start}\n\n```python\n{stubs}```")
+    return "\n\n".join(parts) + "\n"
+
+
+def outputs(lesson: Lesson) -> Sequence[str]:
+    """The text that each cell of code of a lesson prints; kept from the last time if it can be."""
+    kept = KEPT / f"{lesson.name}.json"
+    key = _state(lesson)
+    if kept.is_file():
+        found = json.loads(kept.read_text(encoding="utf-8"))
+        if found["key"] == key:
+            return list(found["outputs"])
+    cells = [cell.text for cell in lesson.cells if cell.kind == "code"]
+    text = "".join(f"print({MARK!r}, flush=True)\n{cell}\n" for cell in cells)
+    with tempfile.TemporaryDirectory() as folder:
+        script = pathlib.Path(folder) / lesson.path.name
+        script.write_text(text, encoding="utf-8")
+        environment = {**os.environ, "PYTHONPATH": str(KEPT.parents[1]), "NO_COLOR": "1"}
+        command = [sys.executable, str(script)]
+        run = subprocess.run(command, check=True, capture_output=True, cwd=folder, env=environment)
+    found = run.stdout.decode("utf-8").split(MARK)[1:]
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps({"key": key, "outputs": found}), encoding="utf-8")
+    return found
+
+
+def _state(lesson: Lesson) -> str:
+    """A hash of the lesson and of minitensor."""
+    root = pathlib.Path(minitensor.__file__).parent
+    state = hashlib.sha256(lesson.text.encode())
+    for path in sorted(root.rglob("*.py")):
+        if "course" not in path.parts:
+            state.update(path.read_bytes())
+    return state.hexdigest()
+
+
 def page_of(text: str) -> str:
-    """The lesson as Markdown."""
+    """A schedule by hand as Markdown."""
     docstring = ast.get_docstring(ast.parse(text)) or ""
     title, _, introduction = docstring.partition("\n")
     after = text.split('"""', 2)[2] if docstring else text

@@ -92,8 +92,7 @@ def notebook_of(lesson: Lesson) -> str:
         cell["metadata"]["slideshow"] = {"slide_type": "slide" if heading else "fragment"}
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     notebook.metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
-    text: str = jupytext.writes(notebook, fmt="ipynb")
-    return text + "\n"
+    return str(jupytext.writes(notebook, fmt="ipynb")) + "\n"
 
 
 def lessons_in(folder: Path, numbers: Iterable[str] = ()) -> list[Lesson]:
