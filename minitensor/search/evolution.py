@@ -150,6 +150,21 @@ def with_policies(
     return strategy
 
 
+def taught(strategy: Strategy, others: Callable[[], Sequence[History]]) -> Strategy:
+    """A strategy whose policies learn from searches for other programs, those that can.
+
+    others  the histories of these searches; called if there is such a policy
+    """
+    policies = ("sketch_policy", "mutation_policy")
+    asked = [name for name in policies if hasattr(getattr(strategy, name, None), "pretrained")]
+    if not asked or not isinstance(strategy, Evolution):
+        return strategy
+    histories = others()
+    return replace(
+        strategy, **{name: getattr(strategy, name).pretrained(histories) for name in asked}
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class NoModel(Evolution):
     """Evolution by random scores: the difference from `Evolution` is what the model is worth."""

@@ -32,8 +32,10 @@ from minitensor.search.correlation import spearman
 from minitensor.search.features import extract_features
 from minitensor.search.gbt import GradientBoostedTrees, Samples
 from minitensor.search.log import Log, PathLike, Report, counted
+from minitensor.search.policies import History
 from minitensor.search.records import OK, Record
-from minitensor.search.strategy import Doubles
+from minitensor.search.space import Candidate, Space
+from minitensor.search.strategy import Doubles, Tried
 from minitensor.search.workload import workload_key
 
 logger = logging.getLogger("minitensor")
@@ -168,6 +170,59 @@ def global_model(
     trees = GradientBoostedTrees(seed=seed)
     trees.fit(samples, labels, weight=np.array(weights) * len(rows) / used)
     return Pretrained(trees, len(rows), used)
+
+
+def other_searches(logs: Sequence[Log], program: Program, target: Target) -> list[History]:
+    """The searches for other programs, as policies see them: what was tried of which sketch, in
+    order, as far as today's sketches of these programs have it. What else is left out `pretrained`
+    gives warnings of.
+    """
+    left, found = _Left(), []
+    workloads = _others(logs, workload_key(program), target, left)
+    most = MOST // max(1, len(workloads))
+    for workload, records in workloads.items():
+        other = _definition(logs, workload, records, left)
+        if other is None:
+            continue
+        try:
+            space = Space.of(other, target)
+        except Exception as failure:  # of a definition that no rule takes
+            left.add("as no sketch is made of their workload", reason_of(failure), len(records))
+            continue
+        tried: list[Tried] = []
+        for record in sorted(records.values(), key=lambda record: record.date)[:most]:
+            known = _recognized(record, space, left)
+            if known is not None:
+                number = len(tried) + 1
+                tried.append(_tried(record, number, known))
+        found.append(History(tried, space, lambda batch: np.zeros(len(batch)), 0))
+    return found
+
+
+def _recognized(record: Record, space: Space, left: _Left) -> Candidate | None:
+    """The candidate of a record, if the space has it."""
+    try:
+        return space.decode(applied(record, space.program).trace)
+    except Exception as failure:  # of a trace that this version refuses
+        left.add("as their steps cannot be applied", reason_of(failure))
+        return None
+
+
+def _tried(record: Record, number: int, candidate: Candidate) -> Tried:
+    """A record as a search has it."""
+    return Tried(
+        number=number,
+        trace=record.parsed(),
+        candidate=candidate,
+        status=record.status,
+        seconds=record.median,
+        error=record.error,
+        known=True,
+        drift=record.drift,
+        parents=record.parents,
+        change=record.change,
+        spent=record.spent,
+    )
 
 
 class _Left:

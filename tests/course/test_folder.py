@@ -7,9 +7,8 @@ import sys
 import pytest
 
 from minitensor.cli.main import main
-from minitensor.course import Verdict, lessons
+from minitensor.course import Verdict, lessons, reports
 from minitensor.course import folder as folders
-from minitensor.course import reports
 
 VERDICTS = [
     Verdict("01", "define", 1, seconds=0.5),
@@ -121,7 +120,9 @@ class TestProgress:
 def test_check_tells_writes_and_notes(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["course", "start", "."]) == 0
-    text = "def recompute(s):\n    s.compute_inline('P')\n\n\ndef tiles(s, size):\n    print('me')\n"
+    text = (
+        "def recompute(s):\n    s.compute_inline('P')\n\n\ndef tiles(s, size):\n    print('me')\n"
+    )
     (tmp_path / "01_tasks.py").write_text(text)
     capsys.readouterr()
     words = ["--gradescope", "g.json", "--nbgrader", "n.csv", "--student", "=ada"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 from typing import Final
 
@@ -31,6 +31,7 @@ class PolicyGradient:
     hidden  units of the hidden layer
     rate    of learning
     group   candidates after which a sketch's description is computed anew
+    start   the network at the beginning; None for a random one
 
     Source: Williams, Simple statistical gradient-following algorithms for connectionist
     reinforcement learning, Machine Learning 8 (1992).
@@ -39,11 +40,24 @@ class PolicyGradient:
     hidden: int = 8
     rate: float = 0.3
     group: int = 8
+    start: Network | None = None
 
     def shares(self, history: History, rng: random.Random) -> Sequence[float]:
         """See SketchPolicy."""
         arms, opinions = history.arms, _standing(history.opinions(rng))
-        network = Network.random(self.hidden, rng)
+        network = self.start.copy() if self.start else Network.random(self.hidden, rng)
+        self._teach(network, arms, opinions)
+        return list(network.shares(described(arms, opinions, len(history))))
+
+    def pretrained(self, histories: Sequence[History]) -> PolicyGradient:
+        """The policy that begins with what searches for other programs taught it."""
+        network = Network.random(self.hidden, random.Random(0))
+        for history in histories:
+            self._teach(network, history.arms, np.zeros((len(history.arms), 2)))
+        return replace(self, start=network)
+
+    def _teach(self, network: Network, arms: Sequence[Arm], opinions: Doubles) -> None:
+        """Learn from all candidates of a search, in the order in which they were measured."""
         gains = [(arm.number, p, g / c) for arm in arms for p, g, c in _entries(arm)]
         actions = sorted(gains, key=lambda action: action[1])
         largest = max((gain for _, _, gain in actions), default=0.0) or 1.0
@@ -55,7 +69,6 @@ class PolicyGradient:
                 reward = gain / largest
                 network.learn(inputs, taken, self.rate * (reward - baseline))
                 baseline += (reward - baseline) / (len(part) + start)
-        return list(network.shares(described(arms, opinions, len(history))))
 
 
 @dataclass
@@ -71,6 +84,10 @@ class Network:
         draw = np.array([rng.gauss(0, 1) for _ in range((INPUTS + 2) * hidden)])
         first = draw[: (INPUTS + 1) * hidden].reshape(INPUTS + 1, hidden) / math.sqrt(INPUTS)
         return Network(first, draw[(INPUTS + 1) * hidden :] * 0.1)
+
+    def copy(self) -> Network:
+        """Another one of the same weights, which are never changed in place."""
+        return Network(self.first, self.second)
 
     def shares(self, inputs: Doubles) -> Doubles:
         """The share (sketches,) of each sketch, from its description (sketches, inputs + 1)."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -25,6 +26,8 @@ COLUMNS: Final = 4
 """Numbers that describe a parent before a move (see `described`)."""
 LEAST_CHANCE: Final = 0.01
 """Of a move that trees expect to make nothing better."""
+DOUBT: Final = 8.0
+"""Mutations of other searches by which a kind of move has to differ before it counts."""
 STEPS: Final = 4
 """Of Newton's method: with so few columns it has converged."""
 
@@ -73,12 +76,34 @@ class Learned:
     measured  how many children by score one that was measured is worth
     least     children of a sketch until anything is learnt
     trees     whether trees learn it
+    prior     the logarithm of the odds of moves by kind and levels, as multiples of the usual ones;
+              from searches for other programs, whose knobs are others
     """
 
     fixed: float = 0.3
     measured: float = 8.0
     least: int = 64
     trees: bool = False
+    prior: Mapping[tuple[str, int, int], float] = field(default_factory=dict)
+
+    def pretrained(self, histories: Sequence[History]) -> Learned:
+        """The policy that begins with what the measured mutations of other searches gained."""
+        better: Counter[tuple[str, int, int]] = Counter()
+        every: Counter[tuple[str, int, int]] = Counter()
+        for history in histories:
+            for made in history.measured:
+                move = move_of(history.space, made)
+                if move is not None:
+                    every[_levels(move)] += 1
+                    better[_levels(move)] += made.gain > 0
+        usual = sum(better.values()) / max(1, sum(every.values()))
+        if not 0 < usual < 1:
+            return self
+        prior = {}
+        for levels, count in every.items():
+            chance = (better[levels] + DOUBT * usual) / (count + DOUBT)
+            prior[levels] = _logit(chance) - _logit(usual)
+        return replace(self, prior=prior)
 
     def weights(
         self, parents: Sequence[Candidate], history: History, rng: random.Random
@@ -107,7 +132,8 @@ class Learned:
         """The probability (parents, moves) that each move makes each parent better, relative
         to the mean over its moves.
         """
-        even = np.ones((len(parents), len(moves)))
+        before = np.array([self.prior.get(_levels(move), 0.0) for move in moves])
+        even = np.tile(np.exp(before) / np.exp(before).mean(), (len(parents), 1))
         known = [(move_of(space, made), made, weight) for made, weight in lessons]
         taken = [(moves[move], made, weight) for move, made, weight in known if move is not None]
         if len(taken) < self.least:
@@ -123,7 +149,7 @@ class Learned:
         if self.trees:
             chances = by_trees(rows, which, better, weight, asked, list(moves))
         else:
-            offset = math.log(usual / (1 - usual))
+            offset = _logit(usual) + before
             fitted = logistic(rows, which, better, weight, offset, len(moves))
             values = np.einsum("pmc,mc->pm", asked, fitted) + offset
             chances = 1 / (1 + np.exp(-values))
@@ -135,19 +161,19 @@ def logistic(
     which: npt.NDArray[np.int64],
     better: Doubles,
     weight: Doubles,
-    offset: float,
+    offset: Doubles | float,
     groups: int,
 ) -> Doubles:
     """The coefficients (groups, columns) of a logistic regression for each group of rows, with a
     normal prior around 0, by Newton's method.
 
     rows    inputs (rows, columns); `which` the group of each, `better` what came (0 or 1)
-    offset  the logarithm of the odds where all coefficients are 0
+    offset  the logarithm of the odds where all coefficients are 0, for each group or all of them
     """
-    columns = rows.shape[1]
+    columns, start = rows.shape[1], np.broadcast_to(offset, groups)[which]
     found = np.zeros((groups, columns))
     for _ in range(STEPS):
-        values = np.einsum("rc,rc->r", rows, found[which]) + offset
+        values = np.einsum("rc,rc->r", rows, found[which]) + start
         chances = 1 / (1 + np.exp(-values))
         slope = found.copy()
         np.add.at(slope, which, ((chances - better) * weight)[:, None] * rows)
@@ -156,6 +182,15 @@ def logistic(
         np.add.at(curve, which, spread * rows[:, :, None] * rows[:, None, :])
         found -= np.linalg.solve(curve, slope[:, :, None])[:, :, 0]
     return found
+
+
+def _levels(move: Move) -> tuple[str, int, int]:
+    """The parts of a move that mean the same in another space."""
+    return move.kind, move.source, move.target
+
+
+def _logit(chance: float) -> float:
+    return math.log(chance / (1 - chance))
 
 
 def by_trees(

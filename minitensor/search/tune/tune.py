@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any
 
 from minitensor.codegen import Target
@@ -25,7 +26,7 @@ from minitensor.errors import (
 from minitensor.ir import Program, print_name
 from minitensor.phrasebook import unknown_argument
 from minitensor.schedule import Schedule
-from minitensor.search.evolution import with_policies
+from minitensor.search.evolution import taught, with_policies
 from minitensor.search.gbt import OBJECTIVES
 from minitensor.search.log import Log
 from minitensor.search.policies import MutationPolicy, SketchPolicy
@@ -33,7 +34,7 @@ from minitensor.search.runner import Runner, Settings, Task, exact_target, nothi
 from minitensor.search.sketch import Rules, check_rules
 from minitensor.search.space import Space
 from minitensor.search.strategy import Strategy
-from minitensor.search.transfer import Logs, history_logs, pretrained
+from minitensor.search.transfer import Logs, history_logs, other_searches, pretrained
 from minitensor.search.tune.checked import RunnerProtocol
 from minitensor.search.tune.learner import Learner, Model, check_model, usual_model
 from minitensor.search.tune.progress import Display
@@ -101,8 +102,9 @@ def tune(
     model      learns what is fast: an object with `fit` and `predict` (mt.search.Model); boosted
                trees if None, with the loss that the strategy asks for
     history    logs of searches for other programs, or their paths: a model of these has a part in
-               the scores, which fades; records of this program itself are left alone (`log` has
-               those). None or [] for none
+               the scores, which fades, and "policy_gradient" and "learned" begin with what these
+               taught them; records of this program itself are left alone (`log` has those). None
+               or [] for none
     inputs     one array for each input; small random integers if None, and for what is used as an
                index, positions that are there
     batch      candidates of a round at most; None for an eighth of the trials, from 8 to 64. The
@@ -165,6 +167,7 @@ def tune(
     started = time.perf_counter()
     task = Task.of(program, exact, inputs, seed) if runner is None else None
     searched = _space(program, exact, space, rules, seed)
+    plan = taught(plan, partial(other_searches, logs, program, exact)) if logs else plan
     learner = Learner(searched, learns, pretrained(logs, program, exact, seed))
     display = Display.of(progress, program, exact)
     calls.append(display.update)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import minitensor as mt
 from minitensor.schedule import Trace
 from minitensor.search import MUTATION_POLICIES, SKETCH_POLICIES, Evolution, Space, Tried
-from minitensor.search.evolution import with_policies
+from minitensor.search.evolution import taught, with_policies
 from minitensor.search.policies import (
     UCB,
     EpsilonGreedy,
@@ -421,3 +421,76 @@ def test_policies_by_name():
 def test_policies_that_are_none(arguments, text):
     with pytest.raises(mt.ArgumentError, match=text):
         mt.tune(product(), **arguments)
+
+
+# ---- what other searches taught
+
+
+class TestPretrained:
+    def test_a_network_prefers_what_paid_elsewhere(self, space):
+        """The sketch that has the best and the highest spread gained most in other searches."""
+        usual = PolicyGradient()
+        entries = []
+        for step in range(24):
+            entries += [(0, 9.0, 1.0), (1, 8.0 * 0.8**step, 1.0), (2, 9.0, 1.0)]
+        past = history(space, entries)
+        taught = usual.pretrained([past] * 4)
+        assert usual.start is None and taught.start is not None
+        fresh = history(space, [(0, 9.0, 1.0), (1, 6.0, 1.0), (2, 9.0, 1.0), (1, 4.0, 1.0)])
+        before = usual.shares(fresh, random.Random(0))
+        after = taught.shares(fresh, random.Random(0))
+        assert after[1] > 1.2 * before[1]
+        assert after == taught.shares(fresh, random.Random(0))
+        kept = (taught.start.first.copy(), taught.start.second.copy())
+        taught.shares(past, random.Random(1))
+        assert np.array_equal(taught.start.first, kept[0])
+        assert np.array_equal(taught.start.second, kept[1])
+
+    def test_moves_that_paid_elsewhere_are_likelier_at_first(self, space):
+        moves = [m for m in space.moves(3) if m.kind == "tile" and m.source >= 0]
+        good = (moves[0].source, moves[0].target)
+        rng, tried = random.Random(1), []
+        while len(tried) < 400:
+            parent = space.draw(rng, 3)
+            move = rng.choice(moves)
+            child = space.moved(parent, move, rng)
+            if child == parent or move_of(space, Made(parent, child, 0.0)) != move:
+                continue
+            seconds = 1.0 if (move.source, move.target) == good else 4.0
+            before = Tried(len(tried) + 1, Trace(()), parent, OK, 2.0)
+            tried.append((before, replace(before, candidate=child, seconds=seconds)))
+        past = History([], space, flat, 0)
+        made = [Made(a.candidate, b.candidate, math.log(2.0 / b.seconds)) for a, b in tried]
+        past.__dict__["measured"] = made
+        taught = Learned().pretrained([past])
+        assert Learned().prior == {} and taught.prior[("tile", *good)] > 1
+        parents = [space.draw(rng, 3) for _ in range(3)]
+        fresh = History([], space, flat, 8)
+        odds = np.array(taught.weights(parents, fresh, rng)) / np.array(space.odds(3))
+        names = [(m.kind, m.source, m.target) for m in space.moves(3)]
+        better = [n for n, name in enumerate(names) if name == ("tile", *good)]
+        worse = [n for n, m in enumerate(space.moves(3)) if m in moves and n not in better]
+        assert odds[:, better].min() > odds[:, worse].max()
+        even = np.array(Learned().weights(parents, fresh, rng)) / np.array(space.odds(3))
+        assert np.allclose(even, even[0, 0])
+
+    def test_nothing_is_learnt_of_nothing(self, space):
+        empty = History([], space, flat, 0)
+        assert Learned().pretrained([]) == Learned() == Learned().pretrained([empty])
+        shares = PolicyGradient().pretrained([empty]).shares(empty, random.Random(0))
+        assert sum(shares) == pytest.approx(1)
+
+    def test_a_policy_of_ones_own_is_asked_if_it_can_learn(self):
+        class Mine:
+            def shares(self, history, rng):
+                return None
+
+            def pretrained(self, histories):
+                self.seen = list(histories)
+                return self
+
+        mine = Mine()
+        plan = with_policies(Evolution(), mine, "fixed")
+        assert taught(plan, lambda: ["one"]).sketch_policy is mine and mine.seen == ["one"]
+        for other in (Evolution(), with_policies(Evolution(), "ucb", "fixed")):
+            assert taught(other, lambda: pytest.fail("not needed")) is other

@@ -18,6 +18,7 @@ from minitensor.search.transfer import (
     Pretrained,
     global_model,
     history_logs,
+    other_searches,
     pretrained,
 )
 from minitensor.search.tune import Learner
@@ -393,3 +394,28 @@ def test_an_explanation_says_what_was_learnt_from(other):
     assert f"at first, from {records} records of 1 other workload; their weight" in told
     assert "rank correlation of what they say with the measured speeds: " in told
     assert "at first, from" not in explanation(found_by(8), Roofline(1, 1, LIMITS))
+
+
+# ---- what policies learn from
+
+
+def test_searches_are_seen_as_policies_see_them(other):
+    (found,) = other_searches([other], PROGRAM, TARGET)
+    records = sorted((r for r in other if not r.disturbed), key=lambda r: r.date)
+    assert len(found) == len(records) and found.space.program == product(48)
+    assert [t.seconds for t in found] == [r.median for r in records]
+    assert {t.candidate.sketch for t in found} == {a.number for a in found.arms if a.count}
+    assert other_searches([other], product(48), TARGET) == []
+
+
+def test_policies_begin_with_a_history(other, tmp_path):
+    def search(**given):
+        return mt.tune(
+            PROGRAM, TARGET, trials=24, batch=8, seed=3, progress=False, runner=MadeUp(), **given
+        )
+
+    policies = {"sketch_policy": "policy_gradient", "mutation_policy": "learned"}
+    alone = search(**policies)
+    found = [search(**policies, history=[other.path]) for _ in range(2)]
+    assert found[0].shares == found[1].shares != alone.shares
+    assert not found[0].unchosen.counts
