@@ -17,9 +17,10 @@ as it does. A policy that only repairs a weak baseline shows there, and not here
 
 The target is the median, over seeds, of the best that the baseline ends with. The time to it is the
 clock of a search: proposing, learning and the policies as long as they took, building and running
-as `benchmarks.search.spent` says. A search that misses the target has used all of its time. Ratios
-are cell over baseline, seed by seed: below 1 is faster. The interval is a paired bootstrap of their
-geometric mean over workloads and seeds; p is Wilcoxon's signed-rank test of their logarithms.
+as `minitensor.search.tables.spent` says. A search that misses the target has used all of its time.
+Ratios are cell over baseline, seed by seed: below 1 is faster. The interval is a paired bootstrap
+of their geometric mean over workloads and seeds; p is Wilcoxon's signed-rank test of their
+logarithms.
 """
 
 from __future__ import annotations
@@ -44,12 +45,13 @@ import numpy.typing as npt
 
 import minitensor as mt
 from benchmarks.common import machine, markdown_table, pictures
-from benchmarks.search import POPULATION, RESAMPLED, opened, searched_on
-from benchmarks.tables import FOLDER
+from benchmarks.search import POPULATION, RESAMPLED, opened
+from minitensor.course import tables
 from minitensor.runtime import usable_cores
 from minitensor.search import MUTATION_POLICIES, SKETCH_POLICIES, Evolution, Progress, Round
 from minitensor.search.evolution import Population, evolve
 from minitensor.search.space import Candidate
+from minitensor.search.tables import replay
 from tutorials.schedules import HAND_SCHEDULES
 
 CELLS: Final = ("neither", "sketch", "mutation", "both", "placebo")
@@ -140,10 +142,10 @@ def run(
     name: str, baseline: str, cell: str, sketch: str, mutation: str, seed: int, trials: int
 ) -> Run:
     """One search on a table."""
-    table, space, known = opened(name, False)
+    space, known = opened(name)
     strategy = strategy_of(baseline, cell, sketch, mutation, POPULATION)
-    tried, times = searched_on(table, space, known, strategy, seed, trials)
-    return Run(times, (table.best / np.minimum.accumulate([t.seconds for t in tried])).tolist())
+    found = replay(space, strategy, trials, seed, known=known)
+    return Run(list(found.times), found.curve)
 
 
 def run_live(
@@ -329,7 +331,7 @@ def plot(runs: Runs, names: Sequence[str], given: argparse.Namespace, path: Path
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="learned choices against a search without")
-    known = sorted(p.name.split(".")[0] for p in FOLDER.glob("*.json.gz"))
+    known = tables()
     parser.add_argument("names", nargs="*", metavar="WORKLOAD", default=known)
     parser.add_argument("--sketch", choices=[*SKETCH_POLICIES][1:], default="thompson")
     parser.add_argument("--mutation", choices=[*MUTATION_POLICIES][1:], default="learned")

@@ -17,33 +17,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 import statistics
-import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
 from functools import cache
-from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common import can_draw, machine, markdown_table, pictures, searched
-from benchmarks.tables import FOLDER, Table, TableSpace
+from benchmarks import common
+from benchmarks.common import can_draw, machine, markdown_table, pictures
+from minitensor.course import table, tables
 from minitensor.runtime import usable_cores
-from minitensor.schedule import Trace
-from minitensor.search import STRATEGIES, Evolution, GradientBoostedTrees, Round, Strategy, Tried
+from minitensor.search import STRATEGIES, Evolution, Strategy
 from minitensor.search.evolution import NoModel
-from minitensor.search.gbt import Samples
-from minitensor.search.space import Candidate
-from minitensor.search.strategy import Doubles
-from minitensor.search.transfer import Pretrained
-from minitensor.search.tune import Learner
-from minitensor.search.tune.learner import Floats, usual_model
-from minitensor.search.tune.proposals import MOST_PROPOSED
-from minitensor.search.tune.tuner import FIRST
+from minitensor.search.tables import Features, Replay, TableSpace, replay
 from minitensor.search.tuners import Annealing
 from tutorials.schedules import HAND_SCHEDULES
 
@@ -59,155 +48,26 @@ SEARCHES = (
     *("evolution", "no model", "beam", "limited", "annealing", "annealing 500"),
     *("annealing squared", "genetic", "flextensor", "grid", "random"),
 )
-BUILDING, BUDGET, REPEATS, HOPELESS = 0.12, 0.025, 4, 4.0
-"""Of a candidate that a table stands for: seconds until it is built, two at a time; seconds of a
-repeat; repeats; and how many times as slow as the best it is if there is but one. (As a search has
-it on two cores of the machine of the tables.)"""
-Features = dict[Candidate, "Floats | None"]
 Curve = list[float]
 """For each trial, the speed of the fastest until then, as a part of the table's best."""
 
 
-class Remembered(Learner):
-    """A learner for a table: the features of a program are computed once."""
-
-    def __init__(
-        self,
-        space: TableSpace,
-        model: GradientBoostedTrees,
-        known: Features,
-        history: Pretrained | None = None,
-    ) -> None:
-        super().__init__(space, model, history)
-        self.known = known
-        self.scores: dict[Candidate, float] = {}
-
-    def fit(self) -> None:
-        super().fit()
-        self.scores = {}
-
-    def features(self, batch: Sequence[Candidate]) -> list[Floats | None]:
-        news = [c for c in dict.fromkeys(batch) if c not in self.known]
-        self.known.update(zip(news, super().features(news)))
-        return [self.known[c] for c in batch]
-
-    def score(self, batch: Sequence[Candidate]) -> Doubles:
-        if not self.fitted:
-            return super().score(batch)
-        news = [c for c in dict.fromkeys(batch) if c not in self.scores]
-        rows = self.features(news)
-        made = [(c, r) for c, r in zip(news, rows) if r is not None]
-        self.scores.update(dict.fromkeys(news, -np.inf))
-        if made:
-            table = np.concatenate([r for _, r in made])
-            samples = Samples(table, [len(r) for _, r in made])
-            self.scores.update(zip((c for c, _ in made), self._predicted(samples).tolist()))
-        return np.array([self.scores[c] for c in batch])
-
-
 @cache
-def opened(name: str, template: bool) -> tuple[Table, TableSpace, Features]:
-    table = Table.load(FOLDER / f"{name}.json.gz")
-    return table, TableSpace(table, template), {}
+def opened(name: str, template: bool = False) -> tuple[TableSpace, Features]:
+    return TableSpace(table(name), template), {}
 
 
-def replay(name: str, variant: str, seed: int, trials: int) -> Curve:
+def searched(name: str, variant: str, seed: int, trials: int) -> Curve:
     """One search on a table."""
-    table, space, known = opened(name, variant == "limited")
-    strategy = _strategy(variant)
-    tried, _ = searched_on(
-        table, space, known, strategy, seed, trials, _objective(variant, strategy)
-    )
-    costs = [t.seconds for t in tried] + [np.inf] * (trials - len(tried))
-    return [table.best / s for s in np.minimum.accumulate(costs)]
+    space, known = opened(name, variant == "limited")
+    objective = "squared" if variant.endswith(" squared") else None
+    found = replay(space, _strategy(variant), trials, seed, objective, known=known)
+    return filled(found, trials)
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed(Tried):
-    """A candidate of a table, by the number of its program."""
-
-    program: int = 0
-
-    @property
-    def key(self) -> str:
-        return str(self.program)
-
-
-def searched_on(
-    table: Table,
-    space: TableSpace,
-    known: Features,
-    strategy: Strategy,
-    seed: int,
-    trials: int,
-    objective: str = "squared",
-    history: Pretrained | None = None,
-) -> tuple[list[Replayed], list[float]]:
-    """The candidates that a search tries on a table, and the seconds until it had each.
-
-    Proposing and learning take the time that they take; building and running, what they would
-    (see `spent`).
-    """
-    learner = Remembered(space, usual_model(seed, objective), known, history)
-    tried: list[Replayed] = []
-    seen: dict[int, Candidate] = {}
-    clock, times = 0.0, []
-    batch = min(64, max(FIRST, trials // 8))
-    while len(tried) < trials:
-        start = time.perf_counter()
-        size = min(batch, max(FIRST, len(tried) // 2), trials - len(tried))
-        ranked = sorted((t for t in tried if t.seconds < np.inf), key=lambda t: t.seconds)
-        seed_of_round = f"{seed}/{len(tried)}"
-        best = [t.candidate for t in ranked if t.candidate is not None]
-        rng, before = random.Random(seed_of_round), tuple(tried)
-        now = Round(space, best, learner.score, rng, size, before, seed_of_round)
-        now = replace(now, trusted=learner.trusted)
-        proposed = strategy.propose(now)
-        clock += time.perf_counter() - start
-        news: list[Replayed] = []
-        for given in islice(proposed, MOST_PROPOSED):
-            if len(news) == size:
-                break
-            candidate = space.alike(given)
-            program = space.names.get(candidate, -1)
-            if program in seen or program < 0:
-                continue
-            cost = float(table.seconds[program])
-            status = "ok" if cost < np.inf else "failed"
-            seen[program] = replace(candidate, origin=(str(program),))
-            one = Replayed(
-                len(tried) + len(news) + 1,
-                Trace(()),
-                seen[program],
-                status,
-                cost,
-                parents=candidate.origin[:2],
-                spent=spent(cost, ranked[0].seconds if ranked else cost),
-                program=program,
-            )
-            news.append(one)
-            clock += one.spent
-            times.append(clock)
-        if not news:
-            break
-        start = time.perf_counter()
-        tried += news
-        learner.learn([t.candidate for t in news if t.candidate], [1 / t.seconds for t in news])
-        if getattr(strategy, "uses_model", True):
-            learner.fit()
-        clock += time.perf_counter() - start
-    return tried, times
-
-
-def spent(cost: float, best: float) -> float:
-    """Seconds that it takes to build and to run a candidate of a table, of so many seconds a call:
-    building, the check of its result, and repeats that fill a budget. What is far slower than the
-    best is stopped after its first calls, and a failure after building.
-    """
-    if not cost < np.inf:
-        return BUILDING
-    repeats = 1 if cost > HOPELESS * best else REPEATS
-    return BUILDING + 2 * cost + repeats * max(cost, BUDGET)
+def filled(found: Replay, trials: int) -> Curve:
+    """The curve of a replay, which stays where it is if there was nothing left to try."""
+    return found.curve + found.curve[-1:] * (trials - len(found.tried))
 
 
 def _strategy(variant: str) -> Strategy:
@@ -220,11 +80,6 @@ def _strategy(variant: str) -> Strategy:
     return STRATEGIES[variant.removesuffix(" squared")]
 
 
-def _objective(variant: str, strategy: Strategy) -> str:
-    usual: str = getattr(strategy, "objective", "squared")
-    return "squared" if variant.endswith(" squared") else usual
-
-
 # ---- compared
 
 
@@ -234,7 +89,7 @@ def compared(names: Sequence[str], seeds: int, trials: int) -> dict[str, dict[st
     with ProcessPoolExecutor(usable_cores(), mp_context=context) as pool:
         asked = {
             (name, variant): [
-                pool.submit(replay, name, variant, seed, trials) for seed in range(seeds)
+                pool.submit(searched, name, variant, seed, trials) for seed in range(seeds)
             ]
             for name in names
             for variant in SEARCHES
@@ -267,7 +122,7 @@ def as_markdown(name: str, found: dict[str, list[Curve]], trials: int) -> str:
     last, the interval of the mean, the median, the worst, and how many seeds missed the best. Then
     the trials until a search is near the best: the median over seeds, and quartiles.
     """
-    table, _, _ = opened(name, False)
+    costs = opened(name)[0].table
     steps = [n for n in STEPS if n <= trials]
     lines = [["search", *(f"after {n}" for n in steps), "95 %", "median", "worst", "below .95"]]
     lines[0] += ["trials to .95", "quartiles"]
@@ -282,8 +137,8 @@ def as_markdown(name: str, found: dict[str, list[Curve]], trials: int) -> str:
         speed = [_trials(middle), f"{_trials(low)} to {_trials(high)}"]
         lines.append([variant, *means, *spread, missed, *speed])
     about = (
-        f"{len(table.seconds):,} programs, best {table.best * 1e3:.4g} ms, median "
-        f"{np.median(table.seconds) * 1e3:.4g} ms; {table.about}"
+        f"{len(costs.seconds):,} programs, best {costs.best * 1e3:.4g} ms, median "
+        f"{np.median(costs.seconds) * 1e3:.4g} ms; {costs.about}"
     )
     title = f"### {HAND_SCHEDULES[name].name}, {len(found['random'])} seeds"
     return "\n".join([title, "", about, "", *markdown_table(lines), ""])
@@ -294,10 +149,10 @@ def plot(curves: dict[str, dict[str, list[Curve]]], path: Path) -> None:
     figure, axes = pictures(1, len(curves), 5.5, 4.2)
     for axis, (name, found) in zip(axes[0], curves.items()):
         for variant, seeds in found.items():
-            table = np.array(seeds)
-            trials = np.arange(1, table.shape[1] + 1)
-            (line,) = axis.plot(trials, np.median(table, axis=0), label=variant)
-            low, high = np.quantile(table, [0.25, 0.75], axis=0)
+            every = np.array(seeds)
+            trials = np.arange(1, every.shape[1] + 1)
+            (line,) = axis.plot(trials, np.median(every, axis=0), label=variant)
+            low, high = np.quantile(every, [0.25, 0.75], axis=0)
             axis.fill_between(trials, low, high, alpha=0.12, color=line.get_color())
         axis.set(title=HAND_SCHEDULES[name].name, xlabel="trials", ylim=(0.3, 1.02))
         axis.set_ylabel("speed, as a part of the best in the table")
@@ -317,7 +172,7 @@ def live(name: str, trials: int, seed: int, folder: Path | None) -> str:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / f"tuning-{name}.jsonl"
-    result, points = searched(hand.define(), log, trials, seed)
+    result, points = common.searched(hand.define(), log, trials, seed)
     flop = hand.flop or 0
     outside = result.elapsed - result.measuring
     steps = [p for p in points if p[1] in (32, 64, 128, 256, 512, 1000) or p is points[-1]]
@@ -345,7 +200,7 @@ def main() -> None:
         for name in given.names:
             print(live(name, given.trials, given.seed, given.save), flush=True)
         return
-    names = given.names or sorted(p.name.split(".")[0] for p in FOLDER.glob("*.json.gz"))
+    names = given.names or tables()
     curves = compared(names, given.seeds, given.trials)
     text = "\n".join(as_markdown(name, found, given.trials) for name, found in curves.items())
     print(text)

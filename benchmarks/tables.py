@@ -7,24 +7,19 @@ Searches are compared on tables (`python -m benchmarks.search replay`), where no
 all of them see the same cost of a program, and two that propose the same get the same.
 
 A table has some values of each decision of some sketches, and all their combinations; annotation is
-the same for all nests and blocks. So what is drawn, mutated and crossed in it is in it too. The
-sketches are kept as traces: a table holds what it held when rules are no longer what they were.
+the same for all nests and blocks (minitensor/search/tables). The sketches are kept as traces: a
+table holds what it held when rules are no longer what they were.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import gzip
-import itertools
-import json
 import math
-import random
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +27,15 @@ import numpy as np
 
 import minitensor as mt
 from benchmarks.common import machine
+from minitensor.course import TABLES
 from minitensor.ir import structural_hash
 from minitensor.runtime import native_target
-from minitensor.schedule import Schedule, Trace
+from minitensor.schedule import Schedule
 from minitensor.search import Runner, Settings, Space, Task
-from minitensor.search.sketch import Derived, Sketch
-from minitensor.search.space import GRANULARITY, UNROLL, Candidate, Knob, Move, Mutations, Value
-from minitensor.search.space.candidate import USUAL
-from minitensor.search.workload import workload_key
+from minitensor.search.space import GRANULARITY, UNROLL, Knob, Value
+from minitensor.search.tables import PLACES, Table, TableSpace
 from tutorials.schedules import HAND_SCHEDULES
 
-FOLDER = Path(__file__).parent / "tables"
 WORKLOADS = ("conv-64-56", "dense-1024", "softmax", "depthwise", "batch-matmul", "conv-1x1")
 """A convolution with bias and relu, a product with them, a chain of reductions, a window over each
 channel; and, with fewer sketches, a batch of products and a convolution of one pixel.
@@ -55,190 +48,9 @@ and so on, while these are too few programs."""
 FEWEST = 2_000
 """Programs of a table."""
 MOST_VALUES = 6
-PLACES = 2
-"""Places for a block that may be computed elsewhere."""
 AGAIN = 64
 """The fastest programs, which are measured again: the fastest of thousands is a lucky one."""
 TURNS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class OpenKnob(Knob):
-    """A knob some of whose values are in a table."""
-
-    allowed: tuple[Value, ...] = ()
-
-    @property
-    def options(self) -> tuple[Value, ...]:
-        return self.allowed
-
-    def draw(self, rng: random.Random) -> Value:
-        weights = [self.weights[v] for v in self.allowed if isinstance(v, int) and self.weights]
-        return rng.choices(self.allowed, weights or None)[0]
-
-    def likeliest(self, rng: random.Random) -> Value:
-        return self.allowed[0] if self.weights else self.draw(rng)
-
-    def changed(self, value: Value, rng: random.Random) -> Value:
-        if isinstance(value, tuple):
-            return rng.choice(self.allowed)
-        ordered = sorted(v for v in self.allowed if isinstance(v, int))
-        place = ordered.index(value)
-        near = [v for v in ordered[max(0, place - 1) : place + 2] if v != value]
-        return rng.choice(near) if near and rng.random() < 0.7 else self.draw(rng)
-
-    def moved(self, value: Value, source: int, target: int, rng: random.Random) -> Value:
-        if source < 0 or not isinstance(value, tuple):
-            return self.changed(value, rng)
-        tiles = [v for v in self.allowed if isinstance(v, tuple)]
-        moved = [v for v in tiles if v[source] < value[source] and v[target] > value[target]]
-        return rng.choice(moved) if moved else value
-
-
-@dataclass(frozen=True)
-class Table:
-    """A part of the space of a workload, and what its programs cost.
-
-    name      of the workload
-    about     the machine, and when it was measured
-    target    what programs were built for
-    sketches  their traces, and the rules that led to them
-    allowed   the values of each decision of each sketch
-    programs  for each candidate, in the order of `TableSpace.names`, the number of its program; -1
-              if it is refused
-    seconds   of a call of each program; NaN while it is not measured, infinity for a failure
-    """
-
-    name: str
-    about: str
-    target: mt.Target
-    sketches: tuple[Sketch, ...]
-    allowed: tuple[tuple[tuple[Value, ...], ...], ...]
-    programs: Sequence[int]
-    seconds: np.ndarray
-
-    @property
-    def best(self) -> float:
-        return float(np.nanmin(self.seconds))
-
-    def save(self, path: Path) -> None:
-        values = {
-            "name": self.name,
-            "about": self.about,
-            "workload": workload_key(self.sketches[0].program),
-            "target": asdict(self.target),
-            "sketches": [
-                {"trace": s.to_json(), "history": [list(asdict(d).values()) for d in s.history]}
-                for s in self.sketches
-            ],
-            "allowed": self.allowed,
-            "programs": list(self.programs),
-            "seconds": [_as_json(s) for s in self.seconds],
-        }
-        text = json.dumps(values, separators=(",", ":"))
-        path.write_bytes(gzip.compress(text.encode("ascii"), mtime=0))
-
-    @staticmethod
-    def load(path: Path) -> Table:
-        values = json.loads(gzip.decompress(path.read_bytes()))
-        program = HAND_SCHEDULES[values["name"]].define()
-        if workload_key(program) != values["workload"]:
-            raise SystemExit(f"{path}: {values['name']} is another program now; measure it again")
-        sketches = tuple(
-            Sketch(program, Trace.from_json(s["trace"]), tuple(Derived(*d) for d in s["history"]))
-            for s in values["sketches"]
-        )
-        allowed = tuple(
-            tuple(tuple(tuple(v) if isinstance(v, list) else v for v in knob) for knob in knobs)
-            for knobs in values["allowed"]
-        )
-        seconds = np.array([_from_json(s) for s in values["seconds"]])
-        target = mt.Target(**values["target"])
-        about = values["about"]
-        return Table(values["name"], about, target, sketches, allowed, values["programs"], seconds)
-
-
-def _as_json(seconds: float) -> float | str | None:
-    if math.isnan(seconds):
-        return None
-    return "failed" if math.isinf(seconds) else float(f"{seconds:.6g}")
-
-
-def _from_json(value: float | str | None) -> float:
-    return {None: math.nan, "failed": math.inf}.get(value, value)  # type: ignore[arg-type,return-value]
-
-
-class TableSpace(Space):
-    """The candidates of a table, and no others.
-
-    names     the number of the program of each
-    template  whether it is the space of a template: the first sketch only, annotated as is usual
-    """
-
-    def __init__(self, table: Table, template: bool = False) -> None:
-        program, self.template = table.sketches[0].program, template
-        kept = table.sketches[:1] if template else table.sketches
-        super().__init__(program, table.target, kept)
-        self.knobs = tuple(
-            tuple(_opened(knob, values) for knob, values in zip(knobs, allowed))
-            for knobs, allowed in zip(self.knobs, table.allowed)
-        )
-        self.names = dict(zip(self.every(), table.programs or itertools.repeat(-1)))
-
-    def every(self) -> Iterator[Candidate]:
-        """All candidates, in an order that does not change."""
-        for sketch, knobs in enumerate(self.knobs):
-            places: list[tuple[str, ...]] = [()]
-            for _ in self.movable[sketch]:
-                places = [(*p, one) for p in places for one in self.possible_locations(sketch, p)]
-            for values in itertools.product(*(knob.options for knob in knobs)):
-                for where in places:
-                    one = Candidate(sketch, values, where)
-                    for amounts in itertools.product(GRANULARITY[1:], UNROLL):
-                        yield self.annotated(one, *amounts)
-
-    def possible_locations(self, sketch: int, locations: tuple[str, ...]) -> tuple[str, ...]:
-        return super().possible_locations(sketch, locations)[:PLACES]
-
-    def draw(
-        self,
-        rng: random.Random,
-        sketch: int | None = None,
-        locations: tuple[str, ...] | None = None,
-    ) -> Candidate:
-        return self.alike(super().draw(rng, sketch, locations))
-
-    def mutated(
-        self, candidate: Candidate, rng: random.Random, weights: Mutations | None = None
-    ) -> Candidate:
-        made = self.alike(super().mutated(candidate, rng, weights), candidate)
-        return made if made in self.names else candidate
-
-    def moved(self, candidate: Candidate, move: Move, rng: random.Random) -> Candidate:
-        made = self.alike(super().moved(candidate, move, rng), candidate)
-        return made if made in self.names else candidate
-
-    def crossed(self, a: Candidate, b: Candidate, rng: random.Random) -> Candidate:
-        made = self.alike(super().crossed(a, b, rng))
-        return made if made in self.names else a
-
-    def alike(self, made: Candidate, before: Candidate | None = None) -> Candidate:
-        """The candidate with one annotation for all: what differs from that before, if anything."""
-        if self.template:
-            return self.annotated(made, *USUAL)
-        parallel, unroll = made.parallel[:1], made.unroll[:1]
-        if before is not None:
-            parallel = next(((n,) for n in made.parallel if n not in before.parallel), parallel)
-            unroll = next(((n,) for n in made.unroll if n not in before.unroll), unroll)
-        return self.annotated(made, *(parallel or (1,)), *(unroll or (0,)))
-
-
-def _opened(knob: Knob, allowed: tuple[Value, ...]) -> OpenKnob:
-    values = {name: getattr(knob, name) for name in Knob.__dataclass_fields__}
-    return OpenKnob(**values, allowed=allowed)
-
-
-# ---- measuring
 
 
 def made(
@@ -309,7 +121,7 @@ def _some(knob: Knob, most: int) -> tuple[Value, ...]:
 
 def measure(
     name: str,
-    folder: Path = FOLDER,
+    folder: Path = TABLES,
     fewest: int = FEWEST,
     sketches: int = MOST_SKETCHES,
     log: Any = sys.stderr,
@@ -355,7 +167,7 @@ if __name__ == "__main__":
         "--programs", type=int, default=FEWEST, metavar="N", help="at least so many"
     )
     parser.add_argument("--sketches", type=int, default=MOST_SKETCHES, metavar="N", help="at most")
-    parser.add_argument("--save", type=Path, default=FOLDER, metavar="FOLDER")
+    parser.add_argument("--save", type=Path, default=TABLES, metavar="FOLDER")
     given = parser.parse_args()
     given.save.mkdir(parents=True, exist_ok=True)
     for workload in given.names:

@@ -30,10 +30,11 @@ import numpy as np
 import minitensor as mt
 from benchmarks.common import machine, markdown_table
 from benchmarks.learned import interval, temporary_cache
-from benchmarks.search import POPULATION, opened, searched_on
-from benchmarks.tables import FOLDER
+from benchmarks.search import POPULATION, filled, opened
+from minitensor.course import tables
 from minitensor.runtime import usable_cores
 from minitensor.search import Evolution, GradientBoostedTrees
+from minitensor.search.tables import replay
 from minitensor.search.transfer import MOST, MOST_OF_ONE, Floats, Pretrained, global_model
 from minitensor.search.tune import Learner
 
@@ -44,7 +45,8 @@ the global model with all that was measured, and its weight, both at the end."""
 
 def known_of(name: str, count: int) -> list[tuple[float, Floats]]:
     """Seconds and features of programs of a table: the fastest, and as many drawn at random."""
-    table, space, _ = opened(name, False)
+    space, _ = opened(name)
+    table = space.table
     first = {program: one for one, program in reversed(space.names.items()) if program >= 0}
     order = sorted(first, key=lambda program: table.seconds[program])
     half = count // 2
@@ -65,16 +67,16 @@ def history_of(name: str, names: tuple[str, ...]) -> Pretrained:
 
 def run(name: str, names: tuple[str, ...], seed: int, trials: int, transfers: bool) -> Run:
     """One search."""
-    table, space, known = opened(name, False)
+    space, known = opened(name)
     history = None
     if transfers:
         made = history_of(name, names)
         history = Pretrained(made.trees, made.records, made.workloads)
     strategy = Evolution(population=POPULATION)
-    tried, _ = searched_on(table, space, known, strategy, seed, trials, history=history)
-    costs = [t.seconds for t in tried] + [np.inf] * (trials - len(tried))
-    curve = [table.best / seconds for seconds in np.minimum.accumulate(costs)]
-    return curve, *((history.correlation, history.weight) if history else (None, 0.0))
+    found = replay(space, strategy, trials, seed, history=history, known=known)
+    return filled(found, trials), *(
+        (history.correlation, history.weight) if history else (None, 0.0)
+    )
 
 
 def until(curve: Sequence[float], target: float) -> int:
@@ -192,7 +194,7 @@ def main() -> None:
 
 def replayed(seeds: int, trials: int) -> tuple[dict[tuple[str, bool], list[Run]], Sequence[str]]:
     """The same on tables."""
-    names = tuple(sorted(p.name.split(".")[0] for p in FOLDER.glob("*.json.gz")))
+    names = tables()
     with ProcessPoolExecutor(usable_cores(), mp_context=get_context("spawn")) as pool:
         asked = {
             (name, transfers): [
