@@ -33,10 +33,9 @@ from benchmarks.learned import interval, temporary_cache
 from benchmarks.search import POPULATION, filled, opened
 from minitensor.course import tables
 from minitensor.runtime import usable_cores
-from minitensor.search import Evolution, GradientBoostedTrees
+from minitensor.search import Evolution
 from minitensor.search.tables import replay
 from minitensor.search.transfer import MOST, MOST_OF_ONE, Floats, Pretrained, global_model
-from minitensor.search.tune import Learner
 
 Run = tuple[list[float], float | None, float]
 """After each trial the speed of the fastest, as a part of the table's best; the rank correlation of
@@ -51,7 +50,7 @@ def known_of(name: str, count: int) -> list[tuple[float, Floats]]:
     order = sorted(first, key=lambda program: table.seconds[program])
     half = count // 2
     chosen = order[:half] + random.Random(name).sample(order[half:], count - half)
-    features = Learner(space, GradientBoostedTrees()).features([first[p] for p in chosen])
+    features = space.features([first[p] for p in chosen])
     return [(float(table.seconds[p]), f) for p, f in zip(chosen, features) if f is not None]
 
 

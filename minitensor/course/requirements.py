@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+import numpy as np
+
 from minitensor import codegen, ir
 from minitensor.course.tasks import Requirement, small_arrays
 from minitensor.runtime import explained
@@ -102,3 +104,31 @@ def no_remark(kind: str) -> Requirement:
 def that(what: str, test: Callable[[Schedule], bool], *lines: str) -> Requirement:
     """Any property: a sentence, a test, and lines that assert it of `s`."""
     return Requirement(what, lambda s: None if test(s) else "it is not so", lines)
+
+
+def near(got: object, want: float, relative: float = 1e-6) -> bool:
+    """Test for a finite number, of any numeric type, that differs from `want` by rounding only."""
+    if isinstance(got, np.ndarray) and got.size == 1:
+        got = got.reshape(-1)[0]
+    if isinstance(got, (bool, np.bool_)) or not isinstance(got, (int, float, np.number)):
+        return False
+    try:
+        distance = abs(float(got) - want)  # type: ignore[arg-type]
+    except (OverflowError, TypeError, ValueError):
+        return False
+    return bool(distance <= relative * max(1.0, abs(want)))
+
+
+def numbers_of(got: object, count: int) -> list[float] | None:
+    """The numbers of a list, tuple or array of so many; None for anything else, and for NaN."""
+    if isinstance(got, np.ndarray):
+        got = got.tolist()
+    if not isinstance(got, (list, tuple)) or len(got) != count:
+        return None
+    if not all(isinstance(v, (int, float, np.integer, np.floating)) for v in got):
+        return None
+    try:
+        found = [float(v) for v in got]
+    except OverflowError:
+        return None
+    return found if all(v == v for v in found) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +24,7 @@ from minitensor.search.space import (
 )
 from minitensor.search.space.candidate import USUAL
 from minitensor.search.tables.table import Table
+from minitensor.search.tune.learner import Floats, Learner, usual_model
 
 PLACES: Final = 2
 """Places for a block that may be computed elsewhere."""
@@ -126,6 +127,10 @@ class TableSpace(Space):
         """See Space."""
         made = self.alike(super().crossed(a, b, rng))
         return made if made in self.names else a
+
+    def features(self, batch: Sequence[Candidate]) -> list[Floats | None]:
+        """The features of the statements of each candidate; None for one that is refused."""
+        return Learner(self, usual_model()).features(batch)
 
     def alike(self, made: Candidate, before: Candidate | None = None) -> Candidate:
         """The candidate with one annotation for all: what differs from that before, if anything."""

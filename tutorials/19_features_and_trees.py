@@ -1,0 +1,1 @@
+../minitensor/course/lessons/19_features_and_trees.py
