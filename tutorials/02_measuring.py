@@ -1,0 +1,1 @@
+../minitensor/course/lessons/02_measuring.py
