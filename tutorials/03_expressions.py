@@ -1,0 +1,1 @@
+../minitensor/course/lessons/03_expressions.py
