@@ -388,6 +388,9 @@ def simplify_with_numbers_for_truth(expr):
         match node:
             case ir.Binary(op, ir.Const(a), ir.Const(b)):
                 return ir.Const(int(OPERATORS[op](a, b)))
+            case ir.Select(condition, a, b):
+                known = {ir.TRUE: a, ir.FALSE: b}
+                return known.get(condition, node)
         return _node(node)
 
     return ir.rewrite(expr, fold)
