@@ -5,7 +5,7 @@ Each is a `Requirement`: what is wanted, how to look for it, and the same as lin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -132,3 +132,66 @@ def numbers_of(got: object, count: int) -> list[float] | None:
     except OverflowError:
         return None
     return found if all(v == v for v in found) else None
+def visited(program: ir.Program, buffer: str) -> list[tuple[int, ...]]:
+    """The indices of a buffer that are stored to, in the order of the stores; an init is none.
+
+    Parallel iterations and lanes are taken one after the other.
+    """
+    return list(_stores(program.body, buffer, {}))
+
+
+def _stores(stmt: ir.Stmt, buffer: str, values: dict[str, int]) -> Iterator[tuple[int, ...]]:
+    if isinstance(stmt, ir.For):
+        for number in range(stmt.extent):
+            yield from _stores(stmt.body, buffer, {**values, stmt.var: number})
+    elif isinstance(stmt, ir.Block):
+        written = [
+            s
+            for s in ir.stmts_of(stmt.body)
+            if (isinstance(s, ir.Store) and s.buffer == buffer)
+            or (isinstance(s, ir.Reduce) and buffer in s.buffers)
+        ]
+        if written and ir.evaluate(stmt.predicate, values):
+            bound = {i.var: int(ir.evaluate(i.binding, values)) for i in stmt.iters}
+            for store in written:
+                yield tuple(int(ir.evaluate(index, bound)) for index in store.indices)
+    elif isinstance(stmt, ir.Seq):
+        for child in stmt.stmts:
+            yield from _stores(child, buffer, values)
+
+
+def order(
+    buffer: str, wanted: Sequence[tuple[int, ...]], what: str, lines: Sequence[str]
+) -> Requirement:
+    """Stores to a buffer in an order; `lines` are Python that assign it to `want`."""
+
+    def look(s: Schedule) -> str | None:
+        found = visited(s.program, buffer)
+        at = next((n for n, (a, b) in enumerate(zip(found, wanted)) if a != b), None)
+        if at is not None:
+            there, right = f"{buffer}{list(found[at])}", f"{buffer}{list(wanted[at])}"
+            return f"store number {at + 1} is to {there}, and not to {right}"
+        return None if len(found) == len(wanted) else f"there are {len(found)} stores"
+
+    script = (
+        "from minitensor.course.requirements import visited",
+        *lines,
+        f"found = visited(s.program, {buffer!r})",
+        "assert found == want, list(zip(found, want))",
+    )
+    return Requirement(what, look, script)
+
+
+def guards(most: int) -> Requirement:
+    """So many conditions that blocks are guarded by, in the whole program."""
+
+    def look(s: Schedule) -> str | None:
+        found = sum(len(ir.conjuncts(b.predicate)) for b in s.program.blocks.values())
+        return None if found <= most else f"there are {found}"
+
+    wanted = f"at most {most}" if most else "0"
+    lines = (
+        "found = sum(len(ir.conjuncts(b.predicate)) for b in s.program.blocks.values())",
+        f"assert found <= {most}, found",
+    )
+    return Requirement(f"the conditions of guards are {wanted}", look, lines)

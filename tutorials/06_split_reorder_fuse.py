@@ -1,0 +1,1 @@
+../minitensor/course/lessons/06_split_reorder_fuse.py
