@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minitensor import ir
+from minitensor import arith, ir
 from minitensor.schedule.arguments import (
     AnnotationKey,
     AnnotationValue,
@@ -38,6 +38,9 @@ _CONCURRENT_RULES = {
 }
 
 
+_OF_A_FUSED_LOOP = "split the fused loop so that the reduction has loops of its own"
+
+
 def _with_kind(program: ir.Program, loop: str, kind: ir.LoopKind) -> ir.Program:
     old = ir.loop_sites(program)[loop].loop
     return spliced(program, {id(old): ir.For(old.var, old.extent, old.body, kind, old.annotations)})
@@ -53,7 +56,8 @@ def _require_independent(program: ir.Program, name: str) -> None:
             if driven(block, name, (kind,)):
                 marks = ir.Marks({name: f"drives the {word}"}, {block.name: word})
                 fact = f"{ir.print_name(name)} drives the {word} of {ir.print_name(block.name)}"
-                refuse(rule, fact, marks=marks, advice=advice)
+                mixed = advice and arith.mixes(block, name)  # which rfactor refuses
+                refuse(rule, fact, marks=marks, advice=_OF_A_FUSED_LOOP if mixed else advice)
     found = conflict(program, name)
     if found is not None:
         marks = found.marks(name, "iterations conflict")

@@ -715,3 +715,19 @@ def test_the_choices_are_loops_that_would_do():
         twin = s.copy()
         twin.parallel(loop)
         check(twin)
+
+
+@pytest.mark.parametrize("step", ["parallel", "bind"])
+def test_the_advice_for_a_fused_loop_is_a_step_that_is_accepted(step):
+    s = mt.Schedule(rowsum(4, 6))
+    fused = s.fuse("i", "k")
+    given = ["threadIdx.x"] if step == "bind" else []
+    with pytest.raises(mt.ScheduleError) as caught:
+        getattr(s, step)(fused, *given)
+    assert caught.value.rule == "R2"
+    assert caught.value.advice == (
+        "split the fused loop so that the reduction has loops of its own"
+    )
+    outer, _ = s.split(fused, [4, 6])
+    getattr(s, step)(outer, *given)
+    check(s)
