@@ -1,0 +1,1 @@
+../minitensor/course/lessons/07_refusals.py
