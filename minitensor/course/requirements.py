@@ -85,6 +85,28 @@ def inside(block: str, other: str) -> Requirement:
     return Requirement(f"{block} is computed under a loop of {other}", look, lines)
 
 
+def held(most: int) -> Requirement:
+    """Temporaries that take at most so many bytes at a time, as code generation allocates them."""
+
+    def look(s: Schedule) -> str | None:
+        found = held_by(s.program)
+        return None if found <= most else f"they take {found:,}"
+
+    lines = (
+        "target = mt.Target('c', num_cores=2, vector_bits=256)",
+        "body = mt.codegen.lowered(s.program, target, mt.codegen.PASSES[:3]).body",
+        "found = sum(n.buffer.nbytes for n in ir.walk(body) if isinstance(n, ir.Alloc))",
+        f"assert found <= {most}, f'{{found}} bytes'",
+    )
+    return Requirement(f"temporaries take at most {most:,} bytes at a time", look, lines)
+
+
+def held_by(program: ir.Program) -> int:
+    """The bytes of all temporaries, each shrunk to what an iteration of its loop touches."""
+    body = codegen.lowered(program, _WIDE, codegen.PASSES[:3]).body  # up to shrink_storage
+    return sum(n.buffer.nbytes for n in ir.walk(body) if isinstance(n, ir.Alloc))
+
+
 def no_remark(kind: str) -> Requirement:
     """Code without a remark of a kind of docs/explain.md, for a machine of 256-bit vectors."""
 

@@ -1,0 +1,1 @@
+../minitensor/course/lessons/09_where_to_compute.py
