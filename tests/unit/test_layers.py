@@ -42,7 +42,7 @@ LAYERS["cli"] = LAYERS["__main__"] = LAYERS["__init__"] = {*LAYERS, "cli"}
 
 THIRD_PARTY = {"numpy", "cffi", "_cffi_backend"}
 OPTIONAL = {
-    "hypothesis": {"testing"},
+    "hypothesis": {"testing", "course"},
     "rich": {"cli", "search", "looks"},
     "matplotlib": {"cli", "search"},
 }

@@ -1,0 +1,1 @@
+../minitensor/course/lessons/14_testing.py
