@@ -1,0 +1,1 @@
+../minitensor/course/lessons/18_sketches.py
