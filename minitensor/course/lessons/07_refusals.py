@@ -310,12 +310,14 @@ except mt.ScheduleError as error:
 #
 # A refusal says that *this* loop, *now*, has conflicts. Change the nest so that it has none:
 #
-# | the conflict | a way out | |---|---| | all iterations add to one element | `rfactor`: each has
-# an element of its own, added up at the end | | a scan | `reorder`: a loop that it does not carry
-# goes outside | | tiles share a temporary | `compute_at` under the loop: the temporary becomes
-# private | | a guard alone keeps tiles apart | factors that fit, or `tail="cut"` | | an inner loop
-# is parallel already | `fuse` both first, or `serial` | | a name that is gone (A1) | what the step
-# returned |
+# | the conflict | a way out |
+# |---|---|
+# | all iterations add to one element | `rfactor`: each has one of its own, added up at the end |
+# | a scan | `reorder`: a loop that it does not carry goes outside |
+# | tiles share a temporary | `compute_at` under the loop: the temporary becomes private |
+# | a guard alone keeps tiles apart | factors that fit, or `tail="cut"` |
+# | an inner loop is parallel already | `fuse` both first, or `serial` |
+# | a name that is gone (A1) | what the step returned |
 #
 # As an example, the advice that the sum gave:
 

@@ -211,8 +211,8 @@ picture("19_tree", drawn)
 
 # %% [markdown]
 # A surprise: the programs with the *longer* distance are the faster ones. A tree finds what goes
-# along with speed in its data, and not causes. Here large tiles in registers make a program fast, and
-# they have a long distance.
+# along with speed in its data, and not causes. Here large tiles in registers make a program fast,
+# and they have a long distance.
 #
 # ## How good is a model?
 #
