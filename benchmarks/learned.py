@@ -11,6 +11,7 @@ Four cells and a placebo, for each of two baselines:
     mutation   with a mutation policy
     both       with both
     placebo    both are asked, and their answers are thrown away
+    pretrained both, which begin with what searches on all other tables taught them (--cells)
 
 "ours" is the search as it is; "Ansor" has the parameters that Ansor published, and begins at random
 as it does. A policy that only repairs a weak baseline shows there, and not here.
@@ -36,6 +37,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
@@ -48,13 +50,23 @@ from benchmarks.common import machine, markdown_table, pictures
 from benchmarks.search import POPULATION, RESAMPLED, opened
 from minitensor.course import tables
 from minitensor.runtime import usable_cores
-from minitensor.search import MUTATION_POLICIES, SKETCH_POLICIES, Evolution, Progress, Round
-from minitensor.search.evolution import Population, evolve
+from minitensor.search import (
+    MUTATION_POLICIES,
+    SKETCH_POLICIES,
+    Evolution,
+    Progress,
+    Round,
+    Strategy,
+)
+from minitensor.search.evolution import Population, evolve, taught
+from minitensor.search.policies import History
 from minitensor.search.space import Candidate
 from minitensor.search.tables import replay
 from tutorials.schedules import HAND_SCHEDULES
 
 CELLS: Final = ("neither", "sketch", "mutation", "both", "placebo")
+PAST: Final = 96
+"""Trials of each search that a policy was taught by."""
 BASELINES: Final = ("ours", "Ansor")
 
 
@@ -131,11 +143,19 @@ def strategy_of(baseline: str, cell: str, sketch: str, mutation: str, population
         strategy = replace(
             strategy, sketch_policy=Ignored(of_sketches), mutation_policy=Ignored(of_moves)
         )
-    if cell in ("sketch", "both"):
+    if cell in ("sketch", "both", "pretrained"):
         strategy = replace(strategy, sketch_policy=of_sketches)
-    if cell in ("mutation", "both"):
+    if cell in ("mutation", "both", "pretrained"):
         strategy = replace(strategy, mutation_policy=of_moves)
     return strategy
+
+
+@cache
+def past(name: str) -> History:
+    """A search on a table, as a policy sees it."""
+    space, known = opened(name)
+    found = replay(space, Evolution(population=POPULATION), PAST, 0, known=known)
+    return History(found.tried, space, lambda batch: np.zeros(len(batch)), 0)
 
 
 def run(
@@ -143,7 +163,9 @@ def run(
 ) -> Run:
     """One search on a table."""
     space, known = opened(name)
-    strategy = strategy_of(baseline, cell, sketch, mutation, POPULATION)
+    strategy: Strategy = strategy_of(baseline, cell, sketch, mutation, POPULATION)
+    if cell == "pretrained":
+        strategy = taught(strategy, lambda: [past(other) for other in tables() if other != name])
     found = replay(space, strategy, trials, seed, known=known)
     return Run(list(found.times), found.curve)
 
@@ -339,7 +361,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=96)
     parser.add_argument("--baselines", nargs="+", choices=BASELINES, default=BASELINES)
-    parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS)
+    parser.add_argument("--cells", nargs="+", choices=[*CELLS, "pretrained"], default=CELLS)
     parser.add_argument("--save", type=Path, metavar="FOLDER")
     given = parser.parse_args()
     runs = measured(given.names, given)
