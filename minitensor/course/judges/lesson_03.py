@@ -117,10 +117,11 @@ class Simplify(Task):
         i, j, zero, one = ir.Var("i"), ir.Var("j"), ir.Const(0), ir.Const(1)
         inner = drawn_tree(draw, 2)
         choice = ir.Select(ir.Binary("<", zero, one), i, j)
+        from_left: Sequence[tuple[ir.BinaryOp, ir.Expr]] = (("+", zero), ("*", one), ("*", zero))
         found = [
             *(ir.Binary(op, i, zero) for op in ("+", "-", "*")),
             *(ir.Binary(op, i, one) for op in ("*", "//", "%")),
-            *(ir.Binary(op, left, i) for op, left in (("+", zero), ("*", one), ("*", zero))),
+            *(ir.Binary(op, left, i) for op, left in from_left),
             *(ir.Binary("-", left, i) for left in (zero, one)),
             *(ir.Binary("//", left, i) for left in (zero, one)),
             *(ir.Binary(op, ir.Const(draw.randint(-30, 30)), zero) for op in ("//", "%")),

@@ -1,0 +1,1 @@
+../minitensor/course/lessons/04_blocks.py
