@@ -19,6 +19,7 @@ ROOT = pathlib.Path(__file__).parents[2]
         ("rules", "rules.md"),
         ("cheat_sheet", "cheat_sheet.md"),
         ("pictures", "pictures/nest.svg"),
+        ("tutorials", "../tutorials/README.md"),
     ],
 )
 def test_a_page_that_is_written_from_the_code_is_up_to_date(name, page, monkeypatch):
