@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
+import re
 import sys
 from dataclasses import asdict
 from typing import Any, Final
@@ -12,9 +14,9 @@ from minitensor.cli import subject as subjects
 from minitensor.cli import target as targets
 from minitensor.cli.bench import AS_SLOW
 from minitensor.cli.console import Console, indented
-from minitensor.cli.errors import UsageError
+from minitensor.cli.errors import CommandError, UsageError
 from minitensor.cli.files import check_writable, write_text
-from minitensor.errors import printable
+from minitensor.errors import ArgumentError, printable
 from minitensor.ir import Program, print_name
 from minitensor.runtime import find_toolchain
 from minitensor.search import (
@@ -126,6 +128,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     except KeyboardInterrupt:
         _say_what_is_kept(arguments, sum(p.trials for p in last))
         raise
+    except ArgumentError as failure:
+        raise CommandError(_with_options(failure.message)) from failure
     if arguments.output:
         write_text(arguments.output, result.trace.to_json())
     drawn = result.plot(arguments.plot) if arguments.plot else []
@@ -149,6 +153,16 @@ def _check_words(arguments: argparse.Namespace) -> None:
         if value is not None and not value >= least:
             option = name.replace("_", "-")
             raise UsageError(f"--{option} must be at least {least}, but is {value}")
+
+
+def _with_options(message: str) -> str:
+    """A message that names arguments of mt.tune, with the options in their place."""
+    options = [name for name in inspect.signature(tune).parameters if f"{name}=" in message]
+    for name in options:
+        option = f"--{name.replace('_', '-')}"
+        message = re.sub(rf"\b{name}=(?=[\w'\"[])", f"{option} ", message)
+        message = re.sub(rf"\b{name}=", option, message)
+    return message
 
 
 def _check_surroundings(arguments: argparse.Namespace) -> None:

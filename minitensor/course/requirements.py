@@ -154,6 +154,8 @@ def numbers_of(got: object, count: int) -> list[float] | None:
     except OverflowError:
         return None
     return found if all(v == v for v in found) else None
+
+
 def visited(program: ir.Program, buffer: str) -> list[tuple[int, ...]]:
     """The indices of a buffer that are stored to, in the order of the stores; an init is none.
 

@@ -240,3 +240,19 @@ def test_interrupted_before_anything_was_tried(run, search):
     done = run(*PRODUCT)
     assert (done.status, done.out) == (130, "")
     assert "stopped before anything was tried" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--history", "damaged", "--quiet"], "logs of searches as --history, but damaged is none"),
+        (["--strategy", "random", "--history", "empty"], "--history is for a model"),
+        (["--strategy", "random", "--sketch-policy", "ucb"], "--sketch-policy is a part of"),
+    ],
+)
+def test_refusals_name_the_options(words, told, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "damaged").write_text("no record\n")
+    (tmp_path / "empty").touch()
+    found = run(*PRODUCT, *words)
+    assert found.status == 1 and told in found.err and "history=" not in found.err
