@@ -210,7 +210,7 @@ def lines_fetched(visits, room=8, line=4, columns=16):
 
 
 def touches(points):
-    """What the transpose touches for each element of C: one of A, one of C."""
+    """The elements that the transpose touches, in order: for each of C one of A, and itself."""
     return [touch for i, j in points for touch in (("A", j, i), ("C", i, j))]
 
 
