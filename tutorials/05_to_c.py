@@ -1,0 +1,1 @@
+../minitensor/course/lessons/05_to_c.py
