@@ -135,7 +135,7 @@ def near(got: object, want: float, relative: float = 1e-6) -> bool:
     if isinstance(got, (bool, np.bool_)) or not isinstance(got, (int, float, np.number)):
         return False
     try:
-        distance = abs(float(got) - want)  # type: ignore[arg-type]
+        distance = abs(float(got) - want)
     except (OverflowError, TypeError, ValueError):
         return False
     return bool(distance <= relative * max(1.0, abs(want)))

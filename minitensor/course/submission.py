@@ -112,7 +112,7 @@ def answers(file: str, task: Task, cases: Any, before: Any = lambda n: None) -> 
 
 
 def _told(file: str, failure: BaseException) -> str:
-    """What was raised, where; one line."""
+    """The exception of an answer and its line, as one line of text."""
     if isinstance(failure, SystemExit):
         return "it ends the process (SystemExit)"
     if isinstance(failure, (OverstepError, MemoryError)):
