@@ -81,9 +81,8 @@ def _replied(lesson: Lesson, task: Task, file: Path, seed: str) -> Mapping[str, 
     """The last reply of the student's process; "stopped" in it says why there was none."""
     at: dict[str, Any] = {}
     folder = tempfile.mkdtemp(prefix="minitensor-course-")
-    variables = {"TMPDIR": folder, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        with Worker.start(_MODULE, variables=variables) as worker:
+        with Worker.start(_MODULE, variables={"TMPDIR": folder}) as worker:
             request = {"lesson": lesson.number, "task": task.name, "seed": seed}
             worker.send({**request, "file": str(file.resolve())})
             at = worker.receive(_STARTING)

@@ -74,6 +74,7 @@ def _reply(parent: Parent, request: dict[str, str]) -> dict[str, Any]:
     for name in [n for n in sys.modules if n.startswith(HIDDEN)]:
         del sys.modules[name]
     _limit()
+    sys.dont_write_bytecode = True  # beside the student's file
     sys.addaudithook(partial(_audit, _folders()))
     parent.send({"at": -1})
     printed = Printed()
