@@ -28,8 +28,8 @@ REST = """
 Then
 
 - [schedules](schedules): hand schedules of matrix products, convolutions, reductions, attention
-  and streams, step by step, each step with its reason; `python -m benchmarks.steps matmul-512` times
-  the steps
+  and streams, step by step, each step with its reason; `python -m benchmarks.steps matmul-512`
+  times the steps
 - [demo](demo): `make demo` defines a dense layer, schedules it step by step, and lets a search
   schedule three workloads, in turns with numpy
 """
