@@ -141,8 +141,8 @@ def _elementwise(rank: int) -> ir.Program:
 
 def _sums(rank: int, reduced: int) -> ir.Program:
     A = lang.placeholder((3,) * (rank + reduced), name="A")
-    over = [lang.reduce_axis(3) for _ in range(reduced)]
-    made = lang.compute((3,) * rank, lambda *axes: lang.sum_(A[(*axes, *over)], over), name="C")
+    over = tuple(lang.reduce_axis(3) for _ in range(reduced))
+    made = lang.compute((3,) * rank, lambda *axes: lang.sum_(A[axes + over], over), name="C")
     return lang.lower([A, made])
 
 
