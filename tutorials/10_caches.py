@@ -1,0 +1,1 @@
+../minitensor/course/lessons/10_caches.py
