@@ -6,17 +6,23 @@ Each is a `Requirement`: what is wanted, how to look for it, and the same as lin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
 from minitensor import codegen, ir
+from minitensor.arith import simplified_linear
 from minitensor.course.tasks import Requirement, small_arrays
 from minitensor.runtime import explained
 from minitensor.schedule import Schedule
 
 _WIDE = codegen.Target("c", num_cores=2, vector_bits=256)
 """The machine that remarks are about: the same wherever an answer is checked."""
+_STEPS = 32
+"""Iterations of a loop that strides are looked for in."""
+_WIDE_AS_PYTHON = "mt.Target('c', num_cores=2, vector_bits=256)"
 
 
 def accesses(
@@ -219,3 +225,70 @@ def guards(most: int) -> Requirement:
         f"assert found <= {most}, found",
     )
     return Requirement(f"the conditions of guards are {wanted}", look, lines)
+def loads_in_code(most: int) -> Requirement:
+    """So many elements that the generated code loads, other than from registers, in one run."""
+
+    def look(s: Schedule) -> str | None:
+        code = codegen.lowered(s.program, _WIDE)
+        names = [b.name for b in s.program.outputs]
+        _, counts = ir.interpret(code, small_arrays(s.program), names)
+        found = sum(n for scope, n in counts.scope_loads.items() if scope != "register")
+        return None if found <= most else f"it loads {found:,}"
+
+    lines = (
+        f"code = mt.codegen.lowered(s.program, {_WIDE_AS_PYTHON})",
+        "_, counts = ir.interpret(code, arrays, [b.name for b in s.program.outputs])",
+        "found = sum(n for scope, n in counts.scope_loads.items() if scope != 'register')",
+        f"assert found <= {most}, found",
+    )
+    return Requirement(f"the code loads at most {most:,} elements from memory", look, lines)
+
+
+def innermost_strides(block: str, most: int) -> Requirement:
+    """Strides of all accesses in the innermost loop around a block, in elements."""
+
+    def look(s: Schedule) -> str | None:
+        if block not in s.get_blocks():
+            return f"there is no block {block}"
+        found = strides_in(s.program, block)
+        far = [f"{ir.print_name(name)} by {n}" for name, n in found.items() if not 0 <= n <= most]
+        return f"an iteration moves {', '.join(far)}" if far else None
+
+    lines = (
+        "from minitensor.course.requirements import strides_in",
+        f"found = strides_in(s.program, {block!r})",
+        f"assert all(0 <= n <= {most} for n in found.values()), found",
+    )
+    return Requirement(f"strides of the innermost loop around {block} are 0 to {most}", look, lines)
+
+
+def strides_in(program: ir.Program, block: str) -> dict[str, int]:
+    """Of each buffer that a block accesses: the elements from one iteration of the innermost loop
+    to the next, the farthest of several. Loops of one iteration are none.
+    """
+    loops = [loop for loop in ir.paths(program)[block] if loop.extent > 1]
+    node = program.blocks[block]
+    zero = {loop.var: ir.Const(0, ir.INDEX) for loop in ir.paths(program)[block]}
+    bound = {i.var: i.binding for i in node.iters}
+    found: dict[str, int] = {}
+    for name, indices in _accesses(node.body):
+        steps = ir.strides_of(program.buffers[name])
+        places = []
+        for at in range(min(_STEPS, loops[-1].extent) if loops else 1):
+            values = {**zero, loops[-1].var: ir.Const(at, ir.INDEX)} if loops else zero
+            index = [ir.substitute(ir.substitute(i, bound), values) for i in indices]
+            places.append(sum(simplified_linear(i).constant * n for i, n in zip(index, steps)))
+        moves = [b - a for a, b in itertools.pairwise(places)]
+        found[name] = max([*moves, found.get(name, 0)], key=abs)
+    return found
+
+
+def _accesses(body: ir.Stmt) -> list[tuple[str, tuple[ir.Expr, ...]]]:
+    """The buffers and indices of all accesses in the body of a block."""
+    found = []
+    for node in ir.walk(body):
+        if isinstance(node, (ir.Load, ir.Store)):
+            found.append((node.buffer, node.indices))
+        elif isinstance(node, ir.Reduce):
+            found += [(name, node.indices) for name in node.buffers]
+    return found

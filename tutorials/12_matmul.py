@@ -1,0 +1,1 @@
+../minitensor/course/lessons/12_matmul.py
