@@ -292,3 +292,32 @@ def _accesses(body: ir.Stmt) -> list[tuple[str, tuple[ir.Expr, ...]]]:
         elif isinstance(node, ir.Reduce):
             found += [(name, node.indices) for name in node.buffers]
     return found
+
+
+def temporaries(most: int) -> Requirement:
+    """So many elements that all temporaries in memory have together in the generated code, those of
+    one thread.
+    """
+
+    def look(s: Schedule) -> str | None:
+        sizes = temporaries_in(s.program)
+        found = sum(sizes.values())
+        text = ", ".join(f"{name} {n:,}" for name, n in sizes.items())
+        return None if found <= most else f"there are {found:,} ({text})"
+
+    lines = (
+        "from minitensor.course.requirements import temporaries_in",
+        "sizes = temporaries_in(s.program)",
+        f"assert sum(sizes.values()) <= {most}, sizes",
+    )
+    return Requirement(f"temporaries have at most {most:,} elements in memory", look, lines)
+
+
+def temporaries_in(program: ir.Program) -> dict[str, int]:
+    """The elements of each temporary that the generated code has in memory."""
+    found: dict[str, int] = {}
+    sizes = {ir.print_name(b.name): b.dtype.bits // 8 for b in program.temporaries}
+    for memory in codegen.report_of(program, _WIDE).storage:
+        if memory.where != "registers" and memory.buffer in sizes:
+            found[memory.buffer] = -(-memory.size // max(1, sizes[memory.buffer]))
+    return found

@@ -1,0 +1,1 @@
+../minitensor/course/lessons/13_convolution.py
