@@ -14,8 +14,8 @@ def touching_padding(h, w, kernel, stride, padding):
 def define(c, h, w, f, kernel, stride, padding):
     """Return the program of a convolution of one image, all of float32.
 
-    Its inputs are data, of c x h x w elements, and weight, of f x c x kernel x kernel; its output is
-    conv, with as many rows and columns as the window has places.
+    Its inputs are data, of c x h x w elements, and weight, of f x c x kernel x kernel; its output
+    is conv, of f channels, with as many rows and columns as the window has places.
     """
     raise NotImplementedError
 
