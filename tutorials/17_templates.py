@@ -1,0 +1,1 @@
+../minitensor/course/lessons/17_templates.py
