@@ -1,0 +1,1 @@
+../minitensor/course/lessons/20_evolution.py
