@@ -4,9 +4,11 @@ README.md, CONTRIBUTING.md and the tutorials become pages without a second copy 
 link to a file that is no page (a folder of code) becomes its name.
 """
 
+import os
 import pathlib
 import posixpath
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import griffe
@@ -15,7 +17,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from docs.docstrings import markdown
-from docs.lessons import lesson_page, page_of
+from docs.lessons import lesson_page, outputs, page_of
 from minitensor.course.lessons import PICTURES, lessons
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -56,6 +58,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are kept elsewhere."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(outputs, LESSONS.values()))  # kept for the pages below
     for target, source in pages_elsewhere().items():
         text = (ROOT / source).read_text(encoding="utf-8")
         if source in LESSONS:
