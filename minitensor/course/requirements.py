@@ -23,6 +23,7 @@ _WIDE = codegen.Target("c", num_cores=2, vector_bits=256)
 _STEPS = 32
 """Iterations of a loop that strides are looked for in."""
 _WIDE_AS_PYTHON = "mt.Target('c', num_cores=2, vector_bits=256)"
+_WIDE_TEXT = "mt.Target('c', num_cores=2, vector_bits=256)"
 
 
 def accesses(
@@ -43,6 +44,68 @@ def accesses(
         f"assert {least} <= found <= {most}, f'{{found}} {kind} of {buffer}'",
     )
     return Requirement(f"{kind} of {buffer} are {wanted}", look, lines)
+
+
+def accesses_after_passes(kind: Literal["loads", "stores"], buffer: str, most: int) -> Requirement:
+    """So many loads or stores in the program that the passes make for a machine of 256-bit vectors:
+    without those that stay in registers.
+    """
+
+    def look(s: Schedule) -> str | None:
+        after = codegen.lowered(s.program, _WIDE)
+        names = [b.name for b in s.program.outputs]
+        _, counts = ir.interpret(after, small_arrays(s.program), names)
+        found = getattr(counts, kind).get(buffer, 0)
+        return None if found <= most else f"there are {found:,}"
+
+    lines = (
+        f"after = mt.codegen.lowered(s.program, {_WIDE_TEXT})",
+        "_, counts = mt.interpret(after, *arrays, counts=True)",
+        f"found = counts.{kind}.get({buffer!r}, 0)",
+        f"assert found <= {most}, f'{{found}} {kind} of {buffer}'",
+    )
+    what = f"{kind} of {buffer} that are left after all passes are at most {most:,}"
+    return Requirement(what, look, lines)
+
+
+def full_vectors(buffer: str, lanes: int, least: int) -> Requirement:
+    """So many elements of a buffer stored by vectors of so many lanes, on a machine of 256-bit
+    vectors; or no stores to it at all.
+    """
+
+    def look(s: Schedule) -> str | None:
+        if buffer not in ir.stored_buffers(s.program.body):
+            return None
+        found = stored_by_lanes(codegen.lowered(s.program, _WIDE), buffer).get(lanes, 0)
+        return None if found >= least else f"they store {found:,}"
+
+    lines = (
+        "from minitensor.course.requirements import stored_by_lanes",
+        f"after = mt.codegen.lowered(s.program, {_WIDE_TEXT})",
+        f"found = stored_by_lanes(after, {buffer!r})",
+        f"assert found.get({lanes}, 0) >= {least}, found",
+    )
+    what = f"vectors of {lanes} lanes store at least {least:,} elements of {buffer}"
+    return Requirement(what, look, lines)
+
+
+def stored_by_lanes(program: ir.Program, buffer: str) -> dict[int, int]:
+    """The elements of a buffer that a program after all passes stores, by the lanes of the vectors
+    that hold them.
+    """
+    found: dict[int, int] = {}
+
+    def visit(stmt: ir.Node, times: int) -> None:
+        if isinstance(stmt, ir.Store) and stmt.buffer == buffer:
+            lanes = stmt.value.dtype.lanes
+            found[lanes] = found.get(lanes, 0) + times * lanes
+        inside = times * stmt.extent if isinstance(stmt, ir.For) else times
+        for child in ir.children(stmt):
+            if isinstance(child, ir.Stmt):
+                visit(child, inside)
+
+    visit(program.body, 1)
+    return found
 
 
 def loop_kind(block: str, kind: str, innermost: bool = False) -> Requirement:
@@ -120,10 +183,9 @@ def no_remark(kind: str) -> Requirement:
         found = [r for r in explained(s.program, _WIDE, None).remarks if r.kind == kind]
         return f"there is one: {found[0].text}" if found else None
 
-    target = "mt.Target('c', num_cores=2, vector_bits=256)"
     lines = (
         "from minitensor.runtime import explained",
-        f"remarks = explained(s.program, {target}, None).remarks",
+        f"remarks = explained(s.program, {_WIDE_TEXT}, None).remarks",
         f"assert not [r for r in remarks if r.kind == {kind!r}], remarks",
     )
     return Requirement(f"code generation has no remark {kind!r}", look, lines)

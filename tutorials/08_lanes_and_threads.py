@@ -1,0 +1,1 @@
+../minitensor/course/lessons/08_lanes_and_threads.py
