@@ -22,7 +22,7 @@ import minitensor
 from minitensor.course.lessons import Lesson
 from minitensor.course.tasks import Case, LackingError, Task
 from minitensor.course.wire import MOST_SHOWN, decode
-from minitensor.errors import MinitensorError, printable
+from minitensor.errors import MinitensorError, kind_of, printable
 from minitensor.runtime import Worker, WorkerError
 
 SEED: Final = "course"
@@ -128,6 +128,8 @@ def judged(
         return lacking.what, written
     except MinitensorError as failure:  # a program that is malformed, where a judge runs it
         return f"what it returns is refused: {failure.message}", ""
+    except Exception as failure:  # the value is of a form that no judge expects
+        return f"what it returns cannot be judged ({kind_of(failure)})", ""
     return "", ""
 
 

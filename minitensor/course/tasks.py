@@ -284,8 +284,11 @@ def as_python(value: Any) -> str:
 def _brief(value: Any) -> str:
     if isinstance(value, Other):
         return f"{value.text} (a {value.name})"
-    if isinstance(value, ir.Expr):
-        return ir.print_expr(value)
-    if isinstance(value, ir.Program):
-        return described(value)
+    try:
+        if isinstance(value, ir.Expr):
+            return ir.print_expr(value)
+        if isinstance(value, ir.Program):
+            return described(value)
+    except Exception:  # fields of any type, where an answer made the node
+        return f"a malformed {type(value).__name__}"
     return shown(value)

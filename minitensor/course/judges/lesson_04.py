@@ -43,8 +43,7 @@ class Kinds(Task):
 
     def judge(self, case: Case, got: Any) -> None:
         iters, target, own, combines, want = case
-        names = {name: str(kind) for name, kind in got.items()} if _is_of_texts(got) else got
-        if names != want:
+        if not _is_of_texts(got) or {name: str(kind) for name, kind in got.items()} != want:
             element = ir.print_indices(target)
             reads = ", ".join(ir.print_indices(one) for one in own) or "none"
             call = (
