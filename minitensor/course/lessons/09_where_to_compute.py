@@ -61,7 +61,6 @@ def price(s, arrays):
 
 a = np.arange((H + 2) * (W + 2), dtype="float32").reshape(H + 2, W + 2) % 7
 q = mt.interpret(program, a)
-assert price(mt.Schedule(program), [a]) == (12 * 14, 12 * 14 * 4)
 
 # %% [markdown]
 # ## The ladder of places
@@ -169,7 +168,6 @@ for tile in (1, 2, 4, 8, 16):
 
 # %%
 square, strip = (price(tiled(16, 16, *tile), [big])[0] for tile in ((4, 4), (1, 16)))
-print("4 x 4:", square, " 1 x 16:", strip)
 assert square == (16 + 2 * 4) * (16 + 2 * 4) == 576
 assert strip == (16 + 2 * 16) * (16 + 2 * 1) == 864
 
@@ -219,8 +217,8 @@ assert sliding(a)[1] == ladder["root"][0]  # the work of the top, the memory of 
 # | tiles | all tiles | one tile and its halo | the halo again in each tile |
 # | sliding window | none along the window | a few rows | once |
 #
-# In minitensor the lifetime follows from the place, and each iteration has an instance of its own.
-# So `compute_at` means the second row of the table; the third needs loops by hand, as above.
+# In minitensor each iteration has a buffer of its own. So `compute_at` means the second row of the
+# table; the third needs loops by hand, as above.
 
 # %%
 s = tiled(16, 16, 4, 4)
@@ -296,7 +294,6 @@ for place, loads in (("i", 3 * M + 3 * M), ("j", 3 * M * M + 3 * M)):
     s = mt.Schedule(mt.lower([A, B], name="centre"))
     s.compute_at("S", place)
     _, counts = mt.interpret(s, np.zeros((3, M), "float32"), counts=True)
-    print(f"the sum at {place}: {counts.loads['A']} loads of A")
     assert counts.loads["A"] == loads
 
 # %% [markdown]
@@ -308,8 +305,7 @@ for place, loads in (("i", 3 * M + 3 * M), ("j", 3 * M * M + 3 * M)):
 # - Split first, then `compute_at`. The loops of the producer are built anew when it moves, so what
 #   you did to them before is lost.
 # - The region of a tile is a box. A cross of five neighbours computes the corners of its box too.
-# - Many recomputed operations can be cheaper than one trip to memory, and a cheap stage (a scale, a
-#   cast) is best inlined. Count both before you decide.
+# - A cheap stage (a scale, a cast) is best inlined: to compute it again costs less than memory.
 #
 # ## Tasks
 #
