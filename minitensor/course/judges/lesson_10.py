@@ -108,7 +108,7 @@ class Pack(ScheduleTask):
 
 _READS = (
     "from minitensor.course.layouts import reads",
-    "found = reads(s.program, 'C', 'B')  # (place in the buffer, iters of C) of each read of B",
+    "found = reads(s.program, 'C', 'B')  # (place in the buffer, iters of C, loops) of each read",
 )
 
 
@@ -122,7 +122,7 @@ def in_panels(rows: int, width: int) -> Requirement:
         if not found:
             return "C reads no copy of B"
         _, jj, kk = (i.var for i in s.program.blocks["C"].iters)
-        for place, values in found:
+        for place, values, _ in found:
             k, j = values[kk], values[jj]
             if place != (j // width * rows + k) * width + j % width:
                 return f"B[{k}, {j}] is read at {place}"
@@ -131,7 +131,7 @@ def in_panels(rows: int, width: int) -> Requirement:
     lines = (
         *_READS,
         "_, jj, kk = (i.var for i in s.program.blocks['C'].iters)",
-        "for place, values in found:",
+        "for place, values, _ in found:",
         "    k, j = values[kk], values[jj]",
         f"    want = (j // {width} * {rows} + k) * {width} + j % {width}",
         "    assert place == want, f'B[{k}, {j}] is read at {place}, not at {want}'",
@@ -145,7 +145,7 @@ def in_order() -> Requirement:
     """Places that are read for the first time one after the other."""
 
     def look(s: Schedule) -> str | None:
-        first = list(dict.fromkeys(place for place, _ in reads(s.program, "C", "B")))
+        first = list(dict.fromkeys(place for place, *_ in reads(s.program, "C", "B")))
         for one, following in itertools.pairwise(first):
             if following < one:
                 return f"place {following} is first read after place {one}"
@@ -153,7 +153,7 @@ def in_order() -> Requirement:
 
     lines = (
         *_READS,
-        "first = list(dict.fromkeys(place for place, _ in found))",
+        "first = list(dict.fromkeys(place for place, *_ in found))",
         "assert first == sorted(first), first",
     )
     text = "the nest of C reads the panels from the first address to the last"
