@@ -287,8 +287,6 @@ def _brief(value: Any) -> str:
     try:
         if isinstance(value, ir.Expr):
             return ir.print_expr(value)
-        if isinstance(value, ir.Program):
-            return described(value)
-    except Exception:  # fields of any type, where an answer made the node
+        return described(value) if isinstance(value, ir.Program) else shown(value)
+    except Exception:  # a node of a student's own making may hold anything
         return f"a malformed {type(value).__name__}"
-    return shown(value)
