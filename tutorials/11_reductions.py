@@ -1,0 +1,1 @@
+../minitensor/course/lessons/11_reductions.py
