@@ -120,7 +120,7 @@ TABLE = np.array(options)
 
 def neighbours(number):
     """The names that differ from one in one choice."""
-    different = TABLE != TABLE[number]
+    different = TABLE[number] != TABLE
     return np.flatnonzero(different.sum(axis=1) == 1).tolist()
 
 

@@ -230,7 +230,7 @@ def propose_by_effects(history, options, rng):
     logs = np.log([seconds for _, seconds in history])
     logs -= logs.mean()
     score = np.zeros(len(options))
-    for at, column in enumerate(np.array(options).T):
+    for column in np.array(options).T:
         mine = column[[number for number, _ in history]]
         for value in np.unique(mine):
             own = logs[mine == value]
@@ -278,7 +278,7 @@ WRONG = {
     "mutate": [
         (mutate_a_divisor, "more than a prime factor moves"),
         (mutate_to_the_next, "never comes up"),
-        (mutate_by_twos, "which is the tile itself"),
+        (mutate_by_twos, "never comes up"),
         (mutate_to_anywhere, "which is the tile itself"),
         (mutate_one_factor, "whose product is not"),
         (mutate_a_list, "a tuple of"),
