@@ -88,17 +88,17 @@ def answers(file: str, task: Task, cases: Any, before: Any = lambda n: None) -> 
 
     before  called with the number of each case
     """
-    try:
-        with contextlib.redirect_stderr(sys.stdout):
-            module = run_file(file)
-    except ArgumentError as failure:
-        return {"failed": failure.message}
-    except BaseException as failure:
-        return {"failed": _told(file, failure)}
-    if not hasattr(module, task.name):
-        return {"failed": f"{printable(Path(file).name)} does not define {task.name}"}
     found: list[Any] = []
-    with withheld(task):
+    with withheld(task):  # also from what the file imports by name
+        try:
+            with contextlib.redirect_stderr(sys.stdout):
+                module = run_file(file)
+        except ArgumentError as failure:
+            return {"failed": failure.message}
+        except BaseException as failure:
+            return {"failed": _told(file, failure)}
+        if not hasattr(module, task.name):
+            return {"failed": f"{printable(Path(file).name)} does not define {task.name}"}
         for number, case in enumerate(cases):
             before(number)
             try:

@@ -9,15 +9,9 @@ from typing import Any
 import numpy as np
 
 from minitensor import ir, lang
+from minitensor.course.judges.defined import require_parameters, require_results
 from minitensor.course.requirements import accesses, gone, inside
-from minitensor.course.tasks import (
-    Case,
-    LackingError,
-    Requirement,
-    ScheduleTask,
-    Task,
-    as_python,
-)
+from minitensor.course.tasks import Case, Requirement, ScheduleTask, Task
 
 
 class Define(Task):
@@ -30,27 +24,9 @@ class Define(Task):
 
     def judge(self, case: Case, got: Any) -> None:
         (n,) = case
-        wanted = [("A", (n + 2,), "float32"), ("R", (n,), "float32")]
-        if not isinstance(got, ir.Program):
-            raise LackingError("a program is wanted, as mt.lower returns it", ("got.inputs",))
-        found = [(b.name, b.shape, str(b.dtype)) for b in (*got.inputs, *got.outputs)]
-        if found != wanted:
-            text = ", ".join(f"{name} {list(shape)} {dtype}" for name, shape, dtype in found)
-            lines = [
-                "found = [(b.name, b.shape, str(b.dtype)) for b in (*got.inputs, *got.outputs)]",
-                f"assert found == {wanted!r}, found",
-            ]
-            raise LackingError(f"for n = {n} the inputs and outputs are {text}", lines)
+        require_parameters(got, [("A", (n + 2,), "float32"), ("R", (n,), "float32")])
         a = np.arange(n + 2, dtype="float32") ** 2
-        want = 3 * a[1:-1] - a[:-2] - a[2:]
-        (result,), _ = ir.interpret(got, [a])
-        if not np.array_equal(result, want):
-            lines = [
-                f"a = {as_python(a)}",
-                "want = 3 * a[1:-1] - a[:-2] - a[2:]",
-                "np.testing.assert_array_equal(mt.interpret(got, a), want)",
-            ]
-            raise LackingError(f"for n = {n} the elements of R are not right", lines)
+        require_results(got, [a], [3 * a[1:-1] - a[:-2] - a[2:]])
 
 
 def blur(n: int, neighbours: int, dtype: str) -> ir.Program:

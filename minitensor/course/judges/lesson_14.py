@@ -109,6 +109,8 @@ class Arrays(Task):
 
     def judge(self, case: Case, got: Any) -> None:
         program, seed = case
+        if not isinstance(got, list) or len(got) != 3:
+            raise LackingError("wanted are arrays for three seeds")
         first, second, third = (self._arrays(program, arrays) for arrays in got)
         if not all(map(np.array_equal, first, second)):
             raise LackingError(

@@ -114,7 +114,7 @@ RIGHT = {
 }
 WRONG = {
     "define": [
-        (define_backwards, "elements of R are not right"),
+        (define_backwards, "R[0] is"),
         (define_in_doubles, "float64"),
         (define_no_program, "a program is wanted"),
         (define_one_size, "inputs and outputs"),
