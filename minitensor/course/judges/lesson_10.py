@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from minitensor import ir, lang
@@ -67,15 +68,15 @@ class BestTile(FunctionTask):
 
     def expected(self, *case: Any) -> int:
         n, cache_bytes, itemsize = map(int, case)
-        dtype = {1: "int8", 2: "float16", 4: "float32", 8: "float64"}[itemsize]
-        program = product(n, n, n, dtype)
-        fit = [t for t in range(1, n + 1) if n % t == 0 and _touched(program, t) <= cache_bytes]
-        return max(fit)
+        tiles = (tile for tile in range(n, 0, -1) if n % tile == 0)
+        return next(tile for tile in tiles if _touched(n, tile, itemsize) <= cache_bytes)
 
 
-def _touched(program: ir.Program, tile: int) -> int:
+@cache
+def _touched(n: int, tile: int, itemsize: int) -> int:
     """The bytes that one iteration of k_0 touches in tiles of a size."""
-    s = Schedule(program)
+    dtype = {1: "int8", 2: "float16", 4: "float32", 8: "float64"}[itemsize]
+    s = Schedule(product(n, n, n, dtype))
     loops = [s.split(loop, [None, tile]) for loop in s.get_loops("C")]
     s.reorder(*(outer for outer, _ in loops), *(inner for _, inner in loops))
     found: int = footprints(s.program, "C")[3].total
