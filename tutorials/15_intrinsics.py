@@ -1,0 +1,1 @@
+../minitensor/course/lessons/15_intrinsics.py
