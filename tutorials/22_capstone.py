@@ -1,0 +1,1 @@
+../minitensor/course/lessons/22_capstone.py
