@@ -1,0 +1,1 @@
+../minitensor/course/lessons/21_records.py
