@@ -5,9 +5,8 @@ Each is a `Requirement`: what is wanted, how to look for it, and the same as lin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -287,6 +286,8 @@ def guards(most: int) -> Requirement:
         f"assert found <= {most}, found",
     )
     return Requirement(f"the conditions of guards are {wanted}", look, lines)
+
+
 def loads_in_code(most: int) -> Requirement:
     """So many elements that the generated code loads, other than from registers, in one run."""
 

@@ -9,20 +9,15 @@ from typing import Any
 import numpy as np
 
 from minitensor import ir, lang
+from minitensor.course.judges.defined import require_parameters, require_results
 from minitensor.course.requirements import accesses, inside, temporaries
 from minitensor.course.tasks import (
     Case,
     FunctionTask,
-    LackingError,
     Requirement,
     ScheduleTask,
     Task,
-    as_python,
-    instances,
 )
-
-_MOST_STEPS = 50_000
-"""Block instances that a definition may take to run."""
 
 
 def places(n: int, kernel: int, stride: int, padding: int) -> int:
@@ -65,38 +60,14 @@ class Define(Task):
 
     def judge(self, case: Case, got: Any) -> None:
         c, h, w, f, kernel, stride, padding = case
-        if not isinstance(got, ir.Program):
-            raise LackingError("a program is wanted, as mt.lower returns it", ("got.inputs",))
         output = (f, *(places(n, kernel, stride, padding) for n in (h, w)))
         named = {"data": (c, h, w), "weight": (f, c, kernel, kernel), "conv": output}
-        wanted = [(name, shape, "float32") for name, shape in named.items()]
-        found = [(b.name, b.shape, str(b.dtype)) for b in (*got.inputs, *got.outputs)]
-        given = ", ".join(map(str, case))
-        if found != wanted:
-            text = ", ".join(f"{name} {list(shape)} {dtype}" for name, shape, dtype in found)
-            lines = [
-                "found = [(b.name, b.shape, str(b.dtype)) for b in (*got.inputs, *got.outputs)]",
-                f"assert found == {wanted!r}, found",
-            ]
-            text = f"define({given}) has inputs and outputs {text}; conv has to be {list(output)}"
-            raise LackingError(text, lines)
-        if instances(got) > _MOST_STEPS:
-            text = f"define({given}) runs its blocks more than {_MOST_STEPS:,} times"
-            raise LackingError(text, ("assert False, got",))
-        ir.verify(got)
+        require_parameters(got, [(name, shape, "float32") for name, shape in named.items()])
         rng = np.random.default_rng(5)
         data = rng.integers(-3, 4, (c, h, w)).astype("float32")
         weight = rng.integers(-3, 4, (f, c, kernel, kernel)).astype("float32")
         want = _convolved(data, weight, stride, padding)
-        (result,), _ = ir.interpret(got, [data, weight], ["conv"])
-        if not np.array_equal(result, want):
-            lines = [
-                f"data = {as_python(data)}",
-                f"weight = {as_python(weight)}",
-                f"want = {as_python(want)}",
-                "np.testing.assert_array_equal(mt.interpret(got, data, weight), want)",
-            ]
-            raise LackingError(f"define({given}): the elements of conv are not right", lines)
+        require_results(got, [data, weight], [want])
 
 
 def _convolved(data: np.ndarray, weight: np.ndarray, stride: int, padding: int) -> np.ndarray:

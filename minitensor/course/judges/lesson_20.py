@@ -153,11 +153,13 @@ def landscape() -> tuple[list[tuple[int, ...]], np.ndarray]:
     whole = table("conv-1x1")
     first = replace(whole, sketches=whole.sketches[:1], allowed=whole.allowed[:1])
     space = TableSpace(first)
-    options, programs = [], []
+    options: list[tuple[int, ...]] = []
+    programs = []
     for one, program in space.names.items():
         if one.unroll[0] == UNROLLED:
-            sizes = [knob.candidates[value] for knob, value in zip(space.knobs[0], one.values)]
-            options.append((*sizes, one.parallel[0]))
+            chosen = [value for value in one.values if isinstance(value, int)]
+            sizes = [knob.candidates[value] for knob, value in zip(space.knobs[0], chosen)]
+            options.append((*(size for size in sizes if isinstance(size, int)), one.parallel[0]))
             programs.append(program)
     return options, whole.seconds[programs]
 
@@ -168,7 +170,7 @@ def random_regret() -> float:
     ordered = np.sort(landscape()[1])
     count = len(ordered)
     total = math.comb(count, TRIALS)
-    return sum(
+    return math.fsum(
         (1 - ordered[0] / ordered[n]) * math.comb(count - 1 - n, TRIALS - 1) / total
         for n in range(count - TRIALS + 1)
     )

@@ -284,11 +284,11 @@ WRONG = {
         (touching_padding_of_each_axis, "right is"),
     ],
     "define": [
-        (define_without_padding, "conv has to be"),
-        (define_flipped, "elements of conv are not right"),
+        (define_without_padding, "wanted are"),
+        (define_flipped, ", not "),
         (define_with_select, "out of bounds"),
-        (define_with_a_stride_of_one_axis, "elements of conv are not right"),
-        (define_with_one_channel, "has inputs and outputs"),
+        (define_with_a_stride_of_one_axis, ", not "),
+        (define_with_one_channel, "the inputs and outputs are"),
         (define_as_a_tensor, "a program is wanted"),
     ],
     "fuse": [

@@ -248,9 +248,9 @@ RIGHT = {
 }
 WRONG = {
     "meaning": [
-        (meaning_with_a_late_cast, "right is"),
-        (meaning_with_lanes_apart, "right is"),
-        (meaning_of_four, "the operands of"),
+        (meaning_with_a_late_cast, ", not "),
+        (meaning_with_lanes_apart, ", not "),
+        (meaning_of_four, "wanted are a ["),
         (meaning_in_two_stages, "computes 2 tensors"),
         (
             meaning_of_signed_bytes,
