@@ -121,7 +121,7 @@ class Best(Task):
 
 
 class Resume(Task):
-    """What is left of a search, and what is known."""
+    """The trials that a search has left, and what is known."""
 
     name, text = "resume", "go on with a search"
 
