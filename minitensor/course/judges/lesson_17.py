@@ -77,7 +77,21 @@ class Tiles(Task):
 
     def ask(self, answer: Any, case: Case) -> Any:
         program, most = case
-        return candidates(program, lambda s: answer(s, most))
+        unwritten: list[NotImplementedError] = []
+
+        def template(s: Schedule) -> None:
+            try:
+                answer(s, most)
+            except NotImplementedError as failure:
+                unwritten.append(failure)
+                raise
+
+        try:
+            return candidates(program, template)
+        except MinitensorError:
+            if unwritten:
+                raise unwritten[0] from None
+            raise
 
     def judge(self, case: Case, got: Any) -> None:
         program, most = case
