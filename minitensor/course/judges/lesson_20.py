@@ -15,7 +15,7 @@ from minitensor.course.costs import table
 from minitensor.course.tasks import Case, LackingError, Task
 from minitensor.course.wire import Other
 from minitensor.errors import shown
-from minitensor.search.tables import TableSpace
+from minitensor.search import tables
 
 TRIALS: Final = 40
 SEARCHES: Final = 48
@@ -152,7 +152,7 @@ def landscape() -> tuple[list[tuple[int, ...]], np.ndarray]:
     """
     whole = table("conv-1x1")
     first = replace(whole, sketches=whole.sketches[:1], allowed=whole.allowed[:1])
-    space = TableSpace(first)
+    space = tables.TableSpace(first)
     options: list[tuple[int, ...]] = []
     programs = []
     for one, program in space.names.items():

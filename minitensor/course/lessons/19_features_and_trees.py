@@ -18,8 +18,7 @@ import numpy as np
 import minitensor as mt
 from minitensor import pictures
 from minitensor.course import picture, table
-from minitensor.search import FEATURE_NAMES, GradientBoostedTrees, extract_features
-from minitensor.search.tables import TableSpace
+from minitensor.search import FEATURE_NAMES, GradientBoostedTrees, extract_features, tables
 
 # %% [markdown]
 # ## What a model sees
@@ -91,7 +90,7 @@ print("adds:", seen(plain, "float add"), seen(swapped, "float add"))
 
 # %%
 costs = table("batch-matmul")
-space = TableSpace(costs)
+space = tables.TableSpace(costs)
 first = {}  # one candidate for each program
 for candidate, number in space.names.items():
     if number >= 0 and candidate.sketch == 0:

@@ -17,8 +17,7 @@ import numpy as np
 
 from minitensor import pictures
 from minitensor.course import picture, table
-from minitensor.search import Evolution, GradientBoostedTrees
-from minitensor.search.tables import TableSpace, replay
+from minitensor.search import Evolution, GradientBoostedTrees, tables
 
 # %% [markdown]
 # ## The game
@@ -31,7 +30,7 @@ from minitensor.search.tables import TableSpace, replay
 
 # %%
 costs = table("conv-1x1")
-space = TableSpace(costs)
+space = tables.TableSpace(costs)
 candidates = [c for c in space.names if c.sketch == 0]
 programs = [space.names[c] for c in candidates]
 options = []
@@ -236,7 +235,7 @@ for name, strategy in (
     ("random", "random"),
     ("evolution", Evolution(population=64, generations=2)),
 ):
-    found = [1 - replay(space, strategy, trials=32, seed=seed).curve[-1] for seed in (0, 1)]
+    found = [1 - tables.replay(space, strategy, trials=32, seed=seed).curve[-1] for seed in (0, 1)]
     print(f"{name:10} regret after 32, two seeds: {found[0]:.3f} {found[1]:.3f}")
 assert max(found) < 0.1
 

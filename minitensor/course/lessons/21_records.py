@@ -21,8 +21,7 @@ import numpy as np
 import minitensor as mt
 from minitensor import pictures
 from minitensor.course import picture, table
-from minitensor.search import FEATURE_NAMES, Log, Result, Status, extract_features
-from minitensor.search.tables import replay
+from minitensor.search import FEATURE_NAMES, Log, Result, Status, extract_features, tables
 
 # %% [markdown]
 # ## A search that is stopped
@@ -262,7 +261,7 @@ print(text[text.index("its decisions") : text.index("what the model learnt")])
 # costs.
 
 # %%
-tried = replay(table("conv-1x1"), "random", trials=48, seed=1).tried
+tried = tables.replay(table("conv-1x1"), "random", trials=48, seed=1).tried
 times = [one.seconds * 1e3 for one in tried]
 so_far = [min(times[: n + 1]) for n in range(len(times))]
 assert so_far == np.minimum.accumulate(times).tolist()
