@@ -21,7 +21,6 @@ _WIDE = codegen.Target("c", num_cores=2, vector_bits=256)
 """The machine that remarks are about: the same wherever an answer is checked."""
 _STEPS = 32
 """Iterations of a loop that strides are looked for in."""
-_WIDE_AS_PYTHON = "mt.Target('c', num_cores=2, vector_bits=256)"
 _WIDE_TEXT = "mt.Target('c', num_cores=2, vector_bits=256)"
 
 
@@ -299,7 +298,7 @@ def loads_in_code(most: int) -> Requirement:
         return None if found <= most else f"it loads {found:,}"
 
     lines = (
-        f"code = mt.codegen.lowered(s.program, {_WIDE_AS_PYTHON})",
+        f"code = mt.codegen.lowered(s.program, {_WIDE_TEXT})",
         "_, counts = ir.interpret(code, arrays, [b.name for b in s.program.outputs])",
         "found = sum(n for scope, n in counts.scope_loads.items() if scope != 'register')",
         f"assert found <= {most}, found",
