@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 import minitensor
 from minitensor.course import Lesson
+from minitensor.course.lessons import PICTURES
 
 PICTURE = re.compile(r"^picture\(\s*\"(\w+)\"[^\n]*(?:\n[^\n]+)*", re.M)
 KEPT = pathlib.Path(__file__).parents[1] / "build" / "lessons"
@@ -44,8 +45,8 @@ def lesson_page(lesson: Lesson) -> str:
         if output:
             lines = output.splitlines()
             cut = [*lines[:LINES], "…"] if len(lines) > LINES else lines
-            parts.append("```text\n" + "\n".join(cut) + "\n```")
-        parts += [f"![The picture {name}](pictures/{name}.svg)" for name in drawn]
+            parts.append("```text title=\"prints\"\n" + "\n".join(cut) + "\n```")
+        parts += [f"![{_title_of(name)}](pictures/{name}.svg)" for name in drawn]
     stubs = lesson.stubs.read_text(encoding="utf-8")
     about = f"About {lesson.minutes} minutes with the tasks."
     start = f"`minitensor course start` writes the lesson and `{lesson.stubs.name}`, to fill in:"
@@ -75,6 +76,12 @@ def outputs(lesson: Lesson) -> Sequence[str]:
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps({"key": key, "outputs": found}), encoding="utf-8")
     return found
+
+
+def _title_of(name: str) -> str:
+    """The title that a kept picture has in it."""
+    found = re.search(r"<title[^>]*>([^<]+)</title>", (PICTURES / f"{name}.svg").read_text())
+    return found[1] if found else name
 
 
 def _state(lesson: Lesson) -> str:
