@@ -313,8 +313,10 @@ assert iterations(each_row) == 5 * 8 and iterations(together) == 32
 # 2. `visits(n, factors, order)`: the indices that a loop over `range(n)` visits after a split and a
 #    reorder, in order; those that a guard leaves out are not visited.
 # 3. `tile(s, height, width)`: the tiles of a matrix row by row, the elements of a tile column by
-#    column. Sizes may be prime; a guard is allowed only where tiles do not fit.
+#    column. Sizes may be prime; a guard is allowed only where tiles do not fit. The loops may have
+#    any names: ask `s.get_loops("C")` for them.
 # 4. `strips(s, width)`: strips of columns from left to right, each row by row, and no guard at all.
+#    `s.get_blocks()` has the names of the blocks: is there a tail?
 #
 # ## Sources
 #

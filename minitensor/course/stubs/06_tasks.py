@@ -5,7 +5,7 @@ def digits(number, sizes):
     """Return the digits of a number as a list: one for each size, the leading one first.
 
     They are the values that nested loops of these extents have in their iteration `number`,
-    counted from 0; digits([2, 3], 4) would be [1, 1].
+    counted from 0: digits(4, [2, 3]) is [1, 1], for 4 = 1*3 + 1.
     """
     raise NotImplementedError
 
@@ -25,6 +25,7 @@ def visits(n, factors, order):
 def tile(s, height, width):
     """Change the schedule of C[i, j] = f(i, j): tiles of height x width elements.
 
+    Its two loops may have other names than i and j: s.get_loops("C") gives both, outermost first.
     The tiles come row by row. Inside a tile the elements come column by column. Tiles at the
     bottom and at the right edge may be smaller.
     """
@@ -35,6 +36,6 @@ def strips(s, width):
     """Change the schedule of C[i, j] = f(i, j): strips of `width` columns, from left to right.
 
     Inside a strip the elements come row by row. The last strip may be narrower. No condition is
-    asked anywhere: there is no guard.
+    asked anywhere: there is no guard. The names of the loops are any, as in `tile`.
     """
     raise NotImplementedError
