@@ -49,7 +49,8 @@ assert iters_of(rows, "R") == ["i < 4 spatial = i", "k < 10 reduce = k"]
 # The product of the extents is the *domain* of the block: 4 x 10 pairs (i, k). One run of the body
 # for one pair is an *instance*. The body says what an instance reads and writes: it reads `A[i, k]`
 # and combines it into `R[i]`. The *init* gives `R[i]` its first value, in the instances where each
-# iter of kind reduce is 0. Before the bindings, no loop is mentioned at all.
+# iter of kind reduce is 0. Only the bindings speak of loops. A loop in the binding of an iter
+# *drives* this iter.
 #
 # ## A split rewrites bindings, and nothing else
 #
@@ -157,8 +158,8 @@ assert not accepts(scan, strided)
 # %% [markdown]
 # How is the kind found? For a reduction it is given by the definition. For `mt.update` there is one
 # rule. An index of the tensor is spatial if each read of the tensor itself has exactly this index
-# at this position, as `i` in `S[i, k - 1]`. All other indices are ordered, and so is each extra
-# `axis`.
+# at this position, as `i` in `S[i, k - 1]`. All other indices are ordered. So is each
+# reduction axis that an `mt.update` has: over it, one element is updated again and again.
 #
 # ## The reducer, and its identity
 #
@@ -286,6 +287,22 @@ for n in reversed(range(K)):
 assert best[0] == mt.interpret(place, x) == np.argmax(x) == 1
 
 # %% [markdown]
+# Your own reducer of pairs gets pairs of symbolic values, and returns a pair. It cannot use `if`,
+# `and`, `or`, for a symbolic value is neither true nor false yet: take `mt.select`,
+# `mt.logical_and` and `mt.logical_or`. `mt.compute` then gives two tensors. This one finds both
+# ends of the values:
+
+# %%
+limits = np.iinfo("int32")
+ends = mt.comm_reducer(
+    lambda x, y: (mt.select(x[0] < y[0], x[0], y[0]), mt.maximum(x[1], y[1])),
+    (limits.max, limits.min),  # the identity
+)
+L, H = mt.compute((), lambda: ends((X[k], X[k]), axis=k), name=("L", "H"))
+low, high = mt.interpret(mt.lower([X, L, H]), np.arange(3, 3 + K, dtype="int32"))
+assert (low, high) == (3, 12)
+
+# %% [markdown]
 # ## Pitfalls
 #
 # - A sum of floats is associative only up to rounding. minitensor lets a schedule reorder it, and
@@ -299,7 +316,8 @@ assert best[0] == mt.interpret(place, x) == np.argmax(x) == 1
 #
 # ## Tasks
 #
-# Write these functions in `04_tasks.py`, and let `minitensor course check 04` judge them.
+# Write these functions in `04_tasks.py`, and let `minitensor course check 04` judge them. (First,
+# if you like, `minitensor course quiz 04` asks small questions.)
 #
 # 1. `kinds(iters, target, own, combines)`: return the kind of each iter of a block, from what the
 #    block reads and writes.
