@@ -86,12 +86,15 @@ assert "B[i * 3 + j] = A[j * 4 + i];" in source
 # %% [markdown]
 # Read it beside the program:
 #
+# - A statement ends with `;`, and braces stand where Python indents. `for (int64_t i = 0; i < 4;
+#   ++i) { ... }` is `for i in range(4):`: the start, the condition to go on, the step. Each
+#   variable is declared with its type.
 # - Each argument is a *pointer*: the place of its first element. `const` says that `A` is only
 #   read. `restrict` promises that the two arrays do not overlap, so that the C compiler may change
 #   the order of loads and stores. minitensor checks this promise at each call.
 # - The shapes are gone. They are in the numbers 3 and 4 only, so a kernel is for one shape.
 # - `int64_t` is an integer of 64 bits: an array may have more than 2³¹ elements.
-# - `workspace` is memory for temporaries that are too large for the stack. It is not used here.
+# - `workspace` is memory for large temporaries. It is not used here.
 # - The function returns 0. Another number would name a check that failed while it ran.
 #
 # Consecutive iterations of `j` store to neighbours, but load from places that are 4 apart. The
@@ -194,10 +197,11 @@ assert before.stores["R"] == 3 * (1 + 4)
 assert after.stores["R"] == 3 and after.loads.get("R", 0) == 0
 
 # %% [markdown]
-# In C, `R_acc` becomes a variable, which the compiler keeps in a register. A program is also *data*
-# that a program can read; this is how passes and the emitter work. `For` has a variable, an extent
-# and a body; `Seq` has statements; `Store` has a buffer, indices and a value. A value is a `Load`,
-# a `Const`, a `Var` (a loop's variable), or a `Binary`: an operator `op`, and `a` and `b`.
+# In C, `R_acc` becomes a variable, which the compiler keeps in a *register*, a place for one number
+# in the processor itself. A program is also *data* that a program can read; this is how passes and
+# the emitter work. `For` has a variable, an extent and a body; `Seq` has statements; `Store` has a
+# buffer, indices and a value. A value is a `Load`, a `Const`, a `Var` (a loop's variable), or a
+# `Binary`: an operator `op`, and `a` and `b`.
 
 
 # %%
