@@ -4,9 +4,11 @@
 # **You will be able to** define a computation, read its loop nest, move one stage into another,
 # read a refusal, and build and run the result.
 #
-# minitensor separates *what* is computed from *how*. The what is an expression; the how is a
-# schedule, a list of steps that rewrite loops. This lesson takes one small program through all of
-# it. Every line runs: in a notebook, with `python 01_first_kernel.py`, or pasted into a prompt.
+# A *kernel* is a function on arrays that has to be fast; inside it are loops in loops, a *loop
+# nest*. minitensor separates *what* is computed from *how*. The what is an expression; the how is
+# a schedule, a list of steps that rewrite loops. This lesson takes one small program through all
+# of it. Every line runs: in a notebook, with `python 01_first_kernel.py`, or pasted into a prompt.
+# (A notebook shows the pictures; of a script they are in the folder `pictures`.)
 
 # %%
 import numpy as np
@@ -17,9 +19,11 @@ from minitensor.course import picture
 # %% [markdown]
 # ## What to compute
 #
-# A blur: each element of `Q` is the sum of three neighbours of `P`, and each element of `P` is
-# twice an element of `A`. We say what one element is; nothing is computed yet. `mt.lower` takes the
-# arguments of the kernel in call order. `P` is none of them, so it becomes a temporary array.
+# A blur in two *stages*: each element of `P` is twice an element of `A`, and each element of `Q`
+# is the sum of three neighbours of `P`. `mt.placeholder` is an input. `mt.compute` takes a shape
+# and a function of an index, which says what one element is; nothing is computed yet. `mt.lower`
+# makes the program of it. It takes the arguments of the kernel in call order. `P` is none of them,
+# so it becomes a temporary array.
 
 # %%
 N = 32
@@ -84,7 +88,9 @@ s.show()
 picture("01_tiles", s)
 
 # %% [markdown]
-# As plain Python, with an array `p` of 10 elements that each tile fills anew:
+# `split` cuts a loop into two, and `compute_at` moves the loop of `P` into a loop. `P` still has 34
+# elements here; the last step, to machine code, keeps the 10 that a tile needs. As plain Python,
+# with an array `p` of 10 elements that each tile fills anew:
 
 
 # %%
@@ -128,8 +134,10 @@ except mt.ScheduleError as error:
 # ## Machine code
 #
 # Tiles do not depend on each other, for each has its own piece of `P`. So they can run in parallel,
-# and the elements of a tile in the lanes of vector instructions. `mt.build` emits C and has it
-# compiled; where there is no C compiler, the interpreter stands in.
+# and the elements of a tile in the lanes of *vector instructions*, which treat several numbers at
+# once. A step takes the name of a loop, or what another step returned; `compute_at` returns the
+# new loops of `P`. `mt.build` writes C, a language near the machine, and has it compiled; where
+# there is no C compiler, the interpreter stands in. You need not read the C yet: lesson 5 does.
 
 # %%
 s = mt.Schedule(program)
