@@ -20,9 +20,11 @@ from minitensor.pictures import Branch, tree_picture
 # %% [markdown]
 # ## An expression is a tree
 #
-# `mt.var` gives a variable without a value. Arithmetic with it computes nothing, but builds a
-# *tree*. A leaf is a variable (`ir.Var`) or a number (`ir.Const`); an inner node is an operation,
-# such as `ir.Binary`, with its operands below it.
+# `mt.var` gives a variable without a value, a *symbolic value*, as the index of each `lambda` in
+# lesson 1 is. Arithmetic with it computes nothing, but builds a *tree*. A leaf is a variable
+# (`ir.Var`) or a number (`ir.Const`); an inner node is an operation, such as `ir.Binary`, with its
+# operands below it. Python's `match` takes a node apart: `case ir.Binary(op, a, b)` fits a node of
+# this class, and gives its fields these names.
 
 # %%
 i, j = mt.var("i"), mt.var("j")
@@ -47,7 +49,7 @@ picture("03_tree", tree_picture("tree", "The tree of (i*8 + j)//4", branch(tree)
 
 # %% [markdown]
 # Precedence and parentheses are gone: the shape of the tree says what belongs together. Nodes are
-# *immutable* (frozen dataclasses): a node never changes, so two trees can share a part. They are
+# *immutable*: a node never changes, so two trees can share a part. They are
 # compared *by structure*: equal means the same shape and the same leaves, not the same value.
 
 # %%
@@ -59,8 +61,7 @@ assert x + y != y + x  # equal values, but another structure
 # ## The value of a tree
 #
 # An *interpreter* computes a value from the tree and the values of the variables. The value of a
-# node follows from the values of its operands, so the function calls itself. `match` takes a node
-# apart: one case for each class.
+# node follows from the values of its operands, so the function calls itself.
 
 # %%
 ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul}
@@ -182,8 +183,9 @@ def pairs(a):
 
 
 # %% [markdown]
-# Now the whole interpreter. It runs loops, blocks and stores. A block binds its own variables to
-# expressions of the loops (the next lesson is about that).
+# Now the whole interpreter. It runs *statements*: loops, blocks and stores. (The condition `i > 0`
+# has become `1 <= i`, the same for integers, so `<=` is enough.) A block binds its own variables
+# to expressions of the loops (the next lesson is about that).
 #
 # **Predict first.** The program reads `A` in two places. How many loads does it make for N = 8?
 
@@ -232,7 +234,8 @@ assert machine.loads == counts.loads["A"] == N - 1 + N  # one neighbour is not l
 # %% [markdown]
 # ## Simplification keeps the meaning
 #
-# A schedule leaves odd expressions behind. Fuse two loops, and split the loop that results:
+# A schedule leaves odd expressions behind. Fuse two loops (one loop of 4 x 8 iterations in their
+# place), and split the loop that results:
 
 # %%
 M = mt.placeholder((4, 8), "float32", name="M")
@@ -309,9 +312,10 @@ assert least == (-15, 3, -5)  # the greatest x, and the least y: one of the four
 #
 # ## Tasks
 #
-# Write these functions in `03_tasks.py`, and let `minitensor course check 03` judge them. The
-# expressions are trees of `ir.Var`, `ir.Const`, `ir.Binary` and `ir.Select`, of type index; the
-# conditions in them are comparisons. No function of minitensor that does the same may be used.
+# Write these functions in `03_tasks.py`, and let `minitensor course check 03` judge them. (First,
+# if you like, `minitensor course quiz 03` asks small questions.) The expressions are trees of
+# `ir.Var`, `ir.Const`, `ir.Binary` and `ir.Select`, of type index; the conditions in them are
+# comparisons. No function of minitensor that does the same may be used.
 #
 # 1. `size_and_depth(expr)`: return the number of nodes, and of those on the longest way down.
 # 2. `evaluate(expr, variables)`: return the value, as the system defines it.
