@@ -97,7 +97,10 @@ def _start(arguments: argparse.Namespace, console: Console) -> int:
         more = ", …" if len(started.kept) > 3 else ""
         text = f"{counted(len(started.kept), 'file')} there already stay as they are: {names}{more}"
         console.paragraph(text)
-    console.paragraph(f"Begin with {where}/01_first_kernel.py, then 01_tasks.py beside it.")
+    console.paragraph(
+        f"Go there (cd {where}). Read and run 01_first_kernel.py, write the functions of "
+        "01_tasks.py beside it, and have them judged: minitensor course check 01"
+    )
     return 0
 
 

@@ -64,7 +64,8 @@ def check_task(lesson: Lesson, task: Task, file: Path, seed: str = SEED) -> Verd
     """The verdict on a student's file, which runs in a process of its own."""
     began = time.monotonic()
     if not file.is_file():
-        lacking, script, printed = f"there is no file {printable(file.name)}", "", ""
+        lacking = f"there is no file {printable(str(file))}; go to the folder of the course (cd), "
+        lacking, script, printed = lacking + "or name it with --dir", "", ""
     else:
         drawn = f"{seed}:{lesson.number}:{task.name}"
         with unchanged() as changed:

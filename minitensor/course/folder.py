@@ -20,12 +20,14 @@ SCRIPTS: Final = "shown"
 _README: Final = """\
 # The course
 
-Each lesson is a file to read and to run, such as `python 01_first_kernel.py`; its tasks are in the
-file beside it, such as `01_tasks.py`. Write the functions there, then
+Each lesson is a file to read and to run, such as `python 01_first_kernel.py`; its pictures are in
+the folder `pictures`, for a browser. Its tasks are in the file beside it, such as `01_tasks.py`.
+Write the functions there, save the file, then type in this folder
 
     minitensor course check 01        judge the tasks of lesson 1
     minitensor course check           of all lessons
     minitensor course list            what there is, and what is done
+    minitensor course quiz 03         questions to train with; of lessons 3, 4 and 7
 
 What is wrong comes with a script in the folder `shown` that runs your function and fails.
 Hidden cases are drawn at random, so an answer has to be right, and may be written in any way.
