@@ -38,6 +38,8 @@ MOST_PRINTED: Final = 100_000
 """Characters that an answer may print."""
 HIDDEN: Final = ("minitensor.course.judges", "tests")
 """Modules that an answer may not import."""
+_HINTS: Final = ("legal:", "instead:")
+"""How the lines of a refusal begin that help."""
 _COMPILERS: Final = ("cc", "gcc", "clang", "g++", "c++", "nvcc", "ld", "as", "objdump", "lscpu")
 _STARTS: Final = ("os.fork", "os.forkpty", "os.system", "os.exec", "os.posix_spawn", "os.spawn")
 _CHANGES: Final = (
@@ -122,7 +124,9 @@ def _told(file: str, failure: BaseException) -> str:
         text = failure_in(file, failure)
     except Exception:  # an exception of a user's whose text raises
         text = kind_of(failure)
-    return printable(text.removeprefix(f"{file}, ").splitlines()[0][:400])
+    first, *others = text.removeprefix(f"{file}, ").splitlines()
+    hints = [line.strip() for line in others if line.strip().startswith(_HINTS)]
+    return printable("; ".join([first, *hints])[:400])
 
 
 @contextlib.contextmanager
