@@ -36,6 +36,8 @@ def accesses(
         return None if least <= found <= most else f"there are {found:,}"
 
     wanted = f"at most {most:,}" if least == 0 else f"{least:,} to {most:,}"
+    if least == most:
+        wanted = f"{most:,}"
     lines = (
         "_, counts = mt.interpret(s, *arrays, counts=True)",
         f"found = counts.{kind}.get({buffer!r}, 0)",

@@ -35,6 +35,8 @@ from minitensor.schedule import Schedule
 
 Case: TypeAlias = "tuple[Any, ...]"
 """The arguments of one call."""
+_FEW = 8
+"""Elements of a list that can be compared at a glance."""
 
 
 class LackingError(Exception):
@@ -100,7 +102,7 @@ class FunctionTask(Task):
         want = self.expected(*case)
         if not equal(got, want):
             call = f"{self.name}({', '.join(_brief(value) for value in case)})"
-            text = f"{call} gives {_brief(got)}; right is {_brief(want)}"
+            text = f"{call} gives {_brief(got)}; right is {_brief(want)}{_apart(got, want)}"
             raise LackingError(text, lines_for(want))
 
 
@@ -279,6 +281,20 @@ def as_python(value: Any) -> str:
     if value is None or isinstance(value, (bool, int, float, str)):
         return repr(value) if not isinstance(value, str) else repr(str(value))
     raise ArgumentError(f"a value of type {type(value).__name__} has no text")
+
+
+def _apart(got: Any, want: Any) -> str:
+    """The end of a message, where two values alone do not say enough."""
+    if got is None:
+        return " (is a `return` missing?)"
+    if isinstance(got, ir.Expr) and isinstance(want, (int, float)):
+        return f", a number and no ir.{type(got).__name__}"
+    if not isinstance(want, list) or not isinstance(got, (list, tuple)):
+        return ""
+    if len(got) != len(want) and len(want) > _FEW:
+        return f"; there are {len(got)} of them, and not {len(want)}"
+    at = next((n for n, (a, b) in enumerate(zip(got, want)) if not equal(a, b)), 0)
+    return f"; at place {at} is {_brief(got[at])}, not {_brief(want[at])}" if at >= _FEW else ""
 
 
 def _brief(value: Any) -> str:

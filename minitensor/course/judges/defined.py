@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from minitensor import ir
+from minitensor.course.judges.values import brief
 from minitensor.course.tasks import LackingError, as_python
 from minitensor.errors import MinitensorError, kind_of
 
@@ -22,7 +23,8 @@ def require_parameters(got: Any, wanted: Sequence[tuple[str, tuple[int, ...], st
     wanted  name, shape and dtype of each: the inputs first, in call order
     """
     if not isinstance(got, ir.Program):
-        raise LackingError("a program is wanted, as mt.lower returns it", ("got.inputs",))
+        text = f"a program is wanted, as mt.lower returns it, not {brief(got)}"
+        raise LackingError(text, ("got.inputs",))
     try:
         ir.verify(got)
         found = [(b.name, b.shape, str(b.dtype)) for b in (*got.inputs, *got.outputs)]

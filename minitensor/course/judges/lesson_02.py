@@ -142,8 +142,10 @@ class Compare(Task):
         a, b, truth = case
         if not (isinstance(got, str) and got == truth):
             ratio = statistics.median(y / x for x, y in zip(a, b))
-            text = f"of {len(a)} rounds the answer is {brief(got)}; right is {truth!r}: in the "
-            text += f"middle one of them, b takes {ratio:.2f} times as long as a"
+            why = f"in the middle one of them, b takes {ratio:.2f} times as long as a"
+            why = why if len(a) >= 5 else "fewer than 5 are too few"
+            word = "round" if len(a) == 1 else "rounds"
+            text = f"of {len(a)} {word} the answer is {brief(got)}; right is {truth!r}: {why}"
             raise LackingError(text, [f"assert got == {truth!r}, got"])
 
     def script(self, case: Case) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from minitensor import ir
+from minitensor.course.judges.values import brief
 from minitensor.course.tasks import Case, FunctionTask, LackingError, Task, as_python
 from minitensor.errors import shown
 
@@ -81,8 +82,8 @@ class Interval(Task):
 
     def judge(self, case: Case, got: Any) -> None:
         expr, ranges = case
-        low, high = _bounds(got)
         call = f"of {ir.print_expr(expr)} for {ranges}"
+        low, high = _bounds(got, call)
         exact = _is_exact(expr)
         values = []
         for given in _samples(ranges):
@@ -139,7 +140,7 @@ class Simplify(Task):
         names = set(ir.free_vars(expr))
         wrong = _malformed(got, names)
         if wrong:
-            raise LackingError(f"{wrong}; it is what comes of {text}", _WELL_FORMED)
+            raise LackingError(f"of {text}: {wrong}", _WELL_FORMED)
         change = f"{text} becomes {ir.print_expr(got)}"
         draws = random.Random(text)
         numbers = [0, 1, -1, 2, -7, *(draws.randint(-40, 40) for _ in range(7))]
@@ -233,13 +234,14 @@ def _samples(ranges: Mapping[str, tuple[int, int]]) -> Iterator[dict[str, int]]:
         yield {name: draw.randint(*pair) for name, pair in ranges.items()}
 
 
-def _bounds(got: Any) -> tuple[Any, Any]:
-    """The two numbers of an answer. Raises LackingError."""
+def _bounds(got: Any, call: str) -> tuple[Any, Any]:
+    """The two numbers of an answer to a call. Raises LackingError."""
     pair = got if isinstance(got, (tuple, list)) else ()
     numbers = [n.item() if isinstance(n, np.generic) else n for n in pair]
     if len(numbers) != 2 or any(type(n) not in (int, float) for n in numbers):
         lines = ("assert len(got) == 2 and all(isinstance(n, int) for n in got), got",)
-        raise LackingError("a pair of numbers (low, high) is wanted", lines)
+        text = f"{call} a pair of numbers (low, high) is wanted, not {brief(got)}"
+        raise LackingError(text, lines)
     return numbers[0], numbers[1]
 
 
@@ -268,7 +270,7 @@ _WELL_FORMED: Final = (
 def _malformed(got: Any, names: set[str]) -> str | None:
     """A sentence on what is no index expression over these variables; None for one that is."""
     if not isinstance(got, ir.Expr):
-        return "an expression is wanted, a node such as ir.Binary"
+        return f"an expression is wanted, a node such as ir.Binary, not {brief(got)}"
     for node in ir.walk(got):
         match node:
             case ir.Var(name, dtype) if dtype == ir.INDEX:

@@ -33,4 +33,6 @@ def near(got: Any, want: float) -> bool:
 
 def brief(got: Any) -> str:
     """An answer as a message shows it."""
+    if got is None:
+        return "None (is a `return` missing?)"
     return f"{got.text} (a {got.name})" if isinstance(got, Other) else shown(got)
