@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from minitensor.course.tasks import (
     described,
     small_arrays,
 )
+from minitensor.errors import shown
 from minitensor.lang import definition_as_python
 
 _TARGET = codegen.Target("c", num_cores=1, vector_bits=0)
@@ -110,7 +112,8 @@ class Emit(Task):
         try:
             found = outcome(got, program, arrays)
         except tiny_c.WrongTextError as wrong:
-            raise LackingError(f"of {described(program)}: {wrong}", _LINES) from None
+            text = f"of {described(program)}: {wrong}{_line_of(got, str(wrong))}"
+            raise LackingError(text, _LINES) from None
         for buffer, right in zip(program.outputs, want):
             flat = right.reshape(-1).tolist()
             for place, (a, b) in enumerate(zip(found[buffer.name], flat)):
@@ -138,6 +141,15 @@ _LINES = (
     "for b, right in zip(program.outputs, want):",
     "    assert found[b.name] == right.reshape(-1).tolist(), (b.name, found[b.name], right)",
 )
+
+
+def _line_of(text: str, fault: str) -> str:
+    """The line of a text that a fault names, for the end of a message."""
+    named = re.match(r"line (\d+):", fault)
+    lines = text.split("\n")
+    if named is None or int(named[1]) > len(lines):
+        return ""
+    return f", in {shown(lines[int(named[1]) - 1].strip())}"
 
 
 def outcome(
