@@ -45,7 +45,7 @@ def lesson_page(lesson: Lesson) -> str:
         if output:
             lines = output.splitlines()
             cut = [*lines[:LINES], "…"] if len(lines) > LINES else lines
-            parts.append("```text title=\"prints\"\n" + "\n".join(cut) + "\n```")
+            parts.append('```text title="prints"\n' + "\n".join(cut) + "\n```")
         parts += [f"![{_title_of(name)}](pictures/{name}.svg)" for name in drawn]
     stubs = lesson.stubs.read_text(encoding="utf-8")
     about = f"About {lesson.minutes} minutes with the tasks."

@@ -27,9 +27,9 @@ TRANSLATIONS: Final = HERE / "translations"
 PICTURES: Final = HERE / "pictures"
 MARKER: Final = re.compile(r"# %%(?P<markdown> \[markdown\])?[^\n]*")
 
-WORDS_A_MINUTE, LINES_A_MINUTE, MINUTES_OF_A_TASK = 130, 4, 8
+WORDS_A_MINUTE, LINES_A_MINUTE, MINUTES_OF_A_POINT = 130, 4, 14
 """Speeds by which the time of a lesson is estimated: prose that is read with care, code that is run
-line by line, and a task."""
+line by line, and a point of a task."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,9 @@ class Lesson:
         words = sum(len(c.text.split()) for c in self.cells if c.kind == "markdown")
         lines = sum(len(c.text.splitlines()) for c in self.cells if c.kind == "code")
         spent = words / WORDS_A_MINUTE + lines / LINES_A_MINUTE
-        return 5 * max(1, round((spent + MINUTES_OF_A_TASK * len(self.tasks)) / 5))
+        return 5 * max(
+            1, round((spent + MINUTES_OF_A_POINT * sum(task.points for task in self.tasks)) / 5)
+        )
 
 
 def cells_of(text: str) -> tuple[Cell, ...]:
@@ -128,7 +130,9 @@ def find(number: str) -> Lesson:
     for lesson in lessons():
         if wanted and int(wanted[1]) == int(lesson.number):
             return lesson
-    known = f"{lessons()[0].number} to {lessons()[-1].number}"
+    first, last = lessons()[0].number, lessons()[-1].number
+    within = wanted is not None and int(first) <= int(wanted[1]) <= int(last)
+    known = f"{first} to {last}" + (", and this one is to come" if within else "")
     raise ArgumentError(f"there is no lesson {printable(number)!r}; there are {known}")
 
 

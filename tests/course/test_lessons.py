@@ -43,4 +43,4 @@ class TestLesson:
         assert set(drawn) == kept
 
     def test_it_takes_an_evening_at_most(self, lesson):
-        assert 15 <= lesson.minutes <= 120
+        assert 15 <= lesson.minutes <= 180
