@@ -117,7 +117,7 @@ def test_it_costs_the_task_and_a_sentence(name, tmp_path):
 
 def test_a_right_answer_passes_and_what_is_missing_is_told(tmp_path):
     assert checked(RIGHT, tmp_path).passed
-    assert check_task(LESSON, DEFINE, tmp_path / "none.py").lacking == "there is no file none.py"
+    assert "there is no file" in check_task(LESSON, DEFINE, tmp_path / "none.py").lacking
 
 
 @pytest.mark.parametrize("how", ["open({file!r}, 'w')", "os.remove({file!r})"])
