@@ -86,7 +86,8 @@ def update(
     ordered = tuple(Axis(a.var, a.extent, ir.IterKind.ORDERED) for a in given)
     kept = []
     for position, a in enumerate(own):
-        free = all(load.indices[position] == ir.Var(a.var) for load in steps)
+        own_index = [arith.simplify(load.indices[position]) == ir.Var(a.var) for load in steps]
+        free = all(own_index)
         kept.append(a if free else Axis(a.var, a.extent, ir.IterKind.ORDERED))
     stage = Stage(tuple(kept), ordered, values, init=first)
     for tensor in tensors:

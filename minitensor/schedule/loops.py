@@ -146,7 +146,7 @@ def _call_fuse(scene: Scene) -> None:
         ),
         "R3": (
             "no two loops whose order matters change places",
-            "keep these loops in their order, or rfactor the reduction first",
+            "keep these loops in their order; a reduction may be rfactored first",
         ),
     }
 )

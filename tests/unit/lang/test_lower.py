@@ -9,6 +9,7 @@ import pytest
 import minitensor.lang as mt
 from minitensor.errors import ArgumentError, LoweringError
 from minitensor.ir import (
+    IterKind,
     Program,
     Reduce,
     Scope,
@@ -500,3 +501,15 @@ def test_the_name_of_a_program():
     C = mt.compute((1,), lambda i: 1.0)
     assert mt.lower([C], name="").name == "main"
     assert mt.lower([C], name="f").name == "f"
+
+
+def test_an_index_of_an_update_is_free_if_it_is_the_same_after_simplification():
+    A = mt.placeholder((4, 5), name="A")
+    for zero in (0, False):
+        W = mt.update(
+            (4, 5),
+            lambda W, t, i, zero=zero: A[t, i] + mt.if_then_else(t > 0, W[t - 1, i + zero], 0.0),
+            name="W",
+        )
+        kinds = [axis.kind for axis in mt.lower([A, W]).blocks["W"].iters]
+        assert kinds == [IterKind.ORDERED, IterKind.SPATIAL]

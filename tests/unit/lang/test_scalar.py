@@ -531,3 +531,14 @@ def test_shifts_of_and_by_other_than_integers_are_refused():
         n << mt.const(32, "int32")
     with pytest.raises(ArgumentError, match=r"\^ is for two integers"):
         x ^ 1
+
+
+def test_a_bool_known_in_python_is_a_number_beside_an_index():
+    """So `A[i + (n == axis)]` stays index arithmetic, of which regions are computed."""
+    i = mt.var("i")
+    for known in (True, np.bool_(True)):
+        for made in (i + known, known + i):
+            assert made.node.dtype == INDEX
+            assert evaluate(made.node, {"i": 4}) == 5
+    assert (i * False).node.dtype == INDEX
+    assert mt.logical_and(i > 3, True).node.dtype == BOOL
