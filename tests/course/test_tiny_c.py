@@ -76,6 +76,7 @@ def test_what_is_refused(text, part):
     assert part in str(caught.value)
 
 
+@pytest.mark.usefixtures("shallow")
 def test_long_chains_in_deep_brackets_are_refused():
     text = "1"
     for _ in range(25):

@@ -26,7 +26,7 @@ def code(s):
 
 
 def remarks(s):
-    """What code generation has to say about a schedule."""
+    """The remarks of code generation on a schedule."""
     text = mt.explain(s, TARGET)
     return text[text.index("remarks\n") :]
 
