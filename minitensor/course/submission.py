@@ -39,7 +39,7 @@ MOST_PRINTED: Final = 100_000
 HIDDEN: Final = ("minitensor.course.judges", "tests")
 """Modules that an answer may not import."""
 _HINTS: Final = ("legal:", "instead:")
-"""How the lines of a refusal begin that help."""
+"""The beginnings of the lines of a refusal that help."""
 _COMPILERS: Final = ("cc", "gcc", "clang", "g++", "c++", "nvcc", "ld", "as", "objdump", "lscpu")
 _STARTS: Final = ("os.fork", "os.forkpty", "os.system", "os.exec", "os.posix_spawn", "os.spawn")
 _CHANGES: Final = (

@@ -73,7 +73,7 @@ class Task(ABC):
         """The cases: the same for the same state of `draw`, and hidden from the student."""
 
     def ask(self, answer: Any, case: Case) -> Any:
-        """What the answer makes of a case, in the student's process."""
+        """The value that the answer makes of a case, in the student's process."""
         return answer(*case)
 
     @abstractmethod
@@ -131,7 +131,7 @@ class ScheduleTask(Task):
 
     @abstractmethod
     def requirements(self, program: ir.Program, *arguments: Any) -> Sequence[Requirement]:
-        """What the schedule of a case must have, beside giving the program's results."""
+        """The properties that the schedule of a case must have, beside the results."""
 
     def ask(self, answer: Any, case: Case) -> Any:
         """The schedule that the answer makes, in the student's process."""
