@@ -219,9 +219,8 @@ def operand(value: object, other: ir.DType | None = None) -> ir.Expr:
             raise misplaced()
         raise unexpected("a number or a symbolic value", "operand", value)
     if isinstance(value, (bool, np.bool_)):
-        if other is not None and other.kind == "index":  # A[i + (n == axis)], n known in Python
-            return ir.const(int(value), ir.INDEX)
-        return ir.const(bool(value), ir.BOOL)
+        among = other is not None and other.kind == "index"  # A[i + (n == axis)]
+        return ir.const(int(value), ir.INDEX) if among else ir.const(bool(value), ir.BOOL)
     if isinstance(value, numbers.Integral):
         number = int(value)
         if other is None or other.kind == "index":
