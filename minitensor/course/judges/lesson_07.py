@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minitensor import ir, lang
+from minitensor.course.layouts import reads
 from minitensor.course.requirements import accesses
 from minitensor.course.tasks import (
     Case,
@@ -275,18 +276,31 @@ class InParts(ScheduleTask):
         def look(s: Schedule) -> str | None:
             found = [loop for block in readers(s.program) for loop in ir.paths(s.program)[block]]
             there = [loop for loop in found if loop.kind is ir.LoopKind.PARALLEL]
-            if any(loop.extent == parts for loop in there):
-                return None
-            return f"it has {there[0].extent}" if there else "there is no parallel loop"
+            if not any(loop.extent == parts for loop in there):
+                return f"it has {there[0].extent}" if there else "there is no parallel loop"
+            most = max(sharing(s.program))
+            return None if 2 * most >= parts else f"only {most} of them read some of it"
 
         lines = (
             'readers = [b.name for b in ir.readers(s.program, "A")]',
             "loops = [loop for name in readers for loop in ir.paths(s.program)[name]]",
             "found = [loop.extent for loop in loops if loop.kind is ir.LoopKind.PARALLEL]",
             f"assert {parts} in found, found",
+            "from minitensor.course.judges.lesson_07 import sharing",
+            f"assert 2 * max(sharing(s.program)) >= {parts}, sharing(s.program)",
         )
         text = f"A is read under a parallel loop of {parts} iterations"
         return [Requirement(text, look, lines), accesses("loads", "A", program.inputs[0].shape[0])]
+
+
+def sharing(program: ir.Program) -> list[int]:
+    """The iterations that read some of A, of each parallel loop around a block that does."""
+    return [
+        len({read.loops[loop.var] for read in reads(program, block, "A")})
+        for block in readers(program)
+        for loop in ir.paths(program)[block]
+        if loop.kind is ir.LoopKind.PARALLEL
+    ]
 
 
 def readers(program: ir.Program) -> list[str]:

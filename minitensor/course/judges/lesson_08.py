@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Sequence
@@ -104,19 +105,39 @@ def outermost_shared(cores: int, most: float) -> Requirement:
             return f"it is {kind}"
         extent = loops[0].extent
         busiest = -(-extent // cores)
-        if busiest * cores <= most * extent:
+        if busiest * cores > most * extent:
+            average = f"the average is {extent / cores:.3g}"
+            return f"of its {extent} iterations one core has {busiest}, {average}"
+        work = elements_of_cores(s.program, cores)
+        if max(work) * cores <= most * sum(work):
             return None
-        average = f"the average is {extent / cores:.3g}"
-        return f"of its {extent} iterations one core has {busiest}, {average}"
+        average = f"the average is {sum(work) / cores:.3g}"
+        return f"of its elements one core computes {max(work)}, {average}"
 
     lines = (
         "outer = ir.paths(s.program)['B'][0]",
         "assert outer.kind.value == 'parallel', outer.kind",
         f"busiest = -(-outer.extent // {cores})",
         f"assert busiest <= {most} * outer.extent / {cores}, (outer.extent, busiest)",
+        "from minitensor.course.judges.lesson_08 import elements_of_cores",
+        f"work = elements_of_cores(s.program, {cores})",
+        f"assert max(work) <= {most} * sum(work) / {cores}, work",
     )
     text = f"the outermost loop is parallel, and no one of {cores} cores has more than {most} times"
     return Requirement(f"{text} the average", look, lines)
+
+
+def elements_of_cores(program: ir.Program, cores: int) -> list[int]:
+    """The elements of B that each core computes, if iterations of the outermost loop are handed out
+    in pieces of equal length.
+    """
+    loops, predicate = ir.paths(program)["B"], program.blocks["B"].predicate
+    length = -(-loops[0].extent // cores)
+    found = [0] * cores
+    for numbers in itertools.product(*(range(loop.extent) for loop in loops)):
+        values = dict(zip((loop.var for loop in loops), numbers))
+        found[numbers[0] // length] += bool(ir.evaluate(predicate, values))
+    return found
 
 
 def long_iterations(least: int) -> Requirement:

@@ -245,7 +245,8 @@ def _done_by(instruction: ir.Intrinsic) -> Requirement:
     def look(s: Schedule) -> str | None:
         for name, loops in ir.paths(s.program).items():
             if isinstance(s.program.blocks[name].body, ir.Reduce):
-                notes = [dict(loop.annotations).get(ir.NOTE) for loop in loops]
+                marked = [loop for loop in loops if loop.kind is ir.LoopKind.TENSORIZE]
+                notes = [dict(loop.annotations).get(ir.NOTE) for loop in marked]
                 if instruction.key not in notes:
                     kinds = ", ".join(f"{ir.print_name(x.var)} {x.kind.value}" for x in loops)
                     return f"{ir.print_name(name)} stands in the loops {kinds or 'none'}"
@@ -254,7 +255,8 @@ def _done_by(instruction: ir.Intrinsic) -> Requirement:
     lines = (
         "blocks = [n for n, b in s.program.blocks.items() if isinstance(b.body, ir.Reduce)]",
         "around = [ir.paths(s.program)[n] for n in blocks]",
-        "notes = [[dict(x.annotations).get(ir.NOTE) for x in loops] for loops in around]",
+        "done = [[x for x in loops if x.kind is ir.LoopKind.TENSORIZE] for loops in around]",
+        "notes = [[dict(x.annotations).get(ir.NOTE) for x in loops] for loops in done]",
         "assert all(instruction.key in found for found in notes), notes",
     )
     return Requirement(f"every sum is done by {instruction.name}", look, lines)

@@ -248,6 +248,12 @@ def in_parts_of_that_length(s, parts):
     s.parallel(k_0)
 
 
+def in_parts_all_in_the_first(s, parts):
+    k_0, _ = s.split("k", [parts, s.program.inputs[0].shape[0]])
+    s.rfactor(k_0)
+    s.parallel(k_0)
+
+
 def in_parts_serial(s, parts):
     k_0, _ = s.split("k", [parts, None])
     s.rfactor(k_0)
@@ -293,6 +299,7 @@ WRONG = {
         (in_parts_at_once, "breaks R2"),
         (in_parts_of_each_element, "but it has"),
         (in_parts_of_that_length, "but it has"),
+        (in_parts_all_in_the_first, "only 1 of them"),
         (in_parts_serial, "there is no parallel loop"),
         (in_parts_that_fit, "breaks R3"),
     ],

@@ -132,6 +132,12 @@ def share_one_too_many(s, cores):
     s.parallel(j_0)
 
 
+def share_of_one_row(s, cores):
+    i, j = s.get_loops("B")
+    fused = s.fuse(i, j)
+    s.parallel(s.split(fused, [cores, s.program.outputs[0].shape[1]])[0])
+
+
 def share_inside(s, cores):
     j_0, _ = s.split(s.get_loops("B")[1], [cores, None])
     s.parallel(j_0)
@@ -217,6 +223,7 @@ WRONG = {
         (share_columns, "it is of kind serial"),
         (share_elements, "computes at least 16 elements, but it computes 1"),
         (share_one_too_many, "one core has 2"),
+        (share_of_one_row, "of its elements one core computes"),
         (share_inside, "it is of kind serial"),
     ],
     "tile": [

@@ -232,6 +232,10 @@ def tensorized_by_another(s, instruction):
     tensorized(s, mt.intrinsics.matmul_f32(m, n, 1, lanes=2))
 
 
+def tensorized_by_a_note(s, instruction):
+    s.annotate("i", "intrinsic", instruction.key)
+
+
 def tensorized_outside(s, instruction):
     m, n, k = instruction.axes.values()
     i_0, _ = s.split("i", [None, m])
@@ -271,5 +275,6 @@ WRONG = {
         (tensorized_but_for_the_call, "stands in the loops"),
         (tensorized_by_another, "every sum is done by"),
         (tensorized_outside, "ScheduleError"),
+        (tensorized_by_a_note, "every sum is done by"),
     ],
 }
