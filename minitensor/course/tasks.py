@@ -228,13 +228,14 @@ def described(program: ir.Program) -> str:
 
 
 def equal(got: Any, want: Any) -> bool:
-    """Test whether an answer is what is expected: any kind of number and of sequence will do, but
-    arrays are compared element by element, and with their dtypes. NaN equals NaN.
+    """Test whether an answer is what is expected: any kind of number and of sequence will do. Where
+    an array is expected, it is one of the same dtype. NaN equals NaN.
     """
     if isinstance(want, np.ndarray):
         same = isinstance(got, np.ndarray) and got.dtype == want.dtype and got.shape == want.shape
         return same and np.array_equal(got, want, equal_nan=want.dtype.kind == "f")
     if isinstance(want, (list, tuple)):
+        got = got.tolist() if isinstance(got, np.ndarray) else got
         sequence = isinstance(got, (list, tuple)) and len(got) == len(want)
         return sequence and all(equal(g, w) for g, w in zip(got, want))
     if isinstance(want, dict):
@@ -251,9 +252,8 @@ def lines_for(want: Any) -> list[str]:
     """Python that asserts that `got` is a value."""
     if isinstance(want, np.ndarray):
         return [f"want = {as_python(want)}", "np.testing.assert_array_equal(got, want)"]
-    if isinstance(want, list):
-        return [f"want = {as_python(want)}", "assert list(got) == want, got"]
-    return [f"want = {as_python(want)}", "assert got == want, got"]
+    imported = "from minitensor.course.tasks import equal"
+    return [imported, f"want = {as_python(want)}", "assert equal(got, want), got"]
 
 
 def as_python(value: Any) -> str:
