@@ -191,7 +191,7 @@ _PARENTHESES: Final = ("+", "-", "*", "//", "%")
 
 _YES: Final = "yes"
 _MAY_BE_PARALLEL: Final = {"": _YES} | {
-    rule: f"no: the rule is that {REGISTRY['parallel'].rules[rule]}" for rule in ("R2", "R3", "R4")
+    rule: f"no: the rule is that {REGISTRY['parallel'].rules[rule]}" for rule in ("R2", "R3")
 }
 _BECAUSE: Final = {
     "spatial": "each iteration of {0} writes elements of its own",
@@ -276,7 +276,8 @@ def _step_question(draw: random.Random, nest: str, call: _Call, rule: str, why: 
     rules = {
         r: text for r, text in REGISTRY[name].rules.items() if r[0] == "R" or r in ("K1", rule)
     }
-    others = [r for r in rules if r != rule]
+    also = ("R4", "K1") if name in ("parallel", "vectorize") and rule in ("R2", "R3") else ()
+    others = [r for r in rules if r != rule and r not in also]
     count = _CHOICES - (2 if rule else 1)
     wrong = [r for r in ("", *draw.sample(others, min(len(others), count))) if r != rule]
     told = {"": _ACCEPTED} | {r: f"{r}: {text}" for r, text in rules.items()}
