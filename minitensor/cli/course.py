@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import sys
@@ -105,7 +106,7 @@ def _start(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _list(arguments: argparse.Namespace, console: Console) -> int:
-    done = folders.progress(Path(arguments.dir))
+    done = folders.progress(_folder(arguments.dir))
     rows = []
     for lesson in lessons():
         names = [task.name for task in lesson.tasks]
@@ -129,13 +130,18 @@ def _list(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def _folder(name: str) -> Path:
+    with contextlib.suppress(OSError, ValueError):  # no folder can have that name
+        if Path(name).is_dir():
+            return Path(name)
+    raise CommandError(f"there is no folder {printable(name)}")
+
+
 # ---- check
 
 
 def _check(arguments: argparse.Namespace, console: Console) -> int:
-    folder = Path(arguments.dir)
-    if not folder.is_dir():
-        raise CommandError(f"there is no folder {printable(arguments.dir)}")
+    folder = _folder(arguments.dir)
     if arguments.file and len(arguments.lessons) != 1:
         raise UsageError("--file is for one lesson: check 07 --file answers.py")
     for written in filter(None, (arguments.gradescope, arguments.nbgrader)):

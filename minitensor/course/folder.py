@@ -117,7 +117,7 @@ def progress(folder: Path) -> Mapping[str, list[str]]:
     """The tasks of each lesson that were right when they were last checked."""
     try:
         found: Any = json.loads((folder / PROGRESS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):
         return {}

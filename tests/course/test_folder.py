@@ -56,6 +56,9 @@ class TestStart:
             (["check", "99"], "there is no lesson '99'; there are 01 to"),
             (["check", "one"], "there is no lesson 'one'"),
             (["check", "--dir", "nowhere"], "there is no folder nowhere"),
+            (["check", "--dir", "x" * 5000], "there is no folder x"),
+            (["check", "16"], "there are 01 to 22 without 16"),
+            (["list", "--dir", "nowhere"], "there is no folder nowhere"),
             (["check"], "has no tasks (01_tasks.py and so on)"),
             (["check", "01", "--task", "nope"], "there is no task 'nope'; there are define"),
             (["check", "01", "--gradescope", "no/where"], "there is no folder no"),
@@ -96,7 +99,7 @@ class TestProgress:
         folders.note(tmp_path, [Verdict("01", "define", 1, "no"), Verdict("01", "tiles", 2)])
         assert folders.progress(tmp_path) == {"01": ["tiles"], "02": ["summary"]}
 
-    @pytest.mark.parametrize("text", ["", "[]", '{"01": 3}', '{"01": [3]}', "\0"])
+    @pytest.mark.parametrize("text", ["", "[]", '{"01": 3}', '{"01": [3]}', "\0", "[" * 10**5])
     def test_a_damaged_note_is_none(self, text, tmp_path, capsys):
         (tmp_path / folders.PROGRESS).write_text(text)
         assert main(["course", "list", "--dir", str(tmp_path)]) == 0
