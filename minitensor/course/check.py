@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +31,8 @@ _STARTING: Final = 20.0
 """Seconds for a process to begin."""
 _SLOWER: Final = 3.0
 """Parts of a task's time that all cases may take together, on a machine that does other things."""
+_VARIABLES: Final = {"PYTHONSAFEPATH": "1"}
+"""A student's random.py is no module of that process (from Python 3.11 on)."""
 _MODULE: Final = "minitensor.course.submission"
 
 
@@ -63,8 +65,8 @@ class Verdict:
 def check_task(lesson: Lesson, task: Task, file: Path, seed: str = SEED) -> Verdict:
     """The verdict on a student's file, which runs in a process of its own."""
     began = time.monotonic()
-    if not file.is_file():
-        lacking = f"there is no file {printable(str(file))}; go to the folder of the course (cd), "
+    if not _is_file(file):
+        lacking = f"there is no file {printable(str(file)[:200])}; go to the folder of the course (cd), "
         lacking, script, printed = lacking + "or name it with --dir", "", ""
     else:
         drawn = f"{seed}:{lesson.number}:{task.name}"
@@ -78,12 +80,18 @@ def check_task(lesson: Lesson, task: Task, file: Path, seed: str = SEED) -> Verd
     return Verdict(lesson.number, task.name, task.points, lacking, script, printed, spent)
 
 
+def _is_file(path: Path) -> bool:
+    with suppress(OSError, ValueError):  # no file can have that name
+        return path.is_file()
+    return False
+
+
 def _replied(lesson: Lesson, task: Task, file: Path, seed: str) -> Mapping[str, Any]:
     """The last reply of the student's process; "stopped" in it says why there was none."""
     at: dict[str, Any] = {}
     folder = tempfile.mkdtemp(prefix="minitensor-course-")
     try:
-        with Worker.start(_MODULE, variables={"TMPDIR": folder}) as worker:
+        with Worker.start(_MODULE, variables=_VARIABLES | {"TMPDIR": folder}) as worker:
             request = {"lesson": lesson.number, "task": task.name, "seed": seed}
             worker.send({**request, "file": str(file.resolve())})
             at = worker.receive(_STARTING)
@@ -145,7 +153,7 @@ def script_of(task: Task, case: Case, lacking: LackingError, lesson: str, file: 
         "from minitensor import ir",
         "from minitensor.userfile import run_file",
         "",
-        f"answer = run_file({str(file)!r}).{task.name}",
+        f"answer = run_file({str(file.absolute())!r}).{task.name}",
         *task.script(case),
         *lacking.lines,
     ]

@@ -130,9 +130,9 @@ def find(number: str) -> Lesson:
     for lesson in lessons():
         if wanted and int(wanted[1]) == int(lesson.number):
             return lesson
-    first, last = lessons()[0].number, lessons()[-1].number
-    within = wanted is not None and int(first) <= int(wanted[1]) <= int(last)
-    known = f"{first} to {last}" + (", and this one is to come" if within else "")
+    numbers = [lesson.number for lesson in lessons()]
+    gaps = [f"{n:02}" for n in range(1, int(numbers[-1])) if f"{n:02}" not in numbers]
+    known = f"{numbers[0]} to {numbers[-1]}" + (f" without {', '.join(gaps)}" if gaps else "")
     raise ArgumentError(f"there is no lesson {printable(number)!r}; there are {known}")
 
 

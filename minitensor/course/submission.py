@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import random
 import resource
@@ -21,7 +22,8 @@ import tempfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from types import ModuleType
+from typing import Any, Final
 
 import minitensor
 from minitensor.course.lessons import tasks_of
@@ -36,10 +38,15 @@ MEMORY: Final = 4 << 30
 LARGEST_FILE: Final = 64 << 20
 MOST_PRINTED: Final = 100_000
 """Characters that an answer may print."""
+MOST_RETURNED: Final = 16 << 20
+"""Characters that all answers of a task may take, as they are sent."""
 HIDDEN: Final = ("minitensor.course.judges", "tests")
 """Modules that an answer may not import."""
 _HINTS: Final = ("legal:", "instead:")
 """The beginnings of the lines of a refusal that help."""
+_PACKAGE: Final = "minitensor."
+_COURSE: Final = "minitensor.course."
+"""Modules of the course call answers, which may be what is withheld."""
 _COMPILERS: Final = ("cc", "gcc", "clang", "g++", "c++", "nvcc", "ld", "as", "objdump", "lscpu")
 _STARTS: Final = ("os.fork", "os.forkpty", "os.system", "os.exec", "os.posix_spawn", "os.spawn")
 _CHANGES: Final = (
@@ -73,8 +80,7 @@ def main() -> None:
 def _reply(parent: Parent, request: dict[str, str]) -> dict[str, Any]:
     task = next(t for t in tasks_of(request["lesson"]) if t.name == request["task"])
     cases = task.cases(random.Random(request["seed"]))
-    for name in [n for n in sys.modules if n.startswith(HIDDEN)]:
-        del sys.modules[name]
+    _hide(task)
     _limit()
     sys.dont_write_bytecode = True  # beside the student's file
     sys.addaudithook(partial(_audit, _folders()))
@@ -85,12 +91,29 @@ def _reply(parent: Parent, request: dict[str, str]) -> dict[str, Any]:
     return {**found, "printed": printable(printed.getvalue()[:MOST_SHOWN])}
 
 
+def _hide(task: Task) -> None:
+    """Take the judges out of the process: their modules, and right values of the task."""
+    for name in [n for n in sys.modules if _is_hidden(n)]:
+        owner, _, last = name.rpartition(".")
+        if owner in sys.modules and last in vars(sys.modules[owner]):
+            delattr(sys.modules[owner], last)
+        del sys.modules[name]
+    for cls in type(task).__mro__:
+        for name in {"expected", "judge", "judge_all"} & vars(cls).keys():
+            delattr(cls, name)
+
+
+def _is_hidden(module: str) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in HIDDEN)
+
+
 def answers(file: str, task: Task, cases: Any, before: Any = lambda n: None) -> dict[str, Any]:
     """The encoded answers of a student's file to all cases, or what it raised.
 
     before  called with the number of each case
     """
     found: list[Any] = []
+    size = 0
     with withheld(task):  # also from what the file imports by name
         try:
             with contextlib.redirect_stderr(sys.stdout):
@@ -105,6 +128,9 @@ def answers(file: str, task: Task, cases: Any, before: Any = lambda n: None) -> 
             before(number)
             try:
                 found.append(encode(task.ask(getattr(module, task.name), case)))
+                size += len(json.dumps(found[-1]))
+                if size > MOST_RETURNED:
+                    raise OverstepError(f"it returns more than {MOST_RETURNED:,} characters")
             except NotImplementedError:
                 return {"failed": "it is not written yet"}
             except OverstepError as failure:  # no script shows it: there nothing is withheld
@@ -138,8 +164,12 @@ def withheld(task: Task) -> Any:
         *path, last = name.split(".")
         for part in path:
             owner = getattr(owner, part)
-        kept.append((owner, last, getattr(owner, last)))
+        value = getattr(owner, last)
+        kept.append((owner, last, value))
         setattr(owner, last, _refused(name))
+        for other, called in _also_at(value):
+            kept.append((other, called, value))
+            setattr(other, called, _refused(name, value))
     try:
         yield
     finally:
@@ -147,8 +177,21 @@ def withheld(task: Task) -> Any:
             setattr(owner, last, value)
 
 
-def _refused(name: str) -> Any:
-    def refuse(*_: Any, **__: Any) -> NoReturn:
+def _also_at(value: Any) -> list[tuple[ModuleType, str]]:
+    """The modules of minitensor, and the names in them, that have a function too."""
+    if isinstance(value, type):
+        return []
+    ours = [m for n, m in list(sys.modules.items()) if n.startswith(_PACKAGE) and not _is_hidden(n)]
+    return [(m, name) for m in ours for name, v in list(vars(m).items()) if v is value]
+
+
+def _refused(name: str, value: Any = None) -> Any:
+    """A function that raises; with a value, it is that for minitensor's own modules."""
+
+    def refuse(*given: Any, **named: Any) -> Any:
+        caller = str(sys._getframe(1).f_globals.get("__name__"))
+        if value is not None and caller.startswith(_PACKAGE) and not caller.startswith(_COURSE):
+            return value(*given, **named)
         raise OverstepError(f"it calls mt.{name}, and is to do without")
 
     return refuse
@@ -176,7 +219,7 @@ def _folders() -> tuple[Path, ...]:
 
 def _audit(folders: Sequence[Path], event: str, given: tuple[Any, ...]) -> None:
     """Refuse what no task needs."""
-    if event == "import" and str(given[0]).startswith(HIDDEN):
+    if event == "import" and _is_hidden(str(given[0])):
         raise OverstepError(f"it imports {given[0]}; an answer is written, not imported")
     if event in _STARTS or (event == "subprocess.Popen" and not _is_compiler(given[0])):
         raise OverstepError("it starts another process")

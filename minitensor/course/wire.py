@@ -108,7 +108,8 @@ def _other(value: Any) -> Any:
         text = repr(value)
     except Exception:
         text = "it cannot be shown"
-    return {_KIND: "other", "name": type(value).__name__, "text": printable(text[:_SHOWN])}
+    name = printable(type(value).__name__[:_SHOWN])
+    return {_KIND: "other", "name": name, "text": printable(text[:_SHOWN])}
 
 
 def _decoded(data: Any) -> Any:

@@ -54,6 +54,7 @@ _TICK: Final = 0.05
 _GRACE: Final = 0.5
 """Seconds for a process to end after its channel has."""
 _CHUNK: Final = 1 << 16
+_LONGEST_MESSAGE: Final = 1 << 28
 _LONGEST_ERRORS: Final = 1 << 20
 _LONGEST_LINE: Final = 400
 
@@ -192,7 +193,10 @@ class Worker:
 
     def poll(self, timeout: float = 0.0) -> dict[str, Any] | None:
         """The next reply; None if there is none yet. Raises WorkerError if the process fails."""
-        while b"\n" not in self._rest:
+        until = time.monotonic() + timeout
+        searched = 0
+        while self._rest.find(b"\n", searched) < 0:
+            searched = len(self._rest)
             if not self._poll.poll(timeout * 1000):
                 if self._has_ended() and not self._poll.poll(0):
                     raise self._failure()
@@ -204,8 +208,12 @@ class Worker:
             if not read:
                 raise self._failure()
             self._rest += read
+            if len(self._rest) > _LONGEST_MESSAGE:
+                raise self._error(Reason.GARBLED, "wrote a message that is too long")
+            if b"\n" not in read and time.monotonic() > until:
+                return None
         line, _, self._rest = self._rest.partition(b"\n")
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             message = json.loads(line)
             if isinstance(message, dict):
                 return message

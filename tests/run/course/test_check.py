@@ -2,6 +2,7 @@
 
 import pathlib
 import random
+import sys
 import time
 
 import pytest
@@ -82,6 +83,21 @@ MISBEHAVING = {
         "import os\ndef define(n):\n    os.write(3, b'{\"answers\": 3}\\n')\n    os._exit(0)",
         "",
     ),
+    "a reply that is too deep": (
+        "import os\nfor fd in range(3, 20):\n    try: os.write(fd, b'[' * 10**5 + b'\\n')\n"
+        "    except OSError: pass\ntime = 0\nwhile True: pass",
+        "no message",
+    ),
+    "a reply without end": (
+        "import os\nfor fd in range(3, 20):\n    try:\n"
+        "        while True: os.write(fd, b' ' * 10**5)\n    except OSError: pass\n",
+        "",
+    ),
+    "a long text": ("def define(n):\n    return 'x' * 10**8", "it returns more than"),
+    "a class with a long name": (
+        "C = type('a\\n\\x1b[31m' + 'x' * 9999, (), {})\ndef define(n):\n    return C()",
+        "wanted",
+    ),
 }
 
 
@@ -118,6 +134,7 @@ def test_it_costs_the_task_and_a_sentence(name, tmp_path):
 def test_a_right_answer_passes_and_what_is_missing_is_told(tmp_path):
     assert checked(RIGHT, tmp_path).passed
     assert "there is no file" in check_task(LESSON, DEFINE, tmp_path / "none.py").lacking
+    assert "there is no file" in check_task(LESSON, DEFINE, tmp_path / ("x" * 5000)).lacking
 
 
 @pytest.mark.parametrize("how", ["open({file!r}, 'w')", "os.remove({file!r})"])
@@ -170,6 +187,59 @@ def test_what_is_withheld_is_refused(tmp_path, monkeypatch):
     file.write_text("def recompute(s):\n    s.compute_inline('P')\n")
     # the other process has its own class: what it withholds is what the judge's module says
     assert check_task(LESSON, RECOMPUTE, file).passed
+
+
+FROM_A_JUDGE = {
+    "the stack": (
+        "import sys\ndef digits(*a):\n    frame = sys._getframe(1)\n"
+        "    return frame.f_locals['self' if 'self' in frame.f_locals else 'task'].expected(*a)"
+    ),
+    "a module": (
+        "import minitensor.course as c\ndef digits(*a):\n"
+        "    return c.judges.lesson_06.TASKS[0].expected(*a)"
+    ),
+    "the collector": (
+        "import gc\ndef digits(*a):\n"
+        "    found = [o for o in gc.get_objects() if type(o).__name__ == 'Digits']\n"
+        "    return found[0].expected(*a)"
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FROM_A_JUDGE)
+def test_what_is_expected_is_not_in_the_process(name, tmp_path):
+    lesson, file = find("06"), tmp_path / "a.py"
+    file.write_text(FROM_A_JUDGE[name])
+    found = check_task(lesson, lesson.tasks[0], file)
+    assert "AttributeError" in found.lacking
+
+
+@pytest.mark.slow
+def test_what_is_withheld_is_nowhere(tmp_path):
+    lesson, file = find("03"), tmp_path / "a.py"
+    file.write_text("from minitensor.ir.evaluate import evaluate\n")
+    assert "is to do without" in check_task(lesson, lesson.tasks[1], file).lacking
+    lesson = find("20")
+    file.write_text("from minitensor.course.costs import table\npropose = table('conv-1x1')")
+    assert "is to do without" in check_task(lesson, lesson.tasks[2], file).lacking
+
+
+@pytest.mark.slow
+def test_modules_of_a_students_folder_are_no_others(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "random.py").write_text("raise SystemError")
+    (tmp_path / "tests_of_mine.py").write_text("")
+    found = checked("import tests_of_mine\n" + RIGHT, tmp_path)
+    assert found.passed or sys.version_info < (3, 11)
+
+
+@pytest.mark.slow
+def test_a_script_runs_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.py").write_text("def define(n):\n    return 3")
+    script = check_task(LESSON, DEFINE, pathlib.Path("a.py")).script
+    assert repr(str(tmp_path / "a.py")) in script
 
 
 def test_hidden_cases_follow_the_seed():
