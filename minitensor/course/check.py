@@ -66,7 +66,9 @@ def check_task(lesson: Lesson, task: Task, file: Path, seed: str = SEED) -> Verd
     """The verdict on a student's file, which runs in a process of its own."""
     began = time.monotonic()
     if not _is_file(file):
-        lacking = f"there is no file {printable(str(file)[:200])}; go to the folder of the course (cd), "
+        lacking = (
+            f"there is no file {printable(str(file)[:200])}; go to the folder of the course (cd), "
+        )
         lacking, script, printed = lacking + "or name it with --dir", "", ""
     else:
         drawn = f"{seed}:{lesson.number}:{task.name}"
