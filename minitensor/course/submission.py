@@ -82,6 +82,7 @@ def _reply(parent: Parent, request: dict[str, str]) -> dict[str, Any]:
     cases = task.cases(random.Random(request["seed"]))
     _hide(task)
     _limit()
+    sys.path.append(str(Path(request["file"]).parent))  # for what functions import when called
     sys.dont_write_bytecode = True  # beside the student's file
     sys.addaudithook(partial(_audit, _folders()))
     parent.send({"at": -1})
@@ -119,7 +120,9 @@ def answers(file: str, task: Task, cases: Any, before: Any = lambda n: None) -> 
             with contextlib.redirect_stderr(sys.stdout):
                 module = run_file(file)
         except ArgumentError as failure:
-            return {"failed": failure.message}
+            if isinstance(failure.__cause__, OverstepError):
+                return {"failed": str(failure.__cause__)}
+            return {"failed": failure.message.removeprefix(f"{Path(file).parent}{os.sep}")}
         except BaseException as failure:
             return {"failed": _told(file, failure)}
         if not hasattr(module, task.name):

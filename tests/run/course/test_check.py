@@ -25,7 +25,7 @@ def define(n):
 
 MISBEHAVING = {
     "nothing": ("", "does not define define"),
-    "a syntax error": ("def define(n:\n", "line 1: SyntaxError"),
+    "a syntax error": ("def define(n:\n", "01_tasks.py, line 1: SyntaxError"),
     "not utf-8": ("define = '\udcff'", "SyntaxError"),
     "no import": ("def define(n):\n    return mt.lower([])", "line 2: NameError"),
     "no function": ("define = 3", "not callable"),
@@ -230,8 +230,8 @@ def test_modules_of_a_students_folder_are_no_others(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "random.py").write_text("raise SystemError")
     (tmp_path / "tests_of_mine.py").write_text("")
-    found = checked("import tests_of_mine\n" + RIGHT, tmp_path)
-    assert found.passed or sys.version_info < (3, 11)
+    lines = RIGHT.replace("(n):\n", "(n):\n    import tests_of_mine\n\n")
+    assert checked(lines, tmp_path).passed or sys.version_info < (3, 11)
 
 
 @pytest.mark.slow
