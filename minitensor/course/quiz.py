@@ -283,7 +283,7 @@ def _step_question(draw: random.Random, nest: str, call: _Call, rule: str, why: 
     told = {"": _ACCEPTED} | {r: f"{r}: {text}" for r, text in rules.items()}
     text = (
         f"{nest}\n\ns.{name}({_arguments(positional, named)})\n\n"
-        "Is the step accepted, or which rule is broken?"
+        "Is the step accepted, or which broken rule does the system name?"
     )
     return _question(draw, text, told[rule], [told[r] for r in wrong], why)
 

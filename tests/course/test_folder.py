@@ -119,6 +119,19 @@ class TestProgress:
         assert not path.exists()
 
 
+def test_nothing_is_written_through_a_link(tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "file").write_text("mine")
+    folder = tmp_path / "student"
+    folder.mkdir()
+    (folder / folders.PROGRESS).symlink_to(other / "file")
+    (folder / folders.SCRIPTS).symlink_to(other)
+    folders.note(folder, VERDICTS)
+    assert folders.keep_script(folder, VERDICTS[1]) is None
+    assert (other / "file").read_text() == "mine" and len(list(other.iterdir())) == 1
+
+
 @pytest.mark.slow
 def test_check_tells_writes_and_notes(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
