@@ -64,7 +64,10 @@ TASKS = [(lesson, task) for lesson in lessons() for task in lesson.tasks]
 IDS = [f"{lesson.number}-{task.name}" for lesson, task in TASKS]
 
 
-@pytest.mark.parametrize("odd", [numbers, containers, expressions, programs])
+MORE = [pytest.param(odd, marks=pytest.mark.whole) for odd in (expressions, programs)]
+
+
+@pytest.mark.parametrize("odd", [numbers, containers, *MORE])
 @pytest.mark.parametrize(("lesson", "task"), TASKS, ids=IDS)
 def test_a_judge_takes_any_value(lesson, task, odd):
     cases = task.cases(random.Random("odd"))[:CASES]
