@@ -16,7 +16,6 @@ import io
 import json
 import os
 import random
-import resource
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -30,7 +29,7 @@ from minitensor.course.lessons import tasks_of
 from minitensor.course.tasks import Task
 from minitensor.course.wire import MOST_SHOWN, encode
 from minitensor.errors import ArgumentError, kind_of, printable
-from minitensor.runtime import Parent, cache_folder
+from minitensor.runtime import Parent, cache_folder, confine
 from minitensor.userfile import failure_in, run_file
 
 MEMORY: Final = 4 << 30
@@ -81,7 +80,7 @@ def _reply(parent: Parent, request: dict[str, str]) -> dict[str, Any]:
     task = next(t for t in tasks_of(request["lesson"]) if t.name == request["task"])
     cases = task.cases(random.Random(request["seed"]))
     _hide(task)
-    _limit()
+    confine(MEMORY, LARGEST_FILE)
     sys.path.append(str(Path(request["file"]).parent))  # for what functions import when called
     sys.dont_write_bytecode = True  # beside the student's file
     sys.addaudithook(partial(_audit, _folders()))
@@ -198,20 +197,6 @@ def _refused(name: str, value: Any = None) -> Any:
         raise OverstepError(f"it calls mt.{name}, and is to do without")
 
     return refuse
-
-
-def _limit() -> None:
-    size = 0
-    with contextlib.suppress(OSError, ValueError):
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-        size = pages * os.sysconf("SC_PAGE_SIZE")
-    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: LARGEST_FILE}
-    if size:
-        limits[resource.RLIMIT_AS] = size + MEMORY
-    for which, limit in limits.items():
-        hard = resource.getrlimit(which)[1]
-        least = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        resource.setrlimit(which, (least, least))
 
 
 def _folders() -> tuple[Path, ...]:

@@ -4,8 +4,8 @@ Read in this order: `machine`, `folder` (the cache), `process`, `flags`, `width`
 there is to compile with), `cache` (compiling once), `module` (native functions and memory),
 `arguments` (the checks of a call), `timing`, `rounds` (calls in turns), `spills` and `explain`
 (what a schedule became), `kernel` (what a user holds), `build` (all of it in a row), `limits` (of
-the machine), `chase` and `caches` (of a core), `roofs` (of the caches), `doctor`; `descendants`,
-`worker`, `bundle` (code that may crash, in another process).
+the machine), `chase` and `caches` (of a core), `roofs` (of the caches), `doctor`; `confined`,
+`descendants`, `worker`, `bundle` (code that may crash, in another process).
 """
 
 # fmt: off
@@ -29,6 +29,7 @@ from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolch
 
 if _TYPE_CHECKING:
     from minitensor.runtime.caches import USUAL_CACHES, Caches, known_caches, largest_cache
+    from minitensor.runtime.confined import confine, memory_of_this_process
     from minitensor.runtime.descendants import end_children
     from minitensor.runtime.doctor import Finding, diagnose
     from minitensor.runtime.limits import (
@@ -43,7 +44,7 @@ if _TYPE_CHECKING:
         Parent, ParentGoneError, Reason, Worker, WorkerError, waits_of,
     )
 
-_LATER = ("caches", "descendants", "doctor", "limits", "roofs", "rounds", "worker")
+_LATER = ("caches", "confined", "descendants", "doctor", "limits", "roofs", "rounds", "worker")
 """The modules that few programs need: imported when one of their names is first used."""
 
 __all__ = [
@@ -51,12 +52,12 @@ __all__ = [
     "USUAL_CACHES", "Caches", "Clock", "Explanation", "Finding", "InterpreterKernel", "Kernel",
     "Limits", "NativeKernel", "Pace", "Parent", "ParentGoneError", "Probe", "Reason", "Signature",
     "Timing", "Toolchain", "Turns", "Worker", "WorkerError", "aligned_empty", "cache_bandwidths",
-    "cache_folder",
-    "compile_library", "compute_probe", "cpu_name", "diagnose", "end_children", "explained",
-    "find_toolchain", "interleave", "interpreter_kernel", "known_caches", "known_limits",
-    "largest_cache", "load", "load_function", "load_kernel", "load_program", "load_together",
-    "measure", "measure_limits", "memory_probes", "native_target", "pointer_to", "probe_toolchain",
-    "ratio", "remember_limits", "save_kernel", "scratch_folder", "shown_target", "take_turn",
+    "cache_folder", "compile_library", "compute_probe", "confine", "cpu_name", "diagnose",
+    "end_children", "explained", "find_toolchain", "interleave", "interpreter_kernel",
+    "known_caches", "known_limits", "largest_cache", "load", "load_function", "load_kernel",
+    "load_program", "load_together", "measure", "measure_limits", "memory_of_this_process",
+    "memory_probes", "native_target", "pointer_to", "probe_toolchain", "ratio", "remember_limits",
+    "save_kernel", "scratch_folder", "shown_target", "take_turn",
     "usable_cores", "waits_of",
 ]
 

@@ -322,7 +322,7 @@ assert len(timing.results) == 5 and timing.min <= timing.median <= timing.max
 #   high; but one near its roof need not be worked on.
 # - `mt.explain` counts the arguments only. A temporary that is too large for the caches travels
 #   too: both versions of the chain have the same line there.
-# - Whoever counts a multiply-add as one operation halves the rate, and so it must be with the peak.
+# - If a multiply-add is counted as one operation, the rate is halved, and so must be the peak.
 # - Check that the results are right before you take a time. A wrong kernel can be very fast.
 #
 # ## Tasks

@@ -8,7 +8,6 @@ The server that forks it loads no kernel; it keeps the deadlines and looks at th
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import resource
@@ -25,6 +24,7 @@ import numpy as np
 from minitensor import runtime, sanitize
 from minitensor.errors import reason_of
 from minitensor.ir import numpy_dtype
+from minitensor.runtime import confine, memory_of_this_process
 from minitensor.search.runner.results import Result, Settings, Status
 from minitensor.search.runner.task import Arena
 from minitensor.search.runner.timing import Times, lost_now, time_call
@@ -137,7 +137,7 @@ class Attempt:
     def result(self) -> Result:
         """Run it. No process is left when this returns, or raises."""
         self.arena.reset()
-        own = _memory_of_this_process(1)
+        own = memory_of_this_process(1)
         try:
             with runtime.Worker.fork(partial(self.job.run, self.arena), self.folder) as worker:
                 result = self._judged(worker)
@@ -222,24 +222,10 @@ def _forget(arrays: Sequence[np.ndarray], arena: Arena) -> None:
 
 
 def _limit(memory: int, threads: int) -> None:
-    """Limit this process: bytes of memory beyond those that it has, size of files, no core."""
-    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: _FILE}
-    size, soft = _memory_of_this_process(0), resource.getrlimit(resource.RLIMIT_STACK)[0]
-    if size:
-        stack = max(_STACK, 0 if soft == resource.RLIM_INFINITY else soft)
-        limits[resource.RLIMIT_AS] = size + memory + threads * (stack + _THREAD)
-    for which, limit in limits.items():
-        hard = resource.getrlimit(which)[1]
-        least = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        resource.setrlimit(which, (least, least))
-
-
-def _memory_of_this_process(field: int) -> int:
-    """Bytes of addresses (field 0) or of memory (1) that this process has; 0 if not known."""
-    with contextlib.suppress(OSError, ValueError):
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[field])
-        return pages * os.sysconf("SC_PAGE_SIZE")
-    return 0
+    """Limit this process: bytes of memory beyond those that it has and its threads need."""
+    soft = resource.getrlimit(resource.RLIMIT_STACK)[0]
+    stack = max(_STACK, 0 if soft == resource.RLIM_INFINITY else soft)
+    confine(memory + threads * (stack + _THREAD), _FILE)
 
 
 def _timed(call: Callable[[], int]) -> dict[str, Any]:
