@@ -6,31 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from minitensor.codegen.emit.emitter import Dialect, Emitter
-from minitensor.codegen.emit.helpers import Helpers
-from minitensor.codegen.emit.lines import INDENT, WIDTH, comment
+from minitensor.codegen.emit import products, scalars
+from minitensor.codegen.emit.c_emitter import CEmitter
+from minitensor.codegen.emit.helpers import FUNCTION, Dialect, Helpers
+from minitensor.codegen.emit.lines import comment
 from minitensor.codegen.emit.names import safe
+from minitensor.codegen.emit.vector_expressions import VectorExpressions
 from minitensor.codegen.target import Emitted, Target
 from minitensor.ir import DType, Expr, Program, print_name, walk
 
-
-def _signature(entry: str, parameters: list[str]) -> list[str]:
-    line = f"int {entry}({', '.join(parameters)}) {{"
-    if len(line) <= WIDTH:
-        return [line]
-    return [
-        f"int {entry}(",
-        *(f"{INDENT}{p}," for p in parameters[:-1]),
-        f"{INDENT}{parameters[-1]}) {{",
-    ]
-
-
 C: Final = Dialect(
-    signature=_signature,
-    parallel=lambda threads: [f"#pragma omp parallel for num_threads({threads}) schedule(static)"],
-    team=lambda threads: [f"#pragma omp parallel num_threads({threads})"],
-    share=["#pragma omp for schedule(static)"],
-    unrolled=lambda times: [f"#pragma GCC unroll {times}"],
+    function=FUNCTION,
+    packed={"bfloat16": (scalars.from_bfloat16, scalars.to_bfloat16)},
+    halved="(_Float16){}",
+    widened=scalars.widened,
+    product=products.product,
+    check_index=scalars.check_index,
+    writer=VectorExpressions.of_definitions,
 )
 
 
@@ -54,11 +46,11 @@ def emit_c(parts: Sequence[Part], header: str = "", hooks: bool = False) -> tupl
     header  put in front as a comment, filtered: usually the schedule
     hooks   whether the functions report events as they run (see `hooks`)
     """
-    helpers = Helpers()
+    helpers = Helpers(C)
     emitters, functions, entries = [], [], []
     for number, part in enumerate(parts):
         outputs = frozenset(b.name for b in part.original.outputs)
-        emitter = Emitter(part.lowered, outputs, C, part.target, helpers, hooks)
+        emitter = CEmitter(part.lowered, outputs, part.target, helpers, hooks)
         of_many = f"k{number}_" if len(parts) > 1 else ""
         entries.append(f"{of_many}{safe(part.lowered.name)}_kernel")
         functions += ["", *emitter.function(entries[-1])]

@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol
 
 from minitensor import ir
 from minitensor.codegen.emit.c_types import compute_type
-from minitensor.codegen.emit.helpers import Helpers
+from minitensor.codegen.emit.helpers import FUNCTION, Helpers
 from minitensor.codegen.emit.names import Names
 from minitensor.errors import LoweringError
 
@@ -215,7 +215,7 @@ def write_function(function: Function, name: str, lanes: int, writer: Writer) ->
         return compute_type(dtype) if lanes == 1 else writer.helpers.vector(dtype)
 
     params = ", ".join(f"{kind(p.dtype)} {writer.names.push(p.name)}" for p in wide.params)
-    lines = [f"static inline {kind(wide.result.dtype)} {name}({params}) {{"]
+    lines = [f"{FUNCTION} {kind(wide.result.dtype)} {name}({params}) {{"]
     for own, value in wide.values:
         text = writer.expr(value)
         lines.append(f"    {kind(value.dtype)} {writer.names.push(own)} = {text};")
@@ -245,7 +245,7 @@ def write_in_halves(function: Function, name: str, half: str, lanes: int, writer
     )
     united = ", ".join(f"{n}_ = {{{n}}}" for n in names)
     return (
-        f"static inline {whole} {name}({', '.join(f'{whole} {n}' for n in names)}) {{\n"
+        f"{FUNCTION} {whole} {name}({', '.join(f'{whole} {n}' for n in names)}) {{\n"
         f"    union {{ {whole} whole; {part} part[2]; }} {united};\n"
         f"{calls}    return {names[0]}_.whole;\n}}"
     )

@@ -9,13 +9,11 @@ on float64 power, sin, cos, log1p and expm1, which need more bits than a float64
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 
 from minitensor.codegen.emit.c_types import compute_type
 from minitensor.codegen.emit.functions import (
     Function,
-    Writer,
     computes_wider,
     parse_functions,
     write_function,
@@ -29,38 +27,31 @@ from minitensor.codegen.emit.wider import WIDER
 from minitensor.ir import DType
 
 
-def defined(
-    helpers: Helpers, name: str, dtype: DType, writer: Callable[[Helpers], Writer]
-) -> str | None:
+def defined(helpers: Helpers, name: str, dtype: DType) -> str | None:
     """The name that a function has in a text, on scalars or vectors; None if it is not defined in
     the IR's terms.
 
-    dtype   that it is computed in
-    writer  makes what writes expressions, for a function of its own
+    dtype  that it is computed in
     """
     if (name, dtype.scalar) not in definitions():
         return None
-    return helpers.need(_definition, name, dtype, writer)
+    return helpers.need(_definition, name, dtype)
 
 
-def _definition(
-    helpers: Helpers, name: str, dtype: DType, writer: Callable[[Helpers], Writer]
-) -> Definition:
-    function = definitions()[name, dtype.scalar]
+def _definition(helpers: Helpers, name: str, dtype: DType) -> Definition:
+    function, writer = definitions()[name, dtype.scalar], helpers.dialect.writer
     own = f"{name}_{compute_type(dtype) if dtype.lanes == 1 else dtype}"
     if dtype.lanes > 1 and computes_wider(function):
         helper = _half if dtype.lanes > 2 else _definition
-        half = helpers.need(helper, name, dtype.with_lanes(dtype.lanes // 2), writer)
+        half = helpers.need(helper, name, dtype.with_lanes(dtype.lanes // 2))
         return own, write_in_halves(function, own, half, dtype.lanes, writer(helpers))
     text = write_function(function, own, dtype.lanes, writer(helpers))
     return own, with_instruction(text, name, dtype, tuple(p.name for p in function.params))
 
 
-def _half(
-    helpers: Helpers, name: str, dtype: DType, writer: Callable[[Helpers], Writer]
-) -> Definition:
+def _half(helpers: Helpers, name: str, dtype: DType) -> Definition:
     """The function on half a vector, where it is computed in wider numbers."""
-    own = f"{name}_part_{dtype}"
+    own, writer = f"{name}_part_{dtype}", helpers.dialect.writer
     return own, write_function(definitions()[name, dtype.scalar], own, dtype.lanes, writer(helpers))
 
 

@@ -124,16 +124,13 @@ def to_bfloat16(helpers: Helpers) -> Definition:
     )
 
 
-PACKED: Final = {"bfloat16": (from_bfloat16, to_bfloat16)}
-"""The conversions of each packed type (see `ir.DType`): from its bits to float, and back."""
-
-
 def rounded(helpers: Helpers, dtype: ir.DType) -> Definition:
     """A float rounded to what a narrow float can hold."""
-    if dtype == "float16":
-        wide = helpers.need(widened, dtype)
-        return function("float", "rounded_float16", "float x", f"return {wide}((_Float16)x);")
-    unpack, pack = (helpers.need(f) for f in PACKED[dtype])
+    packed = helpers.dialect.packed.get(dtype)
+    if packed is None:
+        wide = helpers.need(helpers.dialect.widened, dtype)
+        return function("float", f"rounded_{dtype}", "float x", f"return {wide}((_Float16)x);")
+    unpack, pack = (helpers.need(f) for f in packed)
     return function("float", f"rounded_{dtype}", "float x", f"return {unpack}({pack}(x));")
 
 

@@ -1,0 +1,209 @@
+"""Vectors of the C dialect (GNU vector extensions), and conditions for each lane.
+
+A vector of conditions is held as integers as wide as what it selects from: all ones or all zeros.
+"""
+
+from __future__ import annotations
+
+from minitensor import ir
+from minitensor.codegen.emit import masks, products, vectors
+from minitensor.codegen.emit.c_types import computed, int_twin, is_narrow_float, of_lanes, widest
+from minitensor.codegen.emit.expressions import Expressions
+from minitensor.codegen.emit.guarded import KEEP_SCALAR, reads_under_condition
+from minitensor.codegen.emit.precedence import (
+    AND,
+    ATOM,
+    COMMA,
+    EQUAL,
+    LESS,
+    MASK_COMPARISON,
+    OR,
+    PRECEDENCE,
+    TERNARY,
+    UNARY,
+    power_of_two,
+    wrap,
+)
+from minitensor.errors import LoweringError
+
+
+class VectorExpressions(Expressions):
+    """Writes expressions of scalars and of vectors."""
+
+    has_masks = False
+    """True if the machine can leave out lanes of a load (see `guarded`)."""
+
+    def stored(self, value: ir.Expr) -> str:
+        """A value as memory holds it."""
+        dtype = value.dtype
+        if dtype.lanes == 1:
+            return super().stored(value)
+        if dtype.scalar == ir.BOOL:
+            vector = self.helpers.vector(of_lanes("int8", dtype))
+            wanted = self.helpers.vector(dtype)
+            return f"({wanted})({self.mask(value, 8)} & (({vector}){{0}} + 1))"
+        if is_narrow_float(dtype):
+            return self._call_of(vectors.narrow, dtype)(value)
+        return self._whole(value)
+
+    def storage_type(self, dtype: ir.DType) -> str:
+        """The type of an element in memory."""
+        return self.helpers.vector(dtype) if dtype.lanes > 1 else super().storage_type(dtype)
+
+    def expr(self, expr: ir.Expr, outer: int = COMMA) -> str:
+        """An expression as an operand of something of precedence `outer`."""
+        if expr.dtype.lanes > 1:
+            return self._vector_expr(expr, outer)
+        return super().expr(expr, outer)
+
+    def _library(self, name: str, dtype: ir.DType) -> str:
+        if dtype.lanes > 1:
+            return self.helpers.need(vectors.library, name, computed(dtype))
+        return super()._library(name, dtype)
+
+    def _vector_expr(self, expr: ir.Expr, outer: int) -> str:
+        """A vector, of the type in which its elements are computed."""
+        if expr.dtype.scalar == ir.BOOL:
+            raise LoweringError(f"{ir.print_expr(expr)} is a condition, not a value")
+        dtype = computed(expr.dtype)
+        kind = self.helpers.vector(dtype)
+        match expr:
+            case ir.Var(name):
+                return self.names.variable(name)
+            case ir.Broadcast(ir.Const() as a) if self.plain_constants and outer > AND:
+                return self._constant(a, outer)
+            case ir.Broadcast(a):
+                return self._call_of(vectors.splat, dtype)(a)
+            case ir.Ramp(base, stride) | ir.Cast(_, ir.Ramp(base, stride)) if not dtype.is_float:
+                return f"{self.helpers.need(vectors.ramp, dtype)}({self.expr(base)}, {stride})"
+            case ir.Load():
+                return self._vector_load(expr)
+            case ir.Lanes(var, count, a):
+                return self._lanes(kind, var, count, a)
+            case ir.Binary() if not self.fuses and (factors := products.factors(expr)):
+                text = self._product(expr.dtype, factors)
+                return self._rounded_vector(expr.dtype, text, ATOM, outer)
+            case ir.Binary(op, a, b) if op in "+-*/":
+                mine = PRECEDENCE[op]
+                text = f"{self._side(expr, a, mine)} {op} {self._side(expr, b, mine + 1)}"
+                return self._rounded_vector(expr.dtype, text, mine, outer)
+            case ir.Binary("//" | "%", _, b) if (power := power_of_two(b)) is not None:
+                text, mine = self._shifted(expr, power)
+                return wrap(text, mine, outer)
+            case ir.Binary(op) if op in ir.BITWISE:
+                unsigned = self.helpers.vector(of_lanes(f"uint{dtype.bits}", dtype))
+                return f"({kind})({self._bitwise(expr, unsigned)})"
+            case ir.Binary(op, a, b):
+                helper = vectors.extremum if op in ("min", "max") else vectors.division
+                text = self._call_of(helper, op, dtype)(a, b)
+                return self._rounded_vector(expr.dtype, text, ATOM, outer)
+            case ir.Unary(_, a):
+                return wrap(f"-{self.expr(a, UNARY)}", UNARY, outer)
+            case ir.Select(condition, a, b) if condition.dtype.lanes == 1:
+                text = f"{self.expr(condition, OR)} ? {self.expr(a, OR)} : {self.expr(b, TERNARY)}"
+                return wrap(text, TERNARY, outer)
+            case ir.Select(ir.Binary("<", p, q), a, b) if vectors.is_choice(p, q, a, b):
+                return self._call_of(vectors.chosen, "<" if a == p else ">", dtype)(a, b)
+            case ir.Select(condition, a, b):
+                name = self.helpers.need(vectors.select, dtype)
+                test = self.mask(condition, dtype.bits)
+                return f"{name}({test}, {self.expr(a)}, {self.expr(b)})"
+            case ir.Cast(target, a):
+                return self._vector_cast(a, target, kind)
+            case ir.Call("reinterpret", (a,)):
+                return wrap(f"({kind}){self.expr(a, UNARY)}", UNARY, outer)
+            case ir.Call():
+                return self._rounded_vector(expr.dtype, self._function(expr), ATOM, outer)
+        raise LoweringError(f"{ir.print_expr(expr)} cannot be emitted")
+
+    def _rounded_vector(self, dtype: ir.DType, text: str, mine: int, outer: int) -> str:
+        if is_narrow_float(dtype):
+            return f"{self.helpers.need(vectors.rounded, dtype)}({text})"
+        return wrap(text, mine, outer)
+
+    def _vector_load(self, load: ir.Load) -> str:
+        buffer = self.buffers[load.buffer]
+        if buffer.dtype.lanes == 1:
+            step = self.step(buffer, load.indices)
+            name = self.helpers.need(vectors.load if step == 1 else vectors.gather, load.dtype)
+            target = self.address(load.buffer, load.indices)
+            target = f"{name}({target}{'' if step == 1 else f', {step}'})"
+        else:
+            target = self.element(load.buffer, load.indices)
+        if is_narrow_float(load.dtype):
+            return f"{self.helpers.need(vectors.widen, load.dtype)}({target})"
+        return target
+
+    def _lanes(self, kind: str, var: str, count: int, a: ir.Expr) -> str:
+        """Collect a vector lane by lane."""
+        with self.looping(var, count) as name:
+            each = f"r[{name}] = {self.expr(a)};"
+        if self.has_masks and reads_under_condition(a):
+            each = f"{KEEP_SCALAR} {each}"
+        loop = f"for (int64_t {name} = 0; {name} < {count}; ++{name}) {{ {each} }}"
+        return f"({{ {kind} r; {loop} r; }})"
+
+    def _vector_cast(self, a: ir.Expr, target: ir.DType, kind: str) -> str:
+        if a.dtype.scalar == ir.BOOL:
+            twin = int_twin(computed(target))
+            ones = self.helpers.vector(twin)
+            text = f"({self.mask(a, twin.bits)} & (({ones}){{0}} + 1))"
+            if ones != kind:
+                text = f"__builtin_convertvector({text}, {kind})"
+            return text
+        source = self.helpers.vector(computed(a.dtype))
+        text = self.expr(a)
+        if target.scalar == "float16" and a.dtype.scalar == "float64":  # not through float
+            half, widen = self.helpers.vector(target), self.helpers.need(vectors.widen, target)
+            return f"{widen}(__builtin_convertvector({text}, {half}))"
+        if source != kind and a.dtype.is_float and not target.is_float:
+            name = self.helpers.need(vectors.truncated, computed(a.dtype), widest(target))
+            text = f"{name}({text})"
+            if target.bits < 64:
+                text = f"__builtin_convertvector({text}, {kind})"
+        elif source != kind:
+            text = f"__builtin_convertvector({text}, {kind})"
+        if is_narrow_float(target) and target != a.dtype:
+            return self._rounded_vector(target, text, ATOM, COMMA)
+        return text
+
+    def mask(self, expr: ir.Expr, bits: int) -> str:
+        """A condition for each lane, as integers of `bits` bits: all ones or all zeros."""
+        own = masks.width_of(expr, bits)
+        return self._widened(self._mask(expr, own), expr, own, bits)
+
+    def _widened(self, mask: str, condition: ir.Expr, own: int, bits: int) -> str:
+        kind = self.helpers.vector(of_lanes(f"int{bits}", condition.dtype))
+        return mask if own == bits else f"__builtin_convertvector({mask}, {kind})"
+
+    def _mask(self, expr: ir.Expr, bits: int) -> str:
+        """A mask whose parts are put together in `bits` bits."""
+        dtype = of_lanes(f"int{bits}", expr.dtype)
+        match expr:
+            case ir.Binary("and" | "or" as op, a, b):
+                symbol = "&" if op == "and" else "|"
+                return f"({self._mask(a, bits)} {symbol} {self._mask(b, bits)})"
+            case ir.Unary("not", a):
+                return f"(~{self._mask(a, bits)})"
+            case ir.Broadcast(a):
+                return f"{self.helpers.need(vectors.splat, dtype)}(-({self.expr(a)}))"
+            case ir.Select(condition, a, b) if condition.dtype.lanes == 1:
+                yes, no = self._mask(a, bits), self._mask(b, bits)
+                return f"({self.expr(condition, OR)} ? {yes} : {no})"
+            case ir.Select(condition, a, b):
+                test = self._mask(condition, bits)
+                return f"(({test} & {self._mask(a, bits)}) | (~{test} & {self._mask(b, bits)}))"
+            case ir.Binary(op, a, b) if op in ir.COMPARISONS and a.dtype.scalar != ir.BOOL:
+                text = f"({self.expr(a, LESS)} {op} {self.expr(b, LESS)})"
+            case ir.Binary(op, a, b):
+                text = f"({self._mask(a, 8)} {MASK_COMPARISON[op]} {self._mask(b, 8)})"
+            case ir.Load():
+                text = f"({self._vector_load(expr)} != 0)"
+            case ir.Lanes(var, count, a):
+                byte = self.helpers.vector(of_lanes("int8", dtype))
+                text = f"({self._lanes(byte, var, count, a)} != 0)"
+            case ir.Cast(_, a) | ir.Call(_, (a,)):
+                text = f"({self.expr(a, EQUAL)} != 0)"
+            case _:
+                raise LoweringError(f"{ir.print_expr(expr)} cannot be emitted")
+        return self._widened(text, expr, masks.own_width(expr), bits)
