@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from minitensor.errors import ArgumentError, is_integer, unexpected, whole
@@ -59,6 +59,23 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelShape:
+    """A kernel of a GPU, as it is launched.
+
+    grid     blocks along x, y, z
+    block    threads along x, y, z
+    shared   bytes of shared memory that its text declares
+    dynamic  bytes of shared memory that its launch asks for
+    """
+
+    name: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int = 0
+    dynamic: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Emitted:
     """The text of a kernel, and the facts that a caller needs.
 
@@ -78,6 +95,8 @@ class Emitted:
     float16    whether the compiler must have 16-bit floats
     loops      with hooks: the parallel loops by their numbers (see `hooks`)
     memory     with hooks: what the function allocates; the first has the number len(params)
+    kernels    the kernels that the entry launches, for a GPU
+    aligned    parameters that must start at a multiple of 16 bytes
     """
 
     source: str
@@ -92,10 +111,14 @@ class Emitted:
     float16: bool = False
     loops: tuple[str, ...] = ()
     memory: tuple[Buffer, ...] = ()
+    kernels: tuple[KernelShape, ...] = ()
+    aligned: frozenset[str] = frozenset()
 
     def facts(self) -> dict[str, Any]:
         """The plain values among these, for JSON; see `restored`."""
-        return {name: getattr(self, name) for name in _FACTS} | {"checks": list(self.checks)}
+        lists = {"checks": list(self.checks), "aligned": sorted(self.aligned)}
+        lists["kernels"] = [asdict(kernel) for kernel in self.kernels]
+        return {name: getattr(self, name) for name in _FACTS} | lists
 
     @staticmethod
     def restored(
@@ -108,7 +131,14 @@ class Emitted:
         """An Emitted from its `facts` and the rest."""
         known = {name: facts[name] for name in _FACTS if name in facts}
         known["checks"] = tuple(facts["checks"])
+        known["aligned"] = frozenset(facts["aligned"])
+        known["kernels"] = tuple(_shape(kernel) for kernel in facts["kernels"])
         return Emitted(source=source, params=params, outputs=outputs, target=target, **known)
+
+
+def _shape(kept: Mapping[str, Any]) -> KernelShape:
+    grid, block = tuple(kept["grid"]), tuple(kept["block"])
+    return KernelShape(kept["name"], grid, block, kept["shared"], kept["dynamic"])
 
 
 _FACTS: Final = ("entry", "checks", "workspace", "name", "parallel", "float16")

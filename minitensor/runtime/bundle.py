@@ -21,7 +21,7 @@ _BUFFERS: Final = ("params", "memory")
 def save_kernel(folder: Path, emitted: Emitted, arrays: Mapping[str, np.ndarray]) -> None:
     """Write a text, and the arrays of some of its parameters, by name."""
     facts = {field.name: getattr(emitted, field.name) for field in fields(Emitted)}
-    del facts["source"]
+    del facts["source"], facts["kernels"], facts["aligned"]  # none, for C
     facts |= {name: [_buffer_as_json(b) for b in facts[name]] for name in _BUFFERS}
     facts |= {"outputs": sorted(emitted.outputs), "target": asdict(emitted.target)}
     facts["arrays"] = [n for n, b in enumerate(emitted.params) if b.name in arrays]
