@@ -9,6 +9,7 @@
             | Reduce(reducer, buffers, indices, values)
             | If(condition, then, otherwise)
             | Alloc(buffer, body) | Barrier()                } made by code generation only
+            | ThreadReduce(reducer, thread, buffers)         }
             | Prefetch(buffer, indices)                      }
             | Tensorized(intrinsic, operands, axes, body)    }
     Expr    = Var | Const | Unary | Binary | Select | Cast | Load | Call
@@ -57,8 +58,8 @@ from minitensor.ir.program import (
 )
 from minitensor.ir.stmt import (
     NOTHING, Alloc, Annotation, Annotations, Barrier, Block, Buffer, For, If, Iter, IterKind,
-    LoopKind, Node, Prefetch, Reduce, Reducer, Scope, Seq, Stmt, Store, Tensorized, allocated,
-    nest, sequence, strides_of, with_body,
+    LoopKind, Node, Prefetch, Reduce, Reducer, Scope, Seq, Stmt, Store, Tensorized, ThreadReduce,
+    allocated, nest, sequence, strides_of, with_body,
 )
 from minitensor.ir.summary import LARGEST, make_room, summary
 from minitensor.ir.verify import verify
@@ -74,10 +75,10 @@ __all__ = [
     "Buffer", "Call", "Cast", "Const", "Counts", "DType", "Expr", "For", "If", "Intrinsic", "Iter",
     "IterKind", "Lanes", "Load", "LoopKind", "LoopSite", "Marks", "Node", "Note", "Prefetch",
     "Program", "Ramp", "Reduce", "Reducer", "Scope", "Select", "Seq", "Stmt", "Store", "Tensorized",
-    "Unary", "UnaryOp", "Var", "accessed_buffers", "accesses", "allocated", "apply_by_numpy",
-    "apply_reducer", "arithmetic", "as_expr", "at_most", "blocks_of", "children", "conjunction",
-    "conjuncts", "const", "constant_value", "equal", "evaluate", "fact", "floor_div", "floor_mod",
-    "free_vars", "fresh_name", "from_bfloat16", "interpret", "lacking_in_numpy",
+    "ThreadReduce", "Unary", "UnaryOp", "Var", "accessed_buffers", "accesses", "allocated",
+    "apply_by_numpy", "apply_reducer", "arithmetic", "as_expr", "at_most", "blocks_of", "children",
+    "conjunction", "conjuncts", "const", "constant_value", "equal", "evaluate", "fact", "floor_div",
+    "floor_mod", "free_vars", "fresh_name", "from_bfloat16", "interpret", "lacking_in_numpy",
     "less", "lifetimes", "loads", "loop_sites", "loops_of", "make_room", "map_children",
     "map_stmts", "marked_loops", "measured", "mentions", "names_in", "nest", "nests", "nodes_in",
     "numpy_dtype", "pack", "paths", "print_expr", "print_indices", "print_name", "print_program",

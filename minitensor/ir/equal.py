@@ -12,7 +12,18 @@ from typing import Any
 
 from minitensor.ir.expr import Lanes, Load, Var
 from minitensor.ir.program import Program
-from minitensor.ir.stmt import Alloc, Block, Buffer, For, Node, Prefetch, Reduce, Store
+from minitensor.ir.stmt import (
+    Alloc,
+    Block,
+    Buffer,
+    For,
+    Node,
+    Prefetch,
+    Reduce,
+    Reducer,
+    Store,
+    ThreadReduce,
+)
 
 
 def structural_equal(a: Program, b: Program) -> bool:
@@ -69,11 +80,13 @@ class _Shape:
                     self.node(node.value, names)
             case Reduce(reducer, buffers, indices, values):
                 self.parts.append("reduce " + " ".join(f"b{self.buffers[b]}" for b in buffers))
-                own = {v.name: n for n, v in enumerate(reducer.lhs + reducer.rhs)}
-                self.node(reducer.results, own)
-                self.node(reducer.identity, own)
+                self.reducer(reducer)
                 self.node(indices, names)
                 self.node(values, names)
+            case ThreadReduce(reducer, thread, buffers):
+                held = " ".join(f"b{self.buffers[b]}" for b in buffers)
+                self.parts.append(f"{thread.value} reduce {held}")
+                self.reducer(reducer)
             case Alloc(buffer, body):
                 self.declare(buffer)
                 self.node(body, names)
@@ -83,6 +96,11 @@ class _Shape:
                     self.node(child, names)
             case _:
                 self.plain(node, names)
+
+    def reducer(self, reducer: Reducer) -> None:
+        own = {v.name: n for n, v in enumerate(reducer.lhs + reducer.rhs)}
+        self.node(reducer.results, own)
+        self.node(reducer.identity, own)
 
     def plain(self, node: Node | object, names: dict[str, int]) -> None:
         if not is_dataclass(node):

@@ -10,8 +10,10 @@ refuses, with an ExecutionError that names the loop, the buffer and the index:
     barrier           a barrier that not all threads of the block reach
     domain            a block's iter bound to a value outside its domain (a missing guard)
 
-and it counts loads and stores. Statements are compiled once to closures over a Frame; a statement
-that contains a barrier becomes a generator, so that threads can take turns at it.
+and it counts loads and stores. Iterations of a threadIdx.x loop that drives a reduction may combine
+into one element, which no other statement may touch between two barriers. Statements are compiled
+once to closures over a Frame; a statement that contains a barrier becomes a generator, so that
+threads can take turns at it.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import numpy as np
 from minitensor.errors import ArgumentError, ExecutionError, VerifyError
 from minitensor.ir.dtype import numpy_dtype, pack, unpack
 from minitensor.ir.lifetime import lifetimes
+from minitensor.ir.meeting import Combine, Stop, as_one, combined, has_stop, meet
 from minitensor.ir.memory import Counts, Frame, Memory, Storage, Team
 from minitensor.ir.numbers import Value
 from minitensor.ir.printer import print_name
@@ -36,17 +39,20 @@ from minitensor.ir.stmt import (
     For,
     If,
     IterKind,
+    LoopKind,
     Prefetch,
     Reduce,
     Seq,
     Stmt,
     Store,
     Tensorized,
+    ThreadReduce,
 )
-from minitensor.ir.visit import apply_reducer, walk
+from minitensor.ir.visit import free_vars, walk
 
 _Run: TypeAlias = Callable[[Frame], None]
-_Steps: TypeAlias = Callable[[Frame], Iterator[object]]
+
+_Steps: TypeAlias = Callable[[Frame], Iterator[Stop]]
 
 
 def interpret(
@@ -108,13 +114,18 @@ class _Machine:
     def __init__(self, program: Program) -> None:
         self.program = program
         buffers = dict(program.buffers)
+        self.threads_x: frozenset[str] = frozenset()
         for node in walk(program.body):
             if isinstance(node, Alloc):
                 buffers[node.buffer.name] = node.buffer
+            elif isinstance(node, For) and node.kind is LoopKind.THREAD_IDX_X:
+                self.threads_x |= {node.var}
         self.memory = Memory(program, buffers)
         self.expr = self.memory.evaluator.expr
         self.fail = self.memory.fail
         self.lifetimes = lifetimes(program)
+        self.as_one: Callable[[Combine], Combine] = lambda run: run
+        """The change to the combinations of the block that is being compiled; see `as_one`."""
         self.serial: tuple[str, ...] = ()
         """The serial loops around the statement that is being compiled, between barriers."""
 
@@ -176,12 +187,12 @@ class _Machine:
                     locate(frame)  # it does nothing, but for an element that is none
 
                 return run_prefetch
-            case Barrier():
+            case Barrier() | ThreadReduce():
                 raise VerifyError("a barrier stands outside every loop over threads")
         raise VerifyError(f"not a statement: {stmt!r}")
 
     def loop(self, loop: For) -> _Run:
-        if loop.kind.is_thread and _has_barrier(loop.body):
+        if loop.kind.is_thread and has_stop(loop.body):
             steps = self.thread_loop(loop, outermost=True)
 
             def run_threads(frame: Frame) -> None:
@@ -235,8 +246,12 @@ class _Machine:
         bindings = [(i.var, i.extent, self.expr(i.binding)) for i in block.iters]
         carried = [i.var for i in block.iters if i.kind is not IterKind.SPATIAL]
         predicate = self.expr(block.predicate)
+        together = self.threads_x & frozenset(
+            name for i in block.iters if i.kind is IterKind.REDUCE for name in free_vars(i.binding)
+        )
+        self.as_one = as_one(block.name, together)
         body = self.statement(block.body)
-        init = self.statement(block.init) if block.init is not None else None
+        init = self.as_one(self.statement(block.init)) if block.init is not None else None
 
         def run_block(frame: Frame) -> None:
             if not predicate(frame):
@@ -259,46 +274,45 @@ class _Machine:
         return run_block
 
     def reduction(self, stmt: Reduce) -> _Run:
-        reducer = stmt.reducer
         values = [self.expr(v) for v in stmt.values]
         reads = [self.memory.reader(b, stmt.indices) for b in stmt.buffers]
         writes = [self.memory.writer(b, stmt.indices) for b in stmt.buffers]
-        results = [self.expr(e) for e in apply_reducer(reducer, reducer.lhs, reducer.rhs)]
-        names = [v.name for v in reducer.lhs + reducer.rhs]
+        evaluate = combined(self.memory, stmt.reducer)
 
-        def run_reduction(frame: Frame) -> None:
-            new = [value(frame) for value in values]
+        def combine(frame: Frame, new: list[Value]) -> None:
             old = [read(frame) for read in reads]
-            inner = frame.child(dict(zip(names, old + new)))
-            for write, result in zip(writes, [result(inner) for result in results]):
+            for write, result in zip(writes, evaluate(frame, old + new)):
                 write(frame, result)
 
-        return run_reduction
+        combine = self.as_one(combine)
+        return lambda frame: combine(frame, [value(frame) for value in values])
 
     # ---- threads and barriers
 
     def steps(self, stmt: Stmt) -> _Steps:
-        """The statement as a generator that pauses at each barrier."""
-        if not _has_barrier(stmt):
+        """The statement as a generator that pauses where threads meet."""
+        if not has_stop(stmt):
             run = self.statement(stmt)
 
-            def run_at_once(frame: Frame) -> Iterator[object]:
+            def run_at_once(frame: Frame) -> Iterator[Stop]:
                 run(frame)
                 yield from ()
 
             return run_at_once
         match stmt:
-            case Barrier():
+            case Barrier() | ThreadReduce():
                 serial = self.serial
+                combines = stmt if isinstance(stmt, ThreadReduce) else None
 
-                def pause(frame: Frame) -> Iterator[object]:
-                    yield (id(stmt), tuple(frame.values.get(n) for n in serial))
+                def pause(frame: Frame) -> Iterator[Stop]:
+                    place = (id(stmt), *[frame.values.get(n) for n in serial])
+                    yield Stop(place, combines, (frame,))
 
                 return pause
             case Seq(stmts):
                 parts = [self.steps(s) for s in stmts]
 
-                def run_parts(frame: Frame) -> Iterator[object]:
+                def run_parts(frame: Frame) -> Iterator[Stop]:
                     for part in parts:
                         yield from part(frame)
 
@@ -308,7 +322,7 @@ class _Machine:
                 yes = self.steps(then)
                 no = self.steps(otherwise if otherwise is not None else Seq(()))
 
-                def run_if(frame: Frame) -> Iterator[object]:
+                def run_if(frame: Frame) -> Iterator[Stop]:
                     yield from (yes if test(frame) else no)(frame)
 
                 return run_if
@@ -316,7 +330,7 @@ class _Machine:
                 with self.memory.declared(buffer):
                     rest = self.steps(body)
 
-                def run_alloc(frame: Frame) -> Iterator[object]:
+                def run_alloc(frame: Frame) -> Iterator[Stop]:
                     frame.storage[buffer.name] = Storage.fresh(buffer)
                     yield from rest(frame)
 
@@ -330,7 +344,7 @@ class _Machine:
                 enter = self.enter_iteration(stmt)
                 private = self.private_buffers(stmt)
 
-                def run_serial(frame: Frame) -> Iterator[object]:
+                def run_serial(frame: Frame) -> Iterator[Stop]:
                     inner = frame
                     team = None
                     if kind.is_concurrent:
@@ -351,37 +365,41 @@ class _Machine:
         enter = self.enter_iteration(loop)
         private = self.private_buffers(loop)
 
-        def run_team(frame: Frame) -> Iterator[object]:
+        def run_team(frame: Frame) -> Iterator[Stop]:
             team = Team(loop, private)
-            threads: list[Iterator[object]] = []
+            threads: list[Iterator[Stop]] = []
             for value in range(loop.extent):
                 own = Frame(dict(frame.values), dict(frame.storage), (*frame.teams, team))
                 own.values[loop.var] = value
                 enter(own)
                 threads.append(body(own))
             while threads:
-                reached: list[object] = []
+                reached: list[Stop | None] = []
                 for member, thread in enumerate(threads):
                     team.member = member
                     reached.append(next(thread, None))
                 if not any(reached):
                     return
-                if len(set(reached)) > 1:
-                    waits = next(n for n, p in enumerate(reached) if p)
-                    member = next(n for n, p in enumerate(reached) if p != reached[waits])
+                waits = next(n for n, stop in enumerate(reached) if stop)
+                stop = reached[waits]
+                assert stop is not None
+                if any(other != stop for other in reached):
+                    member = next(n for n, other in enumerate(reached) if other != stop)
+                    what = "barrier" if stop.combines is None else "reduction"
                     raise self.fail(
                         "barrier",
-                        f"thread {print_name(loop.var)} = {member} does not reach a barrier "
+                        f"thread {print_name(loop.var)} = {member} does not reach a {what} "
                         f"where {print_name(loop.var)} = {waits} waits",
                         loop.var,
                     )
+                if stop.combines is not None and stop.combines.thread is loop.kind:
+                    for frames in zip(*[one.frames for one in reached if one]):
+                        meet(self.memory, stop.combines, frames)
                 if not outermost:
-                    yield reached[0]
-                team.writers.clear()
-                team.readers.clear()
+                    waiting = tuple(frame for one in reached if one for frame in one.frames)
+                    yield Stop(stop.place, stop.combines, waiting)
+                if stop.combines is None:
+                    team.writers.clear()
+                    team.readers.clear()
 
         return run_team
-
-
-def _has_barrier(stmt: Stmt) -> bool:
-    return any(isinstance(node, Barrier) for node in walk(stmt))

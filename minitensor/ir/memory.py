@@ -56,13 +56,17 @@ class Storage:
 
 @dataclass(slots=True)
 class Team:
-    """One execution of a concurrent loop: who touched what since the last barrier."""
+    """One execution of a concurrent loop: who touched what since the last barrier.
+
+    member  the iteration that runs; while it combines into an element with the others, all of them
+            are one, by the name of the block
+    """
 
     loop: For
     private: frozenset[str]
-    member: int = 0
-    writers: dict[tuple[int, tuple[int, ...]], int] = field(default_factory=dict)
-    readers: dict[tuple[int, tuple[int, ...]], set[int]] = field(default_factory=dict)
+    member: int | str = 0
+    writers: dict[tuple[int, tuple[int, ...]], int | str] = field(default_factory=dict)
+    readers: dict[tuple[int, tuple[int, ...]], set[int | str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -222,11 +226,13 @@ class Memory:
             f"{_element(name, index)} is outside {name}: axis {axis} has extent {extent}",
         )
 
-    def _race(self, team: Team, buffer: str, index: tuple[int, ...], other: int) -> ExecutionError:
+    def _race(
+        self, team: Team, buffer: str, index: tuple[int, ...], other: int | str
+    ) -> ExecutionError:
         loop = team.loop
         return self.fail(
             "race",
-            f"iterations {other} and {team.member} of the {loop.kind.value} loop "
+            f"iterations {_member(other)} and {_member(team.member)} of the {loop.kind.value} loop "
             f"{print_name(loop.var)} both touch {_element(buffer, index)}, and one of them writes",
             loop.var,
         )
@@ -234,6 +240,10 @@ class Memory:
 
 def _element(buffer: str, index: Sequence[Any]) -> str:
     return f"{print_name(buffer)}[{', '.join(map(str, index))}]"
+
+
+def _member(member: int | str) -> str:
+    return f"of block {print_name(member)}" if isinstance(member, str) else str(member)
 
 
 def _lanes_of(indices: tuple[Expr, ...]) -> int:

@@ -59,6 +59,7 @@ from minitensor.ir.stmt import (
     Stmt,
     Store,
     Tensorized,
+    ThreadReduce,
 )
 from minitensor.ir.visit import N, map_children, measured, substitute
 
@@ -278,6 +279,10 @@ class _Printer:
                 self.statement(body, depth)
             case Barrier():
                 self.line(depth, "barrier()")
+            case ThreadReduce(reducer, thread, buffers):
+                held = ", ".join(map(print_name, buffers))
+                reduced = f"thread_reduce({print_name(reducer.name)}, {held})"
+                self.line(depth, f"{held} = {reduced}", [thread.value])
             case Prefetch(buffer, indices):
                 self.line(depth, f"prefetch({print_name(buffer)}[{print_indices(indices)}])")
             case Tensorized(intrinsic, operands, _, body):

@@ -21,6 +21,7 @@ from minitensor.ir.stmt import (
     Stmt,
     Store,
     Tensorized,
+    ThreadReduce,
 )
 from minitensor.ir.visit import children, stmts_of
 from minitensor.looks import LINES, Shown
@@ -94,7 +95,7 @@ def stored_buffers(stmt: Stmt) -> set[str]:
     for node in stmts_of(stmt):
         if isinstance(node, Store):
             found.add(node.buffer)
-        elif isinstance(node, Reduce):
+        elif isinstance(node, (Reduce, ThreadReduce)):
             found.update(node.buffers)
         elif isinstance(node, Block):
             for part in (node.init, node.body):

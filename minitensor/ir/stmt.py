@@ -8,7 +8,8 @@ Stmt = For(var, extent, body, kind)   var = 0 … extent-1
      | If(condition, then, otherwise)
      | Alloc(buffer, body)            } only made
      | Barrier()                      } by code
-     | Prefetch(buffer, indices)      } generation
+     | ThreadReduce(reducer, …)       } generation
+     | Prefetch(buffer, indices)      }
      | Tensorized(intrinsic, …, body) }
 
 A **block** is the unit of scheduling. It has a domain of its own, the product of its iters; each
@@ -237,6 +238,20 @@ class Barrier(Subject):
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadReduce(Subject):
+    """The threads of a block that differ only in `thread` combine what each holds in the buffers,
+    and each then holds the result. All threads of the block must reach it, as a barrier; unlike
+    one it makes nothing else visible.
+
+    buffers  of a single element, one for each value of the reducer's tuple; each thread's own
+    """
+
+    reducer: Reducer
+    thread: LoopKind
+    buffers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Prefetch(Subject):
     """A hint to load the cache line of an element, which exists; its value is not asked for."""
 
@@ -262,7 +277,9 @@ class Tensorized(Subject):
     body: Stmt
 
 
-Stmt: TypeAlias = For | Seq | Block | Store | Reduce | If | Alloc | Barrier | Prefetch | Tensorized
+Stmt: TypeAlias = (
+    For | Seq | Block | Store | Reduce | If | Alloc | Barrier | ThreadReduce | Prefetch | Tensorized
+)
 Node: TypeAlias = Expr | Stmt | Iter
 
 NOTHING: Final = Seq(())

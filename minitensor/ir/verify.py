@@ -9,7 +9,8 @@
     V5  extents, shapes and alignments are in range
     V6  a block stands in no other block; init and ORDERED or REDUCE iters go together; bindings and
         predicates do not depend on data
-    V7  a GPU index is bound once on a path; barriers stand between statements, not in blocks
+    V7  a GPU index is bound once on a path; barriers stand between statements, not in blocks; what
+        the threads along an index combine stands in a loop bound to it
     V8  parameters live in global memory
 
 Not here: whether bindings stay inside their domain and accesses inside their buffers. That needs
@@ -18,6 +19,7 @@ reasoning (`arith`); the interpreter checks it as it runs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NoReturn, get_args
 
 from minitensor.errors import VerifyError, shown
@@ -55,11 +57,13 @@ from minitensor.ir.stmt import (
     LoopKind,
     Prefetch,
     Reduce,
+    Reducer,
     Scope,
     Seq,
     Stmt,
     Store,
     Tensorized,
+    ThreadReduce,
 )
 from minitensor.ir.visit import loads
 
@@ -198,6 +202,16 @@ class _Verifier:
             case Barrier():
                 if self.block is not None or not any(loop.kind.is_thread for loop in path):
                     self.fail("V7", "a barrier stands in a block, or outside all thread loops")
+            case ThreadReduce(reducer, thread, buffers):
+                for buffer in buffers:
+                    self.access(buffer, (), scope)
+                self.reducer(reducer, buffers, [r.dtype for r in reducer.identity])
+                if self.block is not None or all(loop.kind is not thread for loop in path):
+                    self.fail(
+                        "V7",
+                        f"{thread.value} threads combine {print_name(buffers[0])} in a block, or "
+                        "outside a loop bound to it",
+                    )
             case _:
                 self.fail("V4", f"{stmt!r} is not a statement")
 
@@ -244,17 +258,20 @@ class _Verifier:
         self.block = None
 
     def reduce(self, stmt: Reduce, scope: dict[str, DType]) -> None:
-        reducer = stmt.reducer
-        width = len(reducer.lhs)
-        sizes = {len(reducer.rhs), len(reducer.results), len(reducer.identity)}
-        if sizes | {len(stmt.buffers), len(stmt.values)} != {width}:
-            self.fail(
-                "V4",
-                f"reducer {print_name(reducer.name)} does not combine {len(stmt.values)} values",
-            )
-        for buffer, value, identity in zip(stmt.buffers, stmt.values, reducer.identity):
+        for buffer in stmt.buffers:
             self.access(buffer, stmt.indices, scope)
-            found = self.value(value, scope)
+        values = [self.value(value, scope) for value in stmt.values]
+        self.reducer(stmt.reducer, stmt.buffers, values)
+
+    def reducer(self, reducer: Reducer, buffers: tuple[str, ...], values: Sequence[DType]) -> None:
+        """A reducer combines values into one element of each of the buffers."""
+        width = len(reducer.lhs)
+        sizes = {len(part) for part in (reducer.rhs, reducer.results, reducer.identity)}
+        if sizes | {len(buffers), len(values)} != {width}:
+            self.fail(
+                "V4", f"reducer {print_name(reducer.name)} does not combine {len(values)} values"
+            )
+        for buffer, found, identity in zip(buffers, values, reducer.identity):
             if not found == identity.dtype == self.buffers[buffer].dtype:
                 self.fail("V4", f"{found} is reduced into {print_name(buffer)}")
         own = {v.name: v.dtype for v in reducer.lhs + reducer.rhs}

@@ -226,7 +226,7 @@ def test_a_write_after_another_iterations_read(kind):
     refused(p, "race", f"iterations 0 and 1 of the {kind} loop i both touch C[1]")
 
 
-@concurrent
+@pytest.mark.parametrize("kind", [kind for kind in CONCURRENT if kind != "threadIdx.x"])
 def test_a_reduction_over_a_concurrent_loop(kind):
     body = block(
         "C", [reduced("r", 4, k)], add_to("C", 0, load("A", Var("r"))), init=store("C", 0, 0.0)
