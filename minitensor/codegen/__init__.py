@@ -20,8 +20,8 @@ from minitensor.codegen.report import Report, report_of
 from minitensor.codegen.target import Emitted, KernelShape, Target, unsupported
 
 __all__ = [
-    "PASSES", "REQUIRED", "Dump", "Emitted", "KernelShape", "Pass", "Passes", "Pressure", "Remark", "Report",
-    "Split", "Storage", "Target", "checked_passes", "emit_alone", "generate", "generate_together",
-    "intrinsics_in", "lowered", "passes_without", "report_of", "safe", "split_constants",
-    "unsupported", "usual_registers",
+    "PASSES", "REQUIRED", "Dump", "Emitted", "KernelShape", "Pass", "Passes", "Pressure", "Remark",
+    "Report", "Split", "Storage", "Target", "checked_passes", "emit_alone", "generate",
+    "generate_together", "intrinsics_in", "lowered", "passes_without", "report_of", "safe",
+    "split_constants", "unsupported", "usual_registers",
 ]

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from minitensor import ir
-from minitensor.codegen.emit.c import Part, emit_c
+from minitensor.codegen.emit.c import emit_c
+from minitensor.codegen.emit.emitter import Part
 from minitensor.codegen.passes.carry_scans import carry_scans
 from minitensor.codegen.passes.check_bounds import check_bounds
 from minitensor.codegen.passes.erase_blocks import erase_blocks

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from minitensor import ir
-from minitensor.codegen.emit.c import Part, emit_c
+from minitensor.codegen.emit.c import emit_c
+from minitensor.codegen.emit.emitter import Part
 from minitensor.codegen.pipeline import PASSES, Passes, lowered
 from minitensor.codegen.pressure import Pressure, pressures
 from minitensor.codegen.remarks import LOOP_KINDS, Recorder, Remark, Storage, missed, recording

@@ -116,7 +116,7 @@ class Emitted:
 
     def facts(self) -> dict[str, Any]:
         """The plain values among these, for JSON; see `restored`."""
-        lists = {"checks": list(self.checks), "aligned": sorted(self.aligned)}
+        lists: dict[str, Any] = {"checks": list(self.checks), "aligned": sorted(self.aligned)}
         lists["kernels"] = [asdict(kernel) for kernel in self.kernels]
         return {name: getattr(self, name) for name in _FACTS} | lists
 

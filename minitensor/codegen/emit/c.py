@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from minitensor.codegen.emit import products, scalars
 from minitensor.codegen.emit.c_emitter import CEmitter
+from minitensor.codegen.emit.emitter import Part
 from minitensor.codegen.emit.helpers import FUNCTION, Dialect, Helpers
 from minitensor.codegen.emit.lines import comment
 from minitensor.codegen.emit.names import safe
 from minitensor.codegen.emit.vector_expressions import VectorExpressions
-from minitensor.codegen.target import Emitted, Target
+from minitensor.codegen.target import Emitted
 from minitensor.ir import DType, Expr, Program, print_name, walk
 
 C: Final = Dialect(
@@ -24,20 +24,6 @@ C: Final = Dialect(
     check_index=scalars.check_index,
     writer=VectorExpressions.of_definitions,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One kernel of a text.
-
-    lowered   what the passes made of the program
-    original  the program before: its parameters are those of the function
-    target    with nothing left open
-    """
-
-    lowered: Program
-    original: Program
-    target: Target
 
 
 def emit_c(parts: Sequence[Part], header: str = "", hooks: bool = False) -> tuple[Emitted, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from minitensor import ir
 from minitensor.codegen.emit import products
@@ -17,7 +18,22 @@ from minitensor.codegen.emit.c_types import is_narrow_float
 from minitensor.codegen.emit.expressions import Expressions
 from minitensor.codegen.emit.helpers import Helpers
 from minitensor.codegen.emit.lines import broken, indented
+from minitensor.codegen.target import Target
 from minitensor.errors import LoweringError
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One kernel of a text.
+
+    lowered   what the passes made of the program
+    original  the program before: its parameters are those of the function
+    target    with nothing left open
+    """
+
+    lowered: ir.Program
+    original: ir.Program
+    target: Target
 
 
 class Emitter(Expressions):

@@ -46,6 +46,9 @@ from minitensor.errors import LoweringError
 class Expressions(Addresses):
     """Writes expressions, with the buffers and the ranges of variables in scope."""
 
+    status = "&status"
+    """The place where checks at run time keep the number of one that fails."""
+
     def __init__(self, helpers: Helpers, params: Sequence[ir.Buffer] = ()) -> None:
         super().__init__(params)
         self.helpers = helpers
@@ -269,7 +272,7 @@ class Expressions(Addresses):
         assert isinstance(extent, ir.Const)
         self.checks.append(f"the index {ir.print_expr(index)} is outside [0, {extent.value})")
         name = self.helpers.need(self.dialect.check_index)
-        return f"{name}({self.expr(index)}, {extent.value}, &status, {len(self.checks)})"
+        return f"{name}({self.expr(index)}, {extent.value}, {self.status}, {len(self.checks)})"
 
     def _call_of(self, helper: Callable[..., Definition], *about: object) -> Callable[..., str]:
         """Writes a call of a helper, given the arguments of the call."""

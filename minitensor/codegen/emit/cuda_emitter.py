@@ -1,0 +1,321 @@
+"""The emitter of CUDA: the function of one kernel, from its parts after `map_threads`.
+
+A thread's own arrays are declared in the function, and end in registers where nvcc writes out the
+loops that index them; those of a block are in shared memory. An index is an int where the ranges of
+the loops prove that 32 bits hold every step of its computation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from minitensor import arith, ir
+from minitensor.codegen.emit.c_types import elements_of
+from minitensor.codegen.emit.emitter import Emitter
+from minitensor.codegen.emit.helpers import Helpers
+from minitensor.codegen.emit.lines import INDENT, WIDTH
+from minitensor.codegen.emit.variables import starts_with_store, stores
+from minitensor.codegen.emit.widths import fits_int, wide_buffers
+from minitensor.codegen.gpu.kernels import SHARED_ALIGNMENT, Kernel, shared_offsets
+from minitensor.errors import LoweringError
+
+STATIC_SHARED: Final = 48 << 10
+"""The most bytes of shared memory that a text may declare; more is asked for at the launch."""
+WARP: Final = 32
+_RAW: Final = {4: "int", 8: "int2", 16: "int4"}
+"""By its bytes, the type that copies a vector as it is."""
+RESERVED: Final = frozenset(
+    [
+        "threadIdx",
+        "blockIdx",
+        "blockDim",
+        "gridDim",
+        "warpSize",
+        "dim3",
+        "int2",
+        "int4",
+        "float2",
+        "float4",
+        "uint",
+        "shared_memory",
+        "launch",
+        "stream",
+        "error",
+        "reset_status",
+        "read_status",
+        "float16_to_float",
+        "float_to_float16",
+        "double_to_float16",
+        "bfloat16_to_float",
+        "float_to_bfloat16",
+        "atomicExch",
+        "copy_async16",
+        "commit_async",
+        "wait_async",
+        "lanes",
+        "part",
+    ]
+)
+"""Names that the text uses itself, besides those of C (see `names`)."""
+
+
+class CudaEmitter(Emitter):
+    """Emits the function of one kernel.
+
+    checks  the messages of the checks that fail as it runs, those of kernels before it first
+    """
+
+    status = "status"
+
+    def __init__(
+        self,
+        helpers: Helpers,
+        kernel: Kernel,
+        visible: Sequence[ir.Buffer],
+        host: Mapping[str, int],
+        checks: list[str],
+    ) -> None:
+        """Prepare for a kernel.
+
+        visible  the parameters of the program, then the device memory in scope
+        host     the host's loops around the kernel, and their extents
+        """
+        used, written = _accessed(kernel.body)
+        self.params = [buffer for buffer in visible if buffer.name in used]
+        super().__init__(helpers, self.params, frozenset(written - _loaded(kernel.body)))
+        self.names.taken |= RESERVED
+        self.kernel, self.written, self.checks = kernel, written, checks
+        free = ir.free_vars(kernel.stmt)
+        self.host = {var: extent for var, extent in host.items() if var in free}
+        for buffer in kernel.shared:
+            self.buffers[buffer.name] = buffer
+        ranges = {var: arith.extent_range(extent) for var, extent in self.host.items()}
+        self.index = "int" if fits_int(kernel.stmt, ranges, self.buffers) else "int64_t"
+        self.wide = wide_buffers(kernel.body)
+        self.offsets, size = shared_offsets(kernel)
+        self.dynamic = size if size > STATIC_SHARED else 0
+        """The bytes of shared memory that the launch asks for."""
+        self.shared = size - self.dynamic
+        """The bytes that the text declares."""
+
+    @property
+    def aligned(self) -> set[str]:
+        """The parameters of which vectors are copied."""
+        return self.wide & {buffer.name for buffer in self.params}
+
+    def function(self, name: str) -> list[str]:
+        """The lines of the function."""
+        parameters = []
+        for buffer in self.params:
+            const = "" if buffer.name in self.written else "const "
+            kind, own = self.storage_type(buffer.dtype), self.names.buffer(buffer.name)
+            parameters.append(f"{const}{kind} *__restrict__ {own}")
+        before = len(self.checks)
+        self._shared_arrays()
+        for var, extent in self.host.items():
+            self.ranges[var] = arith.extent_range(extent)
+            parameters.append(f"{self.index} {self.names.push(var)}")
+        for loop in (*self.kernel.blocks, *self.kernel.threads):
+            self.ranges[loop.var] = arith.extent_range(loop.extent)
+            self.line(f"const {self.index} {self.names.push(loop.var)} = {loop.kind.value};")
+        self.statement(self.kernel.body, alone=True)
+        if len(self.checks) > before:
+            parameters.append("int *status")
+        x, y, z = self.kernel.block
+        head = f'extern "C" __global__ void __launch_bounds__({x * y * z}) {name}('
+        return [*signature(head, parameters), *self.lines, "}"]
+
+    def _shared_arrays(self) -> None:
+        if self.dynamic:
+            self.line("DYNAMIC_SHARED(shared_memory);")
+        for buffer in self.kernel.shared:
+            name = self.names.push(buffer.name, buffer=True)
+            kind = self.storage_type(buffer.dtype)
+            if not self.dynamic:
+                count = elements_of(buffer)
+                self.line(f"__shared__ __align__({SHARED_ALIGNMENT}) {kind} {name}[{count}];")
+            else:
+                place = f"shared_memory + {self.offsets[buffer.name]}"
+                self.line(f"{kind} *{name} = ({kind} *)({place});")
+
+    # ---- statements
+
+    def statement(self, stmt: ir.Stmt, alone: bool = False) -> None:
+        """Emit a statement; `alone`: nothing else stands in the braces around it."""
+        match stmt:
+            case ir.Barrier():
+                self.line("__syncthreads();")
+            case ir.ThreadReduce():
+                self._thread_reduce(stmt)
+            case _:
+                super().statement(stmt, alone)
+
+    def is_variable(self, name: str) -> bool:
+        """Tell whether a buffer is a variable of the text, and no array."""
+        shared = self.buffers[name].scope is ir.Scope.SHARED
+        return super().is_variable(name) and not shared
+
+    def _loop(self, loop: ir.For) -> None:
+        if loop.kind in (ir.LoopKind.UNROLL, ir.LoopKind.VECTORIZE):
+            self.lines.append("#pragma unroll")
+        elif loop.kind is not ir.LoopKind.SERIAL:
+            fact = f"the loop {ir.print_name(loop.var)} is {loop.kind.value}"
+            raise LoweringError(f"{fact}, and stands inside the threads of a kernel")
+        with self.looping(loop.var, loop.extent) as name:
+            self.line(f"for ({self.index} {name} = 0; {name} < {loop.extent}; ++{name}) {{")
+            self._block(loop.body)
+        self.line("}")
+
+    def _allocation(self, stmt: ir.Alloc, alone: bool) -> None:
+        buffer = stmt.buffer
+        if not alone and (buffer.shape or self.names.has(buffer.name)):
+            self.line("{")
+            self._block(stmt)
+            self.line("}")
+            return
+        self.buffers[buffer.name] = buffer
+        name = self.names.push(buffer.name, buffer=True)
+        self.scopes[-1].append(partial(self.names.pop, buffer.name, buffer=True))
+        kind = self.storage_type(buffer.dtype)
+        if buffer.shape:
+            align = f"__align__({SHARED_ALIGNMENT}) " if buffer.name in self.wide else ""
+            self.line(f"{align}{kind} {name}[{elements_of(buffer)}];")
+        elif starts_with_store(stmt.body, buffer.name):
+            self.undeclared[buffer.name] = stores(stmt.body)[buffer.name] == 1
+        else:
+            self.line(f"{kind} {name};")
+        self.statement(stmt.body, alone)
+
+    def _store(self, stmt: ir.Store) -> None:
+        value = stmt.value
+        if value.dtype.lanes == 1:
+            super()._store(stmt)
+            return
+        if not isinstance(value, ir.Load):
+            raise LoweringError(f"a vector of {ir.print_expr(value)} is no copy")
+        raw = _RAW[value.dtype.lanes * value.dtype.bits // 8]
+        to, source = self.address(stmt.buffer, stmt.indices), self.address(*_place(value))
+        self.line(f"*({raw} *){_parenthesized(to)} = *(const {raw} *){_parenthesized(source)};")
+
+    # ---- reductions across threads
+
+    def _thread_reduce(self, stmt: ir.ThreadReduce) -> None:
+        """Combine the values of the threads of a row: with shuffles in a warp, and by way of shared
+        memory where a row is longer, or its threads are no aligned part of a warp.
+        """
+        x, y, z = self.kernel.block
+        if x == 1:
+            return
+        self.line("{")
+        self.depth += 1
+        others = [self._register(buffer, "other") for buffer in stmt.buffers]
+        if x % WARP == 0 or WARP % x == 0:
+            lanes = min(x, WARP)
+            self.lines.append("#pragma unroll")
+            self.line(f"for (int lanes = {lanes // 2}; lanes > 0; lanes /= 2) {{")
+            self.depth += 1
+            for buffer, other in zip(stmt.buffers, others):
+                kind = self.storage_type(self.buffers[buffer].dtype)
+                widened = "(int)" if self.buffers[buffer].dtype.bits < WARP else ""
+                mine = self.names.buffer(buffer)
+                value = f"__shfl_xor_sync(0xffffffffu, {widened}{mine}, lanes)"
+                self.line(f"const {kind} {self.names.buffer(other)} = {value};")
+            self._combine(stmt, others)
+            self.depth -= 1
+            self.line("}")
+            if x > WARP:
+                self._across(stmt, others, x // WARP, y * z, by_warp=True)
+        else:
+            self._across(stmt, others, x, y * z, by_warp=False)
+        for other in others:
+            self.names.pop(other, buffer=True)
+        self.depth -= 1
+        self.line("}")
+
+    def _register(self, buffer: str, word: str) -> str:
+        """A variable like another, in scope."""
+        like = self.buffers[buffer]
+        name = f"{buffer}_{word}"
+        self.buffers[name] = ir.Buffer(name, (), like.dtype, ir.Scope.REGISTER)
+        self.names.push(name, buffer=True)
+        return name
+
+    def _combine(self, stmt: ir.ThreadReduce, others: Sequence[str]) -> None:
+        """Combine each variable with the other one."""
+
+        def load(name: str) -> ir.Load:
+            return ir.Load(name, (), self.buffers[name].dtype)
+
+        old, new = tuple(map(load, stmt.buffers)), tuple(map(load, others))
+        results = ir.apply_reducer(stmt.reducer, old, new)
+        if len(results) == 1:
+            self.statement(ir.Store(stmt.buffers[0], (), results[0]))
+            return
+        held = [self._register(buffer, "next") for buffer in stmt.buffers]
+        for name, result in zip(held, results):
+            self.undeclared[name] = True
+            self.statement(ir.Store(name, (), result))
+        for buffer, name in zip(stmt.buffers, held):
+            self.statement(ir.Store(buffer, (), load(name)))
+            self.names.pop(name, buffer=True)
+
+    def _across(
+        self, stmt: ir.ThreadReduce, others: Sequence[str], parts: int, rows: int, by_warp: bool
+    ) -> None:
+        """Combine what the parts of a row have, one after the other, in every thread."""
+        _, y, _ = self.kernel.block
+        row = " + ".join(["threadIdx.y"] * (y > 1) + [f"threadIdx.z * {y}"] * (rows > y))
+        start = f"({row}) * {parts} + " if " + " in row else f"{row} * {parts} + " if row else ""
+        arrays = []
+        for buffer in stmt.buffers:
+            kind = self.storage_type(self.buffers[buffer].dtype)
+            arrays.append(self.names.fresh(f"{buffer}_parts"))
+            self.line(f"__shared__ {kind} {arrays[-1]}[{rows * parts}];")
+            self.shared += rows * parts * self.buffers[buffer].dtype.bits // 8
+        mine = f"{start}threadIdx.x / {WARP}" if by_warp else f"{start}threadIdx.x"
+        only = f"if (threadIdx.x % {WARP} == 0) " if by_warp else ""
+        for buffer, array in zip(stmt.buffers, arrays):
+            self.line(f"{only}{array}[{mine}] = {self.names.buffer(buffer)};")
+        self.line("__syncthreads();")
+        for buffer, array in zip(stmt.buffers, arrays):
+            self.line(f"{self.names.buffer(buffer)} = {array}[{start}0];")
+        self.line(f"for (int part = 1; part < {parts}; ++part) {{")
+        self.depth += 1
+        for buffer, array, other in zip(stmt.buffers, arrays, others):
+            kind = self.storage_type(self.buffers[buffer].dtype)
+            self.line(f"const {kind} {self.names.buffer(other)} = {array}[{start}part];")
+        self._combine(stmt, others)
+        self.depth -= 1
+        self.line("}")
+        self.line("__syncthreads();")
+        for array in arrays:
+            self.names.release(array)
+
+
+def signature(head: str, parameters: Sequence[str]) -> list[str]:
+    """The lines that open a function; `head` ends with a parenthesis."""
+    line = f"{head}{', '.join(parameters)}) {{"
+    if len(line) <= WIDTH or not parameters:
+        return [line]
+    *first, last = parameters
+    return [head, *(f"{INDENT}{p}," for p in first), f"{INDENT}{last}) {{"]
+
+
+def _place(load: ir.Load) -> tuple[str, tuple[ir.Expr, ...]]:
+    return load.buffer, load.indices
+
+
+def _parenthesized(address: str) -> str:
+    return address if address[0] == "&" or address.isidentifier() else f"({address})"
+
+
+def _accessed(stmt: ir.Stmt) -> tuple[set[str], set[str]]:
+    """The buffers that a statement accesses, and those that it stores to."""
+    written = ir.stored_buffers(stmt)
+    return _loaded(stmt) | written, written
+
+
+def _loaded(stmt: ir.Stmt) -> set[str]:
+    return {load.buffer for load in ir.loads(stmt)}
