@@ -19,6 +19,7 @@ from minitensor.codegen.passes.check_bounds import check_bounds
 from minitensor.codegen.passes.erase_blocks import erase_blocks
 from minitensor.codegen.passes.hoist_guards import hoist_guards
 from minitensor.codegen.passes.insert_prefetches import insert_prefetches
+from minitensor.codegen.passes.map_threads import map_threads
 from minitensor.codegen.passes.name_registers import name_registers
 from minitensor.codegen.passes.name_values import name_values
 from minitensor.codegen.passes.narrow_positions import narrow_positions
@@ -61,12 +62,28 @@ PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("name_registers", name_registers),
     ("name_values", name_values),
 )
-"""The passes of `build`."""
+"""The passes of `build` for a CPU."""
+CUDA_PASSES: Final[tuple[tuple[str, Pass], ...]] = (
+    ("check_bounds", check_bounds),
+    ("erase_blocks", erase_blocks),
+    ("shrink_storage", shrink_storage),
+    ("simplify", simplify_program),
+    ("map_threads", map_threads),
+    ("shrink_storage again", shrink_storage),
+    ("simplify again", simplify_program),
+    ("hoist_guards", hoist_guards),
+)
+"""The passes of `build` for a GPU, or for the emulator of one."""
 REQUIRED: Final = ("check_bounds", "erase_blocks")
 """The passes that no program goes without: the first makes it safe, the second leaves plain
 statements."""
 LONGEST_HEADER: Final = 500
 """The most lines of a header that are put in front."""
+
+
+def passes_of(target: Target) -> tuple[tuple[str, Pass], ...]:
+    """The passes of `build` for a target."""
+    return CUDA_PASSES if target.is_gpu else PASSES
 
 
 def passes_without(names: Collection[str]) -> tuple[tuple[str, Pass], ...]:
@@ -122,21 +139,22 @@ def lowered(
 ) -> ir.Program:
     """The program after all passes.
 
-    passes  in their order; None for PASSES
-    check  verify the program after each pass, and not only after those that are not in PASSES
+    passes  in their order; None for those of the target
+    check  verify the program after each pass, and not only after those of a user
     dump   is given the difference that each pass makes
 
     Raises ArgumentError for a program that is too large, and for a pass of a user that raises, or
     gives no program, or one with other parameters; VerifyError if what it gives is malformed.
     """
     ir.make_room(program.body, around=len(program.temporaries))
-    for name, run in PASSES if passes is None else passes:
+    own = passes_of(target)
+    for name, run in own if passes is None else passes:
         before = program
-        if (name, run) in PASSES:
+        if (name, run) in own:
             program = run(program, target)
         else:
             program = _result(name, run, program, target)
-        if check or (name, run) not in PASSES:
+        if check or (name, run) not in own:
             ir.verify(program)
         if dump is not None:
             dump(_difference(name, before, program))

@@ -37,6 +37,7 @@ class Remark:
             parallel   a parallel loop that runs on one thread, or on fewer than there are
             unroll     a loop that was not written out
             guard      a condition that is tested in every iteration
+            owner      a buffer that is not each thread's own on a GPU
             spills     vectors that the compiler moves to and from the stack (from the runtime)
     where   the loop, buffer or function, by the user's name
     text    what was not done, and why

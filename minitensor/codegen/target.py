@@ -40,6 +40,11 @@ class Target:
         for name, value in (("num_cores", cores), ("vector_bits", bits)):
             object.__setattr__(self, name, None if value is None else int(value))
 
+    @property
+    def is_gpu(self) -> bool:
+        """Tell whether it is a GPU, or the emulator of one."""
+        return self.kind in ("cuda", "cuda-emulator")
+
     @staticmethod
     def of(target: object) -> Target:
         """A Target as itself, a kind by its name."""

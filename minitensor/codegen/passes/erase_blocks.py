@@ -7,11 +7,13 @@
 A reduction's init moves in front of its outermost reduction loop where that is right, and stays a
 condition in the innermost loop where it is not. Loops that an intrinsic does keep their text, with
 the operands for the call beside it (`Tensorized`).
+On a GPU, threads combine what a reduction over their loop is of (see `gpu.combine`).
 """
 
 from __future__ import annotations
 
 from minitensor import arith, ir
+from minitensor.codegen.gpu.combine import combining_thread, guarded, over_threads
 from minitensor.codegen.intrinsics import declared
 from minitensor.codegen.target import Target
 from minitensor.errors import LoweringError
@@ -19,14 +21,15 @@ from minitensor.errors import LoweringError
 
 def erase_blocks(program: ir.Program, target: Target) -> ir.Program:
     """The program without blocks and temporaries."""
-    eraser = _Eraser(program)
+    eraser = _Eraser(program, target)
     body = eraser.statement(program.body)
     return program.replace(body=eraser.allocated(None, body), temporaries=())
 
 
 class _Eraser:
-    def __init__(self, program: ir.Program) -> None:
+    def __init__(self, program: ir.Program, target: Target) -> None:
         self.program = program
+        self.is_gpu = target.is_gpu
         self.dtypes = {name: b.dtype for name, b in program.buffers.items()}
         self.names = ir.names_in(program)
         self.living: dict[str | None, list[ir.Buffer]] = {}
@@ -91,13 +94,21 @@ class _Eraser:
 
     def block(self, block: ir.Block) -> ir.Stmt:
         bindings = {i.var: i.binding for i in block.iters}
+        thread = combining_thread(block, ir.paths(self.program)[block.name])
+        if self.is_gpu and thread is not None:
+            return over_threads(block, thread, self.names, self.init(block), self.reduction)
         body = self.plain(ir.substitute(block.body, bindings))
-        if block.init is not None and block.name not in self.started:
-            carried = [i for i in block.iters if i.kind is not ir.IterKind.SPATIAL]
-            first = ir.conjunction(ir.equal(i.binding, 0) for i in carried)
-            init = self.plain(ir.substitute(block.init, bindings))
-            body = ir.sequence(init if first == ir.TRUE else ir.If(first, init), body)
-        return body if block.predicate == ir.TRUE else ir.If(block.predicate, body)
+        body = ir.sequence(self.init(block), body)
+        return guarded(block.predicate, body)
+
+    def init(self, block: ir.Block) -> ir.Stmt:
+        """The start of a reduction that has not been moved: a condition in the innermost loop."""
+        if block.init is None or block.name in self.started:
+            return ir.NOTHING
+        carried = [i for i in block.iters if i.kind is not ir.IterKind.SPATIAL]
+        first = ir.conjunction(ir.equal(i.binding, 0) for i in carried)
+        bindings = {i.var: i.binding for i in block.iters}
+        return guarded(first, self.plain(ir.substitute(block.init, bindings)))
 
     def plain(self, stmt: ir.Stmt) -> ir.Stmt:
         """A statement of a block with its reductions written out."""
