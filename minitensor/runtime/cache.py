@@ -1,8 +1,9 @@
 """Compiling, once: the libraries of kernels are entries of the cache.
 
     kernel-<digest>.so      the library
-    kernel-<digest>.c       the source
-    kernel-<digest>.json    their digests, the command, and facts about the source
+    kernel-<digest>.c       the source (.cu for a device)
+    kernel-<digest>.json    their digests, the command, what the compiler printed, and facts about
+                            the source
 
 Not here: removing old entries.
 """
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from minitensor.codegen import intrinsics_in
 from minitensor.errors import CompileError
@@ -28,22 +29,44 @@ from minitensor.runtime.folder import (
     scratch_folder,
     store,
 )
-from minitensor.runtime.process import first_error, run_compiler
-from minitensor.runtime.toolchain import Toolchain
+from minitensor.runtime.process import Finished, first_error, run_compiler
 
 logger = logging.getLogger("minitensor")
 
 TIME_LIMIT: Final = 20.0
 """Seconds for one run of the compiler."""
 MAX_SOURCE: Final = 2_000_000
-"""Bytes of C text; beyond, a compiler takes minutes."""
+"""Bytes of text; beyond, a compiler takes minutes."""
 
 _CRASHED: Final = "internal compiler error"
-_CAREFUL: Final = "-fno-tree-vectorize"
 
-_SOURCE: Final = "kernel.c"
 _OBJECT: Final = "kernel.so"
 _ASSEMBLY: Final = "kernel.s"
+
+
+class Compiler(Protocol):
+    """A toolchain as the cache needs it."""
+
+    @property
+    def source(self) -> str:
+        """The name of a file of source, such as kernel.c."""
+
+    @property
+    def careful(self) -> tuple[str, ...]:
+        """The flags to try where it crashes without them; none if there are none."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """All that its code depends on, but for the command."""
+
+    def command(self, source: str, output: str) -> list[str]:
+        """The words that compile a file to a shared library."""
+
+    def assembly_command(self, source: str, output: str, origins: bool = False) -> list[str]:
+        """The words that compile a file to assembly text; `origins` adds lines of the source."""
+
+    def advice(self, stderr: str) -> str:
+        """The step to take, where it failed and printed this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +74,21 @@ class Compiled:
     """A shared library in the cache.
 
     path     of the library
-    command  the command that made it, from a file kernel.c
-    source   the C text
+    command  the command that made it, from a file of the source
+    source   the text
     facts    about it, as they were kept with it
+    printed  by the compiler
     """
 
     path: Path
     command: tuple[str, ...]
     source: str
     facts: Mapping[str, Any]
+    printed: str = ""
 
 
-def compile_library(source: str, toolchain: Toolchain, time_limit: float = TIME_LIMIT) -> Compiled:
-    """The library that the compiler makes of C text, taken from the cache if it is there.
+def compile_library(source: str, toolchain: Compiler, time_limit: float = TIME_LIMIT) -> Compiled:
+    """The library that the compiler makes of a text, taken from the cache if it is there.
 
     A compiler that crashes is started once more, without its vectorizer, where most of its faults
     are: the kernel's own vectors stay. One warning is logged, and `command` shows it.
@@ -77,7 +102,7 @@ def compile_library(source: str, toolchain: Toolchain, time_limit: float = TIME_
 def compile_generated(
     depends: Sequence[str],
     generate: Callable[[], tuple[str, dict[str, Any]]],
-    toolchain: Toolchain,
+    toolchain: Compiler,
     time_limit: float = TIME_LIMIT,
 ) -> Compiled:
     """As `compile_library`, of a text that is generated only if its library is not in the cache.
@@ -87,30 +112,28 @@ def compile_generated(
     time_limit  seconds to generate and compile
     """
     begun = time.monotonic()
-    command = toolchain.command(_SOURCE, _OBJECT)
-    compiler = (toolchain.version, toolchain.triple, toolchain.identity)
-    name = entry_name("kernel", *depends, command, compiler)
+    command = toolchain.command(toolchain.source, _OBJECT)
+    name = entry_name("kernel", *depends, command, toolchain.key)
     compiled = _recall(name)
     if compiled is None:
         source, facts = generate()
         left = round(max(min(1.0, time_limit), time_limit - (time.monotonic() - begun)), 1)
-        used = _make(name, source, facts, command, left)
-        compiled = Compiled(cache_folder() / f"{name}.so", tuple(used), source, facts)
+        compiled = _make(name, source, facts, toolchain, left)
     return compiled
 
 
 def compile_assembly(
-    source: str, toolchain: Toolchain, time_limit: float = TIME_LIMIT, *, origins: bool = False
+    source: str, toolchain: Compiler, time_limit: float = TIME_LIMIT, *, origins: bool = False
 ) -> str:
-    """The assembly text that the compiler makes of C text, with the flags of a kernel.
+    """The assembly text that the compiler makes of a text, with the flags of a kernel.
 
-    origins  see `Toolchain.assembly_command`
+    origins  see `Compiler.assembly_command`
 
     Raises as `compile_library`.
     """
-    command = toolchain.assembly_command(_SOURCE, _ASSEMBLY, origins)
+    command = toolchain.assembly_command(toolchain.source, _ASSEMBLY, origins)
     with scratch_folder(cache_folder()) as scratch:
-        _compile(source, command, scratch / _ASSEMBLY, time_limit)
+        _compile(source, command, scratch / _ASSEMBLY, toolchain, time_limit)
         return (scratch / _ASSEMBLY).read_text(encoding="utf-8", errors="replace")
 
 
@@ -120,12 +143,14 @@ def _recall(name: str) -> Compiled | None:
     if document is None:
         return None
     folder = cache_folder()
-    library, source = folder / f"{name}.so", folder / f"{name}.c"
+    library = folder / f"{name}.so"
     try:
+        source = library.with_suffix(document["suffix"])
         text = read_entry(source)
         if document["digests"] != [_digest(read_entry(library)), _digest(text)]:
             return None
-        return Compiled(library, tuple(document["command"]), text.decode(), document["facts"])
+        command, facts = tuple(document["command"]), document["facts"]
+        return Compiled(library, command, text.decode(), facts, document["printed"])
     except (OSError, LookupError):
         return None
 
@@ -135,39 +160,46 @@ def _digest(content: bytes) -> str:
 
 
 def _make(
-    name: str, source: str, facts: dict[str, Any], command: list[str], time_limit: float
-) -> list[str]:
-    """Make an entry; returns the command that did."""
+    name: str, source: str, facts: dict[str, Any], toolchain: Compiler, time_limit: float
+) -> Compiled:
+    """Make an entry."""
     with scratch_folder(cache_folder()) as scratch:
         library = scratch / _OBJECT
-        used = _compile_anyhow(source, command, library, time_limit)
+        used, printed = _compile_anyhow(source, library, toolchain, time_limit)
         digests = [_digest(library.read_bytes()), _digest(source.encode())]
-        document = {"digests": digests, "command": used, "facts": facts}
-        store(name, document, scratch, scratch / _SOURCE, library)
-    return used
+        document = {"digests": digests, "command": used, "facts": facts, "printed": printed}
+        document["suffix"] = Path(toolchain.source).suffix
+        store(name, document, scratch, scratch / toolchain.source, library)
+    return Compiled(cache_folder() / f"{name}.so", tuple(used), source, facts, printed)
 
 
-def _compile_anyhow(source: str, command: list[str], output: Path, time_limit: float) -> list[str]:
-    """Compile, if need be without what the compiler crashes in; returns the command that worked."""
+def _compile_anyhow(
+    source: str, output: Path, toolchain: Compiler, time_limit: float
+) -> tuple[list[str], str]:
+    """Compile, if need be without what the compiler crashes in; returns the command that worked,
+    and what it printed.
+    """
     begun = time.monotonic()
+    command = toolchain.command(toolchain.source, output.name)
     try:
-        _compile(source, command, output, time_limit)
-        return command
+        return command, _compile(source, command, output, toolchain, time_limit).stderr
     except CompileError as failure:
-        if _CRASHED not in failure.stderr:
+        if _CRASHED not in failure.stderr or not toolchain.careful:
             raise
-        careful = [*command, _CAREFUL]
+        careful = [*command, *toolchain.careful]
         try:
             left = max(1.0, time_limit - (time.monotonic() - begun))
-            _compile(source, careful, output, left)
+            done = _compile(source, careful, output, toolchain, left)
         except CompileError:
             raise failure from None
-        crash = first_error(failure.stderr)
-    logger.warning("%s crashed (%s); the kernel was compiled with %s", command[0], crash, _CAREFUL)
-    return careful
+        crash, added = first_error(failure.stderr), " ".join(toolchain.careful)
+    logger.warning("%s crashed (%s); the kernel was compiled with %s", command[0], crash, added)
+    return careful, done.stderr
 
 
-def _compile(source: str, command: list[str], output: Path, time_limit: float) -> None:
+def _compile(
+    source: str, command: list[str], output: Path, toolchain: Compiler, time_limit: float
+) -> Finished:
     """Run the command, which makes `output`, in its folder."""
     text = source.encode("utf-8")
     if len(text) > MAX_SOURCE:
@@ -176,26 +208,27 @@ def _compile(source: str, command: list[str], output: Path, time_limit: float) -
             "unroll less",
             command,
         )
-    (output.parent / _SOURCE).write_bytes(text)
+    (output.parent / toolchain.source).write_bytes(text)
     done = run_compiler(command, output.parent, time_limit)
     if done.status != 0 or not output.is_file():
         raise CompileError(
             f"{command[0]} failed with status {done.status}: {first_error(done.stderr)}; "
-            f"{_advice(source)}",
+            f"{_advice(source, toolchain.advice(done.stderr))}",
             command,
             done.stderr,
         )
+    return done
 
 
-def _advice(source: str) -> str:
+def _advice(source: str, otherwise: str) -> str:
     """Whom to suspect when a text does not compile: first what a user wrote of it."""
     bodies = list(dict.fromkeys(intrinsics_in(source)))
     if not bodies:
-        return "check CC and CFLAGS, and report it if they are not the reason"
+        return otherwise
     one = len(bodies) == 1
     return (
         f"the text holds the {'body' if one else 'bodies'} of the intrinsic{'' if one else 's'} "
-        f"{', '.join(bodies)}, which may be the reason; if not, check CC and CFLAGS"
+        f"{', '.join(bodies)}, which may be the reason; if not, {otherwise}"
     )
 
 

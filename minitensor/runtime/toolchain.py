@@ -128,6 +128,23 @@ class Toolchain:
     rates: tuple[float, ...] = field(default=(), compare=False)
 
     @property
+    def source(self) -> str:
+        """The name of a file of source."""
+        return "kernel.c"
+
+    @property
+    def careful(self) -> tuple[str, ...]:
+        """Compiling without gcc's vectorizer, where most of its faults are: the kernel's own
+        vectors stay.
+        """
+        return ("-fno-tree-vectorize",)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """All that its code depends on, but for the command."""
+        return (self.version, self.triple, self.identity)
+
+    @property
     def num_cores(self) -> int:
         """The cores a kernel may use: those of this process, or one without OpenMP."""
         return usable_cores() if self.openmp else 1
@@ -149,6 +166,10 @@ class Toolchain:
         """
         origin = ("-g1", "-fverbose-asm") if origins else ()
         return [*self.words, "-fPIC", *self.flags, *origin, "-S", "-o", output, source]
+
+    def advice(self, stderr: str) -> str:
+        """The step to take, where it failed and printed this."""
+        return "check CC and CFLAGS, and report it if they are not the reason"
 
     def file_named(self, name: str) -> str | None:
         """The path of one of the compiler's own files, such as "libasan.so"; None if it has none.
