@@ -50,11 +50,10 @@ def filled(log: Log, *records: Record) -> Log:
 texts = st.text(st.characters(), max_size=20)
 """Any text: control codes, quotes, emoji, halves of surrogate pairs."""
 seconds = st.floats(min_value=5e-324, max_value=1e17)
-targets = st.builds(
-    mt.Target,
-    st.sampled_from(["c", "interpreter", "cuda"]),
-    num_cores=st.integers(1, 4096),
-    vector_bits=st.sampled_from([0, 64, 128, 256, 512]),
+_sizes = {"num_cores": st.integers(1, 4096), "vector_bits": st.sampled_from([0, 64, 128, 256, 512])}
+targets = st.one_of(
+    st.builds(mt.Target, st.sampled_from(["c", "interpreter", "cuda"]), **_sizes),
+    st.builds(mt.Target, st.just("cuda"), **_sizes, device=st.sampled_from(["a100", "h200"])),
 )
 hosts = st.builds(
     Host, texts, st.integers(0, 1 << 40), texts, st.lists(texts, max_size=3).map(tuple)

@@ -10,6 +10,7 @@ on registers. `constants` splits a program for `Kernel.bind`.
 from minitensor.codegen.constants import Split, split_constants
 from minitensor.codegen.emit.intrinsics import emit_alone, intrinsics_in
 from minitensor.codegen.emit.names import safe
+from minitensor.codegen.gpu.devices import DEVICES, Device, device_named, device_of
 from minitensor.codegen.pipeline import (
     PASSES, REQUIRED, Dump, Pass, Passes, checked_passes, generate, generate_together, lowered,
     passes_without,
@@ -20,8 +21,8 @@ from minitensor.codegen.report import Report, report_of
 from minitensor.codegen.target import Emitted, KernelShape, Target, unsupported
 
 __all__ = [
-    "PASSES", "REQUIRED", "Dump", "Emitted", "KernelShape", "Pass", "Passes", "Pressure", "Remark",
-    "Report", "Split", "Storage", "Target", "checked_passes", "emit_alone", "generate",
-    "generate_together", "intrinsics_in", "lowered", "passes_without", "report_of", "safe",
-    "split_constants", "unsupported", "usual_registers",
+    "DEVICES", "PASSES", "REQUIRED", "Device", "Dump", "Emitted", "KernelShape", "Pass", "Passes",
+    "Pressure", "Remark", "Report", "Split", "Storage", "Target", "checked_passes", "device_named",
+    "device_of", "emit_alone", "generate", "generate_together", "intrinsics_in", "lowered",
+    "passes_without", "report_of", "safe", "split_constants", "unsupported", "usual_registers",
 ]

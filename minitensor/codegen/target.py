@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from minitensor.codegen.gpu.devices import device_named
 from minitensor.errors import ArgumentError, is_integer, unexpected, whole
 from minitensor.ir import Buffer
 
@@ -22,21 +23,29 @@ class Target:
                  (OMP_NUM_THREADS if that is set)
     vector_bits  the width of vector registers in bits, 0 for none; None for what the toolchain
                  has found fast on this machine
+    device       the GPU of "cuda" and "cuda-emulator", such as "h100" (see `codegen.DEVICES`);
+                 None for the first of this machine, or "a100" if there is none
     """
 
     kind: str
     num_cores: int | None = None
     vector_bits: int | None = None
+    device: str | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise unexpected("'c' or 'interpreter'", "target", self.kind)
+            known = ", ".join(map(repr, KINDS[:-1])) + f" or {KINDS[-1]!r}"
+            raise unexpected(known, "target", self.kind)
         cores = self.num_cores
         if cores is not None:
             whole("num_cores", cores, 1, 4096)
         bits = self.vector_bits
         if bits is not None and not (is_integer(bits) and bits in WIDTHS):
             raise unexpected("one of " + ", ".join(map(str, WIDTHS)), "vector_bits", bits)
+        if self.device is not None and not self.is_gpu:
+            raise unexpected(f"no GPU for target {self.kind!r}", "device", self.device)
+        if self.device is not None:
+            device_named(self.device)
         for name, value in (("num_cores", cores), ("vector_bits", bits)):
             object.__setattr__(self, name, None if value is None else int(value))
 

@@ -291,6 +291,8 @@ def encode(record: Record) -> bytes:
         if data[name] == usual:
             del data[name]
     data["target"], data["host"] = asdict(record.target), asdict(record.host)
+    if record.target.device is None:
+        del data["target"]["device"]
     try:
         data["trace"] = _object(json.loads(record.trace))
     except (ValueError, RecursionError) as problem:
@@ -353,8 +355,9 @@ def _definition(data: dict[str, Any]) -> Definition | Fault:
 
 def _record(data: dict[str, Any]) -> Record:
     target, host = data["target"], data["host"]
+    sizes = target["num_cores"], target["vector_bits"]
     made = {
-        "target": Target(target["kind"], target["num_cores"], target["vector_bits"]),
+        "target": Target(target["kind"], *sizes, target.get("device")),
         "trace": _canonical(_object(data["trace"])),
         "host": Host(host["cpu"], host["cores"], host["compiler"], host["flags"]),
     }

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from minitensor.codegen.target import Target
 from minitensor.errors import unexpected
 
 WARP: Final = 32
@@ -82,6 +81,14 @@ def device_named(name: object) -> Device:
     return DEVICES[name]
 
 
-def device_of(target: Target) -> Device:
+class OnDevice(Protocol):
+    """A target that may name a GPU."""
+
+    @property
+    def device(self) -> str | None:
+        """Its name in the table."""
+
+
+def device_of(target: OnDevice) -> Device:
     """The GPU of a target."""
-    return device_named(getattr(target, "device", None) or DEFAULT)
+    return device_named(target.device or DEFAULT)

@@ -42,7 +42,8 @@ def test_what_is_no_target(make, target):
 @makers
 def test_a_name_of_no_target(make):
     with pytest.raises(
-        mt.ArgumentError, match=r"expected 'c' or 'interpreter', but got target='C'"
+        mt.ArgumentError,
+        match=r"expected 'c', 'cuda', 'cuda-emulator' or 'interpreter', but got target='C'",
     ):
         make(PROGRAM, "C")
 

@@ -13,12 +13,18 @@ def test_a_target_by_name_or_as_itself():
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: Target("fortran"), "expected 'c' or 'interpreter'"),
+        (lambda: Target("fortran"), "expected 'c', 'cuda', 'cuda-emulator' or 'interpreter'"),
         (lambda: Target.of(3), "expected a target's name or an mt.Target, but got target=3"),
         (lambda: Target("c", num_cores=0), "from 1 to 4096, but got num_cores=0"),
         (lambda: Target("c", num_cores=True), "num_cores=True"),
         (lambda: Target("c", num_cores=1.5), "num_cores=1.5"),
         (lambda: Target("c", vector_bits=100), "vector_bits=100"),
+        (
+            lambda: Target("c", device="a100"),
+            "expected no GPU for target 'c', but got device='a100'",
+        ),
+        (lambda: Target("cuda", device="gtx"), "'h100', 'h200', but got device='gtx'"),
+        (lambda: Target("cuda", device=3), "but got device=3"),
     ],
 )
 def test_bad_targets(make, match):
