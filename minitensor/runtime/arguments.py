@@ -52,30 +52,26 @@ class Slot:
         """
         array = self._borrow(value)
         name, shape = self.name, self.buffer.shape
-        if _is_packed_as(array.dtype, self.buffer.dtype):
+        if is_packed_as(array.dtype, self.buffer.dtype):
             array = array.view(self.dtype)
         if array.dtype != self.dtype:
             raise self._dtype_refused(array)
         if array.shape != shape:
-            raise self._refused(
-                f"of shape {shape}",
-                f"{name}.shape={array.shape}",
-                _shape_advice(name, array, shape),
-            )
+            raise self.shape_refused(array.shape, f"np.ascontiguousarray({name}.T)")
         if not array.flags.c_contiguous:
-            raise self._refused(
+            raise self.refused(
                 "that is C-contiguous",
                 f"{name}.strides={array.strides}",
                 self._remade(f"np.ascontiguousarray({name})"),
             )
         if not array.flags.aligned:
-            raise self._refused(
+            raise self.refused(
                 f"aligned to {self.dtype.alignment} bytes",
                 f"an address of {array.__array_interface__['data'][0]:#x}",
                 self._remade(f"{name}.copy()"),
             )
         if self.is_output and not array.flags.writeable:
-            raise self._refused(
+            raise self.refused(
                 "that can be written to", "a read-only one", self._remade(f"{name}.copy()")
             )
         return array
@@ -87,16 +83,14 @@ class Slot:
         """
         name, kind = self.name, type(value)
         if issubclass(kind, np.ma.MaskedArray):
-            raise self._refused(
+            raise self.refused(
                 "without a mask", self._given(value), self._remade(f"{name}.filled(0)")
             )
         if issubclass(kind, np.ndarray):
             plain: np.ndarray = np.ndarray.view(value, np.ndarray)
             return plain
         if issubclass(kind, np.generic):
-            raise self._refused(
-                "as an array", self._given(value), self._remade(f"np.array({name})")
-            )
+            raise self.refused("as an array", self._given(value), self._remade(f"np.array({name})"))
         try:
             interface = getattr(value, "__array_interface__", None)
             if interface is not None:
@@ -105,10 +99,10 @@ class Slot:
                 return _somewhere(np.from_dlpack(value))
         except Exception as failure:  # the object's own code runs here
             reason = printable(str(failure))
-            raise self._refused(
+            raise self.refused(
                 "that lends its memory", f"{self._given(value)}: {reason}", f"pass {_LENDERS}"
             ) from failure
-        raise self._refused("as an array", self._given(value), f"pass {_LENDERS}")
+        raise self.refused("as an array", self._given(value), f"pass {_LENDERS}")
 
     def _given(self, value: object) -> str:
         return f"{self.name}={shown(value)} ({kind_of(value)})"
@@ -123,9 +117,20 @@ class Slot:
             remade = f"ml_dtypes.{dtype}"
         else:
             expected, remade = f"of dtype {dtype}", f'"{self.dtype}"'
-        return self._refused(
+        return self.refused(
             expected, f"{name}.dtype={array.dtype}", self._remade(f"{name}.astype({remade})")
         )
+
+    def shape_refused(self, shape: tuple[int, ...], transposed: str) -> ArgumentError:
+        """The error for another shape.
+
+        transposed  the expression that copies its transpose
+        """
+        advice = "a kernel is built for one shape; build another for this one"
+        if len(shape) > 1 and shape == self.buffer.shape[::-1]:
+            advice = f"pass {transposed} if its transpose is meant"
+        expected = f"of shape {self.buffer.shape}"
+        return self.refused(expected, f"{self.name}.shape={shape}", advice)
 
     def _remade(self, expression: str) -> str:
         """The way to do it: a copy serves for an input; an output must be the array itself."""
@@ -133,7 +138,8 @@ class Slot:
             return f"pass {expression}"
         return f'pass np.empty({self.buffer.shape}, "{self.dtype}")'
 
-    def _refused(self, expected: str, given: str, advice: str) -> ArgumentError:
+    def refused(self, expected: str, given: str, advice: str) -> ArgumentError:
+        """The error for an argument; the caller raises it."""
         return ArgumentError(
             f"{self.kernel}: expected {self.name} {expected}, but got {given}; {advice}"
         )
@@ -176,16 +182,10 @@ def _somewhere(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _is_packed_as(given: np.dtype[Any], dtype: ir.DType) -> bool:
+def is_packed_as(given: np.dtype[Any], dtype: ir.DType) -> bool:
     """Test for the packed type that ml_dtypes adds to numpy under the same name."""
     size = dtype.bits // 8
     return dtype.is_packed and given.name == dtype and given.itemsize == size and given.isnative
-
-
-def _shape_advice(name: str, array: np.ndarray, shape: tuple[int, ...]) -> str:
-    if len(shape) > 1 and array.shape == shape[::-1]:
-        return f"pass np.ascontiguousarray({name}.T) if its transpose is meant"
-    return "a kernel is built for one shape; build another for this one"
 
 
 class Signature:
@@ -206,9 +206,13 @@ class Signature:
             if not (other in self.outputs and other <= output)
         )
 
+    def of(self, kernel: str, params: Sequence[ir.Buffer], outputs: Collection[str]) -> Signature:
+        """A signature of other parameters that takes arrays of the same kind."""
+        return Signature(kernel, params, outputs)
+
     def accept(
         self, given: tuple[object, ...], named: Mapping[str, object] | None = None
-    ) -> tuple[list[np.ndarray], tuple[Any, ...]]:
+    ) -> tuple[list[Any], tuple[Any, ...]]:
         """The arrays of all parameters, and the outputs as the caller is to have them back.
 
         Without outputs among the arguments, they are allocated (64-byte aligned).

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from minitensor.codegen import Emitted, Target, generate
 from minitensor.errors import CompileError
@@ -17,6 +17,7 @@ from minitensor.ir import Program
 from minitensor.runtime.cache import (
     TIME_LIMIT,
     Compiled,
+    Compiler,
     compile_generated,
     compile_library,
     discard,
@@ -34,6 +35,7 @@ WITHOUT_COMPILER: Final = 256
 _GENERATOR: Final = ("ir", "arith", "codegen")
 """The packages whose code makes a text of a program."""
 _MOST_CORES: Final = 4096
+_K = TypeVar("_K", bound=Kernel)
 _ATTEMPTS: Final = 4
 """Times that a library is made whose file vanishes before it is loaded."""
 
@@ -52,9 +54,12 @@ def load_together(
 ) -> list[NativeKernel]:
     """The kernels of one text (see `generate_together`); raises as `load`."""
     source = emitted[0].source
+    _check_instructions(toolchain)
     _check_float16(emitted, toolchain)
-    return _loaded(
-        lambda: compile_library(source, toolchain, time_limit), lambda _: emitted, toolchain
+    return loaded(
+        lambda: compile_library(source, toolchain, time_limit),
+        lambda _: emitted,
+        functools.partial(_native_kernels, toolchain),
     )
 
 
@@ -68,9 +73,30 @@ def load_program(
     Raises as `load`.
     """
 
+    _check_instructions(toolchain)
+    compiled, restored = program_library(
+        program, target, header, toolchain, lambda e: _check_float16([e], toolchain)
+    )
+    return loaded(compiled, restored, functools.partial(_native_kernels, toolchain))[0]
+
+
+def program_library(
+    program: Program,
+    target: Target,
+    header: str,
+    toolchain: Compiler,
+    check: Callable[[Emitted], None] = lambda _: None,
+    time_limit: float = TIME_LIMIT,
+) -> tuple[Callable[[], Compiled], Callable[[Compiled], list[Emitted]]]:
+    """Two functions: one gives the library of a program, generated and compiled or taken from the
+    cache; the other, what was generated for it.
+
+    check  may raise CompileError for what was generated
+    """
+
     def generated() -> tuple[str, dict[str, Any]]:
         emitted = generate(program, target, header)
-        _check_float16([emitted], toolchain)
+        check(emitted)
         return emitted.source, emitted.facts()
 
     def restored(compiled: Compiled) -> list[Emitted]:
@@ -79,31 +105,37 @@ def load_program(
         return [Emitted.restored(facts, source, program.params, outputs, target)]
 
     depends = [_generator(), program.spelled(), repr(target), header]
-    compiled = functools.partial(compile_generated, depends, generated, toolchain)
-    return _loaded(compiled, restored, toolchain)[0]
+    compiled = functools.partial(compile_generated, depends, generated, toolchain, time_limit)
+    return compiled, restored
 
 
-def _loaded(
+def loaded(
     compiled: Callable[[], Compiled],
     emitted_of: Callable[[Compiled], Sequence[Emitted]],
-    toolchain: Toolchain,
-) -> list[NativeKernel]:
+    kernels_of: Callable[[Compiled, Sequence[Emitted]], list[_K]],
+) -> list[_K]:
     """The kernels of a library. It is made again where its file went between making and loading:
     the cache folder may be deleted at any time.
+
+    kernels_of  loads them; raises CompileError where that fails
     """
-    _check_instructions(toolchain)
     for attempt in range(_ATTEMPTS):
         made = compiled()
-        emitted = emitted_of(made)
         try:
-            functions = [load_function(made.path, e.entry, len(e.params) + 1) for e in emitted]
-            return [NativeKernel(e, f, made.command, toolchain) for e, f in zip(emitted, functions)]
+            return kernels_of(made, emitted_of(made))
         except CompileError:
             last = is_whole(made) or attempt == _ATTEMPTS - 1
             discard(made)
             if last:
                 raise
     raise AssertionError
+
+
+def _native_kernels(
+    toolchain: Toolchain, made: Compiled, emitted: Sequence[Emitted]
+) -> list[NativeKernel]:
+    functions = [load_function(made.path, e.entry, len(e.params) + 1) for e in emitted]
+    return [NativeKernel(e, f, made.command, toolchain) for e, f in zip(emitted, functions)]
 
 
 def _check_instructions(toolchain: Toolchain) -> None:

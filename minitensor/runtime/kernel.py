@@ -18,7 +18,7 @@ from minitensor.runtime.arguments import Signature
 from minitensor.runtime.cache import compile_assembly
 from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.module import Pointer, aligned_empty, pointer_to, starting_threads
-from minitensor.runtime.timing import Timing, check_repeats, measure
+from minitensor.runtime.timing import Lap, Timing, check_repeats, lap_of, measure_laps
 from minitensor.runtime.toolchain import Toolchain
 
 _SCRATCH = aligned_empty((64,), np.dtype(np.uint8))
@@ -133,7 +133,8 @@ class Kernel(Shown, ABC):
         Raises as a call does.
         """
         check_repeats(number, repeat, min_repeat_ms)
-        return measure(self.prepare(*arrays), number, repeat, min_repeat_ms)
+        lap = self._lap(self._signature.accept(arrays)[0])
+        return measure_laps(lap, number, repeat, min_repeat_ms)
 
     def prepare(self, /, *arrays: object, **named: object) -> Callable[[], object]:
         """A call on these arrays with everything done that can be done before, run once already.
@@ -142,7 +143,10 @@ class Kernel(Shown, ABC):
         call takes; the results are in the outputs that were given. Raises as a call does; the
         function that it returns does not check the status.
         """
-        call = self._prepared(self._signature.accept(arrays, named)[0])
+        return self._tried(self._prepared(self._signature.accept(arrays, named)[0]))
+
+    def _tried(self, call: Callable[[], int]) -> Callable[[], int]:
+        """The call, made once. Raises ExecutionError for its status."""
         status = call()
         if status != 0:
             raise self._failure(status)
@@ -173,6 +177,14 @@ class Kernel(Shown, ABC):
     @abstractmethod
     def _prepared(self, arrays: list[np.ndarray]) -> Callable[[], int]:
         """`_run` on these arrays, with all done that can be done before."""
+
+    def _lap(self, arrays: list[Any]) -> Lap:
+        """A function that times calls on these arrays; one has been made."""
+        return lap_of(self._tried(self._prepared(arrays)))
+
+    def _constant(self, array: np.ndarray) -> Any:
+        """A copy of a constant, as `_run` takes it best; it never changes."""
+        return _own_copy(array)
 
     def _failure(self, status: int) -> ExecutionError:
         return ExecutionError(
@@ -328,13 +340,13 @@ class BoundKernel(Kernel):
         outputs = [b.name for b in late.outputs]
         mine = [buffers[name] for name in params]
         super().__init__(program.name, mine, outputs, kernel.target, kernel.source, kernel.command)
+        self._signature = kernel._signature.of(program.name, mine, outputs)
         self._kernel = kernel
-        self._checks = kernel._checks
         self._program, self._late, self._build = program, late, build
         places = {name: n for n, name in enumerate(params)}
         self._places = [places.get(b.name) for b in late.params]
         self.constants = {
-            b.name: _own_copy(held[b.name]) for b in late.params if b.name not in places
+            b.name: kernel._constant(held[b.name]) for b in late.params if b.name not in places
         }
         self._fixed = [self.constants.get(b.name) for b in late.params]
 
@@ -360,6 +372,12 @@ class BoundKernel(Kernel):
 
     def _prepared(self, arrays: list[np.ndarray]) -> Callable[[], int]:
         return self._kernel._prepared(self._all(arrays))
+
+    def _lap(self, arrays: list[Any]) -> Lap:
+        return self._kernel._lap(self._all(arrays))
+
+    def _failure(self, status: int) -> ExecutionError:
+        return self._kernel._failure(status)
 
     def _all(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
         """The arrays of all parameters of the kernel inside."""

@@ -68,22 +68,40 @@ def check_repeats(number: object, repeat: object, min_repeat_ms: object) -> None
         raise unexpected(expected, "min_repeat_ms", min_repeat_ms)
 
 
+Lap = Callable[[int], float]
+"""A function of a number: the seconds that as many calls take."""
+
+
+def lap_of(call: Callable[[], object]) -> Lap:
+    """The laps of a function. What a loop of Python costs, some 50 ns, is included."""
+
+    def lap(calls: int) -> float:
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        return time.perf_counter() - start
+
+    return lap
+
+
 def measure(
     call: Callable[[], object], number: int | None, repeat: int, min_repeat_ms: float
 ) -> Timing:
-    """Time `repeat` times `number` calls.
+    """Time `repeat` times `number` calls; see `measure_laps`."""
+    return measure_laps(lap_of(call), number, repeat, min_repeat_ms)
+
+
+def measure_laps(lap: Lap, number: int | None, repeat: int, min_repeat_ms: float) -> Timing:
+    """Time `repeat` laps of `number` calls.
 
     Without a `number` it is chosen: as soon as a repeat is shorter than `min_repeat_ms`, the number
-    is raised and the results start anew. What a loop of Python costs, some 50 ns, is included.
+    is raised and the results start anew.
     """
     at_least = min_repeat_ms / 1000 if number is None else 0.0
     calls = 1 if number is None else number
     results: list[float] = []
     while len(results) < repeat:
-        start = time.perf_counter()
-        for _ in range(calls):
-            call()
-        seconds = time.perf_counter() - start
+        seconds = lap(calls)
         if seconds < at_least:
             # 10 % more than needed, so that the next repeats are not short by a hair
             wanted = math.ceil(1.1 * calls * at_least / max(seconds, 1e-9))
