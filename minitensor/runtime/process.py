@@ -20,9 +20,10 @@ _WITHHELD: Final = (
     *("SOURCE_DATE_EPOCH", "CCC_OVERRIDE_OPTIONS", "CCC_ADD_ARGS"),
     *("CC_PRINT_OPTIONS", "CC_PRINT_OPTIONS_FILE", "CC_PRINT_HEADERS", "CC_PRINT_HEADERS_FILE"),
     *("CC_LOG_DIAGNOSTICS", "CC_LOG_DIAGNOSTICS_FILE"),
+    *("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
     *("CC_PRINT_PROC_STAT", "CC_PRINT_PROC_STAT_FILE"),
 )
-"""Variables that make gcc or clang write elsewhere, or add to the command unseen."""
+"""Variables that make compilers write elsewhere, or add to the command unseen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ def run_compiler(command: Sequence[str], folder: Path, time_limit: float) -> Fin
         )
     except OSError as failure:
         raise CompileError(
-            f"{command[0]} cannot be started: {failure.strerror}; CC can name another compiler",
+            f"{command[0]} cannot be started: {failure.strerror}; CC (for CUDA, NVCC) can name "
+            "another compiler",
             command,
         ) from failure
     with process:
