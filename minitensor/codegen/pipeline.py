@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeAlias
 
 from minitensor import ir
 from minitensor.codegen.emit.c import emit_c
+from minitensor.codegen.emit.cuda import emit_cuda
 from minitensor.codegen.emit.emitter import Part
 from minitensor.codegen.passes.carry_scans import carry_scans
 from minitensor.codegen.passes.check_bounds import check_bounds
@@ -29,6 +30,7 @@ from minitensor.codegen.passes.shrink_storage import shrink_storage
 from minitensor.codegen.passes.simplify import simplify_program
 from minitensor.codegen.passes.unroll_loops import unroll_loops
 from minitensor.codegen.passes.vectorize_loops import vectorize_loops
+from minitensor.codegen.passes.wide_copies import wide_copies
 from minitensor.codegen.target import Emitted, Target, unsupported
 from minitensor.errors import ArgumentError, MinitensorError, unexpected
 
@@ -71,6 +73,7 @@ CUDA_PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("map_threads", map_threads),
     ("shrink_storage again", shrink_storage),
     ("simplify again", simplify_program),
+    ("wide_copies", wide_copies),
     ("hoist_guards", hoist_guards),
 )
 """The passes of `build` for a GPU, or for the emulator of one."""
@@ -207,7 +210,10 @@ def generate(
     hooks   whether the function reports events as it runs (see `codegen.emit.hooks`)
     """
     after = lowered(_emittable(program, target), target, passes, check, dump)
-    return emit_c([Part(after, program, target)], _cut(header), hooks)[0]
+    part = Part(after, program, target)
+    if target.is_gpu:
+        return emit_cuda([part], _cut(header))[0]
+    return emit_c([part], _cut(header), hooks)[0]
 
 
 def generate_together(
@@ -215,15 +221,17 @@ def generate_together(
 ) -> tuple[Emitted, ...]:
     """One text with a kernel for each program: what takes a compiler longest is to start.
 
-    wanted  programs, each with its target (nothing left open)
+    wanted  programs, each with its target (nothing left open), all of a CPU or all of a GPU
     hooks   see `generate`
     """
     parts = [Part(lowered(_emittable(p, target), target), p, target) for p, target in wanted]
+    if any(part.target.is_gpu for part in parts):
+        return emit_cuda(parts)
     return emit_c(parts, hooks=hooks)
 
 
 def _emittable(program: ir.Program, target: Target) -> ir.Program:
-    if target.kind != "c":
+    if target.kind != "c" and not target.is_gpu:
         raise unsupported(target)
     return program
 

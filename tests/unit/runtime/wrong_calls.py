@@ -198,8 +198,8 @@ def broken_capsules(right):
         "dlpack of another capsule": liars.Capsule(datetime.datetime_CAPI),
     }
     if right.dtype.kind != "b":  # of which older versions of numpy make no capsules
-        found["dlpack on a GPU"] = liars.Capsule(liars.is_gpu(right), (2, 0))
-        found["dlpack of address 0"] = liars.Capsule(liars.is_gpu(right, 0))
+        found["dlpack on a GPU"] = liars.Capsule(liars.on_gpu(right), (2, 0))
+        found["dlpack of address 0"] = liars.Capsule(liars.on_gpu(right, 0))
     for failure in FAILURES:
         found[f"dlpack that raises {type(failure).__name__}"] = liars.Capsule(failure)
     return found
