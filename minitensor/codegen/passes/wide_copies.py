@@ -48,7 +48,7 @@ class _Widener:
             stmts = stmt.body.stmts if isinstance(stmt.body, ir.Seq) else (stmt.body,)
             if all(isinstance(child, ir.Store) for child in stmts):
                 return ir.sequence(*[self.vectors(stmt, child, ranges) for child in stmts])
-            missed("vectorize", stmt.var, "a thread does one by one what stands under conditions")
+            missed("vector", stmt.var, "a thread does one by one what stands under conditions")
             return _unrolled(stmt.var, stmt.extent, self.statement(stmt.body, inner))
         return ir.map_stmts(stmt, lambda child: self.statement(child, ranges))
 
@@ -71,7 +71,7 @@ class _Widener:
         accesses, width, split = best
         if not accesses:
             text = "no access is to elements next to each other at places known to be aligned"
-            missed("vectorize", loop.var, text)
+            missed("vector", loop.var, text)
             return _unrolled(loop.var, loop.extent, stmt)
         became(loop.var, f"moves vectors of {width} elements")
         body = self.piece(split, accesses, lane, width)

@@ -56,7 +56,7 @@ _SENTENCES: Final = {
     719: ("a kernel failed in a way that the GPU does not explain", _CHECK),
     999: ("the driver failed", "look at the system's log (dmesg), and restart the machine"),
 }
-"""What happened, and what to do, by the number of the error."""
+"""The cause, and what to do, by the number of the error."""
 
 _LATE: Final = frozenset({700, 702, 710, 714, 715, 716, 717, 718, 719})
 """Errors of a running kernel. They are returned by a later call, and by every call from then on."""
