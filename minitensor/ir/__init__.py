@@ -28,7 +28,7 @@ a program and are the handles by which users and primitives refer to them. Read 
 """
 
 # fmt: off
-from minitensor.ir.by_numpy import apply_by_numpy
+from minitensor.ir.by_numpy import apply_by_numpy, value_by_numpy
 from minitensor.ir.dtype import (
     BOOL, FLOAT32, INDEX, INT64, USER_DTYPES, DType, from_bfloat16, lacking_in_numpy, numpy_dtype,
     pack, to_bfloat16, unpack,
@@ -84,6 +84,6 @@ __all__ = [
     "numpy_dtype", "pack", "paths", "print_expr", "print_indices", "print_name", "print_program",
     "print_stmt", "print_type", "readers", "rewrite", "sequence", "simplify_indices_by", "stmts_of",
     "stored_buffers", "strides_of", "structural_equal", "structural_hash", "substitute", "summary",
-    "summary_if_large", "survey", "to_bfloat16", "unpack", "verify", "walk", "with_body",
-    "wrap_integer", "writers",
+    "summary_if_large", "survey", "to_bfloat16", "unpack", "value_by_numpy", "verify", "walk",
+    "with_body", "wrap_integer", "writers",
 ]

@@ -12,8 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from minitensor.errors import ArgumentError
-from minitensor.ir.dtype import DType, numpy_dtype
-from minitensor.ir.expr import Binary, Call, Cast, Expr, Select, Unary
+from minitensor.ir.dtype import INDEX, DType, numpy_dtype
+from minitensor.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
+from minitensor.ir.visit import measured
 
 Array = np.ndarray
 
@@ -32,6 +33,28 @@ def apply_by_numpy(expr: Expr, parts: Sequence[Array]) -> Array:
         case Call(function) if function in _FUNCTION:
             return np.asarray(_FUNCTION[function](*parts)).astype(numpy_dtype(expr.dtype))
     raise ArgumentError(f"numpy computes definitions, and this expression is none: {expr!r}")
+
+
+def value_by_numpy(expr: Expr, values: Mapping[str, Any]) -> Any:
+    """The values of an index or a condition, from those of its variables; None if they depend on
+    data, or on a variable that has none.
+    """
+
+    def measure(node: Any, below: list[Any]) -> Any:
+        match node:
+            case Var(name):
+                return values.get(name)
+            case Const(value):
+                return np.asarray(value)
+            case Cast(dtype) if dtype == INDEX and below[0] is not None:
+                return below[0].astype(np.int64)
+            case Load():
+                return None
+        if any(part is None for part in below):
+            return None
+        return apply_by_numpy(node, [np.asarray(part) for part in below])
+
+    return measured(expr, measure)
 
 
 def _cast(values: Array, dtype: DType) -> Array:

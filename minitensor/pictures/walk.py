@@ -96,7 +96,7 @@ def visits(
     time    of the iteration, (iterations,)
     shapes  of the buffers that are looked at
     """
-    values: dict[str, Any] = {i.var: value_of(i.binding, loops) for i in block.iters}
+    values: dict[str, Any] = {i.var: ir.value_by_numpy(i.binding, loops) for i in block.iters}
     runs = _holds(block.predicate, loops, time.shape)
     begins = np.ones(time.shape, np.bool_)
     for i in block.iters:
@@ -109,7 +109,7 @@ def visits(
         made = runs & begins if access.first else runs.copy()
         for condition, wanted in access.guards:
             made &= _holds(condition, values, time.shape) == wanted
-        found = [value_of(index, values) for index in access.indices]
+        found = [ir.value_by_numpy(index, values) for index in access.indices]
         indices: tuple[Numbers, ...] | None = None
         if not any(index is None for index in found):
             whole = [np.broadcast_to(np.asarray(i, np.int64), time.shape) for i in found]
@@ -162,29 +162,9 @@ def indices_of(element: int, shape: Sequence[int]) -> list[int]:
     return found
 
 
-def value_of(expr: ir.Expr, values: Mapping[str, Any]) -> Any:
-    """The values of an index or a condition; None if they depend on data."""
-
-    def measure(node: Any, below: list[Any]) -> Any:
-        match node:
-            case ir.Var(name):
-                return values.get(name)
-            case ir.Const(value):
-                return np.asarray(value)
-            case ir.Cast(dtype) if dtype == ir.INDEX and below[0] is not None:
-                return below[0].astype(np.int64)
-            case ir.Load():
-                return None
-        if any(part is None for part in below):
-            return None
-        return ir.apply_by_numpy(node, [np.asarray(part) for part in below])
-
-    return ir.measured(expr, measure)
-
-
 def _holds(condition: ir.Expr, values: Mapping[str, Any], shape: Any) -> Any:
     """The iterations in which a condition holds; all if it depends on data."""
-    found = value_of(condition, values)
+    found = ir.value_by_numpy(condition, values)
     return np.broadcast_to(np.asarray(True if found is None else found, np.bool_), shape).copy()
 
 
