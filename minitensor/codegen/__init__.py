@@ -9,8 +9,10 @@ on registers. `constants` splits a program for `Kernel.bind`.
 # fmt: off
 from minitensor.codegen.constants import Split, split_constants
 from minitensor.codegen.emit.intrinsics import emit_alone, intrinsics_in
+from minitensor.codegen.emit.mathematics import definitions
 from minitensor.codegen.emit.names import safe
-from minitensor.codegen.gpu.devices import DEVICES, Device, device_named, device_of
+from minitensor.codegen.gpu.devices import DEFAULT, DEVICES, WARP, Device, device_named, device_of
+from minitensor.codegen.gpu.kernels import Kernel, is_host, kernel_of, nbytes, shared_offsets
 from minitensor.codegen.pipeline import (
     PASSES, REQUIRED, Dump, Pass, Passes, checked_passes, generate, generate_together, lowered,
     passes_without,
@@ -21,8 +23,10 @@ from minitensor.codegen.report import Report, report_of
 from minitensor.codegen.target import Emitted, KernelShape, Target, unsupported
 
 __all__ = [
-    "DEVICES", "PASSES", "REQUIRED", "Device", "Dump", "Emitted", "KernelShape", "Pass", "Passes",
-    "Pressure", "Remark", "Report", "Split", "Storage", "Target", "checked_passes", "device_named",
-    "device_of", "emit_alone", "generate", "generate_together", "intrinsics_in", "lowered",
-    "passes_without", "report_of", "safe", "split_constants", "unsupported", "usual_registers",
+    "DEFAULT", "DEVICES", "PASSES", "REQUIRED", "WARP", "Device", "Dump", "Emitted", "Kernel",
+    "KernelShape", "Pass", "Passes", "Pressure", "Remark", "Report", "Split", "Storage", "Target",
+    "checked_passes", "definitions", "device_named", "device_of", "emit_alone", "generate",
+    "generate_together", "intrinsics_in", "is_host", "kernel_of", "lowered", "nbytes",
+    "passes_without", "report_of", "safe", "shared_offsets", "split_constants", "unsupported",
+    "usual_registers",
 ]

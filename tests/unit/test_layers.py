@@ -28,10 +28,22 @@ LAYERS = {
     "pictures": {"looks", "arith", "ir", "errors"},
     "schedule": {"looks", "pictures", "arith", "ir", "phrasebook", "errors"},
     "codegen": {"arith", "ir", "errors"},
+    "gpu": {"looks", "pictures", "codegen", "arith", "ir", "errors"},
     "runtime": {"looks", "codegen", "ir", "phrasebook", "errors", "version"},
     "sanitize": {"runtime", "codegen", "ir", "errors"},
     "api": {
-        *("looks", "runtime", "codegen", "schedule", "pictures", "lang", "arith", "ir", "errors"),
+        *(
+            "looks",
+            "runtime",
+            "gpu",
+            "codegen",
+            "schedule",
+            "pictures",
+            "lang",
+            "arith",
+            "ir",
+            "errors",
+        ),
     },
 }
 LAYERS["search"] = {*LAYERS, "api"}

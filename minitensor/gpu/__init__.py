@@ -1,0 +1,22 @@
+"""Layer 4: the cost of a GPU kernel, computed from its program without running it.
+
+In reading order: `kernels` (the accesses and statements of an SPMD program), `warps` (the addresses
+of the lanes of a warp: sectors, bank conflicts), `reuse` (loads that stay in registers),
+`instructions`, `occupancy`, `footprint` (bytes through caches), `latency`, `rates` (how fast each
+GPU is), `remarks`, `result` and `cost` (the time, and what bounds it).
+"""
+
+# fmt: off
+from minitensor.gpu.cost import cost_of, registers_of
+from minitensor.gpu.instructions import Instructions
+from minitensor.gpu.kernels import Kernel, Site, kernels_of
+from minitensor.gpu.occupancy import Occupancy, occupancy
+from minitensor.gpu.rates import RATES, Rates
+from minitensor.gpu.result import Cost, KernelCost
+from minitensor.gpu.warps import Traffic, addresses, bank_cycles, executions, traffic_of
+
+__all__ = [
+    "RATES", "Cost", "Instructions", "Kernel", "KernelCost", "Occupancy", "Rates", "Site",
+    "Traffic", "addresses", "bank_cycles", "cost_of", "executions", "kernels_of", "occupancy",
+    "registers_of", "traffic_of",
+]
