@@ -3,11 +3,12 @@
 In reading order: `kernels` (the accesses and statements of an SPMD program), `warps` (the addresses
 of the lanes of a warp: sectors, bank conflicts), `reuse` (loads that stay in registers),
 `instructions`, `occupancy`, `footprint` (bytes through caches), `latency`, `rates` (how fast each
-GPU is), `remarks`, `result` and `cost` (the time, and what bounds it).
+GPU is), `remarks`, `result` and `cost` (the time, and what bounds it), `draw`.
 """
 
 # fmt: off
 from minitensor.gpu.cost import cost_of, registers_of
+from minitensor.gpu.draw import access_pictures
 from minitensor.gpu.instructions import Instructions
 from minitensor.gpu.kernels import Kernel, Site, kernels_of
 from minitensor.gpu.occupancy import Occupancy, occupancy
@@ -17,6 +18,6 @@ from minitensor.gpu.warps import Traffic, addresses, bank_cycles, executions, tr
 
 __all__ = [
     "RATES", "Cost", "Instructions", "Kernel", "KernelCost", "Occupancy", "Rates", "Site",
-    "Traffic", "addresses", "bank_cycles", "cost_of", "executions", "kernels_of", "occupancy",
-    "registers_of", "traffic_of",
+    "Traffic", "access_pictures", "addresses", "bank_cycles", "cost_of", "executions", "kernels_of",
+    "occupancy", "registers_of", "traffic_of",
 ]

@@ -25,8 +25,6 @@ QUOTIENT: Final = 4
 """Instructions of a quotient or a remainder of integers by a constant that is no power of two."""
 LOOP: Final = 3
 """Instructions of an iteration of a serial loop: count, compare, branch."""
-SHUFFLES: Final = 5
-"""Exchanges that combine the values of a warp."""
 _ROOTS: Final = ("sqrt", "rsqrt")
 _FREE: Final = ("in_bounds", "reinterpret", "abs")
 
@@ -59,10 +57,14 @@ class Instructions:
         """All of them."""
         return float(sum(getattr(self, field.name) for field in fields(self)))
 
-    def plus(self, other: Instructions, times: float = 1.0) -> Instructions:
-        """The sum with so many times the other."""
+    def plus(self, other: Instructions) -> Instructions:
+        """The sum with others."""
         pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
-        return Instructions(*(a + times * b for a, b in pairs))
+        return Instructions(*(a + b for a, b in pairs))
+
+    def times(self, count: float) -> Instructions:
+        """So many times these."""
+        return Instructions(*(getattr(self, f.name) * count for f in fields(self)))
 
 
 def instructions_of(kernel: Kernel, sites: Sequence[Site], memory: float) -> Instructions:
@@ -77,7 +79,7 @@ def instructions_of(kernel: Kernel, sites: Sequence[Site], memory: float) -> Ins
             key = (tuple(loop.var for loop in site.loops), site.guards)
             if key not in known:
                 known[key] = executions(kernel, site)
-            total = total.plus(statement(kernel, site), known[key])
+            total = total.plus(statement(kernel, site).times(known[key]))
     return total.plus(_addresses(kernel, sites)).plus(_loops(kernel, sites))
 
 
@@ -101,10 +103,22 @@ def statement(kernel: Kernel, site: Site) -> Instructions:
             return _operations([condition]).plus(Instructions(integer=1))
         case ir.Barrier():
             return Instructions(barriers=1)
-    if type(site.stmt).__name__ == "ThreadReduce":
-        buffers = len(getattr(site.stmt, "buffers", ()))
-        return Instructions(shuffles=SHUFFLES * buffers, float32=SHUFFLES * buffers)
+        case ir.ThreadReduce(reducer, _, buffers):
+            return _reduction(kernel, _operations(reducer.results), len(buffers))
     return Instructions()
+
+
+def _reduction(kernel: Kernel, combine: Instructions, values: int) -> Instructions:
+    """A reduction across the threads of a row: shuffles in a warp, then shared memory."""
+    x, y, z = kernel.parts.block
+    steps = (
+        int(math.log2(min(x, codegen.WARP)))
+        if x % codegen.WARP == 0 or codegen.WARP % x == 0
+        else 0
+    )
+    handed = kernel.combined // (y * z)
+    found = combine.times(steps + max(0, handed - 1)).plus(Instructions(shuffles=steps * values))
+    return found.plus(Instructions(memory=(handed + 1) * values, barriers=2)) if handed else found
 
 
 def _is_update(buffer: str, indices: tuple[ir.Expr, ...], value: ir.Expr) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from minitensor import ir
-from minitensor.gpu.instructions import LOOP, SHUFFLES, statement
+from minitensor.gpu.instructions import LOOP, statement
 from minitensor.gpu.kernels import Kernel, Site
 from minitensor.gpu.rates import ARITHMETIC_LATENCY
 
@@ -78,8 +78,10 @@ def warp_cycles(kernel: Kernel, stmt: ir.Stmt, latencies: Mapping[str, float]) -
             return Cycles(waits, issue, ARITHMETIC_LATENCY if done.fma or done.float32 else 0.0)
         case ir.Barrier():
             return Cycles(waits=BARRIER, straight=False)
-    if type(stmt).__name__ == "ThreadReduce":
-        return Cycles(waits=SHUFFLES * BARRIER, straight=False)
+        case ir.ThreadReduce():
+            done = statement(kernel, Site(stmt, (), ()))
+            meets = done.shuffles + done.barriers + done.memory
+            return Cycles(meets * BARRIER, done.total, straight=False)
     return Cycles()
 
 

@@ -104,8 +104,7 @@ def _advice(kernel: Kernel, one: Traffic) -> str:
     if x and buffer is not None:
         step = int(address_form(one.site).coefficient(x[0])) // size_of(buffer)
         if abs(step) > 1:
-            return (
-                f"from one {x[0]} to the next it moves {abs(step):,} elements: bind the loop of "
-                "its last axis to threadIdx.x, or stage it through shared memory"
-            )
+            far = f"from one {ir.print_name(x[0])} to the next it moves {abs(step):,} elements"
+            step_to_take = "bind the loop of its last axis to threadIdx.x"
+            return f"{far}: {step_to_take}, or stage it through shared memory"
     return "let neighbouring threads access neighbouring elements"

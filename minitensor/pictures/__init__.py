@@ -3,9 +3,9 @@
 In reading order: `svg` (a picture and its elements), `chart` (axes, points and lines), `tree`
 (nodes from left to right), `page` (one HTML file), then the pictures: `nest` (loops as nested
 boxes), `walk` and `order` (elements in the order of their visits), `footprint` (bytes under each
-loop), `conflict` (two iterations that touch one element), `program` (all of these of a program).
-Modules are imported when one of their names is first used. Not here: the pictures of a search,
-which are in `search/pictures`.
+loop), `lanes` (a warp of a GPU against sectors and banks), `conflict` (two iterations that touch
+one element), `program` (all of these of a program). Modules are imported when one of their names is
+first used. Not here: the pictures of a search, which are in `search/pictures`.
 """
 
 import importlib
@@ -18,6 +18,7 @@ if _TYPE_CHECKING:
     from minitensor.pictures.chart import Axis, Chart
     from minitensor.pictures.conflict import conflict_picture
     from minitensor.pictures.footprint import footprint_picture, footprints
+    from minitensor.pictures.lanes import lanes_picture
     from minitensor.pictures.nest import nest_picture
     from minitensor.pictures.order import order_pictures
     from minitensor.pictures.page import page_of, write
@@ -34,13 +35,14 @@ _HOMES = {
     "order": ("order_pictures",),
     "footprint": ("footprint_picture", "footprints"),
     "conflict": ("conflict_picture",),
+    "lanes": ("lanes_picture",),
     "program": ("program_pictures", "refusal_pictures"),
 }
 
 __all__ = [
     "Axis", "Branch", "Chart", "Picture", "caches_by", "conflict_picture", "fitted",
-    "footprint_picture", "footprints", "known_caches", "nest_picture", "order_pictures", "page_of",
-    "program_pictures", "refusal_pictures", "tree_picture", "write",
+    "footprint_picture", "footprints", "known_caches", "lanes_picture", "nest_picture",
+    "order_pictures", "page_of", "program_pictures", "refusal_pictures", "tree_picture", "write",
 ]  # fmt: skip
 
 _CACHES: list[_Callable[[], _Mapping[str, int]]] = []

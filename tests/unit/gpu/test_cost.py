@@ -15,6 +15,7 @@ from tests.unit.gpu.spmd import (
     SERIAL,
     UNROLL,
     X,
+    Y,
     buffer,
     bx,
     by,
@@ -27,6 +28,7 @@ from tests.unit.gpu.spmd import (
     staged,
     store,
     tx,
+    ty,
 )
 
 A100 = codegen.DEVICES["a100"]
@@ -90,6 +92,29 @@ def test_a_serial_loop_takes_instructions_and_one_that_is_written_out_none():
         return instructions(program(loops(body, ("tx", 32, X)), A, C)).integer
 
     assert of(SERIAL) == of(UNROLL) + 8 * 3 + 2 * 7  # the loop, and two addresses that move
+
+
+def summed(lanes, rows=1):
+    """Each row of threads sums a value of each."""
+    r, C = buffer("r", scope=ir.Scope.REGISTER), buffer("C", rows)
+    a, b = ir.Var("a", FLOAT), ir.Var("b", FLOAT)
+    add = ir.Reducer("add", (a,), (b,), (ir.Binary("+", a, b),), (ir.Const(0.0, FLOAT),))
+    last = ir.If(ir.equal(tx, 0), store(C, ty, value=load(r)))
+    body = ir.Seq((store(r), ir.ThreadReduce(add, X, ("r",)), last))
+    return program(loops(ir.Alloc(r, body), ("ty", rows, Y), ("tx", lanes, X)), C)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "rows", "shuffles", "barriers", "shared"),
+    [(32, 1, 5, 0, 0), (8, 4, 3, 0, 0), (128, 2, 5 * 8, 2 * 8, 2 * 4 * 4), (5, 1, 0, 2, 20)],
+)
+def test_a_reduction_across_threads(lanes, rows, shuffles, barriers, shared):
+    """By shuffles in a warp; by shared memory across warps, or where rows are no part of one."""
+    whole = summed(lanes, rows)
+    found = instructions(whole)
+    assert (found.shuffles, found.barriers) == (shuffles, barriers)
+    assert kernel_of(whole).shared_bytes == shared
+    assert gpu.cost_of(whole).seconds < 1e-5
 
 
 # ---- occupancy
