@@ -36,8 +36,6 @@ OWN = 20
 """Registers of a thread that hold no element: indices, counters, temporaries."""
 POINTER = 2
 """Registers of an address in device memory."""
-IN_FLIGHT = 8
-"""The most values of one load that are taken to be in registers at the same time."""
 
 
 def cost_of(
@@ -94,11 +92,22 @@ def registers_of(kernel: Kernel, sites: Sequence[Site]) -> int:
         if site.buffer.scope is not ir.Scope.SHARED:
             pointers.add(site.buffer.name)
         if not site.writes:
-            keeps = held(kernel, site)
-            values = min(IN_FLIGHT, keeps.combinations * keeps.elements)
-            loaded[id(site.stmt)] += values * -(-size_of(site.buffer) // 4)
+            loaded[id(site.stmt)] += _held_values(kernel, site) * -(-size_of(site.buffer) // 4)
     most = max(loaded.values(), default=0)
     return min(255, arrays + most + POINTER * len(pointers) + OWN)
+
+
+def _held_values(kernel: Kernel, site: Site) -> int:
+    """The values of a load that are in registers at the same time: those of an iteration of the
+    unrolled loops that add to the same elements, or of as many as are loaded at once.
+    """
+    keeps = held(kernel, site)
+    if not isinstance(site.stmt, ir.Store):
+        return keeps.elements
+    stored = {name for index in site.stmt.indices for name in ir.free_vars(index)}
+    apart = [values for name, values in keeps.unrolled.items() if name in stored]
+    count = len(set(zip(*(values.tolist() for values in apart)))) if apart else 1
+    return count * keeps.elements
 
 
 def _through_caches(

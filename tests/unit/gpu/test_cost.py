@@ -246,9 +246,12 @@ def test_a_kernel_that_cannot_be_launched_takes_forever():
 
 
 def test_registers_are_given_or_estimated():
+    """nvcc 13 takes 32, 64 and 142 for sm_80."""
+    for inner, registers in ((2, 32), (4, 64), (8, 142)):
+        (found,) = gpu.cost_of(matmul(n=256, inner=inner)).kernels
+        assert found.registers == pytest.approx(registers, rel=0.3)
     whole = matmul(n=256, inner=4)
     (found,) = gpu.cost_of(whole).kernels
-    assert 16 + 8 < found.registers < 80
     (given_,) = gpu.cost_of(whole, registers={"matmul_kernel": 200}).kernels
     assert given_.registers == 200 and given_.occupancy.share < found.occupancy.share
 
