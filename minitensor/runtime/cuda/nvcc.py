@@ -42,7 +42,7 @@ _FLAGS: Final = ("-std=c++17", "-O3", "-Xptxas=-v", f"-I{_FOLDER}")
 _SHARED: Final = ("-shared", "-Xcompiler=-fPIC", "-cudart=none")
 _PROBE_SECONDS: Final = 20.0
 _REFUSED_HOSTS: Final = ("unsupported GNU version", "unsupported clang version", "ost compiler")
-"""What nvcc and its headers print about a C++ compiler that they do not take."""
+"""The text that nvcc and its headers print about a C++ compiler that they do not take."""
 _TRIAL: Final = 'extern "C" __global__ void trial(float *x) { x[threadIdx.x] = 0; }\n'
 
 
