@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
 import platform
-import shutil
 import sys
 from dataclasses import dataclass
 from typing import Final
@@ -14,8 +12,12 @@ from typing import Final
 import _cffi_backend  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import numpy as np
 
-from minitensor.errors import ArgumentError, CompileError, MinitensorError
+from minitensor.errors import ArgumentError, CompileError, ExecutionError, MinitensorError
 from minitensor.runtime.caches import Known, chosen, measure_caches, said_caches
+from minitensor.runtime.cuda.build import nearest_device
+from minitensor.runtime.cuda.device import cuda_of
+from minitensor.runtime.cuda.nvcc import ADVICE as NVCC_ADVICE
+from minitensor.runtime.cuda.nvcc import Nvcc, probe_nvcc
 from minitensor.runtime.folder import cache_folder, is_temporary
 from minitensor.runtime.machine import cpu_name, usable_cores
 from minitensor.runtime.toolchain import ADVICE, Toolchain, probe_toolchain
@@ -51,6 +53,7 @@ class Finding:
 def diagnose() -> list[Finding]:
     """Look at everything anew. Raises nothing: what goes wrong is a finding."""
     compiler, toolchain = _compiler()
+    nvcc, found = _nvcc()
     return [
         Finding("python", True, f"{platform.python_version()} ({sys.executable})"),
         _library("numpy", np.__version__, (1, 23)),
@@ -61,7 +64,8 @@ def diagnose() -> list[Finding]:
         _caches(toolchain),
         Finding("cores", True, f"{usable_cores()} usable ({cpu_name()})"),
         _folder(),
-        _nvcc(),
+        nvcc,
+        _gpu(found),
         *(_extra(name, use) for name, use in _EXTRAS.items()),
     ]
 
@@ -149,15 +153,33 @@ def _folder() -> Finding:
     return Finding("cache folder", True, f"{folder} (private)")
 
 
-def _nvcc() -> Finding:
-    home = os.environ.get("CUDA_HOME")
-    places = (os.environ.get("NVCC"), os.path.join(home, "bin", "nvcc") if home else None, "nvcc")
-    for place in places:
-        path = shutil.which(place) if place else None
-        if path is not None:
-            return Finding("nvcc", True, path)
-    advice = "only for CUDA: install the CUDA toolkit, and name nvcc in NVCC or its folder in "
-    return Finding("nvcc", None, "not found", advice + "CUDA_HOME")
+def _nvcc() -> tuple[Finding, Nvcc | None]:
+    try:
+        nvcc = probe_nvcc()
+    except (ArgumentError, CompileError) as failure:  # the first: no cache folder
+        detail = failure.message.removesuffix(f"; {NVCC_ADVICE}")
+        return Finding("nvcc", None, detail, f"only for CUDA: {NVCC_ADVICE}"), None
+    known = f"sm_{nvcc.architectures[0]} to sm_{nvcc.architectures[-1]}"
+    return Finding("nvcc", True, f"{nvcc.version}: {known}; runtime {nvcc.library}"), nvcc
+
+
+def _gpu(nvcc: Nvcc | None) -> Finding:
+    advice = 'only for target="cuda": target="cuda-emulator" runs kernels on the CPU'
+    if nvcc is None:
+        return Finding("GPU", None, "not known without nvcc, whose runtime is asked", advice)
+    try:
+        cuda = cuda_of(nvcc.library)
+        more = f", the first of {cuda.count}" if cuda.count > 1 else ""
+        detail = f"{cuda.name}, sm_{cuda.capability}, {cuda.multiprocessors} multiprocessors{more}"
+        near = nearest_device(cuda.name, cuda.capability)
+    except (CompileError, ExecutionError) as failure:
+        detail, _, remedy = failure.message.removeprefix("CUDA: ").partition("; ")
+        return Finding("GPU", None, detail, f"only for CUDA: {remedy}")
+    if near is None:
+        return Finding(
+            "GPU", None, f"{detail}: too old for minitensor (sm_75 is the first)", advice
+        )
+    return Finding("GPU", True, f"{detail}; kernels are built for {near!r}")
 
 
 def _extra(name: str, use: str) -> Finding:

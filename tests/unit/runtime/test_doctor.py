@@ -1,14 +1,17 @@
 """What the doctor finds, above all where there is nothing to find."""
 
 import importlib.util
+from types import SimpleNamespace
 
 import pytest
 
-from minitensor.runtime import diagnose
+from minitensor.errors import ExecutionError
+from minitensor.runtime import diagnose, doctor
+from minitensor.runtime.cuda.nvcc import Nvcc
 
 NAMES = [
     "python", "numpy", "cffi", "C compiler", "OpenMP", "vector registers", "caches", "cores",
-    "cache folder", "nvcc", "rich", "matplotlib",
+    "cache folder", "nvcc", "GPU", "rich", "matplotlib",
 ]  # fmt: skip
 
 
@@ -31,10 +34,12 @@ def test_bare_machine(bare, cache):
     assert compiler.ok is False
     assert compiler.detail == "no C compiler is found on PATH (tried cc, gcc, clang)"
     assert "apt install gcc" in compiler.advice
-    for name in ("OpenMP", "vector registers", "nvcc", "rich", "matplotlib"):
+    for name in ("OpenMP", "vector registers", "nvcc", "GPU", "rich", "matplotlib"):
         assert found[name].ok is None
     assert found["rich"].advice == "python -m pip install rich"
-    assert "CUDA_HOME" in found["nvcc"].advice
+    assert found["nvcc"].detail.startswith("no nvcc is found (looked for in NVCC, CUDA_HOME")
+    assert "only for CUDA: install one (python -m pip install" in found["nvcc"].advice
+    assert "cuda-emulator" in found["GPU"].advice
     assert found["cache folder"].ok is True and str(cache) in found["cache folder"].detail
 
 
@@ -67,13 +72,48 @@ def test_temporary_cache_folder_is_a_finding(bare, monkeypatch):
     assert found.ok is None and "MINITENSOR_CACHE_DIR" in found.advice
 
 
-@pytest.mark.parametrize("variable", ["NVCC", "CUDA_HOME", "PATH"])
-def test_nvcc_is_found_by_each_way(bare, tmp_path, monkeypatch, variable):
-    nvcc = tmp_path / "cuda" / "bin" / "nvcc"
-    nvcc.parent.mkdir(parents=True)
-    nvcc.write_text("#!/bin/sh\n")
-    nvcc.chmod(0o755)
-    value = {"NVCC": nvcc, "CUDA_HOME": tmp_path / "cuda", "PATH": nvcc.parent}[variable]
-    monkeypatch.setenv(variable, str(value))
+def test_nvcc_that_cannot_be_used_is_a_finding(bare, tmp_path, monkeypatch):
+    path = tmp_path / "nvcc"
+    path.write_text('#!/bin/sh\necho "Cuda compilation tools, release 10.2, V10.2.89"\n')
+    path.chmod(0o755)
+    monkeypatch.setenv("NVCC", str(path))
     found = findings()["nvcc"]
-    assert found.ok is True and found.detail == str(nvcc)
+    assert found.ok is None and found.detail == (
+        f"nvcc 10.2 ({path}) is too old: 11.8 or newer is needed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("capability", "count", "ok", "detail"),
+    [
+        (90, 1, True, "NVIDIA H100, sm_90, 132 multiprocessors; kernels are built for 'h100'"),
+        (90, 2, True, "132 multiprocessors, the first of 2; kernels are built for 'h100'"),
+        (70, 1, None, "too old for minitensor (sm_75 is the first)"),
+    ],
+)
+def test_gpu_is_a_finding(monkeypatch, capability, count, ok, detail):
+    found = Nvcc("/bin/nvcc", (13, 0), "nvcc 13.0 (/bin/nvcc)", (75, 120), "/lib/libcudart.so")
+    gpu = SimpleNamespace(name="NVIDIA H100", capability=capability, multiprocessors=132)
+    gpu.count = count
+    monkeypatch.setattr(doctor, "probe_nvcc", lambda: found)
+    monkeypatch.setattr(doctor, "cuda_of", lambda library: gpu)
+    finding = findings()["GPU"]
+    assert finding.ok is ok and finding.detail.endswith(detail)
+    assert findings()["nvcc"].detail == (
+        "nvcc 13.0 (/bin/nvcc): sm_75 to sm_120; runtime /lib/libcudart.so"
+    )
+
+
+def test_no_gpu_is_a_finding(monkeypatch):
+    def none(library):
+        raise ExecutionError("CUDA: there is no GPU; buy one; or two", "device")
+
+    monkeypatch.setattr(
+        doctor,
+        "probe_nvcc",
+        lambda: SimpleNamespace(version="nvcc", architectures=(80,), library="libcudart.so"),
+    )
+    monkeypatch.setattr(doctor, "cuda_of", none)
+    found = findings()["GPU"]
+    assert found.ok is None and found.detail == "there is no GPU"
+    assert found.advice == "only for CUDA: buy one; or two"
