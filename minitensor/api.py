@@ -54,17 +54,22 @@ def build(
     """A kernel: the program, or the schedule's program, compiled for a target. Inside
     `with mt.apply_history_best(log):` a program is scheduled as the best of the log is.
 
-    target  "c", "interpreter", or an mt.Target with a number of cores and a vector width
+    target  "c", "cuda", "cuda-emulator", "interpreter", or an mt.Target with a number of cores and
+            a vector width, or a GPU
     check   verify the program after every pass of code generation; MINITENSOR_DEBUG=1 in the
             environment does so always, and 2 prints what each pass changes to standard error
     passes  the passes of code generation, pairs of a name and a function of (program, target):
             usually `[*mt.codegen.PASSES, ("mine", f)]`
     dump    is called with the difference that each pass makes, as text: `print`
 
+    A kernel for "cuda" is compiled by nvcc, and needs a GPU only to be called: kernel.source,
+    kernel.ptx and kernel.resources do without. It takes arrays of torch or cupy, which are used
+    where they are, or numpy's, which are copied to the GPU and back at each call.
+
     Raises CompileError if there is no compiler, it fails, or generating and compiling take more
-    than 20 s; ArgumentError for a target that does not exist or is not available, for a program
-    that is too large, and for passes that cannot be run; VerifyError for a pass of one's own whose
-    result is malformed.
+    than 20 s (nvcc: 60 s); ArgumentError for a target that does not exist or is not available, for
+    a program that is too large, and for passes that cannot be run; VerifyError for a pass of one's
+    own whose result is malformed.
     """
     program, header = _program_of(what)
     wanted = Target.of(target)
@@ -79,18 +84,26 @@ def build(
         if passes is not None or dump is not None:
             raise ArgumentError('target "interpreter" runs no passes: use "c"')
         return _interpreted(program)
-    if wanted.kind != "c":
+    if wanted.kind == "cuda-emulator":
         raise unsupported(wanted)
-    exact = native_target(wanted)
+    on_gpu = wanted.kind == "cuda"
+    exact = runtime.cuda_target(wanted) if on_gpu else native_target(wanted)
 
     def made(part: ir.Program) -> Kernel:
+        kernel: Kernel
         if not check and passes is None and dump is None:
-            kernel = load_program(part, exact, header, find_toolchain())
+            if on_gpu:
+                kernel = runtime.load_cuda_program(part, exact, header)
+            else:
+                kernel = load_program(part, exact, header, find_toolchain())
         else:  # a function has no identity that a cache could tell it by
             start = time.monotonic()
             emitted = generate(part, exact, header, passes=ordered, check=check, dump=dump)
-            left = max(1.0, TIME_LIMIT - (time.monotonic() - start))
-            kernel = load(emitted, find_toolchain(), time_limit=left)
+            if on_gpu:
+                kernel = runtime.load_cuda(emitted)
+            else:
+                left = max(1.0, TIME_LIMIT - (time.monotonic() - start))
+                kernel = load(emitted, find_toolchain(), time_limit=left)
         return kernel.built_from(part, made, ordered)
 
     level = os.environ.get("MINITENSOR_DEBUG", "0")
@@ -112,8 +125,8 @@ def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
     """The outcome of a schedule, as text: each loop, each buffer, the registers, and remarks on
     missed optimizations.
 
-    target  as for `build`; without a compiler, what it leaves open is that of a common machine, and
-            spills are not measured
+    target  as for `build`; without a compiler of C, what it leaves open is that of a common
+            machine, and spills are not measured. "cuda" needs nvcc, and no GPU
 
     Raises ArgumentError for a target that does not exist or is not available.
     """
@@ -121,6 +134,8 @@ def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
     wanted = Target.of(target)
     if wanted.kind == "interpreter":
         return interpreter_kernel(program).explain()
+    if wanted.kind == "cuda":
+        return build(what, wanted).explain()
     exact = shown_target(wanted)
     try:
         toolchain = find_toolchain()

@@ -5,7 +5,8 @@ there is to compile with), `cache` (compiling once), `module` (native functions 
 `arguments` (the checks of a call), `timing`, `rounds` (calls in turns), `spills` and `explain`
 (what a schedule became), `kernel` (what a user holds), `build` (all of it in a row), `limits` (of
 the machine), `chase` and `caches` (of a core), `roofs` (of the caches), `doctor`; `confined`,
-`descendants`, `worker`, `bundle` (code that may crash, in another process).
+`descendants`, `worker`, `bundle` (code that may crash, in another process); `cuda` (kernels for
+GPUs).
 """
 
 # fmt: off
@@ -30,6 +31,14 @@ from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolch
 if _TYPE_CHECKING:
     from minitensor.runtime.caches import USUAL_CACHES, Caches, known_caches, largest_cache
     from minitensor.runtime.confined import confine, memory_of_this_process
+    from minitensor.runtime.cuda.arrays import DeviceArray, to_device
+    from minitensor.runtime.cuda.build import (
+        cuda_target, load_cuda, load_cuda_program, load_cuda_together,
+    )
+    from minitensor.runtime.cuda.device import cuda_of
+    from minitensor.runtime.cuda.kernel import CudaKernel
+    from minitensor.runtime.cuda.nvcc import Nvcc, find_nvcc
+    from minitensor.runtime.cuda.resources import Resources
     from minitensor.runtime.descendants import end_children
     from minitensor.runtime.doctor import Finding, diagnose
     from minitensor.runtime.limits import (
@@ -44,21 +53,25 @@ if _TYPE_CHECKING:
         Parent, ParentGoneError, Reason, Worker, WorkerError, waits_of,
     )
 
-_LATER = ("caches", "confined", "descendants", "doctor", "limits", "roofs", "rounds", "worker")
+_LATER = (
+    *("caches", "confined", "descendants", "doctor", "limits", "roofs", "rounds", "worker"),
+    *("cuda.nvcc", "cuda.resources", "cuda.device", "cuda.arrays", "cuda.kernel", "cuda.build"),
+)
 """The modules that few programs need: imported when one of their names is first used."""
 
 __all__ = [
     "BLAS_SPIN_SECONDS", "QUICK", "RULE", "SLOW_SECONDS", "SOURCE", "SPIN_SECONDS", "TIME_LIMIT",
-    "USUAL_CACHES", "Caches", "Clock", "Explanation", "Finding", "InterpreterKernel", "Kernel",
-    "Limits", "NativeKernel", "Pace", "Parent", "ParentGoneError", "Probe", "Reason", "Signature",
-    "Timing", "Toolchain", "Turns", "Worker", "WorkerError", "aligned_empty", "cache_bandwidths",
-    "cache_folder", "compile_library", "compute_probe", "confine", "cpu_name", "diagnose",
-    "end_children", "explained", "find_toolchain", "interleave", "interpreter_kernel",
-    "known_caches", "known_limits", "largest_cache", "load", "load_function", "load_kernel",
-    "load_program", "load_together", "measure", "measure_limits", "memory_of_this_process",
-    "memory_probes", "native_target", "pointer_to", "probe_toolchain", "ratio", "remember_limits",
-    "save_kernel", "scratch_folder", "shown_target", "take_turn",
-    "usable_cores", "waits_of",
+    "USUAL_CACHES", "Caches", "Clock", "CudaKernel", "DeviceArray", "Explanation", "Finding",
+    "InterpreterKernel", "Kernel", "Limits", "NativeKernel", "Nvcc", "Pace", "Parent",
+    "ParentGoneError", "Probe", "Reason", "Resources", "Signature", "Timing", "Toolchain", "Turns",
+    "Worker", "WorkerError", "aligned_empty", "cache_bandwidths", "cache_folder", "compile_library",
+    "compute_probe", "confine", "cpu_name", "cuda_of", "cuda_target", "diagnose", "end_children",
+    "explained", "find_nvcc", "find_toolchain", "interleave", "interpreter_kernel", "known_caches",
+    "known_limits", "largest_cache", "load", "load_cuda", "load_cuda_program", "load_cuda_together",
+    "load_function", "load_kernel", "load_program", "load_together", "measure", "measure_limits",
+    "memory_of_this_process", "memory_probes", "native_target", "pointer_to", "probe_toolchain",
+    "ratio", "remember_limits", "save_kernel", "scratch_folder", "shown_target", "take_turn",
+    "to_device", "usable_cores", "waits_of",
 ]
 
 
