@@ -47,12 +47,13 @@ def load_cuda(emitted: Emitted, *, time_limit: float = TIME_LIMIT) -> CudaKernel
 def load_cuda_together(
     emitted: Sequence[Emitted], *, time_limit: float = TIME_LIMIT
 ) -> list[CudaKernel]:
-    """The kernels of several texts, which are compiled in one run; all are for the same GPU.
+    """The kernels of one text, or of several, which are compiled in one run; all are for the same
+    GPU.
 
     Raises as `load_cuda`: where one does not compile, none does.
     """
     nvcc = _nvcc_for(emitted[0].target)
-    source = emitted[0].source if len(emitted) == 1 else _together(emitted)
+    source = _together(emitted) if _are_apart(emitted) else emitted[0].source
     return loaded(
         lambda: compile_library(source, nvcc, time_limit),
         lambda _: emitted,
@@ -81,13 +82,10 @@ def _kernels(nvcc: Nvcc, made: Compiled, emitted: Sequence[Emitted]) -> list[Cud
     resources = read_resources(made.printed)
     kernels = []
     for n, one in enumerate(emitted):
-        prefix = "" if len(emitted) == 1 else _prefix(n)
+        prefix = _prefix(n) if _are_apart(emitted) else ""
         function = load_function(made.path, prefix + one.entry, len(one.params) + 2)
-        own = {
-            name.removeprefix(prefix): taken
-            for name, taken in resources.items()
-            if name.startswith(prefix)
-        }
+        names = [shape.name for shape in one.kernels]
+        own = {name: resources[prefix + name] for name in names if prefix + name in resources}
         kernels.append(CudaKernel(one, function, made.command, own, nvcc, cuda))
     return kernels
 
@@ -101,6 +99,11 @@ def _together(emitted: Sequence[Emitted]) -> str:
         parts += [f"namespace text_{n} {{\n", f'#line 1 "kernel_{n}.cu"\n', one.source, "\n}\n"]
         parts += [f"#undef {name}\n" for name in names]
     return "".join(parts)
+
+
+def _are_apart(emitted: Sequence[Emitted]) -> bool:
+    """Test for kernels of several texts."""
+    return any(one.source != emitted[0].source for one in emitted)
 
 
 def _prefix(n: int) -> str:

@@ -13,7 +13,7 @@ import pytest
 from minitensor.codegen import Emitted, KernelShape, Target
 from minitensor.errors import CompileError
 from minitensor.ir import Buffer, DType
-from minitensor.runtime.cuda import build, device, nvcc
+from minitensor.runtime.cuda import arrays, build, device, nvcc
 
 FAKE = Path(__file__).with_name("fake_runtime.c")
 
@@ -115,6 +115,7 @@ class State:
 def faked(installed, fake_library, cuda, monkeypatch):
     """Kernels that are loaded are linked to the runtime for tests, which is returned."""
     found = dataclasses.replace(installed, library=fake_library)
-    monkeypatch.setattr(build, "find_nvcc", lambda: found)
-    monkeypatch.setattr(build, "cuda_of", lambda library: cuda)
+    for module in (arrays, build):
+        monkeypatch.setattr(module, "find_nvcc", lambda: found)
+        monkeypatch.setattr(module, "cuda_of", lambda library: cuda)
     return cuda

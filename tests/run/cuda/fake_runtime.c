@@ -63,8 +63,10 @@ int cudaFree(void *address) {
 void fake_belongs(void *address, int device) {
     for (int n = 0; n < MANY; n++) if (lives[n].start == (char *)address) lives[n].device = device;
 }
+static double clock_now = 0;  /* milliseconds: 0.5 for a launch, 1 for a copy */
 int cudaMemcpy(void *to, void *from, size_t size, int kind) {
     memcpy(to, from, size);
+    clock_now += 1;
     fake_copied += size;
     return failed(kind == 4 ? 0 : 21);
 }
@@ -83,11 +85,10 @@ int cudaStreamSynchronize(void *stream) {
     fake_waits[fake_waited++ % 8] = (int64_t)(intptr_t)stream, fake_late = 0;
     return failed(error);
 }
-static float clock_now = 0;
-int cudaEventCreate(void **event) { *event = calloc(1, sizeof(float)); return 0; }
-int cudaEventRecord(void *event, void *stream) { *(float *)event = clock_now; return 0; }
+int cudaEventCreate(void **event) { *event = calloc(1, sizeof(double)); return 0; }
+int cudaEventRecord(void *event, void *stream) { *(double *)event = clock_now; return 0; }
 int cudaEventSynchronize(void *event) { return cudaStreamSynchronize(0); }
-int cudaEventElapsedTime(float *milliseconds, void *start, void *end) { *milliseconds = *(float *)end - *(float *)start; return 0; }
+int cudaEventElapsedTime(float *milliseconds, void *start, void *end) { *milliseconds = *(double *)end - *(double *)start; return 0; }
 int cudaEventDestroy(void *event) { free(event); return 0; }
 
 /* kernels, by name */
@@ -111,7 +112,7 @@ int cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **argumen
         size_t own = strlen(implemented[n].name);
         if (length >= own && !strcmp(name + length - own, implemented[n].name)) {
             implemented[n].run(arguments, grid, block);
-            fake_launches++, fake_stream = (int64_t)(intptr_t)stream, fake_shared = shared, clock_now += 0.5f;
+            fake_launches++, fake_stream = (int64_t)(intptr_t)stream, fake_shared = shared, clock_now += 0.5;
             fake_grid[0] = grid.x, fake_grid[1] = grid.y, fake_grid[2] = grid.z;
             fake_block[0] = block.x, fake_block[1] = block.y, fake_block[2] = block.z;
             return 0;

@@ -8,7 +8,7 @@ import pytest
 import minitensor as mt
 from minitensor.runtime.cuda.arrays import DeviceArray, copied_to, empty_on
 from minitensor.runtime.cuda.build import load_cuda, load_cuda_together
-from tests.run.cuda.conftest import TWICE, emit
+from tests.run.cuda.conftest import ADD, TWICE, emit
 
 A = np.arange(8, dtype=np.float32).reshape(2, 4)
 B = np.full((2, 4), 10, np.float32)
@@ -204,6 +204,14 @@ def test_several_kernels_in_one_run(faked, monkeypatch, tmp_path):
     assert np.array_equal(more(A, A), 2 * A)
     assert list(add.resources) == ["add_kernel"] and list(twice.resources) == ["twice_kernel"]
     assert "add_kernel" in add.ptx and add.command[0] == twice.command[0]
+
+
+def test_several_kernels_of_one_text(faked):
+    both = ADD + TWICE.replace('#include "device.h"', "")
+    emitted = emit(both), emit(both, "twice", "AD")
+    add, twice = load_cuda_together(emitted)
+    assert np.array_equal(add(A, B), A + B) and np.array_equal(twice(A), 2 * A)
+    assert list(twice.resources) == ["twice_kernel"] and twice.source == add.source
 
 
 def test_a_prepared_call_and_its_time(add, faked):
