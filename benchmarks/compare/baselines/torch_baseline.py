@@ -24,7 +24,7 @@ def implementations(
     torch.set_grad_enabled(False)
     tensors = [torch.from_numpy(array) for array in work.inputs]
     if name == "inductor":
-        compiled = torch.compile(_plain(torch, work))
+        compiled = torch.compile(plain(torch, work.kind, work.parameters))
         compiled(*tensors)
         call = lambda: compiled(*tensors)  # noqa: E731
     else:
@@ -32,9 +32,15 @@ def implementations(
     yield Implementation(name, call, lambda tensor: tensor.numpy())
 
 
-def _plain(torch: Any, work: Work) -> Callable[..., Any]:
-    """The workload as a user would write it."""
-    convolved = _convolution(torch, work)
+def plain(torch: Any, kind: str, sizes: Mapping[str, int]) -> Callable[..., Any]:
+    """A workload as a user would write it: a function of its tensors."""
+    stride, pad = stride_of(sizes), pad_of(sizes)
+
+    def convolved(data: Any, weight: Any, bias: Any = None) -> Any:
+        groups = data.shape[1] if kind == "depthwise" else 1
+        result = torch.nn.functional.conv2d(data, weight, bias, stride, pad, groups=groups)
+        return result if bias is None else torch.relu_(result)
+
     written: dict[str, Callable[..., Any]] = {
         "matmul": lambda a, b: a @ b,
         "batch_matmul": lambda a, b: a @ b,
@@ -47,27 +53,14 @@ def _plain(torch: Any, work: Work) -> Callable[..., Any]:
             *(one[None] for one in x)  # its fast path is for batches
         ),
         "layer_norm": lambda x, g, b: torch.nn.functional.layer_norm(x, g.shape, g, b, 1e-5),
-        "transposed": lambda x, w: torch.nn.functional.conv_transpose2d(
-            x, w, None, stride_of(work.parameters), pad_of(work.parameters)
-        ),
+        "transposed": lambda x, w: torch.nn.functional.conv_transpose2d(x, w, None, stride, pad),
         "row_sum": lambda x: x.sum(1),
         "column_sum": lambda x: x.sum(0),
         "full_sum": lambda x: x.sum(),
         "elementwise": lambda x: torch.relu((x * 1.5 + 0.5) * x - 2),
         "transpose_add": lambda a, b: a.t() + b,
     }
-    return written[work.kind]
-
-
-def _convolution(torch: Any, work: Work) -> Callable[..., Any]:
-    stride, pad = stride_of(work.parameters), pad_of(work.parameters)
-    groups = work.inputs[0].shape[1] if work.kind == "depthwise" else 1
-
-    def call(data: Any, weight: Any, bias: Any = None) -> Any:
-        result = torch.nn.functional.conv2d(data, weight, bias, stride, pad, groups=groups)
-        return result if bias is None else torch.relu_(result)
-
-    return call
+    return written[kind]
 
 
 def _eager(torch: Any, work: Work, tensors: list[Any]) -> Callable[[], Any]:
@@ -83,5 +76,5 @@ def _eager(torch: Any, work: Work, tensors: list[Any]) -> Callable[[], Any]:
         "elementwise": lambda x: torch.mul(x, 1.5, out=out).add_(0.5).mul_(x).sub_(2).relu_(),
         "transpose_add": lambda a, b: torch.add(a.t(), b, out=out),
     }
-    function = written.get(work.kind) or _plain(torch, work)
+    function = written.get(work.kind) or plain(torch, work.kind, work.parameters)
     return lambda: function(*tensors)
