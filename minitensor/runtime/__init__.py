@@ -21,6 +21,7 @@ from minitensor.runtime.build import (
 )
 from minitensor.runtime.cache import TIME_LIMIT, compile_library
 from minitensor.runtime.explain import Explanation, explained
+from minitensor.runtime.fault import Fault, element_at, element_name
 from minitensor.runtime.folder import cache_folder, scratch_folder
 from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
 from minitensor.runtime.machine import cpu_name, usable_cores
@@ -61,17 +62,17 @@ _LATER = (
 
 __all__ = [
     "BLAS_SPIN_SECONDS", "QUICK", "RULE", "SLOW_SECONDS", "SOURCE", "SPIN_SECONDS", "TIME_LIMIT",
-    "USUAL_CACHES", "Caches", "Clock", "CudaKernel", "DeviceArray", "Explanation", "Finding",
-    "InterpreterKernel", "Kernel", "Limits", "NativeKernel", "Nvcc", "Pace", "Parent",
+    "USUAL_CACHES", "Caches", "Clock", "CudaKernel", "DeviceArray", "Explanation", "Fault",
+    "Finding", "InterpreterKernel", "Kernel", "Limits", "NativeKernel", "Nvcc", "Pace", "Parent",
     "ParentGoneError", "Probe", "Reason", "Resources", "Signature", "Timing", "Toolchain", "Turns",
     "Worker", "WorkerError", "aligned_empty", "cache_bandwidths", "cache_folder", "compile_library",
-    "compute_probe", "confine", "cpu_name", "cuda_of", "cuda_target", "diagnose", "end_children",
-    "explained", "find_nvcc", "find_toolchain", "interleave", "interpreter_kernel", "known_caches",
-    "known_limits", "largest_cache", "load", "load_cuda", "load_cuda_program", "load_cuda_together",
-    "load_function", "load_kernel", "load_program", "load_together", "measure", "measure_limits",
-    "memory_of_this_process", "memory_probes", "native_target", "pointer_to", "probe_toolchain",
-    "ratio", "remember_limits", "save_kernel", "scratch_folder", "shown_target", "take_turn",
-    "to_device", "usable_cores", "waits_of",
+    "compute_probe", "confine", "cpu_name", "cuda_of", "cuda_target", "diagnose", "element_at",
+    "element_name", "end_children", "explained", "find_nvcc", "find_toolchain", "interleave",
+    "interpreter_kernel", "known_caches", "known_limits", "largest_cache", "load", "load_cuda",
+    "load_cuda_program", "load_cuda_together", "load_function", "load_kernel", "load_program",
+    "load_together", "measure", "measure_limits", "memory_of_this_process", "memory_probes",
+    "native_target", "pointer_to", "probe_toolchain", "ratio", "remember_limits", "save_kernel",
+    "scratch_folder", "shown_target", "take_turn", "to_device", "usable_cores", "waits_of",
 ]
 
 

@@ -12,9 +12,10 @@ Each returns a list of faults, empty where there are none. For many kernels at o
 """
 
 # fmt: off
+from minitensor.runtime import Fault
 from minitensor.sanitize.address import read_report
 from minitensor.sanitize.builds import Sanitizer, environment, load_sanitized, toolchain_for
-from minitensor.sanitize.fault import Fault, Outcome, Race
+from minitensor.sanitize.fault import Outcome, Race
 from minitensor.sanitize.guards import bits_of_nothing, run_guarded
 from minitensor.sanitize.memory import (
     GuardedMemory, Hit, bits_of, guarded_empty, guards_library, outside, watched,

@@ -20,9 +20,17 @@ import numpy as np
 from minitensor import ir
 from minitensor.codegen import Emitted
 from minitensor.errors import ExecutionError
-from minitensor.runtime import NativeKernel, find_toolchain, load_function, pointer_to
+from minitensor.runtime import (
+    Fault,
+    NativeKernel,
+    element_at,
+    element_name,
+    find_toolchain,
+    load_function,
+    pointer_to,
+)
 from minitensor.sanitize.builds import Sanitizer, runtime_library
-from minitensor.sanitize.fault import Fault, Outcome, element_at, element_name, inputs_of
+from minitensor.sanitize.fault import Outcome, inputs_of
 from minitensor.sanitize.memory import address_of, bits_of, pattern
 
 _ALIGNMENT: Final = 64

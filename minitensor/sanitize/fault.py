@@ -1,4 +1,4 @@
-"""Faults of kernels, as sanitizers find them, the outcome of one run, and what can be checked."""
+"""Races of iterations, the outcome of one run, and what can be checked."""
 
 from __future__ import annotations
 
@@ -11,28 +11,7 @@ import numpy as np
 from minitensor import ir
 from minitensor.codegen import Emitted
 from minitensor.errors import unexpected
-from minitensor.runtime import Signature
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One thing a kernel did wrong.
-
-    kind     "race", "out of bounds", "unwritten", "unsteady", "input changed", "undefined", "crash"
-    message  what happened, in one line
-    buffer   the name of the buffer it happened to, "" if that is not known
-    index    the element, () if it is not known or there is only one
-    line     the line of the kernel's text, 0 if it is not known
-    """
-
-    kind: str
-    message: str
-    buffer: str = ""
-    index: tuple[int, ...] = ()
-    line: int = 0
-
-    def __str__(self) -> str:
-        return self.message
+from minitensor.runtime import Fault, Signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +41,6 @@ class Outcome:
     status: int
     outputs: tuple[np.ndarray, ...]
     faults: tuple[Fault, ...]
-
-
-def element_at(buffer: ir.Buffer, offset: int) -> tuple[int, ...]:
-    """The indices of the element that holds a byte of a buffer; () where that is between two."""
-    rest = offset // (ir.numpy_dtype(buffer.dtype).itemsize * buffer.dtype.lanes)
-    index = []
-    for extent, stride in zip(buffer.shape, ir.strides_of(buffer)):
-        index.append(rest // stride)
-        rest %= stride
-        if not 0 <= index[-1] < extent:
-            return ()
-    return tuple(index)
-
-
-def element_name(buffer: ir.Buffer, index: tuple[int, ...]) -> str:
-    """The element as messages show it."""
-    name = ir.print_name(buffer.name)
-    return f"{name}[{', '.join(map(str, index))}]" if index else name
 
 
 def program_of(what: Any) -> ir.Program:

@@ -18,8 +18,12 @@ from typing import Final
 import numpy as np
 
 from minitensor import ir
-from minitensor.runtime import NativeKernel
-from minitensor.sanitize.fault import Fault, Outcome, element_name, inputs_of
+from minitensor.runtime import (
+    Fault,
+    NativeKernel,
+    element_name,
+)
+from minitensor.sanitize.fault import Outcome, inputs_of
 from minitensor.sanitize.memory import (
     GuardedMemory,
     Hit,

@@ -25,13 +25,15 @@ from minitensor.errors import ExecutionError
 from minitensor.ir import Buffer, print_name
 from minitensor.runtime import (
     NativeKernel,
+    element_at,
+    element_name,
     find_toolchain,
     load_function,
     native_target,
     pointer_to,
 )
 from minitensor.sanitize.builds import Sanitizer, load_sanitized, runtime_library
-from minitensor.sanitize.fault import Outcome, Race, element_at, element_name, program_of
+from minitensor.sanitize.fault import Outcome, Race, program_of
 from minitensor.sanitize.guards import GuardedRun
 from minitensor.sanitize.memory import address_of
 

@@ -9,6 +9,7 @@ from minitensor import ir
 from minitensor.codegen import Emitted, Target, generate
 from minitensor.errors import MinitensorError, unexpected
 from minitensor.runtime import (
+    Fault,
     NativeKernel,
     Reason,
     Worker,
@@ -22,7 +23,7 @@ from minitensor.runtime import (
 )
 from minitensor.sanitize.address import read_report, run_with_address_sanitizer
 from minitensor.sanitize.builds import Sanitizer, environment, time_limit_for, toolchain_for
-from minitensor.sanitize.fault import Fault, Outcome, inputs_of, program_of
+from minitensor.sanitize.fault import Outcome, inputs_of, program_of
 from minitensor.sanitize.guards import run_guarded
 from minitensor.sanitize.races import run_watched
 

@@ -8,8 +8,9 @@ from minitensor.codegen import Emitted, Target
 from minitensor.errors import ArgumentError, CompileError
 from minitensor.ir import Buffer, DType
 from minitensor.runtime import Toolchain
+from minitensor.runtime.fault import element_at, element_name
 from minitensor.sanitize import Fault, Race, Sanitizer, environment, read_report, toolchain_for
-from minitensor.sanitize.fault import element_at, element_name, program_of
+from minitensor.sanitize.fault import program_of
 
 A = Buffer("A", (4, 8), DType.of("float32"))
 T = Buffer("T", (4,), DType.of("int8"))
