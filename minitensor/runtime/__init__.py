@@ -20,6 +20,9 @@ from minitensor.runtime.build import (
     interpreter_kernel, load, load_program, load_together, native_target, shown_target,
 )
 from minitensor.runtime.cache import TIME_LIMIT, compile_library
+from minitensor.runtime.cuda.counters import AccessCount
+from minitensor.runtime.cuda.emulator import ORDERS, EmulatedKernel, load_emulated
+from minitensor.runtime.cuda.reports import DeviceFault
 from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.fault import Fault, element_at, element_name
 from minitensor.runtime.folder import cache_folder, scratch_folder
@@ -61,15 +64,16 @@ _LATER = (
 """The modules that few programs need: imported when one of their names is first used."""
 
 __all__ = [
-    "BLAS_SPIN_SECONDS", "QUICK", "RULE", "SLOW_SECONDS", "SOURCE", "SPIN_SECONDS", "TIME_LIMIT",
-    "USUAL_CACHES", "Caches", "Clock", "CudaKernel", "DeviceArray", "Explanation", "Fault",
-    "Finding", "InterpreterKernel", "Kernel", "Limits", "NativeKernel", "Nvcc", "Pace", "Parent",
-    "ParentGoneError", "Probe", "Reason", "Resources", "Signature", "Timing", "Toolchain", "Turns",
-    "Worker", "WorkerError", "aligned_empty", "cache_bandwidths", "cache_folder", "compile_library",
-    "compute_probe", "confine", "cpu_name", "cuda_of", "cuda_target", "diagnose", "element_at",
-    "element_name", "end_children", "explained", "find_nvcc", "find_toolchain", "interleave",
-    "interpreter_kernel", "known_caches", "known_limits", "largest_cache", "load", "load_cuda",
-    "load_cuda_program", "load_cuda_together", "load_function", "load_kernel", "load_program",
+    "BLAS_SPIN_SECONDS", "ORDERS", "QUICK", "RULE", "SLOW_SECONDS", "SOURCE", "SPIN_SECONDS",
+    "TIME_LIMIT", "USUAL_CACHES", "AccessCount", "Caches", "Clock", "CudaKernel", "DeviceArray",
+    "DeviceFault", "EmulatedKernel", "Explanation", "Fault", "Finding", "InterpreterKernel",
+    "Kernel", "Limits", "NativeKernel", "Nvcc", "Pace", "Parent", "ParentGoneError", "Probe",
+    "Reason", "Resources", "Signature", "Timing", "Toolchain", "Turns", "Worker", "WorkerError",
+    "aligned_empty", "cache_bandwidths", "cache_folder", "compile_library", "compute_probe",
+    "confine", "cpu_name", "cuda_of", "cuda_target", "diagnose", "element_at", "element_name",
+    "end_children", "explained", "find_nvcc", "find_toolchain", "interleave", "interpreter_kernel",
+    "known_caches", "known_limits", "largest_cache", "load", "load_cuda", "load_cuda_program",
+    "load_cuda_together", "load_emulated", "load_function", "load_kernel", "load_program",
     "load_together", "measure", "measure_limits", "memory_of_this_process", "memory_probes",
     "native_target", "pointer_to", "probe_toolchain", "ratio", "remember_limits", "save_kernel",
     "scratch_folder", "shown_target", "take_turn", "to_device", "usable_cores", "waits_of",

@@ -1,5 +1,6 @@
-"""Kernels are built from CUDA written by hand, with the nvcc of the machine. Unless a test asks for
-the true runtime, they are linked to one whose memory is the host's (fake_runtime.c).
+"""The emulator's kernels are those of texts.py, compiled once; with g++ missing, what needs it is
+skipped. Others are built from CUDA written by hand, with the nvcc of the machine: unless a test asks
+for the true runtime, they are linked to one whose memory is the host's (fake_runtime.c).
 """
 
 import ctypes
@@ -8,12 +9,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from minitensor.codegen import Emitted, KernelShape, Target
 from minitensor.errors import CompileError
 from minitensor.ir import Buffer, DType
+from minitensor.runtime import find_toolchain, load_emulated
 from minitensor.runtime.cuda import arrays, build, device, nvcc
+from tests.run.cuda.texts import CORRECT, together
 
 FAKE = Path(__file__).with_name("fake_runtime.c")
 
@@ -119,3 +123,46 @@ def faked(installed, fake_library, cuda, monkeypatch):
         monkeypatch.setattr(module, "find_nvcc", lambda: found)
         monkeypatch.setattr(module, "cuda_of", lambda library: cuda)
     return cuda
+
+
+@pytest.fixture(scope="session")
+def loaded():
+    """Loads the kernels of texts that are compiled together, by name."""
+
+    def load(texts, **how):
+        emitted = together(texts)
+        try:
+            made = load_emulated(list(emitted.values()), find_toolchain(), **how)
+        except CompileError as failure:
+            if "compiles no C++" in failure.message:
+                pytest.skip(failure.message)
+            raise
+        return dict(zip(emitted, made))
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def plain(loaded):
+    return loaded(CORRECT)
+
+
+@pytest.fixture(scope="session")
+def checked(loaded):
+    return loaded(CORRECT, check=True)
+
+
+def random(kernel, seed=0):
+    """Arrays of small integers for the inputs of a kernel."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for buffer in kernel.params:
+        if buffer.name in kernel.emitted.outputs:
+            continue
+        values = rng.integers(0, 9, buffer.shape)
+        if buffer.dtype == "bfloat16":
+            bits = (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+            arrays.append(bits)
+        else:
+            arrays.append(values.astype(str(buffer.dtype)))
+    return arrays
