@@ -29,6 +29,7 @@ from minitensor.codegen.passes.promote_accumulators import promote_accumulators
 from minitensor.codegen.passes.shrink_storage import shrink_storage
 from minitensor.codegen.passes.simplify import simplify_program
 from minitensor.codegen.passes.unroll_loops import unroll_loops
+from minitensor.codegen.passes.unroll_registers import unroll_registers
 from minitensor.codegen.passes.vectorize_loops import vectorize_loops
 from minitensor.codegen.passes.wide_copies import wide_copies
 from minitensor.codegen.target import Emitted, Target, unsupported
@@ -74,6 +75,7 @@ CUDA_PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("shrink_storage again", shrink_storage),
     ("simplify again", simplify_program),
     ("wide_copies", wide_copies),
+    ("unroll_registers", unroll_registers),
     ("hoist_guards", hoist_guards),
 )
 """The passes of `build` for a GPU, or for the emulator of one."""
