@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from minitensor import interrupt as _interrupt
-from minitensor.api import build, explain, interpret, simplify, verify
+from minitensor.api import build, explain, gpu_cost, interpret, simplify, verify
 from minitensor.codegen import Target
 from minitensor.errors import (
     ArgumentError, CompileError, ExecutionError, LoweringError, MeasureError, MinitensorError,
@@ -64,7 +64,8 @@ __all__ = [
     "ScheduleError", "Target", "Tensor", "Trace", "TuningError", "VerifyError", "__version__",
     "abs", "all", "any", "apply_history_best", "argmax", "argmin", "build", "ceil", "comm_reducer",
     "compute", "const", "cos", "erf", "exp", "explain", "expm1", "floor", "from_bfloat16",
-    "if_then_else", "interpret", "intrinsic", "intrinsics", "load_best", "log", "log1p",
+    "gpu_cost", "if_then_else", "interpret", "intrinsic", "intrinsics", "load_best", "log",
+    "log1p",
     "logical_and", "logical_not", "logical_or", "lower", "max", "maximum", "min", "minimum",
     "placeholder", "power", "primitive", "prod", "reduce_axis", "refuse", "round", "rsqrt",
     "search", "select", "sigmoid", "simplify", "sin", "sqrt", "sum", "tanh", "testing",

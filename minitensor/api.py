@@ -1,4 +1,4 @@
-"""The calls that join the layers: build, explain, interpret, verify, simplify."""
+"""The calls that join the layers: build, explain, gpu_cost, interpret, verify, simplify."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final
 
-from minitensor import arith, ir, pictures, runtime
+from minitensor import arith, gpu, ir, pictures, runtime
 from minitensor.codegen import (
     PASSES,
     Dump,
@@ -17,6 +17,7 @@ from minitensor.codegen import (
     Target,
     checked_passes,
     generate,
+    lowered,
     unsupported,
 )
 from minitensor.errors import ArgumentError, CompileError, unexpected
@@ -142,6 +143,20 @@ def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
     except CompileError:
         toolchain = None
     return Text(explained(program, exact, toolchain))
+
+
+def gpu_cost(what: Schedule | ir.Program, device: str = "a100") -> gpu.Cost:
+    """The time of a schedule on a GPU, estimated without one: for each kernel its occupancy, the
+    sectors and bank conflicts of each access, the part of the GPU that bounds it, and remarks.
+
+    device  "t4", "a100", "rtx3090", "rtx4090", "h100" or "h200"
+
+    Raises ArgumentError for a device that is not in the table, and what `build` raises for a
+    program that no GPU runs.
+    """
+    program, _ = _program_of(what)
+    target = Target("cuda", num_cores=1, vector_bits=0, device=device)
+    return gpu.cost_of(lowered(program, target), device)
 
 
 def _program_of(what: object) -> tuple[ir.Program, str]:

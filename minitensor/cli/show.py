@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
+from minitensor.api import gpu_cost
 from minitensor.cli import subject as subjects
 from minitensor.cli import target as targets
 from minitensor.cli.console import Console, indented
 from minitensor.cli.errors import UsageError
 from minitensor.cli.subject import Subject
-from minitensor.codegen import lowered
+from minitensor.codegen import DEFAULT, DEVICES, lowered
 from minitensor.ir import Program, print_name
 from minitensor.lang import workloads
 from minitensor.runtime import shown_target
@@ -23,6 +24,7 @@ examples:
   minitensor show conv2d --size c=32,h=28,w=28,layout=NHWC
   minitensor show matmul --trace best.json --steps
   minitensor show my_schedule.py:s --lowered --vector-bits 256
+  minitensor show my_schedule.py:s --gpu h100   what its kernels would cost there, estimated
 """
 
 
@@ -33,6 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", action="store_true", help="show what every step changes")
     parser.add_argument(
         "--lowered", action="store_true", help="show the program that C is written from"
+    )
+    text = "show what the kernels cost on a GPU, estimated without one: %(choices)s"
+    parser.add_argument(
+        "--gpu",
+        nargs="?",
+        const=DEFAULT,
+        choices=tuple(DEVICES),
+        metavar="DEVICE",
+        help=f"{text} ({DEFAULT})",
     )
     targets.add_arguments(parser)
 
@@ -46,8 +57,17 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         raise UsageError("say what to show, or --list")
     if arguments.steps and arguments.lowered:
         raise UsageError("--steps and --lowered cannot go together")
+    if arguments.gpu and (arguments.steps or arguments.lowered):
+        raise UsageError("--gpu goes with neither --steps nor --lowered")
     targets.of(arguments)
     subject = subjects.resolve(arguments)
+    if arguments.gpu:
+        cost = gpu_cost(subject.schedule, arguments.gpu)
+        if arguments.json:
+            console.json(cost.as_dict())
+        else:
+            console.print(str(cost))
+        return 0
     if arguments.steps and len(subject.programs) == 1:
         raise UsageError(f"{arguments.subject} has no steps; give it some with --trace")
     program = subject.programs[-1]

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from minitensor import pictures
+from minitensor import gpu, pictures
 from minitensor.cli import subject as subjects
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError, UsageError
+from minitensor.codegen import Target, lowered
 from minitensor.errors import ArgumentError, MinitensorError, printable
-from minitensor.ir import Program, print_name
+from minitensor.ir import Program, loops_of, print_name
 from minitensor.lang import lower, workloads
 from minitensor.looks import shortened
 from minitensor.pictures import Picture
@@ -24,6 +25,7 @@ EPILOG: Final = """\
 examples:
   minitensor viz matmul --small                      nest, footprints, visits, sketches
   minitensor viz my_file.py:s -o pictures --only nest,order
+  minitensor viz my_file.py:s --only lanes           which lane of a GPU accesses which address
   minitensor viz tuning.jsonl -o report              a search: curve, roofline, model, best nest
   minitensor viz tuning.jsonl --program matmul --size m=256,n=256,k=256
 
@@ -31,7 +33,7 @@ Open FOLDER/index.html in a browser. Nothing is loaded from elsewhere, and each 
 (docs/pictures.md). In Python: s.show(html="nest.html"), error.show(html=...), result.report(path).
 """
 NAMES: Final = (
-    "nest", "footprint", "order", "sketches", "curve", "predicted", "roofline", "tree",
+    "nest", "footprint", "order", "lanes", "sketches", "curve", "predicted", "roofline", "tree",
 )  # fmt: skip
 """Names that --only takes; `order` stands for the visits of all buffers."""
 FOLDER: Final = "pictures"
@@ -139,6 +141,11 @@ def _of_subject(
         drawn = [p for p in every if _kind(p) in only]
     if "order" not in only:
         notes = []
+    if "lanes" in only and any(loop.kind.is_bound for loop in loops_of(program.body)):
+        try:
+            drawn += gpu.access_pictures(lowered(program, Target("cuda", 1, 0)))
+        except MinitensorError as problem:
+            notes.append(f"No lanes: {problem.message}")
     if "sketches" in only:
         try:
             drawn.append(sketches_picture(generate_sketches(subject.programs[0])))

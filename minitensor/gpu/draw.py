@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from minitensor import ir
+from minitensor import ir, pictures
 from minitensor.gpu.kernels import Kernel, Site, kernels_of
 from minitensor.gpu.warps import Traffic, addresses, traffic_of
-from minitensor.pictures import Picture, fitted, lanes_picture
 
 
-def access_pictures(program: ir.Program) -> list[Picture]:
+def access_pictures(program: ir.Program) -> list[pictures.Picture]:
     """A picture of a load and of a store of each array in memory, the costliest of each kernel: of
     the first warp, with all loops at their first iteration.
     """
@@ -40,8 +39,8 @@ def _each(one: Traffic) -> float:
     return one.sectors_a_request + one.cycles_a_request
 
 
-def _picture(kernel: Kernel, one: Traffic) -> Picture:
-    site, name = one.site, fitted(ir.print_name(one.buffer), 40)
+def _picture(kernel: Kernel, one: Traffic) -> pictures.Picture:
+    site, name = one.site, pictures.fitted(ir.print_name(one.buffer), 40)
     word = "store to" if site.writes else "load of"
     if one.space == "shared":
         cost = f"{one.cycles_a_request:.3g} cycles of the banks a request, {one.ways:.3g}-way"
@@ -55,8 +54,8 @@ def _picture(kernel: Kernel, one: Traffic) -> Picture:
     where = addresses(kernel, site, 0, {}).tolist()
     key = f"lanes-{one.buffer}{'_store' if site.writes else ''}"
     title = f"Lanes of a warp: {word} {name}, {cost}"
-    return lanes_picture(key, title, words, where, one.size, one.space == "shared")
+    return pictures.lanes_picture(key, title, words, where, one.size, one.space == "shared")
 
 
 def _indices(site: Site) -> str:
-    return "[" + fitted(", ".join(map(ir.print_expr, site.indices)), 80) + "]"
+    return "[" + pictures.fitted(", ".join(map(ir.print_expr, site.indices)), 80) + "]"

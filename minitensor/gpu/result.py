@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from minitensor import codegen, ir
 from minitensor.gpu.instructions import Instructions
@@ -51,6 +53,28 @@ class KernelCost:
             return float("inf")
         return max(self.terms.values()) + LAUNCH
 
+    def as_dict(self) -> dict[str, Any]:
+        """The cost as JSON has it."""
+        return {
+            "name": ir.print_name(self.kernel.name),
+            "launches": self.kernel.launches,
+            "grid": list(self.kernel.parts.grid),
+            "block": list(self.kernel.parts.block),
+            "registers": self.registers,
+            "shared": self.kernel.shared_bytes,
+            "blocks": self.occupancy.blocks,
+            "occupancy": self.occupancy.share,
+            "limit": self.occupancy.limit,
+            "seconds": _finite(self.seconds),
+            "bound": self.bound,
+            "terms": dict(self.terms),
+            "instructions": asdict(self.instructions),
+            "accesses": [_access(one) for one in self.accesses],
+            "fetched": {ir.print_name(name): n for name, n in self.fetched.items()},
+            "memory": {ir.print_name(name): n for name, n in self.memory.items()},
+            "remarks": list(self.remarks),
+        }
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cost(Shown):
@@ -64,10 +88,26 @@ class Cost(Shown):
         """The time of a call."""
         return sum(one.seconds * one.kernel.launches for one in self.kernels)
 
+    def as_dict(self) -> dict[str, Any]:
+        """The cost as JSON has it."""
+        kernels = [one.as_dict() for one in self.kernels]
+        return {"device": self.device.name, "seconds": _finite(self.seconds), "kernels": kernels}
+
     def __str__(self) -> str:
         many = len(self.kernels)
         head = f"{readable_seconds(self.seconds)} estimated on {self.device.name}, {many} kernel"
         return "\n\n".join([head + "s" * (many != 1), *map(kernel_text, self.kernels)])
+
+
+def _finite(seconds: float) -> float | None:
+    """A time; None for never, which JSON cannot hold."""
+    return seconds if math.isfinite(seconds) else None
+
+
+def _access(one: Traffic) -> dict[str, Any]:
+    names = ("space", "size", "requests", "sectors", "cycles", "wanted", "ways", "exact")
+    counts = {name: getattr(one, name) for name in names}
+    return {"buffer": ir.print_name(one.buffer), "writes": one.site.writes, **counts}
 
 
 def kernel_text(one: KernelCost) -> str:

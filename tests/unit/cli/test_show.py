@@ -105,3 +105,39 @@ def test_what_cannot_be_shown(run, user_file):
     done = run("show", "matmul", "--lowered", "--vector-bits", "100")
     assert (done.status, done.out) == (1, "")
     assert "vector_bits=100" in done.err
+
+
+GPU = """
+import minitensor as mt
+
+s = mt.Schedule(mt.lower(mt.workloads.matmul(m=64, n=64, k=32), name="product"))
+i, j, k = s.get_loops("C")
+i_0, i_1 = s.split(i, [None, 16])
+j_0, j_1 = s.split(j, [None, 16])
+s.reorder(i_0, j_0, i_1, j_1)
+for loop, index in ((i_0, "blockIdx.y"), (j_0, "blockIdx.x")):
+    s.bind(loop, index)
+for loop, index in ((i_1, "threadIdx.y"), (j_1, "threadIdx.x")):
+    s.bind(loop, index)
+"""
+
+
+def test_the_cost_on_a_gpu(run, tmp_path, no_compiler):
+    file = tmp_path / "gpu.py"
+    file.write_text(GPU)
+    done = run("show", f"{file}:s", "--gpu")
+    assert (done.status, done.err) == (0, "")
+    assert "estimated on a100, 1 kernel" in done.out.splitlines()[0]
+    assert "grid 4 x 4 x 1, block 16 x 16 x 1" in done.out and "load A " in done.out
+    found = run("show", f"{file}:s", "--gpu", "h100", "--json").json()
+    (kernel,) = found["kernels"]
+    assert found["device"] == "h100" and found["seconds"] == kernel["seconds"] > 0
+    assert kernel["name"] == "product_kernel" and kernel["grid"] == [4, 4, 1]
+    assert {one["buffer"] for one in kernel["accesses"]} == {"A", "B", "C"}
+
+
+def test_a_gpu_that_is_not_known(run):
+    done = run("show", "matmul", "--small", "--gpu", "a1000")
+    assert done.status == 2 and "a100" in done.err and "Traceback" not in done.err
+    done = run("show", "matmul", "--small", "--gpu", "a100", "--lowered")
+    assert done.status == 2 and "--gpu goes with neither" in done.err

@@ -8,6 +8,7 @@ import pytest
 import minitensor as mt
 from minitensor.search import Log, new_record
 from tests.made_records import TARGET
+from tests.unit.cli.test_show import GPU
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +50,18 @@ def test_some_pictures_of_a_schedule_of_a_file(run, user_file, tmp_path):
     assert "unroll" in (tmp_path / "pictures" / "nest.svg").read_text()
     assert ">split<" not in (tmp_path / "pictures" / "nest.svg").read_text()
     assert "s.split" in (tmp_path / "pictures" / "index.html").read_text()
+
+
+def test_lanes_of_a_schedule_for_a_gpu(run, tmp_path):
+    file = tmp_path / "gpu.py"
+    file.write_text(GPU)
+    done = run("viz", f"{file}:s", "--only", "lanes")
+    assert (done.status, done.err) == (0, "")
+    names = [line.split()[0] for line in done.out.splitlines()]
+    lanes = [f"pictures/{name}.svg" for name in ("lanes-C_store", "lanes-C", "lanes-A", "lanes-B")]
+    assert names == ["pictures/index.html", *lanes]
+    assert "sectors a request" in (tmp_path / "pictures" / "lanes-A.svg").read_text()
+    assert run("viz", "matmul", "--small", "--only", "lanes").status == 1  # nothing is bound
 
 
 def test_a_log_of_an_operator(run, log, tmp_path):
