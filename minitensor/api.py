@@ -11,14 +11,13 @@ from typing import Any, Final
 
 from minitensor import arith, gpu, ir, pictures, runtime
 from minitensor.codegen import (
-    PASSES,
     Dump,
     Passes,
     Target,
     checked_passes,
     generate,
     lowered,
-    unsupported,
+    passes_of,
 )
 from minitensor.errors import ArgumentError, CompileError, unexpected
 from minitensor.lang import Scalar
@@ -58,14 +57,18 @@ def build(
     target  "c", "cuda", "cuda-emulator", "interpreter", or an mt.Target with a number of cores and
             a vector width, or a GPU
     check   verify the program after every pass of code generation; MINITENSOR_DEBUG=1 in the
-            environment does so always, and 2 prints what each pass changes to standard error
+            environment does so always, and 2 prints what each pass changes to standard error.
+            For "cuda-emulator", each call looks for races, accesses outside buffers and barriers
+            that some threads do not reach, and raises ExecutionError for what it finds
     passes  the passes of code generation, pairs of a name and a function of (program, target):
-            usually `[*mt.codegen.PASSES, ("mine", f)]`
+            usually `[*mt.codegen.PASSES, ("mine", f)]`, CUDA_PASSES for a GPU
     dump    is called with the difference that each pass makes, as text: `print`
 
-    A kernel for "cuda" is compiled by nvcc, and needs a GPU only to be called: kernel.source,
-    kernel.ptx and kernel.resources do without. It takes arrays of torch or cupy, which are used
-    where they are, or numpy's, which are copied to the GPU and back at each call.
+    "cuda-emulator" runs the text that "cuda" compiles on a CPU, thread by thread (slowly): its
+    kernels have `faults` and `counters` besides. A kernel for "cuda" is compiled by nvcc, and needs
+    a GPU only to be called: kernel.source, kernel.ptx and kernel.resources do without. It takes
+    arrays of torch or cupy, which are used where they are, or numpy's, which are copied to the GPU
+    and back at each call.
 
     Raises CompileError if there is no compiler, it fails, or generating and compiling take more
     than 20 s (nvcc: 60 s); ArgumentError for a target that does not exist or is not available, for
@@ -78,29 +81,29 @@ def build(
     found = find(program, wanted) if find is not None else None
     if found is not None:
         program, header = _program_of(found)
-    ordered = PASSES if passes is None else checked_passes(passes)
+    ordered = passes_of(wanted) if passes is None else checked_passes(passes, wanted)
     if dump is not None and not callable(dump):
         raise unexpected("a function of a text, such as print", "dump", dump)
     if wanted.kind == "interpreter":
         if passes is not None or dump is not None:
             raise ArgumentError('target "interpreter" runs no passes: use "c"')
         return _interpreted(program)
-    if wanted.kind == "cuda-emulator":
-        raise unsupported(wanted)
-    on_gpu = wanted.kind == "cuda"
-    exact = runtime.cuda_target(wanted) if on_gpu else native_target(wanted)
+    exact = runtime.cuda_target(wanted) if wanted.is_gpu else native_target(wanted)
 
     def made(part: ir.Program) -> Kernel:
         kernel: Kernel
-        if not check and passes is None and dump is None:
-            if on_gpu:
+        emulated = wanted.kind == "cuda-emulator"
+        if not check and passes is None and dump is None and not emulated:
+            if wanted.is_gpu:
                 kernel = runtime.load_cuda_program(part, exact, header)
             else:
                 kernel = load_program(part, exact, header, find_toolchain())
         else:  # a function has no identity that a cache could tell it by
             start = time.monotonic()
             emitted = generate(part, exact, header, passes=ordered, check=check, dump=dump)
-            if on_gpu:
+            if emulated:
+                (kernel,) = runtime.load_emulated([emitted], find_toolchain(), check=check)
+            elif wanted.is_gpu:
                 kernel = runtime.load_cuda(emitted)
             else:
                 left = max(1.0, TIME_LIMIT - (time.monotonic() - start))

@@ -14,8 +14,8 @@ from minitensor.codegen.emit.names import safe
 from minitensor.codegen.gpu.devices import DEFAULT, DEVICES, WARP, Device, device_named, device_of
 from minitensor.codegen.gpu.kernels import Kernel, is_host, kernel_of, nbytes, shared_offsets
 from minitensor.codegen.pipeline import (
-    PASSES, REQUIRED, Dump, Pass, Passes, checked_passes, generate, generate_together, lowered,
-    passes_without,
+    CUDA_PASSES, PASSES, REQUIRED, Dump, Pass, Passes, checked_passes, generate, generate_together,
+    lowered, passes_of, passes_without,
 )
 from minitensor.codegen.pressure import Pressure, usual_registers
 from minitensor.codegen.remarks import Remark, Storage
@@ -23,10 +23,10 @@ from minitensor.codegen.report import Report, report_of
 from minitensor.codegen.target import Emitted, KernelShape, Target, unsupported
 
 __all__ = [
-    "DEFAULT", "DEVICES", "PASSES", "REQUIRED", "WARP", "Device", "Dump", "Emitted", "Kernel",
-    "KernelShape", "Pass", "Passes", "Pressure", "Remark", "Report", "Split", "Storage", "Target",
-    "checked_passes", "definitions", "device_named", "device_of", "emit_alone", "generate",
-    "generate_together", "intrinsics_in", "is_host", "kernel_of", "lowered", "nbytes",
-    "passes_without", "report_of", "safe", "shared_offsets", "split_constants", "unsupported",
-    "usual_registers",
+    "CUDA_PASSES", "DEFAULT", "DEVICES", "PASSES", "REQUIRED", "WARP", "Device", "Dump", "Emitted",
+    "Kernel", "KernelShape", "Pass", "Passes", "Pressure", "Remark", "Report", "Split", "Storage",
+    "Target", "checked_passes", "definitions", "device_named", "device_of", "emit_alone",
+    "generate", "generate_together", "intrinsics_in", "is_host", "kernel_of", "lowered", "nbytes",
+    "passes_of", "passes_without", "report_of", "safe", "shared_offsets", "split_constants",
+    "unsupported", "usual_registers",
 ]

@@ -103,24 +103,25 @@ def passes_without(names: Collection[str]) -> tuple[tuple[str, Pass], ...]:
     return tuple((name, run) for name, run in PASSES if name not in names)
 
 
-def checked_passes(passes: object) -> tuple[tuple[str, Pass], ...]:
-    """Passes given by a user. Raises ArgumentError for what is none, or if those of PASSES stand in
-    another order, twice, or lack one of REQUIRED.
+def checked_passes(passes: object, target: Target) -> tuple[tuple[str, Pass], ...]:
+    """Passes given by a user. Raises ArgumentError for what is none, or if those of the target
+    stand in another order, twice, or lack one that no program goes without.
     """
     if not isinstance(passes, Sequence) or not all(map(_is_pass, passes)):
         raise unexpected("pairs of a name and a function of a program", "passes", passes)
     found = tuple((str(name), run) for name, run in passes)
-    for name, run in PASSES:
-        if name in REQUIRED and run not in [other for _, other in found]:
+    own = passes_of(target)
+    listed = f"mt.codegen.{'CUDA_PASSES' if target.is_gpu else 'PASSES'}"
+    for name, run in own:
+        if name in (*REQUIRED, "map_threads") and run not in [other for _, other in found]:
             raise ArgumentError(
-                f"passes lacks {name!r}, which no program goes without; "
-                "begin with mt.codegen.PASSES"
+                f"passes lacks {name!r}, which no program goes without; begin with {listed}"
             )
-    known = iter(PASSES)
+    known = iter(own)
     for one in found:
-        if one in PASSES and one not in known:  # which goes on behind the one before
+        if one in own and one not in known:  # which goes on behind the one before
             raise ArgumentError(
-                f"passes has {one[0]!r} twice, or in another order than mt.codegen.PASSES; "
+                f"passes has {one[0]!r} twice, or in another order than {listed}; "
                 "keep that order, and put passes of your own between them"
             )
     return found

@@ -20,9 +20,6 @@ from minitensor.runtime.build import (
     interpreter_kernel, load, load_program, load_together, native_target, shown_target,
 )
 from minitensor.runtime.cache import TIME_LIMIT, compile_library
-from minitensor.runtime.cuda.counters import AccessCount
-from minitensor.runtime.cuda.emulator import ORDERS, EmulatedKernel, load_emulated
-from minitensor.runtime.cuda.reports import DeviceFault
 from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.fault import Fault, element_at, element_name
 from minitensor.runtime.folder import cache_folder, scratch_folder
@@ -39,9 +36,12 @@ if _TYPE_CHECKING:
     from minitensor.runtime.cuda.build import (
         cuda_target, load_cuda, load_cuda_program, load_cuda_together,
     )
+    from minitensor.runtime.cuda.counters import AccessCount
     from minitensor.runtime.cuda.device import cuda_of
+    from minitensor.runtime.cuda.emulator import ORDERS, EmulatedKernel, load_emulated
     from minitensor.runtime.cuda.kernel import CudaKernel
     from minitensor.runtime.cuda.nvcc import Nvcc, find_nvcc
+    from minitensor.runtime.cuda.reports import DeviceFault
     from minitensor.runtime.cuda.resources import Resources
     from minitensor.runtime.descendants import end_children
     from minitensor.runtime.doctor import Finding, diagnose
@@ -60,6 +60,7 @@ if _TYPE_CHECKING:
 _LATER = (
     *("caches", "confined", "descendants", "doctor", "limits", "roofs", "rounds", "worker"),
     *("cuda.nvcc", "cuda.resources", "cuda.device", "cuda.arrays", "cuda.kernel", "cuda.build"),
+    *("cuda.emulator", "cuda.counters", "cuda.reports"),
 )
 """The modules that few programs need: imported when one of their names is first used."""
 

@@ -15,7 +15,7 @@ _KINDS: Final = ("read", "write", "atomic", "atomic")
 
 @dataclass(frozen=True, slots=True)
 class AccessCount:
-    """What the warps of a call access at one place of the text.
+    """The accesses of the warps of a call at one place of the text.
 
     line      of the text, 0 if it is not known
     buffer    the name of what is accessed

@@ -1,5 +1,5 @@
 """The emulator's kernels are those of texts.py, compiled once; with g++ missing, what needs it is
-skipped. Others are built from CUDA written by hand, with the nvcc of the machine: unless a test asks
+skipped. Others are built from CUDA written by hand, with nvcc: unless a test asks
 for the true runtime, they are linked to one whose memory is the host's (fake_runtime.c).
 """
 

@@ -32,14 +32,6 @@ def test_bad_targets(make, match):
         make()
 
 
-def test_a_target_that_is_not_available_yet():
-    A = mt.placeholder((4,), name="A")
-    program = mt.lower([A, mt.compute((4,), lambda i: A[i], name="B")])
-    for kind in ("cuda", "cuda-emulator"):
-        with pytest.raises(mt.ArgumentError, match="not available in this version"):
-            mt.build(program, kind)
-
-
 @pytest.mark.parametrize("what", [None, "C", 3, [1]])
 def test_building_what_is_no_program(what):
     expected = r"expected a schedule or a program \(see mt\.lower\), but got what="
