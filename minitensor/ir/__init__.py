@@ -57,9 +57,9 @@ from minitensor.ir.program import (
     stored_buffers, survey,
 )
 from minitensor.ir.stmt import (
-    NOTHING, Alloc, Annotation, Annotations, Barrier, Block, Buffer, For, If, Iter, IterKind,
-    LoopKind, Node, Prefetch, Reduce, Reducer, Scope, Seq, Stmt, Store, Tensorized, ThreadReduce,
-    allocated, nest, sequence, strides_of, with_body,
+    MOST_ALONG, MOST_THREADS, NOTHING, Alloc, Annotation, Annotations, Barrier, Block, Buffer, For,
+    If, Iter, IterKind, LoopKind, Node, Prefetch, Reduce, Reducer, Scope, Seq, Stmt, Store,
+    Tensorized, ThreadReduce, allocated, nest, sequence, strides_of, with_body,
 )
 from minitensor.ir.summary import LARGEST, make_room, summary
 from minitensor.ir.verify import verify
@@ -70,20 +70,20 @@ from minitensor.ir.visit import (
 
 __all__ = [
     "BITWISE", "BOOL", "COMPARISONS", "DECLARED", "FALSE", "FLOAT32", "FUNCTIONS", "INDEX", "INT64",
-    "LARGEST", "LOGICAL", "NOTE", "NOTHING", "SEPARATOR", "SHIFTS", "TRUE", "USER_DTYPES", "Alloc",
-    "Annotation", "Annotations", "Barrier", "Binary", "BinaryOp", "Block", "Body", "Broadcast",
-    "Buffer", "Call", "Cast", "Const", "Counts", "DType", "Expr", "For", "If", "Intrinsic", "Iter",
-    "IterKind", "Lanes", "Load", "LoopKind", "LoopSite", "Marks", "Node", "Note", "Prefetch",
-    "Program", "Ramp", "Reduce", "Reducer", "Scope", "Select", "Seq", "Stmt", "Store", "Tensorized",
-    "ThreadReduce", "Unary", "UnaryOp", "Var", "accessed_buffers", "accesses", "allocated",
-    "apply_by_numpy", "apply_reducer", "arithmetic", "as_expr", "at_most", "blocks_of", "children",
-    "conjunction", "conjuncts", "const", "constant_value", "equal", "evaluate", "fact", "floor_div",
-    "floor_mod", "free_vars", "fresh_name", "from_bfloat16", "interpret", "lacking_in_numpy",
-    "less", "lifetimes", "loads", "loop_sites", "loops_of", "make_room", "map_children",
-    "map_stmts", "marked_loops", "measured", "mentions", "names_in", "nest", "nests", "nodes_in",
-    "numpy_dtype", "pack", "paths", "print_expr", "print_indices", "print_name", "print_program",
-    "print_stmt", "print_type", "readers", "rewrite", "sequence", "simplify_indices_by", "stmts_of",
-    "stored_buffers", "strides_of", "structural_equal", "structural_hash", "substitute", "summary",
-    "summary_if_large", "survey", "to_bfloat16", "unpack", "value_by_numpy", "verify", "walk",
-    "with_body", "wrap_integer", "writers",
+    "LARGEST", "LOGICAL", "MOST_ALONG", "MOST_THREADS", "NOTE", "NOTHING", "SEPARATOR", "SHIFTS",
+    "TRUE", "USER_DTYPES", "Alloc", "Annotation", "Annotations", "Barrier", "Binary", "BinaryOp",
+    "Block", "Body", "Broadcast", "Buffer", "Call", "Cast", "Const", "Counts", "DType", "Expr",
+    "For", "If", "Intrinsic", "Iter", "IterKind", "Lanes", "Load", "LoopKind", "LoopSite", "Marks",
+    "Node", "Note", "Prefetch", "Program", "Ramp", "Reduce", "Reducer", "Scope", "Select", "Seq",
+    "Stmt", "Store", "Tensorized", "ThreadReduce", "Unary", "UnaryOp", "Var", "accessed_buffers",
+    "accesses", "allocated", "apply_by_numpy", "apply_reducer", "arithmetic", "as_expr", "at_most",
+    "blocks_of", "children", "conjunction", "conjuncts", "const", "constant_value", "equal",
+    "evaluate", "fact", "floor_div", "floor_mod", "free_vars", "fresh_name", "from_bfloat16",
+    "interpret", "lacking_in_numpy", "less", "lifetimes", "loads", "loop_sites", "loops_of",
+    "make_room", "map_children", "map_stmts", "marked_loops", "measured", "mentions", "names_in",
+    "nest", "nests", "nodes_in", "numpy_dtype", "pack", "paths", "print_expr", "print_indices",
+    "print_name", "print_program", "print_stmt", "print_type", "readers", "rewrite", "sequence",
+    "simplify_indices_by", "stmts_of", "stored_buffers", "strides_of", "structural_equal",
+    "structural_hash", "substitute", "summary", "summary_if_large", "survey", "to_bfloat16",
+    "unpack", "value_by_numpy", "verify", "walk", "with_body", "wrap_integer", "writers",
 ]

@@ -26,7 +26,7 @@ therefore run in any order, those of ORDERED iters may not.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final, TypeAlias
@@ -94,6 +94,20 @@ class LoopKind(str, Enum):
     def is_bound(self) -> bool:
         """Tell whether the loop is bound to a GPU index."""
         return self.is_thread or self.value.startswith("blockIdx")
+
+
+MOST_THREADS: Final = 1024
+"""The most threads of a GPU block."""
+MOST_ALONG: Final[Mapping[LoopKind, int]] = {
+    LoopKind.BLOCK_IDX_X: 2**31 - 1,
+    LoopKind.BLOCK_IDX_Y: 65535,
+    LoopKind.BLOCK_IDX_Z: 65535,
+    LoopKind.THREAD_IDX_X: 1024,
+    LoopKind.THREAD_IDX_Y: 1024,
+    LoopKind.THREAD_IDX_Z: 64,
+}
+"""The most blocks of a grid, and threads of a block, along each index: those of all GPUs since 2012
+(CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")."""
 
 
 class IterKind(str, Enum):

@@ -177,6 +177,23 @@ def _is_one_reduction(a: Access, b: Access, loop: str) -> bool:
     return same and arith.carries(a.block, loop) and not arith.mixes(a.block, loop)
 
 
+def combines(program: ir.Program, block: ir.Block, loop: str) -> bool:
+    """Return whether the iterations of a loop combine partial results that `rfactor` left: all that
+    it drives is an axis of a reduction, which finds the element of a temporary.
+    """
+    body = block.body.then if isinstance(block.body, ir.If) else block.body
+    if not isinstance(body, ir.Reduce) or arith.mixes(block, loop):
+        return False
+    own = {i.var for i in block.iters if loop in ir.free_vars(i.binding)}
+    params = {buffer.name for buffer in program.params}
+    return all(
+        isinstance(value, ir.Load)
+        and value.buffer not in params
+        and any(not own.isdisjoint(ir.free_vars(index)) for index in value.indices)
+        for value in body.values
+    )
+
+
 def driven(block: ir.Block, loop: str, kinds: Collection[ir.IterKind]) -> bool:
     """Return whether the loop drives an iter of one of these kinds."""
     return any(i.kind in kinds and loop in ir.free_vars(i.binding) for i in block.iters)

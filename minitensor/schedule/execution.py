@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from minitensor import arith, ir
 from minitensor.schedule.arguments import (
     AnnotationKey,
@@ -11,7 +13,7 @@ from minitensor.schedule.arguments import (
     ThreadName,
 )
 from minitensor.schedule.batch import Effect, StepView, unchanged
-from minitensor.schedule.dependence import conflict, driven, refuse_kind, require_serial
+from minitensor.schedule.dependence import combines, conflict, driven, refuse_kind, require_serial
 from minitensor.schedule.edit import spliced, with_block
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import RefusedError, refuse
@@ -46,19 +48,24 @@ def _with_kind(program: ir.Program, loop: str, kind: ir.LoopKind) -> ir.Program:
     return spliced(program, {id(old): ir.For(old.var, old.extent, old.body, kind, old.annotations)})
 
 
-def _require_independent(program: ir.Program, name: str) -> None:
+def _require_independent(
+    program: ir.Program, name: str, kind: ir.LoopKind = ir.LoopKind.PARALLEL
+) -> None:
     """Rules R2, R3, R4 of loops whose iterations run at the same time."""
-    for rule, kind, word, advice in (
+    may_combine = kind is ir.LoopKind.THREAD_IDX_X
+    for rule, driver, word, advice in (
         ("R2", ir.IterKind.REDUCE, "reduction", f'rfactor("{name}", axis=-1) first'),
         ("R3", ir.IterKind.ORDERED, "ordered update", ""),
     ):
         for block in ir.blocks_of(ir.loop_sites(program)[name].loop):
-            if driven(block, name, (kind,)):
+            if driven(block, name, (driver,)):
+                if rule == "R2" and may_combine and combines(program, block, name):
+                    continue
                 marks = ir.Marks({name: f"drives the {word}"}, {block.name: word})
                 fact = f"{ir.print_name(name)} drives the {word} of {ir.print_name(block.name)}"
                 mixed = advice and arith.mixes(block, name)  # which rfactor refuses
                 refuse(rule, fact, marks=marks, advice=_OF_A_FUSED_LOOP if mixed else advice)
-    found = conflict(program, name)
+    found = conflict(program, name, reductions=not may_combine)
     if found is not None:
         marks = found.marks(name, "iterations conflict")
         refuse("R4", found.describe(name), marks=marks)
@@ -234,6 +241,11 @@ def _call_unroll(scene: Scene) -> None:
 @primitive(
     rules={
         **_CONCURRENT_RULES,
+        "R2": (
+            "the loop drives no reduction, or it is bound to threadIdx.x and that combines what "
+            "rfactor left",
+            "rfactor the loop first: its iterations then have elements of their own",
+        ),
         "R5": (
             "no loop around or inside it is parallel or bound to the same index, none around it "
             "vectorized",
@@ -242,6 +254,11 @@ def _call_unroll(scene: Scene) -> None:
         "R6": (
             "a blockIdx loop is not inside a threadIdx or vthread loop",
             "bind blocks outside threads: reorder the loops first",
+        ),
+        "R7": (
+            f"a block has at most {ir.MOST_THREADS:,} threads, 64 along z, and a grid at most "
+            "2**31 - 1 blocks along x, 65,535 along y and z",
+            "split the loop and bind a part of it",
         ),
     },
     alternatives="loop",
@@ -253,7 +270,10 @@ def bind(program: ir.Program, loop: LoopName, thread: ThreadName) -> Rewritten[N
         for i in range(64):            =>     for i in bind(64, "blockIdx.x"):
             C[i] = f(i)                           C[i] = f(i)
 
-    Preserves  every output.
+    Threads may combine the partial results of an `rfactor`: the loop that is left of the reduction
+    is bound to "threadIdx.x".
+
+    Preserves  every output (floating point: up to rounding, if the loop drives a reduction).
     """
     found = require_serial(ir.loop_sites(program)[loop].loop)
     site = ir.loop_sites(program)[loop]
@@ -266,8 +286,25 @@ def bind(program: ir.Program, loop: LoopName, thread: ThreadName) -> Rewritten[N
     for other in ir.loops_of(found.body) if kind.is_thread else site.outer:
         if other.kind.is_bound and other.kind.is_thread != kind.is_thread:
             refuse_kind("R6", other)
-    _require_independent(program, loop)
-    return _with_kind(program, loop, kind), None
+    if found.extent > ir.MOST_ALONG.get(kind, found.extent):
+        fact = f"{ir.print_name(loop)} has {found.extent:,} iterations"
+        refuse("R7", fact, marks=ir.Marks({loop: "too long"}))
+    _require_independent(program, loop, kind)
+    bound = _with_kind(program, loop, kind)
+    for nest in _thread_nests(bound, loop):
+        if math.prod(one.extent for one in nest) > ir.MOST_THREADS:
+            marks = ir.Marks({one.var: "threads" for one in nest})
+            refuse("R7", " * ".join(f"{one.extent:,}" for one in nest), marks=marks)
+    return bound, None
+
+
+def _thread_nests(program: ir.Program, loop: str) -> list[list[ir.For]]:
+    """For each block under a loop, the threadIdx loops around it."""
+    blocks = ir.blocks_of(ir.loop_sites(program)[loop].loop)
+    paths = [ir.paths(program)[block.name] for block in blocks]
+    return [
+        [one for one in path if one.kind.is_thread and one.kind in ir.MOST_ALONG] for path in paths
+    ]
 
 
 bind.on_batch(unchanged)

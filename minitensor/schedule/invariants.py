@@ -15,7 +15,7 @@ from minitensor.arith import (
     prefetches,
     require_prefetch,
 )
-from minitensor.schedule.dependence import conflict
+from minitensor.schedule.dependence import combines, conflict, driven
 from minitensor.schedule.refusal import refuse
 
 DEEPEST: Final = 128
@@ -45,9 +45,15 @@ def concurrent_loops_stay_independent(
                 moved = _moved(before, after)
             if moved.isdisjoint(_touched(site.loop)):
                 continue
-        found = conflict(after, name)
+        label = f"{site.loop.kind.value} loop"
+        is_combining = site.loop.kind is ir.LoopKind.THREAD_IDX_X
+        for block in ir.blocks_of(site.loop) if is_combining else ():
+            if driven(block, name, (ir.IterKind.REDUCE,)) and not combines(after, block, name):
+                block_name = ir.print_name(block.name)
+                text = f"threads combine in {block_name} what is no partial result of rfactor"
+                refuse("K1", text, marks=ir.Marks({name: label}, {block.name: "combines"}))
+        found = conflict(after, name, reductions=not is_combining)
         if found is not None:
-            label = f"{site.loop.kind.value} loop"
             refuse("K1", found.describe(name), marks=found.marks(name, label))
     return after
 

@@ -2,7 +2,8 @@
 
 The limits are those of NVIDIA's CUDA C++ Programming Guide, "Compute Capabilities", tables
 "Technical Specifications per Compute Capability"; the numbers of multiprocessors are those of the
-architecture white papers. The launch limits are the same for all of the table.
+architecture white papers. The
+limits of a launch are the same for all GPUs (see `ir.MOST_ALONG`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,6 @@ from minitensor.errors import unexpected
 
 WARP: Final = 32
 """Threads that execute together."""
-MOST_THREADS: Final = 1024
-"""The most threads of a block."""
-MOST_THREADS_ALONG: Final[Mapping[str, int]] = {"x": 1024, "y": 1024, "z": 64}
-"""The most threads of a block along an axis."""
-MOST_BLOCKS_ALONG: Final[Mapping[str, int]] = {"x": 2**31 - 1, "y": 65535, "z": 65535}
-"""The most blocks of a grid along an axis."""
 MOST_STATIC_SHARED: Final = 48 << 10
 """Bytes of shared memory that a kernel may declare; more is asked for at its launch."""
 MOST_LOCAL: Final = 512 << 10
