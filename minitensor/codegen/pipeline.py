@@ -15,6 +15,7 @@ from minitensor import ir
 from minitensor.codegen.emit.c import emit_c
 from minitensor.codegen.emit.cuda import emit_cuda
 from minitensor.codegen.emit.emitter import Part
+from minitensor.codegen.gpu.limits import check_kernels
 from minitensor.codegen.passes.carry_scans import carry_scans
 from minitensor.codegen.passes.check_bounds import check_bounds
 from minitensor.codegen.passes.erase_blocks import erase_blocks
@@ -77,6 +78,7 @@ CUDA_PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("wide_copies", wide_copies),
     ("unroll_registers", unroll_registers),
     ("hoist_guards", hoist_guards),
+    ("check_kernels", check_kernels),
 )
 """The passes of `build` for a GPU, or for the emulator of one."""
 REQUIRED: Final = ("check_bounds", "erase_blocks")
