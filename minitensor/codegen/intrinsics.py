@@ -5,8 +5,13 @@ The C text of an intrinsic is in `emit.intrinsics`.
 
 from __future__ import annotations
 
+from typing import Final
+
 from minitensor import ir
 from minitensor.errors import LoweringError
+
+WARP: Final = 32
+"""The threads of a warp, which do an intrinsic of a GPU together."""
 
 
 def declared(key: str) -> ir.Intrinsic:
@@ -44,4 +49,41 @@ def operand_strides(stmt: ir.Tensorized, position: int, buffer: ir.Buffer) -> li
                 f"{ir.print_name(buffer.name)} has {stride}"
             )
         found.append(stride)
+    return found
+
+
+def holds_intrinsic(stmt: ir.Stmt) -> bool:
+    """Tell whether an intrinsic does a part of a statement."""
+    return any(isinstance(node, ir.Tensorized) for node in ir.stmts_of(stmt))
+
+
+def fragments_in(stmt: ir.Stmt) -> set[str]:
+    """The buffers that the registers of warps hold. Raises LoweringError for one that statements
+    access without an intrinsic.
+    """
+    calls = [node for node in ir.stmts_of(stmt) if isinstance(node, ir.Tensorized)]
+    found: set[str] = set()
+    for call in calls:
+        intrinsic = declared(call.intrinsic)
+        for meant, operand in zip(intrinsic.operands, call.operands):
+            if meant.name in intrinsic.fragments:
+                found.add(operand.buffer)
+    for name in found & _touched_alone(stmt):
+        raise LoweringError(
+            f"{ir.print_name(name)} is divided among the threads of a warp, but accessed without "
+            "an intrinsic; tensorize all that reads and writes it"
+        )
+    return found
+
+
+def _touched_alone(stmt: ir.Stmt) -> set[str]:
+    """The buffers that a statement accesses outside of intrinsics."""
+    if isinstance(stmt, ir.Tensorized):
+        return set()
+    found = {stmt.buffer} if isinstance(stmt, ir.Store) else set()
+    for child in ir.children(stmt):
+        if isinstance(child, ir.Expr):
+            found |= {load.buffer for load in ir.loads(child)}
+        else:
+            found |= _touched_alone(child)  # type: ignore[arg-type]
     return found

@@ -44,6 +44,8 @@ class Intrinsic:
     bodies    the alternatives in C, the first whose condition holds is compiled
     strides   for each operand and axis, in elements, what the body relies on; None for any
     includes  the C headers that the bodies need
+    cuda      the body in CUDA, which a warp executes together; empty for an intrinsic of a CPU
+    fragments the operands that the registers of a warp hold, each thread its part
     """
 
     name: str
@@ -51,12 +53,15 @@ class Intrinsic:
     bodies: tuple[Body, ...]
     strides: tuple[tuple[int | None, ...], ...]
     includes: tuple[str, ...] = ()
+    cuda: str = ""
+    fragments: tuple[str, ...] = ()
 
     @cached_property
     def key(self) -> str:
         """The name and a digest of meaning, bodies and strides."""
         meaning = (self.meaning.params, self.meaning.body)
-        facts = repr((meaning, self.bodies, self.strides, self.includes))
+        of_gpu = ((self.cuda, self.fragments),) if self.cuda else ()
+        facts = repr((meaning, self.bodies, self.strides, self.includes, *of_gpu))
         digest = hashlib.sha256(facts.encode("utf-8", "backslashreplace")).hexdigest()
         return f"{self.name}{SEPARATOR}{digest[:_DIGITS]}"
 

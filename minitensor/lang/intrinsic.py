@@ -31,6 +31,8 @@ Bodies: TypeAlias = str | Sequence[str | tuple[str, str]]
 
 LARGEST: Final = 1 << 20
 """The most statements that one meaning may stand for."""
+WARP: Final = 32
+"""The threads of a warp."""
 LONGEST: Final = 1 << 18
 """The most characters of a body."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
@@ -58,6 +60,8 @@ def intrinsic(
     *,
     strides: Mapping[str, Sequence[int | None]] | None = None,
     includes: Sequence[str] = (),
+    cuda: str = "",
+    fragments: Sequence[str] = (),
 ) -> ir.Intrinsic:
     """Declare an intrinsic, to be used with `Schedule.tensorize`.
 
@@ -73,6 +77,11 @@ def intrinsic(
               the output overlaps no other operand. The body must touch nothing else.
     strides   by operand, the strides that the body relies on, None for any: {"B": [None, 1]}
     includes  C headers that bodies need, each included if the compiler has it: ["immintrin.h"]
+    cuda      the body in CUDA, for kernels of a GPU: the 32 threads of a warp execute it together,
+              so `threadIdx.x` counts its lanes
+    fragments the operands that the registers of a warp hold: the CUDA body has a pointer to the
+              elements of its thread, a 32nd of the operand, as the intrinsics that share such an
+              operand agree to divide it
 
     Returns the intrinsic, which is then known in this process by its name.
     Raises ArgumentError or LoweringError for what is not of this form.
@@ -87,6 +96,8 @@ def intrinsic(
         _bodies(c),
         tuple(_strides(operand, strides) for operand in meaning.params),
         _headers(includes),
+        _cuda_body(cuda),
+        _fragments(fragments, meaning),
     )
     unknown = sorted(map(str, set(strides or ()) - {b.name for b in meaning.params}))
     if unknown:
@@ -203,6 +214,24 @@ def _strides(
         expected = f"{each} of at least 1, or None, for {operand.name}"
         raise unexpected(expected, "strides", given)
     return tuple(None if s is None else int(s) for s in given)
+
+
+def _cuda_body(cuda: object) -> str:
+    if not isinstance(cuda, str) or len(cuda) > LONGEST or "\0" in cuda or not _encodes(cuda):
+        raise unexpected(f"text of at most {LONGEST} characters", "cuda", cuda)
+    return cuda.strip("\n")
+
+
+def _fragments(fragments: object, meaning: ir.Program) -> tuple[str, ...]:
+    """The names of operands of which each thread of a warp has a part."""
+    sizes = {b.name: math.prod(b.shape) for b in meaning.params}
+    if isinstance(fragments, str) or not isinstance(fragments, Sequence):
+        raise unexpected("a list of operands", "fragments", fragments)
+    for name in fragments:
+        if name not in sizes or sizes[name] % WARP:
+            expected = f"operands of which the {WARP} threads of a warp have equal parts"
+            raise unexpected(expected, "fragments", name)
+    return tuple(fragments)
 
 
 def _headers(includes: object) -> tuple[str, ...]:

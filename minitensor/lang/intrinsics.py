@@ -119,3 +119,84 @@ def matmul_f32(m: int = 8, n: int = 32, k: int = 64, lanes: int = 16) -> Intrins
         text,
         strides={"b": [None, 1], "c": [None, 1]},
     )
+
+
+_FILL = "for (int i = 0; i < 4; ++i) c[i] = 0.0f;"
+_MMA = """
+    uint32_t rows[4], columns[2];
+    load_matrix_x4(rows, a + threadIdx.x % 16 * a_stride0 + threadIdx.x / 16 * 8);
+    load_matrix_x2_transposed(columns, b + threadIdx.x % 16 * b_stride0);
+    mma_m16n8k16_{suffix}(*(float(*)[4])c, rows, columns);
+"""
+_STORE = """
+    const int row = threadIdx.x / 4, column = threadIdx.x % 4 * 2;
+    for (int i = 0; i < 4; ++i) {
+        d[(row + i / 2 * 8) * d_stride0 + (column + i % 2) * d_stride1] = c[i];
+    }
+"""
+_PLAIN = """
+    for (int i = 0; i < 16; ++i) {{
+        for (int j = 0; j < 8; ++j) {{
+            {statement}
+        }}
+    }}
+"""
+
+
+_TERM = "for (int k = 0; k < 16; ++k) c[i * c_stride0 + j * c_stride1] +="
+_A, _B = "a[i * a_stride0 + k]", "b[k * b_stride0 + j]"
+_STEPS: Final = {
+    "float16": f"{_TERM} (float){_A} * (float){_B};",
+    "bfloat16": (
+        f"{_TERM} ((union {{ uint32_t bits; float f; }}){{(uint32_t){_A} << 16}}).f * "
+        f"((union {{ uint32_t bits; float f; }}){{(uint32_t){_B} << 16}}).f;"
+    ),
+}
+"""By the type of the factors, the statement of C that adds the products of a step to a sum."""
+
+
+def mma_fill() -> Intrinsic:
+    """The begin of a sum of `mma_m16n8k16`: c[i, j] = 0 for i < 16, j < 8, a warp's float32."""
+    c = compute((16, 8), lambda i, j: 0.0, name="c")
+    plain = _PLAIN.format(statement="c[i * c_stride0 + j * c_stride1] = 0.0f;")
+    return intrinsic("mma_fill", [c], plain, cuda=_FILL, fragments=["c"])
+
+
+def mma_m16n8k16(dtype: str = "float16") -> Intrinsic:
+    """A step of a product by the tensor cores of a GPU (compute capability 8.0 and later).
+
+        c[i, j] += sum over k < 16 of a[i, k] * b[k, j]              for i < 16, j < 8
+
+    a (16, 16) and b (16, 8) are `dtype` ("float16" or "bfloat16") in shared memory, their rows in a
+    row, each at a multiple of 16 bytes; c is float32 in the registers of a warp. The sum of the
+    products of a step is rounded as the GPU does it (PTX ISA, mma.m16n8k16).
+    """
+    suffixes = {"float16": "f16", "bfloat16": "bf16"}
+    if dtype not in suffixes:
+        raise unexpected("'float16' or 'bfloat16'", "dtype", dtype)
+    a, b = placeholder((16, 16), dtype, name="a"), placeholder((16, 8), dtype, name="b")
+    k = reduce_axis(16, name="k")
+    c = compute(
+        (16, 8),
+        lambda i, j: sum_(a[i, k].astype("float32") * b[k, j].astype("float32"), axis=k),
+        name="c",
+    )
+    return intrinsic(
+        f"mma_m16n8k16_{suffixes[dtype]}",
+        [a, b, c],
+        _PLAIN.format(statement=_STEPS[dtype]),
+        strides={"a": [None, 1], "b": [None, 1]},
+        cuda=_MMA.format(suffix=suffixes[dtype]),
+        fragments=["c"],
+    )
+
+
+def mma_store() -> Intrinsic:
+    """The end of a sum of `mma_m16n8k16`: d[i, j] = c[i, j] for i < 16, j < 8, from the registers
+    of a warp to memory, float32.
+    """
+    c = placeholder((16, 8), name="c")
+    d = compute((16, 8), lambda i, j: c[i, j], name="d")
+    statement = "d[i * d_stride0 + j * d_stride1] = c[i * c_stride0 + j * c_stride1];"
+    plain = _PLAIN.format(statement=statement)
+    return intrinsic("mma_store", [c, d], plain, cuda=_STORE, fragments=["c"])

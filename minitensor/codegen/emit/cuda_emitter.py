@@ -7,6 +7,7 @@ the loops prove that 32 bits hold every step of its computation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -15,15 +16,22 @@ from minitensor import arith, ir
 from minitensor.codegen.emit.c_types import elements_of
 from minitensor.codegen.emit.emitter import Emitter
 from minitensor.codegen.emit.helpers import Helpers
+from minitensor.codegen.emit.intrinsics import cuda_definition
 from minitensor.codegen.emit.lines import INDENT, WIDTH
 from minitensor.codegen.emit.variables import starts_with_store, stores
 from minitensor.codegen.emit.widths import fits_int, wide_buffers
 from minitensor.codegen.gpu.kernels import SHARED_ALIGNMENT, Kernel, shared_offsets
+from minitensor.codegen.intrinsics import (
+    WARP,
+    declared,
+    fragments_in,
+    holds_intrinsic,
+    operand_strides,
+)
 from minitensor.errors import LoweringError
 
 STATIC_SHARED: Final = 48 << 10
 """The most bytes of shared memory that a text may declare; more is asked for at the launch."""
-WARP: Final = 32
 _RAW: Final = {4: "int", 8: "int2", 16: "int4"}
 """By its bytes, the type that copies a vector as it is."""
 RESERVED: Final = frozenset(
@@ -94,6 +102,7 @@ class CudaEmitter(Emitter):
         ranges = {var: arith.extent_range(extent) for var, extent in self.host.items()}
         self.index = "int" if fits_int(kernel.stmt, ranges, self.buffers) else "int64_t"
         self.wide = wide_buffers(kernel.body)
+        self.fragments = fragments_in(kernel.body)
         self.offsets, size = shared_offsets(kernel)
         self.dynamic = size if size > STATIC_SHARED else 0
         """The bytes of shared memory that the launch asks for."""
@@ -149,6 +158,10 @@ class CudaEmitter(Emitter):
                 self.line("__syncthreads();")
             case ir.ThreadReduce():
                 self._thread_reduce(stmt)
+            case ir.If(condition, then, None) if holds_intrinsic(then):
+                self._of_warp(condition, then)
+            case ir.Tensorized():
+                self._intrinsic(stmt)
             case _:
                 super().statement(stmt, alone)
 
@@ -179,7 +192,9 @@ class CudaEmitter(Emitter):
         name = self.names.push(buffer.name, buffer=True)
         self.scopes[-1].append(partial(self.names.pop, buffer.name, buffer=True))
         kind = self.storage_type(buffer.dtype)
-        if buffer.shape:
+        if buffer.name in self.fragments:
+            self.line(f"{kind} {name}[{elements_of(buffer) // WARP}];")
+        elif buffer.shape:
             align = f"__align__({SHARED_ALIGNMENT}) " if buffer.name in self.wide else ""
             self.line(f"{align}{kind} {name}[{elements_of(buffer)}];")
         elif starts_with_store(stmt.body, buffer.name):
@@ -198,6 +213,73 @@ class CudaEmitter(Emitter):
         raw = _RAW[value.dtype.lanes * value.dtype.bits // 8]
         to, source = self.address(stmt.buffer, stmt.indices), self.address(*_place(value))
         self.line(f"*({raw} *){_parenthesized(to)} = *(const {raw} *){_parenthesized(source)};")
+
+    # ---- intrinsics of warps
+
+    def _of_warp(self, condition: ir.Expr, stmt: ir.Stmt) -> None:
+        """Emit statements of thread 0 of a warp, of which the whole warp does the intrinsics."""
+        if isinstance(stmt, ir.Seq):
+            for child in stmt.stmts:
+                self._of_warp(condition, child)
+        elif not holds_intrinsic(stmt):
+            self.statement(ir.If(condition, stmt))
+        elif isinstance(stmt, ir.For):
+            with_guard = ir.with_body(stmt, ir.If(condition, stmt.body))
+            self.statement(with_guard)
+        elif isinstance(stmt, ir.If):
+            self.statement(ir.If(ir.conjunction((condition, stmt.condition)), stmt.then))
+        elif isinstance(stmt, ir.Alloc):
+            self.statement(ir.Alloc(stmt.buffer, ir.If(condition, stmt.body)))
+        else:
+            first = ir.equal(ir.Var(self._lane()), 0)
+            rest = ir.conjunction(c for c in ir.conjuncts(condition) if c != first)
+            self.statement(stmt if rest == ir.TRUE else ir.If(rest, ir.sequence(stmt)))
+
+    def _lane(self) -> str:
+        """The variable of threadIdx.x."""
+        threads = [t.var for t in self.kernel.threads if t.kind is ir.LoopKind.THREAD_IDX_X]
+        return threads[0] if threads else ""
+
+    def _intrinsic(self, stmt: ir.Tensorized) -> None:
+        """The call of an intrinsic by a warp instead of its loops."""
+        intrinsic = declared(stmt.intrinsic)
+        shown = ir.print_name(intrinsic.name)
+        if not intrinsic.cuda:
+            raise LoweringError(
+                f"the intrinsic {shown} is one of a CPU, and stands in a kernel of a GPU; declare "
+                "it with a body in CUDA (mt.intrinsic(…, cuda=…)), or leave tensorize out"
+            )
+        if self.kernel.block[0] != WARP:
+            raise LoweringError(
+                f"the intrinsic {shown} is done by the {WARP} threads of a warp, but blocks have "
+                f"{self.kernel.block[0]} threads along x; bind loops of {WARP} iterations to "
+                "threadIdx.x in the kernel's other nests"
+            )
+        name = self.helpers.need_text(*cuda_definition(intrinsic))
+        arguments = []
+        for number, (meant, operand) in enumerate(zip(intrinsic.operands, stmt.operands)):
+            buffer = self.buffers[operand.buffer]
+            if meant.name in intrinsic.fragments:
+                arguments.append(self._fragment(operand, meant))
+                continue
+            arguments.append(self.address(operand.buffer, operand.indices))
+            arguments.extend(map(str, operand_strides(stmt, number, buffer)))
+        self.line(f"{name}({', '.join(arguments)});")
+
+    def _fragment(self, operand: ir.Load, meant: ir.Buffer) -> str:
+        """The elements of this thread of an operand in the registers of a warp."""
+        buffer = self.buffers[operand.buffer]
+        if buffer.shape[-len(meant.shape) :] != meant.shape:
+            raise LoweringError(
+                f"{ir.print_name(buffer.name)} has the shape {list(buffer.shape)}, but is divided "
+                f"among the threads of a warp in parts of {list(meant.shape)}, which must be its "
+                "last axes: transform_layout it so"
+            )
+        count = math.prod(meant.shape) // WARP
+        place = self.position(operand.buffer, operand.indices).times(1).expr()
+        size = math.prod(meant.shape)
+        exact = arith.Simplifier(self.ranges).expr(place // size * count)
+        return f"&{self.names.buffer(buffer.name)}[{self.expr(exact)}]"
 
     # ---- reductions across threads
 

@@ -70,14 +70,14 @@ class Helpers:
         key = helper, about
         if key not in self._names:
             name, text = helper(self, *about)
-            if text.startswith(FUNCTION):
-                text = self.dialect.function + text.removeprefix(FUNCTION)
             lines = [part for line in text.split("\n") for part in broken(line)]
             self._names[key] = self.need_text(name, "\n".join(lines))
         return self._names[key]
 
     def need_text(self, name: str, text: str) -> str:
-        """The name of what a text defines, which stays as it is."""
+        """The name of what a text defines, which stays as it is but for the words in front."""
+        if text.startswith(FUNCTION):
+            text = self.dialect.function + text.removeprefix(FUNCTION)
         self.texts.setdefault(name, text)
         return name
 

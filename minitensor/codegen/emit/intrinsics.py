@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from minitensor import ir
 from minitensor.codegen.emit.c_types import element_type
-from minitensor.codegen.emit.helpers import Definition
+from minitensor.codegen.emit.helpers import FUNCTION, Definition
 from minitensor.codegen.target import Emitted, Target
 
 PREFIX = "intrinsic_"
@@ -59,6 +59,25 @@ def definition(intrinsic: ir.Intrinsic) -> Definition:
     lines += ["#else", portable.text, "#endif"] if special else [portable.text]
     lines.append("}")
     return name, "\n".join(lines)
+
+
+def cuda_definition(intrinsic: ir.Intrinsic) -> Definition:
+    """The CUDA function, which the threads of a warp call together."""
+    name = function_name(intrinsic)
+    found = []
+    for operand in intrinsic.operands:
+        const = "" if operand.name == intrinsic.output else "const "
+        narrow = operand.dtype.is_float and operand.dtype.bits == 16
+        kind = "uint16_t" if narrow else element_type(operand.dtype)
+        pointer = f"{const}{kind} *__restrict__ {operand.name}"
+        if operand.name in intrinsic.fragments:
+            pointer = f"{kind} *{operand.name}"
+        found.append(pointer)
+        if operand.name not in intrinsic.fragments:
+            found.extend(f"int64_t {operand.name}_stride{n}" for n in range(len(operand.shape)))
+    listed = ",\n    ".join(found)
+    head = f"{FUNCTION} void {name}(\n    {listed}) {{"
+    return name, f"{head}\n{intrinsic.cuda}\n    __syncwarp();\n}}"
 
 
 def emit_alone(

@@ -12,9 +12,11 @@ is a part of the GPU's main memory.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from minitensor import ir
+from minitensor.codegen.intrinsics import WARP, fragments_in
 from minitensor.codegen.target import Target
 
 MOST: Final = 1024
@@ -31,7 +33,10 @@ def unroll_registers(program: ir.Program, target: Target) -> ir.Program:
 def _statement(stmt: ir.Stmt, arrays: frozenset[str], around: int) -> ir.Stmt:
     """A statement where `arrays` are in scope, under `around` copies that unrolling makes."""
     if isinstance(stmt, ir.Alloc):
-        small = len(stmt.buffer.shape) > 0 and _elements(stmt.buffer) <= LARGEST
+        elements = math.prod(stmt.buffer.shape)
+        if stmt.buffer.name in fragments_in(stmt.body):
+            elements //= WARP
+        small = stmt.buffer.shape != () and elements <= LARGEST
         if small and stmt.buffer.scope in (ir.Scope.LOCAL, ir.Scope.REGISTER):
             arrays |= {stmt.buffer.name}
     if isinstance(stmt, ir.For):
@@ -42,13 +47,6 @@ def _statement(stmt: ir.Stmt, arrays: frozenset[str], around: int) -> ir.Stmt:
         inner = _statement(stmt.body, arrays, copies if kind is ir.LoopKind.UNROLL else around)
         return ir.For(stmt.var, stmt.extent, inner, kind, stmt.annotations)
     return ir.map_stmts(stmt, lambda child: _statement(child, arrays, around))
-
-
-def _elements(buffer: ir.Buffer) -> int:
-    count = 1
-    for extent in buffer.shape:
-        count *= extent
-    return count
 
 
 def _indexes(loop: ir.For, arrays: frozenset[str]) -> bool:
