@@ -80,7 +80,7 @@ static int reports_used;
 
 // ---- memory that has a name
 
-static Range *range_at(uintptr_t address) {
+static inline Range *range_at(uintptr_t address) {
     size_t number = 0;
     if (address - arena < arena_size)
         number = range_by_page[(address - arena) >> PAGE_BITS];
@@ -315,7 +315,7 @@ static const Moment *user_not_before(const Users &u, const Thread &t, uint32_t f
     return is_before(u.elsewhere, t, fresh) ? NULL : &u.elsewhere;
 }
 
-static void add_user(Users *u, const Moment &m, uint32_t fresh) {
+static inline void add_user(Users *u, const Moment &m, uint32_t fresh) {
     if (u->one.time != now) {
         if (u->one.time >= fresh && u->one.time < block_time) u->elsewhere = u->one;
         u->one = m;
@@ -338,7 +338,7 @@ static bool was_used(const Users *u, uint32_t since) {
     return u->one.time >= since || u->elsewhere.time >= since;
 }
 
-static void touch(Thread *t, Range *r, size_t cell, Kind kind, uint32_t site) {
+static inline void touch(Thread *t, Range *r, size_t cell, Kind kind, uint32_t site) {
     Cell *c = &r->cells[cell];
     uint32_t fresh = r->flags & SHARED ? block_time : launch_time;
     Moment m = {now, site, t->warp_time, t->number};

@@ -19,7 +19,15 @@ from minitensor.runtime.cache import TIME_LIMIT, Compiled, compile_generated
 from minitensor.runtime.toolchain import Toolchain
 
 _FOLDER: Final = Path(__file__).parent
-_FILES: Final = ("device.h", "emulator.h", "fibers.h", "checks.h", "counters.h", "emulator.cpp")
+_FILES: Final = (
+    "device.h",
+    "emulator.h",
+    "fibers.h",
+    "checks.h",
+    "counters.h",
+    "warps.h",
+    "emulator.cpp",
+)
 _FLAGS: Final = (
     "-std=gnu++17",
     "-fwrapv",
@@ -54,7 +62,7 @@ def compile_emulated(
 def emulator_library(toolchain: Toolchain) -> Path:
     """The library of emulator.cpp."""
     source = dict(_texts())["emulator.cpp"]
-    return _compiled(source, _for_cxx(toolchain, ("-O2",), ()), TIME_LIMIT).path
+    return _compiled(source, _for_cxx(toolchain, ("-O3",), ()), TIME_LIMIT).path
 
 
 def _compiled(source: str, toolchain: Toolchain, time_limit: float) -> Compiled:
