@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from minitensor import arith, gpu, ir, pictures, runtime
 from minitensor.codegen import (
+    DEFAULT,
     Dump,
     Passes,
     Target,
@@ -148,7 +149,7 @@ def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
     return Text(explained(program, exact, toolchain))
 
 
-def gpu_cost(what: Schedule | ir.Program, device: str = "a100") -> gpu.Cost:
+def gpu_cost(what: Schedule | ir.Program, device: str = DEFAULT) -> gpu.Cost:
     """The time of a schedule on a GPU, estimated without one: for each kernel its occupancy, the
     sectors and bank conflicts of each access, the part of the GPU that bounds it, and remarks.
 
@@ -157,9 +158,12 @@ def gpu_cost(what: Schedule | ir.Program, device: str = "a100") -> gpu.Cost:
     Raises ArgumentError for a device that is not in the table, and what `build` raises for a
     program that no GPU runs.
     """
-    program, _ = _program_of(what)
-    target = Target("cuda", num_cores=1, vector_bits=0, device=device)
-    return gpu.cost_of(lowered(program, target), device)
+    return gpu.cost_of(_for_gpu(_program_of(what)[0], device), device)
+
+
+def _for_gpu(program: ir.Program, device: str) -> ir.Program:
+    """The program that kernels of a GPU are written from."""
+    return lowered(program, Target("cuda", num_cores=1, vector_bits=0, device=device))
 
 
 def _program_of(what: object) -> tuple[ir.Program, str]:
@@ -217,3 +221,4 @@ def _caches() -> dict[str, int]:
 
 
 pictures.caches_by(_caches)
+pictures.lanes_by(lambda program: gpu.access_pictures(_for_gpu(program, DEFAULT)))

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from minitensor import gpu, pictures
+from minitensor import pictures
 from minitensor.cli import subject as subjects
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError, UsageError
-from minitensor.codegen import Target, lowered
 from minitensor.errors import ArgumentError, MinitensorError, printable
-from minitensor.ir import Program, loops_of, print_name
+from minitensor.ir import Program, print_name
 from minitensor.lang import lower, workloads
 from minitensor.looks import shortened
 from minitensor.pictures import Picture
@@ -136,16 +135,13 @@ def _of_subject(
     only, program = arguments.only, subject.programs[-1]
     drawn: list[Picture] = []
     notes: list[str] = []
-    if {"nest", "footprint", "order"} & set(only):
-        every, notes = pictures.program_pictures(program, pictures.known_caches())
+    if {"nest", "footprint", "order", "lanes"} & set(only):
+        every, notes = pictures.program_pictures(
+            program, pictures.known_caches(), pictures.lanes_of
+        )
         drawn = [p for p in every if _kind(p) in only]
-    if "order" not in only:
+    if not {"order", "lanes"} & set(only):
         notes = []
-    if "lanes" in only and any(loop.kind.is_bound for loop in loops_of(program.body)):
-        try:
-            drawn += gpu.access_pictures(lowered(program, Target("cuda", 1, 0)))
-        except MinitensorError as problem:
-            notes.append(f"No lanes: {problem.message}")
     if "sketches" in only:
         try:
             drawn.append(sketches_picture(generate_sketches(subject.programs[0])))

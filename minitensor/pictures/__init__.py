@@ -41,8 +41,9 @@ _HOMES = {
 
 __all__ = [
     "Axis", "Branch", "Chart", "Picture", "caches_by", "conflict_picture", "fitted",
-    "footprint_picture", "footprints", "known_caches", "lanes_picture", "nest_picture",
-    "order_pictures", "page_of", "program_pictures", "refusal_pictures", "tree_picture", "write",
+    "footprint_picture", "footprints", "known_caches", "lanes_by", "lanes_of", "lanes_picture",
+    "nest_picture", "order_pictures", "page_of", "program_pictures", "refusal_pictures",
+    "tree_picture", "write",
 ]  # fmt: skip
 
 _CACHES: list[_Callable[[], _Mapping[str, int]]] = []
@@ -56,6 +57,19 @@ def caches_by(find: _Callable[[], _Mapping[str, int]]) -> None:
 def known_caches() -> _Mapping[str, int]:
     """The sizes of this machine's caches in bytes, by level; none if nothing finds them."""
     return _CACHES[0]() if _CACHES else {}
+
+
+_LANES: list[_Callable[[_Any], list[_Any]]] = []
+
+
+def lanes_by(draw: _Callable[[_Any], list[_Any]]) -> None:
+    """Have the accesses of a program for a GPU drawn by `draw`, a function of the program."""
+    _LANES[:] = [draw]
+
+
+def lanes_of(program: _Any) -> list[_Any]:
+    """The pictures of the accesses of a program for a GPU; none if nothing draws them."""
+    return _LANES[0](program) if _LANES else []
 
 
 def __getattr__(name: str) -> _Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from minitensor import ir
+from minitensor.errors import MinitensorError
 from minitensor.pictures.conflict import conflict_picture
 from minitensor.pictures.footprint import footprint_picture
 from minitensor.pictures.nest import nest_picture
@@ -17,12 +18,15 @@ BUFFERS: Final = 6
 
 
 def program_pictures(
-    program: ir.Program, caches: Mapping[str, int] | None = None
+    program: ir.Program,
+    caches: Mapping[str, int] | None = None,
+    lanes: Callable[[ir.Program], list[Picture]] | None = None,
 ) -> tuple[list[Picture], list[str]]:
-    """The pictures of a program: its nest, its footprints, the order of visits of each buffer; and
-    sentences on what is left out.
+    """The pictures of a program: its nest, its footprints, the order of visits of each buffer, the
+    lanes of a GPU if there are loops that are bound to one; and sentences on what is left out.
 
     caches  sizes in bytes by level
+    lanes   draws the accesses of a program for a GPU
     """
     found = [nest_picture(program)]
     footprint = footprint_picture(program, caches=caches)
@@ -43,6 +47,11 @@ def program_pictures(
         )
     if len(names) > BUFFERS:
         notes.append(f"The visits of {len(names) - BUFFERS:,} more buffers are not drawn.")
+    if lanes is not None and any(loop.kind.is_bound for loop in ir.loops_of(program.body)):
+        try:
+            found += lanes(program)
+        except MinitensorError as problem:
+            notes.append(f"The lanes of warps are not drawn: {problem.message}")
     return found, notes
 
 

@@ -260,7 +260,9 @@ class Schedule(
         if html is None:
             print(self.diff() if diff else str(self.program))
             return
-        drawn, notes = pictures.program_pictures(self.program, pictures.known_caches())
+        drawn, notes = pictures.program_pictures(
+            self.program, pictures.known_caches(), pictures.lanes_of
+        )
         steps = shortened(str(self.trace), lines=400)
         title, code = ir.print_name(self.program.name), [("The steps", steps)]
         pictures.write(html, pictures.page_of(title, drawn, notes, code))

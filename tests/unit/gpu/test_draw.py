@@ -2,7 +2,8 @@
 
 import pytest
 
-from minitensor import gpu
+import minitensor as mt
+from minitensor import gpu, pictures
 from tests.unit.gpu.spmd import X, buffer, copied, load, loops, matmul, program, staged, store, tx
 from tests.unit.pictures.common import HOSTILE, parsed
 
@@ -35,3 +36,28 @@ def test_hostile_names(name):
         parsed(picture)
     text = str(gpu.cost_of(whole))
     assert "\n<script" not in text and "\0" not in text and len(text) < 20_000
+
+
+def doubled(threads):
+    A = mt.placeholder((4096,), name="A")
+    s = mt.Schedule(mt.lower([A, mt.compute((4096,), lambda i: A[i] * 2.0, name="C")]))
+    outer, inner = s.split("i", [None, threads])
+    s.bind(outer, "blockIdx.x")
+    s.bind(inner, "threadIdx.x")
+    return s
+
+
+def test_the_page_of_a_schedule_for_a_gpu_has_them(tmp_path):
+    doubled(128).show(html=tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "Lanes of a warp: load of A, 4 sectors a request" in page
+    assert "Lanes of a warp: store to C, 4 sectors a request" in page
+
+
+def test_a_note_says_why_there_are_none():
+    def refuse(_):
+        raise mt.ArgumentError("no such kernel")
+
+    drawn, notes = pictures.program_pictures(doubled(128).program, lanes=refuse)
+    assert "The lanes of warps are not drawn: no such kernel" in notes
+    assert not any(picture.name.startswith("lanes") for picture in drawn)
