@@ -84,19 +84,35 @@ def separates(
 
 
 def _as_digit_of(number: ir.Expr, form: Linear, digit: Digit, ranges: Ranges) -> Digit | None:
-    """The digit as one of `number`: x // c is number // (k*c) if number is k*x and less than k."""
+    """The digit as one of `number`, where that is k*x + low + high for the digit x // c or
+    x // c % d: low is less than k, and high is a multiple of k*c*d, which a remainder leaves out.
+    """
     if digit.number == number:
         return digit
     part = linear_of(digit.number)
-    for atom, coefficient in part.terms.items():
-        k, rest = divmod(form.terms.get(atom, 0), coefficient)
-        if k < 1 or rest:
-            return None
-        low = form.minus(part.times(k)).interval(ranges)
-        if low.lo >= 0 and low.hi < k:
+    for k in sorted({form.terms.get(atom, 0) // c for atom, c in part.terms.items()}):
+        if k < 1:
+            continue
+        rest = _without_quotients(form.minus(part.times(k)))
+        period = k * digit.divisor * (digit.base or 0)
+        low = {atom: c for atom, c in rest.terms.items() if not period or c % period}
+        values = Linear(low, rest.constant).interval(ranges)
+        if values.lo >= 0 and values.hi < k:
             return Digit(number, k * digit.divisor, digit.base)
-        return None
     return None
+
+
+def _without_quotients(form: Linear) -> Linear:
+    """The form with x - x % c in the place of (x // c) * c."""
+    found = form
+    for atom, coefficient in form.terms.items():
+        digit = as_digit(atom)
+        if digit is not None and digit.base is None and coefficient % digit.divisor == 0:
+            whole = linear_of(digit.number)
+            rest = Linear({ir.Binary("%", digit.number, ir.Const(digit.divisor)): 1})
+            found = found.plus(Linear({atom: 1}), -coefficient)
+            found = found.plus(whole.minus(rest), coefficient // digit.divisor)
+    return found
 
 
 def _pinned(

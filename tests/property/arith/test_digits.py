@@ -82,6 +82,21 @@ def test_separates_never_says_a_wrong_yes():
     assert yes > 0.5 * complete, (yes, complete)  # it is of use, too
 
 
+def test_the_digits_of_every_number_that_fuse_and_split_make_are_recognised():
+    for seed in range(times(300, 1500)):
+        rng = random.Random(seed)
+        sizes = [rng.randint(1, 9) for _ in range(rng.randint(2, 4))]
+        part = rng.choice([2, 4, 5, 6, 8, 12, 16, 32, 64, 256])
+        number, divisor, digits = Var("x") * part + Var("y"), 1, []
+        for size in reversed(sizes):
+            digits.append(number // divisor % size)
+            divisor *= size
+        digits[-1] = number // (divisor // sizes[0])
+        extents = {"x": -(-divisor // part), "y": part}
+        assert decide("y", digits, digits, extents, {"y"}), (sizes, part)
+        assert decide("x", digits, digits, extents, {"x", "y"}), (sizes, part)
+
+
 i_0, i_1, f, f_0, f_1, j = (Var(n) for n in ("i_0", "i_1", "f", "f_0", "f_1", "j"))
 
 

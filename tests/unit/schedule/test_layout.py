@@ -286,10 +286,10 @@ REFUSALS = [
     Refusal(
         "transform_layout",
         "K1",
-        after(chain, lambda s: s.split("i", [2, 4]), lambda s: s.parallel("i_0")),
-        lambda s: s.transform_layout("B", lambda i: (i // 6, i // 2 % 3, i % 2)),
+        after(chain, lambda s: s.split("i", [3, 3]), lambda s: s.parallel("i_0")),
+        lambda s: s.transform_layout("B", lambda i: (i // 2 + i % 2 * 8,)),
         r"K1: .*\(one iteration of i_0 may write an element of B that another may write\)",
-        marks=("for i_0 in parallel(2):  # <- parallel loop",),
+        marks=("for i_0 in parallel(3):  # <- parallel loop",),
     ),
 ]
 
