@@ -11,13 +11,14 @@ Run after each pass that substitutes.
 from __future__ import annotations
 
 from minitensor import arith, ir
+from minitensor.codegen.gpu.kernels import is_block
 from minitensor.codegen.remarks import became, missed
 from minitensor.codegen.target import Target
 
 
 def simplify_program(program: ir.Program, target: Target) -> ir.Program:
-    """The program, simplified."""
-    return program.replace(body=simplified(program.body, {}))
+    """The program, simplified. For a GPU the loops over blocks stay: they are what a kernel is."""
+    return program.replace(body=_Simplifier({}, (), blocks=target.is_gpu).statement(program.body))
 
 
 def simplified(stmt: ir.Stmt, ranges: arith.Ranges) -> ir.Stmt:
@@ -46,7 +47,9 @@ class _Simplifier:
         ranges: dict[str, arith.Interval],
         facts: tuple[arith.Linear, ...],
         simplifier: arith.Simplifier | None = None,
+        blocks: bool = False,
     ) -> None:
+        self.blocks = blocks
         self.ranges = ranges
         self.facts = facts
         self.simplifier = simplifier or _OfLoads(ranges)
@@ -54,7 +57,8 @@ class _Simplifier:
         """Of conditions that were looked at; what is unrolled repeats them."""
 
     def inside(self, loop: ir.For) -> _Simplifier:
-        return _Simplifier({**self.ranges, loop.var: arith.extent_range(loop.extent)}, self.facts)
+        ranges = {**self.ranges, loop.var: arith.extent_range(loop.extent)}
+        return _Simplifier(ranges, self.facts, blocks=self.blocks)
 
     def given(self, condition: ir.Expr) -> _Simplifier:
         known = tuple(
@@ -62,7 +66,7 @@ class _Simplifier:
             for part in ir.conjuncts(condition)
             for form in arith.at_least_zero(part, self.ranges) or ()
         )
-        return _Simplifier(self.ranges, self.facts + known, self.simplifier)
+        return _Simplifier(self.ranges, self.facts + known, self.simplifier, self.blocks)
 
     def statement(self, stmt: ir.Stmt) -> ir.Stmt:
         match stmt:
@@ -94,8 +98,11 @@ class _Simplifier:
         if loop.extent == 0:
             return ir.NOTHING
         if loop.extent == 1:
+            inner = self.statement(ir.substitute(loop.body, {loop.var: ir.Const(0)}))
+            if self.blocks and is_block(loop) and inner != ir.NOTHING:
+                return ir.with_body(loop, inner)
             _record_single(loop)
-            return self.statement(ir.substitute(loop.body, {loop.var: ir.Const(0)}))
+            return inner
         body = self.inside(loop).statement(loop.body)
         if body == ir.NOTHING:
             return ir.NOTHING
