@@ -1,0 +1,169 @@
+"""Products of matrices on a GPU: tiles in shared memory, and tiles of those in registers.
+
+A block of threads computes a tile of C. It fetches a strip of A and one of B into shared memory,
+together; each thread multiplies its rows and columns of them, which it holds in registers, and
+then come the next strips (Volkov & Demmel, Benchmarking GPUs to Tune Dense Linear Algebra, SC'08;
+Nath, Tomov & Dongarra, An Improved MAGMA GEMM for Fermi, 2010).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from minitensor import ir
+from minitensor.codegen import Target
+from minitensor.schedule import Schedule
+from tutorials.schedules.gpu import BLOCKS
+from tutorials.schedules.hand import Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """Parameters of the schedule.
+
+    rows, columns  of C in a tile of a block of threads
+    depth          terms of the sums in a strip
+    down, across   threads of a block along the rows and the columns
+    vector         numbers that a thread moves at a time, and that it holds side by side of a row or
+                   column
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    down: int
+    across: int
+    vector: int = 4
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.down * self.across
+
+    @property
+    def of_rows(self) -> tuple[int, int, int]:
+        """The rows of a tile: strips of what all threads have, threads, and those of a thread."""
+        return self.rows // (self.down * self.vector), self.down, self.vector
+
+    @property
+    def of_columns(self) -> tuple[int, int, int]:
+        """The columns of a tile, likewise."""
+        return self.columns // (self.across * self.vector), self.across, self.vector
+
+    @staticmethod
+    def of(m: int, n: int, batch: int = 1) -> Tiles:
+        """The largest tiles of which there are enough for all multiprocessors."""
+        for rows, columns in ((128, 128), (128, 64), (64, 64)):
+            if batch * math.ceil(m / rows) * math.ceil(n / columns) >= BLOCKS:
+                return Tiles(rows, columns, 8, rows // 8, columns // 8)
+        return Tiles(32, 32, 16, 8, 8)
+
+
+def product(s: Schedule, target: Target) -> Steps:
+    """Schedule C = A B, or a batch of such products, and D after it if there is one."""
+    *batch, m, n = s.program.buffers["C"].shape
+    return tiled(s, Tiles.of(m, n, math.prod(batch)))
+
+
+def tiled(s: Schedule, tiles: Tiles) -> Steps:
+    """Schedule C = A B, or a batch of such products, and D after it if there is one.
+
+    Each of A and B may be given transposed.
+    """
+    block = s.program.blocks["C"]
+    operands = [load for load in ir.loads(block.body) if load.buffer != "C"]
+    terms = ir.Var(block.iters[-1].var)
+    last = s.get_blocks()[-1]
+    written = s.cache_write(last, "local")
+    if last != "C":
+        s.set_scope("C", "local")
+    *batch, i, j, k = s.get_loops("C")
+    i_0, i_1, i_2, i_3 = s.split(i, [None, *tiles.of_rows])
+    j_0, j_1, j_2, j_3 = s.split(j, [None, *tiles.of_columns])
+    k_0, k_1 = s.split(k, [None, tiles.depth])
+    s.reorder(*batch, i_0, j_0, k_0, i_2, j_2, k_1, i_1, j_1, i_3, j_3)
+    if batch:
+        s.bind(s.fuse(*batch) if len(batch) > 1 else batch[0], "blockIdx.z")
+    s.bind(i_0, "blockIdx.y")
+    s.bind(j_0, "blockIdx.x")
+    yield (
+        "Blocks",
+        f"A block of threads computes a tile of {tiles.rows} x {tiles.columns} of C. It adds up "
+        f"{tiles.depth} terms of all of its sums, then the next: so few rows and columns of A and "
+        "B are needed at a time.",
+    )
+    s.bind(i_2, "threadIdx.y")
+    s.bind(j_2, "threadIdx.x")
+    start = s.decompose_reduction("C", k_0)
+    for loop in (*s.get_loops(start)[-4:], k_1, i_1, j_1, i_3, j_3):
+        s.unroll(loop)
+    yield (
+        "Threads",
+        f"Each of {tiles.threads} threads has squares of {tiles.vector} x {tiles.vector} of the "
+        "tile, so far apart that neighbours read neighbouring numbers. Its sums stay in registers: "
+        "they begin before the terms, and the loops over them are written out.",
+    )
+    *_, i, j = s.reverse_compute_at(last if last != "C" else written, j_0)
+    i_1o, i_2o, i_3o = s.split(i, tiles.of_rows)
+    j_1o, j_2o, j_3o = s.split(j, tiles.of_columns)
+    s.reorder(i_2o, j_2o, i_1o, i_3o, j_1o, j_3o)
+    s.bind(i_2o, "threadIdx.y")
+    s.bind(j_2o, "threadIdx.x")
+    for loop in (i_1o, i_3o, j_1o):
+        s.unroll(loop)
+    if last != "C":
+        s.unroll(j_3o)
+        j_3o = s.reverse_compute_at(written, j_1o)[-1]
+    s.vectorize(j_3o)
+    yield (
+        "Result",
+        "In the end each thread writes what it has, a vector at a time. What follows the product "
+        "is done before that.",
+    )
+    sides = (tiles.rows, i_1), (tiles.columns, j_1)
+    for load, (side, square) in zip(operands, sides, strict=True):
+        strip = s.cache_read("C", load.buffer, "shared")
+        *_, x, y = s.compute_at(strip, k_0)
+        if load.indices[-1] == terms:
+            fetch(s, tiles, x, y, tiles.depth)
+            turned(s, strip, tiles.vector)
+        else:
+            s.vectorize(fetch(s, tiles, x, y, side))
+        own = s.cache_read("C", strip, "local")
+        s.vectorize(s.compute_at(own, square)[-1])
+    yield (
+        "Shared memory",
+        "A number of A is used for all columns of the tile, one of B for all rows: the threads "
+        "fetch them together, in vectors. Where the terms are side by side, they are laid out the "
+        "other way, padded so that the threads of a warp write to different banks. From there a "
+        "thread reads what it needs for a term into registers, in vectors too.",
+    )
+
+
+def fetch(s: Schedule, tiles: Tiles, row: str, column: str, width: int) -> str:
+    """Share the two loops of a copy, the inner one of `width` iterations, among all threads.
+
+    Returns the innermost loop, over the elements of a vector.
+    """
+    vectors = width // tiles.vector
+    row_0, row_1 = s.split(row, [None, tiles.threads // vectors])
+    vector, element = s.split(column, [vectors, tiles.vector])
+    s.reorder(row_1, vector, row_0, element)
+    down, across = s.split(s.fuse(row_1, vector), [tiles.down, tiles.across])
+    s.bind(down, "threadIdx.y")
+    s.bind(across, "threadIdx.x")
+    s.unroll(row_0)
+    return element
+
+
+def turned(s: Schedule, strip: str, vector: int) -> None:
+    """Lay a strip in shared memory out with its last two axes exchanged; read it in vectors."""
+    *_, row, element = s.get_loops(strip)
+    (source,) = {load.buffer for load in ir.loads(s.program.blocks[strip].body)}
+    s.unroll(element)
+    staged = s.cache_read(strip, source, "local")
+    s.vectorize(s.compute_at(staged, row)[-1])
+    rank = len(s.program.buffers[strip].shape)
+    s.transform_layout(strip, (lambda i, k: (k, i)) if rank == 2 else lambda b, i, k: (b, k, i))
+    s.storage_align(strip, rank - 2, 32, vector)
