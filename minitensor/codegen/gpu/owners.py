@@ -19,6 +19,7 @@ from minitensor import arith, ir
 from minitensor.codegen.gpu.accesses import THREADS, Access, Accesses, Path, common_loops, is_unit
 from minitensor.codegen.gpu.devices import MOST_LOCAL, Device
 from minitensor.codegen.gpu.kernels import SHARED_ALIGNMENT, nbytes
+from minitensor.codegen.gpu.vthreads import indexed, with_axes
 from minitensor.codegen.remarks import missed
 
 Indices: TypeAlias = tuple[ir.Expr, ...]
@@ -52,34 +53,34 @@ class Placer:
         if isinstance(stmt, ir.For):
             return ir.with_body(stmt, self._statement(stmt.body, (*path, stmt)))
         if isinstance(stmt, ir.Alloc):
-            own = self._alloc(stmt.buffer, stmt.body, path)
-            if own is None:
-                return self._statement(stmt.body, path)
-            self.private.add(own.buffer.name)
-            return ir.Alloc(own.buffer, self._statement(own.body, path))
+            return self._alloc(stmt.buffer, stmt.body, path)
         return ir.map_stmts(stmt, lambda child: self._statement(child, path))
 
-    def _alloc(self, buffer: ir.Buffer, body: ir.Stmt, path: Path) -> ir.Alloc | None:
-        """The allocation of a buffer that is each thread's own; None for one that is shared."""
+    def _alloc(self, buffer: ir.Buffer, body: ir.Stmt, path: Path) -> ir.Stmt:
+        """The allocation of a buffer that is each thread's own, or what it is around."""
         if buffer.scope is ir.Scope.SHARED:
             self.shared.append(buffer)
-            return None
+            return self._statement(body, path)
         whole = ir.Alloc(_in(ir.Scope.LOCAL, buffer), body)
         accesses = Accesses(self.outer, body)
         found = [a for a in accesses.below(body, path) if a.buffer == buffer.name]
         if is_unit(body) or is_owned(found, accesses, path):
             own = whole if is_unit(body) else without_threads(whole, found, accesses, path)
             if buffer.scope is not ir.Scope.GLOBAL or nbytes(own.buffer) <= MOST_LOCAL:
-                return own
-        if _room_for(buffer) <= self.room:
-            self.room -= _room_for(buffer)
-            self.shared.append(_in(ir.Scope.SHARED, buffer))
+                self.private.add(buffer.name)
+                return ir.Alloc(own.buffer, self._statement(own.body, path))
+        threads = [loop for loop in path if loop.kind in THREADS]  # each of which has an instance
+        wide = with_axes(buffer, tuple(loop.extent for loop in threads))
+        body = indexed(body, buffer.name, tuple(ir.Var(loop.var) for loop in threads))
+        if _room_for(wide) <= self.room:
+            self.room -= _room_for(wide)
+            self.shared.append(_in(ir.Scope.SHARED, wide))
             where = "shared memory"
         else:
-            self.device.append(_in(ir.Scope.GLOBAL, buffer))
+            self.device.append(_in(ir.Scope.GLOBAL, wide))
             where = "device memory, as shared memory has no room for it"
         missed("owner", buffer.name, f"is in {where}: threads read what others wrote", ADVICE)
-        return None
+        return self._statement(body, path)
 
 
 def _room_for(buffer: ir.Buffer) -> int:
