@@ -120,8 +120,7 @@ class Accesses:
         path: Path,
         threads: Mapping[ir.LoopKind, int],
     ) -> Iterator[Access]:
-        ranges = {**self.outer, **{n.var: arith.extent_range(n.extent) for n in path}}
-        simplifier = arith.Simplifier(ranges)
+        simplifier = arith.Simplifier(self._ranges(path))
         for access in found:
             inner = [load.buffer for index in access.indices for load in ir.loads(index)]
             forms = tuple(simplifier.linear(index) for index in access.indices)
@@ -144,23 +143,49 @@ class Accesses:
         together = {loop.kind for loop in a.path[:common]}
         rest = (*a.path[common:], *b.path[common:])
         free = frozenset(loop.var for loop in rest)
-        ranges = dict(self.outer)
-        for loop in (*a.path[:common], *rest):
-            known = ranges.get(loop.var)
-            found = arith.extent_range(loop.extent)
-            ranges[loop.var] = found if known is None or known.hi < found.hi else known
         names = {loop.kind: loop.var for loop in rest}
+        is_known = a.is_known and b.is_known
         for kind in THREADS:
-            if kind in together:
+            counts = [access.threads.get(kind, 1) for access in (a, b)]
+            if kind in together or counts == [1, 1]:
                 continue
-            counts = {a.threads.get(kind, 1), b.threads.get(kind, 1)}
-            if counts == {1}:
+            ranges = [self._ranges(a.path), self._ranges(b.path)]
+            if 1 in counts:  # thread 0 there, and the others here
+                others = counts.index(1) ^ 1
+                ranges[others][names[kind]] = arith.Interval(1, counts[others] - 1)
+            if is_known and _are_apart(a.indices, b.indices, free, *ranges):
                 continue
-            if 1 in counts or not (a.is_known and b.is_known):
+            if 1 in counts or not is_known:
                 return True
-            if not arith.separates(names[kind], a.indices, b.indices, free, ranges):
+            longest = {**ranges[0], **ranges[1]}
+            longest |= {n: r for n, r in ranges[0].items() if r.hi > longest[n].hi}
+            if not arith.separates(names[kind], a.indices, b.indices, free, longest):
                 return True
         return False
+
+    def _ranges(self, path: Path) -> dict[str, arith.Interval]:
+        return {**self.outer, **{loop.var: arith.extent_range(loop.extent) for loop in path}}
+
+
+def _are_apart(
+    a: Sequence[arith.Linear],
+    b: Sequence[arith.Linear],
+    free: frozenset[str],
+    where_a: arith.Ranges,
+    where_b: arith.Ranges,
+) -> bool:
+    """Tell whether two indices are never equal, the free variables having values of their own."""
+
+    def is_free(atom: ir.Expr, _: int) -> bool:
+        return not free.isdisjoint(ir.free_vars(atom))
+
+    for left, right in zip(a, b):
+        moving_a, moving_b = left.part(is_free), right.part(is_free)
+        fixed = left.minus(moving_a).minus(right.minus(moving_b)).interval(where_a)
+        low, high = moving_a.interval(where_a), moving_b.interval(where_b)
+        if fixed.lo + low.lo > high.hi or fixed.hi + low.hi < high.lo:
+            return True
+    return False
 
 
 def common_loops(a: Path, b: Path, most: int) -> int:
