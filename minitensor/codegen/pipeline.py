@@ -26,6 +26,7 @@ from minitensor.codegen.passes.name_registers import name_registers
 from minitensor.codegen.passes.name_values import name_values
 from minitensor.codegen.passes.narrow_positions import narrow_positions
 from minitensor.codegen.passes.partition_loops import partition_loops
+from minitensor.codegen.passes.pipeline_copies import pipeline_copies
 from minitensor.codegen.passes.promote_accumulators import promote_accumulators
 from minitensor.codegen.passes.shrink_storage import shrink_storage
 from minitensor.codegen.passes.simplify import simplify_program
@@ -75,6 +76,7 @@ CUDA_PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("map_threads", map_threads),
     ("shrink_storage again", shrink_storage),
     ("simplify again", simplify_program),
+    ("pipeline_copies", pipeline_copies),
     ("wide_copies", wide_copies),
     ("unroll_registers", unroll_registers),
     ("hoist_guards", hoist_guards),

@@ -28,10 +28,13 @@ from minitensor.codegen.intrinsics import (
     holds_intrinsic,
     operand_strides,
 )
+from minitensor.codegen.passes.pipeline_copies import COPIES
 from minitensor.errors import LoweringError
 
 STATIC_SHARED: Final = 48 << 10
 """The most bytes of shared memory that a text may declare; more is asked for at the launch."""
+_ASYNCHRONOUS: Final = 16
+"""The bytes of a copy that can be asynchronous."""
 _RAW: Final = {4: "int", 8: "int2", 16: "int4"}
 """By its bytes, the type that copies a vector as it is."""
 RESERVED: Final = frozenset(
@@ -103,6 +106,13 @@ class CudaEmitter(Emitter):
         self.index = "int" if fits_int(kernel.stmt, ranges, self.buffers) else "int64_t"
         self.wide = wide_buffers(kernel.body)
         self.fragments = fragments_in(kernel.body)
+        self.asynchronous = {
+            str(value)
+            for loop in ir.loops_of(kernel.body)
+            for key, value in loop.annotations
+            if key.startswith(COPIES)
+        }
+        """The buffers in shared memory that are copied to while threads compute."""
         self.offsets, size = shared_offsets(kernel)
         self.dynamic = size if size > STATIC_SHARED else 0
         """The bytes of shared memory that the launch asks for."""
@@ -155,6 +165,9 @@ class CudaEmitter(Emitter):
         """Emit a statement; `alone`: nothing else stands in the braces around it."""
         match stmt:
             case ir.Barrier():
+                if self.asynchronous:
+                    self.line("commit_async();")
+                    self.line("wait_async<0>();")
                 self.line("__syncthreads();")
             case ir.ThreadReduce():
                 self._thread_reduce(stmt)
@@ -210,7 +223,13 @@ class CudaEmitter(Emitter):
             return
         if not isinstance(value, ir.Load):
             raise LoweringError(f"a vector of {ir.print_expr(value)} is no copy")
-        raw = _RAW[value.dtype.lanes * value.dtype.bits // 8]
+        size = value.dtype.lanes * value.dtype.bits // 8
+        is_given = self.buffers[value.buffer].scope is ir.Scope.GLOBAL
+        if stmt.buffer in self.asynchronous and size == _ASYNCHRONOUS and is_given:
+            pointers = self.address(stmt.buffer, stmt.indices), self.address(*_place(value))
+            self.line(f"copy_async16({', '.join(pointers)});")
+            return
+        raw = _RAW[size]
         to, source = self.address(stmt.buffer, stmt.indices), self.address(*_place(value))
         self.line(f"*({raw} *){_parenthesized(to)} = *(const {raw} *){_parenthesized(source)};")
 

@@ -1,0 +1,108 @@
+"""Loops whose next tile is copied while threads compute: the interpreter, the emulator, nvcc."""
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor import ir
+from minitensor.codegen import Target, lowered
+from minitensor.codegen.remarks import recording
+
+TARGET = Target("cuda", 1, 0, "a100")
+
+
+def product(m, n, k, vector=4, repeats=False, tile=16):
+    """A product of matrices through shared memory, and the loop over its tiles."""
+    a = mt.placeholder((m, k), name="A")
+    b = mt.placeholder((k, n), name="B")
+    r = mt.reduce_axis(k, name="k")
+    c = mt.compute((m, n), lambda i, j: mt.sum(a[i, r] * b[r, j], axis=r), name="C")
+    s = mt.Schedule(mt.lower([a, b, c], name="product"))
+    out = s.cache_write("C", "local")
+    i, j, r = s.get_loops("C")
+    i_0, i_1, i_2 = s.split(i, [None, tile // 4, 4])
+    j_0, j_1, j_2 = s.split(j, [None, tile // 4, 4])
+    k_0, k_1 = s.split(r, [None, 8])
+    order = (j_0, i_0) if repeats else (i_0, j_0)
+    s.reorder(*order, k_0, i_1, j_1, k_1, i_2, j_2)
+    s.reverse_compute_at(out, order[1])
+    for buffer in ("A", "B"):
+        fetch = s.cache_read("C", buffer, "shared")
+        s.compute_at(fetch, k_0)
+        fused = s.fuse(*s.get_loops(fetch)[-2:])
+        _, y, x, v = s.split(fused, [None, tile // 4, tile // 4, vector])
+        s.bind(y, "threadIdx.y")
+        s.bind(x, "threadIdx.x")
+        if vector > 1:
+            s.vectorize(v)
+    rows, columns = s.get_loops(out)[-2:]
+    o_1, o_2 = s.split(rows, [None, 4])
+    p_1, p_2 = s.split(columns, [None, 4])
+    s.reorder(o_1, p_1, o_2, p_2)
+    for row, column in ((i_1, j_1), (o_1, p_1)):
+        s.bind(row, "threadIdx.y")
+        s.bind(column, "threadIdx.x")
+    if not repeats:
+        s.bind(i_0, "blockIdx.y")
+    s.bind(j_0, "blockIdx.x")
+    return s, k_0
+
+
+def given(m, n, k):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    return (a, b), a @ b
+
+
+SIZES = [
+    (32, 32, 32, 4, False),
+    (29, 35, 21, 1, False),
+    (33, 32, 40, 4, True),
+    (16, 16, 8, 4, False),
+]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_pipelined_product_is_the_same_with_a_barrier_less(size):
+    m, n, k, vector, repeats = size
+    s, loop = product(m, n, k, vector, repeats)
+    plain = lowered(s.program, TARGET)
+    s.annotate(loop, "pipeline", 2)
+    after = lowered(s.program, TARGET, check=True)
+    arrays, expected = given(m, n, k)
+    (result,), _ = ir.interpret(after, arrays)
+    np.testing.assert_array_equal(result, expected)
+    if k > 8:
+        count = [sum(isinstance(x, ir.Barrier) for x in ir.walk(p.body)) for p in (plain, after)]
+        assert count == [2, 2 if repeats else 1]
+    kernel = mt.build(s, target="cuda-emulator", check=True)
+    assert kernel.faults(*arrays) == []
+    np.testing.assert_array_equal(kernel(*arrays), expected)
+
+
+def test_what_is_copied_in_vectors_is_copied_asynchronously(installed):
+    s, loop = product(32, 32, 32)
+    assert "copy_async16" not in mt.build(s, target="cuda-emulator").source
+    s.annotate(loop, "pipeline", 2)
+    kernel = mt.build(s, target="cuda")
+    assert kernel.source.count("copy_async16(") == 4
+    assert "cp.async.cg.shared.global" in kernel.ptx or "cp.async.ca.shared.global" in kernel.ptx
+
+
+def remark(s):
+    with recording() as recorder:
+        after = lowered(s.program, TARGET)
+    arrays, expected = given(32, 32, 32)
+    (result,), _ = ir.interpret(after, arrays)
+    np.testing.assert_array_equal(result, expected)
+    return [r.text for r in recorder.remarks if r.kind == "pipeline"]
+
+
+def test_a_loop_that_is_none_of_copies_and_uses_stays_and_says_why():
+    s, loop = product(32, 32, 32)
+    s.annotate(loop, "pipeline", 3)
+    assert remark(s) == ["a pipeline has 2 tiles: one that is copied, one that is computed with"]
+    s, _ = product(32, 32, 32)
+    s.annotate("k_1", "pipeline", 2)
+    (text,) = remark(s)
+    assert text.startswith("its body is not one group of copies")
