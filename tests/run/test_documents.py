@@ -113,6 +113,15 @@ def test_tensorize(capsys):
     assert quoted in text
 
 
+def test_cuda(capsys):
+    page = "cuda.md"
+    imported(code_of(page))
+    printed = capsys.readouterr().out
+    shown = re.findall(r"^    extern.*?^    }$", (DOCS / page).read_text(), re.M | re.S)
+    assert len(shown) == 1
+    assert re.sub(r"^    ", "", shown[0], flags=re.M) in printed
+
+
 def test_features(capsys):
     page = "features.md"
     imported(code_of(page))
