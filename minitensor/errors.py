@@ -108,7 +108,8 @@ class VerifyError(MinitensorError):
 class ExecutionError(VerifyError):
     """A program did something forbidden while it ran.
 
-    `kind` is one of "out of bounds", "uninitialised", "race", "barrier", "domain", "memory".
+    `kind` is one of "out of bounds", "uninitialised", "race", "barrier", "domain", "memory"; of a
+    kernel on a GPU, or in its emulator, also "misaligned", "unwritten", "input changed", "device".
     """
 
     def __init__(self, message: str, kind: str, picture: Callable[[], str] | None = None) -> None:

@@ -187,7 +187,7 @@ class EmulatedKernel(Kernel):
         if status > 0:
             return super()._failure(status)
         reason = _ERRORS.get(-status, f"error {-status} of the CUDA runtime")
-        kind = "memory" if -status in (1, 2) else "out of bounds"
+        kind = "memory" if status == -2 else "device"
         return ExecutionError(f"{ir.print_name(self.name)}: {reason}", kind)
 
     def _refused(self, faults: Sequence[DeviceFault]) -> ExecutionError:

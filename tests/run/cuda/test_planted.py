@@ -285,6 +285,17 @@ def test_a_call_of_a_checked_kernel_raises(mutants):
     assert caught.value.kind == "race"
 
 
+def test_threads_that_wait_in_vain_are_no_deadlock_without_checks(loaded):
+    """Nor is a warp of which a lane names others than those that come."""
+    changes = [("__syncthreads(); // second", "if (tx < 64) __syncthreads();")]
+    masks = [("0xffffffffu, v, lanes", "tx < 16 ? 0xffffu : 0xffffffffu, v, lanes")]
+    kernels = loaded([TREE.changed("vain", *changes), SHUFFLES.changed("masks", *masks)])
+    for name, reason in [("vain", "has ended"), ("masks", "waits for its warp in line")]:
+        with pytest.raises(ExecutionError, match=reason) as caught:
+            kernels[name](*random(kernels[name]))
+        assert caught.value.kind == "barrier"
+
+
 # ---- to the byte, and to the reader
 
 BYTES = {
