@@ -19,9 +19,10 @@ Needs Hypothesis, which draws every random decision and makes failures small. Ev
 generated is a small integer, whatever its type, so that reordered sums are exact and equality needs
 no tolerance.
 
-Read `draws` first: every generator asks it for numbers. Then `programs`, `values`, `schedules` and
-`matching` (intrinsics for them); the oracles `reference` (numpy) and `oracle`, with `scripts`. A
-campaign (`minitensor fuzz`) is `pairs`, `batch`, `worker`, `reduce`, and `campaign`.
+Read `draws` first: every generator asks it for numbers. Then `programs`, `values`, `schedules`,
+`kernels` (schedules for a GPU) and `matching` (intrinsics for them); the oracles `reference`
+(numpy) and `oracle`, with `scripts`. A campaign (`minitensor fuzz`) is `pairs`, `batch`, `worker`,
+`reduce`, and `campaign`.
 """
 
 # fmt: off
@@ -36,6 +37,7 @@ from minitensor.testing.batch import Counts, check_pair
 from minitensor.testing.campaign import Campaign, Found, State
 from minitensor.testing.draws import Draws, drawn
 from minitensor.testing.intrinsics import check_intrinsic
+from minitensor.testing.kernels import kernel_schedules
 from minitensor.testing.matching import matching_intrinsic
 from minitensor.testing.oracle import (
     assert_equivalent, compare, expected_outputs, small_arrays, small_values,
@@ -53,7 +55,7 @@ __all__ = [
     "DTYPES", "EXTENTS", "PRIMITIVES", "BrokenPromiseError", "Campaign", "Counts", "Draws",
     "FailedError", "Failure", "Found", "Pair", "State", "arrays_for", "assert_equivalent",
     "attempts", "check_intrinsic", "check_meaning", "check_pair", "compare", "drawn",
-    "evaluate_by_numpy", "expected_outputs", "index_expressions", "matching_intrinsic",
-    "pair_of", "pairs", "programs", "reduced", "schedules", "script_of", "small_arrays",
-    "small_values",
+    "evaluate_by_numpy", "expected_outputs", "index_expressions", "kernel_schedules",
+    "matching_intrinsic", "pair_of", "pairs", "programs", "reduced", "schedules",
+    "script_of", "small_arrays", "small_values",
 ]

@@ -111,7 +111,7 @@ class _Mapper:
             if loop.kind is ir.LoopKind.PARALLEL:
                 self.no_loop(loop)
         outer = {**ranges, **{n.var: arith.extent_range(n.extent) for n in blocks}}
-        body = with_names(without_vthreads(body), self.names)
+        body = with_names(without_vthreads(body), set(self.names))
         placer = Placer(outer, self.device)
         body = placer.place(body)
         for buffer in placer.device:
