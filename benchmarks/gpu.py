@@ -41,9 +41,9 @@ from minitensor.runtime import (
     CudaKernel,
     Resources,
     cuda_of,
-    cuda_target,
     find_nvcc,
     load_cuda_together,
+    native_target,
     to_device,
 )
 from minitensor.version import __version__
@@ -134,7 +134,7 @@ def measured(
 ) -> Report:
     """Build, check and time schedules; what fails is in the report."""
     begun = time.monotonic()
-    target = cuda_target(mt.Target("cuda", device=device))
+    target = native_target(mt.Target("cuda", device=device))
     nvcc = find_nvcc()
     gpu, why_not = _gpu()
     torch = _torch() if gpu else None

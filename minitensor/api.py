@@ -89,7 +89,7 @@ def build(
         if passes is not None or dump is not None:
             raise ArgumentError('target "interpreter" runs no passes: use "c"')
         return _interpreted(program)
-    exact = runtime.cuda_target(wanted) if wanted.is_gpu else native_target(wanted)
+    exact = native_target(wanted)
 
     def made(part: ir.Program) -> Kernel:
         kernel: Kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -120,7 +120,7 @@ class Compared:
         """As JSON; seconds of every round."""
         return {
             "name": self.name,
-            "target": asdict(self.target),
+            "target": self.target.as_dict(),
             "flop": self.roofline.flop or None,
             "bytes": self.roofline.bytes,
             "of_peak": self.roofline.part(self.turns[SCHEDULED].seconds),

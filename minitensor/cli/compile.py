@@ -1,9 +1,8 @@
-"""`minitensor compile`: the C or the assembly of a program, or how long it takes."""
+"""`minitensor compile`: the C, the CUDA or the assembly of a program, or how long it takes."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from typing import Any, Final
 
 from minitensor.api import build
@@ -19,7 +18,7 @@ from minitensor.ir import LoopKind, loops_of
 from minitensor.runtime import Timing, native_target
 from minitensor.search import random_inputs
 
-TEXT: Final = "write the C or the assembly of an operator, a program or a schedule, or time it"
+TEXT: Final = "write the C, CUDA or assembly of an operator, a program or a schedule, or time it"
 EPILOG: Final = """\
 examples:
   minitensor compile matmul --size m=256,n=256,k=256          C on standard output
@@ -28,6 +27,8 @@ examples:
   minitensor compile matmul --trace best.json --assembly | grep vfmadd
   minitensor compile softmax --cores 8 --vector-bits 256      for another machine; no compiler
                                                               is needed
+  minitensor compile my_schedule.py:s --target cuda --device h100
+  minitensor compile my_schedule.py:s --target cuda --assembly           PTX
 
 With --time the program is built and timed, and the text is written only where -o says.
 GFLOP/s count 2 operations for each product that the definition sums.
@@ -37,17 +38,19 @@ GFLOP/s count 2 operations for each product that the definition sums.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     subjects.add_arguments(parser)
-    targets.add_arguments(parser)
+    targets.add_arguments(parser, gpus=True)
     parser.add_argument("-o", "--output", metavar="FILE", help="write the text to a file")
-    parser.add_argument("--assembly", action="store_true", help="assembly instead of C")
+    parser.add_argument(
+        "--assembly", action="store_true", help="assembly (of cuda: PTX) instead of C"
+    )
     parser.add_argument("--time", action="store_true", help="build it and time it")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     """Write the text, the time, or both."""
     target = targets.of(arguments)
-    if arguments.assembly and target.kind == "interpreter":
-        raise UsageError("the interpreter makes no machine code; leave out --assembly")
+    if arguments.assembly and target.kind in ("interpreter", "cuda-emulator"):
+        raise UsageError(f"the {target.kind} makes no machine code; leave out --assembly")
     subject = subjects.resolve(arguments)
     text = _text(subject, target, arguments.assembly)
     if arguments.output:
@@ -87,7 +90,7 @@ def _resolved(target: Target) -> Target:
 def _timing(subject: Subject, target: Target) -> Timing:
     kernel = build(subject.schedule, target)
     inputs = random_inputs(subject.programs[0], seed=0)
-    if target.kind == "interpreter":  # slow, and hardly noisy
+    if target.kind in ("interpreter", "cuda-emulator"):  # slow, and hardly noisy
         return kernel.time(*inputs, number=1, repeat=1)
     return kernel.time(*inputs)
 
@@ -110,7 +113,7 @@ def _report(
     exact = native_target(target)
     report: dict[str, Any] = {
         "name": subject.name,
-        "target": asdict(exact),
+        "target": exact.as_dict(),
         "trace": subject.schedule.trace.as_python().splitlines(),
         "flop": subject.flop or None,
         "assembly" if assembly else "source": text,

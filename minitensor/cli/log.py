@@ -184,7 +184,7 @@ def _described(group: _Group) -> dict[str, Any]:
     return {
         "workload": group.workload,
         "name": group.name,
-        "target": dataclasses.asdict(group.target),
+        "target": group.target.as_dict(),
         "records": group.records,
         "failed": group.failed,
         "best_seconds": group.best.median if group.best else None,

@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 
 from minitensor.cli.errors import UsageError
-from minitensor.codegen import Target
+from minitensor.codegen import DEVICES, KINDS, Target
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """--target, --cores, --vector-bits."""
+def add_arguments(parser: argparse.ArgumentParser, gpus: bool = False) -> None:
+    """--target, --cores, --vector-bits; for a command that can also build for GPUs, --device."""
+    kinds = KINDS if gpus else ("c", "interpreter")
     parser.add_argument(
-        "--target", choices=("c", "interpreter"), default="c", help="what to build for (default: c)"
+        "--target", choices=kinds, default="c", help="what to build for (default: c)"
     )
+    if gpus:
+        text = "the GPU of cuda (default: this machine's, or a100)"
+        parser.add_argument("--device", choices=tuple(DEVICES), help=text)
     text = "threads of a parallel loop (default: this machine's)"
     parser.add_argument("--cores", type=int, metavar="N", help=text)
     text = "width of vector registers (default: this machine's; 0 for none)"
@@ -21,7 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def of(arguments: argparse.Namespace) -> Target:
     """The target that the arguments name. Raises ArgumentError for numbers that cannot be."""
-    return Target(arguments.target, arguments.cores, arguments.vector_bits)
+    device = getattr(arguments, "device", None)
+    return Target(arguments.target, arguments.cores, arguments.vector_bits, device)
 
 
 def compiled(arguments: argparse.Namespace, otherwise: str) -> Target:

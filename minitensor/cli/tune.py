@@ -253,7 +253,7 @@ def _report(
     return {
         "name": result.program.name,
         "workload": workload_key(result.program),
-        "target": asdict(result.target),
+        "target": result.target.as_dict(),
         "rules": arguments.rules,
         "strategy": arguments.strategy,
         "sketch_policy": arguments.sketch_policy,

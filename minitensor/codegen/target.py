@@ -63,6 +63,11 @@ class Target:
             raise unexpected("a target's name or an mt.Target", "target", target)
         return Target(target)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Its fields, for JSON; the GPU only where it is named."""
+        fields = asdict(self)
+        return {n: value for n, value in fields.items() if n != "device" or value is not None}
+
     def resolved(self, num_cores: int, vector_bits: int) -> Target:
         """The target with what was left open filled in."""
         return replace(

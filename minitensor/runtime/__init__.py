@@ -33,9 +33,7 @@ if _TYPE_CHECKING:
     from minitensor.runtime.caches import USUAL_CACHES, Caches, known_caches, largest_cache
     from minitensor.runtime.confined import confine, memory_of_this_process
     from minitensor.runtime.cuda.arrays import DeviceArray, to_device
-    from minitensor.runtime.cuda.build import (
-        cuda_target, load_cuda, load_cuda_program, load_cuda_together,
-    )
+    from minitensor.runtime.cuda.build import load_cuda, load_cuda_program, load_cuda_together
     from minitensor.runtime.cuda.counters import AccessCount
     from minitensor.runtime.cuda.device import cuda_of
     from minitensor.runtime.cuda.emulator import ORDERS, EmulatedKernel, load_emulated
@@ -71,13 +69,13 @@ __all__ = [
     "Kernel", "Limits", "NativeKernel", "Nvcc", "Pace", "Parent", "ParentGoneError", "Probe",
     "Reason", "Resources", "Signature", "Timing", "Toolchain", "Turns", "Worker", "WorkerError",
     "aligned_empty", "cache_bandwidths", "cache_folder", "compile_library", "compute_probe",
-    "confine", "cpu_name", "cuda_of", "cuda_target", "diagnose", "element_at", "element_name",
-    "end_children", "explained", "find_nvcc", "find_toolchain", "interleave", "interpreter_kernel",
-    "known_caches", "known_limits", "largest_cache", "load", "load_cuda", "load_cuda_program",
-    "load_cuda_together", "load_emulated", "load_function", "load_kernel", "load_program",
-    "load_together", "measure", "measure_limits", "memory_of_this_process", "memory_probes",
-    "native_target", "pointer_to", "probe_toolchain", "ratio", "remember_limits", "save_kernel",
-    "scratch_folder", "shown_target", "take_turn", "to_device", "usable_cores", "waits_of",
+    "confine", "cpu_name", "cuda_of", "diagnose", "element_at", "element_name", "end_children",
+    "explained", "find_nvcc", "find_toolchain", "interleave", "interpreter_kernel", "known_caches",
+    "known_limits", "largest_cache", "load", "load_cuda", "load_cuda_program", "load_cuda_together",
+    "load_emulated", "load_function", "load_kernel", "load_program", "load_together", "measure",
+    "measure_limits", "memory_of_this_process", "memory_probes", "native_target", "pointer_to",
+    "probe_toolchain", "ratio", "remember_limits", "save_kernel", "scratch_folder", "shown_target",
+    "take_turn", "to_device", "usable_cores", "waits_of",
 ]
 
 

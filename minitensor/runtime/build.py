@@ -23,6 +23,7 @@ from minitensor.runtime.cache import (
     discard,
     is_whole,
 )
+from minitensor.runtime.cuda.target import cuda_target
 from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
 from minitensor.runtime.module import load_function
 from minitensor.runtime.toolchain import Toolchain, find_toolchain
@@ -178,11 +179,14 @@ def native_target(target: Target) -> Target:
     num_cores    OMP_NUM_THREADS if that is set, else the cores of this process (1 if the compiler
                  has no OpenMP)
     vector_bits  that of the toolchain; 0 for a target that is not compiled
+    device       see `cuda_target`
 
     Raises CompileError if C is to be generated and there is no compiler.
     """
     if target.kind == "interpreter":
         return target.resolved(num_cores=1, vector_bits=0)
+    if target.is_gpu:
+        return cuda_target(target)
     if target.num_cores is not None and target.vector_bits is not None:
         return target
     toolchain = find_toolchain()

@@ -14,10 +14,10 @@ import numpy as np
 
 from minitensor.errors import ArgumentError, CompileError, ExecutionError, MinitensorError
 from minitensor.runtime.caches import Known, chosen, measure_caches, said_caches
-from minitensor.runtime.cuda.build import nearest_device
 from minitensor.runtime.cuda.device import cuda_of
 from minitensor.runtime.cuda.nvcc import ADVICE as NVCC_ADVICE
 from minitensor.runtime.cuda.nvcc import Nvcc, probe_nvcc
+from minitensor.runtime.cuda.target import nearest_device
 from minitensor.runtime.folder import cache_folder, is_temporary
 from minitensor.runtime.machine import cpu_name, usable_cores
 from minitensor.runtime.toolchain import ADVICE, Toolchain, probe_toolchain

@@ -71,7 +71,7 @@ class Explanation:
         target = report.emitted.target
         return {
             "name": ir.print_name(report.program.name),
-            "target": asdict(target),
+            "target": target.as_dict(),
             "loops": [
                 {
                     "name": ir.print_name(name),

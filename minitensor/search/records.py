@@ -290,9 +290,7 @@ def encode(record: Record) -> bytes:
     for name, usual in _USUAL.items():
         if data[name] == usual:
             del data[name]
-    data["target"], data["host"] = asdict(record.target), asdict(record.host)
-    if record.target.device is None:
-        del data["target"]["device"]
+    data["target"], data["host"] = record.target.as_dict(), asdict(record.host)
     try:
         data["trace"] = _object(json.loads(record.trace))
     except (ValueError, RecursionError) as problem:

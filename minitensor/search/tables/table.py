@@ -67,7 +67,7 @@ class Table:
             "about": self.about,
             "workload": workload_key(self.program),
             "definition": definition_as_python(self.program),
-            "target": asdict(self.target),
+            "target": self.target.as_dict(),
             "sketches": [
                 {"trace": s.to_json(), "history": [list(asdict(d).values()) for d in s.history]}
                 for s in self.sketches

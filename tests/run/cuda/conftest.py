@@ -16,7 +16,7 @@ from minitensor.codegen import Emitted, KernelShape, Target
 from minitensor.errors import CompileError
 from minitensor.ir import Buffer, DType
 from minitensor.runtime import find_toolchain, load_emulated
-from minitensor.runtime.cuda import arrays, build, device, nvcc
+from minitensor.runtime.cuda import arrays, build, device, nvcc, target
 from tests.run.cuda.texts import CORRECT, together
 
 FAKE = Path(__file__).with_name("fake_runtime.c")
@@ -48,9 +48,9 @@ TWICE = (
 def emit(source=ADD, name="add", names="ABD", shape=(2, 4), dtype="float32", **facts):
     """An Emitted of CUDA, by default of a kernel that adds two arrays."""
     params = tuple(Buffer(letter, shape, DType.of(dtype)) for letter in names)
-    target = facts.pop("target", Target("cuda", 1, 0, "h100"))
+    gpu = facts.pop("target", Target("cuda", 1, 0, "h100"))
     shapes = (KernelShape(f"{name}_kernel", (2, 1, 1), (4, 1, 1)),)
-    made = {"checks": (), "workspace": 0, "target": target, "name": name, "kernels": shapes}
+    made = {"checks": (), "workspace": 0, "target": gpu, "name": name, "kernels": shapes}
     return Emitted(source, f"{name}_launch", params, frozenset("D"), **made | facts)
 
 
@@ -119,7 +119,7 @@ class State:
 def faked(installed, fake_library, cuda, monkeypatch):
     """Kernels that are loaded are linked to the runtime for tests, which is returned."""
     found = dataclasses.replace(installed, library=fake_library)
-    for module in (arrays, build):
+    for module in (arrays, build, target):
         monkeypatch.setattr(module, "find_nvcc", lambda: found)
         monkeypatch.setattr(module, "cuda_of", lambda library: cuda)
     return cuda

@@ -74,3 +74,15 @@ def test_a_number_that_cannot_be(run):
     done = run("compile", "matmul", "--small", "--cores", "0", "--vector-bits", "256")
     assert done.status == 1
     assert "num_cores=0" in done.err
+
+
+def test_cuda_needs_no_nvcc_to_be_read(run, no_compiler):
+    for kind in ("cuda", "cuda-emulator"):
+        done = run("compile", "matmul", "--small", "--target", kind, "--device", "h100")
+        assert (done.status, done.err) == (0, "")
+        assert 'extern "C" __global__ void' in done.out
+    assert run("compile", "matmul", "--target", "cuda-emulator", "--assembly").status == 2
+    done = run("compile", "matmul", "--small", "--device", "h100")
+    assert done.status != 0 and "expected no GPU for target 'c'" in done.err
+    done = run("compile", "matmul", "--small", "--target", "cuda", "--time")
+    assert done.status == 1 and "no nvcc is found" in done.err

@@ -2,13 +2,16 @@
 
 import dataclasses
 import logging
+from types import SimpleNamespace
 
 import pytest
 
 import minitensor as mt
 from minitensor.codegen import Target
+from minitensor.errors import CompileError, ExecutionError
 from minitensor.runtime import build, native_target, shown_target, usable_cores
 from minitensor.runtime.build import WITHOUT_COMPILER
+from minitensor.runtime.cuda import target
 from minitensor.runtime.toolchain import Toolchain
 
 WITH_OPENMP = Toolchain(
@@ -88,3 +91,24 @@ def test_empty_number_of_threads_is_none(toolchain, monkeypatch, caplog, value):
     monkeypatch.setenv("OMP_NUM_THREADS", value)
     assert native_target(Target("c")).num_cores == usable_cores()
     assert caplog.records == []
+
+
+def test_a_target_for_a_gpu_names_it(monkeypatch):
+    monkeypatch.setattr(target, "find_nvcc", lambda: SimpleNamespace(library="libcudart.so"))
+    gpu = SimpleNamespace(name="NVIDIA H200", capability=90)
+    monkeypatch.setattr(target, "cuda_of", lambda library: gpu)
+    assert native_target(Target("cuda")) == Target("cuda", 1, 0, "h200")
+    assert native_target(Target("cuda", device="t4")) == Target("cuda", 1, 0, "t4")
+    assert native_target(Target("cuda-emulator")) == Target("cuda-emulator", 1, 0, "a100")
+    gpu.capability = 70
+    assert native_target(Target("cuda")).device == "a100"
+
+
+def test_without_nvcc_or_gpu_a_target_names_one_all_the_same(monkeypatch):
+    for failure in (CompileError("no nvcc"), ExecutionError("no GPU", "device")):
+
+        def missing(failure=failure):
+            raise failure
+
+        monkeypatch.setattr(target, "find_nvcc", missing)
+        assert native_target(Target("cuda")) == Target("cuda", 1, 0, "a100")

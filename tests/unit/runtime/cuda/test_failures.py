@@ -4,8 +4,8 @@ import pytest
 
 from minitensor.errors import CompileError, ExecutionError
 from minitensor.runtime.cuda import failures
-from minitensor.runtime.cuda.build import nearest_device
 from minitensor.runtime.cuda.device import Cuda
+from minitensor.runtime.cuda.target import nearest_device
 
 
 @pytest.mark.parametrize("error", failures._SENTENCES)
