@@ -56,7 +56,9 @@ def _shape(kernel: Kernel, device: Device, room: Occupancy) -> Iterator[str]:
             turns = -(-kernel.blocks // full)
             yield f"the last of {turns} turns of blocks has {last} of the {full} that run together"
     ragged = kernel.threads % WARP
-    if ragged:
+    if kernel.threads == 1:
+        yield f"a block is one thread, on one of {WARP} lanes; bind a loop to threadIdx.x"
+    elif ragged:
         yield f"{kernel.threads} threads: the last warp of a block has {ragged} of {WARP} lanes"
 
 

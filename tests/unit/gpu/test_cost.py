@@ -265,6 +265,16 @@ def test_launches_and_kernels_add_up():
     assert found.seconds == pytest.approx(a.seconds + 5 * b.seconds)
 
 
+def test_accesses_add_up():
+    for found in gpu.cost_of(matmul(n=256)).kernels:
+        assert found.instructions.memory == sum(one.requests for one in found.accesses)
+        for name, count in found.fetched.items():
+            moved = sum(one.moved for one in found.accesses if one.buffer == name)
+            assert found.memory[name] <= count <= moved
+        for one in found.accesses:
+            assert one.distinct <= one.wanted and one.distinct <= one.moved
+
+
 # ---- what is said
 
 
@@ -283,6 +293,8 @@ def test_remarks_name_the_access_and_the_step():
     ) in said(staged((tx, 0 * tx), 32, 32))
     assert "the last warp of a block has 8 of 32 lanes" in said(copied(tx, lanes=40))
     assert "multiprocessors have no block" in said(copied(tx))
+    alone = program(store(buffer("A", 4), 0), buffer("A", 4))
+    assert "a block is one thread" in said(alone)
 
 
 def test_remarks_on_what_a_thread_keeps():
