@@ -5,7 +5,7 @@ import pytest
 
 from minitensor.codegen import Target, generate
 from minitensor.ir import interpret
-from minitensor.runtime import ORDERS, cuda_target, find_toolchain, load_emulated
+from minitensor.runtime import ORDERS, find_toolchain, load_emulated, native_target
 from tests.run.cuda.mutants import mutants, renamed
 from tests.run.cuda.schedules import SCHEDULES
 
@@ -20,7 +20,7 @@ def arrays_of(program):
 
 @pytest.fixture(scope="module")
 def emitted():
-    target = cuda_target(Target("cuda-emulator"))
+    target = native_target(Target("cuda-emulator"))
     return {name: generate(make().program, target) for name, make in SCHEDULES.items()}
 
 
