@@ -265,7 +265,14 @@ def _covered(
     ranges = edit.ranges_of(loops)
     indices = counted(access, elements, loops)
     need = arith.clipped_box(arith.box_of(indices, shape, inner, ranges), shape)
-    return arith.contains(have, need, ranges)
+    cut = [n for n, (span, extent) in enumerate(zip(have, shape)) if not is_whole(span, extent)]
+    return arith.contains(tuple(have[n] for n in cut), tuple(need[n] for n in cut), ranges)
+
+
+def is_whole(span: arith.Span, extent: int) -> bool:
+    """Return whether a span is all of an axis: whatever is read along that is in it."""
+    begin = span.low.constant
+    return span.low.is_constant and begin <= 0 and 0 < extent <= begin + span.spread + 1
 
 
 def _written(

@@ -238,7 +238,8 @@ def _reading(
     """
     ranges = {i.var: arith.extent_range(i.extent) for i in consumer.iters}
     found: dict[str, arith.Span] | None = {}
-    cut = [n for n, (span, size) in enumerate(zip(*computed[:2])) if not _is_whole(span, size)]
+    axes = enumerate(zip(*computed[:2]))
+    cut = [n for n, (span, size) in axes if not insertion.is_whole(span, size)]
     for count, n in enumerate(cut, 1):
         if forms[n].interval(ranges).within(0, computed.extents[n] - 1):
             those, box = [forms[m] for m in cut[:count]], [computed.box[m] for m in cut[:count]]
@@ -253,12 +254,6 @@ def _reading(
     return found
 
 
-def _is_whole(span: arith.Span, extent: int) -> bool:
-    """Return whether an iteration computes all along an axis: it does not matter what is read."""
-    begin = span.low.constant
-    return span.low.is_constant and begin <= 0 and 0 < extent <= begin + span.spread + 1
-
-
 def _along(
     forms: Sequence[arith.Linear], computed: Computed, ranges: arith.Ranges
 ) -> dict[str, arith.Span]:
@@ -269,7 +264,7 @@ def _along(
     for form, span, extent in zip(forms, *computed[:2]):
         match list(form.terms.items()):
             case [(ir.Var(name), 1)] if form.interval(ranges).within(0, extent - 1):
-                if _is_whole(span, extent):
+                if insertion.is_whole(span, extent):
                     found[name] = arith.Span(span.low.shifted(-form.constant), span.spread)
     return found
 

@@ -619,3 +619,14 @@ def test_what_a_guard_left_out_of_a_shared_loop_is_not_there():
     s.split(loop, [None, 8])
     refused(s, "R5", "B_global is not complete there", lambda: s.compute_at(copy, outer))
     check(s)
+
+
+def test_a_tile_that_is_larger_than_the_axis_reads_what_is_there():
+    """All of the axis is computed, so whatever a guarded tile reads of it is."""
+    A = mt.placeholder((3, 4), name="A")
+    T = mt.compute((3, 4), lambda i, k: A[i, k] + 1, name="T")
+    s = mt.Schedule(mt.lower([A, mt.compute((3, 4), lambda i, k: T[i, k] * 2, name="C")]))
+    i_0, i_1, _ = s.split(s.get_loops("C")[0], [None, 4, 2])
+    s.split(s.compute_at("T", i_0)[0], [None, 2])
+    s.compute_at(s.cache_read("C", "T", "local"), i_1)
+    check(s)
