@@ -47,8 +47,7 @@ from minitensor.runtime import (
     to_device,
 )
 from minitensor.version import __version__
-from tutorials.schedules import HAND_SCHEDULES, HandSchedule, scheduled
-from tutorials.schedules.hand import Steps
+from tutorials.schedules import GPU_SCHEDULES, HandSchedule, scheduled
 
 IN_A_RUN: Final = 12
 """Kernels that nvcc compiles in one run."""
@@ -59,27 +58,6 @@ COPIED: Final = 1 << 30
 """Bytes of the copy that the memory is measured with."""
 NARROW: Final = 2e-2
 """How far an element of a product of 16-bit floats may be off, as a part of the largest."""
-
-
-def _elementwise(s: mt.Schedule, target: mt.Target) -> Steps:
-    """One element a thread."""
-    *producers, last = s.get_blocks()
-    for block in reversed(producers):
-        s.compute_inline(block)
-    (loop,) = s.get_loops(last)
-    block, thread = s.split(loop, (None, 256))
-    s.bind(block, "blockIdx.x")
-    s.bind(thread, "threadIdx.x")
-    yield "threads", "neighbours read neighbours"
-
-
-GPU_SCHEDULES: Final[Mapping[str, HandSchedule]] = {
-    key: HandSchedule(
-        hand.name, hand.define, steps, (), hand.flop, hand.bytes, hand.kind, hand.parameters
-    )
-    for key, hand, steps in (("elementwise", HAND_SCHEDULES["elementwise"], _elementwise),)
-}
-"""The hand schedules for GPUs, by short names."""
 
 
 @dataclass

@@ -8,18 +8,37 @@ depends on the machine (lanes of a vector, rows of a register tile, threads) is 
     s = scheduled(HAND_SCHEDULES["matmul-1024"], target)      all of them
 
 Read in this order: `hand`, `matmul`, `convolution`, `winograd`, `rows`, `attention`, `streams`,
-`registry`.
+`registry`; for GPUs `gpu`, `gpu_matmul`, `gpu_rows`, `gpu_conv`, `gpu_attention`, `gpu_registry`.
 """
 
-from tutorials.schedules import attention, convolution, matmul, rows, streams, winograd
+from tutorials.schedules import (
+    attention,
+    convolution,
+    gpu,
+    gpu_attention,
+    gpu_conv,
+    gpu_matmul,
+    gpu_rows,
+    matmul,
+    rows,
+    streams,
+    winograd,
+)
+from tutorials.schedules.gpu_registry import GPU_SCHEDULES
 from tutorials.schedules.hand import HandSchedule, scheduled
 from tutorials.schedules.registry import HAND_SCHEDULES
 
 __all__ = [
+    "GPU_SCHEDULES",
     "HAND_SCHEDULES",
     "HandSchedule",
     "attention",
     "convolution",
+    "gpu",
+    "gpu_attention",
+    "gpu_conv",
+    "gpu_matmul",
+    "gpu_rows",
     "matmul",
     "rows",
     "scheduled",

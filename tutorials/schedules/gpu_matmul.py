@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 from minitensor import ir
 from minitensor.codegen import Target
 from minitensor.schedule import Schedule
-from tutorials.schedules.gpu import BLOCKS
+from tutorials.schedules.gpu import BLOCKS, by_default
 from tutorials.schedules.hand import Steps
+
+FEW: Final = 16
+"""Rows or columns of C, below which most of a tile would be outside of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ class Tiles:
     def of(m: int, n: int, batch: int = 1) -> Tiles:
         """The largest tiles of which there are enough for all multiprocessors."""
         for rows, columns in ((128, 128), (128, 64), (64, 64)):
-            if batch * math.ceil(m / rows) * math.ceil(n / columns) >= BLOCKS:
+            if batch * math.ceil(m / rows) * math.ceil(n / columns) >= BLOCKS // 2:
                 return Tiles(rows, columns, 8, rows // 8, columns // 8)
         return Tiles(32, 32, 16, 8, 8)
 
@@ -63,22 +67,25 @@ class Tiles:
 def product(s: Schedule, target: Target) -> Steps:
     """Schedule C = A B, or a batch of such products, and D after it if there is one."""
     *batch, m, n = s.program.buffers["C"].shape
+    if min(m, n) < FEW:
+        return by_default(s, target)
     return tiled(s, Tiles.of(m, n, math.prod(batch)))
 
 
-def tiled(s: Schedule, tiles: Tiles) -> Steps:
-    """Schedule C = A B, or a batch of such products, and D after it if there is one.
+def tiled(s: Schedule, tiles: Tiles, block: str = "C", last: str = "") -> Steps:
+    """Schedule a block that is a product of matrices, or a batch of them. Each operand may be given
+    transposed.
 
-    Each of A and B may be given transposed.
+    last  an elementwise block that reads it alone; "" for the only block behind it, if any
     """
-    block = s.program.blocks["C"]
-    operands = [load for load in ir.loads(block.body) if load.buffer != "C"]
-    terms = ir.Var(block.iters[-1].var)
-    last = s.get_blocks()[-1]
+    product = s.program.blocks[block]
+    operands = [load for load in ir.loads(product.body) if load.buffer != block]
+    terms = ir.Var(product.iters[-1].var)
+    last = last or s.get_blocks()[-1]
     written = s.cache_write(last, "local")
-    if last != "C":
-        s.set_scope("C", "local")
-    *batch, i, j, k = s.get_loops("C")
+    if last != block:
+        s.set_scope(block, "local")
+    *batch, i, j, k = s.get_loops(block)
     i_0, i_1, i_2, i_3 = s.split(i, [None, *tiles.of_rows])
     j_0, j_1, j_2, j_3 = s.split(j, [None, *tiles.of_columns])
     k_0, k_1 = s.split(k, [None, tiles.depth])
@@ -95,7 +102,7 @@ def tiled(s: Schedule, tiles: Tiles) -> Steps:
     )
     s.bind(i_2, "threadIdx.y")
     s.bind(j_2, "threadIdx.x")
-    start = s.decompose_reduction("C", k_0)
+    start = s.decompose_reduction(block, k_0)
     for loop in (*s.get_loops(start)[-4:], k_1, i_1, j_1, i_3, j_3):
         s.unroll(loop)
     yield (
@@ -104,7 +111,7 @@ def tiled(s: Schedule, tiles: Tiles) -> Steps:
         "tile, so far apart that neighbours read neighbouring numbers. Its sums stay in registers: "
         "they begin before the terms, and the loops over them are written out.",
     )
-    *_, i, j = s.reverse_compute_at(last if last != "C" else written, j_0)
+    *_, i, j = s.reverse_compute_at(last if last != block else written, j_0)
     i_1o, i_2o, i_3o = s.split(i, tiles.of_rows)
     j_1o, j_2o, j_3o = s.split(j, tiles.of_columns)
     s.reorder(i_2o, j_2o, i_1o, i_3o, j_1o, j_3o)
@@ -112,7 +119,7 @@ def tiled(s: Schedule, tiles: Tiles) -> Steps:
     s.bind(j_2o, "threadIdx.x")
     for loop in (i_1o, i_3o, j_1o):
         s.unroll(loop)
-    if last != "C":
+    if last != block:
         s.unroll(j_3o)
         j_3o = s.reverse_compute_at(written, j_1o)[-1]
     s.vectorize(j_3o)
@@ -123,14 +130,14 @@ def tiled(s: Schedule, tiles: Tiles) -> Steps:
     )
     sides = (tiles.rows, i_1), (tiles.columns, j_1)
     for load, (side, square) in zip(operands, sides, strict=True):
-        strip = s.cache_read("C", load.buffer, "shared")
+        strip = s.cache_read(block, load.buffer, "shared")
         *_, x, y = s.compute_at(strip, k_0)
         if load.indices[-1] == terms:
             fetch(s, tiles, x, y, tiles.depth)
             turned(s, strip, tiles.vector)
         else:
             s.vectorize(fetch(s, tiles, x, y, side))
-        own = s.cache_read("C", strip, "local")
+        own = s.cache_read(block, strip, "local")
         s.vectorize(s.compute_at(own, square)[-1])
     yield (
         "Shared memory",

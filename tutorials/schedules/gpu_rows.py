@@ -6,6 +6,7 @@ registers, and the threads combine what they have. Memory is read and written in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from minitensor import ir
@@ -44,7 +45,12 @@ def rows(s: Schedule, target: Target) -> Steps:
     """Schedule a stage over rows, and the sums, maxima and elementwise stages of a row before it: a
     softmax, a layer normalisation.
     """
-    *before, last = s.get_blocks()
+    return stages(s, s.get_blocks())
+
+
+def stages(s: Schedule, blocks: Sequence[str]) -> Steps:
+    """Schedule some blocks as `rows` does: those of the program, or those of a part of it."""
+    *before, last = blocks
     n = s.program.buffers[last].shape[-1]
     for block in before:
         iters = s.program.blocks[block].iters
