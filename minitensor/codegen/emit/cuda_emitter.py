@@ -33,8 +33,6 @@ from minitensor.errors import LoweringError
 
 STATIC_SHARED: Final = 48 << 10
 """The most bytes of shared memory that a text may declare; more is asked for at the launch."""
-_ASYNCHRONOUS: Final = 16
-"""The bytes of a copy that can be asynchronous."""
 _RAW: Final = {4: "int", 8: "int2", 16: "int4"}
 """By its bytes, the type that copies a vector as it is."""
 RESERVED: Final = frozenset(
@@ -62,6 +60,8 @@ RESERVED: Final = frozenset(
         "bfloat16_to_float",
         "float_to_bfloat16",
         "atomicExch",
+        "copy_async4",
+        "copy_async8",
         "copy_async16",
         "commit_async",
         "wait_async",
@@ -218,20 +218,26 @@ class CudaEmitter(Emitter):
 
     def _store(self, stmt: ir.Store) -> None:
         value = stmt.value
+        size = value.dtype.lanes * value.dtype.bits // 8
+        if self._is_asynchronous(stmt.buffer, value, size):
+            assert isinstance(value, ir.Load)
+            pointers = self.address(stmt.buffer, stmt.indices), self.address(*_place(value))
+            self.line(f"copy_async{size}({', '.join(pointers)});")
+            return
         if value.dtype.lanes == 1:
             super()._store(stmt)
             return
         if not isinstance(value, ir.Load):
             raise LoweringError(f"a vector of {ir.print_expr(value)} is no copy")
-        size = value.dtype.lanes * value.dtype.bits // 8
-        is_given = self.buffers[value.buffer].scope is ir.Scope.GLOBAL
-        if stmt.buffer in self.asynchronous and size == _ASYNCHRONOUS and is_given:
-            pointers = self.address(stmt.buffer, stmt.indices), self.address(*_place(value))
-            self.line(f"copy_async16({', '.join(pointers)});")
-            return
         raw = _RAW[size]
         to, source = self.address(stmt.buffer, stmt.indices), self.address(*_place(value))
         self.line(f"*({raw} *){_parenthesized(to)} = *(const {raw} *){_parenthesized(source)};")
+
+    def _is_asynchronous(self, buffer: str, value: ir.Expr, size: int) -> bool:
+        """Tell whether a value is copied from device memory while threads compute."""
+        if buffer not in self.asynchronous or size not in _RAW or not isinstance(value, ir.Load):
+            return False
+        return self.buffers[value.buffer].scope is ir.Scope.GLOBAL
 
     # ---- intrinsics of warps
 

@@ -388,13 +388,13 @@ static void check(Thread *t, const void *p, size_t bytes, Kind kind, uint32_t si
 }
 
 // The 16 bytes that an asynchronous copy goes to, from its start to its end.
-static void set_pending(const void *p, bool pending) {
+static void set_pending(const void *p, int bytes, bool pending) {
     Range *r = checking ? range_at((uintptr_t)p) : NULL;
     if (r == NULL) return;
     if (r->pending == NULL) r->pending = (uint8_t *)calloc(r->end - r->start + 1, 1);
     if (r->pending == NULL) return out_of_memory();
     copies_pending = true;
-    memset(r->pending + ((uintptr_t)p - r->start), pending, 16);
+    memset(r->pending + ((uintptr_t)p - r->start), pending, bytes);
 }
 
 // The launcher wrote device memory.

@@ -95,11 +95,17 @@ static __device__ __forceinline__ uint32_t shared_address(const void *p) {
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-static __device__ __forceinline__ void copy_async16(void *shared, const void *global) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)),
-                 "l"(__cvta_generic_to_global(global))
-                 : "memory");
-}
+#define COPY_ASYNC(bytes, cache)                                                                  \
+    static __device__ __forceinline__ void copy_async##bytes(void *shared, const void *global) {  \
+        asm volatile("cp.async." cache ".shared.global [%0], [%1], " #bytes                       \
+                     ";" ::"r"(shared_address(shared)),                                           \
+                     "l"(__cvta_generic_to_global(global))                                        \
+                     : "memory");                                                                 \
+    }
+
+COPY_ASYNC(4, "ca")
+COPY_ASYNC(8, "ca")
+COPY_ASYNC(16, "cg")
 
 static __device__ __forceinline__ void commit_async() {
     asm volatile("cp.async.commit_group;" ::: "memory");

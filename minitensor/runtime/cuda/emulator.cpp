@@ -34,6 +34,7 @@ enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONFIGURATION = 9, LAUNCH_F
 struct Copy {  // an asynchronous copy that has not happened yet
     unsigned char *to;
     const unsigned char *from;
+    int bytes;
     int group;
     uint32_t site;
 };
@@ -315,15 +316,16 @@ void emulator_load_matrix(uint32_t *r, const void *row, int matrices, int transp
     wait_in_warp(LOAD_MATRIX, ~0u, line);
 }
 
-void emulator_copy_async(void *shared, const void *global, const void *site) {
+void emulator_copy_async(void *shared, const void *global, int bytes, const void *site) {
     Thread *me = running;
     int64_t size = me->copies_size;
     if (!make_room(&me->copies, me->copies_used, &size)) give_up();
     me->copies_size = (int)size;
-    Copy copy = {(unsigned char *)shared, (const unsigned char *)global, me->group, site_of(site)};
-    watch(me, global, 16, READ, copy.site);
-    watch(me, shared, 16, WRITE, copy.site);
-    set_pending(shared, true);
+    Copy copy = {(unsigned char *)shared, (const unsigned char *)global, bytes, me->group,
+                 site_of(site)};
+    watch(me, global, bytes, READ, copy.site);
+    watch(me, shared, bytes, WRITE, copy.site);
+    set_pending(shared, bytes, true);
     me->copies[me->copies_used++] = copy;
 }
 
@@ -338,9 +340,9 @@ void emulator_wait_async(int groups) {
             me->copies[kept++] = copy;
             continue;
         }
-        set_pending(copy.to, false);
-        if (checking) check(me, copy.to, 16, WRITE, copy.site);  // it is now that it is there
-        memcpy(copy.to, copy.from, 16);
+        set_pending(copy.to, copy.bytes, false);
+        if (checking) check(me, copy.to, copy.bytes, WRITE, copy.site);  // now it is there
+        memcpy(copy.to, copy.from, copy.bytes);
     }
     me->copies_used = kept;
 }

@@ -85,7 +85,7 @@ void emulator_load_matrix(uint32_t *r, const void *row, int matrices, int transp
                           const void *site);
 
 void emulator_atomic(void *p, size_t bytes, int reads, const void *site);
-void emulator_copy_async(void *shared, const void *global, const void *site);
+void emulator_copy_async(void *shared, const void *global, int bytes, const void *site);
 void emulator_commit_async(void);
 void emulator_wait_async(int groups);
 }
@@ -245,8 +245,14 @@ static inline uint16_t double_to_bfloat16(double x) { return float_to_bfloat16(r
 
 // ---- asynchronous copies to shared memory, and tensor cores: see device.h
 
+static ON_ITS_OWN void copy_async4(void *shared, const void *global) {
+    emulator_copy_async(shared, global, 4, __builtin_return_address(0));
+}
+static ON_ITS_OWN void copy_async8(void *shared, const void *global) {
+    emulator_copy_async(shared, global, 8, __builtin_return_address(0));
+}
 static ON_ITS_OWN void copy_async16(void *shared, const void *global) {
-    emulator_copy_async(shared, global, __builtin_return_address(0));
+    emulator_copy_async(shared, global, 16, __builtin_return_address(0));
 }
 
 static inline void commit_async() { emulator_commit_async(); }

@@ -57,6 +57,8 @@ def given(m, n, k):
 SIZES = [
     (32, 32, 32, 4, False),
     (29, 35, 21, 1, False),
+    (32, 32, 32, 1, False),
+    (32, 34, 32, 2, False),
     (33, 32, 40, 4, True),
     (16, 16, 8, 4, False),
 ]
@@ -86,7 +88,16 @@ def test_what_is_copied_in_vectors_is_copied_asynchronously(installed):
     s.annotate(loop, "pipeline", 2)
     kernel = mt.build(s, target="cuda")
     assert kernel.source.count("copy_async16(") == 4
-    assert "cp.async.cg.shared.global" in kernel.ptx or "cp.async.ca.shared.global" in kernel.ptx
+    assert "cp.async.cg.shared.global" in kernel.ptx
+
+
+@pytest.mark.parametrize("vector", [1, 2])
+def test_so_is_what_is_copied_in_words_of_4_or_8_bytes(installed, vector):
+    s, loop = product(32, 32, 32, vector)
+    s.annotate(loop, "pipeline", 2)
+    kernel = mt.build(s, target="cuda")
+    assert kernel.source.count(f"copy_async{4 * vector}(") == 4
+    assert "cp.async.ca.shared.global" in kernel.ptx
 
 
 def remark(s):
