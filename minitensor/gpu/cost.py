@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 from minitensor import codegen, ir
 from minitensor.errors import unexpected
 from minitensor.gpu.footprint import Footprints, waves_of
-from minitensor.gpu.instructions import Instructions, instructions_of
-from minitensor.gpu.kernels import Kernel, Site, kernels_of, size_of
+from minitensor.gpu.instructions import PRODUCTS, Instructions, instructions_of
+from minitensor.gpu.kernels import Kernel, Site, fragments_of, kernels_of, size_of
 from minitensor.gpu.latency import warp_cycles
 from minitensor.gpu.occupancy import Occupancy, occupancy
 from minitensor.gpu.rates import PORT, SCHEDULERS, Rates, rates_of
@@ -83,7 +83,12 @@ def registers_of(kernel: Kernel, sites: Sequence[Site]) -> int:
     not yet used, addresses.
     """
     kept = kernel.in_registers(list(sites))
-    arrays = sum(-(-b.nbytes // 4) for b in kernel.private if b.name in kept)
+    parts = fragments_of(kernel.parts.body)
+    arrays = 0
+    for buffer in kernel.private:
+        if buffer.name in kept:
+            owners = codegen.WARP if buffer.name in parts else 1
+            arrays += -(-buffer.nbytes // (4 * owners))
     loaded: Counter[int] = Counter()
     pointers = set[str]()
     for site in sites:
@@ -190,6 +195,7 @@ def _terms(
         work.integer * lanes / rates.int32,
         work.special * lanes / rates.special,
         work.float64 * lanes / rates.float64,
+        work.tensor * PRODUCTS / rates.tensor,
     )
     shared = sum(
         one.cycles * (128 / rates.l1_width)

@@ -23,14 +23,14 @@ def access_pictures(program: ir.Program) -> list[pictures.Picture]:
 
 
 def _accesses(kernel: Kernel) -> Iterator[Traffic]:
-    """The accesses that can be drawn: of memory, of places that do not depend on data."""
+    """The accesses that can be drawn: by single lanes, of places that do not depend on data."""
     sites = kernel.sites()
     kept = kernel.in_registers(sites)
     for site in sites:
         buffer = site.buffer
         if buffer is None or buffer.name in kept or buffer in kernel.private:
             continue
-        if not any(map(ir.loads, site.indices)):
+        if not site.together and not any(map(ir.loads, site.indices)):
             yield traffic_of(kernel, site)
 
 

@@ -51,6 +51,8 @@ class Footprints:
         """The footprints of a kernel."""
         parts = kernel.parts
         loops = [*parts.blocks, *parts.threads, *(loop for site in sites for loop in site.loops)]
+        together = [loop for site in sites for loop in site.together]
+        loops += together
         ranges = {loop.var: arith.extent_range(loop.extent) for loop in loops}
         simplifier = arith.Simplifier(ranges)
         found = []
@@ -63,6 +65,7 @@ class Footprints:
             found.append(Access(buffer, forms, slow))
         kinds = {loop.var: loop.kind for loop in loops}
         at_once = [n for n, kind in kinds.items() if kind.is_thread or kind is ir.LoopKind.UNROLL]
+        at_once += [loop.var for loop in together]
         return Footprints(tuple(found), ranges, frozenset(at_once))
 
     def through(self, capacity: float, blocks: Mapping[str, int]) -> Counter[str]:

@@ -23,6 +23,8 @@ DIVISION: Final = 10
 """Instructions of a division of floats, which is rounded correctly; as many of a square root."""
 QUOTIENT: Final = 4
 """Instructions of a quotient or a remainder of integers by a constant that is no power of two."""
+PRODUCTS: Final = 16 * 8 * 16
+"""Multiplications of an instruction of a tensor core."""
 LOOP: Final = 3
 """Instructions of an iteration of a serial loop: count, compare, branch."""
 _ROOTS: Final = ("sqrt", "rsqrt")
@@ -38,6 +40,7 @@ class Instructions:
     float64   operations on floats of 64 bits, FMAs among them
     special   divisions and roots, which begin with an approximation by a unit of its own
     integer   addresses, conditions, loops, conversions
+    tensor    multiplications of matrices, m16n8k16 (PTX ISA)
     memory    loads and stores; of registers there are none
     barriers  waits for all threads of a block
     shuffles  exchanges between the lanes of a warp
@@ -48,6 +51,7 @@ class Instructions:
     float64: float = 0.0
     special: float = 0.0
     integer: float = 0.0
+    tensor: float = 0.0
     memory: float = 0.0
     barriers: float = 0.0
     shuffles: float = 0.0
@@ -103,9 +107,22 @@ def statement(kernel: Kernel, site: Site) -> Instructions:
             return _operations([condition]).plus(Instructions(integer=1))
         case ir.Barrier():
             return Instructions(barriers=1)
+        case ir.Tensorized():
+            return _of_intrinsic(kernel, site.stmt)
         case ir.ThreadReduce(reducer, _, buffers):
             return _reduction(kernel, _operations(reducer.results), len(buffers))
     return Instructions()
+
+
+def _of_intrinsic(kernel: Kernel, stmt: ir.Tensorized) -> Instructions:
+    """The work of a warp together: its products and sums are those of a tensor core."""
+    body: ir.Stmt = stmt
+    count = 1
+    while isinstance(body, (ir.For, ir.Tensorized)):
+        count *= body.extent if isinstance(body, ir.For) else 1
+        body = body.body
+    adds = statement(kernel, Site(body, (), ())).fma
+    return Instructions(tensor=count / PRODUCTS) if adds else Instructions()
 
 
 def _reduction(kernel: Kernel, combine: Instructions, values: int) -> Instructions:

@@ -28,6 +28,7 @@ class Site(NamedTuple):
     buffer   that is accessed; None for the statement itself
     indices  of the access
     writes   whether it stores
+    together loops that an intrinsic of a warp does at once, its lanes together
     """
 
     stmt: ir.Stmt
@@ -36,6 +37,7 @@ class Site(NamedTuple):
     buffer: ir.Buffer | None = None
     indices: tuple[ir.Expr, ...] = ()
     writes: bool = False
+    together: tuple[ir.For, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,8 @@ def _sites(
         case ir.Seq(stmts):
             for child in stmts:
                 yield from _sites(kernel, child, loops, guards)
+        case ir.Tensorized() if of_warp(stmt) is not None:
+            yield from _of_warp(kernel, stmt, Site(stmt, loops, guards))
         case ir.Alloc(_, body) | ir.Tensorized(_, _, _, body):
             yield from _sites(kernel, body, loops, guards)
         case ir.If(condition, then, otherwise):
@@ -170,6 +174,36 @@ def _sites(
             yield own
         case _:
             yield Site(stmt, loops, guards)
+
+
+def of_warp(stmt: ir.Tensorized) -> ir.Intrinsic | None:
+    """The intrinsic that does a statement, if it is one of a GPU."""
+    found = ir.DECLARED.get(stmt.intrinsic)
+    return found if found is not None and found.cuda else None
+
+
+def fragments_of(stmt: ir.Stmt) -> frozenset[str]:
+    """The arrays that the registers of warps hold, each thread its part."""
+    found = set[str]()
+    for call in ir.stmts_of(stmt):
+        intrinsic = of_warp(call) if isinstance(call, ir.Tensorized) else None
+        if isinstance(call, ir.Tensorized) and intrinsic is not None:
+            pairs = zip(intrinsic.operands, call.operands)
+            found |= {there.buffer for own, there in pairs if own.name in intrinsic.fragments}
+    return frozenset(found)
+
+
+def _of_warp(kernel: Kernel, stmt: ir.Tensorized, own: Site) -> Iterator[Site]:
+    """The accesses of an intrinsic of a warp: of what its registers do not hold."""
+    loops, body = list[ir.For](), stmt.body
+    while isinstance(body, ir.For):
+        loops.append(body)
+        body = body.body
+    held = fragments_of(stmt)
+    for site in _sites(kernel, body, own.loops, own.guards):
+        if site.buffer is not None and site.buffer.name not in held:
+            yield site._replace(stmt=stmt, together=tuple(loops))
+    yield own
 
 
 def _loads(kernel: Kernel, own: Site, expr: ir.Expr, guards: Guards) -> Iterator[Site]:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from minitensor import ir
 from minitensor.gpu.instructions import LOOP, statement
-from minitensor.gpu.kernels import Kernel, Site
+from minitensor.gpu.kernels import Kernel, Site, of_warp
 from minitensor.gpu.rates import ARITHMETIC_LATENCY
 
 BARRIER: Final = 20
@@ -68,6 +68,9 @@ def warp_cycles(kernel: Kernel, stmt: ir.Stmt, latencies: Mapping[str, float]) -
             parts = [warp_cycles(kernel, child, latencies) for child in (then, otherwise) if child]
             own = Cycles(issue=2.0, waits=_wait(condition, latencies))
             return _sequence([own, *parts])
+        case ir.Tensorized(_, operands, _, _) if of_warp(stmt) is not None:
+            waits = max((latencies.get(operand.buffer, 0.0) for operand in operands), default=0.0)
+            return Cycles(waits, statement(kernel, Site(stmt, (), ())).total + len(operands))
         case ir.Alloc(_, body) | ir.Tensorized(_, _, _, body):
             return warp_cycles(kernel, body, latencies)
         case ir.Store(buffer, indices, value):

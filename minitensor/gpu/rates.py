@@ -47,6 +47,7 @@ class Rates:
 
     clock      cycles a second, boosted
     float32, float64, int32, special  operations of each kind in a cycle of a multiprocessor
+    tensor     products of float16 that are added to float32, in such a cycle, of dense matrices
     l1         bytes of a multiprocessor for shared memory and L1 together
     l1_width   bytes in a cycle of either
     l2, l2_bandwidth      bytes, bytes a second
@@ -59,6 +60,7 @@ class Rates:
     float64: int
     int32: int
     special: int
+    tensor: int
     l1: int
     l1_width: int
     l2: int
@@ -73,27 +75,27 @@ class Rates:
 _K, _M = 1 << 10, 1 << 20
 RATES: Final[Mapping[str, Rates]] = {
     "t4": Rates(
-        *(1.59e9, 64, 2, 64, 16, 96 * _K, 64, 4 * _M, 1.27e12, 320e9),
+        *(1.59e9, 64, 2, 64, 16, 512, 96 * _K, 64, 4 * _M, 1.27e12, 320e9),
         *(19, 32, 188, 434),
     ),
     "a100": Rates(
-        *(1.41e9, 64, 32, 64, 16, 192 * _K, 128, 40 * _M, 7.22e12, 1555e9),
+        *(1.41e9, 64, 32, 64, 16, 1024, 192 * _K, 128, 40 * _M, 7.22e12, 1555e9),
         *(29, 38, 262, 466),
     ),
     "rtx3090": Rates(
-        *(1.695e9, 128, 2, 64, 16, 128 * _K, 128, 6 * _M, 1.76e12, 936e9),
+        *(1.695e9, 128, 2, 64, 16, 256, 128 * _K, 128, 6 * _M, 1.76e12, 936e9),
         *(29, 38, 262, 466),
     ),
     "rtx4090": Rates(
-        *(2.52e9, 128, 2, 64, 16, 128 * _K, 128, 72 * _M, 4.09e12, 1008e9),
+        *(2.52e9, 128, 2, 64, 16, 256, 128 * _K, 128, 72 * _M, 4.09e12, 1008e9),
         *(30, 43, 273, 542),
     ),
     "h100": Rates(
-        *(1.98e9, 128, 64, 64, 16, 256 * _K, 128, 50 * _M, 5.5e12, 3352e9),
+        *(1.98e9, 128, 64, 64, 16, 2048, 256 * _K, 128, 50 * _M, 5.5e12, 3352e9),
         *(29, 41, 263, 479),
     ),
     "h200": Rates(
-        *(1.98e9, 128, 64, 64, 16, 256 * _K, 128, 50 * _M, 5.5e12, 4800e9),
+        *(1.98e9, 128, 64, 64, 16, 2048, 256 * _K, 128, 50 * _M, 5.5e12, 4800e9),
         *(29, 41, 263, 479),
     ),
 }

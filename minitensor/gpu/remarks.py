@@ -72,10 +72,8 @@ def _access(kernel: Kernel, one: Traffic) -> Iterator[str]:
             "unroll the loops that its indices move with"
         )
     elif one.space == "shared":
-        fewest = one.requests * max(1, one.size // WORD)
-        ways = one.cycles / fewest
-        if ways >= 2:
-            yield f"{word} {name}: {ways:.3g}-way bank conflict; {_shift(kernel, one)}"
+        if one.ways >= 2:
+            yield f"{word} {name}: {one.ways:.3g}-way bank conflict; {_shift(kernel, one)}"
     else:
         fewest = max(one.requests, one.distinct / SECTOR)
         if one.sectors >= WASTED * fewest:
@@ -85,7 +83,8 @@ def _access(kernel: Kernel, one: Traffic) -> Iterator[str]:
 
 def _shift(kernel: Kernel, one: Traffic) -> str:
     """The step that spreads an access of shared memory over the banks."""
-    buffer, threads = one.site.buffer, {loop.var for loop in kernel.parts.threads}
+    buffer = one.site.buffer
+    threads = {loop.var for loop in (*kernel.parts.threads, *one.site.together)}
     assert buffer is not None
     rows = [
         axis

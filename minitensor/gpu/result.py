@@ -138,8 +138,8 @@ def _work(one: KernelCost) -> str:
         f"{getattr(work, name):,.0f} {label}"
         for name, label in (
             ("fma", "FMA"), ("float32", "float"), ("float64", "double"), ("special", "special"),
-            ("integer", "integer"), ("memory", "memory"), ("barriers", "barriers"),
-            ("shuffles", "shuffles"),
+            ("integer", "integer"), ("tensor", "tensor"), ("memory", "memory"),
+            ("barriers", "barriers"), ("shuffles", "shuffles"),
         )
         if getattr(work, name)
     ]  # fmt: skip

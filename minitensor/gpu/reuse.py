@@ -41,7 +41,7 @@ class Held:
 
 def held(kernel: Kernel, site: Site) -> Held:
     """The executions of an access that remain."""
-    if site.writes or site.buffer is None:
+    if site.writes or site.buffer is None or site.together:
         return Held(site.loops)
     parts = (*site.indices, *(guard for guard, _ in site.guards))
     moving = {name for part in parts for name in ir.free_vars(part)}

@@ -31,6 +31,7 @@ from minitensor.gpu.kernels import Kernel, Site, size_of
 from minitensor.gpu.reuse import Held, address_form, held, lane_of
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 LANES: Final = codegen.WARP
@@ -58,7 +59,7 @@ class Traffic:
     cycles    that the banks take (shared)
     wanted    bytes that lanes ask for
     distinct  bytes that a request asks for, each counted once
-    ways      the most cycles that a request takes over the fewest it could (shared)
+    ways      cycles over the fewest that these requests could take (shared)
     exact     whether every execution was looked at
     """
 
@@ -120,6 +121,8 @@ def traffic_of(kernel: Kernel, site: Site, as_written: bool = False, most: int =
     """
     buffer = site.buffer
     assert buffer is not None
+    if site.together:
+        return _traffic_of_warp(kernel, site, most)
     space = {ir.Scope.SHARED: "shared"}.get(buffer.scope, "global")
     if buffer in kernel.private:
         space = "local"
@@ -129,18 +132,48 @@ def traffic_of(kernel: Kernel, site: Site, as_written: bool = False, most: int =
     period = BANKS * WORD if space == "shared" else SECTOR
     rows = rows_of(kernel, site, keeps, period, most)
     active = holding(site, rows)
-    sums = np.zeros(5)
-    ways = 1.0
+    sums = np.zeros(6)
     for piece in pieces:
         address = _address(buffer, piece, rows) + np.zeros(active.shape, np.int64)
-        counts, worst = _counted(address, active, size, space)
-        sums += counts
-        ways = max(ways, worst)
-    requests, sectors, cycles, wanted, distinct = (float(n) * rows.weight for n in sums)
+        sums += _counted(address, active, size, space)
     data = any(ir.loads(index) for index in site.indices)
     exact = rows.exact and not data
-    given = (requests, sectors, cycles, wanted, distinct)
-    return Traffic(site, space, size, *given, ways, exact)
+    return _summed(site, space, size, sums * rows.weight, exact)
+
+
+def _traffic_of_warp(kernel: Kernel, site: Site, most: int) -> Traffic:
+    """The counts of what an intrinsic of a warp accesses: each byte once, a row of 8 or 16 bytes by
+    a lane. Of a matrix in shared memory 8 rows are read at once, as by ldmatrix (PTX ISA).
+    """
+    buffer = site.buffer
+    assert buffer is not None
+    shared, size = buffer.scope is ir.Scope.SHARED, size_of(buffer)
+    rows = rows_of(kernel, site, Held(site.loops), BANKS * WORD if shared else SECTOR, most)
+    active = holding(site, rows).any(axis=1, keepdims=True)
+    number = np.arange(math.prod(loop.extent for loop in site.together))[None, :]
+    values = {name: v[:, :1] if np.ndim(v) == 2 else v for name, v in rows.values.items()}
+    for loop in reversed(site.together):
+        number, values[loop.var] = np.divmod(number, loop.extent)
+    touched = _address(buffer, site.indices, Rows(values, rows.active, 1, True))
+    touched = touched + np.zeros(active.shape, np.int64)
+    wide = WIDEST if shared else 8
+    first = touched.min(axis=1, initial=np.iinfo(np.int64).max)[:, None]
+    pattern = np.unique((touched[:1] - first[:1]) // wide) * wide
+    pitch = ir.strides_of(buffer)[-2] * size if len(buffer.shape) > 1 else 1 << 30
+    if shared:
+        pattern = pattern[np.lexsort((pattern // pitch, pattern % pitch))]
+    space, sums = "shared" if shared else "global", np.zeros(6)
+    for start in range(0, len(pattern), LANES):
+        lanes = first + pattern[start : start + LANES]
+        sums += _counted(lanes, np.broadcast_to(active, lanes.shape), wide, space)
+    return _summed(site, space, wide, sums * rows.weight, rows.exact)
+
+
+def _summed(site: Site, space: str, size: int, sums: Floats, exact: bool) -> Traffic:
+    """The traffic of an access from its sums, as `_counted` gives them."""
+    requests, sectors, cycles, wanted, distinct, fewest = map(float, sums)
+    ways = cycles / fewest if fewest else 1.0
+    return Traffic(site, space, size, requests, sectors, cycles, wanted, distinct, ways, exact)
 
 
 def executions(kernel: Kernel, site: Site, most: int = ROWS) -> float:
@@ -270,8 +303,8 @@ def _address(buffer: ir.Buffer, indices: Sequence[ir.Expr], rows: Rows) -> Any:
 # ---- counts
 
 
-def _counted(address: Numbers, active: Mask, size: int, space: str) -> tuple[Numbers, float]:
-    """Requests, sectors, cycles, bytes wanted and distinct bytes; and the most ways."""
+def _counted(address: Numbers, active: Mask, size: int, space: str) -> Floats:
+    """Requests, sectors, cycles, bytes wanted, distinct bytes, and the fewest cycles."""
     made = active.any(axis=1)
     requests, wanted = made.sum(), active.sum() * size
     if space == "local":  # words of the lanes are side by side
@@ -279,15 +312,13 @@ def _counted(address: Numbers, active: Mask, size: int, space: str) -> tuple[Num
         lane = np.arange(address.shape[1])
         address = (address // size) * (words * WORD * LANES) + lane * max(size, WORD)
     distinct = _distinct(address // size, active).sum() * size
-    sectors = cycles = 0
-    ways = 1.0
+    sectors = cycles = least = 0
     if space == "shared":
         taken, fewest = bank_cycles(address, active, size)
-        cycles = taken.sum()
-        ways = float((taken / np.maximum(fewest, 1)).max(initial=1.0))
+        cycles, least = taken.sum(), fewest.sum()
     else:
         sectors = _distinct(address // SECTOR, active).sum()
-    return np.array([requests, sectors, cycles, wanted, distinct]), ways
+    return np.array([requests, sectors, cycles, wanted, distinct, least], np.float64)
 
 
 def _distinct(values: Numbers, active: Mask) -> Numbers:
