@@ -130,24 +130,34 @@ def without_threads(
 def _digit(
     forms: Sequence[arith.Linear], found: Sequence[Access], accesses: Accesses, around: Path
 ) -> tuple[int, int] | None:
-    """The stride and the number of values of a thread index that all forms have as a digit."""
+    """The stride and the number of values of a thread index, or of a digit of one, that all forms
+    have as a digit.
+    """
     for kind in THREADS:
         loops = [n for a in found for n in a.path[len(around) :] if n.kind is kind]
         if not loops:
             continue
-        name, count = loops[0].var, max(loop.extent for loop in loops)
-        strides = {form.coefficient(name) for form in forms}
-        stride = strides.pop()
-        if strides or not isinstance(stride, int) or stride < 1:
-            continue
-        for access, form in zip(found, forms):
-            inside = {n.var: arith.extent_range(n.extent) for n in access.path}
-            digit = form.expr() // stride % count
-            if arith.simplify(digit, {**accesses.outer, **inside}) != ir.Var(name):
-                break
-        else:
-            return stride, count
+        name, most = loops[0].var, max(loop.extent for loop in loops)
+        for atom, stride in forms[0].terms.items():
+            values = arith.interval_of(atom, {name: arith.extent_range(most)})
+            if set(ir.free_vars(atom)) != {name} or values.lo != 0 or stride < 1:
+                continue
+            count = int(values.hi) + 1
+            if all(
+                form.terms.get(atom) == stride
+                and _is_digit(form, stride, count, atom, access, accesses)
+                for access, form in zip(found, forms)
+            ):
+                return stride, count
     return None
+
+
+def _is_digit(
+    form: arith.Linear, stride: int, count: int, atom: ir.Expr, access: Access, accesses: Accesses
+) -> bool:
+    inside = {n.var: arith.extent_range(n.extent) for n in access.path}
+    digit = form.expr() // stride % count
+    return arith.simplify(digit, {**accesses.outer, **inside}) == atom
 
 
 def _cut(
