@@ -1,7 +1,8 @@
 """Sketches: schedules whose structure is derived by rules, and whose numbers are left open.
 
 Read in this order: `rule` (states and rules), `blocks` (properties of blocks), `ansor` (Ansor's
-rules); `factors`, `tiles`, `windows`, `rows`, `columns`, `transforms` (ours); `derive`.
+rules); `factors`, `tiles`, `windows`, `rows`, `columns`, `transforms` (ours); `gpu_factors`, `gpu`
+(Ansor's for a GPU); `derive`.
 """
 
 # fmt: off

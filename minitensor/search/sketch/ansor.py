@@ -222,13 +222,15 @@ def _skip(state: State, cores: int) -> list[State]:
 INLINE_CHEAP: Final = Rule("always inline", _judge_cheap, _inline)
 """Ours in the place of Ansor's first rule: a root or a tangent is computed once, too."""
 
+CONSTANTS: Final = Rule("constant operands", _judge_constants, _constants)
+SKIP: Final = Rule("skip", always, _skip)
 CPU: Final = (
     Rule("always inline", _judge_inline, _inline),
-    Rule("constant operands", _judge_constants, _constants),
+    CONSTANTS,
     Rule("rfactor", _judge_rfactor, _rfactor),
     Rule("cache write", _judge_cache_write, _cache_write),
     Rule("multi-level tiling with fusion", _judge_fusion, _fusion),
     Rule("multi-level tiling", _judge_tiling, _tiling),
-    Rule("skip", always, _skip),
+    SKIP,
 )
 """Ansor's rules for a CPU, in its order."""

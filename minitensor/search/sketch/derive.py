@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
 
-from minitensor.codegen import Target, unsupported
+from minitensor.codegen import Target
 from minitensor.errors import (
     ArgumentError,
     CompileError,
@@ -18,11 +18,12 @@ from minitensor.errors import (
 )
 from minitensor.ir import Program, print_name
 from minitensor.looks import Shown
-from minitensor.runtime import Caches, known_caches, native_target, usable_cores
+from minitensor.runtime import USUAL_CACHES, Caches, known_caches, native_target, usable_cores
 from minitensor.schedule import Schedule, Step, Trace
 from minitensor.search.sketch.ansor import CPU, INLINE_CHEAP
 from minitensor.search.sketch.between import ROWS_BETWEEN_PRODUCTS
 from minitensor.search.sketch.columns import COLUMNS_IN_LANES
+from minitensor.search.sketch.gpu import GPU, GPU_DEFAULT, bind_the_rest
 from minitensor.search.sketch.phases import PHASES
 from minitensor.search.sketch.rows import CHAINS_OF_ROWS, INLINE_ONCE, ROWS_IN_LANES
 from minitensor.search.sketch.rule import Derived, Rule, SketchRule, State, Verdict
@@ -52,8 +53,8 @@ DEFAULT: Final[tuple[Rule, ...]] = (
 
 
 RULES: Final[dict[str, dict[str, Sequence[SketchRule]]]] = {
-    "default": {"c": DEFAULT},
-    "ansor": {"c": CPU},
+    "default": {"c": DEFAULT, "cuda": GPU_DEFAULT, "cuda-emulator": GPU_DEFAULT},
+    "ansor": {"c": CPU, "cuda": GPU, "cuda-emulator": GPU},
 }
 """Sets of rules by name, and in each the rules of a target."""
 MOST_SKETCHES: Final = 24
@@ -196,7 +197,7 @@ def generate_sketches(
         Schedule(program, seed=0),
         tuple(program.blocks)[::-1],
         target=wanted.resolved(cores, _vector_bits(wanted)),
-        caches=caches or known_caches(),
+        caches=caches or (USUAL_CACHES if wanted.is_gpu else known_caches()),
     )
     lost = Unmade() if unmade is None else unmade
     states = _derived(start, ordered, cores, limit, lost)
@@ -229,6 +230,7 @@ def _derived(
             following = (*path[:-1], path[-1] + 1)
             heappush(queue, (0 if limit is None else cost + 1, following, branches))
         if not state.pending:
+            state = bind_the_rest(state) if state.target.is_gpu else state
             text = state.schedule.trace.opened().to_json()
             if limit is None or text not in seen:
                 done[path] = state
@@ -241,7 +243,9 @@ def _derived(
 
 
 def _vector_bits(target: Target) -> int:
-    """The width of vectors in bits; without a compiler, what every CPU has."""
+    """The width of vectors in bits; without a compiler, what every CPU has; none for a GPU."""
+    if target.is_gpu:
+        return 0
     if target.vector_bits is not None:
         return target.vector_bits
     try:
@@ -269,7 +273,8 @@ def _rules(rules: Rules, target: Target) -> Sequence[SketchRule]:
     if not isinstance(rules, str):
         return rules
     if target.kind not in RULES[rules]:
-        raise unsupported(target)
+        kinds = ", ".join(map(repr, RULES[rules]))
+        raise unexpected(f"one of {kinds}, for which there are rules", "target", target.kind)
     return RULES[rules][target.kind]
 
 

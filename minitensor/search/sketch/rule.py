@@ -6,8 +6,8 @@ A rule of a user's own is an object with the same methods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, Protocol
 
@@ -30,6 +30,20 @@ class Derived:
     what: str
 
 
+@dataclass(frozen=True, slots=True)
+class Team:
+    """Threads of a GPU's block that share reductions.
+
+    loop     over the blocks
+    threads  how many there are
+    reader   that is computed there from what they combine
+    """
+
+    loop: str
+    threads: int
+    reader: str
+
+
 @dataclass(frozen=True)
 class State:
     """A node of the derivation tree (Ansor's pair of a program and a working node).
@@ -38,6 +52,7 @@ class State:
     pending   the blocks to be visited, the next one first
     cached    the blocks whose results are collected in a cache
     history   the rules that led here
+    teams     the threads of a GPU that share reductions, by the loop over their blocks
     target    for what; its number of cores and the width of its vectors are known
     caches    the sizes of those of a core
     """
@@ -46,6 +61,7 @@ class State:
     pending: tuple[str, ...]
     cached: frozenset[str] = frozenset()
     history: tuple[Derived, ...] = ()
+    teams: Mapping[str, Team] = field(default_factory=dict)
     target: Target = DEFAULT_TARGET
     caches: Caches = USUAL_CACHES
 

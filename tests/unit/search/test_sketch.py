@@ -220,5 +220,5 @@ def test_nonsense_is_refused():
         generate_sketches(program, num_cores=0)
     with pytest.raises(ArgumentError, match="expected a program"):
         generate_sketches([1])
-    with pytest.raises(ArgumentError, match="not available in this version"):
-        generate_sketches(program, target="cuda")
+    with pytest.raises(ArgumentError, match="one of 'c', 'cuda', 'cuda-emulator', for which"):
+        generate_sketches(program, target="interpreter")
