@@ -134,6 +134,12 @@ def tiled(s: Schedule, tiles: Tiles) -> Steps:
         "pixels. The threads fetch both together, the border of zeros too. Weights are laid out "
         "with the channels side by side, which a thread reads as a vector.",
     )
+    s.annotate(rc_0, "pipeline", 2)
+    yield (
+        "Pipeline",
+        "While the threads compute with some input channels, the next are copied: nobody waits "
+        "for memory.",
+    )
 
 
 def in_shared(s: Schedule) -> str:

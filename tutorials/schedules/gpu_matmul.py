@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from minitensor import ir
 from minitensor.codegen import Target
@@ -60,7 +60,7 @@ class Tiles:
         """The largest tiles of which there are enough for all multiprocessors."""
         for rows, columns in ((128, 128), (128, 64), (64, 64)):
             if batch * math.ceil(m / rows) * math.ceil(n / columns) >= BLOCKS // 2:
-                return Tiles(rows, columns, 8, rows // 8, columns // 8)
+                return Tiles(rows, columns, 16, rows // 8, columns // 8)
         return Tiles(32, 32, 16, 8, 8)
 
 
@@ -133,44 +133,48 @@ def tiled(s: Schedule, tiles: Tiles, block: str = "C", last: str = "") -> Steps:
         strip = s.cache_read(block, load.buffer, "shared")
         *_, x, y = s.compute_at(strip, k_0)
         if load.indices[-1] == terms:
-            fetch(s, tiles, x, y, tiles.depth)
-            turned(s, strip, tiles.vector)
+            fetch(s, tiles, x, y, tiles.depth, 1)
+            *axes, _, _ = s.program.buffers[strip].shape
+            s.transform_layout(strip, turned if not axes else turned_in_batch)
+            s.storage_align(strip, len(axes), 32, tiles.vector)
         else:
-            s.vectorize(fetch(s, tiles, x, y, side))
+            s.vectorize(fetch(s, tiles, x, y, side, tiles.vector))
         own = s.cache_read(block, strip, "local")
         s.vectorize(s.compute_at(own, square)[-1])
     yield (
         "Shared memory",
         "A number of A is used for all columns of the tile, one of B for all rows: the threads "
-        "fetch them together, in vectors. Where the terms are side by side, they are laid out the "
-        "other way, padded so that the threads of a warp write to different banks. From there a "
-        "thread reads what it needs for a term into registers, in vectors too.",
+        "fetch them together. Where the terms are side by side, they are laid out the other way, "
+        "padded so that the threads of a warp write to different banks. From there a thread reads "
+        "what it needs for a term into registers, in vectors.",
+    )
+    s.annotate(k_0, "pipeline", 2)
+    yield (
+        "Pipeline",
+        "While the threads compute with some terms, the next are copied: nobody waits for memory.",
     )
 
 
-def fetch(s: Schedule, tiles: Tiles, row: str, column: str, width: int) -> str:
+def fetch(s: Schedule, tiles: Tiles, row: str, column: str, width: int, vector: int) -> str:
     """Share the two loops of a copy, the inner one of `width` iterations, among all threads.
 
     Returns the innermost loop, over the elements of a vector.
     """
-    vectors = width // tiles.vector
-    row_0, row_1 = s.split(row, [None, tiles.threads // vectors])
-    vector, element = s.split(column, [vectors, tiles.vector])
-    s.reorder(row_1, vector, row_0, element)
-    down, across = s.split(s.fuse(row_1, vector), [tiles.down, tiles.across])
+    row_0, row_1 = s.split(row, [None, tiles.threads * vector // width])
+    vectors, element = s.split(column, [width // vector, vector])
+    s.reorder(row_1, vectors, row_0, element)
+    down, across = s.split(s.fuse(row_1, vectors), [tiles.down, tiles.across])
     s.bind(down, "threadIdx.y")
     s.bind(across, "threadIdx.x")
     s.unroll(row_0)
     return element
 
 
-def turned(s: Schedule, strip: str, vector: int) -> None:
-    """Lay a strip in shared memory out with its last two axes exchanged; read it in vectors."""
-    *_, row, element = s.get_loops(strip)
-    (source,) = {load.buffer for load in ir.loads(s.program.blocks[strip].body)}
-    s.unroll(element)
-    staged = s.cache_read(strip, source, "local")
-    s.vectorize(s.compute_at(staged, row)[-1])
-    rank = len(s.program.buffers[strip].shape)
-    s.transform_layout(strip, (lambda i, k: (k, i)) if rank == 2 else lambda b, i, k: (b, k, i))
-    s.storage_align(strip, rank - 2, 32, vector)
+def turned(i: Any, k: Any) -> tuple[Any, ...]:
+    """The layout of a matrix with its axes exchanged."""
+    return k, i
+
+
+def turned_in_batch(b: Any, i: Any, k: Any) -> tuple[Any, ...]:
+    """The layout of a batch of matrices with their axes exchanged."""
+    return b, k, i

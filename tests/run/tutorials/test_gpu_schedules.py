@@ -9,7 +9,7 @@ import minitensor as mt
 from minitensor.codegen import generate_together
 from minitensor.codegen.pipeline import passes_of
 from minitensor.ir import interpret
-from minitensor.runtime import cuda_target, find_toolchain, load_cuda_together, load_emulated
+from minitensor.runtime import find_toolchain, load_cuda_together, load_emulated, native_target
 from minitensor.testing import assert_equivalent
 from tests.run.tutorials.test_schedules import column_sums, log_softmax, matvec, product
 from tutorials.schedules import (
@@ -24,7 +24,7 @@ from tutorials.schedules import (
 )
 from tutorials.schedules.gpu_registry import OF_OPERATORS
 
-TARGET = cuda_target(mt.Target("cuda", device="a100"))
+TARGET = native_target(mt.Target("cuda", device="a100"))
 W = mt.workloads
 SQUARES = gpu_matmul.Tiles(8, 8, 4, 2, 2, 2)
 PIECES = gpu_conv.Tiles((2, 2), (2, 2), 4, 2)
@@ -192,7 +192,7 @@ def test_no_schedule_spills(device):
     """Nor has it a stack: all that a thread holds is in registers."""
     if shutil.which("nvcc") is None:
         pytest.skip("nvcc is missing")
-    target = cuda_target(mt.Target("cuda", device=device))
+    target = native_target(mt.Target("cuda", device=device))
     schedules = [(scheduled(hand, target).program, target) for hand in GPU_SCHEDULES.values()]
     for name, kernel in zip(GPU_SCHEDULES, load_cuda_together(generate_together(schedules))):
         for shape in kernel.emitted.kernels:
