@@ -19,6 +19,7 @@ from minitensor.codegen.gpu.limits import check_kernels
 from minitensor.codegen.passes.carry_scans import carry_scans
 from minitensor.codegen.passes.check_bounds import check_bounds
 from minitensor.codegen.passes.erase_blocks import erase_blocks
+from minitensor.codegen.passes.fill_tiles import fill_tiles
 from minitensor.codegen.passes.hoist_guards import hoist_guards
 from minitensor.codegen.passes.insert_prefetches import insert_prefetches
 from minitensor.codegen.passes.map_threads import map_threads
@@ -76,6 +77,7 @@ CUDA_PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("map_threads", map_threads),
     ("shrink_storage again", shrink_storage),
     ("simplify again", simplify_program),
+    ("fill_tiles", fill_tiles),
     ("pipeline_copies", pipeline_copies),
     ("wide_copies", wide_copies),
     ("unroll_registers", unroll_registers),
