@@ -8,7 +8,8 @@ depends on the machine (lanes of a vector, rows of a register tile, threads) is 
     s = scheduled(HAND_SCHEDULES["matmul-1024"], target)      all of them
 
 Read in this order: `hand`, `matmul`, `convolution`, `winograd`, `rows`, `attention`, `streams`,
-`registry`; for GPUs `gpu`, `gpu_matmul`, `gpu_rows`, `gpu_conv`, `gpu_attention`, `gpu_registry`.
+`registry`; for GPUs `gpu`, `gpu_matmul`, `gpu_tensor_cores`, `gpu_rows`,
+`gpu_conv`, `gpu_attention`, `gpu_registry`.
 """
 
 from tutorials.schedules import (
@@ -19,6 +20,7 @@ from tutorials.schedules import (
     gpu_conv,
     gpu_matmul,
     gpu_rows,
+    gpu_tensor_cores,
     matmul,
     rows,
     streams,
@@ -39,6 +41,7 @@ __all__ = [
     "gpu_conv",
     "gpu_matmul",
     "gpu_rows",
+    "gpu_tensor_cores",
     "matmul",
     "rows",
     "scheduled",

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from minitensor.codegen import Target
+from minitensor.ir import Program
+from minitensor.lang import lower, workloads
 from minitensor.schedule import Schedule
-from tutorials.schedules import gpu_attention, gpu_conv, gpu_matmul, gpu_rows
+from tutorials.schedules import gpu_attention, gpu_conv, gpu_matmul, gpu_rows, gpu_tensor_cores
 from tutorials.schedules.gpu import by_default
 from tutorials.schedules.hand import HandSchedule, Steps
 from tutorials.schedules.registry import HAND_SCHEDULES, product
@@ -84,8 +86,22 @@ def _for_a_gpu(hand: HandSchedule, steps: Schedules) -> HandSchedule:
     return replace(hand, steps=steps, constants=(), bound=None)
 
 
+def _in_bfloat16(n: int) -> HandSchedule:
+    """A product of square matrices of bfloat16, with float32 sums."""
+    sizes = {"m": n, "n": n, "k": n}
+
+    def define() -> Program:
+        tensors = workloads.matmul(**sizes, dtype="bfloat16", out_dtype="float32")
+        return lower(tensors, name="matmul_bf16")
+
+    moved = (2 + 2 + 4) * n * n
+    steps = gpu_tensor_cores.product
+    return HandSchedule(f"matmul bf16 {n}", define, steps, (), 2 * n**3, moved, "matmul", sizes)
+
+
 GPU_SCHEDULES: Final[dict[str, HandSchedule]] = {
     "matmul-4096": _for_a_gpu(product(4096, 4096, 4096), gpu_matmul.product),
+    "matmul-4096-bf16": _in_bfloat16(4096),
     **{name: _for_a_gpu(HAND_SCHEDULES[name], steps) for name, steps in _STEPS.items()},
 }
 """Every workload that is measured, by a short name."""

@@ -20,6 +20,7 @@ from tutorials.schedules import (
     gpu_conv,
     gpu_matmul,
     gpu_rows,
+    gpu_tensor_cores,
     scheduled,
 )
 from tutorials.schedules.gpu_registry import OF_OPERATORS
@@ -185,6 +186,26 @@ def test_every_operator_passes_the_checked_emulator():
         arrays = some_arrays(program, rng)
         found, expected = kernel(*arrays), mt.interpret(program, *arrays)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4, err_msg=label)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_products_by_tensor_cores(dtype):
+    """In tiles that cover C; where there are none, another schedule is right too."""
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is missing")
+    wanted, given = [], []
+    rng = np.random.default_rng(0)
+    for m, n, k in ((48, 80, 48), (32, 16, 16), (33, 19, 7)):
+        s = mt.Schedule(mt.lower(W.matmul(m=m, n=n, k=k, dtype=dtype, out_dtype="float32")))
+        wanted.append((whole(s, gpu_tensor_cores.product).program, TARGET))
+        given.append([rng.integers(-4, 5, x).astype(np.float32) for x in ((m, k), (k, n))])
+    texts = generate_together(wanted)
+    assert texts[0].source.count("mma_m16n8k16") >= 2
+    for kernel, (a, b) in zip(load_emulated(texts, find_toolchain(), check=True), given):
+        narrow = [x.astype(np.float16) for x in (a, b)]
+        if dtype == "bfloat16":
+            narrow = [(x.view(np.uint32) >> 16).astype(np.uint16) for x in (a, b)]
+        np.testing.assert_array_equal(kernel(*narrow), a @ b)
 
 
 @pytest.mark.parametrize("device", ["a100", "h100"])

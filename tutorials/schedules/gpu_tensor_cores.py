@@ -1,0 +1,114 @@
+"""Products of 16-bit floats by the tensor cores of a GPU.
+
+A warp does an intrinsic together: 16 x 8 sums of 16 products, which are divided among the registers
+of its threads. Operands come from shared memory, in rows that are padded so that the eight rows of
+a small matrix are in different banks (PTX ISA, "Warp-Level Matrix Instructions").
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from minitensor.codegen import Target
+from minitensor.lang import intrinsics
+from minitensor.schedule import Schedule
+from tutorials.schedules import gpu_matmul
+from tutorials.schedules.gpu import WARP
+from tutorials.schedules.hand import Steps, largest_divisor
+
+ROWS, COLUMNS, TERMS = 16, 8, 16
+"""Of an intrinsic."""
+VECTOR = 8
+"""Numbers of 16 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """Parameters of the schedule.
+
+    warps  of a block, along the rows and along the columns of C
+    each   intrinsics of a warp, along the rows and along the columns
+    depth  terms of the sums that are fetched at a time
+    """
+
+    warps: tuple[int, int]
+    each: tuple[int, int]
+    depth: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The rows and columns of C of a block of threads."""
+        return ROWS * self.warps[0] * self.each[0], COLUMNS * self.warps[1] * self.each[1]
+
+    @staticmethod
+    def of(m: int, n: int, k: int) -> Tiles | None:
+        """Tiles of up to 128 x 128 that cover C evenly; None if there are none."""
+        if m % ROWS or n % (2 * COLUMNS) or k % TERMS:
+            return None
+        rows, columns = largest_divisor(m // ROWS, 8), largest_divisor(n // COLUMNS, 16)
+        warps = largest_divisor(rows, 2), largest_divisor(columns, 4)
+        each = rows // warps[0], columns // warps[1]
+        return Tiles(warps, each, TERMS * largest_divisor(k // TERMS, 2))
+
+
+def product(s: Schedule, target: Target) -> Steps:
+    """Schedule C = A B with A and B of 16-bit floats and float32 sums."""
+    (m, n), (_, k) = s.program.outputs[0].shape, s.program.inputs[0].shape
+    tiles = Tiles.of(m, n, k)
+    return gpu_matmul.product(s, target) if tiles is None else tiled(s, tiles)
+
+
+def tiled(s: Schedule, tiles: Tiles) -> Steps:
+    """Schedule C = A B with A and B of 16-bit floats and float32 sums."""
+    dtype = str(s.program.inputs[0].dtype)
+    written = s.cache_write("C", "register")
+    i, j, k = s.get_loops("C")
+    i_0, i_1, i_2, i_3 = s.split(i, [None, tiles.warps[0], tiles.each[0], ROWS])
+    j_0, j_1, j_2, j_3 = s.split(j, [None, tiles.warps[1], tiles.each[1], COLUMNS])
+    k_0, k_1, k_2 = s.split(k, [None, tiles.depth // TERMS, TERMS])
+    s.reorder(i_0, j_0, k_0, i_1, j_1, k_1, i_2, j_2, i_3, j_3, k_2)
+    s.bind(i_0, "blockIdx.y")
+    s.bind(j_0, "blockIdx.x")
+    rows, columns = tiles.shape
+    yield (
+        "Blocks",
+        f"A block has a tile of {rows} x {columns} of C. {math.prod(tiles.warps)} warps share it: "
+        f"each has {tiles.each[0]} x {tiles.each[1]} squares of {ROWS} x {COLUMNS}.",
+    )
+    *_, i, j = s.reverse_compute_at(written, j_0)
+    o_1, o_2, o_3 = s.split(i, [None, tiles.each[0], ROWS])
+    p_1, p_2, p_3 = s.split(j, [None, tiles.each[1], COLUMNS])
+    s.reorder(o_1, p_1, o_2, p_2, o_3, p_3)
+    for name in ("A", "B"):
+        strip = s.cache_read("C", name, "shared")
+        number = s.fuse(*s.compute_at(strip, k_0))
+        _, z, y, x, element = s.split(number, [None, *tiles.warps, WARP, VECTOR])
+        for loop, axis in ((z, "z"), (y, "y"), (x, "x")):
+            s.bind(loop, f"threadIdx.{axis}")
+        s.vectorize(element)
+        s.storage_align(strip, 0, 32, VECTOR)
+    yield (
+        "Shared memory",
+        "The threads fetch the strips of A and B together, 16 bytes each at a time. Rows are "
+        "padded by as much: eight of them are read at a time, from different banks.",
+    )
+    start = s.decompose_reduction("C", k_0)
+    *_, i_s, j_s, _, _, i_f, _ = s.get_loops(start)
+    s.transform_layout(written, lambda i, j: (i // ROWS, j // COLUMNS, i % ROWS, j % COLUMNS))
+    s.tensorize(i_f, intrinsics.mma_fill())
+    s.tensorize(i_3, intrinsics.mma_m16n8k16(dtype))
+    s.tensorize(o_3, intrinsics.mma_store())
+    for row, column in ((i_s, j_s), (i_1, j_1), (o_1, p_1)):
+        s.bind(row, "threadIdx.z")
+        s.bind(column, "threadIdx.y")
+    yield (
+        "Tensor cores",
+        "A square of sums begins, is added to and is written by an intrinsic of a warp, in whose "
+        "registers it stays.",
+    )
+    s.annotate(k_0, "pipeline", 2)
+    yield (
+        "Pipeline",
+        "While the warps compute with some terms, the next are copied: nobody waits for memory.",
+    )
