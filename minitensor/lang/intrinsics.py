@@ -121,22 +121,46 @@ def matmul_f32(m: int = 8, n: int = 32, k: int = 64, lanes: int = 16) -> Intrins
     )
 
 
-_FILL = "for (int i = 0; i < 4; ++i) c[i] = 0.0f;"
+_FILL = "for (int n = 0; n < {size}; ++n) c[n] = 0.0f;"
 _MMA = """
-    uint32_t rows[4], columns[2];
-    load_matrix_x4(rows, a + threadIdx.x % 16 * a_stride0 + threadIdx.x / 16 * 8);
-    load_matrix_x2_transposed(columns, b + threadIdx.x % 16 * b_stride0);
-    mma_m16n8k16_{suffix}(*(float(*)[4])c, rows, columns);
+    uint32_t left[{rows}][4], right[{columns}][2];
+    const int lane = threadIdx.x;
+#pragma unroll
+    for (int m = 0; m < {rows}; ++m) {{
+        load_matrix_x4(left[m], a + (m * 16 + lane % 16) * a_stride0 + lane / 16 * 8);
+    }}
+#pragma unroll
+    for (int n = 0; n < {columns}; n += {together}) {{
+        {load}
+    }}
+#pragma unroll
+    for (int m = 0; m < {rows}; ++m) {{
+#pragma unroll
+        for (int n = 0; n < {columns}; ++n) {{
+            mma_m16n8k16_{suffix}(*(float(*)[4])(c + (m * {columns} + n) * 4), left[m], right[n]);
+        }}
+    }}
 """
+_LOADS: Final = {
+    1: "load_matrix_x2_transposed(right[n], b + lane % 16 * b_stride0 + n * 8);",
+    2: (
+        "load_matrix_x4_transposed(*(uint32_t(*)[4])right[n], "
+        "b + lane % 16 * b_stride0 + n * 8 + lane / 16 * 8);"
+    ),
+}
+"""By the number of squares side by side, their load of the second factor."""
 _STORE = """
     const int row = threadIdx.x / 4, column = threadIdx.x % 4 * 2;
-    for (int i = 0; i < 4; ++i) {
-        d[(row + i / 2 * 8) * d_stride0 + (column + i % 2) * d_stride1] = c[i];
-    }
+#pragma unroll
+    for (int n = 0; n < {size}; ++n) {{
+        const int down = n / 4 / {columns} * 16 + row + n % 4 / 2 * 8;
+        const int across = n / 4 % {columns} * 8 + column + n % 2;
+        d[down * d_stride0 + across * d_stride1] = c[n];
+    }}
 """
 _PLAIN = """
-    for (int i = 0; i < 16; ++i) {{
-        for (int j = 0; j < 8; ++j) {{
+    for (int i = 0; i < {height}; ++i) {{
+        for (int j = 0; j < {width}; ++j) {{
             {statement}
         }}
     }}
@@ -153,50 +177,75 @@ _STEPS: Final = {
     ),
 }
 """By the type of the factors, the statement of C that adds the products of a step to a sum."""
+MOST_SQUARES: Final = 8
+"""The most squares of sums of an intrinsic along an axis: 64 of them would fill the registers."""
 
 
-def mma_fill() -> Intrinsic:
-    """The begin of a sum of `mma_m16n8k16`: c[i, j] = 0 for i < 16, j < 8, a warp's float32."""
-    c = compute((16, 8), lambda i, j: 0.0, name="c")
-    plain = _PLAIN.format(statement="c[i * c_stride0 + j * c_stride1] = 0.0f;")
-    return intrinsic("mma_fill", [c], plain, cuda=_FILL, fragments=["c"])
+def _squares(rows: object, columns: object) -> tuple[int, int, str]:
+    """The height and the width of squares of sums, and what names them; "" for a single one."""
+    down, across = whole("rows", rows, 1, MOST_SQUARES), whole("columns", columns, 1, MOST_SQUARES)
+    return 16 * down, 8 * across, "" if down == across == 1 else f"_{down}x{across}"
 
 
-def mma_m16n8k16(dtype: str = "float16") -> Intrinsic:
+def mma_fill(rows: int = 1, columns: int = 1) -> Intrinsic:
+    """The begin of a sum of `mma_m16n8k16`: c[i, j] = 0 for i < 16 rows, j < 8 columns, a warp's
+    float32.
+    """
+    height, width, names = _squares(rows, columns)
+    c = compute((height, width), lambda i, j: 0.0, name="c")
+    statement = "c[i * c_stride0 + j * c_stride1] = 0.0f;"
+    plain = _PLAIN.format(height=height, width=width, statement=statement)
+    text = _FILL.format(size=4 * rows * columns)
+    return intrinsic(f"mma_fill{names}", [c], plain, cuda=text, fragments=["c"])
+
+
+def mma_m16n8k16(dtype: str = "float16", rows: int = 1, columns: int = 1) -> Intrinsic:
     """A step of a product by the tensor cores of a GPU (compute capability 8.0 and later).
 
-        c[i, j] += sum over k < 16 of a[i, k] * b[k, j]              for i < 16, j < 8
+        c[i, j] += sum over k < 16 of a[i, k] * b[k, j]      for i < 16 rows, j < 8 columns
 
-    a (16, 16) and b (16, 8) are `dtype` ("float16" or "bfloat16") in shared memory, their rows in a
-    row, each at a multiple of 16 bytes; c is float32 in the registers of a warp. The sum of the
-    products of a step is rounded as the GPU does it (PTX ISA, mma.m16n8k16).
+    a (16 rows, 16) and b (16, 8 columns) are `dtype` ("float16" or "bfloat16") in shared memory,
+    their rows in a row, each at a multiple of 16 bytes; c is float32 in the registers of a warp.
+    Each square of 16 x 8 sums is an instruction; what several of them need is loaded once. The sum
+    of the products of a step is rounded as the GPU does it (PTX ISA, mma.m16n8k16).
     """
     suffixes = {"float16": "f16", "bfloat16": "bf16"}
     if dtype not in suffixes:
         raise unexpected("'float16' or 'bfloat16'", "dtype", dtype)
-    a, b = placeholder((16, 16), dtype, name="a"), placeholder((16, 8), dtype, name="b")
+    height, width, names = _squares(rows, columns)
+    a, b = placeholder((height, 16), dtype, name="a"), placeholder((16, width), dtype, name="b")
     k = reduce_axis(16, name="k")
     c = compute(
-        (16, 8),
+        (height, width),
         lambda i, j: sum_(a[i, k].astype("float32") * b[k, j].astype("float32"), axis=k),
         name="c",
     )
+    together = 2 - columns % 2
+    text = _MMA.format(
+        rows=rows,
+        columns=columns,
+        together=together,
+        load=_LOADS[together],
+        suffix=suffixes[dtype],
+    )
     return intrinsic(
-        f"mma_m16n8k16_{suffixes[dtype]}",
+        f"mma_m16n8k16_{suffixes[dtype]}{names}",
         [a, b, c],
-        _PLAIN.format(statement=_STEPS[dtype]),
+        _PLAIN.format(height=height, width=width, statement=_STEPS[dtype]),
         strides={"a": [None, 1], "b": [None, 1]},
-        cuda=_MMA.format(suffix=suffixes[dtype]),
+        cuda=text,
         fragments=["c"],
     )
 
 
-def mma_store() -> Intrinsic:
-    """The end of a sum of `mma_m16n8k16`: d[i, j] = c[i, j] for i < 16, j < 8, from the registers
-    of a warp to memory, float32.
+def mma_store(rows: int = 1, columns: int = 1) -> Intrinsic:
+    """The end of a sum of `mma_m16n8k16`: d[i, j] = c[i, j] for i < 16 rows, j < 8 columns, from
+    the registers of a warp to memory, float32.
     """
-    c = placeholder((16, 8), name="c")
-    d = compute((16, 8), lambda i, j: c[i, j], name="d")
+    height, width, names = _squares(rows, columns)
+    c = placeholder((height, width), name="c")
+    d = compute((height, width), lambda i, j: c[i, j], name="d")
     statement = "d[i * d_stride0 + j * d_stride1] = c[i * c_stride0 + j * c_stride1];"
-    plain = _PLAIN.format(statement=statement)
-    return intrinsic("mma_store", [c, d], plain, cuda=_STORE, fragments=["c"])
+    plain = _PLAIN.format(height=height, width=width, statement=statement)
+    text = _STORE.format(size=4 * rows * columns, columns=columns)
+    return intrinsic(f"mma_store{names}", [c, d], plain, cuda=text, fragments=["c"])

@@ -117,3 +117,40 @@ def test_a_declaration_that_is_wrong(wrong):
     y = mt.compute((8,), lambda i: x[i] * 2.0, name="y")
     with pytest.raises(MinitensorError):
         mt.intrinsic("wrong", [x, y], "y[0] = x[0];", **{"cuda": "y[0] = x[0];", **wrong})
+
+
+@pytest.mark.parametrize("squares", [(0, 1), (1, 9), (1.5, 1), ("2", 2)])
+def test_so_many_squares_an_intrinsic_has_not(squares):
+    for made in (mt.intrinsics.mma_fill, mt.intrinsics.mma_store):
+        with pytest.raises(MinitensorError, match=r"rows|columns"):
+            made(*squares)
+    with pytest.raises(MinitensorError, match=r"rows|columns"):
+        mt.intrinsics.mma_m16n8k16("float16", *squares)
+
+
+@pytest.mark.parametrize("squares", [(2, 3), (3, 2)])
+def test_several_squares_load_what_they_share_once(squares):
+    m, n = 16 * squares[0], 8 * squares[1]
+    a, b = mt.placeholder((m, 16), "float16", "A"), mt.placeholder((16, n), "float16", "B")
+    r = mt.reduce_axis(16, name="k")
+    term = lambda i, j: a[i, r].astype("float32") * b[r, j].astype("float32")
+    c = mt.compute((m, n), lambda i, j: mt.sum(term(i, j), axis=r), name="C")
+    s = mt.Schedule(mt.lower([a, b, c], name="squares"))
+    out = s.cache_write("C", "register")
+    outer = s.add_unit_loop(s.get_loops("C")[0])
+    s.bind(outer, "blockIdx.x")
+    s.reverse_compute_at(out, outer)
+    for buffer in ("A", "B"):
+        fetch = s.cache_read("C", buffer, "shared")
+        s.compute_at(fetch, outer)
+        fused = s.fuse(*s.get_loops(fetch)[-2:])
+        s.bind(s.split(fused, [None, 32])[1], "threadIdx.x")
+    init = s.decompose_reduction("C", s.get_loops("C")[1])
+    s.tensorize(s.get_loops(init)[-2], mt.intrinsics.mma_fill(*squares))
+    s.tensorize(s.get_loops("C")[1], mt.intrinsics.mma_m16n8k16("float16", *squares))
+    s.tensorize(s.get_loops(out)[-2], mt.intrinsics.mma_store(*squares))
+    arrays, expected = given(m, n, 16, "float16")
+    kernel = mt.build(s, target="cuda-emulator", check=True)
+    assert kernel.faults(*arrays) == []
+    np.testing.assert_array_equal(kernel(*arrays), expected)
+    np.testing.assert_array_equal(mt.build(s, target="c")(*arrays), expected)
