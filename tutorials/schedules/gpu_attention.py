@@ -1,6 +1,7 @@
-"""Attention on a GPU: two products, and a softmax between them.
+"""Attention on a GPU: two products, and a softmax between them, in three kernels.
 
-TODO
+What is in between is written to memory and read again. To keep it in shared memory, a block would
+need all of some rows of it at a time.
 """
 
 from __future__ import annotations

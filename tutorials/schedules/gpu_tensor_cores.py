@@ -1,8 +1,9 @@
 """Products of 16-bit floats by the tensor cores of a GPU.
 
-A warp does an intrinsic together: 16 x 8 sums of 16 products, which are divided among the registers
-of its threads. Operands come from shared memory, in rows that are padded so that the eight rows of
-a small matrix are in different banks (PTX ISA, "Warp-Level Matrix Instructions").
+A warp does an instruction together: 16 x 8 sums of 16 products, which are divided among the
+registers of its threads; an intrinsic is several of them. Operands come from shared memory, in
+rows that are padded so that the eight rows of a small matrix are in different banks (PTX ISA, "Warp
+Level Matrix Instructions").
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tutorials.schedules.gpu import WARP
 from tutorials.schedules.hand import Steps, largest_divisor
 
 ROWS, COLUMNS, TERMS = 16, 8, 16
-"""Of an intrinsic."""
+"""Of an instruction."""
 VECTOR = 8
 """Numbers of 16 bytes."""
 
@@ -64,10 +65,11 @@ def tiled(s: Schedule, tiles: Tiles) -> Steps:
     dtype = str(s.program.inputs[0].dtype)
     written = s.cache_write("C", "register")
     i, j, k = s.get_loops("C")
-    i_0, i_1, i_2, i_3 = s.split(i, [None, tiles.warps[0], tiles.each[0], ROWS])
-    j_0, j_1, j_2, j_3 = s.split(j, [None, tiles.warps[1], tiles.each[1], COLUMNS])
+    height, width = ROWS * tiles.each[0], COLUMNS * tiles.each[1]
+    i_0, i_1, i_2 = s.split(i, [None, tiles.warps[0], height])
+    j_0, j_1, j_2 = s.split(j, [None, tiles.warps[1], width])
     k_0, k_1, k_2 = s.split(k, [None, tiles.depth // TERMS, TERMS])
-    s.reorder(i_0, j_0, k_0, i_1, j_1, k_1, i_2, j_2, i_3, j_3, k_2)
+    s.reorder(i_0, j_0, k_0, i_1, j_1, k_1, i_2, j_2, k_2)
     s.bind(i_0, "blockIdx.y")
     s.bind(j_0, "blockIdx.x")
     rows, columns = tiles.shape
@@ -77,9 +79,9 @@ def tiled(s: Schedule, tiles: Tiles) -> Steps:
         f"each has {tiles.each[0]} x {tiles.each[1]} squares of {ROWS} x {COLUMNS}.",
     )
     *_, i, j = s.reverse_compute_at(written, j_0)
-    o_1, o_2, o_3 = s.split(i, [None, tiles.each[0], ROWS])
-    p_1, p_2, p_3 = s.split(j, [None, tiles.each[1], COLUMNS])
-    s.reorder(o_1, p_1, o_2, p_2, o_3, p_3)
+    o_1, o_2 = s.split(i, [None, height])
+    p_1, p_2 = s.split(j, [None, width])
+    s.reorder(o_1, p_1, o_2, p_2)
     for name in ("A", "B"):
         strip = s.cache_read("C", name, "shared")
         number = s.fuse(*s.compute_at(strip, k_0))
@@ -94,18 +96,18 @@ def tiled(s: Schedule, tiles: Tiles) -> Steps:
         "padded by as much: eight of them are read at a time, from different banks.",
     )
     start = s.decompose_reduction("C", k_0)
-    *_, i_s, j_s, _, _, i_f, _ = s.get_loops(start)
-    s.transform_layout(written, lambda i, j: (i // ROWS, j // COLUMNS, i % ROWS, j % COLUMNS))
-    s.tensorize(i_f, intrinsics.mma_fill())
-    s.tensorize(i_3, intrinsics.mma_m16n8k16(dtype))
-    s.tensorize(o_3, intrinsics.mma_store())
+    *_, i_s, j_s, i_f, _ = s.get_loops(start)
+    s.transform_layout(written, lambda i, j: (i // height, j // width, i % height, j % width))
+    s.tensorize(i_f, intrinsics.mma_fill(*tiles.each))
+    s.tensorize(i_2, intrinsics.mma_m16n8k16(dtype, *tiles.each))
+    s.tensorize(o_2, intrinsics.mma_store(*tiles.each))
     for row, column in ((i_s, j_s), (i_1, j_1), (o_1, p_1)):
         s.bind(row, "threadIdx.z")
         s.bind(column, "threadIdx.y")
     yield (
         "Tensor cores",
-        "A square of sums begins, is added to and is written by an intrinsic of a warp, in whose "
-        "registers it stays.",
+        "The sums of a warp begin, are added to and are written by its intrinsics; they stay in "
+        "its registers. What several squares need of A or B is loaded once.",
     )
     s.annotate(k_0, "pipeline", 2)
     yield (
