@@ -24,10 +24,12 @@ examples:
   minitensor fuzz                                 a minute, on all cores
   minitensor fuzz --seconds 3600 --seed 7         an hour of other programs
   minitensor fuzz --sanitize races                looks for races, one iteration a thread
+  minitensor fuzz --target cuda-emulator          schedules for a GPU
 
 Programs and schedules of them are drawn at random. Every primitive must refuse with a rule it
 declares or give a program that computes the same, in the interpreter, in C with one thread and with
-two, and in numpy. Kernels run between guard pages.
+two, and in numpy. Kernels run between guard pages. Those for a GPU run in the emulator, which looks
+for races, in three orders of threads.
 
 Each failure becomes a script, the first of each kind made small. The state is kept: the same
 command goes on where it was stopped (give more --seconds).
@@ -52,9 +54,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what kernels run under (guards: guard pages around every buffer)",
     )
     parser.add_argument(
+        "--target",
+        choices=["c", "cuda-emulator"],
+        default="c",
+        help="what schedules are drawn for (c)",
+    )
+    parser.add_argument(
         "--out",
         metavar="FOLDER",
-        help="where state and scripts are kept (fuzz-SEED, or with SANITIZE)",
+        help="where state and scripts are kept (fuzz-SEED, with SANITIZE, TARGET)",
     )
 
 
@@ -67,9 +75,10 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         raise UsageError(f"--jobs must be from 1 to {MOST_JOBS}, but is {jobs}")
     find_toolchain()  # fail here, not in each process
     kind = "" if arguments.sanitize == "guards" else f"-{arguments.sanitize}"
+    kind += "" if arguments.target == "c" else f"-{arguments.target}"
     folder = Path(arguments.out or f"fuzz-{arguments.seed}{kind}")
     try:
-        campaign = _campaign(folder, arguments.seed, jobs, arguments.sanitize)
+        campaign = _campaign(folder, arguments, jobs)
     except OSError as failure:
         raise CommandError(f"cannot use the folder {folder}: {failure.strerror}") from failure
     except ArgumentError as failure:
@@ -98,13 +107,13 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     return 1 if state.found else 0
 
 
-def _campaign(folder: Path, seed: int, jobs: int, sanitizer: str) -> Campaign:
+def _campaign(folder: Path, arguments: argparse.Namespace, jobs: int) -> Campaign:
     """The campaign. Raises CommandError where Hypothesis is not installed."""
     try:
         from minitensor.testing import Campaign  # noqa: PLC0415 - needs an optional package
     except ImportError as failure:
         raise CommandError(str(failure)) from failure
-    return Campaign(folder, seed, jobs, sanitizer)
+    return Campaign(folder, arguments.seed, jobs, arguments.sanitize, arguments.target)
 
 
 def _report(state: State, folder: Path, console: Console) -> None:
@@ -115,6 +124,11 @@ def _report(state: State, folder: Path, console: Console) -> None:
         f"{counts.kernels:,} kernels, {counts.attempts:,} primitives drawn, "
         f"{state.acceptance:.0%} of them accepted"
     )
+    if state.target != "c":
+        console.print(
+            f"for a GPU: {counts.shared:,} with shared memory, {counts.barriers:,} with barriers, "
+            f"{counts.combined:,} with threads that combine; {counts.refused:,} that none runs"
+        )
     if not state.found:
         console.print("no failure")
         return

@@ -97,16 +97,19 @@ def passes_of(target: Target) -> tuple[tuple[str, Pass], ...]:
     return CUDA_PASSES if target.is_gpu else PASSES
 
 
-def passes_without(names: Collection[str]) -> tuple[tuple[str, Pass], ...]:
-    """PASSES but for those called `names`.
+def passes_without(
+    names: Collection[str], target: Target | None = None
+) -> tuple[tuple[str, Pass], ...]:
+    """The passes of a target (None: of a CPU) but for those called `names`.
 
-    Raises ArgumentError for a name that is no pass, or a pass of REQUIRED.
+    Raises ArgumentError for a name that is no pass, or a pass that no program goes without.
     """
-    optional = [name for name, _ in PASSES if name not in REQUIRED]
+    own = PASSES if target is None else passes_of(target)
+    optional = [name for name, _ in own if name not in (*REQUIRED, "map_threads")]
     for name in names:
         if name not in optional:
             raise unexpected("one of " + ", ".join(map(repr, optional)), "without", name)
-    return tuple((name, run) for name, run in PASSES if name not in names)
+    return tuple((name, run) for name, run in own if name not in names)
 
 
 def checked_passes(passes: object, target: Target) -> tuple[tuple[str, Pass], ...]:

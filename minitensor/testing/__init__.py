@@ -37,13 +37,13 @@ from minitensor.testing.batch import Counts, check_pair
 from minitensor.testing.campaign import Campaign, Found, State
 from minitensor.testing.draws import Draws, drawn
 from minitensor.testing.intrinsics import check_intrinsic
-from minitensor.testing.kernels import kernel_schedules
+from minitensor.testing.kernels import kernel_attempts, kernel_schedules
 from minitensor.testing.matching import matching_intrinsic
 from minitensor.testing.oracle import (
     assert_equivalent, compare, expected_outputs, small_arrays, small_values,
 )
 from minitensor.testing.pairs import (
-    FailedError, Failure, Pair, check_meaning, pair_of, pairs,
+    FailedError, Failure, Pair, check_mapping, check_meaning, pair_of, pairs,
 )
 from minitensor.testing.programs import DTYPES, EXTENTS, programs
 from minitensor.testing.reduce import reduced, script_of
@@ -54,8 +54,8 @@ from minitensor.testing.values import arrays_for, index_expressions
 __all__ = [
     "DTYPES", "EXTENTS", "PRIMITIVES", "BrokenPromiseError", "Campaign", "Counts", "Draws",
     "FailedError", "Failure", "Found", "Pair", "State", "arrays_for", "assert_equivalent",
-    "attempts", "check_intrinsic", "check_meaning", "check_pair", "compare", "drawn",
-    "evaluate_by_numpy", "expected_outputs", "index_expressions", "kernel_schedules",
-    "matching_intrinsic", "pair_of", "pairs", "programs", "reduced", "schedules",
-    "script_of", "small_arrays", "small_values",
+    "attempts", "check_intrinsic", "check_mapping", "check_meaning", "check_pair", "compare",
+    "drawn", "evaluate_by_numpy", "expected_outputs", "index_expressions", "kernel_attempts",
+    "kernel_schedules", "matching_intrinsic", "pair_of", "pairs", "programs", "reduced",
+    "schedules", "script_of", "small_arrays", "small_values",
 ]

@@ -51,10 +51,10 @@ class Found:
     failure: Failure
     script: str | None = None
 
-    def pair_of(self, seed: int) -> Pair | None:
+    def pair_of(self, seed: int, target: str) -> Pair | None:
         """The pair that failed, as it was drawn; None if there is no program."""
         try:
-            return pair_of(seed, self.number)
+            return pair_of(seed, self.number, target)
         except FailedError as failed:
             return failed.pair
 
@@ -65,6 +65,7 @@ class State:
 
     seed: int
     sanitizer: str
+    target: str = "c"
     next: int = 0
     missing: list[int] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
@@ -88,15 +89,18 @@ class Campaign:
     folder     where state and scripts are kept; what a campaign with the same seed left there is
                gone on with
     jobs       how many processes
-    sanitizer  what kernels run under (see `minitensor.sanitize`)
+    sanitizer  what kernels of a CPU run under (see `minitensor.sanitize`)
+    target     "c" or "cuda-emulator", which schedules are drawn for
 
     Raises ArgumentError for a folder with the state of another campaign.
     """
 
-    def __init__(self, folder: Path, seed: int, jobs: int, sanitizer: str) -> None:
+    def __init__(
+        self, folder: Path, seed: int, jobs: int, sanitizer: str, target: str = "c"
+    ) -> None:
         self.folder, self.jobs = folder, jobs
         folder.mkdir(parents=True, exist_ok=True)
-        self.state = _restored(folder / _STATE, seed, sanitizer)
+        self.state = _restored(folder / _STATE, seed, sanitizer, target)
         self.resumed = self.state.counts.pairs
         self._selector = selectors.DefaultSelector()
         self._employed: list[_Employed] = []
@@ -160,7 +164,9 @@ class Campaign:
         kind = self.state.sanitizer
         variables = environment(Sanitizer(kind), find_toolchain())
         variables["MINITENSOR_CACHE_DIR"] = self._cache
-        return Worker.start(WORKER, str(self.state.seed), kind, what, variables=variables)
+        return Worker.start(
+            WORKER, str(self.state.seed), kind, self.state.target, what, variables=variables
+        )
 
     def _hire(self) -> _Employed:
         one = _Employed(self._start("check"))
@@ -229,13 +235,14 @@ class Campaign:
     # ---- what is kept
 
     def _script(self, found: Found) -> str:
-        seed, text = self.state.seed, None
+        seed, target, text = self.state.seed, self.state.target, None
         kind = (found.failure.kind, re.sub(r"\d+|[A-Za-z_]+_?\d+", "#", found.failure.message)[:60])
         if kind not in self._reduced and len(self._reduced) < MOST_REDUCED:
             self._reduced.add(kind)
             text = self._reduce(found)
         if text is None:
-            text = script_of(found.pair_of(seed), found.failure, seed, found.number)
+            pair = found.pair_of(seed, target)
+            text = script_of(pair, found.failure, seed, found.number, target)
         name = f"failure-{found.number}-{found.failure.kind}.py"
         _write(self.folder / name, text)
         return name
@@ -290,10 +297,10 @@ def _write(path: Path, text: str) -> None:
     os.replace(scratch, path)
 
 
-def _restored(path: Path, seed: int, sanitizer: str) -> State:
+def _restored(path: Path, seed: int, sanitizer: str, target: str) -> State:
     """The state of the campaign, if one was there."""
     if not path.exists():
-        return State(seed, sanitizer)
+        return State(seed, sanitizer, target)
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
         found = [
@@ -307,20 +314,21 @@ def _restored(path: Path, seed: int, sanitizer: str) -> State:
         state = State(
             kept["seed"],
             kept["sanitizer"],
+            kept.get("target", "c"),
             int(kept["next"]),
             [int(n) for n in kept["missing"]],
             Counts(**{name: int(n) for name, n in kept["counts"].items()}),
             float(kept["seconds"]),
             found,
         )
-        given = (kept["version"], kept["minitensor"], state.seed, state.sanitizer)
+        given = (kept["version"], kept["minitensor"], state.seed, state.sanitizer, state.target)
     except _UNREADABLE as failure:
         raise ArgumentError(
             f"{path} is not the state of a campaign ({failure}); name another folder, or remove it"
         ) from None
-    if given != (VERSION, __version__, seed, sanitizer):
+    if given != (VERSION, __version__, seed, sanitizer, target):
         raise ArgumentError(
             f"{path} is of another campaign: version {given[1]}, seed {given[2]}, sanitizer "
-            f"{given[3]}; name another folder, or remove it"
+            f"{given[3]}, target {given[4]}; name another folder, or remove it"
         )
     return state

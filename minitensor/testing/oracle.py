@@ -10,7 +10,13 @@ import numpy as np
 from minitensor import ir
 from minitensor.codegen import Target, generate, passes_without
 from minitensor.errors import ArgumentError, ExecutionError, VerifyError, unexpected
-from minitensor.runtime import find_toolchain, load, native_target
+from minitensor.runtime import (
+    ORDERS,
+    find_toolchain,
+    load,
+    load_emulated,
+    native_target,
+)
 from minitensor.sanitize import run_guarded
 from minitensor.schedule import Schedule
 from minitensor.testing.reference import evaluate_by_numpy
@@ -45,14 +51,16 @@ def assert_equivalent(
 
     program    the definition; computed by numpy, or if it has been scheduled by the interpreter
     scheduled  what must do the same
-    targets    where to run it: "interpreter"; "c" with one thread and with two; "passes" for the
-               interpreter after each pass of code generation; or an mt.Target
+    targets    where to run it: "interpreter"; "c" with one thread and with two; "cuda-emulator",
+               checked, in each order of threads; "passes" for the interpreter after each pass of
+               code generation, "cuda-passes" for those of a GPU; or an mt.Target
     arrays     one for each input; random small integers if None
     without    passes of code generation to leave out, by name
     then       a transformation of yours that comes after the schedule: a function from a program
                to a program, and its other arguments
 
     Compiled code runs between guard pages, in memory that holds NaN (`sanitize.run_guarded`).
+    A schedule that no GPU runs is refused with a LoweringError, as `mt.build` does.
 
     Raises AssertionError that names the target, the output and the first element that differs, or
     what was found as it ran; or what the interpreter says of an access out of bounds, an
@@ -93,6 +101,7 @@ class _Comparison:
     ) -> None:
         self.outputs, self.expected = definition.outputs, expected_outputs(definition, inputs)
         self.program, self.inputs, self.without = program, inputs, without
+        self.interpreted: set[ir.Program] = set()
 
     def run(self, targets: Sequence[str | Target]) -> None:
         """Run it everywhere; raises as `assert_equivalent`."""
@@ -103,13 +112,20 @@ class _Comparison:
                     self.interpret(self.program, "in the interpreter")
                 case "passes":
                     self.after_each_pass()
+                case "cuda-passes":
+                    self.after_passes_for(native_target(Target("cuda-emulator")))
                 case "c":
                     for cores in (1, 2):
                         self.native(Target("c", num_cores=cores))
+                case "cuda-emulator" | Target(kind="cuda-emulator"):
+                    self.emulated(Target.of(target))
                 case Target():
                     self.native(target)
                 case _:
-                    expected = '"interpreter", "passes", "c" or an mt.Target'
+                    expected = (
+                        '"interpreter", "c", "cuda-emulator", "passes", "cuda-passes" or an '
+                        "mt.Target"
+                    )
                     raise unexpected(expected, "target", target)
 
     def interpret(self, program: ir.Program, where: str) -> None:
@@ -121,27 +137,40 @@ class _Comparison:
         passes = passes_without(self.without)
         emitted = generate(self.program, native_target(target), passes=passes)
         ran = run_guarded(load(emitted, find_toolchain()), self.inputs)
-        left_out = f" without {', '.join(self.without)}" if self.without else ""
-        where = f"in C ({target}){left_out}"
+        where = f"in C ({target}){self.left_out}"
         if ran.status != 0:
             raise AssertionError(f"{emitted.checks[ran.status - 1]}, {where}:\n{self.program}")
         if ran.faults:
             raise AssertionError(f"{ran.faults[0]}, {where}:\n{self.program}")
         compare(self.outputs, self.expected, ran.outputs, where, self.program)
 
+    @property
+    def left_out(self) -> str:
+        return f" without {', '.join(self.without)}" if self.without else ""
+
+    def emulated(self, target: Target) -> None:
+        exact, tools = native_target(target), find_toolchain()
+        emitted = generate(self.program, exact, passes=passes_without(self.without, exact))
+        for order in ORDERS:
+            (kernel,) = load_emulated([emitted], tools, check=True, order=order)
+            got = kernel(*self.inputs)
+            where = f"in the emulator of CUDA, {order}{self.left_out}"
+            compare(self.outputs, self.expected, listed(got), where, self.program)
+
     def after_each_pass(self) -> None:
+        """Interpret what each pass makes of the program, for vectors of three widths."""
+        for bits in (0, 128, native_target(Target("c")).vector_bits or 512):
+            self.after_passes_for(Target("c", num_cores=1, vector_bits=bits))
+
+    def after_passes_for(self, target: Target) -> None:
         """Interpret what each pass makes of the program; a program that comes again is known."""
-        target = native_target(Target("c"))
-        interpreted: set[ir.Program] = set()
-        for bits in (0, 128, target.vector_bits or 512):
-            current = self.program
-            exact = Target("c", num_cores=1, vector_bits=bits)
-            for name, run in passes_without(self.without):
-                current = run(current, exact)
-                if current not in interpreted:
-                    interpreted.add(current)
-                    ir.verify(current)
-                    self.interpret(current, f"after the pass {name}, {bits} bits")
+        current = self.program
+        for name, run in passes_without(self.without, target):
+            current = run(current, target)
+            if current not in self.interpreted:
+                self.interpreted.add(current)
+                ir.verify(current)
+                self.interpret(current, f"after the pass {name} ({target})")
 
 
 def expected_outputs(program: ir.Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -150,6 +179,11 @@ def expected_outputs(program: ir.Program, arrays: Sequence[np.ndarray]) -> list[
         return evaluate_by_numpy(program, arrays)
     except ArgumentError:
         return ir.interpret(program, arrays)[0]
+
+
+def listed(results: object) -> Sequence[np.ndarray]:
+    """The outputs that a call of a kernel returns: one array, or a tuple of them."""
+    return results if isinstance(results, tuple) else (results,)
 
 
 def compare(

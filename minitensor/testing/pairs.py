@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from minitensor import ir
-from minitensor.codegen import Target
-from minitensor.errors import MinitensorError
+from minitensor.codegen import Target, passes_of
+from minitensor.errors import LoweringError, MinitensorError
+from minitensor.runtime import native_target
 from minitensor.schedule import Schedule
 from minitensor.testing.draws import drawn
+from minitensor.testing.kernels import kernel_attempts
 from minitensor.testing.oracle import compare, small_arrays
 from minitensor.testing.programs import programs
 from minitensor.testing.reference import evaluate_by_numpy
@@ -31,6 +33,8 @@ MOST_RUN: Final = 1 << 30
 """Steps beyond which its native code is not run either."""
 VALUES: Final = 1 << 16
 """The number of seeds for the values of arrays."""
+TARGETS: Final = ("c", "cuda-emulator")
+"""The targets that a pair may be for."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ class Failure:
     """The failure of a pair.
 
     kind     where: "program" (it cannot be drawn), "primitive", "numpy" (against the interpreter),
-             "interpreter", "generate", "compile", "native", "crash", "hang"
+             "interpreter", "pass" (for a GPU: the interpreter after a pass), "generate", "compile",
+             "native", "crash", "hang"
     message  the first line of what was raised
     """
 
@@ -52,6 +57,7 @@ class Pair:
 
     values  the seed of the inputs
     call    the call of a primitive that broke its promise, as Python, after the schedule
+    target  one of TARGETS, which the schedule is for
     """
 
     program: ir.Program
@@ -59,6 +65,7 @@ class Pair:
     values: int
     attempts: tuple[Attempt, ...] = ()
     call: str = ""
+    target: str = "c"
 
     @property
     def arrays(self) -> list[np.ndarray]:
@@ -82,27 +89,29 @@ class FailedError(Exception):
 
 
 @st.composite
-def pairs(draw: DrawFn) -> Pair:
-    """A pair. Raises FailedError if it cannot be drawn, or a primitive broke its promise."""
+def pairs(draw: DrawFn, target: str = "c") -> Pair:
+    """A pair for one of TARGETS. Raises FailedError if it cannot be drawn, or a primitive broke its
+    promise.
+    """
     values = draw(st.integers(0, VALUES - 1))
     try:
         program = draw(programs())
     except Exception as failure:
         raise FailedError("program", failure, None) from failure
     try:
-        found = draw(attempts(program))
+        found = draw(attempts(program) if target == "c" else kernel_attempts(program))
     except BrokenPromiseError as broken:
-        pair = Pair(program, broken.schedule, values, call=broken.call)
+        pair = Pair(program, broken.schedule, values, call=broken.call, target=target)
         raise FailedError("primitive", broken, pair) from broken
     except Exception as failure:
-        pair = Pair(program, Schedule(program), values)
+        pair = Pair(program, Schedule(program), values, target=target)
         raise FailedError("primitive", failure, pair) from failure
-    return Pair(program, found.schedule, values, tuple(found.attempts))
+    return Pair(program, found.schedule, values, tuple(found.attempts), target=target)
 
 
-def pair_of(seed: int | str, number: int) -> Pair:
+def pair_of(seed: int | str, number: int, target: str = "c") -> Pair:
     """A pair by its number. Raises FailedError as `pairs` does."""
-    return drawn(pairs(), f"{seed}:{number}")
+    return drawn(pairs(target), f"{seed}:{number}")
 
 
 def check_meaning(pair: Pair) -> list[np.ndarray]:
@@ -129,10 +138,43 @@ def check_meaning(pair: Pair) -> list[np.ndarray]:
     return expected
 
 
+def check_mapping(pair: Pair, expected: list[np.ndarray]) -> ir.Program | None:
+    """Run the passes for a GPU, verify what each gives, and compare what the kernels do, in the
+    interpreter: with barriers where map_threads put them, and at the end.
+
+    Returns the program after all passes; None if no GPU runs the schedule.
+    Raises FailedError.
+    """
+    (target,), program = targets(pair), pair.schedule.program
+    names = [b.name for b in pair.program.outputs]
+    passes = passes_of(target)
+    try:
+        for name, run in passes:
+            program = run(program, target)
+            ir.verify(program)
+            last = name in ("map_threads", passes[-1][0])
+            if last and _steps(program.body) <= MOST_INTERPRETED:
+                got, _ = ir.interpret(program, pair.arrays, names)
+                compare(pair.program.outputs, expected, got, f"after the pass {name}", program)
+    except LoweringError:
+        return None
+    except Exception as failure:
+        raise FailedError("pass", failure, pair) from failure
+    return program
+
+
+def _steps(stmt: ir.Stmt) -> int:
+    """The number of statements that a program executes, at most, of those that hold no others."""
+    inner = sum(_steps(child) for child in ir.children(stmt) if isinstance(child, ir.Stmt))
+    return stmt.extent * inner if isinstance(stmt, ir.For) else max(1, inner)
+
+
 def targets(pair: Pair) -> list[Target]:
-    """The targets of a pair: one thread, and two if that makes a difference."""
+    """The targets of a pair: for a CPU one thread, and two if that makes a difference."""
     if pair.work > MOST_RUN:
         return []
+    if pair.target != "c":
+        return [native_target(Target(pair.target))]
     parallel = any(
         loop.kind is ir.LoopKind.PARALLEL for loop in ir.loops_of(pair.schedule.program.body)
     )

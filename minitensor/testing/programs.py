@@ -137,7 +137,7 @@ class _Writer(Draws):
         """A value in the type of the stage; what becomes a float is small first."""
         if dtype == self.kind:
             return value
-        if self.kind.startswith("float") and dtype != "bool":
+        if "float" in self.kind and dtype != "bool":
             value = _clamped(value)
         return value.astype(self.kind)
 
@@ -241,7 +241,7 @@ class _Writer(Draws):
                 _both,
                 _own_sum,
             ]
-        if self.kind not in ("bool", "float32", "float64"):
+        if self.kind != "bool" and "float" not in self.kind:
             found.append(lang.prod)
         return found
 
@@ -292,7 +292,7 @@ class _Writer(Draws):
             result = result + self.number(0, 3)
         if self.chance(15) and axes:
             result = result + self.pick(axes)[0].astype(self.kind)
-        if self.chance(10) and not self.kind.startswith("float"):
+        if self.chance(10) and "float" not in self.kind:
             by = self.number(1, 5)
             result = result // by if self.chance(50) else result % by
         return result
@@ -314,7 +314,7 @@ class _Writer(Draws):
                 lambda a, b: lang.select(a < b, a, b),
                 lambda a, b: lang.select(a == b, lang.abs_(a), b),
             ]
-            exact = not self.kind.startswith("float")
+            exact = "float" not in self.kind
             options.append(lambda a, b: a * b if exact else _clamped(a) * _clamped(b))
             if exact:
                 options += [
@@ -362,7 +362,7 @@ class _Writer(Draws):
         return lang.if_then_else(inside, value, lang.const(self.number(0, 1), self.kind))
 
     def narrowed(self, value: lang.Scalar) -> lang.Scalar:
-        return _clamped(value) if self.kind.startswith("float") else value
+        return _clamped(value) if "float" in self.kind else value
 
     def index(self, extent: int, axes: Axes, guards: list[lang.Scalar]) -> Any:
         """An index into an axis: any of the shapes that real programs have."""

@@ -38,7 +38,9 @@ Check = Callable[[Pair], None]
 """A check of a pair, which raises FailedError."""
 
 
-def reduced(seed: int | str, number: int, kind: str, check: Check) -> Pair | None:
+def reduced(
+    seed: int | str, number: int, kind: str, check: Check, target: str = "c"
+) -> Pair | None:
     """The smallest pair that was found to fail in the way of a pair of a campaign; None if that
     cannot be drawn, or fails no more.
     """
@@ -55,7 +57,7 @@ def reduced(seed: int | str, number: int, kind: str, check: Check) -> Pair | Non
         suppress_health_check=list(HealthCheck),
         verbosity=Verbosity.quiet,
     )
-    @given(_candidates())
+    @given(_candidates(target))
     def passes(candidate: Pair | FailedError) -> None:
         if time.monotonic() > deadline:
             return
@@ -77,10 +79,10 @@ def reduced(seed: int | str, number: int, kind: str, check: Check) -> Pair | Non
 
 
 @st.composite
-def _candidates(draw: DrawFn) -> Pair | FailedError:
+def _candidates(draw: DrawFn, target: str) -> Pair | FailedError:
     """A pair, or how it failed to be drawn."""
     try:
-        return draw(pairs())
+        return draw(pairs(target))
     except FailedError as failed:
         return failed
 
@@ -112,18 +114,20 @@ def isolated(check: Check) -> Check:
     return safely
 
 
-def script_of(pair: Pair | None, failure: Failure, seed: int | str, number: int) -> str:
+def script_of(
+    pair: Pair | None, failure: Failure, seed: int | str, number: int, target: str = "c"
+) -> str:
     """A Python script that ends with a failure for as long as it is there.
 
     pair          that fails; None if it cannot be drawn
-    seed, number  of the pair in which the failure was found
+    seed, number, target  of the pair in which the failure was found
     """
     what = f"{failure.kind}: {failure.message}".replace("\\", "/").replace('"""', "'''")
     head = _HEAD.format(what=what, seed=seed, number=number)
     if pair is not None:
         arrays = f"small_arrays(program, {pair.values})"
         with contextlib.suppress(MinitensorError, KeyError):  # where it is no definition
-            return head + written(pair.program, pair.schedule, arrays, pair.call)
+            return head + written(pair.program, pair.schedule, arrays, pair.call, target=target)
     return f"{head}from minitensor.testing import check_pair, pair_of\n\n" + (
-        f"check_pair(pair_of({seed!r}, {number}))\n"
+        f"check_pair(pair_of({seed!r}, {number}, {target!r}))\n"
     )

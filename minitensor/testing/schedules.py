@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn
 
 from hypothesis import event
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn
+from hypothesis.strategies import DrawFn, SearchStrategy
 
 from minitensor import ir
 from minitensor.errors import ScheduleError
@@ -74,8 +74,17 @@ def schedules(
 
     primitives  the names to draw from, each as often as it stands there; all of them if None
     """
+    return kept_promises(draw, program, attempts(program, max_steps, primitives))
+
+
+def kept_promises(
+    draw: DrawFn, program: ir.Program, strategy: SearchStrategy[DrawnSchedule]
+) -> Schedule:
+    """A schedule that a strategy draws. Raises AssertionError for a primitive that does what none
+    may do, with a script that shows it.
+    """
     try:
-        found = draw(attempts(program, max_steps, primitives))
+        found = draw(strategy)
     except BrokenPromiseError as broken:
         arrays = "small_arrays(program, 0)"
         text = with_script(broken, program, broken.schedule, arrays, broken.call)
@@ -98,18 +107,14 @@ def attempts(
     made = DrawnSchedule(Schedule(program, seed=draws.number(0, 1000)))
 
     def attempt(n: int) -> None:
-        step = _Step(draw, made)
-        with suppress(ScheduleError):
-            call = REGISTRY[draws.pick(primitives or PRIMITIVES)].call
-            assert call is not None
-            call(step)
+        Trial(draw, made).some(primitives or PRIMITIVES)
 
     draws.repeat(1, max_steps, 88, attempt)
     return made
 
 
-class _Step(Draws, Scene):
-    """Draws arguments from what a schedule's program has, and tries primitives with them."""
+class Trial(Draws, Scene):
+    """A schedule that is being drawn: tries primitives, with arguments from what it has."""
 
     def __init__(self, draw: DrawFn, drawn: DrawnSchedule) -> None:
         super().__init__(draw)
@@ -117,7 +122,22 @@ class _Step(Draws, Scene):
 
     @property
     def schedule(self) -> Schedule:
+        """The schedule so far."""
         return self.drawn.schedule
+
+    def some(self, primitives: Sequence[str]) -> None:
+        """Try one of these primitives, with arguments drawn at random."""
+        call = REGISTRY[self.pick(primitives)].call
+        assert call is not None
+        with suppress(ScheduleError):
+            call(self)
+
+    def tried(self, primitive: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a primitive; what it returns, None if it refuses."""
+        try:
+            return self.do(primitive, *args, **kwargs)
+        except ScheduleError:
+            return None
 
     def do(self, primitive: str, *args: Any, **kwargs: Any) -> Any:
         """Call a primitive; what it returns. Raises its ScheduleError if it refuses."""
@@ -149,11 +169,13 @@ class _Step(Draws, Scene):
         raise BrokenPromiseError(f"{call}: {what}", self.schedule, call)
 
     def example_intrinsic(self) -> ir.Intrinsic:
+        """Some intrinsic."""
         return example_intrinsic()
 
     def matching_intrinsic(
         self, block: str, loops: Sequence[str], fixed: bool
     ) -> ir.Intrinsic | None:
+        """An intrinsic that means what the innermost loops of a block do; None if there is none."""
         return matching_intrinsic(self.program, block, loops, fixed)
 
 

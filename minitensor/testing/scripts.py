@@ -22,12 +22,14 @@ def written(
     arrays: str,
     call: str = "",
     then: Sequence[Any] = (),
+    target: str = "c",
 ) -> str:
     """Python text that makes a schedule of a definition, and runs both.
 
     arrays  the inputs, as Python: a call of `small_arrays`, or lists
     call    a call of a primitive, as Python, that comes last
     then    a user's transformation after it: a function, and its other arguments
+    target  where it runs, besides the interpreter
 
     Raises ArgumentError for a program that is no definition.
     """
@@ -46,7 +48,7 @@ def written(
         schedule.trace.as_python("s"),
         f"s.{call}" if call else "",
         "print(s.program)",
-        f'assert_equivalent(program, s, ["interpreter", "c"], {arrays}{_applied(then)})',
+        f'assert_equivalent(program, s, ["interpreter", "{target}"], {arrays}{_applied(then)})',
     ]
     text = "\n".join(line for n, line in enumerate(lines) if line or n in (4, 7))
     return text.lstrip("\n") + "\n"

@@ -13,7 +13,7 @@ ABORTS = 40
 HANGS = 50
 
 
-def run_batch(seed, numbers, report, sanitizer):
+def run_batch(seed, numbers, report, sanitizer, target):
     done = 0
     for number in numbers:
         report("run", number)

@@ -6,8 +6,11 @@ Each takes a step that was right and makes it wrong in the way of a common mista
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
+from unittest.mock import patch
 
 from minitensor.codegen import pipeline
+from minitensor.codegen.gpu import barriers, frame, owners
 from minitensor.ir import (
     TRUE,
     Binary,
@@ -203,3 +206,26 @@ PASSES = {
     "vectors at twice their stride": lambda: after_pass("vectorize_loops", strides_doubled),
 }
 """Found by running the C."""
+
+map_threads = import_module("minitensor.codegen.passes.map_threads")
+
+
+def without_back_edges(placer, loop, path):
+    """What an iteration leaves pending is forgotten in the next one."""
+    body = placer.after({}, loop.body, (*path, loop))
+    return body._replace(stmt=replace(loop, body=body.stmt))
+
+
+CUDA = {
+    "no barriers": lambda: patch.object(map_threads, "with_barriers", lambda stmt, *rest: stmt),
+    "no barriers between iterations": lambda: patch.object(
+        barriers._Placer, "serial", without_back_edges
+    ),
+    "smaller nests without a guard": lambda: patch.object(
+        frame._Flattener, "unit", lambda self, unit, path: (frame.of_thread_0(unit, path)[0], TRUE)
+    ),
+    "whatever others read is each thread's own": lambda: patch.object(
+        owners, "is_owned", lambda *args: True
+    ),
+}
+"""Found in kernels for a GPU."""

@@ -1,0 +1,125 @@
+"""Random schedules for a GPU: all is well, faults that are planted are found, and campaigns run."""
+
+import contextlib
+from importlib import import_module
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import minitensor as mt
+from minitensor.errors import LoweringError
+from minitensor.testing import (
+    Draws,
+    FailedError,
+    assert_equivalent,
+    batch,
+    campaign,
+    check_mapping,
+    check_meaning,
+    kernel_schedules,
+    pair_of,
+    programs,
+    script_of,
+)
+from tests.run.testing.planted import CUDA
+
+pytestmark = pytest.mark.slow
+TARGET = "cuda-emulator"
+PAIRS = 400
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _needs_cxx():
+    a = mt.placeholder((1,), name="A")
+    program = mt.lower([a, mt.compute((1,), lambda i: a[i], name="C")])
+    try:
+        mt.build(program, target=TARGET)
+    except mt.CompileError as failure:
+        pytest.skip(failure.message)
+
+
+def test_pairs_pass_in_every_order_of_threads():
+    done = batch.run_batch("right", range(16), lambda what, number: None, target=TARGET)
+    assert done.failures == {}
+    assert done.counts.kernels >= 12
+    assert done.counts.barriers >= 7
+
+
+@pytest.mark.parametrize("name", CUDA)
+def test_a_planted_fault_is_found_by_the_interpreter(name):
+    def failing():
+        for n in range(PAIRS):
+            pair = pair_of(name, n, TARGET)
+            try:
+                check_mapping(pair, check_meaning(pair))
+            except FailedError as failed:
+                return pair, failed
+        raise AssertionError(f"no pair of {PAIRS} shows {name}")
+
+    with CUDA[name]():
+        pair, failed = failing()
+    assert failed.failure.kind == "pass"
+    check_mapping(pair, check_meaning(pair))  # it was the fault, and not the pair
+
+
+def test_a_planted_fault_is_found_by_the_emulator():
+    """The interpreter does not look at kernels here."""
+    module = import_module("minitensor.testing.pairs")
+    with patch.object(module, "MOST_INTERPRETED", 0), CUDA["no barriers"]():
+        done = batch.run_batch("planted", range(12), lambda what, number: None, target=TARGET)
+    kinds = {failed.failure.kind for failed in done.failures.values()}
+    assert kinds == {"native"}
+    assert any("no barrier is between" in str(failed) for failed in done.failures.values())
+
+
+def test_a_campaign_for_a_gpu(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(campaign, "BATCH", 4)
+    out = tmp_path / "out"
+    words = ("fuzz", "--seconds", 1, "--seed", 3, "--jobs", 1, "--target", TARGET, "--out", out)
+    done = run(*words)
+    assert done.status == 0, done.out
+    assert "for a GPU: " in done.out and "with barriers" in done.out
+    other = run(*words[:7], "--out", out)
+    assert other.status == 1
+    assert "target cuda-emulator; name another folder" in other.err
+
+
+def test_a_failure_is_a_script_for_the_emulator():
+    pair = pair_of(0, 3, TARGET)
+    failure = FailedError("native", AssertionError("3 is not 4"), pair).failure
+    text = script_of(pair, failure, 0, 3, TARGET)
+    assert '["interpreter", "cuda-emulator"]' in text
+    again = script_of(None, failure, 0, 3, TARGET)
+    assert "check_pair(pair_of(0, 3, 'cuda-emulator'))" in again
+
+
+@settings(max_examples=15, deadline=None, database=None)
+@given(st.data())
+def test_each_pass_for_a_gpu_may_be_left_out(data):
+    """In the interpreter, after each of the others."""
+    program = data.draw(programs(max_stages=3, max_steps=300))
+    schedule = data.draw(kernel_schedules(program))
+    optional = [n for n, _ in mt.codegen.CUDA_PASSES if n not in mt.codegen.REQUIRED]
+    optional.remove("map_threads")
+    draws = Draws(data.draw)
+    without = [draws.pick(optional)] if draws.chance(70) else optional
+    with contextlib.suppress(LoweringError):  # no GPU runs it
+        assert_equivalent(program, schedule, ["cuda-passes"], without=without)
+
+
+def test_equivalence_in_the_emulator():
+    a = mt.placeholder((4, 16), name="A")
+    t = mt.compute((4, 16), lambda i, j: a[i, j] + 1.0, name="T")
+    c = mt.compute((4, 16), lambda i, j: t[i, 15 - j] * 2.0, name="C")
+    program = mt.lower([a, c], name="rows")
+    s = mt.Schedule(program)
+    i, j = s.get_loops("C")
+    s.bind(s.compute_at("T", i)[-1], "threadIdx.x")
+    s.bind(i, "blockIdx.x")
+    s.bind(j, "threadIdx.x")
+    where = ("cuda-emulator", "cuda-passes", mt.Target("cuda-emulator", device="h100"))
+    assert_equivalent(program, s, where)
+    with CUDA["no barriers"](), pytest.raises(mt.ExecutionError, match="no barrier is between"):
+        assert_equivalent(program, s.program, ["cuda-emulator"])
