@@ -23,7 +23,7 @@ questions. [docs/teaching.md](../docs/teaching.md) is for those who teach it.
 """
 
 REST = """
-(Lesson 16 is to come, with CUDA. The times are estimates, tasks included.)
+(The times are estimates, tasks included.)
 
 Then
 

@@ -131,8 +131,7 @@ def find(number: str) -> Lesson:
         if wanted and int(wanted[1]) == int(lesson.number):
             return lesson
     numbers = [lesson.number for lesson in lessons()]
-    gaps = [f"{n:02}" for n in range(1, int(numbers[-1])) if f"{n:02}" not in numbers]
-    known = f"{numbers[0]} to {numbers[-1]}" + (f" without {', '.join(gaps)}" if gaps else "")
+    known = f"{numbers[0]} to {numbers[-1]}"
     raise ArgumentError(f"there is no lesson {printable(number)!r}; there are {known}")
 
 

@@ -1,0 +1,1 @@
+../minitensor/course/lessons/16_gpu.py
