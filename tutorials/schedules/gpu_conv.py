@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from minitensor import ir
 from minitensor.codegen import Target
 from minitensor.schedule import Schedule
-from tutorials.schedules.gpu import BLOCKS, by_default
+from tutorials.schedules.gpu import BLOCKS, WARP, by_default
 from tutorials.schedules.hand import Steps, largest_divisor
 
 
@@ -109,16 +110,11 @@ def tiled(s: Schedule, tiles: Tiles) -> Steps:
         f"A thread has {tiles.channels[1]} channels of {tiles.rows[1]} pixels in registers. The "
         "threads of a warp have the same channels, so a weight is read once for all of them.",
     )
-    *_, f, y, x = s.reverse_compute_at(last, tile)
-    f_1, f_2 = s.split(f, [*tiles.channels])
-    y_1, y_2 = s.split(y, [*tiles.rows])
-    s.reorder(f_1, y_1, x, f_2, y_2)
-    s.bind(f_1, "threadIdx.y")
-    s.bind(s.fuse(y_1, x), "threadIdx.x")
-    for loop in (f_2, y_2):
-        s.unroll(loop)
+    result(s, tiles, s.reverse_compute_at(last, tile))
     yield "Result", "What follows the sums is done before a thread writes what it has."
-    _, c, y, x = s.compute_at(in_shared(s), rc_0)
+    piece = in_shared(s)
+    _, c, y, x = s.compute_at(piece, rc_0)
+    pad_rows(s, piece, x, tiles.columns)
     together(s, tiles.threads, c, y, x)
     strip = s.cache_read("conv", "weight", "shared")
     f, rc, ry_w, rx_w = s.compute_at(strip, rc_0)
@@ -132,7 +128,8 @@ def tiled(s: Schedule, tiles: Tiles) -> Steps:
         "Shared memory",
         "A pixel is in many windows, and is used for all channels; a weight is used for all "
         "pixels. The threads fetch both together, the border of zeros too. Weights are laid out "
-        "with the channels side by side, which a thread reads as a vector.",
+        "with the channels side by side, which a thread reads as a vector; rows of the piece are "
+        "padded, so that those of a warp are in different banks.",
     )
     s.annotate(rc_0, "pipeline", 2)
     yield (
@@ -142,12 +139,36 @@ def tiled(s: Schedule, tiles: Tiles) -> Steps:
     )
 
 
+def result(s: Schedule, tiles: Tiles, loops: tuple[str, ...]) -> None:
+    """Share the loops over what a block writes as those of its sums are."""
+    *_, f, y, x = loops
+    f_1, f_2 = s.split(f, [*tiles.channels])
+    y_1, y_2 = s.split(y, [*tiles.rows])
+    x_0, x_1 = s.split(x, [1, tiles.columns])
+    s.reorder(f_1, y_1, x_1, x_0, f_2, y_2)
+    s.bind(f_1, "threadIdx.y")
+    s.bind(s.fuse(y_1, x_1), "threadIdx.x")
+    for loop in (f_2, y_2):
+        s.unroll(loop)
+
+
 def in_shared(s: Schedule) -> str:
     """The block that brings a piece of the image to shared memory."""
     if "pad" not in s.get_blocks():
         return s.cache_read("conv", s.program.inputs[0].name, "shared")
     s.set_scope("pad", "shared")
     return "pad"
+
+
+def pad_rows(s: Schedule, piece: str, x: str, columns: int) -> None:
+    """Put the rows of a piece so far apart that those of a warp are in different banks.
+
+    x        the loop over the elements of a row
+    columns  threads of a warp along a row
+    """
+    if columns < WARP:
+        used = ir.loop_sites(s.program)[x].loop.extent % WARP
+        s.storage_align(piece, 2, WARP, columns if used <= columns else WARP - columns)
 
 
 def together(s: Schedule, threads: tuple[int, int], outer: str, *inner: str) -> None:

@@ -15,7 +15,7 @@ from minitensor.codegen import Target
 from minitensor.lang import intrinsics
 from minitensor.schedule import Schedule
 from tutorials.schedules import gpu_matmul
-from tutorials.schedules.gpu import WARP
+from tutorials.schedules.gpu import BLOCKS, WARP
 from tutorials.schedules.hand import Steps, largest_divisor
 
 ROWS, COLUMNS, TERMS = 16, 8, 16
@@ -44,10 +44,16 @@ class Tiles:
 
     @staticmethod
     def of(m: int, n: int, k: int) -> Tiles | None:
-        """Tiles of up to 128 x 128 that cover C evenly; None if there are none."""
+        """The largest tiles that cover C evenly and of which there are enough for all
+        multiprocessors; None if there are none.
+        """
         if m % ROWS or n % (2 * COLUMNS) or k % TERMS:
             return None
-        rows, columns = largest_divisor(m // ROWS, 8), largest_divisor(n // COLUMNS, 16)
+        for most_rows, most_columns in ((8, 32), (8, 16), (4, 8)):
+            rows = largest_divisor(m // ROWS, most_rows)
+            columns = largest_divisor(n // COLUMNS, most_columns)
+            if m * n >= ROWS * rows * COLUMNS * columns * (BLOCKS // 2):
+                break
         warps = largest_divisor(rows, 2), largest_divisor(columns, 4)
         each = rows // warps[0], columns // warps[1]
         return Tiles(warps, each, TERMS * largest_divisor(k // TERMS, 2))

@@ -8,6 +8,7 @@ import pytest
 import minitensor as mt
 from minitensor.codegen import generate_together
 from minitensor.codegen.pipeline import passes_of
+from minitensor.codegen.remarks import recording
 from minitensor.ir import interpret
 from minitensor.runtime import find_toolchain, load_cuda_together, load_emulated, native_target
 from minitensor.testing import assert_equivalent
@@ -206,6 +207,18 @@ def test_products_by_tensor_cores(dtype):
         if dtype == "bfloat16":
             narrow = [(x.view(np.uint32) >> 16).astype(np.uint16) for x in (a, b)]
         np.testing.assert_array_equal(kernel(*narrow), a @ b)
+
+
+OF_ROWS = {"row_max", "row_sum", "squares"}
+
+
+@pytest.mark.parametrize("name", GPU_SCHEDULES)
+def test_sums_stay_with_their_threads(name):
+    """All that threads pass to each other by themselves is what is computed once for a row."""
+    with recording() as recorder:
+        after_passes(scheduled(GPU_SCHEDULES[name], TARGET).program)
+    assert {r.where for r in recorder.remarks if r.kind == "owner"} <= OF_ROWS
+    assert not [r for r in recorder.remarks if r.kind in ("pipeline", "unroll")]
 
 
 @pytest.mark.parametrize("device", ["a100", "h100"])
