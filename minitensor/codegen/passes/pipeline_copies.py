@@ -84,6 +84,8 @@ class _Pipeline:
             return "what stands before the use stores to more than shared memory"
         if written & (_loaded(copies) | ir.stored_buffers(uses)):
             return "what is copied is changed in place"
+        if ir.stored_buffers(uses) & _loaded(copies):
+            return "what it uses it changes, and copies that in the next iteration"
         for name in written:
             if len(ir.accesses(self.kernel, name)) != len(ir.accesses(loop, name)):
                 return f"{ir.print_name(name)} is used outside of the loop too"
@@ -108,7 +110,14 @@ class _Pipeline:
         kept = tuple(pair for pair in loop.annotations if pair[0] != NOTE)
         body = ir.sequence(ir.Barrier(), ahead, now)
         new = ir.For(loop.var, loop.extent, body, loop.kind, kept + notes)
-        return ir.sequence(*([ir.Barrier()] if repeated else []), first, new)
+        if repeated or _loaded(copies) & self.passed_on():
+            first = ir.sequence(ir.Barrier(), first)
+        return ir.sequence(first, new)
+
+    def passed_on(self) -> frozenset[str]:
+        """What threads of the kernel store, and others may see."""
+        allocated = (node for node in ir.stmts_of(self.kernel) if isinstance(node, ir.Alloc))
+        return ir.stored_buffers(self.kernel) - {alloc.buffer.name for alloc in allocated}
 
 
 def _parts(body: ir.Stmt) -> tuple[ir.Stmt, ir.Stmt] | None:

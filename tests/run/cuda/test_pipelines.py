@@ -6,7 +6,9 @@ import pytest
 import minitensor as mt
 from minitensor import ir
 from minitensor.codegen import Target, lowered
+from minitensor.codegen.passes.pipeline_copies import pipeline_copies
 from minitensor.codegen.remarks import recording
+from tests.unit.ir.build import buffer, load, program, store
 
 TARGET = Target("cuda", 1, 0, "a100")
 
@@ -82,6 +84,20 @@ def test_a_pipelined_product_is_the_same_with_a_barrier_less(size):
     np.testing.assert_array_equal(kernel(*arrays), expected)
 
 
+def test_a_tile_that_comes_from_shared_memory_is_copied_behind_a_barrier():
+    """Other threads put there what the first copy reads."""
+    s, loop = product(16, 16, 24, vector=1)
+    whole = s.cache_read("A_shared", "A", "shared")
+    s.bind(s.compute_at(whole, "j_0")[-1], "threadIdx.x")
+    s.annotate(loop, "pipeline", 2)
+    with recording() as recorder:
+        after = lowered(s.program, TARGET, check=True)
+    assert "copies the next tile while it computes" in str(recorder.outcomes)
+    arrays, expected = given(16, 16, 24)
+    np.testing.assert_array_equal(ir.interpret(after, arrays)[0][0], expected)
+    assert mt.build(s, target="cuda-emulator", check=True).faults(*arrays) == []
+
+
 def test_what_is_copied_in_vectors_is_copied_asynchronously(installed):
     s, loop = product(32, 32, 32)
     assert "copy_async16" not in mt.build(s, target="cuda-emulator").source
@@ -117,3 +133,28 @@ def test_a_loop_that_is_none_of_copies_and_uses_stays_and_says_why():
     s.annotate("k_1", "pipeline", 2)
     (text,) = remark(s)
     assert text.startswith("its body is not one group of copies")
+
+
+def test_a_tile_that_is_made_of_what_is_computed_with_the_last_one_waits_for_it():
+    tx, k = ir.Var("tx"), ir.Var("k")
+    one, two = buffer("S", 8, scope=ir.Scope.SHARED), buffer("T", 8, scope=ir.Scope.SHARED)
+    body = ir.Seq(
+        (
+            ir.Barrier(),
+            store("S", tx, load("T", 7 - tx)),
+            ir.Barrier(),
+            store("T", tx, load("S", (tx + k) % 8)),
+        )
+    )
+    steps = ir.For("k", 3, body, ir.LoopKind.SERIAL, (("pipeline", 2),))
+    threads = ir.For(
+        "tx",
+        8,
+        ir.Seq((store("T", tx, load("A", tx)), steps, store("C", tx, load("T", tx)))),
+        ir.LoopKind.THREAD_IDX_X,
+    )
+    p = program(ir.allocated([one, two], threads), [buffer("A", 8), buffer("C", 8)])
+    with recording() as recorder:
+        assert pipeline_copies(p, TARGET) == p
+    (found,) = recorder.remarks
+    assert found.text.startswith("what it uses it changes")
