@@ -21,12 +21,13 @@ from typing import Final
 
 from minitensor import ir
 from minitensor.codegen.emit.c_types import elements_of
-from minitensor.codegen.emit.cuda_emitter import RESERVED, CudaEmitter, signature
+from minitensor.codegen.emit.cuda_emitter import CudaEmitter, signature
+from minitensor.codegen.emit.cuda_names import CudaNames
 from minitensor.codegen.emit.emitter import Part
 from minitensor.codegen.emit.expressions import Expressions
 from minitensor.codegen.emit.helpers import Definition, Dialect, Helper, Helpers, function
 from minitensor.codegen.emit.lines import INDENT, broken, comment
-from minitensor.codegen.emit.names import Names, safe
+from minitensor.codegen.emit.names import safe
 from minitensor.codegen.gpu.kernels import is_host, kernel_of, kernels_in
 from minitensor.codegen.target import Emitted, KernelShape
 
@@ -130,8 +131,7 @@ class _Launcher:
         self.kernels: list[str] = []
         self.lines: list[str] = []
         self.depth = 1
-        self.names = Names()
-        self.names.taken |= RESERVED
+        self.names = CudaNames()
         self.host: dict[str, int] = {}
         """The host's loops around the walk, and their extents."""
         self.device: list[tuple[ir.Buffer, int]] = []

@@ -14,6 +14,7 @@ from typing import Final
 
 from minitensor import arith, ir
 from minitensor.codegen.emit.c_types import elements_of
+from minitensor.codegen.emit.cuda_names import CudaNames
 from minitensor.codegen.emit.emitter import Emitter
 from minitensor.codegen.emit.helpers import Helpers
 from minitensor.codegen.emit.intrinsics import cuda_definition
@@ -35,41 +36,6 @@ STATIC_SHARED: Final = 48 << 10
 """The most bytes of shared memory that a text may declare; more is asked for at the launch."""
 _RAW: Final = {4: "int", 8: "int2", 16: "int4"}
 """By its bytes, the type that copies a vector as it is."""
-RESERVED: Final = frozenset(
-    [
-        "threadIdx",
-        "blockIdx",
-        "blockDim",
-        "gridDim",
-        "warpSize",
-        "dim3",
-        "int2",
-        "int4",
-        "float2",
-        "float4",
-        "uint",
-        "shared_memory",
-        "launch",
-        "stream",
-        "error",
-        "reset_status",
-        "read_status",
-        "float16_to_float",
-        "float_to_float16",
-        "double_to_float16",
-        "bfloat16_to_float",
-        "float_to_bfloat16",
-        "atomicExch",
-        "copy_async4",
-        "copy_async8",
-        "copy_async16",
-        "commit_async",
-        "wait_async",
-        "lanes",
-        "part",
-    ]
-)
-"""Names that the text uses itself, besides those of C (see `names`)."""
 
 
 class CudaEmitter(Emitter):
@@ -96,7 +62,7 @@ class CudaEmitter(Emitter):
         used, written = _accessed(kernel.body)
         self.params = [buffer for buffer in visible if buffer.name in used]
         super().__init__(helpers, self.params, frozenset(written - _loaded(kernel.body)))
-        self.names.taken |= RESERVED
+        self.names = CudaNames()
         self.kernel, self.written, self.checks = kernel, written, checks
         free = ir.free_vars(kernel.stmt)
         self.host = {var: extent for var, extent in host.items() if var in free}

@@ -1,12 +1,15 @@
 """What nvcc makes, and what is said where it cannot: nothing here needs a GPU."""
 
 import re
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import minitensor as mt
 from minitensor.codegen import Target
+from minitensor.codegen.emit import cuda_names
 from minitensor.runtime.cuda import nvcc
 from minitensor.runtime.cuda.build import load_cuda
 from minitensor.runtime.cuda.resources import Resources
@@ -141,3 +144,15 @@ def test_a_host_compiler_that_is_not_there(installed, folder, monkeypatch):
     monkeypatch.setenv("NVCC_CCBIN", "g++-77")
     with pytest.raises(mt.CompileError, match=r"NVCC_CCBIN='g\+\+-77': no such program is found"):
         nvcc.find_nvcc()
+
+
+def test_no_macro_is_a_name_in_a_text(installed, tmp_path):
+    """Macros of the headers that nvcc includes, but for those that look like calls."""
+    text = tmp_path / "text.cu"
+    text.write_text('#include "device.h"\n')
+    folder = Path(cuda_names.__file__).parents[2] / "runtime" / "cuda"
+    words = [installed.path, "-std=c++17", f"-I{folder}", "-E", "-Xcompiler", "-dM", str(text)]
+    listed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    macros = re.findall(r"^#define ([A-Za-z]\w*) ", listed, re.MULTILINE)
+    assert len(macros) > 100
+    assert [name for name in macros if cuda_names.CudaNames().fresh(name) == name] == []

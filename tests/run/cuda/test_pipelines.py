@@ -28,8 +28,8 @@ def product(m, n, k, vector=4, repeats=False, tile=16):
     order = (j_0, i_0) if repeats else (i_0, j_0)
     s.reorder(*order, k_0, i_1, j_1, k_1, i_2, j_2)
     s.reverse_compute_at(out, order[1])
-    for buffer in ("A", "B"):
-        fetch = s.cache_read("C", buffer, "shared")
+    for name in ("A", "B"):
+        fetch = s.cache_read("C", name, "shared")
         s.compute_at(fetch, k_0)
         fused = s.fuse(*s.get_loops(fetch)[-2:])
         _, y, x, v = s.split(fused, [None, tile // 4, tile // 4, vector])

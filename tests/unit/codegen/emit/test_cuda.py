@@ -250,6 +250,13 @@ def test_names_of_a_program_are_no_words_of_cuda():
     assert "const float *__restrict__ threadIdx_2" in made.source
 
 
+@pytest.mark.parametrize("name", ["decltype", "BIG_ENDIAN", "CUDART_VERSION", "cudaEventDefault"])
+def test_names_of_a_program_are_no_words_of_cpp_and_no_macros(name):
+    made = emitted(kernel(ir.Store("B", (ROW,), load(name, ROW))), buffer(name, 128), B)
+    assert f"const float *__restrict__ {name}_" in made.source
+    assert f"*__restrict__ {name}," not in made.source
+
+
 def test_a_kernel_that_runs_nothing_is_not_launched():
     loop = ir.For("i", 0, ir.Store("B", (var("i"),), load("A", var("i"))), KINDS["blockIdx.x"])
     made = emitted(loop, A, B)
