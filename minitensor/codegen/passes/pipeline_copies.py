@@ -115,7 +115,7 @@ class _Pipeline:
         return ir.sequence(first, new)
 
     def passed_on(self) -> frozenset[str]:
-        """What threads of the kernel store, and others may see."""
+        """The buffers that threads of the kernel store to, and others may see."""
         allocated = (node for node in ir.stmts_of(self.kernel) if isinstance(node, ir.Alloc))
         return ir.stored_buffers(self.kernel) - {alloc.buffer.name for alloc in allocated}
 
