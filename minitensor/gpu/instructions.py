@@ -133,7 +133,7 @@ def _reduction(kernel: Kernel, combine: Instructions, values: int) -> Instructio
         if x % codegen.WARP == 0 or codegen.WARP % x == 0
         else 0
     )
-    handed = kernel.combined // (y * z)
+    handed = kernel.parts.combined // (y * z)
     found = combine.times(steps + max(0, handed - 1)).plus(Instructions(shuffles=steps * values))
     return found.plus(Instructions(memory=(handed + 1) * values, barriers=2)) if handed else found
 

@@ -60,20 +60,7 @@ class Kernel:
     @property
     def shared_bytes(self) -> int:
         """The shared memory of a block, that of reductions across its warps among it."""
-        own = codegen.shared_offsets(self.parts)[1]
-        reductions = [s for s in ir.stmts_of(self.parts.body) if isinstance(s, ir.ThreadReduce)]
-        names = [name for stmt in reductions for name in stmt.buffers]
-        return own + sum(self.combined * size_of(self.buffers[name]) for name in names)
-
-    @property
-    def combined(self) -> int:
-        """The values of a block that a reduction across threads hands over in shared memory: one of
-        each warp of a row, or of each thread where a row is no aligned part of a warp.
-        """
-        x, y, z = self.parts.block
-        if x % codegen.WARP == 0:
-            return y * z * (x // codegen.WARP if x > codegen.WARP else 0)
-        return 0 if codegen.WARP % x == 0 else x * y * z
+        return codegen.shared_offsets(self.parts)[1] + self.parts.combined_bytes
 
     @property
     def threads(self) -> int:

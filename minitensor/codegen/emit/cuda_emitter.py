@@ -21,6 +21,7 @@ from minitensor.codegen.emit.intrinsics import cuda_definition
 from minitensor.codegen.emit.lines import INDENT, WIDTH
 from minitensor.codegen.emit.variables import starts_with_store, stores
 from minitensor.codegen.emit.widths import fits_int, wide_buffers
+from minitensor.codegen.gpu.devices import MOST_STATIC_SHARED
 from minitensor.codegen.gpu.kernels import SHARED_ALIGNMENT, Kernel, shared_offsets
 from minitensor.codegen.intrinsics import (
     WARP,
@@ -32,8 +33,6 @@ from minitensor.codegen.intrinsics import (
 from minitensor.codegen.passes.pipeline_copies import COPIES
 from minitensor.errors import LoweringError
 
-STATIC_SHARED: Final = 48 << 10
-"""The most bytes of shared memory that a text may declare; more is asked for at the launch."""
 _RAW: Final = {4: "int", 8: "int2", 16: "int4"}
 """By its bytes, the type that copies a vector as it is."""
 
@@ -80,9 +79,10 @@ class CudaEmitter(Emitter):
         }
         """The buffers in shared memory that are copied to while threads compute."""
         self.offsets, size = shared_offsets(kernel)
-        self.dynamic = size if size > STATIC_SHARED else 0
+        fits = size + kernel.combined_bytes <= MOST_STATIC_SHARED
+        self.dynamic = 0 if fits else size
         """The bytes of shared memory that the launch asks for."""
-        self.shared = size - self.dynamic
+        self.shared = size - self.dynamic + kernel.combined_bytes
         """The bytes that the text declares."""
 
     @property
@@ -346,7 +346,6 @@ class CudaEmitter(Emitter):
             kind = self.storage_type(self.buffers[buffer].dtype)
             arrays.append(self.names.fresh(f"{buffer}_parts"))
             self.line(f"__shared__ {kind} {arrays[-1]}[{rows * parts}];")
-            self.shared += rows * parts * self.buffers[buffer].dtype.bits // 8
         mine = f"{start}threadIdx.x / {WARP}" if by_warp else f"{start}threadIdx.x"
         only = f"if (threadIdx.x % {WARP} == 0) " if by_warp else ""
         for buffer, array in zip(stmt.buffers, arrays):

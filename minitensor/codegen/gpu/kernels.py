@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from minitensor import ir
+from minitensor.codegen.gpu.devices import WARP
 
 AXES = ("x", "y", "z")
 
@@ -41,6 +42,24 @@ class Kernel:
     def block(self) -> tuple[int, int, int]:
         """The numbers of threads of a block along x, y and z."""
         return _extents(self.threads, "threadIdx")
+
+    @property
+    def combined(self) -> int:
+        """The values of a block that a reduction across threads hands over in shared memory: one of
+        each warp of a row, or of each thread where a row is no aligned part of a warp.
+        """
+        x, y, z = self.block
+        if x % WARP == 0:
+            return y * z * (x // WARP if x > WARP else 0)
+        return 0 if WARP % x == 0 else x * y * z
+
+    @property
+    def combined_bytes(self) -> int:
+        """The shared memory of a block that its reductions across threads take."""
+        nodes = list(ir.stmts_of(self.body))
+        held = {node.buffer.name: node.buffer for node in nodes if isinstance(node, ir.Alloc)}
+        reductions = [node for node in nodes if isinstance(node, ir.ThreadReduce)]
+        return self.combined * sum(nbytes(held[name]) for r in reductions for name in r.buffers)
 
     @property
     def stmt(self) -> ir.Stmt:

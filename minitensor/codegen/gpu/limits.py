@@ -10,7 +10,14 @@ import math
 
 from minitensor import ir
 from minitensor.codegen.gpu.devices import MOST_LOCAL, device_of
-from minitensor.codegen.gpu.kernels import Kernel, kernel_of, kernels_in, nbytes, shared_offsets
+from minitensor.codegen.gpu.kernels import (
+    SHARED_ALIGNMENT,
+    Kernel,
+    kernel_of,
+    kernels_in,
+    nbytes,
+    shared_offsets,
+)
 from minitensor.codegen.target import Target
 from minitensor.errors import LoweringError
 
@@ -39,9 +46,13 @@ def _check(name: str, kernel: Kernel, target: Target) -> None:
             "loops of like extents in all nests of the kernel"
         )
     device = device_of(target)
-    _, shared = shared_offsets(kernel)
+    combined = -(-kernel.combined_bytes // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+    shared = shared_offsets(kernel)[1] + combined
     if shared > device.most_shared:
-        parts = ", ".join(f"{ir.print_name(b.name)} {nbytes(b):,}" for b in kernel.shared)
+        found = [f"{ir.print_name(b.name)} {nbytes(b):,}" for b in kernel.shared]
+        if combined:
+            found.append(f"reductions across threads {combined:,}")
+        parts = ", ".join(found)
         raise LoweringError(
             f"{name}: {shared:,} bytes of shared memory ({parts}), but a block of {device.name} "
             f"has at most {device.most_shared:,}; split the loops for smaller tiles, or compute_at "

@@ -204,7 +204,7 @@ SUM = ir.Reducer("sum", (ir.Var("x", FLOAT),), (ir.Var("y", FLOAT),),
                  (ir.const(0.0, FLOAT),))  # fmt: skip
 
 
-def reduction(block):
+def reduction(block, shared=()):
     mine = buffer("mine", scope=ir.Scope.REGISTER)
     place = var("bx") if block[1] == 1 else var("bx") * block[1] + var("ty")
     store = ir.Store("B", (place,), load("mine"))
@@ -216,7 +216,7 @@ def reduction(block):
             ir.If(ir.equal(var("tx"), 0), store),
         ),
     )
-    return emitted(kernel(body, block=block, grid=(2, 1, 1)), buffer("A", 1024), B)
+    return emitted(kernel(body, shared, (2, 1, 1), block), buffer("A", 1024), B)
 
 
 def test_threads_of_a_warp_combine_by_shuffles():
@@ -240,6 +240,15 @@ def test_threads_that_are_no_part_of_a_warp_combine_by_shared_memory():
     made = reduction((24, 2, 1))
     assert "__shfl" not in made.source
     assert "__shared__ float mine_parts[48];" in made.source
+
+
+def test_shared_memory_of_reductions_counts_where_a_text_declares_no_more():
+    """With 12,288 floats beside it, 32 partial sums are more than the 48 KiB of a text."""
+    for elements, dynamic in ((12288 - 32, 0), (12288, 49152)):
+        made = reduction((1024, 1, 1), [buffer("S", elements, scope=ir.Scope.SHARED)])
+        (shape,) = made.kernels
+        assert (shape.dynamic, shape.shared) == (dynamic, 4 * elements + 128 - dynamic)
+        assert shape.shared <= 49152
 
 
 def test_names_of_a_program_are_no_words_of_cuda():

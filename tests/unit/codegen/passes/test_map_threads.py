@@ -1,5 +1,7 @@
 """From fork-join to one frame of threads: barriers, owners of temporaries, guards, kernels."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -33,7 +35,7 @@ from minitensor.ir import (
     substitute,
     verify,
 )
-from tests.unit.ir.build import buffer, load, loop, plus, program, store
+from tests.unit.ir.build import adder, buffer, load, loop, plus, program, store
 
 TARGET = Target("cuda", num_cores=1, vector_bits=0)
 
@@ -522,6 +524,24 @@ def test_too_much_shared_memory():
     match = r"p: 1,048,576 bytes of shared memory \(S 1,048,576\), but a block of a100 has at most"
     with pytest.raises(mt.LoweringError, match=match):
         check_kernels(map_threads(p, TARGET), TARGET)
+
+
+@pytest.mark.parametrize(
+    ("threads", "needed", "message"),
+    [(32, 0, ""), (64, 16, ""), (64, 12, "of shared memory (S 166,900, reductions across threads")],
+)
+def test_shared_memory_of_reductions_is_a_part_of_a_block_s(threads, needed, message):
+    """An A100's block has 166,912 bytes; two warps hand over 8 of them, in a piece of 16."""
+    t, mine = Var("t"), buffer("mine", scope=Scope.REGISTER)
+    S = buffer("S", (166912 - needed) // 4, scope=Scope.SHARED)
+    combined = ThreadReduce(adder(), LoopKind.THREAD_IDX_X, ("mine",))
+    body = Alloc(mine, Seq((store("mine", (), load("S", t)), combined)))
+    p = program(Alloc(S, loop("t", threads, body, kind="threadIdx.x")), [])
+    if not message:
+        assert check_kernels(p, TARGET) is p
+        return
+    with pytest.raises(mt.LoweringError, match=re.escape(message)):
+        check_kernels(p, TARGET)
 
 
 def test_too_much_for_each_thread():
