@@ -29,7 +29,16 @@ COPIES: Final = "copies"
 
 def pipeline_copies(program: ir.Program, target: Target) -> ir.Program:
     """The program with pipelined loops where they are asked for and possible."""
-    return program.replace(body=_statement(program.body, False))
+    return program.replace(body=_statement(_unmarked(program.body), False))
+
+
+def _unmarked(stmt: ir.Stmt) -> ir.Stmt:
+    """A statement without annotations of a user that only this pass may give."""
+    stmt = ir.map_stmts(stmt, _unmarked)
+    if not isinstance(stmt, ir.For):
+        return stmt
+    notes = tuple(note for note in stmt.annotations if not note[0].startswith(COPIES))
+    return ir.For(stmt.var, stmt.extent, stmt.body, stmt.kind, notes)
 
 
 def _statement(stmt: ir.Stmt, repeated: bool) -> ir.Stmt:
@@ -84,8 +93,8 @@ class _Pipeline:
             return "what stands before the use stores to more than shared memory"
         if written & (_loaded(copies) | ir.stored_buffers(uses)):
             return "what is copied is changed in place"
-        if ir.stored_buffers(uses) & _loaded(copies):
-            return "what it uses it changes, and copies that in the next iteration"
+        if _loaded(copies) & ir.stored_buffers(uses):
+            return "the next tile is copied from what the use of this one stores to"
         for name in written:
             if len(ir.accesses(self.kernel, name)) != len(ir.accesses(loop, name)):
                 return f"{ir.print_name(name)} is used outside of the loop too"

@@ -6,8 +6,10 @@ import pytest
 import minitensor as mt
 from minitensor import ir
 from minitensor.codegen import Target, lowered
+from minitensor.codegen.passes.map_threads import map_threads
 from minitensor.codegen.passes.pipeline_copies import pipeline_copies
 from minitensor.codegen.remarks import recording
+from tests.unit.ir import build
 from tests.unit.ir.build import buffer, load, program, store
 
 TARGET = Target("cuda", 1, 0, "a100")
@@ -123,6 +125,45 @@ def remark(s):
     (result,), _ = ir.interpret(after, arrays)
     np.testing.assert_array_equal(result, expected)
     return [r.text for r in recorder.remarks if r.kind == "pipeline"]
+
+
+def test_a_note_of_a_user_makes_no_copy_asynchronous():
+    """Nothing would wait for it: each thread reads what it copied itself, without a barrier."""
+    a = mt.placeholder((8, 16), name="A")
+    b = mt.compute((8, 16), lambda i, j: a[i, j] + 1, name="B")
+    s = mt.Schedule(mt.lower([a, b]))
+    s.bind("i", "threadIdx.x")
+    s.compute_at(s.cache_read("B", "A", "shared"), "i")
+    s.annotate("j", "copies 0", "A_shared")
+    kernel = mt.build(s, target="cuda-emulator", check=True)
+    given = np.arange(128, dtype=np.float32).reshape(8, 16)
+    np.testing.assert_array_equal(kernel(given), given + 1)
+    assert "copy_async" not in kernel.source
+
+
+def test_a_tile_is_not_copied_ahead_from_what_is_stored_to():
+    """D[k + 1] = D[k] + 1 by way of S: iteration k stores what k + 1 copies."""
+    k, t, u, v = map(ir.Var, "ktuv")
+    stores = {
+        "t": build.store("S", t, build.load("D", k, t)),
+        "u": build.store("D", (k + 1, u), build.plus(build.load("S", 3 - u), build.number(1))),
+        "v": build.store("D", (0, v), build.load("A", v)),
+    }
+    copy, use, first = (
+        build.loop(name, 4, store, kind="threadIdx.x") for name, store in stores.items()
+    )
+    steps = ir.For("k", 3, ir.Seq((copy, use)), annotations=(("pipeline", 2),))
+    S = build.buffer("S", 4, scope=ir.Scope.SHARED)
+    body = build.loop("b", 1, ir.Alloc(S, ir.Seq((first, steps))), kind="blockIdx.x")
+    p = build.program(body, [build.buffer("A", 4), build.buffer("D", 4, 4)])
+    with recording() as recorder:
+        after = pipeline_copies(map_threads(p, TARGET), TARGET)
+    given = np.arange(4, dtype=np.float32)
+    (result,), _ = ir.interpret(after, [given])
+    np.testing.assert_array_equal(result, ir.interpret(p, [given])[0][0])
+    assert [r.text for r in recorder.remarks if r.kind == "pipeline"] == [
+        "the next tile is copied from what the use of this one stores to"
+    ]
 
 
 def test_a_loop_that_is_none_of_copies_and_uses_stays_and_says_why():
