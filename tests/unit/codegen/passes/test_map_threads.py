@@ -549,3 +549,35 @@ def test_too_much_for_each_thread():
     p = program(threads("t", Alloc(L, loop("k", 1 << 18, store("L", k, 1.0)))), [])
     with pytest.raises(mt.LoweringError, match="L has 1,048,576 bytes for each thread, but at"):
         check_kernels(map_threads(p, TARGET), TARGET)
+
+
+def fused_tile(m, n, rows, threads=16):
+    """Accumulators of threads that are a number of two digits, of rows a few apart."""
+    A, B = mt.placeholder((m, 6), name="A"), mt.placeholder((6, n), name="B")
+    r = mt.reduce_axis(6, name="k")
+    C = mt.compute((m, n), lambda i, j: mt.sum(A[i, r] * B[r, j], axis=r), name="C")
+    s = mt.Schedule(mt.lower([A, B, C]))
+    out = s.cache_write("C", "local")
+    i, j, k = s.get_loops("C")
+    i_0, i_v, i_t, i_r = s.split(i, [None, 2, 4, rows])
+    j_0, j_t = s.split(j, [None, threads // 4])
+    k_0, k_1 = s.split(k, [None, 2])
+    s.reorder(i_0, j_0, k_0, i_t, j_t, k_1, i_v, i_r)
+    block = s.fuse(i_0, j_0)
+    x, y = s.reverse_compute_at(out, block)
+    x_v, x_t, x_r = s.split(x, [2, 4, rows])
+    (y,) = s.split(y, [threads // 4])
+    s.reorder(x_t, y, x_v, x_r)
+    s.bind(s.fuse(x_t, y), "threadIdx.x")
+    first = s.decompose_reduction("C", k_0)
+    _, a, b, *_ = s.get_loops(first)
+    s.bind(s.fuse(a, b), "threadIdx.x")
+    s.bind(s.fuse(i_t, j_t), "threadIdx.x")
+    s.bind(block, "blockIdx.x")
+    return s
+
+
+@pytest.mark.parametrize(("m", "n"), [(32, 8), (32, 4), (64, 16)])
+def test_a_thread_owns_what_the_digits_of_its_index_count(m, n):
+    assert allocated(mapped(fused_tile(m, n, 2)))["C_local"] == ("local", (2, 2))
+    assert allocated(mapped(fused_tile(m - 3, n - 1, 2)))["C_local"][0] == "local"
