@@ -18,7 +18,8 @@ from minitensor.arith.numeric import (
     product_of, same,
 )
 from minitensor.arith.operation import (
-    Operation, alike, at, opened, operation, operations, replaced, variable, variables,
+    Operation, alike, at, is_inside_operation, opened, operation, operations, replaced, variable,
+    variables,
 )
 from minitensor.arith.operands import MismatchError, Operand
 from minitensor.arith.prefetch import (
@@ -40,10 +41,10 @@ __all__ = [
     "Operand", "Operation", "PrefetchError", "Ranges", "Simplifier", "Span", "Truth", "alike",
     "as_number", "at", "at_least_zero", "batch_box", "box_of", "box_read", "carries",
     "ceil_div", "chosen", "clipped_box", "constant_form", "contains", "extent_range",
-    "facts_of", "greater", "init_nest", "interval_of", "is_nonnegative", "is_zero", "lesser",
-    "linear_of", "magnitude", "match_intrinsic", "mixes", "note_of", "opened", "operation",
-    "operations", "other_notes", "prefetches", "preimage", "product", "product_of", "prove",
-    "repeats", "replaced", "require_prefetch", "same", "separates", "simplified_linear",
-    "simplify", "size", "span_of", "starts", "steps_of", "swept", "undivided", "union",
-    "union_box", "variable", "variables", "whole_axis",
+    "facts_of", "greater", "init_nest", "interval_of", "is_inside_operation", "is_nonnegative",
+    "is_zero", "lesser", "linear_of", "magnitude", "match_intrinsic", "mixes", "note_of",
+    "opened", "operation", "operations", "other_notes", "prefetches", "preimage", "product",
+    "product_of", "prove", "repeats", "replaced", "require_prefetch", "same", "separates",
+    "simplified_linear", "simplify", "size", "span_of", "starts", "steps_of", "swept", "undivided",
+    "union", "union_box", "variable", "variables", "whole_axis",
 ]

@@ -7,7 +7,7 @@ and not of how it is written: simplified forms and others give the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,6 +51,12 @@ def variable(name: str) -> Linear:
 def operations(form: Linear) -> list[Operation]:
     """The atoms of a form that are operations."""
     return [atom for atom in form.terms if isinstance(atom, Operation)]
+
+
+def is_inside_operation(form: Linear, names: Collection[str]) -> bool:
+    """Return whether an operation of a form is on one of some variables."""
+    arguments = (arg for atom in operations(form) for arg in atom.args)
+    return any(not variables(arg).isdisjoint(names) for arg in arguments)
 
 
 def variables(form: Linear) -> set[str]:

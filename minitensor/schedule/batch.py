@@ -23,7 +23,7 @@ from minitensor.arith import BatchError, Linear, Num
 from minitensor.errors import ArgumentError
 from minitensor.schedule.edit import plain_store
 from minitensor.schedule.insertion import placed_axis
-from minitensor.schedule.step import Derived, Ref, Step, resolved
+from minitensor.schedule.step import OPERATORS, Derived, Ref, Step, resolved
 
 
 @dataclass
@@ -38,6 +38,7 @@ class Batch:
     hidden   for some blocks, variables of their bodies (see `Bodies`) as forms of their iters
     shapes   of each buffer
     guarded  the blocks of which splits run more than all instances, for some of the candidates
+    digits   fused loops, of which all forms hold for values beyond their extents too
     """
 
     count: int
@@ -48,6 +49,7 @@ class Batch:
     hidden: dict[str, dict[str, Linear]] = field(default_factory=dict)
     shapes: dict[str, tuple[Num, ...]] = field(default_factory=dict)
     guarded: set[str] = field(default_factory=set)
+    digits: set[str] = field(default_factory=set)
 
     @staticmethod
     def of(program: ir.Program, count: int, decided: dict[int, Any]) -> Batch:
@@ -109,7 +111,10 @@ class Batch:
                 found = self.decided[step]
                 return found[item] if isinstance(found, tuple) and item is not None else found
             case Derived(op, arguments):
-                return resolved(Derived(op, tuple(map(self.number, arguments))), ())
+                values = [self.number(argument) for argument in arguments]
+                if op in ("//", "%") and not np.all(values[1]):
+                    raise BatchError("a number that divides is 0 for some of them")
+                return OPERATORS[op](*values)
         return value
 
 

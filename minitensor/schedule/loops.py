@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import NoReturn
+from typing import Final, NoReturn
+
+import numpy as np
 
 from minitensor import arith, ir
 from minitensor.schedule.arguments import LoopName, LoopOrBlockName
@@ -15,6 +17,9 @@ from minitensor.schedule.edit import Fresh, chain, rebind, spliced
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
+
+LARGEST: Final = 1 << 62
+"""A modulus that changes no number."""
 
 
 @primitive(
@@ -89,6 +94,9 @@ def _fuse_batch(view: StepView) -> Effect:
     def effect(batch: Batch) -> None:
         extents = [batch.extents.pop(loop) for loop in loops]
         batch.extents[name] = arith.product_of(extents)
+        forms = [form for block in blocks for form in batch.bound[block].values()]
+        if not any(arith.is_inside_operation(form, loops) for form in forms):
+            batch.digits.add(name)
         for block in blocks:
             bound = batch.bound[block]
             for iter_, form in bound.items():
@@ -116,14 +124,32 @@ def _fused(
         while first and arith.same(steps[first - 1], arith.product(steps[first], extents[first])):
             first -= 1
         digit = arith.variable(name)
+        below = arith.product_of(extents[last:])
         if last < len(loops):
-            below = arith.product_of(extents[last:])
             digit = arith.operation("//", digit, arith.constant_form(below))
-        if first:
-            length = arith.product_of(extents[first:last])
-            digit = arith.operation("%", digit, arith.constant_form(length))
+        length = arith.product_of(extents[first:last])
+        outer = arith.product_of(extents[:first])
+        modulus = _modulus(outer, length, np.equal(below, 1) if first == 0 else False)
+        if modulus is not None:
+            digit = arith.operation("%", digit, arith.constant_form(modulus))
         found = found.plus(digit, steps[last - 1])
         last = first
+    return found
+
+
+def _modulus(outer: arith.Num, length: arith.Num, whole: arith.Num | bool) -> arith.Num | None:
+    """The modulus of a digit; None for none. As in a program: a digit that leads has none, and one
+    of a single value is 0, unless it is the whole number.
+
+    outer   the values of the digits before it
+    length  those of its own
+    """
+    leads, single = np.equal(outer, 1), np.equal(length, 1) & ~np.asarray(whole)
+    if np.all(leads & ~single):
+        return None
+    if not np.any(leads & ~single):
+        return length
+    found: arith.Num = np.where(single, 1, np.where(leads, LARGEST, length))
     return found
 
 

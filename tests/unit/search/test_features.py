@@ -523,9 +523,19 @@ class TestStructure:
         s = Schedule(product())
         s.split(s.fuse("i", "j"), [None, s.sample_categorical([4, 5])])
         found = Structure(s.trace.with_decisions({1: 0}).apply(product()))
-        assert found.extents({1: [[4]]})["i_j_0"].tolist() == [8]
+        assert found.extents({1: [[4], [5]]})["i_j_0"].tolist() == [8, 7]
+        other = s.trace.with_decisions({1: 1}).apply(product())
+        assert (found.features({1: [[5]]})[0] == extract_features(other)).all()
+
+    def test_a_loop_that_is_fused_again_of_too_many_iterations(self):
+        s = Schedule(product())
+        again = s.fuse(*s.split(s.fuse("i", "j"), [None, 8]))
+        again = s.fuse(again, "k")
+        s.split(again, [None, s.sample_categorical([4, 5])])
+        (number,) = [n for n, step in enumerate(s.trace.steps) if step.is_decision]
+        found = Structure(s.trace.with_decisions({number: 0}).apply(product()))
         with pytest.raises(BatchError, match="more iterations than it has"):
-            found.extents({1: [[4], [5]]})
+            found.extents({number: [[4], [5]]})
 
     def test_partial_results_that_are_stored_or_combined(self):
         s = Schedule(product())
