@@ -20,9 +20,20 @@ NOT_AS_REQUIRED = "not as required"
 """The kind of what a template refuses by `require`."""
 
 
+class ResourceError(ScheduleError):
+    """A candidate that takes more than a block of a GPU's threads can have.
+
+    kind  of what, such as "too many threads"
+    """
+
+    def __init__(self, kind: str, taken: int, most: int) -> None:
+        super().__init__(f"{kind}: about {taken:,}, and there are {most:,}", "room")
+        self.kind = kind
+
+
 class Unmade:
     """The exceptions of a search's making, by kind: "refused", "not as required" (see
-    `Schedule.require`), or the name of their type.
+    `Schedule.require`), what there is too much of for a GPU, or the name of their type.
 
     counts  the number of each kind
     first   the first of each kind
@@ -49,6 +60,8 @@ class Unmade:
         """
         refused = isinstance(failure, ScheduleError)
         kind = REFUSED if refused else kind_of(failure)
+        if isinstance(failure, ResourceError):
+            kind = failure.kind
         if isinstance(failure, ScheduleError) and failure.rule == REQUIREMENT:
             kind = NOT_AS_REQUIRED
         self.counts[kind] += 1

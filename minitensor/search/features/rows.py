@@ -95,8 +95,9 @@ def _fill_marks(rows: Rows, nest: Nest, marks: Mapping[str, Marks] | None) -> No
 
 def _fill_threads(rows: Rows, nest: Nest, gpu: bool) -> None:
     rows[GPU_AT] = gpu
-    for kind, loop in bound_loops(nest.statement).items():
-        rows[GPU_AT + 1 + THREADS.index(kind)] = nest.length[loop]
+    for kind, loop in bound_loops(nest.statement):
+        row = rows[GPU_AT + 1 + THREADS.index(kind)]
+        row[:] = nest.length[loop] * np.maximum(row, 1)  # there may be several virtual threads
 
 
 def _fill_buffers(rows: Rows, nest: Nest, walks: Sequence[Walk], traffic: Floats) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -252,6 +252,6 @@ def _numeric(operand: ir.Expr, kind: int) -> int:
     return kind if operand.dtype.is_float else len(WORK) + kind
 
 
-def bound_loops(statement: Statement) -> Mapping[str, int]:
-    """The loops that are bound to an index of a GPU's grid: by that index, which loop it is."""
-    return {kind.value: n for n, kind in enumerate(statement.kinds) if kind.is_bound}
+def bound_loops(statement: Statement) -> list[tuple[str, int]]:
+    """The loops that are bound to an index of a GPU's grid: that index, and which loop it is."""
+    return [(kind.value, n) for n, kind in enumerate(statement.kinds) if kind.is_bound]

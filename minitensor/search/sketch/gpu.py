@@ -140,13 +140,13 @@ def _team(state: State, cores: int) -> list[State]:
     outer, inner = schedule.split(whole, [None, threads])
     schedule.reorder(inner, outer)
     partial = schedule.rfactor(inner, axis=-1)
-    if team is None and space:
-        at = _fused(schedule, schedule.get_loops(name)[: len(space)])
+    if team is None:
+        left = schedule.get_loops(name)
+        at = _fused(schedule, left[: len(space)] or [schedule.add_unit_loop(left[0])])
         schedule.bind(at, "blockIdx.x")
         schedule.compute_at(partial, at)
-    if team is not None or space:
-        for buffer in accessed_buffers(schedule.program.blocks[partial])[1]:
-            schedule.set_scope(buffer, "local")
+    for buffer in accessed_buffers(schedule.program.blocks[partial])[1]:
+        schedule.set_scope(buffer, "local")
     schedule.bind(_last_axis(schedule, partial), "threadIdx.x")
     schedule.bind(schedule.get_loops(name)[-1], "threadIdx.x")
     what = "parts of the sum on threads" + (f", where {team.reader} is" if team else "")

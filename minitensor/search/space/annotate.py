@@ -93,17 +93,20 @@ class Annotatable:
         return threads, tuple(leaf.block for leaf in self.leaves if leaf.unroll)
 
     @staticmethod
-    def of(schedule: Schedule) -> Annotatable:
-        """Those of a schedule in which nothing is parallel yet."""
+    def of(schedule: Schedule, on_gpu: bool = False) -> Annotatable:
+        """Those of a schedule in which nothing is parallel yet; on a GPU those that may be
+        unrolled, for its sketches say the rest.
+        """
         program = schedule.program
         leaves = tuple(
-            _leaf(schedule, block, _own(ir.paths(program)[name]))
+            _leaf(schedule, block, _own(ir.paths(program)[name]), on_gpu)
             for name, block in program.blocks.items()
         )
         vectors = {loop for leaf in leaves for loop in leaf.vector}
         roots = tuple(
             Root(ir.blocks_of(nest)[-1].name, _root(schedule, nest, vectors))
             for nest in _nests(program)
+            if not on_gpu
         )
         return Annotatable(roots, leaves)
 
@@ -242,14 +245,14 @@ def _accepts(schedule: Schedule, primitive: str, loop: str) -> bool:
     return True
 
 
-def _leaf(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...]) -> Leaf:
-    vector = _vector(schedule, block, own)
+def _leaf(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...], on_gpu: bool) -> Leaf:
+    vector = () if on_gpu else _vector(schedule, block, own)
     unroll: list[str] = []
     passed: list[tuple[str, ...]] = []
     between: list[str] = []
     lanes = [loop.var for loop in vector]
     for loop in reversed(own[: len(own) - len(vector)]):
-        if loop.kind is ir.LoopKind.UNROLL:
+        if loop.kind in (ir.LoopKind.UNROLL, ir.LoopKind.VTHREAD):  # written out
             between.append(loop.var)
         elif loop.kind is ir.LoopKind.SERIAL:
             unroll.append(loop.var)

@@ -28,8 +28,10 @@ GRANULARITY: Final = (0, 1, 4, 16)
 fused until there are as many. (Ansor: up to 16.)"""
 UNROLL: Final = (0, 16, 64, 512)
 """Copies of a statement that unrolling may make (Ansor's auto_unroll_max_step)."""
+GPU_UNROLL: Final = (0, 16, 64, 512, 1024)
+"""The same for a GPU."""
 USUAL: Final = (4, 64)
-"""Of each of these two, what a schedule by hand would take."""
+"""Of each of these two, what a schedule by hand would take; for a GPU, 512 copies."""
 SHOWN_OPTIONS: Final = 48
 """Characters of the options of a knob that a space shows."""
 
@@ -236,7 +238,7 @@ class Candidate:
     values     one for each knob of the sketch
     locations  where each block is computed that may be moved: the name of a loop, or "root"
     parallel   one of GRANULARITY for each nest that may have threads (see `Space.stages`)
-    unroll     one of UNROLL for each block that may be unrolled
+    unroll     one of `Choices.copies` for each block that may be unrolled
     origin     the keys of the traces of measured ones that it comes from: its own, if it was
                measured; it does not tell candidates apart
     """

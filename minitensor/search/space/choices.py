@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from minitensor.search.space.candidate import (
+    GPU_UNROLL,
     GRANULARITY,
     UNROLL,
     USUAL,
@@ -35,11 +36,13 @@ class Choices(ABC):
     weights   how likely each sketch is
     knobs     the decisions of each sketch
     movable   the blocks of each that may be computed elsewhere
+    copies    of a statement, that unrolling may make
     """
 
     weights: tuple[float, ...]
     knobs: tuple[tuple[Knob, ...], ...]
     movable: tuple[tuple[str, ...], ...]
+    copies: tuple[int, ...] = UNROLL
 
     @abstractmethod
     def possible_locations(self, sketch: int, locations: tuple[str, ...]) -> tuple[str, ...]:
@@ -70,7 +73,7 @@ class Choices(ABC):
                 locations += (rng.choice(self.possible_locations(number, locations)),)
         threads, copies = self.stages(number)
         parallel = tuple(rng.choice(GRANULARITY[1:]) for _ in threads)
-        unroll = tuple(rng.choice(UNROLL) for _ in copies)
+        unroll = tuple(rng.choice(self.copies) for _ in copies)
         return Candidate(number, values, locations, parallel, unroll)
 
     def by_hand(self, rng: random.Random, sketch: int, locations: tuple[str, ...]) -> Candidate:
@@ -78,7 +81,8 @@ class Choices(ABC):
         of the author of a rule, by hand. What they do not say is drawn.
         """
         values = tuple(knob.likeliest(rng) for knob in self.knobs[sketch])
-        return self.annotated(Candidate(sketch, values, locations), *USUAL)
+        parallel, copies = USUAL if self.copies is UNROLL else (USUAL[0], GPU_UNROLL[-2])
+        return self.annotated(Candidate(sketch, values, locations), parallel, copies)
 
     def annotated(self, candidate: Candidate, parallel: int, unroll: int) -> Candidate:
         """The candidate with the same numbers for all nests, and for all blocks."""
@@ -153,7 +157,7 @@ class Choices(ABC):
             moved = rng.choice(self.possible_locations(candidate.sketch, kept))
             places = _with(candidate.locations, number, moved)
             return self._repaired(replace(candidate, locations=places), rng)
-        among = GRANULARITY if kind == "parallel" else UNROLL
+        among = GRANULARITY if kind == "parallel" else self.copies
         numbers = _with(getattr(candidate, kind), number, rng.choice(among))
         if kind == "parallel":
             return replace(candidate, parallel=numbers)

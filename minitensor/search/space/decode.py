@@ -17,7 +17,12 @@ def begins_with(trace: Trace, opened: Sequence[tuple[str, Mapping[str, Any]]]) -
 
 
 def decoded(
-    trace: Trace, number: int, length: int, knobs: Sequence[Knob], counts: tuple[int, int, int]
+    trace: Trace,
+    number: int,
+    length: int,
+    knobs: Sequence[Knob],
+    counts: tuple[int, int, int],
+    copies: Sequence[int] = UNROLL,
 ) -> Candidate | None:
     """The candidate of sketch `number` that a trace may be, which begins with the steps of that
     sketch; None if it is none.
@@ -25,6 +30,7 @@ def decoded(
     length  the number of these steps
     counts  of blocks that may be moved, of nests that may have threads, of blocks that may be
             unrolled: the decisions that follow
+    copies  among which the last are chosen
     """
     decided = Trace(trace.steps[:length]).decisions
     found = [_value(knob, decided.get(knob.step)) for knob in knobs]
@@ -38,7 +44,7 @@ def decoded(
         return None
     moved, threads, _ = counts
     places, amounts = tuple(map(str, chosen[:moved])), chosen[moved:]
-    among = [GRANULARITY] * counts[1] + [UNROLL] * counts[2]
+    among = [GRANULARITY] * counts[1] + [copies] * counts[2]
     if not all(map(_is_position, amounts, among)):
         return None
     numbers = [these[position] for these, position in zip(among, amounts)]

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from minitensor.arith import Integers, Num
-from minitensor.codegen import Target
+from minitensor.codegen import Target, device_of
 from minitensor.errors import ScheduleError, unexpected
 from minitensor.ir import Program, loop_sites, print_name
 from minitensor.looks import Shown
@@ -27,6 +27,7 @@ from minitensor.search.features import BatchError, Job, Marks, Structure
 from minitensor.search.sketch import Rules, Sketch, branch_weights, generate_sketches
 from minitensor.search.space.annotate import Amounts, Annotatable, cut_long_loops
 from minitensor.search.space.candidate import (
+    GPU_UNROLL,
     GRANULARITY,
     UNROLL,
     Candidate,
@@ -35,6 +36,7 @@ from minitensor.search.space.candidate import (
 from minitensor.search.space.choices import Choices
 from minitensor.search.space.decode import begins_with, decoded
 from minitensor.search.space.open import calls, decision, knobs_of, movable_of, typical
+from minitensor.search.space.resources import Resources
 from minitensor.search.space.template import UNSEEN, Template
 from minitensor.search.unmade import Unmade
 
@@ -49,11 +51,13 @@ class Plan:
     schedule   one of them, before annotation
     loops      what may be annotated
     structure  gives extents and features of many; None if it cannot
+    resources  what a candidate takes of a GPU; None for another target
     """
 
     schedule: Schedule
     loops: Annotatable
     structure: Structure | None
+    resources: Resources | None = None
 
 
 class Space(Shown, Choices):
@@ -83,6 +87,8 @@ class Space(Shown, Choices):
         self.program, self.annotate = program, annotate
         self.target = native_target(Target.of(target))
         self.cores = self.target.num_cores or 1
+        self.device = device_of(self.target) if self.target.is_gpu else None
+        self.copies = UNROLL if self.device is None else GPU_UNROLL
         self.unmade = Unmade() if unmade is None else unmade
         self._template = template
         made = self._made_of(tuple(sketches) or (Sketch(program, Trace(), ()),))
@@ -197,9 +203,7 @@ class Space(Shown, Choices):
     def _planned(self, sketch: int, locations: tuple[str, ...]) -> Plan | None:
         try:
             schedule = self._usual(sketch, locations).copy()
-            if self.annotate:
-                cut_long_loops(schedule)
-            loops = Annotatable.of(schedule) if self.annotate else Annotatable((), ())
+            loops = self._annotatable_of(schedule)
         except Exception as failure:
             self.unmade.add("a form of a sketch", failure)
             return None
@@ -211,7 +215,31 @@ class Space(Shown, Choices):
             pass
         except Exception as failure:
             self.unmade.add("the structure of a sketch", failure)
-        return Plan(schedule, loops, structure)
+        resources = None if self.device is None else Resources.of(schedule.program)
+        return Plan(schedule, loops, structure, resources)
+
+    def _annotatable_of(self, schedule: Schedule) -> Annotatable:
+        """The loops of a schedule that may be annotated, once long ones are cut; on a GPU none is
+        cut, and they may be unrolled only.
+        """
+        if not self.annotate:
+            return Annotatable((), ())
+        if self.device is None:
+            cut_long_loops(schedule)
+        return Annotatable.of(schedule, self.device is not None)
+
+    def has_room(self, plan: Plan, batch: Sequence[Candidate]) -> Sequence[bool]:
+        """For each of some candidates of a plan, whether a block of a GPU's threads can have what
+        it takes, as far as that is known.
+        """
+        if plan.resources is None or plan.structure is None or self.device is None:
+            return [True] * len(batch)
+        try:
+            extents = plan.structure.numbers(self.decisions(batch), len(batch)).extents
+            wrong = np.broadcast_to(plan.resources.wrong(extents, self.device), (len(batch),))
+        except Exception:  # of one of them: it is seen where its schedule is made
+            return [True] * len(batch)
+        return [not kind for kind in wrong.tolist()]
 
     def amounts(self, plan: Plan, batch: Sequence[Candidate]) -> Amounts:
         """The extent of annotation in each of some candidates of a plan that has a structure."""
@@ -276,7 +304,10 @@ class Space(Shown, Choices):
             expected = f"values of the {len(knobs)} knobs and locations of {list(movable)}"
             raise unexpected(expected, "candidate", candidate)
         threads, copies = self.stages(candidate.sketch)
-        for name, among, of in (("parallel", GRANULARITY, threads), ("unroll", UNROLL, copies)):
+        for name, among, of in (
+            ("parallel", GRANULARITY, threads),
+            ("unroll", self.copies, copies),
+        ):
             given = getattr(candidate, name)
             fits = isinstance(given, tuple) and len(given) == len(of)
             if not fits or not all(number in among for number in given):
@@ -293,12 +324,17 @@ class Space(Shown, Choices):
         """
         knobs = self.knobs[candidate.sketch]
         decisions = {k.step: decision(k, v) for k, v in zip(knobs, candidate.values)}
+        self._require_room(candidate)
         _, schedule = self._make(self.sketches[candidate.sketch], candidate.sketch, decisions)
         for block, place in zip(self.movable[candidate.sketch], candidate.locations):
             _move(schedule, block, place)
         if self.annotate:
-            cut_long_loops(schedule)
-            for among, numbers in ((GRANULARITY, candidate.parallel), (UNROLL, candidate.unroll)):
+            if self.device is None:
+                cut_long_loops(schedule)
+            for among, numbers in (
+                (GRANULARITY, candidate.parallel),
+                (self.copies, candidate.unroll),
+            ):
                 for number in numbers:
                     schedule.sample_categorical(list(among), decision=among.index(number))
             loops = self._annotatable(candidate, schedule)
@@ -306,6 +342,15 @@ class Space(Shown, Choices):
             extents = {var: np.array([site.loop.extent]) for var, site in sites.items()}
             loops.apply(schedule, self._amounts(loops, extents, [candidate]))
         return schedule.confirm()
+
+    def _require_room(self, candidate: Candidate) -> None:
+        """Raise ResourceError for a candidate that takes more than a GPU has."""
+        plan = self.plan(candidate.sketch, candidate.locations) if self.device else None
+        if plan is None or all(self.has_room(plan, [candidate])):
+            return
+        assert plan.structure is not None and plan.resources is not None and self.device is not None
+        extents = plan.structure.extents(self.decisions([candidate]), 1)
+        plan.resources.require({name: int(n[0]) for name, n in extents.items()}, self.device)
 
     def realized(self, candidate: Candidate) -> tuple[Candidate, Schedule]:
         """The schedule of a candidate, and the candidate that it is: the steps of a template may
@@ -328,7 +373,7 @@ class Space(Shown, Choices):
         plan = self.plan(candidate.sketch, candidate.locations)
         if plan is not None and _loop_names(plan.schedule) == _loop_names(schedule):
             return plan.loops
-        return Annotatable.of(schedule)
+        return Annotatable.of(schedule, self.device is not None)
 
     def identity(self, candidate: Candidate) -> Hashable:
         """Candidates with the same identity are the same program, though not the other way round.
@@ -358,7 +403,7 @@ class Space(Shown, Choices):
                 continue
             threads, copies = map(len, self.stages(number))
             counts = len(self.movable[number]), threads, copies
-            candidate = decoded(trace, number, len(opened), self.knobs[number], counts)
+            candidate = decoded(trace, number, len(opened), self.knobs[number], counts, self.copies)
             if candidate is None:
                 continue
             with contextlib.suppress(Exception):

@@ -158,9 +158,11 @@ class Learner:
         asked: list[int] = []
         parts: list[Job | Samples] = []
         slow = SLOW
-        for plan, found in self._by_plan(batch):
+        for plan, own in self._by_plan(batch):
             if plan is None:
                 continue
+            room = self.space.has_room(plan, [batch[p] for p in own])
+            found = [place for place, enough in zip(own, room) if enough]
             if not self.fitted and not self.trusted:
                 scores[found] = 0.0
                 continue

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from minitensor.search.space import GRANULARITY, UNROLL, Candidate, Space, Value
+from minitensor.search.space import GRANULARITY, Candidate, Space, Value
 
 Choice: TypeAlias = "Value | str"
 
@@ -38,7 +38,7 @@ def options(space: Space, candidate: Candidate, number: int) -> Sequence[Choice]
     place = number - len(knobs)
     if place < places:
         return space.possible_locations(candidate.sketch, candidate.locations[:place])
-    return GRANULARITY if place < places + len(candidate.parallel) else UNROLL
+    return GRANULARITY if place < places + len(candidate.parallel) else space.copies
 
 
 def chosen(space: Space, candidate: Candidate, row: Sequence[Choice]) -> Candidate:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from minitensor.search.evolution import Evolution, Population
-from minitensor.search.space import GRANULARITY, MOST_LOCATIONS, UNROLL, Candidate, Space
+from minitensor.search.space import GRANULARITY, MOST_LOCATIONS, Candidate, Space
 from minitensor.search.strategy import Round
 
 PROPOSED: Final = 16
@@ -78,7 +78,7 @@ def _axes(space: Space, sketch: int) -> list[int]:
     threads, copies = space.stages(sketch)
     axes = [len(knob.options) for knob in space.knobs[sketch]]
     axes += [MOST_LOCATIONS] * len(space.movable[sketch])
-    return axes + [len(GRANULARITY) - 1] * len(threads) + [len(UNROLL)] * len(copies)
+    return axes + [len(GRANULARITY) - 1] * len(threads) + [len(space.copies)] * len(copies)
 
 
 def _point(space: Space, number: int) -> Candidate:
@@ -100,7 +100,7 @@ def _point(space: Space, number: int) -> Candidate:
         possible = space.possible_locations(sketch, locations)
         locations += (possible[next(rest) % len(possible)],)
     parallel = tuple(GRANULARITY[1 + next(rest)] for _ in space.stages(sketch)[0])
-    return Candidate(sketch, values, locations, parallel, tuple(UNROLL[n] for n in rest))
+    return Candidate(sketch, values, locations, parallel, tuple(space.copies[n] for n in rest))
 
 
 def _coprime(total: int) -> int:
