@@ -123,7 +123,7 @@ class _Pipeline:
             first = ir.sequence(ir.Barrier(), first)
         return ir.sequence(first, new)
 
-    def passed_on(self) -> frozenset[str]:
+    def passed_on(self) -> set[str]:
         """The buffers that threads of the kernel store to, and others may see."""
         allocated = (node for node in ir.stmts_of(self.kernel) if isinstance(node, ir.Alloc))
         return ir.stored_buffers(self.kernel) - {alloc.buffer.name for alloc in allocated}

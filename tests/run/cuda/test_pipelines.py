@@ -198,4 +198,4 @@ def test_a_tile_that_is_made_of_what_is_computed_with_the_last_one_waits_for_it(
     with recording() as recorder:
         assert pipeline_copies(p, TARGET) == p
     (found,) = recorder.remarks
-    assert found.text.startswith("what it uses it changes")
+    assert found.text.startswith("the next tile is copied from what the use")
