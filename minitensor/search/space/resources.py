@@ -42,7 +42,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What the nests of a program take, in terms of the extents of loops.
+    """The resources that the nests of a program take, in terms of the extents of loops.
 
     threads  for each block of the program, the loops over threads around it
     shared   for each nest, what is in shared memory
