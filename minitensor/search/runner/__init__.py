@@ -5,17 +5,19 @@
 
 Read in this order: `results` and `task` (what goes in and comes out), `build` (machine code),
 `timing`, `attempt` (one candidate: forked, checked, timed, ended), `runner`, `report` (no candidate
-works). Each process is a `runtime.Worker`. docs/measurement.md has the whole, and its limits.
+works), `gpu` (candidates for a GPU, with and without one). Each process but for a GPU's is a
+`runtime.Worker`. docs/measurement.md has the whole, and its limits.
 """
 
 # fmt: off
 from minitensor.search.runner.build import Built, Candidate
+from minitensor.search.runner.gpu import Device, Estimates, emulated
 from minitensor.search.runner.report import nothing_works
 from minitensor.search.runner.results import Failures, Result, Settings, Status, failures_of
 from minitensor.search.runner.runner import Runner
 from minitensor.search.runner.task import Task, exact_target
 
 __all__ = [
-    "Built", "Candidate", "Failures", "Result", "Runner", "Settings", "Status", "Task",
-    "exact_target", "failures_of", "nothing_works",
+    "Built", "Candidate", "Device", "Estimates", "Failures", "Result", "Runner", "Settings",
+    "Status", "Task", "emulated", "exact_target", "failures_of", "nothing_works",
 ]

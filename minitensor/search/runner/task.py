@@ -72,11 +72,15 @@ class Task:
         return Task(text.name, text.params, arrays, text.outputs, text.target), text
 
 
-def exact_target(target: str | Target) -> Target:
-    """A target that candidates can be measured on, with nothing left open. Raises ArgumentError."""
+def exact_target(target: str | Target, gpu: bool = False) -> Target:
+    """A target that candidates can be measured on, with nothing left open. Raises ArgumentError.
+
+    gpu  whether it may be a GPU, or the emulator of one
+    """
     exact = native_target(Target.of(target))
-    if exact.kind != "c":
-        raise unexpected('"c" or an mt.Target for it', "target", target)
+    if exact.kind != "c" and not (gpu and exact.is_gpu):
+        kinds = '"c", "cuda", "cuda-emulator"' if gpu else '"c"'
+        raise unexpected(f"{kinds} or an mt.Target for it", "target", target)
     return exact
 
 

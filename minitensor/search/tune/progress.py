@@ -86,12 +86,14 @@ class Standing:
 class Teller:
     """Turns the progress of one search into words.
 
-    name      of the program
-    roofline  its roof
+    name       of the program
+    roofline   its roof
+    estimated  the GPU for which times are estimates, as nothing is measured; "" if they are not
     """
 
     name: str
     roofline: Roofline
+    estimated: str = ""
     _known: int = 0
     _doubted: bool = False
 
@@ -104,6 +106,8 @@ class Teller:
         if math.isfinite(progress.best):
             self._doubt(progress.best)
             best = self.roofline.figures(progress.best)
+            if self.estimated:
+                best += f" (estimated for {self.estimated}; nothing is measured)"
         correlation = progress.correlation
         return Standing(
             self.name,
@@ -199,7 +203,11 @@ class Display:
     def __enter__(self) -> Display:
         self._show(Standing(self._name, doing="measuring what this machine can do at most"))
         if self._screen is not None:
-            self._teller = Teller(self._name, Roofline.of(self._program, self._target))
+            roofline = Roofline.of(self._program, self._target)
+            emulated = self._target.kind == "cuda-emulator"
+            self._teller = Teller(
+                self._name, roofline, self._target.device or "" if emulated else ""
+            )
         self._show(Standing(self._name, doing="the first candidates are on their way"))
         return self
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from minitensor.api import build
+from minitensor.api import build, gpu_cost
 from minitensor.codegen import Target
 from minitensor.errors import printable, whole
 from minitensor.ir import Program, print_name
@@ -69,6 +69,8 @@ class TuneResult(Shown):
                  that a mutation policy was asked about; none without one
     history      the model of other workloads, and its weight at the end; None if there was none
     written      the program as it is written, number 0, if it won the finals; it is none of `tried`
+    estimated    where times are estimates, as nothing was measured: what the emulator says of the
+                 best; "" where they were measured
     """
 
     program: Program
@@ -91,6 +93,7 @@ class TuneResult(Shown):
     odds: Mapping[int, Sequence[float]] = field(default_factory=dict)
     written: Tried | None = None
     history: Pretrained | None = None
+    estimated: str = ""
 
     def __str__(self) -> str:
         failed = sum(self.failures.values())
@@ -99,11 +102,19 @@ class TuneResult(Shown):
         sketch = best.candidate.sketch if best.candidate is not None else None
         found = "as it is written" if sketch is None else self.space.sketches[sketch].rules
         return (
-            f"{print_name(self.program.name)}: {readable_seconds(self.seconds)} a call{rate}, the "
+            f"{print_name(self.program.name)}: {self.time} a call{rate}, the "
             f"fastest of {len(self.tried):,} ({failed:,} failed) in "
             f"{readable_seconds(self.elapsed)}\n    {found}\n"
             "    .schedule, .kernel(), .best(count), .explain(), .report(path)"
         )
+
+    @property
+    def time(self) -> str:
+        """The time of a call in words: of an estimate, that it is none that was measured."""
+        text = readable_seconds(self.seconds)
+        if not self.estimated:
+            return text
+        return f"an estimated {text} on {self.target.device} (nothing was measured)"
 
     @property
     def trace(self) -> Trace:
@@ -188,13 +199,13 @@ def explanation(result: TuneResult, roofline: Roofline) -> str:
     """The text: headings, and under each lines that are indented."""
     name = print_name(result.program.name)
     tried = len(result.tried)
-    head = f"{name}: {readable_seconds(result.seconds)} a call, the fastest of {tried:,}"
+    head = f"{name}: {result.time} a call, the fastest of {tried:,}"
     if result.interrupted:
         head += "; the search was interrupted"
     if result.stopped or result.ended:
         head += f"; the search ended early: {result.stopped or result.ended}"
     sections = [
-        ("how fast", roofline.lines(result.seconds)),
+        ("how fast", _how_fast(result, roofline)),
         *_chosen(result),
         ("the schedule", result.trace.as_python().splitlines() or ["as it is written: no steps"]),
         ("what the model learnt", list(_learnt(result))),
@@ -206,6 +217,14 @@ def explanation(result: TuneResult, roofline: Roofline) -> str:
     for heading, text in sections:
         lines += ["", heading, *(f"  {line}".rstrip() for line in text)]
     return "\n".join(lines)
+
+
+def _how_fast(result: TuneResult, roofline: Roofline) -> list[str]:
+    """The time beside that of the roofline; of an estimate, what it is made of."""
+    if not result.estimated:
+        return roofline.lines(result.seconds)
+    cost = gpu_cost(result.schedule, result.target.device or "")
+    return [*str(cost).splitlines(), f"the schedule is {result.estimated}"]
 
 
 # ---- the sketch and its decisions

@@ -30,7 +30,16 @@ from minitensor.search.evolution import taught, with_policies
 from minitensor.search.gbt import OBJECTIVES
 from minitensor.search.log import Log
 from minitensor.search.policies import MutationPolicy, SketchPolicy
-from minitensor.search.runner import Runner, Settings, Task, exact_target, nothing_works
+from minitensor.search.runner import (
+    Device,
+    Estimates,
+    Runner,
+    Settings,
+    Task,
+    emulated,
+    exact_target,
+    nothing_works,
+)
 from minitensor.search.sketch import Rules, check_rules
 from minitensor.search.space import Space
 from minitensor.search.strategy import Strategy
@@ -81,7 +90,10 @@ def tune(
         result = mt.tune(program, trials=64, log="tuning.jsonl")
         kernel = result.kernel()
 
-    target     "c" or an mt.Target for C; what is left open is filled in from this machine
+    target     "c", or an mt.Target; what is left open is filled in from this machine. "cuda" for
+               the GPU of this machine; "cuda-emulator" where there is none: nothing is measured
+               then, candidates are ranked by an estimate (`mt.gpu_cost`), and the best of them is
+               run in the emulator, if it is small
     trials     how many candidates are tried, those of the log counted in
     log        where each is recorded before the next ones are tried; None for nowhere
     resume     whether what the log knows of this program and target is taken over: nothing is
@@ -155,9 +167,9 @@ def tune(
     if settings is not None and not isinstance(settings, Settings):
         raise unexpected("Settings(...), or None", "settings", settings)
     own = {"inputs": inputs, "settings": settings, "builder": builder, "measurer": measurer}
-    exact = exact_target(target)
-    if runner is not None:
-        _check_runner(runner, exact, own)
+    exact = exact_target(target, gpu=True)
+    estimates = runner is None and exact.kind == "cuda-emulator"
+    runner = _given_runner(runner, program, exact, own, seed)
     if history and not getattr(plan, "uses_model", True):
         raise ArgumentError("history= is for a model, and the strategy asks none")
     where = log if isinstance(log, Log) or log is None else Log(log)
@@ -205,7 +217,43 @@ def tune(
         shares=tuple(tuner.advice.shares),
         odds=tuner.advice.odds,
         history=learner.history,
+        estimated=_checked_estimate(best.trace.apply(program), program, inputs, seed)
+        if estimates
+        else "",
     )
+
+
+def _given_runner(
+    runner: RunnerProtocol | None,
+    program: Program,
+    target: Target,
+    own: Mapping[str, Any],
+    seed: int,
+) -> RunnerProtocol | None:
+    """A user's runner, checked; that of a GPU, or the estimates for one; None for a Runner."""
+    if runner is not None:
+        _check_runner(runner, target, own)
+    if runner is not None or not target.is_gpu:
+        return runner
+    unused = ["builder", "measurer"] + ["settings"] * (target.kind == "cuda-emulator")
+    for name in unused:
+        if own[name] is not None:
+            raise ArgumentError(f"for target {target.kind!r}, {name}= has no effect")
+    if target.kind == "cuda-emulator":
+        return Estimates(target)
+    return Device.of(program, target, own["inputs"], seed, own["settings"])
+
+
+def _checked_estimate(
+    schedule: Schedule, program: Program, inputs: Sequence[Any] | None, seed: int
+) -> str:
+    """A sentence on the best of a search that has measured nothing. Raises TuningError if it is
+    wrong.
+    """
+    right, seen = emulated(schedule, program, inputs, seed)
+    if not right:
+        raise TuningError(f"the best candidate is wrong in the emulator: {seen}")
+    return seen
 
 
 def _keywords() -> list[str]:
