@@ -4,12 +4,16 @@ import contextlib
 from importlib import import_module
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minitensor as mt
+from minitensor import ir
+from minitensor.codegen import generate_together, lowered
 from minitensor.errors import LoweringError
+from minitensor.runtime import find_toolchain, load_emulated, native_target
 from minitensor.testing import (
     Draws,
     FailedError,
@@ -18,11 +22,14 @@ from minitensor.testing import (
     campaign,
     check_mapping,
     check_meaning,
+    compare,
+    drawn,
     kernel_schedules,
     pair_of,
     programs,
     script_of,
 )
+from minitensor.testing.oracle import listed
 from tests.run.testing.planted import CUDA
 
 pytestmark = pytest.mark.slow
@@ -123,3 +130,54 @@ def test_equivalence_in_the_emulator():
     assert_equivalent(program, s, where)
     with CUDA["no barriers"](), pytest.raises(mt.ExecutionError, match="no barrier is between"):
         assert_equivalent(program, s.program, ["cuda-emulator"])
+
+
+ANY_ORDER = ("max", "min", "any", "all", "argmax", "argmin")
+"""Reductions that no order changes."""
+
+
+@st.composite
+def of_reals(draw):
+    """A program, mostly of floats of all widths, and a schedule for a GPU."""
+    floats = ("float32", "float64", "float16", "bfloat16")
+    program = draw(programs(dtypes=(*floats, "int32", "bool")))
+    return program, draw(kernel_schedules(program))
+
+
+def is_exact(program):
+    reductions = [node for node in ir.walk(program.body) if isinstance(node, ir.Reduce)]
+    return all(
+        node.reducer.name in ANY_ORDER or not any(v.dtype.is_float for v in node.values)
+        for node in reductions
+    )
+
+
+def reals(program):
+    rng = np.random.default_rng(0)
+    made = []
+    for b in program.inputs:
+        scale = 10.0 ** rng.integers(-3, 4, b.shape) if b.dtype.is_float else 1
+        values = rng.normal(size=b.shape) * scale
+        special = rng.choice([0.0, -0.0, np.inf, np.nan], b.shape)
+        if b.dtype.is_float:
+            values = np.where(rng.random(b.shape) < 0.1, special, values)
+        made.append(ir.pack(values if b.dtype.is_float else np.rint(values).astype(int), b.dtype))
+    return made
+
+
+def test_a_schedule_does_not_change_a_bit_of_reals():
+    target, drawn_pairs = native_target(mt.Target(TARGET)), []
+    for n in range(24):
+        program, schedule = drawn(of_reals(), f"reals:{n}")
+        with contextlib.suppress(LoweringError):
+            both = (program, schedule.program)
+            for one in both:
+                lowered(one, target)
+            drawn_pairs += [both] if is_exact(program) else []
+    assert len(drawn_pairs) > 10
+    text = generate_together([(p, target) for both in drawn_pairs for p in both])
+    kernels = load_emulated(text, find_toolchain(), check=True, order="shuffled", time_limit=100)
+    for (program, scheduled), plain, other in zip(drawn_pairs, kernels[::2], kernels[1::2]):
+        arrays = reals(program)
+        expected, got = listed(plain(*arrays)), listed(other(*arrays))
+        compare(program.outputs, expected, got, "scheduled", scheduled)
