@@ -17,23 +17,28 @@ from __future__ import annotations
 from typing import Final
 
 from minitensor import arith, ir
+from minitensor.codegen.gpu.devices import device_of
 from minitensor.codegen.gpu.vthreads import indexed, with_axes
 from minitensor.codegen.remarks import became, missed
 from minitensor.codegen.target import Target
 
 NOTE: Final = "pipeline"
 """The annotation of a loop whose copies are to be pipelined; its value is the number of tiles."""
+ASYNCHRONOUS: Final = 80
+"""The compute capability from which GPUs copy asynchronously; older ones load and store."""
 COPIES: Final = "copies"
 """The beginning of the annotations that name the buffers of a loop that is pipelined."""
 
 
 def pipeline_copies(program: ir.Program, target: Target) -> ir.Program:
     """The program with pipelined loops where they are asked for and possible."""
-    return program.replace(body=_statement(_unmarked(program.body), False))
+    body = _statement(_unmarked(program.body), False)
+    is_old = device_of(target).capability < ASYNCHRONOUS
+    return program.replace(body=_unmarked(body) if is_old else body)
 
 
 def _unmarked(stmt: ir.Stmt) -> ir.Stmt:
-    """A statement without annotations of a user that only this pass may give."""
+    """A statement without the annotations that only this pass may give."""
     stmt = ir.map_stmts(stmt, _unmarked)
     if not isinstance(stmt, ir.For):
         return stmt

@@ -118,6 +118,16 @@ def test_so_is_what_is_copied_in_words_of_4_or_8_bytes(installed, vector):
     assert "cp.async.ca.shared.global" in kernel.ptx
 
 
+def test_gpus_that_cannot_copy_asynchronously_load_and_store(installed):
+    s, loop = product(32, 32, 32)
+    s.annotate(loop, "pipeline", 2)
+    kernel = mt.build(s, target=Target("cuda", device="t4"))
+    assert "copy_async" not in kernel.source and "A_shared[256]" in kernel.source
+    arrays, expected = given(32, 32, 32)
+    emulated = mt.build(s, target=Target("cuda-emulator", device="t4"), check=True)
+    np.testing.assert_array_equal(emulated(*arrays), expected)
+
+
 def remark(s):
     with recording() as recorder:
         after = lowered(s.program, TARGET)
