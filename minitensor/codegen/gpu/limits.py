@@ -7,6 +7,7 @@ storage of a kernel, which is as large as it stays.
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from minitensor import ir
 from minitensor.codegen.gpu.devices import MOST_LOCAL, device_of
@@ -18,8 +19,14 @@ from minitensor.codegen.gpu.kernels import (
     nbytes,
     shared_offsets,
 )
+from minitensor.codegen.intrinsics import declared
 from minitensor.codegen.target import Target
 from minitensor.errors import LoweringError
+
+MMA: Final = "mma_m16n8k16"
+"""The product of matrices of 16 x 16 and 16 x 8 in device.h."""
+TENSOR_CORES: Final = 80
+"""The compute capability from which GPUs have it."""
 
 
 def check_kernels(program: ir.Program, target: Target) -> ir.Program:
@@ -27,6 +34,11 @@ def check_kernels(program: ir.Program, target: Target) -> ir.Program:
     for stmt in kernels_in(program.body):
         _check(ir.print_name(program.name), kernel_of(stmt), target)
     return program
+
+
+def _is_product(stmt: ir.Stmt) -> bool:
+    """Tell whether a statement is a product of matrices by tensor cores."""
+    return isinstance(stmt, ir.Tensorized) and MMA in declared(stmt.intrinsic).cuda
 
 
 def _check(name: str, kernel: Kernel, target: Target) -> None:
@@ -59,6 +71,12 @@ def _check(name: str, kernel: Kernel, target: Target) -> None:
             "what fills them further inside"
         )
     for stmt in ir.stmts_of(kernel.body):
+        if device.capability < TENSOR_CORES and _is_product(stmt):
+            raise LoweringError(
+                f"{name}: the intrinsic {MMA} needs a GPU of compute capability 8.0 or later, and "
+                f"{device.name} is of {device.capability / 10}; leave tensorize out, or name "
+                'another GPU, as in mt.Target("cuda", device="a100")'
+            )
         if isinstance(stmt, ir.Alloc) and nbytes(stmt.buffer) > MOST_LOCAL:
             raise LoweringError(
                 f"{name}: {ir.print_name(stmt.buffer.name)} has {nbytes(stmt.buffer):,} bytes for "

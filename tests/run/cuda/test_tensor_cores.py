@@ -154,3 +154,10 @@ def test_several_squares_load_what_they_share_once(squares):
     assert kernel.faults(*arrays) == []
     np.testing.assert_array_equal(kernel(*arrays), expected)
     np.testing.assert_array_equal(mt.build(s, target="c")(*arrays), expected)
+
+
+def test_a_gpu_that_is_too_old_for_these_products():
+    s = product(64, 64, 64, "float16")
+    match = r"mma_m16n8k16 needs a GPU of compute capability 8.0 or later, and t4 is of 7.5"
+    with pytest.raises(mt.LoweringError, match=match):
+        mt.build(s, target=mt.Target("cuda-emulator", device="t4"))
