@@ -131,7 +131,8 @@ def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
     missed optimizations.
 
     target  as for `build`; without a compiler of C, what it leaves open is that of a common
-            machine, and spills are not measured. "cuda" needs nvcc, and no GPU
+            machine, and spills are not measured. "cuda" needs nvcc, and no GPU;
+            "cuda-emulator" shows no registers
 
     Raises ArgumentError for a target that does not exist or is not available.
     """
@@ -139,7 +140,7 @@ def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
     wanted = Target.of(target)
     if wanted.kind == "interpreter":
         return interpreter_kernel(program).explain()
-    if wanted.kind == "cuda":
+    if wanted.is_gpu:
         return build(what, wanted).explain()
     exact = shown_target(wanted)
     try:

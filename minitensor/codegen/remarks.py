@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final
 
-LOOP_KINDS: Final = ("vector", "lanes", "parallel", "unroll", "guard")
+LOOP_KINDS: Final = ("vector", "lanes", "parallel", "unroll", "guard", "pipeline")
 """The kinds of remarks that are about a loop; those of kind "math" are about a function, the others
 about a buffer."""
 _INSTRUCTIONS: Final = ("sqrt", "rsqrt", "abs", "floor", "ceil", "round")
@@ -38,6 +38,7 @@ class Remark:
             unroll     a loop that was not written out
             guard      a condition that is tested in every iteration
             owner      a buffer that is not each thread's own on a GPU
+            pipeline   a loop whose next tile is not copied ahead on a GPU
             spills     vectors that the compiler moves to and from the stack (from the runtime)
     where   the loop, buffer or function, by the user's name
     text    what was not done, and why

@@ -91,6 +91,13 @@ def report_of(
     )
 
 
+def gpu_remarks(program: ir.Program, target: Target, passes: Passes) -> tuple[Remark, ...]:
+    """The optimizations that were missed in a program for a GPU."""
+    with recording() as recorder:
+        lowered(program, target, passes)
+    return _remarks(program, recorder)
+
+
 def _remarks(program: ir.Program, recorder: Recorder) -> tuple[Remark, ...]:
     """The remarks that a user can read: on what the program names, and on results that matter.
 

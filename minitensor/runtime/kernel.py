@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import numpy as np
 
 from minitensor import ir
-from minitensor.codegen import PASSES, Emitted, Passes, Remark, Target, split_constants
+from minitensor.codegen import (
+    PASSES,
+    Emitted,
+    Passes,
+    Remark,
+    Target,
+    gpu_remarks,
+    split_constants,
+)
 from minitensor.errors import ArgumentError, CompileError, ExecutionError
 from minitensor.looks import Shown, Text
 from minitensor.phrasebook import unknown_name
@@ -169,6 +177,13 @@ class Kernel(Shown, ABC):
         """The outcome of the schedule, as text: loops, buffers, registers, spills, remarks."""
         name = ir.print_name(self.name)
         return Text(f"{name} runs in the interpreter, as it is:\n\n{self.source}")
+
+    def _gpu_remarks(self) -> list[str]:
+        """The optimizations that were missed in a kernel for a GPU, a line each."""
+        if self._origin is None:
+            return []
+        found = gpu_remarks(self._origin[0], self.target, self._passes)
+        return [f"    {remark.kind}: {remark}" for remark in found]
 
     @abstractmethod
     def _run(self, arrays: list[np.ndarray]) -> int:

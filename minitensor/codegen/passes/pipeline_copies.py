@@ -51,6 +51,8 @@ def _statement(stmt: ir.Stmt, repeated: bool) -> ir.Stmt:
     if isinstance(stmt, ir.Alloc) and stmt.buffer.scope is ir.Scope.SHARED:
         return _allocated(stmt, repeated)
     if isinstance(stmt, ir.For):
+        if NOTE in dict(stmt.annotations):
+            missed("pipeline", stmt.var, "it stands in no kernel with shared memory")
         return ir.with_body(stmt, _statement(stmt.body, repeated or not stmt.kind.is_bound))
     return ir.map_stmts(stmt, lambda child: _statement(child, repeated))
 

@@ -18,6 +18,7 @@ import numpy as np
 from minitensor import ir
 from minitensor.codegen import Emitted
 from minitensor.errors import CompileError, ExecutionError, unexpected
+from minitensor.looks import Text
 from minitensor.runtime.cache import TIME_LIMIT, Compiled
 from minitensor.runtime.cuda.counters import FIELDS as COUNTED
 from minitensor.runtime.cuda.counters import ROWS, AccessCount, counts_of
@@ -161,13 +162,15 @@ class EmulatedKernel(Kernel):
         )
 
     def explain(self) -> str:
-        """The text, and what its kernels need."""
+        """The outcome of the schedule, as text: the needs of each kernel, the optimizations that
+        were missed, the source.
+        """
         lines = [
             f"{k.name}: grid {k.grid}, block {k.block}, "
             f"{k.shared + k.dynamic:,} bytes of shared memory"
             for k in self.emitted.kernels
         ]
-        return "\n".join([*lines, "", str(self.source)])
+        return Text("\n".join([*lines, *self._gpu_remarks(), "", str(self.source)]))
 
     # ---- running
 

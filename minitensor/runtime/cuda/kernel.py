@@ -72,7 +72,9 @@ class CudaKernel(Kernel):
         return self.ptx
 
     def explain(self) -> str:
-        """The outcome of the schedule, as text: the launch and the resources of each kernel."""
+        """The outcome of the schedule, as text: the launch and the resources of each kernel, and
+        the optimizations that were missed.
+        """
         lines = [f"{ir.print_name(self.name)} for {self.target.device}:"]
         for shape in self.emitted.kernels:
             grid, block = (" x ".join(map(str, extents)) for extents in (shape.grid, shape.block))
@@ -81,7 +83,7 @@ class CudaKernel(Kernel):
                 f"    {shape.name}: {grid} blocks of {block} threads"
                 f"{shared if shape.dynamic else ''}; {self.resources.get(shape.name, '')}"
             )
-        return Text("\n".join(lines))
+        return Text("\n".join([*lines, *self._gpu_remarks()]))
 
     def _run(self, arrays: list[Any]) -> int:
         with self._cuda.current():

@@ -56,6 +56,29 @@ def test_a_schedule_is_built_and_called(faked):
     assert "4 x 1 x 1 blocks of 256 x 1 x 1 threads" in str(mt.explain(summed(), TARGET))
 
 
+def backwards():
+    """C, a kernel of threads that read what others wrote, from B, which is to be each thread's."""
+    A = mt.placeholder((64,), name="A")
+    B = mt.compute((64,), lambda i: A[i] + 1, name="B")
+    C = mt.compute((64,), lambda i: B[63 - i], name="C")
+    s = mt.Schedule(mt.lower([A, C], name="backwards"))
+    s.bind("C_i", "threadIdx.x")
+    s.set_scope("B", "local")
+    s.bind("i", "threadIdx.x")
+    return s
+
+
+def test_optimizations_that_were_missed_are_explained(installed):
+    remark = "owner: B: is in device memory: several kernels use it; compute_at what writes it"
+    for target in ("cuda", "cuda-emulator"):
+        assert remark in str(mt.explain(backwards(), target))
+        assert remark in str(mt.build(backwards(), target).explain())
+        s = product(8, 16)
+        s.annotate("k_0", "pipeline", 3)
+        remarks = str(mt.explain(s, target))
+        assert "pipeline: k_0: it stands in no kernel with shared memory" in remarks
+
+
 def test_a_text_is_generated_once(faked, monkeypatch):
     first = mt.build(summed(), TARGET)
     monkeypatch.setattr("minitensor.runtime.build.generate", None)
