@@ -7,7 +7,7 @@ page behind it that is no buffer's, and what is not an input holds NaNs at first
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -123,23 +123,29 @@ class EmulatedKernel(Kernel):
         self._toolchain = toolchain
         self._made = {check: made}
 
-    def faults(self, /, *arrays: object, orders: Sequence[str] = ORDERS) -> list[DeviceFault]:
+    def faults(self, /, *arrays: object, orders: Collection[str] = ORDERS) -> list[DeviceFault]:
         """Run on arrays as a call does, once for each order of threads, and say what is wrong.
 
         Found are races in shared and in device memory, accesses outside buffers or of misaligned
         vectors, reads of what nothing wrote, outputs that are not written, writes to inputs, and
         barriers or functions of a warp that some of their threads do not reach. Outputs that are
         given are left as they are. Returns nothing if all is well.
-        Raises ArgumentError if an array does not fit.
+        Raises ArgumentError if an array does not fit; ExecutionError, as a call does, for an index
+        that depends on data and is outside, and for a launch that fails.
         """
         accepted, _ = self._signature.accept(arrays)
+        known = isinstance(orders, Collection) and not isinstance(orders, str)
+        if not known or not all(isinstance(o, str) and o in ORDERS for o in orders):
+            raise unexpected(f"some of {', '.join(ORDERS)}", "orders", orders)
         found: dict[object, DeviceFault] = {}
+        status = 0
         for order in orders:
-            if order not in ORDERS:
-                raise unexpected(f"one of {', '.join(ORDERS)}", "order", order)
             run = self._emulate(accepted, _CHECK, order)
+            status = status or run.status
             for fault in self._described(run):
                 found.setdefault(fault.place, fault)
+        if status != 0 and not found:
+            raise self._failure(status)
         return list(found.values())
 
     def counters(self, /, *arrays: object) -> tuple[AccessCount, ...]:

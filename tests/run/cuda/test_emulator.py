@@ -83,10 +83,17 @@ def test_an_index_out_of_bounds_is_a_status_and_no_crash(plain, checked):
     for kernel in (plain["gather"], checked["gather"]):
         for wrong in (10, -1):
             index[40] = wrong
-            with pytest.raises(ExecutionError, match="gather: I is no index of A"):
-                kernel(a, index)
+            for call in (kernel, kernel.faults, kernel.counters):
+                with pytest.raises(ExecutionError, match="gather: I is no index of A"):
+                    call(a, index)
         index[40] = 9
         np.testing.assert_array_equal(kernel(a, index), a[index])
+
+
+@pytest.mark.parametrize("orders", [("up",), "forward", 3, [[]]])
+def test_orders_that_there_are_not_are_refused(plain, orders):
+    with pytest.raises(ArgumentError, match="expected some of forward, backward, shuffled"):
+        plain["two"].faults(*random(plain["two"]), orders=orders)
 
 
 def test_a_call_takes_outputs_and_refuses_what_does_not_fit(plain):
