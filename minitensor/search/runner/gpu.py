@@ -83,7 +83,7 @@ class Device:
     ) -> Device:
         """Raises MeasureError without a GPU, with the way to go without; else as `reference`."""
         try:
-            runtime.cuda_of(runtime.find_nvcc().library)
+            _ = runtime.cuda_of(runtime.find_nvcc().library).count
         except (CompileError, ExecutionError) as failure:
             raise MeasureError(
                 f"candidates cannot be measured: {failure.message}. Without a GPU, "

@@ -78,14 +78,25 @@ def test_a_large_program_is_not_emulated():
 # ---- with a GPU, or with what is taken for one
 
 
-@pytest.mark.parametrize("where", ["nvcc", "driver"])
-def test_without_a_gpu_the_way_to_go_is_named(where, monkeypatch):
-    def none(*given):
-        if where == "nvcc":
-            raise CompileError("there is no nvcc")
+class NoDriver:
+    """The runtime of CUDA on a machine without a driver."""
+
+    library = "libcudart.so"
+
+    @property
+    def count(self):
         raise ExecutionError("there is no driver", "device")
 
-    monkeypatch.setattr(runtime, "find_nvcc", none)
+
+@pytest.mark.parametrize("where", ["nvcc", "driver"])
+def test_without_a_gpu_the_way_to_go_is_named(where, monkeypatch):
+    def find():
+        if where == "nvcc":
+            raise CompileError("there is no nvcc")
+        return NoDriver()
+
+    monkeypatch.setattr(runtime, "find_nvcc", find)
+    monkeypatch.setattr(runtime, "cuda_of", lambda library: NoDriver())
     with pytest.raises(MeasureError, match=r'there is no .*target="cuda-emulator" ranks them'):
         mt.tune(mt.lower(W.row_sum(4, 4)), Target("cuda", device="a100"))
 
