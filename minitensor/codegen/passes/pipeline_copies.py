@@ -19,6 +19,7 @@ from typing import Final
 from minitensor import arith, ir
 from minitensor.codegen.gpu.devices import device_of
 from minitensor.codegen.gpu.vthreads import indexed, with_axes
+from minitensor.codegen.passes.simplify import simplified
 from minitensor.codegen.remarks import became, missed
 from minitensor.codegen.target import Target
 
@@ -118,7 +119,10 @@ class _Pipeline:
         var, ranges = ir.Var(loop.var), {loop.var: arith.extent_range(loop.extent)}
         simplifier = arith.Simplifier(ranges)
         following = ir.substitute(copies, {loop.var: ir.arithmetic("+", var, 1)})
-        first = _in_half(ir.substitute(copies, {loop.var: ir.Const(0)}), names, ir.Const(0))
+        threads = [one for one in ir.loops_of(self.kernel) if one.kind.is_thread]
+        inside = {one.var: arith.extent_range(one.extent) for one in threads}
+        start = simplified(ir.substitute(copies, {loop.var: ir.Const(0)}), inside)
+        first = _in_half(start, names, ir.Const(0))
         half = simplifier.expr(ir.arithmetic("%", ir.arithmetic("+", var, 1), 2))
         ahead = ir.If(ir.less(var, loop.extent - 1), _in_half(following, names, half))
         now = _in_half(uses, names, ir.arithmetic("%", var, 2))

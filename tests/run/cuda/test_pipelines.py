@@ -128,6 +128,14 @@ def test_gpus_that_cannot_copy_asynchronously_load_and_store(installed):
     np.testing.assert_array_equal(emulated(*arrays), expected)
 
 
+def test_the_first_tile_asks_only_what_it_must():
+    """Of the terms of a sum, 8 of 21 are in it."""
+    s, loop = product(29, 35, 21, vector=1)
+    s.annotate(loop, "pipeline", 2)
+    first = str(lowered(s.program, TARGET)).partition("barrier()")[0]
+    assert "< 29" in first and "< 35" in first and "< 21" not in first and "0*8" not in first
+
+
 def remark(s):
     with recording() as recorder:
         after = lowered(s.program, TARGET)
