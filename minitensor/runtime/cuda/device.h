@@ -2,7 +2,7 @@
 // has only as instructions; any other C++ compiler gets the same names from emulator.h.
 //
 // The instructions are those of the PTX ISA (sections cvt, cp.async, mma, ldmatrix), from sm_80 on.
-// Before that there are no tensor cores of this kind; copies wait, and bits are rounded one by one.
+// Texts for a GPU before that have none of them but the conversions.
 
 #pragma once
 
@@ -13,10 +13,6 @@
 #include <cuda_runtime.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#define BEFORE_SM_80
-#endif
 
 // ---- launching
 
@@ -81,7 +77,7 @@ static __device__ __forceinline__ float bfloat16_to_float(uint16_t x) {
 }
 
 static __device__ __forceinline__ uint16_t float_to_bfloat16(float x) {
-#ifdef BEFORE_SM_80
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
     unsigned bits = __float_as_uint(x);
     if (x != x) return 0x7fff;
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
@@ -106,27 +102,6 @@ static __device__ __forceinline__ uint32_t shared_address(const void *p) {
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-#ifdef BEFORE_SM_80
-
-static __device__ __forceinline__ void copy_async4(void *shared, const void *global) {
-    *(int *)shared = *(const int *)global;
-}
-
-static __device__ __forceinline__ void copy_async8(void *shared, const void *global) {
-    *(int2 *)shared = *(const int2 *)global;
-}
-
-static __device__ __forceinline__ void copy_async16(void *shared, const void *global) {
-    *(int4 *)shared = *(const int4 *)global;
-}
-
-static __device__ __forceinline__ void commit_async() {}
-
-template <int N>
-static __device__ __forceinline__ void wait_async() {}
-
-#else
-
 #define COPY_ASYNC(bytes, cache)                                                                  \
     static __device__ __forceinline__ void copy_async##bytes(void *shared, const void *global) {  \
         asm volatile("cp.async." cache ".shared.global [%0], [%1], " #bytes                       \
@@ -148,8 +123,6 @@ template <int N>
 static __device__ __forceinline__ void wait_async() {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-
-#endif
 
 // ---- tensor cores: d += a b for tiles of 16x16 and 16x8, each warp's registers holding them
 
