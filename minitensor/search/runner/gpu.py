@@ -28,6 +28,8 @@ from minitensor.schedule import Schedule
 from minitensor.search.measure import difference, reference
 from minitensor.search.runner.results import Result, Settings, Status
 
+LEAST: Final = 1e-9
+"""The least estimate in seconds: a time is above 0, that of a program without elements too."""
 EMULATED: Final = 1 << 22
 """The most executions of statements in a program that the emulator is asked about: some seconds."""
 
@@ -55,7 +57,7 @@ class Estimates:
             return Result(Status.BUILD, message=failure.message)
         if not math.isfinite(cost.seconds):
             return Result(Status.BUILD, message=f"{self.device} cannot launch one of its kernels")
-        return Result(Status.OK, (cost.seconds,), 1)
+        return Result(Status.OK, (max(cost.seconds, LEAST),), 1)
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ class Device:
 
 
 def emulated(
-    schedule: Schedule, program: Program, inputs: Sequence[Any] | None, seed: int
+    schedule: Schedule, program: Program, target: Target, inputs: Sequence[Any] | None, seed: int
 ) -> tuple[bool, str]:
     """Run a schedule in the emulator of CUDA, checked, where that takes seconds only.
 
@@ -154,7 +156,7 @@ def emulated(
         return True, f"not run in the emulator: {count:,} executions of statements take too long"
     try:
         given, expected = reference(program, native_target(Target("c")), inputs, seed)
-        kernel = build(schedule, "cuda-emulator", check=True)
+        kernel = build(schedule, target, check=True)
     except CompileError as failure:
         return True, f"not run in the emulator: {failure.message}"
     try:

@@ -217,7 +217,7 @@ def tune(
         shares=tuple(tuner.advice.shares),
         odds=tuner.advice.odds,
         history=learner.history,
-        estimated=_checked_estimate(best.trace.apply(program), program, inputs, seed)
+        estimated=_checked_estimate(best.trace.apply(program), program, exact, inputs, seed)
         if estimates
         else "",
     )
@@ -245,12 +245,12 @@ def _given_runner(
 
 
 def _checked_estimate(
-    schedule: Schedule, program: Program, inputs: Sequence[Any] | None, seed: int
+    schedule: Schedule, program: Program, target: Target, inputs: Sequence[Any] | None, seed: int
 ) -> str:
     """A sentence on the best of a search that has measured nothing. Raises TuningError if it is
     wrong.
     """
-    right, seen = emulated(schedule, program, inputs, seed)
+    right, seen = emulated(schedule, program, target, inputs, seed)
     if not right:
         raise TuningError(f"the best candidate is wrong in the emulator: {seen}")
     return seen

@@ -69,9 +69,16 @@ def test_what_no_gpu_runs_is_a_failure_with_its_reason():
     assert result.status is Status.BUILD and "parallel" in result.message
 
 
+def test_a_program_without_elements_takes_some_time():
+    a = mt.placeholder((0,), name="A")
+    program = mt.lower([a, mt.compute((0,), lambda i: a[i] + 1, name="B")])
+    (result,) = Estimates(EMULATED).measure([mt.Schedule(program)])
+    assert result.status is Status.OK and 0 < result.times[0] < 1e-6
+
+
 def test_a_large_program_is_not_emulated():
     program = mt.lower(W.matmul(512, 512, 512))
-    right, seen = gpu.emulated(mt.Schedule(program), program, None, 0)
+    right, seen = gpu.emulated(mt.Schedule(program), program, EMULATED, None, 0)
     assert right and seen.startswith("not run in the emulator: 134,217,728 executions")
 
 
