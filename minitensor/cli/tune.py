@@ -42,6 +42,7 @@ examples:
   minitensor tune matmul --size m=512,n=512,k=512
   minitensor tune my_program.py:program --trials 256 --explain
   minitensor tune softmax --plot pictures            curves as PNG (extra [ui])
+  minitensor tune matmul --target cuda-emulator --device h100     by estimated cost
   minitensor tune matmul --json --quiet > best.json
   minitensor log best tuning.jsonl                   what was found, later
 
@@ -55,7 +56,7 @@ a search. docs/tuning.md describes the search.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     subjects.add_arguments(parser, trace=False)
-    targets.add_arguments(parser)
+    targets.add_arguments(parser, gpus=True)
     parser.add_argument(
         "--trials",
         type=int,
@@ -170,7 +171,8 @@ def _check_surroundings(arguments: argparse.Namespace) -> None:
     check_writable(arguments.log)
     if arguments.output:
         check_writable(arguments.output)
-    find_toolchain()
+    if not targets.of(arguments).is_gpu:
+        find_toolchain()
     if arguments.plot:
         check_plots(arguments.plot)
 
@@ -222,12 +224,17 @@ def _print(result: TuneResult, arguments: argparse.Namespace, console: Console) 
     if arguments.explain:
         console.print(result.explain())
     else:
-        roofline = result.roofline()
         name = console.styled(print_name(result.program.name), "bold")
-        console.print(f"{name}: {roofline.figures(result.seconds)}, {_tried(result)}")
+        if result.target.is_gpu:
+            figures, *_ = str(result).partition(": ")[2].partition(", the fastest")
+        else:
+            figures = result.roofline().figures(result.seconds)
+        console.print(f"{name}: {figures}, {_tried(result)}")
         text = result.trace.as_python() or "# as it is written: no steps"
         console.print(indented(console.code(text)))
-    console.print(f"kept in {log}; again, without a search: mt.load_best({log!r}, program)")
+    target = f', target="{result.target.kind}"' if result.target.is_gpu else ""
+    again = f"mt.load_best({log!r}, program{target})"
+    console.print(f"kept in {log}; again, without a search: {again}")
 
 
 def _tried(result: TuneResult) -> str:

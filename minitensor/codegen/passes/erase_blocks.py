@@ -72,8 +72,9 @@ class _Eraser:
             return ir.sequence(*self.inits.get(stmt.var, ()), ir.with_body(stmt, body))
         if isinstance(stmt, ir.Seq):
             return ir.sequence(*[self.statement(child) for child in stmt.stmts])
-        assert isinstance(stmt, ir.Block)
-        return self.block(stmt)
+        if isinstance(stmt, ir.Block):
+            return self.block(stmt)
+        return ir.map_stmts(stmt, self.statement)  # plain already
 
     def tensorized(self, loop: ir.For) -> ir.Stmt:
         """A nest, and with what operands its intrinsic is to be called for it."""

@@ -99,3 +99,12 @@ def test_ctrl_c_stops_within_seconds_and_keeps_everything(tmp_path):
     assert out.startswith("matmul: ")
     assert "Traceback" not in err
     assert took < STOPS_WITHIN
+
+
+def test_a_gpu_by_its_cost_and_what_became_of_the_schedule(run, tmp_path):
+    words = (*SIZE, "--target", "cuda-emulator", "--device", "h100")
+    told = run("tune", "matmul", *words, "--trials", "3", "--quiet", "-o", "best.json").out
+    assert "on h100 (nothing was measured)" in told
+    assert "s.bind(" in told and 'target="cuda-emulator")' in told
+    explained = run("explain", "matmul", *words, "--trace", "best.json").out
+    assert "__global__" in explained and "grid (" in explained

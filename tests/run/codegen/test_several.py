@@ -3,6 +3,7 @@
 import numpy as np
 
 import minitensor as mt
+from minitensor import ir
 
 
 def thomas(n, m):
@@ -65,3 +66,12 @@ def test_what_is_held_needs_no_memory():
     assert "    int32x8 S_next" in kernel.source
     for found, wanted in zip(kernel(), (8, 5), strict=True):
         np.testing.assert_array_equal(found, np.full(16, wanted, "int32"))
+
+
+def test_a_program_of_plain_statements_is_built_as_it_is():
+    kind, i = ir.DType.of("float32"), ir.Var("i")
+    given, result = ir.Buffer("A", (4,), kind), ir.Buffer("B", (4,), kind)
+    body = ir.For("i", 4, ir.Store("B", (i,), ir.Load("A", (i,), kind)))
+    program = ir.Program("plain", (given, result), (), body)
+    values = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(mt.build(program)(values), values)
