@@ -24,7 +24,7 @@ from minitensor.codegen.remarks import missed
 
 Indices: TypeAlias = tuple[ir.Expr, ...]
 
-ADVICE: Final = "let each thread read what it wrote itself, or set_scope it to shared"
+ADVICE: Final = "let each thread read what it wrote itself"
 
 
 class Placer:
@@ -75,11 +75,12 @@ class Placer:
         if _room_for(wide) <= self.room:
             self.room -= _room_for(wide)
             self.shared.append(_in(ir.Scope.SHARED, wide))
-            where = "shared memory"
+            where, advice = "shared memory", f"{ADVICE}, or set_scope it to shared"
         else:
             self.device.append(_in(ir.Scope.GLOBAL, wide))
             where = "device memory, as shared memory has no room for it"
-        missed("owner", buffer.name, f"is in {where}: threads read what others wrote", ADVICE)
+            advice = f"{ADVICE}, or compute it in smaller tiles"
+        missed("owner", buffer.name, f"is in {where}: threads read what others wrote", advice)
         return self._statement(body, path)
 
 
