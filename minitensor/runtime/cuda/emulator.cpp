@@ -367,9 +367,10 @@ int emulator_read_status(const unsigned char *workspace) {
 
 static struct sigaction before;
 
+// Any thread of the process may be the one that runs this: the call ends once Python knows.
 static void on_interrupt(int number) {
-    interrupted = 1;
     if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) before.sa_handler(number);
+    interrupted = 1;
 }
 
 // Begin a call. `given` holds: what is watched (1 for faults, 2 for counts), the order and its seed;
