@@ -366,6 +366,7 @@ int emulator_read_status(const unsigned char *workspace) {
 // ---- for the caller of a launcher
 
 static struct sigaction before;
+static bool is_watching;  // for an interrupt, in the place of `before`
 
 // Any thread of the process may be the one that runs this: the call ends once Python knows.
 static void on_interrupt(int number) {
@@ -389,16 +390,15 @@ int emulator_begin(const uint64_t *given) {
     mine.sa_handler = on_interrupt;
     sigemptyset(&mine.sa_mask);
     sigaction(SIGINT, NULL, &before);
-    bool takes_more = before.sa_flags & SA_SIGINFO;
-    if (!takes_more) sigaction(SIGINT, &mine, NULL);
-    else before.sa_handler = SIG_DFL;
+    is_watching = !(before.sa_flags & SA_SIGINFO) && before.sa_handler != SIG_IGN;
+    if (is_watching) sigaction(SIGINT, &mine, NULL);
     return 0;
 }
 
 // End it: returns how many reports are in `found` (see checks.h), -1 if memory ran out, -2 if the user
 // interrupted.
 int emulator_end(int64_t *found) {
-    if (before.sa_handler != SIG_DFL) sigaction(SIGINT, &before, NULL);
+    if (is_watching) sigaction(SIGINT, &before, NULL);
     int reports = checks_end(found);
     if (interrupted) return -2;
     return no_memory ? -1 : reports;

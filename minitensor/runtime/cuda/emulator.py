@@ -6,6 +6,7 @@ page behind it that is no buffer's, and what is not an input holds NaNs at first
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -237,6 +238,7 @@ class EmulatedKernel(Kernel):
                 reports = end(pointer_to(found))
             counted = counts(pointer_to(rows)) if watch == _COUNT else 0
         if reports == _INTERRUPTED:
+            signal.pthread_sigmask(signal.SIG_BLOCK, ())  # Python's own handler runs before it ends
             raise ExecutionError(f"{ir.print_name(self.name)}: interrupted", "crash")
         if reports < 0:
             raise self._failure(-2)

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+import minitensor as mt
 from minitensor.errors import ExecutionError
 from minitensor.runtime import ORDERS
 from tests.run.cuda.conftest import random
@@ -402,11 +403,28 @@ def test_memory_far_outside_is_reported_and_not_touched(loaded):
     assert fault.kind == "out of bounds" and "memory that belongs to no buffer" in str(fault)
 
 
-def test_a_user_can_interrupt(loaded):
+def start_threads_of_openmp():
+    given = mt.placeholder((64,), name="A")
+    s = mt.Schedule(mt.lower([given, mt.compute((64,), lambda i: given[i] + 1.0, name="B")]))
+    s.parallel("i")
+    mt.build(s, target=mt.Target("c", num_cores=2))(np.zeros(64, np.float32))
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_user_can_interrupt(loaded, elsewhere):
+    """Also where a thread gets the signal that is none of Python's."""
     body = "    while (B[0] != 1.0f) B[1] = 0.0f;"
     kernel = loaded([text("endless", [buffer("B", 2)], "B", body, block=(1, 1, 1))], check=True)
+    if elsewhere:
+        start_threads_of_openmp()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT] if elsewhere else [])
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored
     threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     begun = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        kernel["endless"].faults(orders=["forward"])
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            kernel["endless"].faults(orders=["forward"])
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     assert time.monotonic() - begun < 10
