@@ -57,12 +57,12 @@ ROUNDS, ROUND_SECONDS = 7, 0.02
 COPIED: Final = 1 << 30
 """Bytes of the copy that the memory is measured with."""
 NARROW: Final = 2e-2
-"""How far an element of a product of 16-bit floats may be off, as a part of the largest."""
+"""The tolerance for products of 16-bit floats, relative to the largest element."""
 
 
 @dataclass
 class Outcome:
-    """What became of a schedule.
+    """The outcome for a schedule.
 
     kernels    the resources of each kernel, with its grid and block
     spilled    bytes that its kernels spill, and their stack

@@ -11,7 +11,7 @@ from minitensor.codegen.constants import Split, split_constants
 from minitensor.codegen.emit.intrinsics import emit_alone, intrinsics_in
 from minitensor.codegen.emit.mathematics import definitions
 from minitensor.codegen.emit.names import safe
-from minitensor.codegen.gpu.devices import DEFAULT, DEVICES, WARP, Device, device_named, device_of
+from minitensor.codegen.gpu.devices import DEFAULT, DEVICES, Device, device_named, device_of
 from minitensor.codegen.gpu.kernels import Kernel, is_host, kernel_of, nbytes, shared_offsets
 from minitensor.codegen.pipeline import (
     CUDA_PASSES, PASSES, REQUIRED, Dump, Pass, Passes, checked_passes, generate, generate_together,
@@ -23,7 +23,7 @@ from minitensor.codegen.report import Report, gpu_remarks, report_of
 from minitensor.codegen.target import KINDS, Emitted, KernelShape, Target, unsupported
 
 __all__ = [
-    "CUDA_PASSES", "DEFAULT", "DEVICES", "KINDS", "PASSES", "REQUIRED", "WARP", "Device", "Dump",
+    "CUDA_PASSES", "DEFAULT", "DEVICES", "KINDS", "PASSES", "REQUIRED", "Device", "Dump",
     "Emitted", "Kernel", "KernelShape", "Pass", "Passes", "Pressure", "Remark", "Report", "Split",
     "Storage", "Target", "checked_passes", "definitions", "device_named", "device_of", "emit_alone",
     "generate", "generate_together", "gpu_remarks", "intrinsics_in", "is_host", "kernel_of",

@@ -5,13 +5,8 @@ The C text of an intrinsic is in `emit.intrinsics`.
 
 from __future__ import annotations
 
-from typing import Final
-
 from minitensor import ir
 from minitensor.errors import LoweringError
-
-WARP: Final = 32
-"""The threads of a warp, which do an intrinsic of a GPU together."""
 
 
 def declared(key: str) -> ir.Intrinsic:

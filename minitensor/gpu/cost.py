@@ -25,9 +25,9 @@ from minitensor.gpu.footprint import Footprints, waves_of
 from minitensor.gpu.instructions import PRODUCTS, Instructions, instructions_of
 from minitensor.gpu.kernels import Kernel, Site, fragments_of, kernels_of, size_of
 from minitensor.gpu.latency import warp_cycles
-from minitensor.gpu.occupancy import Occupancy, occupancy
 from minitensor.gpu.rates import PORT, SCHEDULERS, Rates, rates_of
 from minitensor.gpu.remarks import remarks_on
+from minitensor.gpu.residency import Occupancy, occupancy
 from minitensor.gpu.result import Cost, KernelCost
 from minitensor.gpu.reuse import held
 from minitensor.gpu.warps import ROWS, SECTOR, Traffic, traffic_of
@@ -87,7 +87,7 @@ def registers_of(kernel: Kernel, sites: Sequence[Site]) -> int:
     arrays = 0
     for buffer in kernel.private:
         if buffer.name in kept:
-            owners = codegen.WARP if buffer.name in parts else 1
+            owners = ir.WARP if buffer.name in parts else 1
             arrays += -(-buffer.nbytes // (4 * owners))
     loaded: Counter[int] = Counter()
     pointers = set[str]()
@@ -189,7 +189,7 @@ def _terms(
     busiest = -(-kernel.blocks // device.processors)
     share = busiest / max(1, kernel.blocks)
     """The part of the work that the multiprocessor with most blocks does."""
-    lanes = codegen.WARP
+    lanes = ir.WARP
     arithmetic = max(
         (work.fma + work.float32) * lanes / rates.float32,
         work.integer * lanes / rates.int32,

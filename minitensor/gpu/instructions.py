@@ -128,11 +128,7 @@ def _of_intrinsic(kernel: Kernel, stmt: ir.Tensorized) -> Instructions:
 def _reduction(kernel: Kernel, combine: Instructions, values: int) -> Instructions:
     """A reduction across the threads of a row: shuffles in a warp, then shared memory."""
     x, y, z = kernel.parts.block
-    steps = (
-        int(math.log2(min(x, codegen.WARP)))
-        if x % codegen.WARP == 0 or codegen.WARP % x == 0
-        else 0
-    )
+    steps = int(math.log2(min(x, ir.WARP))) if x % ir.WARP == 0 or ir.WARP % x == 0 else 0
     handed = kernel.parts.combined // (y * z)
     found = combine.times(steps + max(0, handed - 1)).plus(Instructions(shuffles=steps * values))
     return found.plus(Instructions(memory=(handed + 1) * values, barriers=2)) if handed else found

@@ -70,7 +70,7 @@ class Kernel:
     @property
     def warps(self) -> int:
         """The warps of a block; the last may be ragged."""
-        return -(-self.threads // codegen.WARP)
+        return -(-self.threads // ir.WARP)
 
     @property
     def blocks(self) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from minitensor import ir
-from minitensor.codegen import WARP, Device
+from minitensor.codegen import Device
 from minitensor.gpu.kernels import Kernel, size_of
-from minitensor.gpu.occupancy import Occupancy
+from minitensor.gpu.residency import Occupancy
 from minitensor.gpu.reuse import address_form
 from minitensor.gpu.warps import BANKS, SECTOR, WORD, Traffic
 
@@ -55,11 +55,11 @@ def _shape(kernel: Kernel, device: Device, room: Occupancy) -> Iterator[str]:
         if 0 < last < full / 4 and kernel.blocks < 4 * full:
             turns = -(-kernel.blocks // full)
             yield f"the last of {turns} turns of blocks has {last} of the {full} that run together"
-    ragged = kernel.threads % WARP
+    ragged = kernel.threads % ir.WARP
     if kernel.threads == 1:
-        yield f"a block is one thread, on one of {WARP} lanes; bind a loop to threadIdx.x"
+        yield f"a block is one thread, on one of {ir.WARP} lanes; bind a loop to threadIdx.x"
     elif ragged:
-        yield f"{kernel.threads} threads: the last warp of a block has {ragged} of {WARP} lanes"
+        yield f"{kernel.threads} threads: the last warp of a block has {ragged} of {ir.WARP} lanes"
 
 
 def _access(kernel: Kernel, one: Traffic) -> Iterator[str]:

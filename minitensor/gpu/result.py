@@ -10,8 +10,8 @@ from typing import Any
 from minitensor import codegen, ir
 from minitensor.gpu.instructions import Instructions
 from minitensor.gpu.kernels import Kernel
-from minitensor.gpu.occupancy import Occupancy
 from minitensor.gpu.rates import LAUNCH
+from minitensor.gpu.residency import Occupancy
 from minitensor.gpu.warps import Traffic
 from minitensor.looks import Shown, readable_count, readable_seconds
 

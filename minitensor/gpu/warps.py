@@ -26,7 +26,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from minitensor import codegen, ir
+from minitensor import ir
 from minitensor.gpu.kernels import Kernel, Site, size_of
 from minitensor.gpu.reuse import Held, address_form, held, lane_of
 
@@ -34,7 +34,7 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-LANES: Final = codegen.WARP
+LANES: Final = ir.WARP
 SECTOR: Final = 32
 """Bytes that memory moves at the least."""
 BANKS: Final = 32

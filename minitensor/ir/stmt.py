@@ -96,6 +96,8 @@ class LoopKind(str, Enum):
         return self.is_thread or self.value.startswith("blockIdx")
 
 
+WARP: Final = 32
+"""Threads of a GPU block that execute together."""
 MOST_THREADS: Final = 1024
 """The most threads of a GPU block."""
 MOST_ALONG: Final[Mapping[LoopKind, int]] = {

@@ -31,8 +31,6 @@ Bodies: TypeAlias = str | Sequence[str | tuple[str, str]]
 
 LARGEST: Final = 1 << 20
 """The most statements that one meaning may stand for."""
-WARP: Final = 32
-"""The threads of a warp."""
 LONGEST: Final = 1 << 18
 """The most characters of a body."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
@@ -228,8 +226,8 @@ def _fragments(fragments: object, meaning: ir.Program) -> tuple[str, ...]:
     if isinstance(fragments, str) or not isinstance(fragments, Sequence):
         raise unexpected("a list of operands", "fragments", fragments)
     for name in fragments:
-        if name not in sizes or sizes[name] % WARP:
-            expected = f"operands of which the {WARP} threads of a warp have equal parts"
+        if name not in sizes or sizes[name] % ir.WARP:
+            expected = f"operands of which the {ir.WARP} threads of a warp have equal parts"
             raise unexpected(expected, "fragments", name)
     return tuple(fragments)
 

@@ -234,16 +234,8 @@ class CEmitter(VectorExpressions, Emitter):
         elif loop.kind.is_bound:
             missed("parallel", loop.var, f"runs on one thread: {loop.kind.value} is of a GPU")
 
-    def _allocation(self, stmt: ir.Alloc, alone: bool) -> None:
+    def _declared(self, stmt: ir.Alloc, name: str, alone: bool) -> None:
         buffer = stmt.buffer
-        if not alone and (buffer.shape or self.names.has(buffer.name)):
-            self.line("{")
-            self._block(stmt)
-            self.line("}")
-            return
-        self.buffers[buffer.name] = buffer
-        name = self.names.push(buffer.name, buffer=True)
-        self.scopes[-1].append(partial(self.names.pop, buffer.name, buffer=True))
         kind = self.storage_type(buffer.dtype)
         count = elements_of(buffer)
         size = count * buffer.dtype.bits // 8 * buffer.dtype.lanes

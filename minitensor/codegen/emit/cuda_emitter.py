@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Final
 
 from minitensor import arith, ir
@@ -24,7 +23,6 @@ from minitensor.codegen.emit.widths import fits_int, wide_buffers
 from minitensor.codegen.gpu.devices import MOST_STATIC_SHARED
 from minitensor.codegen.gpu.kernels import SHARED_ALIGNMENT, Kernel, shared_offsets
 from minitensor.codegen.intrinsics import (
-    WARP,
     declared,
     fragments_in,
     holds_intrinsic,
@@ -160,19 +158,11 @@ class CudaEmitter(Emitter):
             self._block(loop.body)
         self.line("}")
 
-    def _allocation(self, stmt: ir.Alloc, alone: bool) -> None:
+    def _declared(self, stmt: ir.Alloc, name: str, alone: bool) -> None:
         buffer = stmt.buffer
-        if not alone and (buffer.shape or self.names.has(buffer.name)):
-            self.line("{")
-            self._block(stmt)
-            self.line("}")
-            return
-        self.buffers[buffer.name] = buffer
-        name = self.names.push(buffer.name, buffer=True)
-        self.scopes[-1].append(partial(self.names.pop, buffer.name, buffer=True))
         kind = self.storage_type(buffer.dtype)
         if buffer.name in self.fragments:
-            self.line(f"{kind} {name}[{elements_of(buffer) // WARP}];")
+            self.line(f"{kind} {name}[{elements_of(buffer) // ir.WARP}];")
         elif buffer.shape:
             align = f"__align__({SHARED_ALIGNMENT}) " if buffer.name in self.wide else ""
             self.line(f"{align}{kind} {name}[{elements_of(buffer)}];")
@@ -240,11 +230,11 @@ class CudaEmitter(Emitter):
                 f"the intrinsic {shown} is one of a CPU, and stands in a kernel of a GPU; declare "
                 "it with a body in CUDA (mt.intrinsic(…, cuda=…)), or leave tensorize out"
             )
-        if self.kernel.block[0] != WARP:
+        if self.kernel.block[0] != ir.WARP:
             raise LoweringError(
-                f"the intrinsic {shown} is done by the {WARP} threads of a warp, but blocks have "
-                f"{self.kernel.block[0]} threads along x; bind loops of {WARP} iterations to "
-                "threadIdx.x in the kernel's other nests"
+                f"the intrinsic {shown} is done by the {ir.WARP} threads of a warp, but blocks "
+                f"have {self.kernel.block[0]} threads along x; bind loops of {ir.WARP} iterations "
+                "to threadIdx.x in the kernel's other nests"
             )
         name = self.helpers.need_text(*cuda_definition(intrinsic))
         arguments = []
@@ -266,7 +256,7 @@ class CudaEmitter(Emitter):
                 f"among the threads of a warp in parts of {list(meant.shape)}, which must be its "
                 "last axes: transform_layout it so"
             )
-        count = math.prod(meant.shape) // WARP
+        count = math.prod(meant.shape) // ir.WARP
         place = self.position(operand.buffer, operand.indices).times(1).expr()
         size = math.prod(meant.shape)
         exact = arith.Simplifier(self.ranges).expr(place // size * count)
@@ -284,22 +274,22 @@ class CudaEmitter(Emitter):
         self.line("{")
         self.depth += 1
         others = [self._register(buffer, "other") for buffer in stmt.buffers]
-        if x % WARP == 0 or WARP % x == 0:
-            lanes = min(x, WARP)
+        if x % ir.WARP == 0 or ir.WARP % x == 0:
+            lanes = min(x, ir.WARP)
             self.lines.append("#pragma unroll")
             self.line(f"for (int lanes = {lanes // 2}; lanes > 0; lanes /= 2) {{")
             self.depth += 1
             for buffer, other in zip(stmt.buffers, others):
                 kind = self.storage_type(self.buffers[buffer].dtype)
-                widened = "(int)" if self.buffers[buffer].dtype.bits < WARP else ""
+                widened = "(int)" if self.buffers[buffer].dtype.bits < 32 else ""
                 mine = self.names.buffer(buffer)
                 value = f"__shfl_xor_sync(0xffffffffu, {widened}{mine}, lanes)"
                 self.line(f"const {kind} {self.names.buffer(other)} = {value};")
             self._combine(stmt, others)
             self.depth -= 1
             self.line("}")
-            if x > WARP:
-                self._across(stmt, others, x // WARP, y * z, by_warp=True)
+            if x > ir.WARP:
+                self._across(stmt, others, x // ir.WARP, y * z, by_warp=True)
         else:
             self._across(stmt, others, x, y * z, by_warp=False)
         for other in others:
@@ -346,8 +336,8 @@ class CudaEmitter(Emitter):
             kind = self.storage_type(self.buffers[buffer].dtype)
             arrays.append(self.names.fresh(f"{buffer}_parts"))
             self.line(f"__shared__ {kind} {arrays[-1]}[{rows * parts}];")
-        mine = f"{start}threadIdx.x / {WARP}" if by_warp else f"{start}threadIdx.x"
-        only = f"if (threadIdx.x % {WARP} == 0) " if by_warp else ""
+        mine = f"{start}threadIdx.x / {ir.WARP}" if by_warp else f"{start}threadIdx.x"
+        only = f"if (threadIdx.x % {ir.WARP} == 0) " if by_warp else ""
         for buffer, array in zip(stmt.buffers, arrays):
             self.line(f"{only}{array}[{mine}] = {self.names.buffer(buffer)};")
         self.line("__syncthreads();")

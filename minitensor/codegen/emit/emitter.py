@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from minitensor import ir
 from minitensor.codegen.emit import products
@@ -92,9 +93,22 @@ class Emitter(Expressions):
     def _loop(self, loop: ir.For) -> None:
         """Emit a loop."""
 
-    @abstractmethod
     def _allocation(self, stmt: ir.Alloc, alone: bool) -> None:
-        """Emit the declaration of a buffer, and the statements that see it."""
+        """Emit a buffer and the statements that see it, in braces where others follow."""
+        buffer = stmt.buffer
+        if not alone and (buffer.shape or self.names.has(buffer.name)):
+            self.line("{")
+            self._block(stmt)
+            self.line("}")
+            return
+        self.buffers[buffer.name] = buffer
+        name = self.names.push(buffer.name, buffer=True)
+        self.scopes[-1].append(partial(self.names.pop, buffer.name, buffer=True))
+        self._declared(stmt, name, alone)
+
+    @abstractmethod
+    def _declared(self, stmt: ir.Alloc, name: str, alone: bool) -> None:
+        """Emit the declaration of a buffer under its name in the text, and what stands in it."""
 
     def _store(self, stmt: ir.Store) -> None:
         buffer, value = self.buffers[stmt.buffer], stmt.value

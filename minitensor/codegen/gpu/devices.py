@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from minitensor.errors import unexpected
+from minitensor.ir import WARP
 
-WARP: Final = 32
-"""Threads that execute together."""
 MOST_STATIC_SHARED: Final = 48 << 10
 """Bytes of shared memory that a kernel may declare; more is asked for at its launch."""
 MOST_LOCAL: Final = 512 << 10

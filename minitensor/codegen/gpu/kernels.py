@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from minitensor import ir
-from minitensor.codegen.gpu.devices import WARP
 
 AXES = ("x", "y", "z")
 
@@ -49,9 +48,9 @@ class Kernel:
         each warp of a row, or of each thread where a row is no aligned part of a warp.
         """
         x, y, z = self.block
-        if x % WARP == 0:
-            return y * z * (x // WARP if x > WARP else 0)
-        return 0 if WARP % x == 0 else x * y * z
+        if x % ir.WARP == 0:
+            return y * z * (x // ir.WARP if x > ir.WARP else 0)
+        return 0 if ir.WARP % x == 0 else x * y * z
 
     @property
     def combined_bytes(self) -> int:

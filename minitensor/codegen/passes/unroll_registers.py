@@ -16,7 +16,7 @@ import math
 from typing import Final
 
 from minitensor import ir
-from minitensor.codegen.intrinsics import WARP, fragments_in
+from minitensor.codegen.intrinsics import fragments_in
 from minitensor.codegen.target import Target
 
 MOST: Final = 1024
@@ -35,7 +35,7 @@ def _statement(stmt: ir.Stmt, arrays: frozenset[str], around: int) -> ir.Stmt:
     if isinstance(stmt, ir.Alloc):
         elements = math.prod(stmt.buffer.shape)
         if stmt.buffer.name in fragments_in(stmt.body):
-            elements //= WARP
+            elements //= ir.WARP
         small = stmt.buffer.shape != () and elements <= LARGEST
         if small and stmt.buffer.scope in (ir.Scope.LOCAL, ir.Scope.REGISTER):
             arrays |= {stmt.buffer.name}

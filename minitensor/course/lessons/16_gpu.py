@@ -2,8 +2,8 @@
 # # GPU mapping: blocks, warps, shared memory, and races
 #
 # **You will be able to** bind loops to blocks and threads, read the CUDA that comes of it, count
-# what a warp asks of memory, find a race, and take a product of matrices from naive to tiled with
-# its cost after each step.
+# the memory requests of a warp, find a race, and take a product of matrices from naive to tiled,
+# with its cost after each step.
 #
 # No GPU is needed. The text that a GPU would get is run here on a CPU, thread by thread, under a
 # checker; what it would cost is counted from the program. The end says what neither of them shows.
@@ -75,7 +75,7 @@ assert np.array_equal(run(x), x * x)
 # `cuda-emulator` compiles this very text for the CPU, with a small header in the place of NVIDIA's.
 # With `check=True` a call fails if threads race, leave their arrays, or wait in vain.
 #
-# ## Coalescing: what a warp asks of memory
+# ## Coalescing: the memory requests of a warp
 #
 # Threads run in *warps* of 32, whose *lanes* do the same instruction together. When it is a load,
 # the 32 addresses are one *request*, and memory answers it in *sectors* of 32 bytes, 8 floats. It
@@ -397,7 +397,7 @@ for number in (0, 1):  # of the last kernel
 # - nvcc decides on registers; the cost estimates them. Where nvcc is, `mt.build(s, target="cuda")`
 #   makes the real thing, and `kernel.resources` and `kernel.ptx` need no GPU; only a call does.
 # - It rounds a product and a sum once. The emulator does not: results may differ in the last bits.
-# - It runs thousands of threads at once, in an order that nobody knows. The emulator runs one after
+# - It runs thousands of threads at once, in an unspecified order. The emulator runs one after
 #   the other. Its checker finds the races of this input, in any order.
 #
 # ## Pitfalls

@@ -14,7 +14,7 @@ import functools
 import os
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import _cffi_backend  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
@@ -78,6 +78,11 @@ class Cuda:
                 f"cannot load the CUDA runtime {library}: {failure}; install it again"
             ) from failure
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., int]:
+            """A function of _FUNCTIONS, with an underscore in front."""
+
     def _find(self, loaded: Any, name: str, kinds: list[str]) -> None:
         types = tuple(_ffi.typeof(kind) for kind in kinds)
         kind = _cffi_backend.new_function_type(types, _ffi.typeof("int"), False)
@@ -97,7 +102,7 @@ class Cuda:
         who     whose call it was: the name of a kernel
         detail  a clause to add
         """
-        self._cudaGetLastError()  # type: ignore[attr-defined]
+        self._cudaGetLastError()
         name = _ffi.string(self._error_name(error)).decode(errors="replace")
         text = _ffi.string(self._error_text(error)).decode(errors="replace")
         return failure_of(error, name, text, who, detail or self._versions())
@@ -168,7 +173,7 @@ class Cuda:
         """
         address = _ffi.new("void * *")
         with self.current():
-            error = self._cudaMalloc(address, max(1, size))  # type: ignore[attr-defined]
+            error = self._cudaMalloc(address, max(1, size))
         if error:
             raise self.failure(error, who, f"{size:,} bytes are needed")
         return Memory(self, int(_ffi.cast("uintptr_t", address[0])), size)
@@ -187,8 +192,8 @@ class Cuda:
         """The number of the GPU whose memory an address is in; None for any other address."""
         # a structure that begins with the kind of memory and the number of the device
         attributes = _ffi.new("int[64]")
-        if self._cudaPointerGetAttributes(attributes, pointer(address)):  # type: ignore[attr-defined]
-            self._cudaGetLastError()  # type: ignore[attr-defined]
+        if self._cudaPointerGetAttributes(attributes, pointer(address)):
+            self._cudaGetLastError()
             return None
         return int(attributes[1]) if attributes[0] in _ON_DEVICE else None
 
@@ -196,7 +201,7 @@ class Cuda:
 
     def synchronize(self, stream: int = 0, who: str = "CUDA") -> None:
         """Wait for all that is in a stream. Raises what went wrong in it."""
-        error = self._cudaStreamSynchronize(pointer(stream))  # type: ignore[attr-defined]
+        error = self._cudaStreamSynchronize(pointer(stream))
         if error:
             raise self.failure(error, who)
 
@@ -217,7 +222,7 @@ class Cuda:
             return float(milliseconds[0]) / 1000
         finally:
             for event in events:
-                self._cudaEventDestroy(event)  # type: ignore[attr-defined]
+                self._cudaEventDestroy(event)
 
 
 class Memory:
@@ -229,7 +234,7 @@ class Memory:
 
     def __init__(self, cuda: Cuda, address: int, size: int) -> None:
         self.address, self.size = address, size
-        free = cuda._cudaFree  # type: ignore[attr-defined]
+        free = cuda._cudaFree
         # at the end of the process the driver frees all, and may be gone before this
         weakref.finalize(self, free, pointer(address)).atexit = False
 

@@ -249,7 +249,7 @@ class EmulatedKernel(Kernel):
         return Emulation(status, outputs, found[:reports], rows[:counted])
 
     def _ranges(self, device: _DeviceMemory) -> list[int]:
-        """The ranges of memory, as emulator.cpp is told (see `checks_begin`)."""
+        """The ranges of memory in the layout that `checks_begin` reads."""
         given = [device.start, device.size, self._first_shared, len(self._symbols.arrays)]
         for n, memory in enumerate(self._memory):
             if n < len(self.params):

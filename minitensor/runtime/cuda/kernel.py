@@ -56,7 +56,7 @@ class CudaKernel(Kernel):
         self.resources = dict(resources)
         self._function, self._nvcc, self._cuda = function, nvcc, cuda
         # For each stream, one for each call that was ever being launched into it at the same time:
-        # what is in a stream runs in order. pop, append and setdefault are atomic
+        # launches in a stream run in order. pop, append and setdefault are atomic
         self._workspaces: dict[tuple[int, int], list[Memory]] = {}
 
     @cached_property

@@ -13,6 +13,7 @@ for i.0, j.0:                 S    parallel
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -169,12 +170,20 @@ def _judge_cache_write(state: State, cores: int) -> Verdict:
     return Verdict.APPLY if alone and fusible is None else Verdict.SKIP
 
 
-@unless_refused
-def _cache_write(state: State, cores: int) -> list[State]:
-    schedule = state.schedule.copy()
-    copy = schedule.cache_write(state.name, "local")
-    cached = replace(state, cached=state.cached | {state.name})
-    return [cached.after("cache write", f"tiles are collected, and {copy} copies", schedule, True)]
+def cache_write(judge: Callable[[State, int], Verdict], collected: str) -> Rule:
+    """The rule that computes a block in a buffer of its own, which another block copies.
+
+    collected  what that is for, in an explanation
+    """
+
+    @unless_refused
+    def apply(state: State, cores: int) -> list[State]:
+        schedule = state.schedule.copy()
+        copy = schedule.cache_write(state.name, "local")
+        cached = replace(state, cached=state.cached | {state.name})
+        return [cached.after("cache write", f"{collected}, and {copy} copies", schedule, True)]
+
+    return Rule("cache write", judge, apply)
 
 
 # ---- multi-level tiling
@@ -228,7 +237,7 @@ CPU: Final = (
     Rule("always inline", _judge_inline, _inline),
     CONSTANTS,
     Rule("rfactor", _judge_rfactor, _rfactor),
-    Rule("cache write", _judge_cache_write, _cache_write),
+    cache_write(_judge_cache_write, "tiles are collected"),
     Rule("multi-level tiling with fusion", _judge_fusion, _fusion),
     Rule("multi-level tiling", _judge_tiling, _tiling),
     SKIP,

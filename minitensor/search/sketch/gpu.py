@@ -30,11 +30,10 @@ from dataclasses import replace
 from typing import Final
 
 from minitensor import ir
-from minitensor.codegen import WARP
 from minitensor.errors import ScheduleError
 from minitensor.ir import accessed_buffers
 from minitensor.schedule import Schedule
-from minitensor.search.sketch.ansor import CONSTANTS, SKIP
+from minitensor.search.sketch.ansor import CONSTANTS, SKIP, cache_write
 from minitensor.search.sketch.blocks import (
     elementwise_store,
     fusible_consumer,
@@ -117,7 +116,7 @@ def _judge_team(state: State, cores: int) -> Verdict:
     if is_tiled(state.block):
         applies = space <= MOST_THREADS and space < terms
     else:
-        applies = terms > WARP
+        applies = terms > ir.WARP
     return Verdict.APPLY if applies else Verdict.SKIP
 
 
@@ -223,14 +222,6 @@ def _judge_cache_write(state: State, cores: int) -> Verdict:
     alone = len(accessed_buffers(state.block)[1]) == 1
     fusible = follower(state.program, state.block)
     return Verdict.APPLY_AND_STOP if alone and fusible is None else Verdict.SKIP
-
-
-@unless_refused
-def _cache_write(state: State, cores: int) -> list[State]:
-    schedule = state.schedule.copy()
-    copy = schedule.cache_write(state.name, "local")
-    cached = replace(state, cached=state.cached | {state.name})
-    return [cached.after("cache write", f"sums in registers, and {copy} copies", schedule, True)]
 
 
 # ---- multi-level tiling
@@ -368,7 +359,7 @@ def _rules(tiling: Rule) -> tuple[Rule, ...]:
         Rule("always inline", _judge_inline, _inline),
         CONSTANTS,
         Rule("cross-thread reduction", _judge_team, _team),
-        Rule("cache write", _judge_cache_write, _cache_write),
+        cache_write(_judge_cache_write, "sums in registers"),
         tiling,
         SKIP,
     )

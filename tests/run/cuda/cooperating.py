@@ -127,7 +127,7 @@ def in_virtual_threads():
 
 
 def virtual_nests():
-    """What virtual threads have in shared memory gets an axis."""
+    """Buffers of virtual threads in shared memory get an axis."""
     s = three_nests((8, 8, 8))
     row = s.get_loops("C")[0]
     s.serial(row)

@@ -55,7 +55,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Result:
-    """How a mutant ended: one of ENDS, and what was said."""
+    """The end of a mutant, one of ENDS, and the message."""
 
     mutant: Mutant
     end: str

@@ -47,7 +47,7 @@ EXPECTED = {
 
 def assert_same(results, expected):
     results = results if isinstance(results, tuple) else (results,)
-    # what comes from a lane that is not there is NaN, converted to an integer
+    # the value of a lane that does not exist is NaN, converted to an integer
     results = [np.where(r == np.iinfo(np.int64).min, -1, r) for r in results]
     expected = expected if isinstance(expected, tuple) else (expected,)
     assert len(results) == len(expected)

@@ -87,7 +87,7 @@ def test_a_second_stream_is_waited_for(add, faked):
 
 def test_dlpack(add, faked):
     class Capsules:
-        """What DLPack asks of an array, from numpy's, whose memory is the runtime's here."""
+        """The DLPack protocol by numpy's, since memory of the stand-in runtime is the host's."""
 
         def __init__(self, array, kind=2):
             self.array, self.kind = array, kind

@@ -1,4 +1,4 @@
-"""What nvcc makes, and what is said where it cannot: nothing here needs a GPU."""
+"""Compilation by nvcc, and the errors where it fails. No test needs a GPU."""
 
 import re
 import subprocess

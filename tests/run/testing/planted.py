@@ -211,7 +211,7 @@ map_threads = import_module("minitensor.codegen.passes.map_threads")
 
 
 def without_back_edges(placer, loop, path):
-    """What an iteration leaves pending is forgotten in the next one."""
+    """Accesses pending at the end of an iteration are dropped in the next one."""
     body = placer.after({}, loop.body, (*path, loop))
     return body._replace(stmt=replace(loop, body=body.stmt))
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from minitensor.codegen import WARP, Device
+from minitensor import ir
+from minitensor.codegen import Device
 
 REGISTER_UNIT: Final = 256
 WARP_UNIT: Final = 4
@@ -44,8 +45,8 @@ def occupancy(device: Device, threads: int, registers: int, shared: int) -> Occu
     registers  of a thread
     shared     bytes of a block
     """
-    warps = max(1, -(-threads // WARP))
-    each = -(-max(1, registers) * WARP // REGISTER_UNIT) * REGISTER_UNIT
+    warps = max(1, -(-threads // ir.WARP))
+    each = -(-max(1, registers) * ir.WARP // REGISTER_UNIT) * REGISTER_UNIT
     enough = device.registers // each // WARP_UNIT * WARP_UNIT
     unit = 256 if device.capability < 80 else 128
     taken = -(-(shared + device.reserved) // unit) * unit
