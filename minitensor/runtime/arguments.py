@@ -17,7 +17,7 @@ import numpy as np
 
 from minitensor import ir
 from minitensor.errors import ArgumentError, ExecutionError, kind_of, printable, shown
-from minitensor.runtime.module import aligned_empty
+from minitensor.runtime.memory import OUTPUTS
 
 _C_CONTIGUOUS: Final = 0x1
 _ALIGNED: Final = 0x100
@@ -265,7 +265,7 @@ class Signature:
 
     def _allocated(self, slot: Slot) -> np.ndarray:
         try:
-            return aligned_empty(slot.buffer.shape, slot.dtype)
+            return OUTPUTS.empty(slot.buffer.shape, slot.dtype)
         except (MemoryError, ValueError):
             size = math.prod(slot.buffer.shape) * slot.dtype.itemsize
             raise ExecutionError(

@@ -1,0 +1,109 @@
+"""Memory of outputs, used again when the arrays that held it are gone."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor.runtime.memory import LARGE, MOST, OUTPUTS, Kept
+
+FLOAT = np.dtype(np.float32)
+SHAPE = (4, LARGE // 16)
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_memory_is_used_again_when_the_array_is_gone():
+    kept = Kept()
+    array = kept.empty(SHAPE, FLOAT)
+    where = address(array)
+    assert array.shape == SHAPE and array.dtype == FLOAT and where % 64 == 0
+    assert array.flags.c_contiguous and array.flags.writeable
+    assert kept.held() == 0
+    del array
+    assert kept.held() == LARGE
+    assert address(kept.empty((LARGE // 8,), np.dtype(np.float64))) == where
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda a: a[1:], lambda a: a.T, lambda a: memoryview(a), lambda a: a[0, 0:1].view("u4")],
+)
+def test_memory_that_a_view_uses_is_not_used_again(view):
+    kept = Kept()
+    array = kept.empty(SHAPE, FLOAT)
+    where = address(array)
+    held = view(array)
+    del array
+    assert kept.held() == 0 and address(kept.empty(SHAPE, FLOAT)) != where
+    del held
+    gc.collect()
+    assert kept.held() >= LARGE
+
+
+def test_an_array_in_a_cycle_gives_its_memory_back():
+    kept = Kept()
+    cycle = [kept.empty(SHAPE, FLOAT)]
+    cycle.append(cycle)
+    del cycle
+    gc.collect()
+    assert kept.held() == LARGE
+
+
+def test_the_blocks_freed_first_are_let_go():
+    kept = Kept(most=2 * LARGE)
+    arrays = [kept.empty(SHAPE, FLOAT) for _ in range(3)]
+    first, *others = map(address, arrays)
+    while arrays:
+        del arrays[0]
+    assert kept.held() == 2 * LARGE
+    again = [kept.empty(SHAPE, FLOAT) for _ in range(2)]
+    assert {address(a) for a in again} == set(others)
+    assert first not in others
+
+
+@pytest.mark.parametrize("size", [0, 1, LARGE - 1, 3 * LARGE + 1])
+def test_small_and_very_large_ones_are_not_kept(size):
+    kept = Kept(most=3 * LARGE)
+    array = kept.empty((size,), np.dtype(np.uint8))
+    assert array.shape == (size,)
+    del array
+    assert kept.held() == 0
+
+
+def test_two_threads_never_have_the_same_memory():
+    kept = Kept()
+    wrong = []
+
+    def work(number):
+        for _ in range(300):
+            array = kept.empty((LARGE,), np.dtype(np.uint8))
+            array[::4096] = number
+            if (array[::4096] != number).any():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert LARGE <= kept.held() <= 4 * LARGE
+
+
+def test_results_of_calls_stay_what_they_are():
+    n = LARGE // 4 + 16
+    x = mt.placeholder((n,), name="x")
+    kernel = mt.build(mt.lower([x, mt.compute((n,), lambda i: x[i] + 1.0, name="y")]))
+    results = [kernel(np.full(n, float(value), "f")) for value in range(4)]
+    assert [r[0] for r in results] == [1, 2, 3, 4]
+    assert [r[-1] for r in results] == [1, 2, 3, 4]
+    where = {address(r) for r in results}
+    assert len(where) == 4
+    results.clear()
+    assert address(kernel(np.zeros(n, "f"))) in where
+    assert OUTPUTS.held() <= MOST
