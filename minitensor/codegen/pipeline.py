@@ -35,6 +35,7 @@ from minitensor.codegen.passes.unroll_loops import unroll_loops
 from minitensor.codegen.passes.unroll_registers import unroll_registers
 from minitensor.codegen.passes.vectorize_loops import vectorize_loops
 from minitensor.codegen.passes.wide_copies import wide_copies
+from minitensor.codegen.passes.write_in_place import write_in_place
 from minitensor.codegen.target import Emitted, Target, unsupported
 from minitensor.errors import ArgumentError, MinitensorError, unexpected
 
@@ -56,6 +57,7 @@ PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("erase_blocks", erase_blocks),
     ("shrink_storage", shrink_storage),
     ("simplify", simplify_program),
+    ("write_in_place", write_in_place),
     ("insert_prefetches", insert_prefetches),
     ("partition_loops", partition_loops),
     ("carry_scans", carry_scans),

@@ -58,7 +58,7 @@ class Remark:
 class Storage:
     """Memory of a buffer while the kernel runs.
 
-    where   "registers", "stack" or "workspace"
+    where   "registers", "stack", "workspace", or "output": in the memory of one
     size    bytes of one copy
     copies  one for each thread where threads have their own
     """

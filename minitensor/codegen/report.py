@@ -114,7 +114,7 @@ def _remarks(program: ir.Program, recorder: Recorder) -> tuple[Remark, ...]:
     arrays = (
         p.buffer
         for p in recorder.storage
-        if p.where != "registers" and p.buffer in recorder.origins
+        if p.where in ("stack", "workspace") and p.buffer in recorder.origins
     )
     for remark in [*recorder.remarks, *map(_array_remark, arrays)]:
         name = recorder.origin(remark.where)

@@ -22,6 +22,7 @@ _IN: Final = {
     "registers": "in registers",
     "stack": "on the stack",
     "workspace": "in the workspace",
+    "output": "in the memory of an output",
 }
 _DEEPEST: Final = 56
 """Columns for the loops; what they became stands to the right."""

@@ -188,7 +188,7 @@ def scheduled():
     """Two parallel loops with a large temporary between them."""
     A = mt.placeholder((8, 1024), "float32", name="A")
     T = mt.compute((8, 1024), lambda i, j: A[i, j] + 1, name="T")
-    s = mt.Schedule(mt.lower([A, mt.compute((8, 1024), lambda i, j: T[i, j] * 2, name="D")]))
+    s = mt.Schedule(mt.lower([A, mt.compute((8, 1024), lambda i, j: T[i, 1023 - j] * 2, name="D")]))
     s.parallel("i")
     s.parallel("D_i")
     return s

@@ -11,10 +11,14 @@ TARGET = Target("c", num_cores=2, vector_bits=128)
 
 
 def chain(extent=2048):
-    """D = (A + 1) * 2, with the sum in a temporary of `extent` floats for each of 4 rows."""
+    """D = (A + 1) * 2 in reversed order, with the sum in a temporary of `extent` floats for each
+    of 4 rows.
+    """
     A = mt.placeholder((4, extent), "float32", name="A")
     T = mt.compute((4, extent), lambda i, j: A[i, j] + 1, name="T")
-    return mt.Schedule(mt.lower([A, mt.compute((4, extent), lambda i, j: T[i, j] * 2, name="D")]))
+    return mt.Schedule(
+        mt.lower([A, mt.compute((4, extent), lambda i, j: T[i, extent - 1 - j] * 2, name="D")])
+    )
 
 
 def parallel(schedule, *loops):
