@@ -165,7 +165,8 @@ def test_tuning(capsys, tmp_path, monkeypatch, private_cache):
     assert float(first.split()[0]) > 0
     assert "its decisions" in explained and "what was tried" in explained
     assert explained[-1].split()[0] == "8"
-    assert len(mt.search.Log("tuning.jsonl").read()[0]) == 8
+    tried = len(mt.search.Log("tuning.jsonl").read()[0])
+    assert tried in (8, 9)  # the winner of the finals once more, if it is another
 
 
 def test_measurement_lists_every_status():
