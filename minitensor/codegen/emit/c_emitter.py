@@ -8,7 +8,7 @@ from typing import Final
 
 from minitensor import arith, ir
 from minitensor.codegen.emit import scalars, streams, transposes, vectors
-from minitensor.codegen.emit.c_types import element_type, elements_of
+from minitensor.codegen.emit.c_types import element_type, elements_of, whole
 from minitensor.codegen.emit.emitter import Emitter
 from minitensor.codegen.emit.guarded import KEEP_SCALAR, why_scalar
 from minitensor.codegen.emit.helpers import Helpers
@@ -215,8 +215,11 @@ class CEmitter(VectorExpressions, Emitter):
         return 0 if self.is_variable(buffer) else self.distance(self.buffers[buffer], indices)
 
     def _vector_position(self, store: ir.Store) -> arith.Linear | None:
-        """The place where a vector of neighbours is stored; None for any other store."""
-        if store.value.dtype.lanes == 1 or self._array_distance(store.buffer, store.indices) != 1:
+        """The place where a whole vector of neighbours is stored; None for any other store."""
+        dtype = store.value.dtype
+        if dtype.lanes == 1 or dtype != whole(dtype):
+            return None
+        if self._array_distance(store.buffer, store.indices) != 1:
             return None
         return self.position(store.buffer, store.indices)
 
@@ -238,7 +241,7 @@ class CEmitter(VectorExpressions, Emitter):
         buffer = stmt.buffer
         kind = self.storage_type(buffer.dtype)
         count = elements_of(buffer)
-        size = count * buffer.dtype.bits // 8 * buffer.dtype.lanes
+        size = count * buffer.dtype.bits // 8 * whole(buffer.dtype).lanes
         before = (self.offset, self.on_stack)
         hooks = self.hooks
         if hooks is not None and not buffer.shape and not is_observed(stmt):
@@ -311,10 +314,14 @@ class CEmitter(VectorExpressions, Emitter):
             super()._store(stmt)
             return
         step = self.step(buffer, stmt.indices)
-        helper = vectors.store if step == 1 else vectors.scatter
-        if stmt.buffer in self.streamed:
-            helper = streams.stream
-        name = self.helpers.need(helper, buffer.dtype.with_lanes(lanes))
+        dtype = buffer.dtype.with_lanes(lanes)
+        if step != 1:
+            name = self.helpers.need(vectors.scatter, dtype, lanes)
+        elif dtype != whole(dtype):
+            name = self.helpers.need(vectors.store_part, dtype, lanes)
+        else:
+            helper = streams.stream if stmt.buffer in self.streamed else vectors.store
+            name = self.helpers.need(helper, dtype)
         where = self.address(stmt.buffer, stmt.indices) + ("" if step == 1 else f", {step}")
         self.line(f"{name}({where}, {self.stored(stmt.value)});")
 

@@ -53,6 +53,11 @@ def of_lanes(name: str, like: ir.DType) -> ir.DType:
     return ir.DType.of(name).with_lanes(like.lanes)
 
 
+def whole(dtype: ir.DType) -> ir.DType:
+    """The type of the vector that holds so many lanes: registers have 2, 4, 8, …"""
+    return dtype.with_lanes(1 << (dtype.lanes - 1).bit_length())
+
+
 def widest(target: ir.DType) -> ir.DType:
     """The 64-bit integer type by way of which a float becomes another type."""
     return of_lanes("uint64" if target.scalar == "uint64" else "int64", target)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from minitensor import ir
-from minitensor.codegen.emit.c_types import element_type
+from minitensor.codegen.emit.c_types import element_type, whole
 from minitensor.codegen.emit.lines import broken
 
 FUNCTION: Final = "static inline"
@@ -66,7 +66,11 @@ class Helpers:
         self._names: dict[object, str] = {}
 
     def need(self, helper: Callable[..., Definition], /, *about: Any) -> str:
-        """The name of a helper; `helper(self, *about)` defines it where that has not been done."""
+        """The name of a helper; `helper(self, *about)` defines it where that has not been done.
+
+        A vector of some lanes is what the first lanes of a whole one hold: helpers are about those.
+        """
+        about = tuple(whole(one) if isinstance(one, ir.DType) else one for one in about)
         key = helper, about
         if key not in self._names:
             name, text = helper(self, *about)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from minitensor import arith, ir
-from minitensor.codegen.emit.c_types import element_type, int_twin
+from minitensor.codegen.emit.c_types import element_type, int_twin, whole
 from minitensor.codegen.emit.guarded import Position
 from minitensor.codegen.emit.helpers import Definition, Helpers, function
 from minitensor.codegen.emit.vectors import load, store
@@ -58,9 +58,11 @@ def transposed(loop: ir.For, position: Position, distance: Callable[..., int]) -
     value = stmt.value
     if not isinstance(value, ir.Load) or value.buffer == stmt.buffer:
         return None
+    if value.dtype.bits != BITS or value.dtype != whole(value.dtype):
+        return None
     lanes, apart = value.dtype.lanes, distance(value.buffer, value.indices)
     size = min(lanes, MOST)
-    if size < 4 or lanes % size or value.dtype.bits != BITS or loop.extent < size:
+    if size < 4 or loop.extent < size:
         return None
     if distance(stmt.buffer, stmt.indices) != 1 or apart in (0, 1):
         return None

@@ -26,20 +26,47 @@ def store(helpers: Helpers, dtype: ir.DType) -> Definition:
     return function("void", f"store_{kind}", params, f"*({kind}_u *)p = x;")
 
 
-def gather(helpers: Helpers, dtype: ir.DType) -> Definition:
-    """The vector of elements that are `step` apart."""
+def load_part(helpers: Helpers, dtype: ir.DType, count: int) -> Definition:
+    """The vector whose first `count` lanes are at an address; nothing behind them is read."""
     kind = helpers.vector(dtype)
-    elements = ", ".join(f"p[{lane} * step]" for lane in range(dtype.lanes))
+    elements = ", ".join(f"p[{lane}]" for lane in range(count))
+    body = f"return ({kind}){{{elements}}};"
+    name, text = function(kind, f"load_{count}_{kind}", f"const {element_type(dtype)} *p", body)
+    element = "int" if dtype.bits == 32 else "long long"
+    first = ", ".join(["-1"] * count)
+    size = dtype.bits // 8 * dtype.lanes
+    mask = f"({element} __attribute__((vector_size({size})))){{{first}}}"
+    return name, with_instruction(text, "load_part", dtype, ("p", kind, mask, str(2**count - 1)))
+
+
+def store_part(helpers: Helpers, dtype: ir.DType, count: int) -> Definition:
+    """The first `count` lanes of a vector stored at an address; nothing behind them is written."""
+    kind = helpers.vector(dtype)
+    stores = [f"p[{lane}] = x[{lane}];" for lane in range(count)]
+    params = f"{element_type(dtype)} *p, {kind} x"
+    name, text = function("void", f"store_{count}_{kind}", params, *stores)
+    return name, with_instruction(text, "store_part", dtype, ("p", "x", str(2**count - 1)))
+
+
+def gather(helpers: Helpers, dtype: ir.DType, count: int) -> Definition:
+    """The vector whose first `count` lanes are elements that are `step` apart."""
+    kind = helpers.vector(dtype)
+    elements = ", ".join(f"p[{lane} * step]" for lane in range(count))
     params = f"const {element_type(dtype)} *p, int64_t step"
-    return function(kind, f"gather_{kind}", params, f"return ({kind}){{{elements}}};")
+    name = f"gather_{_part(count, dtype)}{kind}"
+    return function(kind, name, params, f"return ({kind}){{{elements}}};")
 
 
-def scatter(helpers: Helpers, dtype: ir.DType) -> Definition:
-    """The lanes of a vector stored `step` apart."""
+def scatter(helpers: Helpers, dtype: ir.DType, count: int) -> Definition:
+    """The first `count` lanes of a vector stored `step` apart."""
     kind = helpers.vector(dtype)
-    stores = [f"p[{lane} * step] = x[{lane}];" for lane in range(dtype.lanes)]
+    stores = [f"p[{lane} * step] = x[{lane}];" for lane in range(count)]
     params = f"{element_type(dtype)} *p, int64_t step, {kind} x"
-    return function("void", f"scatter_{kind}", params, *stores)
+    return function("void", f"scatter_{_part(count, dtype)}{kind}", params, *stores)
+
+
+def _part(count: int, dtype: ir.DType) -> str:
+    return "" if count == dtype.lanes else f"{count}_"
 
 
 def splat(helpers: Helpers, dtype: ir.DType) -> Definition:

@@ -3,7 +3,7 @@
     before  for j in vectorize(40): C[i, j] = A[i, j] * b[i]
     after   C[i, ramp(0, 1, 16)]  = A[i, ramp(0, 1, 16)]  * broadcast(b[i], 16)
             C[i, ramp(16, 1, 16)] = …                           and 8 lanes for the rest
-            (of 43 iterations the last three would be scalars, written out)
+            (of 43 iterations the last three are the first lanes of a vector of 4)
 
 A value is widened only where it depends on the lane. Accesses at a constant stride become loads and
 stores of a vector (the emitter sees whether the elements are neighbours); other reads are collected
@@ -27,6 +27,10 @@ NARROWEST: Final = 128
 """The width in bits below which what remains of a loop is done in scalars."""
 FEW: Final = 8
 """Up to this many vectors, or scalars that are left over, are written out in a row."""
+FEWEST: Final = 3
+"""The least lanes of a vector that are worth one: two are as fast as scalars."""
+PARTIAL: Final = ("float32", "float64", "bool")
+"""The types of elements that may be in the first lanes of a vector."""
 LANE: Final = "lane"
 LAZY: Final = "select, where both of its sides are safe to compute, does not"
 
@@ -65,6 +69,11 @@ def _pieces(
             result.append(_vectors(loop, lane, done, count, lanes, ranges))
             pieces.append((count, lanes))
             done += count * lanes
+        rest = loop.extent - done
+        if lanes // 2 < rest and (part := _part(loop, lane, done, rest, ranges)) is not None:
+            result.append(part)
+            pieces.append((1, rest))
+            done = loop.extent
         lanes //= 2
         if lanes * width < NARROWEST:
             break
@@ -76,6 +85,31 @@ def _pieces(
     if is_recording():
         _record_pieces(loop, pieces, bits // width, loop.extent - done)
     return ir.sequence(*result)
+
+
+def _part(
+    loop: ir.For, lane: str, start: int, lanes: int, ranges: Mapping[str, Interval]
+) -> ir.Stmt | None:
+    """The iterations from `start` on as the first `lanes` of a vector; None where what the others
+    hold could do harm, or where lanes are treated one by one.
+    """
+    if lanes < FEWEST:
+        return None
+    part = _vectors(loop, lane, start, 1, lanes, ranges)
+    return part if all(_has_partial_form(node, lane) for node in ir.walk(part)) else None
+
+
+def _has_partial_form(node: ir.Node, lane: str) -> bool:
+    """Tell whether a node is of scalars, or of floats, places and conditions in lanes: numbers that
+    no lane was given do no harm there, as they would where integers are divided.
+    """
+    if isinstance(node, ir.For):
+        return node.var != lane
+    if not isinstance(node, ir.Expr) or node.dtype.lanes == 1:
+        return True
+    if node.dtype.scalar == ir.INDEX:
+        return isinstance(node, ir.Ramp)
+    return node.dtype.scalar in PARTIAL and not isinstance(node, ir.Lanes)
 
 
 def _record_pieces(loop: ir.For, vectors: list[tuple[int, int]], most: int, scalars: int) -> None:

@@ -4,7 +4,8 @@
 def left_over(extent, bits, size):
     """Return how many iterations of a vectorized loop are done in scalars.
 
-    Vectors have `bits` bits (those of 128 are the narrowest that are used), elements `size` bits.
+    Vectors have `bits` bits (those of 128 are the narrowest that are used). Elements are integers
+    of `size` bits: no vector of them leaves out lanes.
     """
     raise NotImplementedError
 

@@ -401,9 +401,9 @@ def _cost(block: ir.Block, pair: Pair) -> int:
 
 
 def pieces(extent: int, lanes: int) -> int:
-    """The vectors that hold a row: whole ones, and narrower ones for what remains of it."""
+    """The vectors that hold a row: whole ones, and one for what remains of it, or two scalars."""
     whole, rest = divmod(extent, lanes)
-    return whole + rest.bit_count()
+    return whole + (1 if rest > 2 else rest)
 
 
 def _is_ragged(extent: int, lanes: int) -> bool:

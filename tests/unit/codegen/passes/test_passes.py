@@ -259,10 +259,7 @@ def test_a_vectorized_loop_in_pieces():
         body(s.program, "vectorize_loops")
         == """\
 B[ramp(0, 1, 16)] = A[ramp(0, 1, 16)] + broadcast(1.0, 16)
-B[ramp(16, 1, 8)] = A[ramp(16, 1, 8)] + broadcast(1.0, 8)
-B[ramp(24, 1, 4)] = A[ramp(24, 1, 4)] + broadcast(1.0, 4)
-for i in unroll(3):
-    B[i + 28] = A[i + 28] + 1.0"""
+B[ramp(16, 1, 15)] = A[ramp(16, 1, 15)] + broadcast(1.0, 15)"""
     )
 
 

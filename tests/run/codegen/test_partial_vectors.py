@@ -1,0 +1,101 @@
+"""Iterations that are left over by whole vectors, in the first lanes of one more."""
+
+import re
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor.codegen import Target, generate
+from minitensor.runtime import find_toolchain, native_target
+from minitensor.sanitize import Sanitizer, load_sanitized, run_guarded
+
+EXTENTS = [3, 5, 6, 7, 9, 11, 13, 15, 19, 23, 31, 45]
+
+
+def chain(rows, columns, dtype, reverse=False):
+    """A product with a bias, relu and a row of its own, in vectors along the columns."""
+    A = mt.placeholder((rows, 5), dtype, name="A")
+    B = mt.placeholder((5, columns), dtype, name="B")
+    b = mt.placeholder((columns, 2), dtype, name="b")
+    k = mt.reduce_axis((0, 5), name="k")
+    C = mt.compute((rows, columns), lambda i, j: mt.sum(A[i, k] * B[k, j], axis=k), name="C")
+    place = (lambda j: columns - 1 - j) if reverse else (lambda j: j)
+
+    def last(i, j):
+        value = C[i, place(j)] + b[j, 1]
+        return mt.select(value > 3.0, value, value * 2.0 + mt.abs(b[j, 0]))
+
+    D = mt.compute((rows, columns), last, name="D")
+    s = mt.Schedule(mt.lower([A, B, b, D]))
+    i, j, k = s.get_loops("C")
+    s.reorder(i, k, j)
+    s.vectorize(j)
+    s.vectorize(s.get_loops("D")[-1])
+    return s
+
+
+def arrays_of(program, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(-4, 5, b.shape).astype(str(b.dtype)) for b in program.inputs]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("bits", [128, 256, 512])
+def test_every_rest(dtype, bits, reverse):
+    for columns in EXTENTS:
+        s = chain(3, columns, dtype, reverse)
+        arrays = arrays_of(s.program)
+        (want,), _ = mt.ir.interpret(s.program, arrays)
+        got = mt.build(s, target=Target("c", 1, bits))(*arrays)
+        assert np.array_equal(got, want), columns
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+def test_nothing_behind_an_array_is_touched(bits):
+    for columns in EXTENTS:
+        emitted = generate(
+            chain(3, columns, "float32").program, native_target(Target("c", 1, bits))
+        )
+        (kernel,) = load_sanitized(Sanitizer.GUARDS, [emitted], find_toolchain())
+        arrays = arrays_of(chain(3, columns, "float32").program)
+        assert run_guarded(kernel, arrays).faults == (), columns
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype", "parts"),
+    [
+        (7, "float32", {"load_7_float32x8", "store_7_float32x8", "gather_7_float32x8"}),
+        (13, "float32", {"load_5_float32x8", "store_5_float32x8", "gather_5_float32x8"}),
+        (11, "float64", {"load_3_float64x4", "store_3_float64x4", "gather_3_float64x4"}),
+        (12, "float32", set()),
+        (10, "float32", set()),
+        (7, "int32", set()),
+    ],
+)
+def test_the_text_has_parts(columns, dtype, parts):
+    text = generate(chain(4, columns, dtype).program, Target("c", 1, 256)).source
+    assert set(re.findall(r"\b(?:load|store|gather)_\d+_\w+", text)) == parts
+    assert text.count("typedef float float32x8 ") == (dtype == "float32")
+
+
+def test_integers_are_not_divided_by_what_no_lane_was_given():
+    A, B = (mt.placeholder((13,), "int32", name=n) for n in "AB")
+    C = mt.compute((13,), lambda i: A[i] // B[i] + A[i] % B[i], name="C")
+    s = mt.Schedule(mt.lower([A, B, C]))
+    s.vectorize(s.get_loops("C")[0])
+    a, b = np.arange(-6, 7, dtype="int32"), np.arange(1, 14, dtype="int32")
+    assert np.array_equal(mt.build(s)(a, b), a // b + a % b)
+
+
+@pytest.mark.parametrize("columns", [5, 13, 29])
+def test_functions_have_the_bits_of_scalars(columns):
+    X = mt.placeholder((6, columns), name="X")
+    E = mt.compute((6, columns), lambda i, j: mt.exp(X[i, j]) + mt.log(X[i, j]), name="E")
+    s = mt.Schedule(mt.lower([X, E]))
+    s.vectorize(s.get_loops("E")[-1])
+    x = np.random.default_rng(columns).uniform(0.1, 9, (6, columns)).astype("f")
+    plain = mt.build(mt.lower([X, E]))(x)
+    for bits in (128, 256, 512):
+        assert np.array_equal(mt.build(s, target=Target("c", 1, bits))(x), plain)
