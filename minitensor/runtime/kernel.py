@@ -25,6 +25,7 @@ from minitensor.phrasebook import unknown_name
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.cache import compile_assembly
 from minitensor.runtime.explain import Explanation, explained
+from minitensor.runtime.memory import OUTPUTS
 from minitensor.runtime.module import Pointer, aligned_empty, pointer_to, starting_threads
 from minitensor.runtime.timing import Lap, Timing, check_repeats, lap_of, measure_laps
 from minitensor.runtime.toolchain import Toolchain
@@ -306,7 +307,7 @@ class NativeKernel(Kernel):
 
     def _new_workspace(self) -> Pointer:
         try:
-            return pointer_to(aligned_empty((self._workspace_bytes,), np.dtype(np.uint8)))
+            return pointer_to(OUTPUTS.fresh((self._workspace_bytes,), np.dtype(np.uint8)))
         except (MemoryError, ValueError):
             raise ExecutionError(
                 f"{ir.print_name(self.name)}: no memory for its temporaries, which need "

@@ -7,7 +7,7 @@ outputs are kept, the last ones that were freed, and a call that needs as much t
 
 from __future__ import annotations
 
-import threading
+import contextlib
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -24,13 +24,15 @@ MOST: Final = 1 << 28
 class Kept:
     """Blocks of memory that no array uses.
 
+    Without a lock: the collector frees arrays at any time, and a process that is forked has the
+    locks of threads that it does not have. Each step on the list is a whole one.
+
     most  bytes in all; the blocks that were freed first are let go
     """
 
     def __init__(self, most: int = MOST) -> None:
         self.most = most
-        self._blocks: list[np.ndarray] = []
-        self._lock = threading.RLock()  # a block can be freed, by the collector, while one is taken
+        self._blocks: list[_Block] = []
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
         """A C-contiguous array of undefined content that starts at a multiple of 64 bytes.
@@ -41,37 +43,53 @@ class Kept:
         for extent in shape:
             size *= extent
         if not LARGE <= size <= self.most:
-            return aligned_empty(shape, dtype)
-        lease = _Lease(self, self._taken(size))
+            return self.fresh(shape, dtype)
+        lease = _Lease(self, self._taken(size) or _Block(self.fresh((size,), np.dtype(np.uint8))))
         array: np.ndarray = np.asarray(lease).view(dtype).reshape(shape)
         return array
 
+    def fresh(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
+        """`aligned_empty`; what is kept is let go if there is no memory otherwise."""
+        try:
+            return aligned_empty(shape, dtype)
+        except MemoryError:
+            self._blocks.clear()
+            return aligned_empty(shape, dtype)
+
     def held(self) -> int:
         """The bytes that are kept now."""
-        return sum(block.nbytes for block in self._blocks)
+        return sum(block.array.nbytes for block in self._blocks.copy())
 
-    def put(self, block: np.ndarray) -> None:
+    def put(self, block: _Block) -> None:
         """Keep a block that no array uses any more."""
-        with self._lock:
-            self._blocks.append(block)
-            while self.held() > self.most:
-                del self._blocks[0]
+        self._blocks.append(block)
+        while self.held() > self.most:
+            with contextlib.suppress(IndexError):  # another thread may do the same
+                self._blocks.pop(0)
 
-    def _taken(self, size: int) -> np.ndarray:
+    def _taken(self, size: int) -> _Block | None:
         """A block of so many bytes: the one freed last, the likeliest in a cache."""
-        with self._lock:
-            for n in reversed(range(len(self._blocks))):
-                if self._blocks[n].nbytes == size:
-                    return self._blocks.pop(n)
-        return aligned_empty((size,), np.dtype(np.uint8))
+        for block in reversed(self._blocks.copy()):
+            if block.array.nbytes == size:
+                with contextlib.suppress(ValueError):  # another thread may have taken it
+                    self._blocks.remove(block)
+                    return block
+        return None
+
+
+class _Block:
+    """Memory; equal to itself alone."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
 
 
 class _Lease:
     """The owner of a block while arrays use it: numpy keeps it as their base, views included."""
 
-    def __init__(self, kept: Kept, block: np.ndarray) -> None:
+    def __init__(self, kept: Kept, block: _Block) -> None:
         self._kept, self._block = kept, block
-        self.__array_interface__ = block.__array_interface__
+        self.__array_interface__ = block.array.__array_interface__
 
     def __del__(self) -> None:
         self._kept.put(self._block)

@@ -216,12 +216,10 @@ class CEmitter(VectorExpressions, Emitter):
 
     def _vector_position(self, store: ir.Store) -> arith.Linear | None:
         """The place where a whole vector of neighbours is stored; None for any other store."""
-        dtype = store.value.dtype
-        if dtype.lanes == 1 or dtype != whole(dtype):
+        if not 1 < store.value.dtype.lanes == whole(store.value.dtype).lanes:
             return None
-        if self._array_distance(store.buffer, store.indices) != 1:
-            return None
-        return self.position(store.buffer, store.indices)
+        near = self._array_distance(store.buffer, store.indices) == 1
+        return self.position(store.buffer, store.indices) if near else None
 
     def _record_threads(self, loop: ir.For, parallel: bool) -> None:
         if parallel:
@@ -315,13 +313,9 @@ class CEmitter(VectorExpressions, Emitter):
             return
         step = self.step(buffer, stmt.indices)
         dtype = buffer.dtype.with_lanes(lanes)
-        if step != 1:
-            name = self.helpers.need(vectors.scatter, dtype, lanes)
-        elif dtype != whole(dtype):
-            name = self.helpers.need(vectors.store_part, dtype, lanes)
-        else:
-            helper = streams.stream if stmt.buffer in self.streamed else vectors.store
-            name = self.helpers.need(helper, dtype)
+        streamed = stmt.buffer in self.streamed
+        wanted = (streams.stream, dtype) if streamed else vectors.storing(dtype, step)
+        name = self.helpers.need(*wanted)
         where = self.address(stmt.buffer, stmt.indices) + ("" if step == 1 else f", {step}")
         self.line(f"{name}({where}, {self.stored(stmt.value)});")
 

@@ -7,14 +7,7 @@ from __future__ import annotations
 
 from minitensor import ir
 from minitensor.codegen.emit import masks, products, vectors
-from minitensor.codegen.emit.c_types import (
-    computed,
-    int_twin,
-    is_narrow_float,
-    of_lanes,
-    whole,
-    widest,
-)
+from minitensor.codegen.emit.c_types import computed, int_twin, is_narrow_float, of_lanes, widest
 from minitensor.codegen.emit.expressions import Expressions
 from minitensor.codegen.emit.guarded import KEEP_SCALAR, reads_under_condition
 from minitensor.codegen.emit.precedence import (
@@ -132,13 +125,7 @@ class VectorExpressions(Expressions):
         buffer = self.buffers[load.buffer]
         if buffer.dtype.lanes == 1:
             step = self.step(buffer, load.indices)
-            dtype, lanes = load.dtype, load.dtype.lanes
-            if step != 1:
-                name = self.helpers.need(vectors.gather, dtype, lanes)
-            elif dtype == whole(dtype):
-                name = self.helpers.need(vectors.load, dtype)
-            else:
-                name = self.helpers.need(vectors.load_part, dtype, lanes)
+            name = self.helpers.need(*vectors.loading(load.dtype, step))
             target = self.address(load.buffer, load.indices)
             target = f"{name}({target}{'' if step == 1 else f', {step}'})"
         else:

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from minitensor import ir
 from minitensor.codegen.emit import scalars
-from minitensor.codegen.emit.c_types import compute_type, element_type, int_twin, number, of_lanes
+from minitensor.codegen.emit.c_types import (
+    compute_type,
+    element_type,
+    int_twin,
+    number,
+    of_lanes,
+    whole,
+)
 from minitensor.codegen.emit.helpers import Definition, Helpers, function
 from minitensor.codegen.emit.instructions import with_instruction
 from minitensor.codegen.remarks import missed_call
+
+
+def loading(dtype: ir.DType, step: int) -> tuple[Any, ...]:
+    """The helper that loads so many lanes `step` apart, and what it is about."""
+    if step != 1:
+        return gather, dtype, dtype.lanes
+    return (load, dtype) if dtype == whole(dtype) else (load_part, dtype, dtype.lanes)
+
+
+def storing(dtype: ir.DType, step: int) -> tuple[Any, ...]:
+    """The helper that stores so many lanes `step` apart, and what it is about."""
+    if step != 1:
+        return scatter, dtype, dtype.lanes
+    return (store, dtype) if dtype == whole(dtype) else (store_part, dtype, dtype.lanes)
 
 
 def load(helpers: Helpers, dtype: ir.DType) -> Definition:

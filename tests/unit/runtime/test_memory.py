@@ -1,13 +1,19 @@
 """Memory of outputs, used again when the arrays that held it are gone."""
 
 import gc
+import os
+import signal
+import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 
 import minitensor as mt
+from minitensor.runtime import memory
 from minitensor.runtime.memory import LARGE, MOST, OUTPUTS, Kept
+from minitensor.runtime.module import aligned_empty
 
 FLOAT = np.dtype(np.float32)
 SHAPE = (4, LARGE // 16)
@@ -93,6 +99,56 @@ def test_two_threads_never_have_the_same_memory():
         thread.join()
     assert not wrong
     assert LARGE <= kept.held() <= 4 * LARGE
+
+
+def test_what_is_kept_is_let_go_where_there_is_no_memory(monkeypatch):
+    kept = Kept()
+    del [kept.empty(SHAPE, FLOAT)][0]
+    assert kept.held() == LARGE
+
+    def scarce(shape, dtype):
+        if kept.held():
+            raise MemoryError
+        return aligned_empty(shape, dtype)
+
+    monkeypatch.setattr(memory, "aligned_empty", scarce)
+    array = kept.empty((2 * LARGE,), np.dtype(np.uint8))
+    assert array.nbytes == 2 * LARGE and kept.held() == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_child_that_is_forked_while_memory_is_taken_does_not_wait():
+    before, kept, done = sys.getswitchinterval(), Kept(), threading.Event()
+
+    def work():
+        while not done.is_set():
+            kept.empty(SHAPE, FLOAT)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    sys.setswitchinterval(1e-5)
+    try:
+        for _ in range(40):
+            if (child := os.fork()) == 0:
+                kept.empty(SHAPE, FLOAT)
+                os._exit(0)
+            assert ended(child)
+    finally:
+        sys.setswitchinterval(before)
+        done.set()
+        thread.join()
+
+
+def ended(child):
+    """Tell whether a process ends by itself in some seconds."""
+    for _ in range(1000):
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return True
+        time.sleep(0.005)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
 
 
 def test_results_of_calls_stay_what_they_are():
