@@ -55,7 +55,8 @@ def of_lanes(name: str, like: ir.DType) -> ir.DType:
 
 def whole(dtype: ir.DType) -> ir.DType:
     """The type of the vector that holds so many lanes: registers have 2, 4, 8, …"""
-    return dtype.with_lanes(1 << (dtype.lanes - 1).bit_length())
+    lanes = dtype.lanes
+    return dtype.with_lanes(1 << lanes.bit_length()) if lanes & (lanes - 1) else dtype
 
 
 def widest(target: ir.DType) -> ir.DType:

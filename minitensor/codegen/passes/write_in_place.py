@@ -12,7 +12,8 @@ The lines of the output come into the caches while the temporary is computed, wh
 than to load them; and there is one array less in the caches. So it is done where the last statement
 that uses the temporary is a nest of loops that reads each of its elements once, for the element of
 the output that it stores, and nothing else accesses the output. A temporary as small as registers
-is left, and so is one that a reduction accumulates in, which may be kept in them.
+is left, and so is one that a reduction accumulates in, which may be kept in them, or that a loop
+prefetches.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from minitensor import ir
-from minitensor.arith import Linear, linear_of
+from minitensor.arith import Linear, linear_of, prefetches
 from minitensor.codegen.remarks import stored
 from minitensor.codegen.target import Target
 
@@ -36,10 +37,12 @@ def write_in_place(program: ir.Program, target: Target) -> ir.Program:
     nodes = list(ir.walk(program.body))
     if any(isinstance(node, ir.Tensorized) for node in nodes):
         return program
-    users = Counter(n.buffer for n in nodes if isinstance(n, (ir.Store, ir.Load, ir.Prefetch)))
+    users = Counter(n.buffer for n in nodes if isinstance(n, (ir.Store, ir.Load)))
     free = {b.name: b for b in program.outputs if users[b.name] == 1}
     stores = [n for n in nodes if isinstance(n, ir.Store) and n.buffer in free]
-    candidates = {load.buffer for store in stores for load in ir.loads(store)}
+    loops = [node for node in nodes if isinstance(node, ir.For)]
+    prefetched = {name for loop in loops for name in prefetches(loop)}
+    candidates = {load.buffer for store in stores for load in ir.loads(store)} - prefetched
     if not candidates:
         return program
     return program.replace(body=_statement(program.body, free, candidates))
@@ -115,8 +118,7 @@ def _in_order(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
 
 def _accessed(stmt: ir.Stmt) -> set[str]:
     """The buffers that a statement accesses."""
-    accesses = (ir.Store, ir.Load, ir.Prefetch)
-    return {node.buffer for node in ir.walk(stmt) if isinstance(node, accesses)}
+    return {node.buffer for node in ir.walk(stmt) if isinstance(node, (ir.Store, ir.Load))}
 
 
 def _nest(stmt: ir.Stmt) -> tuple[list[ir.For], ir.Store] | None:
@@ -129,9 +131,7 @@ def _nest(stmt: ir.Stmt) -> tuple[list[ir.For], ir.Store] | None:
 
 
 def _accumulates(node: ir.Node, buffer: str) -> bool:
-    """Tell whether a node updates a buffer, or prefetches it."""
-    if isinstance(node, ir.Prefetch):
-        return node.buffer == buffer
+    """Tell whether a node updates a buffer."""
     return (
         isinstance(node, ir.Store)
         and node.buffer == buffer

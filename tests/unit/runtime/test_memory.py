@@ -116,7 +116,6 @@ def test_what_is_kept_is_let_go_where_there_is_no_memory(monkeypatch):
     assert array.nbytes == 2 * LARGE and kept.held() == 0
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_child_that_is_forked_while_memory_is_taken_does_not_wait():
     before, kept, done = sys.getswitchinterval(), Kept(), threading.Event()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import minitensor as mt
 from minitensor import ir
-from minitensor.codegen import PASSES, Target, lowered, passes_without
+from minitensor.codegen import PASSES, Target, generate, lowered, passes_without
 
 TARGET = Target("c", num_cores=2, vector_bits=256)
 ORDER = [name for name, _ in PASSES]
@@ -120,6 +120,13 @@ def test_a_result_that_is_accumulated_is_left():
     C = mt.compute((64, 64), lambda i, j: mt.sum(X[i, k] * X[k, j], axis=k), name="C")
     Y = mt.compute((64, 64), lambda i, j: mt.maximum(C[i, j], 0.0), name="Y")
     assert "C" in temporaries(mt.Schedule(mt.lower([X, Y])))
+
+
+def test_what_a_loop_prefetches_is_left():
+    s = mt.Schedule(mt.lower(softmax()))
+    s.prefetch("E", s.get_loops("S")[-1], 2)
+    assert "E" in temporaries(s)
+    assert "prefetch_line(&E[" in generate(s.program, TARGET).source
 
 
 def test_small_temporaries_are_left():
