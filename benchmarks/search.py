@@ -1,6 +1,7 @@
 """Searches compared: on tables of measured costs, where noise cannot decide; and live.
 
-    python -m benchmarks.search replay [WORKLOAD…]                   strategies on the tables
+    python -m benchmarks.search replay [WORKLOAD…]                   the ablation on the tables
+    python -m benchmarks.search replay [WORKLOAD…] --every           and all tuners
     python -m benchmarks.search live matmul-1024 --trials 256        time to quality, here
 
 A table (`benchmarks.tables`) has thousands of programs of a workload with their costs. In a replay
@@ -23,6 +24,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -44,7 +46,9 @@ POPULATION = 512
 """A table has thousands of programs, where a space has millions."""
 RESAMPLED = 2_000
 """Samples of a bootstrap (Efron, The Annals of Statistics 7(1), 1979)."""
-SEARCHES = (
+ABLATION: Final = ("evolution", "no model", "beam", "limited", "random")
+"""The search, the parts of it, and chance."""
+SEARCHES: Final = (
     *("evolution", "no model", "beam", "limited", "annealing", "annealing 500"),
     *("annealing squared", "genetic", "flextensor", "grid", "random"),
 )
@@ -83,8 +87,10 @@ def _strategy(variant: str) -> Strategy:
 # ---- compared
 
 
-def compared(names: Sequence[str], seeds: int, trials: int) -> dict[str, dict[str, list[Curve]]]:
-    """The curves of all searches on some tables, by name and search: one for each seed."""
+def compared(
+    names: Sequence[str], searches: Sequence[str], seeds: int, trials: int
+) -> dict[str, dict[str, list[Curve]]]:
+    """The curves of some searches on some tables, by name and search: one for each seed."""
     context = get_context("spawn")
     with ProcessPoolExecutor(usable_cores(), mp_context=context) as pool:
         asked = {
@@ -92,7 +98,7 @@ def compared(names: Sequence[str], seeds: int, trials: int) -> dict[str, dict[st
                 pool.submit(searched, name, variant, seed, trials) for seed in range(seeds)
             ]
             for name in names
-            for variant in SEARCHES
+            for variant in searches
         }
         found: dict[str, dict[str, list[Curve]]] = {name: {} for name in names}
         for (name, variant), curves in asked.items():
@@ -190,6 +196,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="compare searches")
     parser.add_argument("what", choices=("replay", "live"))
     parser.add_argument("names", nargs="*", metavar="WORKLOAD")
+    parser.add_argument("--every", action="store_true", help="all tuners, beside the ablation")
     parser.add_argument("--save", type=Path, metavar="FOLDER")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0, help="of a live search")
@@ -201,7 +208,8 @@ def main() -> None:
             print(live(name, given.trials, given.seed, given.save), flush=True)
         return
     names = given.names or tables()
-    curves = compared(names, given.seeds, given.trials)
+    searches = SEARCHES if given.every else ABLATION
+    curves = compared(names, searches, given.seeds, given.trials)
     text = "\n".join(as_markdown(name, found, given.trials) for name, found in curves.items())
     print(text)
     if given.save is not None:

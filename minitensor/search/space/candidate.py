@@ -257,6 +257,10 @@ class Candidate:
             self.sketch, values, self.locations, self.parallel, self.unroll, self.origin
         )
 
+    def with_annotation(self, parallel: tuple[int, ...], unroll: tuple[int, ...]) -> Candidate:
+        """The same with other numbers for its nests and blocks."""
+        return Candidate(self.sketch, self.values, self.locations, parallel, unroll, self.origin)
+
 
 @dataclass(frozen=True, slots=True)
 class Mutations:

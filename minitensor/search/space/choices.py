@@ -28,6 +28,10 @@ from minitensor.search.space.candidate import (
 T = TypeVar("T")
 MOST_DRAWS: Final = 8
 """Of a mutation, if it changes nothing."""
+KINDS: Final = ("tile", "parallel", "unroll", "location")
+"""Of mutations."""
+ANSOR: Final = Mutations()
+"""The odds of each in Ansor."""
 
 
 class Choices(ABC):
@@ -88,7 +92,7 @@ class Choices(ABC):
         """The candidate with the same numbers for all nests, and for all blocks."""
         threads, copies = self.stages(candidate.sketch)
         of_nests, of_blocks = (parallel,) * len(threads), (unroll,) * len(copies)
-        return replace(candidate, parallel=of_nests, unroll=of_blocks)
+        return candidate.with_annotation(of_nests, of_blocks)
 
     def mutated(
         self, candidate: Candidate, rng: random.Random, weights: Mutations | None = None
@@ -97,16 +101,16 @@ class Choices(ABC):
 
         weights  how often a mutation changes what; Ansor's if None
         """
-        chances, knobs = weights or Mutations(), self.knobs[candidate.sketch]
-        kinds = {
-            "tile": chances.tile if knobs else 0.0,
-            "parallel": chances.parallel if candidate.parallel else 0.0,
-            "unroll": chances.unroll if candidate.unroll else 0.0,
-            "location": chances.location if candidate.locations else 0.0,
-        }
-        if any(kinds.values()):
+        chances = weights or ANSOR
+        odds = (
+            chances.tile if candidate.values else 0.0,
+            chances.parallel if candidate.parallel else 0.0,
+            chances.unroll if candidate.unroll else 0.0,
+            chances.location if candidate.locations else 0.0,
+        )
+        if any(odds):
             for _ in range(MOST_DRAWS):
-                kind = weighted(rng, list(kinds), kinds.values())
+                kind = weighted(rng, KINDS, odds)
                 changed = self._changed(candidate, kind, rng)
                 if changed != candidate:
                     return changed
@@ -160,8 +164,8 @@ class Choices(ABC):
         among = GRANULARITY if kind == "parallel" else self.copies
         numbers = _with(getattr(candidate, kind), number, rng.choice(among))
         if kind == "parallel":
-            return replace(candidate, parallel=numbers)
-        return replace(candidate, unroll=numbers)
+            return candidate.with_annotation(numbers, candidate.unroll)
+        return candidate.with_annotation(candidate.parallel, numbers)
 
     def crossed(self, a: Candidate, b: Candidate, rng: random.Random) -> Candidate:
         """Node-based crossover (Ansor, section 5.1): a block has all its decisions from one parent,
@@ -203,7 +207,7 @@ class Choices(ABC):
         for place in candidate.locations:
             possible = self.possible_locations(candidate.sketch, locations)
             locations += (place if place in possible else rng.choice(possible),)
-        return replace(candidate, locations=locations)
+        return replace(candidate, locations=locations) if locations else candidate
 
 
 def _with(values: tuple[T, ...], number: int, value: T) -> tuple[T, ...]:

@@ -100,6 +100,7 @@ class Space(Shown, Choices):
         self.movable = tuple(movable_of(s) if annotate else () for s in self._typical)
         self._plans: dict[tuple[int, tuple[str, ...]], Plan | None] = {}
         self._locations: dict[tuple[int, tuple[str, ...]], tuple[str, ...]] = {}
+        self._stages: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._moved: dict[tuple[int, tuple[str, ...]], Schedule] = {}
 
     def __str__(self) -> str:
@@ -184,9 +185,11 @@ class Space(Shown, Choices):
 
     def stages(self, sketch: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The blocks of a sketch whose nests may have threads, and those that may be unrolled."""
-        places = (ROOT,) * len(self.movable[sketch])
-        plan = self.plan(sketch, places) if self.annotate else None
-        return plan.loops.stages if plan is not None else ((), ())
+        if sketch not in self._stages:
+            places = (ROOT,) * len(self.movable[sketch])
+            plan = self.plan(sketch, places) if self.annotate else None
+            self._stages[sketch] = plan.loops.stages if plan is not None else ((), ())
+        return self._stages[sketch]
 
     # ---- what candidates have in common
 

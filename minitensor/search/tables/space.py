@@ -10,6 +10,7 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from minitensor.search.space import (
@@ -22,7 +23,7 @@ from minitensor.search.space import (
     Space,
     Value,
 )
-from minitensor.search.space.candidate import USUAL
+from minitensor.search.space.candidate import USUAL, weighted
 from minitensor.search.tables.table import Table
 from minitensor.search.tune.learner import Floats, Learner, usual_model
 
@@ -43,8 +44,7 @@ class OpenKnob(Knob):
 
     def draw(self, rng: random.Random) -> Value:
         """See Knob."""
-        weights = [self.weights[v] for v in self.allowed if isinstance(v, int) and self.weights]
-        return rng.choices(self.allowed, weights or None)[0]
+        return weighted(rng, self.allowed, _odds(self.allowed, self.weights))
 
     def likeliest(self, rng: random.Random) -> Value:
         """See Knob."""
@@ -54,9 +54,7 @@ class OpenKnob(Knob):
         """See Knob."""
         if isinstance(value, tuple):
             return rng.choice(self.allowed)
-        ordered = sorted(v for v in self.allowed if isinstance(v, int))
-        place = ordered.index(value)
-        near = [v for v in ordered[max(0, place - 1) : place + 2] if v != value]
+        near = _neighbours(self.allowed, value)
         return rng.choice(near) if near and rng.random() < 0.7 else self.draw(rng)
 
     def moved(self, value: Value, source: int, target: int, rng: random.Random) -> Value:
@@ -136,11 +134,29 @@ class TableSpace(Space):
         """The candidate with one annotation for all: what differs from that before, if anything."""
         if self.template:
             return self.annotated(made, *USUAL)
+        if len({*made.parallel}) <= 1 and len({*made.unroll}) <= 1:
+            return made
         parallel, unroll = made.parallel[:1], made.unroll[:1]
         if before is not None:
             parallel = next(((n,) for n in made.parallel if n not in before.parallel), parallel)
             unroll = next(((n,) for n in made.unroll if n not in before.unroll), unroll)
         return self.annotated(made, *(parallel or (1,)), *(unroll or (0,)))
+
+
+@lru_cache(maxsize=1024)
+def _odds(allowed: tuple[Value, ...], weights: tuple[float, ...]) -> tuple[float, ...]:
+    """The odds of each allowed value."""
+    if not weights:
+        return (1.0,) * len(allowed)
+    return tuple(weights[value] for value in allowed if isinstance(value, int))
+
+
+@lru_cache(maxsize=1024)
+def _neighbours(allowed: tuple[Value, ...], value: int) -> tuple[int, ...]:
+    """The next smaller and the next larger of the allowed numbers."""
+    ordered = sorted(v for v in allowed if isinstance(v, int))
+    place = ordered.index(value)
+    return tuple(v for v in ordered[max(0, place - 1) : place + 2] if v != value)
 
 
 def _opened(knob: Knob, allowed: tuple[Value, ...]) -> OpenKnob:
