@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from minitensor import arith, ir
@@ -21,6 +22,7 @@ def _copy_block(
     sources: Mapping[str, str],
     buffers: Sequence[ir.Buffer],
     writing: Sequence[ir.Block],
+    value: Callable[[ir.Expr], ir.Expr] = lambda element: element,
 ) -> ir.Block:
     """The block target[...] = source[...] over all that is ever written of some buffers of one
     shape, its iters still unbound.
@@ -28,6 +30,7 @@ def _copy_block(
     sources  from each target to what is copied there
     buffers  one for each target, of its type
     writing  the blocks that write the buffers; none for an input
+    value    what is stored of an element, if not itself
     """
     shape = buffers[0].shape
     extents = shape
@@ -41,7 +44,7 @@ def _copy_block(
     )
     index = tuple(ir.Var(i.var) for i in iters)
     copies = [
-        ir.Store(target, index, ir.Load(source, index, buffer.dtype))
+        ir.Store(target, index, value(ir.Load(source, index, buffer.dtype)))
         for (target, source), buffer in zip(sources.items(), buffers)
     ]
     return ir.Block(name, iters, ir.sequence(*copies))
@@ -103,13 +106,34 @@ def cache_read(
     Preserves  every output.
     Returns    the name of the block that copies; its buffer has the same name.
     """
-    found = program.blocks[block]
-    read, written = ir.accessed_buffers(found)
+    read, written = ir.accessed_buffers(program.blocks[block])
     if buffer not in read:
         refuse(
             "R1", marks=ir.Marks(blocks={block: "does not read it"}), choices=sorted(read - written)
         )
-    if buffer in written:
+    name = edit.Fresh(program).block(f"{buffer}_{scope}")
+    rerouted = partial(_rerouted, old=buffer, new=name, loads=True, stores=False)
+    return computed_first(program, block, buffer, name, ir.Scope(scope), rerouted), name
+
+
+def computed_first(
+    program: ir.Program,
+    block: str,
+    buffer: str,
+    name: str,
+    scope: ir.Scope,
+    rerouted: Callable[[ir.Stmt], ir.Stmt],
+    value: Callable[[ir.Expr], ir.Expr] = lambda element: element,
+) -> ir.Program:
+    """The program with a block in front of another one, that computes something of each element
+    which that reads of a buffer. Refuses by the rules R2 to R4 of `cache_read`.
+
+    name      of the new block, and of the buffer that it writes
+    rerouted  a statement of the other block, where it reads that
+    value     what is computed of an element
+    """
+    found = program.blocks[block]
+    if buffer in ir.accessed_buffers(found)[1]:
         refuse("R2", marks=ir.Marks(blocks={block: "writes it"}))
     sources = ir.writers(program, buffer)
     for writer in sources:
@@ -122,30 +146,39 @@ def cache_read(
         shared = both if len(both) > len(shared) else shared
     old = program.buffers[buffer]
     fresh = edit.Fresh(program)
-    name = fresh.block(f"{buffer}_{scope}")
+    fresh.block(name)
     reads = [a for a in accesses(program, block) if a.buffer == buffer]
     box = region(program, reads, buffer, {loop.var for loop in shared})
-    copy = _copy_block(name, {name: buffer}, [old], sources)
+    copy = _copy_block(name, {name: buffer}, [old], sources, value)
     domain = {f"ax{n}": span for n, span in enumerate(box)}
     guards = insertion.shared_guards(program, [found], shared, every=True)
     placed = insertion.place(copy, domain, shared, fresh, guards, widen=True)
     point = insertion.point_before(program, shared, {block})
     if insertion.unavailable(program, placed, point, strict=True) is not None:
         refuse("R4", marks=ir.Marks(blocks={block: "reads more than was computed"}))
-    changed = _with_access(found, {buffer: name}, loads=True, stores=False)
+    init = None if found.init is None else rerouted(found.init)
+    changed = edit.with_block(found, body=rerouted(found.body), init=init)
     new = point.insert(program, placed.stmt, {id(found): changed})
-    cached = ir.Buffer(name, old.shape, old.dtype, ir.Scope(scope))
-    return new.replace(temporaries=(*program.temporaries, cached)), name
+    cached = ir.Buffer(name, old.shape, old.dtype, scope)
+    return new.replace(temporaries=(*program.temporaries, cached))
 
 
 @cache_read.on_batch
 def _cache_read_batch(view: StepView) -> Effect:
+    buffer, name = view.argument("buffer"), view.result
+    return computed_first_batch(
+        view, partial(_rerouted, old=buffer, new=name, loads=True, stores=False)
+    )
+
+
+def computed_first_batch(view: StepView, rerouted: Callable[[ir.Stmt], ir.Stmt]) -> Effect:
+    """The effect of `computed_first` on a batch."""
     block, buffer = view.argument("block"), view.argument("buffer")
     copy = view.after.blocks[view.result]
     outside, loops = _loops_of_copy(view, copy)
     footprint = Footprint(view, buffer, [block], outside)
     writing = [Written(view, b.name, ()) for b in ir.writers(view.before, buffer)]
-    view.follow(lambda body: _rerouted(body, buffer, copy.name, loads=True, stores=False))
+    view.follow(rerouted)
 
     def effect(batch: Batch) -> None:
         batch.shapes[copy.name] = batch.shapes[buffer]

@@ -33,6 +33,7 @@ from minitensor.schedule.layout import LayoutPrimitives
 from minitensor.schedule.loops import LoopPrimitives
 from minitensor.schedule.prefetch import PrefetchPrimitives
 from minitensor.schedule.primitive import Primitive, Rewritten, recordable
+from minitensor.schedule.reciprocal import ReciprocalPrimitives
 from minitensor.schedule.refusal import Drawing, RefusedError
 from minitensor.schedule.reverse_compute_at import ReversePlacementPrimitives
 from minitensor.schedule.rfactor import ReductionPrimitives
@@ -131,6 +132,7 @@ class Schedule(
     ReductionPrimitives,
     TensorizePrimitives,
     ZeroPrimitives,
+    ReciprocalPrimitives,
     PrefetchPrimitives,
     DecisionPrimitives,
     TilePrimitives,

@@ -80,6 +80,13 @@ def plus_spread(result: mt.Tensor) -> mt.Tensor:
     return mt.compute((*rows, 2 * row - 3), window, name="spread")
 
 
+def plus_quotient(result: mt.Tensor) -> mt.Tensor:
+    """The elements behind an operator, divided by powers of two: one for each column."""
+    row = result.shape[-1]
+    powers = mt.compute((row,), lambda j: mt.if_then_else(j % 2 == 0, 4.0, 0.5), name="powers")
+    return mt.compute(result.shape, lambda *i: result[i] / powers[i[-1]], name="quotient")
+
+
 def spread(array: np.ndarray) -> np.ndarray:
     """The same with numpy."""
     wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
@@ -92,6 +99,7 @@ VARIANTS: dict[str, tuple[Callable, Callable]] = {
     "relu": (plus_relu, lambda array: np.maximum(array + 1, 0)),
     "total": (plus_total, lambda array: array.sum(axis=-1, dtype=array.dtype)),
     "spread": (plus_spread, spread),
+    "quotient": (plus_quotient, lambda array: array / np.tile(np.float32([4, 0.5]), 5)),
 }
 """What stands behind the operator: as tensors, and with numpy."""
 
@@ -596,6 +604,14 @@ def skip_zeros(w):
     assert w.s.skip_zeros("spread") == "spread_phases"
     halves = [*rows, 2, -(-columns // 2)]
     w.has(f"    spread_phases = empty(float32{halves})\n")
+
+
+@cell("use_reciprocal", "quotient")
+def use_reciprocal(w):
+    name = w.s.use_reciprocal("quotient", "powers")
+    assert name == "powers_reciprocal"
+    assert w.text.count(" / powers[") == 1
+    w.has(f"    {name} = empty(float32[10])\n", "] = 1.0 / powers[", f"] * {name}[")
 
 
 # ---- decisions

@@ -124,6 +124,14 @@ def normalised(n=4, m=6):
     return mt.lower([A, D])
 
 
+def quotients(n=4, m=6):
+    """S[i] = 4.0 if A[i, 0] is positive, else 0.5; D[x, y] = A[x, y] / S[x]"""
+    A = mt.placeholder((n, m), name="A")
+    S = mt.compute((n,), lambda i: mt.if_then_else(A[i, 0] > 0, 4.0, 0.5), name="S")
+    D = mt.compute((n, m), lambda x, y: A[x, y] / S[x], name="D")
+    return mt.lower([A, D])
+
+
 def argmax(n=4, m=6):
     """C[i] = argmax over k of A[i, k] (two buffers); D[x] = C[x] + 1"""
     A = mt.placeholder((n, m), name="A")

@@ -9,7 +9,16 @@ import minitensor as mt
 from minitensor.schedule import REGISTRY, IndexMap
 from tests.unit.schedule.common import check, refused
 from tests.unit.schedule.intrinsics import twice
-from tests.unit.schedule.programs import chain, chain2d, grid, matmul, scale, spread_out, stencil
+from tests.unit.schedule.programs import (
+    chain,
+    chain2d,
+    grid,
+    matmul,
+    quotients,
+    scale,
+    spread_out,
+    stencil,
+)
 
 
 def prepared(*steps):
@@ -34,6 +43,10 @@ def decided():
     s = prepared()
     s.parallel("i")
     return s
+
+
+def divided():
+    return mt.Schedule(quotients())
 
 
 def spread():
@@ -66,6 +79,7 @@ VALID = {
     "decompose_reduction": (reduction, ("C", "k"), {}),
     "rfactor": (reduction, ("k",), {"axis": 0}),
     "skip_zeros": (spread, ("C",), {}),
+    "use_reciprocal": (divided, ("D", "S"), {}),
     "tensorize": (prepared, ("j", DOUBLE), {}),
     "prefetch": (prepared, ("A", "i", 2), {}),
     "sample_perfect_tile": (

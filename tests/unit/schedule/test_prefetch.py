@@ -8,6 +8,7 @@ from tests.unit.schedule.programs import (
     gather,
     grid,
     matmul,
+    quotients,
     rowsum,
     scale,
     scan,
@@ -306,6 +307,13 @@ AFTERWARDS = [
         ahead,
         lambda s: s.cache_read("C", "A", "global"),
         "nothing in i reads A",
+    ),
+    Refusal(
+        "use_reciprocal",
+        "K4",
+        lambda: ahead(quotients, "S", "x"),
+        lambda s: s.use_reciprocal("D", "S"),
+        "nothing in x reads S",
     ),
     Refusal(
         "set_scope",

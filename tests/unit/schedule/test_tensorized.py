@@ -19,6 +19,16 @@ def copied(strides=None):
     return s
 
 
+def divided():
+    """Quotients by an intrinsic."""
+    x, z = mt.placeholder((4,), name="x"), mt.placeholder((4,), name="z")
+    y = mt.compute((4,), lambda i: x[i] / z[i], name="y")
+    A, B = mt.placeholder((4,), name="A"), mt.placeholder((4,), name="B")
+    s = mt.Schedule(mt.lower([A, B, mt.compute((4,), lambda i: A[i] / B[i], name="C")]))
+    s.tensorize("i", mt.intrinsic("quotients", [x, z, y], ";"))
+    return s
+
+
 def through(strides=None):
     """A copy into a temporary by an intrinsic."""
     A = mt.placeholder((4, 4), name="A")
@@ -86,6 +96,13 @@ AFTERWARDS = [
         lambda: copied({"x": [24, 1]}),
         lambda s: s.cache_read("C", "B", "local"),
         r"x must have stride 24 where axis 0 of B_local, of shape \[8, 16\], has 16",
+    ),
+    Refusal(
+        "use_reciprocal",
+        "K3",
+        divided,
+        lambda s: s.use_reciprocal("C", "B"),
+        "quotients would not do C any more",
     ),
     Refusal(
         "cache_write",

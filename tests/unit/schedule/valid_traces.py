@@ -15,6 +15,7 @@ from tests.unit.schedule.programs import (
     matmul_relu,
     normalised,
     padded,
+    quotients,
     rowsum,
     scale,
     spread_out,
@@ -118,6 +119,10 @@ def _normalised(s):
     s.cache_read("M", "A", "local")
 
 
+def _divided(s):
+    s.compute_at(s.use_reciprocal("D", "S"), "x")
+
+
 def _gathered(s):
     s.cache_read("C", "B", "local")
     s.parallel("x")
@@ -126,6 +131,7 @@ def _gathered(s):
 VALID = {
     "tiled": (lambda: matmul_relu(4, 8, 6), _tiled),
     "small": (scale, _small),
+    "divided": (quotients, _divided),
     "chosen": (lambda: matmul(4, 8, 6), _chosen),
     "cut": (scale, _cut),
     "bound": (grid, _bound),

@@ -65,7 +65,7 @@ def test_no_text_of_a_drawn_schedule_has_a_long_line(primitive):
         assert longest(s, Target("c", num_cores=2, vector_bits=(128, 512)[number % 2])) <= WIDTH
 
 
-@pytest.mark.parametrize("number", [5137, 5246])
+@pytest.mark.parametrize("number", [5138, 5246])
 def test_no_text_of_a_drawn_program_has_a_long_line(number):
     s = drawn(schedules(drawn(programs(), number), max_steps=25), number)
     assert longest(s, Target("c", num_cores=2, vector_bits=512)) <= WIDTH
