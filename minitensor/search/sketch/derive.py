@@ -25,6 +25,7 @@ from minitensor.search.sketch.between import ROWS_BETWEEN_PRODUCTS
 from minitensor.search.sketch.columns import COLUMNS_IN_LANES
 from minitensor.search.sketch.gpu import GPU, GPU_DEFAULT, bind_the_rest
 from minitensor.search.sketch.phases import PHASES
+from minitensor.search.sketch.reciprocals import RECIPROCALS
 from minitensor.search.sketch.rows import CHAINS_OF_ROWS, INLINE_ONCE, ROWS_IN_LANES
 from minitensor.search.sketch.rule import Derived, Rule, SketchRule, State, Verdict
 from minitensor.search.sketch.tiles import REGISTER_TILES, TRANSPOSED
@@ -36,6 +37,7 @@ _, _, *_REST = CPU
 
 DEFAULT: Final[tuple[Rule, ...]] = (
     PHASES,
+    RECIPROCALS,
     INLINE_CHEAP,
     INLINE_ONCE,
     TRANSFORMS,

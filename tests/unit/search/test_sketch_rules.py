@@ -478,3 +478,75 @@ def test_candidates_reach_over_an_extent_once():
     assert factors.up_to(1, [2, 4]) == [2]
     assert factors.parts(12, 2) == [1, 2, 4, 8, 12]
     assert factors.parts(1000, 3, smallest=14) == [1, 3, 6, 12, 24, 48]
+
+
+# ---- reciprocals
+
+
+def divided(n, largest, power, total=lambda E, i, k: E[i, k]):
+    """Elements power(A, top, i, j), divided by sums of them; top is the largest of something."""
+    A = mt.placeholder((n, n), name="A")
+    k, l = mt.reduce_axis(n, name="k"), mt.reduce_axis(n, name="l")
+    top = mt.compute((n,), lambda i: mt.max(largest(A, i, k), axis=k), name="top")
+    E = mt.compute((n, n), lambda i, j: power(A, top, i, j), name="E")
+    whole = mt.compute((n,), lambda i: mt.sum(total(E, i, l), axis=l), name="whole")
+    return [A, mt.compute((n, n), lambda i, j: E[i, j] / whole[i], name="B")]
+
+
+def below_the_largest(A, top, i, j):
+    return mt.exp(A[i, j] - top[i])
+
+
+OF_ROWS = lambda A, i, k: A[i, k]
+ONE_OR_MORE = {
+    "softmax": lambda: W.softmax(64, 67),
+    "one that keeps its axis": lambda: kept_softmax(64, 67),
+    "of rows": lambda: divided(8, OF_ROWS, below_the_largest),
+    "of columns": lambda: divided(
+        8,
+        lambda A, i, k: A[k, i],
+        lambda A, top, i, j: mt.exp(A[i, j] - top[j]),
+        lambda E, i, k: E[k, i],
+    ),
+    "of something scaled": lambda: divided(
+        8,
+        lambda A, i, k: A[i, k] * 0.5,
+        lambda A, top, i, j: mt.exp(A[i, j] * 0.5 - top[i]),
+    ),
+}
+PERHAPS_LESS = {
+    "no exp": lambda: divided(8, OF_ROWS, lambda A, top, i, j: A[i, j] - top[i]),
+    "no maximum": lambda: divided(8, OF_ROWS, lambda A, top, i, j: mt.exp(A[i, j])),
+    "less than the maximum": lambda: divided(
+        8, OF_ROWS, lambda A, top, i, j: mt.exp(A[i, j] - top[i] - 100)
+    ),
+    "not positive, and no maximum": lambda: divided(
+        8, OF_ROWS, lambda A, top, i, j: mt.exp(-abs(A[i, j]))
+    ),
+    "the maximum of other rows": lambda: divided(
+        8,
+        lambda A, i, k: A[0, k],
+        lambda A, top, i, j: mt.exp(A[0, j] - top[i]),
+        lambda E, i, k: E[k, i],
+    ),
+    "the maximum of columns": lambda: divided(
+        8, lambda A, i, k: A[k, i], lambda A, top, i, j: mt.exp(A[i, j] - top[j])
+    ),
+    "sums of the diagonal": lambda: divided(8, OF_ROWS, below_the_largest, lambda E, i, k: E[k, k]),
+}
+
+
+@pytest.mark.parametrize("tensors", ONE_OR_MORE.values(), ids=ONE_OR_MORE)
+def test_divisions_by_sums_of_one_or_more(tensors):
+    program = mt.lower(tensors())
+    sketch = generate_sketches(program, TARGET)[0]
+    assert sketch.history[0].rule == "reciprocals"
+    assert " / " not in str(sketch.apply(seed=0).program).replace("1.0 / ", "")
+    below = [np.full(b.shape, -200, np.float32) for b in program.inputs]
+    with np.errstate(all="raise", under="ignore"):
+        mt.interpret(sketch.apply(seed=0), *below)
+
+
+@pytest.mark.parametrize("tensors", PERHAPS_LESS.values(), ids=PERHAPS_LESS)
+def test_divisions_that_stay(tensors):
+    assert "reciprocals" not in rules_of(tensors())

@@ -1,0 +1,105 @@
+"""Quotients by the sum of a softmax: one reciprocal for each row, and products.
+
+That rounds once more, and goes wrong where a divisor is so small that its reciprocal is an
+infinity. A sum of exp(x - the maximum of all x) is 1 at least, so there it does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from minitensor import ir
+from minitensor.search.sketch.blocks import (
+    elementwise_store,
+    is_sum,
+    reduce_iters,
+    reduction_of,
+    spatial_iters,
+    uses,
+    writers,
+)
+from minitensor.search.sketch.rule import Rule, State, Verdict, unless_refused
+
+
+def divisors(block: ir.Block) -> list[str]:
+    """The buffers by whose elements it divides, the same one for several of its instances."""
+    found = {
+        node.b.buffer
+        for node in ir.walk(block.body)
+        if isinstance(node, ir.Binary) and node.op == "/" and isinstance(node.b, ir.Load)
+        if any(i.extent > 1 and not uses(node.b, i) for i in spatial_iters(block))
+    }
+    return sorted(found)
+
+
+def is_one_or_more(program: ir.Program, buffer: str) -> bool:
+    """Return whether a buffer has sums over all j of exp(x[j] - the maximum of the same x)."""
+    total = _sum_into(program, buffer, "sum")
+    match reduction_of(total) if total is not None else None:
+        case ir.Reduce(_, _, _, (ir.Load(terms, places),)) if total is not None:
+            powers = _only_writer(program, terms)
+            store = None if powers is None else elementwise_store(powers)
+        case _:
+            return False
+    match store:
+        case ir.Store(
+            _, where, ir.Call("exp_nonpositive", (ir.Binary("-", x, ir.Load() as most),))
+        ):
+            largest = _sum_into(program, most.buffer, "max")
+        case _:
+            return False
+    if powers is None or largest is None or where != tuple(ir.Var(i.var) for i in powers.iters):
+        return False
+    left = [i for i in powers.iters if ir.Var(i.var) not in most.indices]
+    theirs = [*spatial_iters(largest), *reduce_iters(largest)]
+    ours = [*most.indices, *(ir.Var(i.var) for i in left)]
+    if [i.extent for i in left] != [i.extent for i in reduce_iters(largest)]:
+        return False
+    reduction = reduction_of(largest)
+    assert reduction is not None
+    maximized = ir.substitute(reduction.values[0], {i.var: v for i, v in zip(theirs, ours)})
+    summed = {i.var: i.extent for i in reduce_iters(total)}
+    axes = [v.name for v in places if isinstance(v, ir.Var)]
+    added_up = {i.var: summed.get(v) for i, v in zip(powers.iters, axes)}
+    return (
+        maximized == x
+        and len({*axes}) == len(places)
+        and all(added_up[i.var] == (i.extent if i in left else None) for i in powers.iters)
+    )
+
+
+def _only_writer(program: ir.Program, buffer: str) -> ir.Block | None:
+    writing = writers(program, buffer)
+    return program.blocks[writing[0]] if len(writing) == 1 else None
+
+
+def _sum_into(program: ir.Program, buffer: str, reducer: str) -> ir.Block | None:
+    """The block that reduces into a buffer, if it alone writes that, each element at its axes."""
+    block = _only_writer(program, buffer)
+    if block is None or not is_sum(block):
+        return None
+    found = reduction_of(block)
+    same = found is not None and found.indices == tuple(ir.Var(i.var) for i in spatial_iters(block))
+    return block if same and found is not None and found.reducer.name == reducer else None
+
+
+def _judge(state: State, cores: int) -> Verdict:
+    if any(is_one_or_more(state.program, buffer) for buffer in divisors(state.block)):
+        return Verdict.APPLY_AND_STOP
+    return Verdict.SKIP
+
+
+@unless_refused
+def _apply(state: State, cores: int) -> list[State]:
+    """One state: the block is looked at again, and the reciprocals after it."""
+    schedule, made = state.schedule.copy(), []
+    for buffer in divisors(state.block):
+        if is_one_or_more(state.program, buffer):
+            made.append(schedule.use_reciprocal(state.name, buffer))
+    what = "one division for each row, and products"
+    after = state.after("reciprocals", what, schedule, stay=True)
+    return [replace(after, pending=(state.name, *made, *after.pending[1:]))]
+
+
+RECIPROCALS: Final = Rule("reciprocals", _judge, _apply)
