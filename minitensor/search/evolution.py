@@ -1,11 +1,11 @@
 """Evolutionary search: the candidates that a model scores best.
 
-It begins without a model: with the decisions of a schedule by hand for each sketch, and what is
-near the fastest of them. Once enough is measured, a population starts from random candidates and
-the best that were measured. Parents are drawn, in proportion to their scores, from the best that
-any generation has had; children are mutations or crossovers of them. The best of all, no two alike,
-are measured next; each sketch has a share of the batch, and some of it is random, so that the model
-sees what it would not have chosen.
+It begins with the decisions of a schedule by hand for each sketch, and what is near the fastest of
+them; the model says which of that, as soon as there is one. Once enough is measured, a population
+starts from random candidates and the best that were measured. Parents are drawn, in proportion to
+their scores, from the best that any generation has had; children are mutations or crossovers of
+them. The best of all, no two alike, are measured next; each sketch has a share of the batch, and
+some of it is random, so that the model sees what it would not have chosen.
 
 Source: Zheng et al., Ansor, OSDI 2020, section 5.1. Ansor's published code has no crossover; the
 paper has.
@@ -41,7 +41,7 @@ from minitensor.search.space import Candidate, Mutations, Space, weighted
 from minitensor.search.strategy import Doubles, Round, Score, Strategy
 
 FASTEST: Final = 4
-"""Candidates that are mutated while the model is not asked."""
+"""Candidates that are mutated before there is a population."""
 ATTEMPTS: Final = 8
 """Moves of a candidate that are tried, while they change nothing."""
 OF_EACH: Final = 32
@@ -60,8 +60,8 @@ class Evolution:
     epsilon      the part of what is measured that is chosen at random
     floor        the part of what is measured that all sketches share alike
     guided       the part of what is measured that a sketch policy divides, instead of `floor`
-    learnt       the number of candidates from which the model learns before it is asked; one that
-                 learnt from other workloads is asked at once, while it is trusted (see Round)
+    learnt       the number of candidates from which the model learns before it scores populations;
+                 one that learnt from other workloads does at once, while it is trusted (see Round)
     forms        new places of blocks that are looked into in a round: each takes a while
     mutations    the kinds of mutations, and their weights
     sketch_policy  chooses how much of a round each sketch gets (see SketchPolicy); None: random
@@ -229,11 +229,12 @@ class Population:
         return list(chosen)
 
     def beginning(self, round: Round) -> list[Candidate]:
-        """Candidates without a model's advice: of each sketch one with the decisions of a schedule
+        """Candidates while little is measured: of each sketch one with the decisions of a schedule
         by hand, the likeliest sketches first; mutations of the fastest; random ones.
 
-        In the first round as many as there are by hand; then half of the batch. A model that is
-        trusted orders the mutations.
+        In the first round as many as there are by hand; then half of the batch. The model orders
+        the mutations as soon as there is one: it is asked about what is near, and not yet about
+        what is best.
         """
         weights, known = self.space.weights, {t.candidate for t in round.history}
         begun = {candidate.sketch for candidate in known if candidate is not None}
@@ -251,7 +252,7 @@ class Population:
             self.rng.shuffle(parents)
         near = [self.mutant(parents[n % len(parents)]) for n in range(8 * count)]
         near = [candidate for candidate in dict.fromkeys(near) if candidate not in known]
-        if round.trusted:
+        if round.best or round.trusted:
             near = _by_score(near, round.score)
         lucky = self._lucky(round)
         kept = len(hand) if not round.best else (count - lucky + 1) // 2

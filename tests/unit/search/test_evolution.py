@@ -121,9 +121,10 @@ def tried(number, candidate, status="ok"):
 
 
 def begun(space, count=40, seed=0, **known):
-    """The proposals of a round without a model's advice."""
+    """The proposals of a round before populations, of a model that finds all alike."""
     rng = random.Random(seed)
-    now = Round(space, **({"best": []} | known), score=None, rng=rng, count=count)
+    alike = lambda batch: np.zeros(len(batch))
+    now = Round(space, **({"best": [], "score": alike} | known), rng=rng, count=count)
     return Population(space, SMALL, rng).beginning(now)
 
 
@@ -160,7 +161,18 @@ def test_before_the_model_is_asked_half_a_round_is_near_the_fastest():
         assert sum(getattr(near, n) != getattr(best[0], n) for n in names) == 1
 
 
-def test_the_model_is_asked_when_it_has_learnt_from_enough():
+def test_the_model_chooses_among_what_is_near_the_fastest():
+    space = Space.of(mt.lower(workloads.matmul(m=256, n=256, k=256)), TARGET)
+    best = [space.by_hand(random.Random(0), 0, ())]
+    score = lambda batch: np.array([c.values[0] for c in batch], float)
+    second = begun(space, 8, best=best, history=[tried(1, best[0])], score=score)
+    asked = begun(space, 8, best=best, history=[tried(1, best[0])])
+    assert sorted(map(str, second[:4])) == sorted(map(str, asked[:4]))  # by hand
+    near = [c.values[0] for c in second[4:8]]
+    assert near == sorted(near, reverse=True) and near[0] > best[0].values[0]
+
+
+def test_populations_are_scored_when_the_model_has_learnt_from_enough():
     space = Space.of(mt.lower(workloads.matmul(m=64, n=64, k=64)), TARGET)
     asked = []
 
@@ -169,12 +181,13 @@ def test_the_model_is_asked_when_it_has_learnt_from_enough():
         return np.zeros(len(batch))
 
     best = [space.by_hand(random.Random(0), 0, ())]
-    for count, wanted in ((31, False), (32, True)):
+    for count, generations in ((31, 0), (32, 5)):
+        asked.clear()
         history = [tried(n, best[0]) for n in range(count)]
         now = Round(space, best, score, random.Random(0), 8, history)
-        Evolution(population=64).propose(now)
-        assert bool(asked) is wanted
-    assert max(asked) <= 64
+        Evolution(population=64, floor=0.0).propose(now)
+        assert len(asked) == (generations or 1)
+        assert max(asked) <= 64
 
 
 def test_each_sketch_has_a_share_of_what_is_measured():
