@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from minitensor import arith, ir
-from minitensor.codegen.emit import scalars, streams, transposes, vectors
+from minitensor.codegen.emit import first_lanes, scalars, streams, transposes, vectors
 from minitensor.codegen.emit.c_types import element_type, elements_of, whole
 from minitensor.codegen.emit.emitter import Emitter
 from minitensor.codegen.emit.guarded import KEEP_SCALAR, why_scalar
@@ -105,6 +105,8 @@ class CEmitter(VectorExpressions, Emitter):
                 self._parallel(stmt, f"#pragma omp parallel for {shared}")
             case ir.Tensorized():
                 self._intrinsic(stmt)
+            case ir.Alloc() if self.hooks is None and (uses := first_lanes.in_registers(stmt)):
+                self.statement(uses)
             case ir.Prefetch(buffer, indices):
                 name = self.helpers.need(scalars.prefetch)
                 self.line(f"{name}({self.address(buffer, indices)});")
@@ -308,6 +310,11 @@ class CEmitter(VectorExpressions, Emitter):
 
     def _store(self, stmt: ir.Store) -> None:
         buffer, lanes = self.buffers[stmt.buffer], stmt.value.dtype.lanes
+        if 1 < lanes < buffer.dtype.lanes:
+            name = self.helpers.need(first_lanes.first, stmt.value.dtype, lanes)
+            target = self.element(stmt.buffer, ())
+            self.line(f"{target} = {name}({self.stored(stmt.value)}, {target});")
+            return
         if lanes == 1 or buffer.dtype.lanes > 1:
             super()._store(stmt)
             return

@@ -4,9 +4,9 @@
 `greater`: a comparison and a blend otherwise. `max` and `min`: one of these and what
 keeps a NaN. `sqrt` and roundings, conversions of float16: GCC finds some in a loop over lanes, if
 it has unrolled it and prefers vectors of that length, else one lane at a time. `ldexp`, the end of
-exp: one instruction in the place of nine. `load_part` and `store_part`: elements one by one
-otherwise (and on processors without masks in registers, for which a masked store is slow). The
-results are the same.
+exp: one instruction in the place of nine. `first`: a blend by a constant. `load_part` and
+`store_part`: elements one by one otherwise (and on processors without masks in registers, for which
+a masked store is slow). The results are the same.
 """
 
 from __future__ import annotations
@@ -68,6 +68,9 @@ def _of_kind(kind: str, dtype: str, lanes: int) -> dict[tuple[str, str, int], tu
     half, whole = f"__builtin_ia32_sqrt{kind}256", f"__builtin_ia32_sqrt{kind}512_mask"
     table["sqrt", dtype, lanes] = (_AVX, f"{half}({{0}})")
     table["sqrt", dtype, 2 * lanes] = (_AVX512, f"{whole}({{0}}, {{0}}, -1, 4)")
+    half, whole = f"__builtin_ia32_blend{kind}256", f"__builtin_ia32_blendm{kind}_512_mask"
+    table["first", dtype, lanes] = (_AVX, f"{half}({{1}}, {{0}}, {{2}})")
+    table["first", dtype, 2 * lanes] = (_AVX512, f"{whole}({{1}}, {{0}}, {{2}})")
     for size, count in ((128, lanes // 2), (256, lanes), (512, 2 * lanes)):
         short = "" if size == 128 else size
         table["load_part", dtype, count] = (

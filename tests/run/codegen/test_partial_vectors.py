@@ -99,3 +99,59 @@ def test_functions_have_the_bits_of_scalars(columns):
     plain = mt.build(mt.lower([X, E]))(x)
     for bits in (128, 256, 512):
         assert np.array_equal(mt.build(s, target=Target("c", 1, bits))(x), plain)
+
+
+def reduce_in_lanes(s, block, lanes):
+    """Reduce the rows of a block in the lanes of a register, then those in half of one."""
+    vectors = s.rfactor(s.split(s.get_loops(block)[-1], [None, lanes])[1])
+    vector = s.rfactor(s.split(s.get_loops(block)[-1], [None, lanes // 2])[1])
+    around = s.get_loops(block)[0]
+    for partial in (vector, vectors):
+        *_, steps, lane = s.compute_at(partial, around)
+        s.unroll(steps)
+        s.vectorize(lane)
+
+
+def rows(columns, lanes, reduced):
+    """Sums or maxima of four rows."""
+    A = mt.placeholder((4, columns), name="A")
+    k = mt.reduce_axis(columns, name="k")
+    s = mt.Schedule(mt.lower([A, mt.compute((4,), lambda i: reduced(A[i, k], axis=k), name="C")]))
+    reduce_in_lanes(s, "C", lanes)
+    return s
+
+
+@pytest.mark.parametrize("reduced", [mt.sum, mt.max])
+@pytest.mark.parametrize(("lanes", "bits"), [(4, 128), (8, 256), (16, 512)])
+def test_what_is_left_of_a_row_stays_in_registers(lanes, bits, reduced):
+    rng = np.random.default_rng(lanes)
+    for rest in range(1, lanes):
+        s = rows(2 * lanes + rest, lanes, reduced)
+        target = Target("c", 1, bits)
+        text = generate(s.program, target).source
+        assert (f"first_{rest}_float32x{lanes}(" in text) == (rest > lanes // 2)
+        a = rng.integers(-4, 5, (4, 2 * lanes + rest)).astype("f")
+        a[1, -1], a[2, -1], a[3, -1] = np.nan, -np.inf, -0.0
+        (want,), _ = mt.ir.interpret(s.program, [a])
+        np.testing.assert_array_equal(mt.build(s, target=target)(a), want)
+
+
+def test_registers_keep_the_lanes_behind_a_rest():
+    """A row of -0.0 has a sum of -0.0 in no lane, and a maximum of -5 is not one of zeros."""
+    s = rows(16 + 7, 8, mt.max)
+    a = np.full((4, 23), -5, np.float32)
+    np.testing.assert_array_equal(mt.build(s, target=Target("c", 1, 256))(a), a[:, 0])
+
+
+def test_several_registers_of_one_row():
+    A = mt.placeholder((3, 15), name="A")
+    k, l = mt.reduce_axis(15, name="k"), mt.reduce_axis(15, name="l")
+    M = mt.compute((3,), lambda i: mt.max(A[i, k], axis=k), name="M")
+    S = mt.compute((3,), lambda i: mt.sum(A[i, l] * A[i, l], axis=l), name="S")
+    s = mt.Schedule(mt.lower([A, mt.compute((3,), lambda i: M[i] + S[i], name="C")]))
+    reduce_in_lanes(s, "M", 8)
+    reduce_in_lanes(s, "S", 8)
+    a = np.random.default_rng(0).integers(-4, 5, (3, 15)).astype("f")
+    target = Target("c", 1, 256)
+    assert generate(s.program, target).source.count("first_7_float32x8(") == 3
+    np.testing.assert_array_equal(mt.build(s, target=target)(a), a.max(1) + (a * a).sum(1))
