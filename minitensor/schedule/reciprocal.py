@@ -103,13 +103,14 @@ def _use_reciprocal_batch(view: StepView) -> Effect:
     return computed_first_batch(view, partial(_multiplied, old=buffer, new=name))
 
 
-@use_reciprocal.random_call()
+@use_reciprocal.random_call(often=2)
 def _call_use_reciprocal(scene: Scene) -> None:
-    block = scene.block()
-    known = scene.program.blocks.get(block)
-    divisors = [] if known is None else _divisors(known.body)
-    buffer = scene.pick(divisors) if divisors and not scene.chance(10) else scene.buffer()
-    scene.do("use_reciprocal", block, buffer)
+    blocks = scene.program.blocks.items()
+    dividing = [(name, buffer) for name, b in blocks for buffer in _divisors(b.body)]
+    if dividing and not scene.chance(10):
+        scene.do("use_reciprocal", *scene.pick(dividing))
+    else:
+        scene.do("use_reciprocal", scene.block(), scene.buffer())
 
 
 class ReciprocalPrimitives:

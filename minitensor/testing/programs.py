@@ -76,6 +76,8 @@ class _Writer(Draws):
         self.tensors: list[lang.Tensor] = []
         self.places: lang.Tensor | None = None
         """An input of indices, for reads that depend on data."""
+        self.divisors: lang.Tensor | None = None
+        """A stage of floats by which whole numbers can be divided, and stay whole."""
 
     def program(self) -> ir.Program:
         self.repeat(1, 2, 50, self.input)
@@ -83,6 +85,12 @@ class _Writer(Draws):
         if self.chance(12):
             self.places = lang.placeholder((self.extent(),), "int32", name="places")
             self.inputs.append(self.places)
+        if "float" in self.dtype and self.chance(60):
+            half, one = lang.const(0.5, self.dtype), lang.const(1, self.dtype)
+            length = max(1, self.extent())
+            self.divisors = lang.compute(
+                (length,), lambda i: lang.if_then_else(i % 2 == 0, half, one), name="by"
+            )
         outputs: list[lang.Tensor] = []
 
         def stage(n: int) -> None:
@@ -292,6 +300,9 @@ class _Writer(Draws):
             result = result + self.number(0, 3)
         if self.chance(15) and axes:
             result = result + self.pick(axes)[0].astype(self.kind)
+        if self.divisors is not None and self.kind == self.dtype and axes and self.chance(40):
+            (length,), (axis, extent) = self.divisors.shape, self.pick(axes)
+            result = result / self.divisors[axis if extent <= length else axis % length]
         if self.chance(10) and "float" not in self.kind:
             by = self.number(1, 5)
             result = result // by if self.chance(50) else result % by

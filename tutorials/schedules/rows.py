@@ -105,6 +105,13 @@ def column_sum(s: Schedule, target: Target) -> Steps:
 def softmax(s: Schedule, target: Target) -> Steps:
     """Schedule the stages row_max, exps, row_sum and the last of a softmax, or of its logarithm."""
     lanes = lanes_of(target)
+    if s.get_blocks()[-1] == "softmax":
+        s.use_reciprocal("softmax", "row_sum")
+        yield (
+            "Reciprocal",
+            "All of a row is divided by its sum: with the reciprocal that is one division and a "
+            "product for each element, which rounds once more.",
+        )
     *before, last = s.get_blocks()
     row, column = s.get_loops(last)
     s.vectorize(column)

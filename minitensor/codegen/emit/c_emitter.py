@@ -14,7 +14,7 @@ from minitensor.codegen.emit.guarded import KEEP_SCALAR, why_scalar
 from minitensor.codegen.emit.helpers import Helpers
 from minitensor.codegen.emit.hooks import GAP, Hooks, declarations, is_observed
 from minitensor.codegen.emit.intrinsics import definition
-from minitensor.codegen.emit.lines import INDENT, WIDTH, broken, indented
+from minitensor.codegen.emit.lines import broken, indented, signature
 from minitensor.codegen.emit.rows import Access, shared_rows
 from minitensor.codegen.emit.variables import below_allocations, starts_with_store, stores
 from minitensor.codegen.emit.vector_expressions import VectorExpressions
@@ -85,7 +85,7 @@ class CEmitter(VectorExpressions, Emitter):
             self.line("int status = 0;")
         self.lines.extend(body)
         self.line(f"return {'status' if checked else '0'};")
-        return [*_signature(entry, parameters), *self.lines, "}"]
+        return [*signature(entry, parameters), *self.lines, "}"]
 
     # ---- statements
 
@@ -325,15 +325,3 @@ class CEmitter(VectorExpressions, Emitter):
         name = self.helpers.need(*wanted)
         where = self.address(stmt.buffer, stmt.indices) + ("" if step == 1 else f", {step}")
         self.line(f"{name}({where}, {self.stored(stmt.value)});")
-
-
-def _signature(entry: str, parameters: list[str]) -> list[str]:
-    """The lines that open a function."""
-    line = f"int {entry}({', '.join(parameters)}) {{"
-    if len(line) <= WIDTH:
-        return [line]
-    return [
-        f"int {entry}(",
-        *(f"{INDENT}{p}," for p in parameters[:-1]),
-        f"{INDENT}{parameters[-1]}) {{",
-    ]

@@ -89,3 +89,15 @@ def comment(text: str) -> list[str]:
         kept = re.sub(r"[^A-Za-z0-9 _.,:;()\[\]{}=+\-*/%<>|&'\"]", "_", line[:LONGEST_COMMENT])
         lines += _COMMENT.wrap(kept) or ["//"]
     return lines
+
+
+def signature(entry: str, parameters: list[str]) -> list[str]:
+    """The lines that open a function."""
+    line = f"int {entry}({', '.join(parameters)}) {{"
+    if len(line) <= WIDTH:
+        return [line]
+    return [
+        f"int {entry}(",
+        *(f"{INDENT}{p}," for p in parameters[:-1]),
+        f"{INDENT}{parameters[-1]}) {{",
+    ]
