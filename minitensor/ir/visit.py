@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, Final, NoReturn, TypeVar, get_args, get_type_hints
 
 from minitensor.errors import VerifyError
-from minitensor.ir.expr import Expr, Lanes, Load, Var
+from minitensor.ir.expr import Binary, Expr, Lanes, Load, Var
 from minitensor.ir.stmt import Block, For, Node, Reducer, Stmt, Store
 
 N = TypeVar("N", bound=Node)
@@ -201,6 +201,14 @@ def blocks_of(stmt: Stmt) -> list[Block]:
 def loops_of(stmt: Stmt) -> list[For]:
     """Every loop below the statement (outside block bodies), in the order of the text."""
     return [n for n in stmts_of(stmt) if isinstance(n, For)]
+
+
+def combines(reducer: Reducer) -> str:
+    """The operation of a reducer that combines two numbers by one; "" for another."""
+    match reducer.results:
+        case (Binary(op, Var(a), Var(b)),) if a != b:
+            return op
+    return ""
 
 
 def apply_reducer(reducer: Reducer, old: tuple[Expr, ...], new: tuple[Expr, ...]) -> list[Expr]:

@@ -64,7 +64,7 @@ class Signs:
         axes, reduced  the extents of the variables in the values, those of an element first
         """
         domain = {**axes, **reduced}
-        op = _combines(reducer) if reducer is not None else ""
+        op = ir.combines(reducer) if reducer is not None else ""
         if 0 in domain.values() or (reducer is not None and op not in ("+", "max", "min")):
             return
         ranges = {name: arith.extent_range(extent) for name, extent in domain.items()}
@@ -159,14 +159,6 @@ class Signs:
 
 def _both(x: Sign, y: Sign) -> Sign:
     return Sign(x.at_least_0 and y.at_least_0, x.at_most_0 and y.at_most_0)
-
-
-def _combines(reducer: ir.Reducer) -> str:
-    """The operation of a reducer that combines two numbers by one; "" for another."""
-    match reducer.results:
-        case (ir.Binary(op, ir.Var(a), ir.Var(b)),) if a != b:
-            return op
-    return ""
 
 
 def _bind(pattern: ir.Expr, expr: ir.Expr, found: dict[str, ir.Expr]) -> bool:

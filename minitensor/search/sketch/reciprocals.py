@@ -35,7 +35,7 @@ def divisors(block: ir.Block) -> list[str]:
 
 def is_one_or_more(program: ir.Program, buffer: str) -> bool:
     """Return whether a buffer has sums over all j of exp(x[j] - the maximum of the same x)."""
-    total = _sum_into(program, buffer, "sum")
+    total = _reduced_into(program, buffer, "+")
     match reduction_of(total) if total is not None else None:
         case ir.Reduce(_, _, _, (ir.Load(terms, places),)) if total is not None:
             powers = _only_writer(program, terms)
@@ -46,12 +46,13 @@ def is_one_or_more(program: ir.Program, buffer: str) -> bool:
         case ir.Store(
             _, where, ir.Call("exp_nonpositive", (ir.Binary("-", x, ir.Load() as most),))
         ):
-            largest = _sum_into(program, most.buffer, "max")
+            largest = _reduced_into(program, most.buffer, "max")
         case _:
             return False
     if powers is None or largest is None or where != tuple(ir.Var(i.var) for i in powers.iters):
         return False
-    left = [i for i in powers.iters if ir.Var(i.var) not in most.indices]
+    placed = {name for index in most.indices for name in ir.free_vars(index)}
+    left = [i for i in powers.iters if i.var not in placed]
     theirs = [*spatial_iters(largest), *reduce_iters(largest)]
     ours = [*most.indices, *(ir.Var(i.var) for i in left)]
     if [i.extent for i in left] != [i.extent for i in reduce_iters(largest)]:
@@ -70,18 +71,18 @@ def is_one_or_more(program: ir.Program, buffer: str) -> bool:
 
 
 def _only_writer(program: ir.Program, buffer: str) -> ir.Block | None:
-    writing = writers(program, buffer)
-    return program.blocks[writing[0]] if len(writing) == 1 else None
+    writing = [program.blocks[name] for name in writers(program, buffer)]
+    return writing[0] if len(writing) == 1 and writing[0].predicate == ir.TRUE else None
 
 
-def _sum_into(program: ir.Program, buffer: str, reducer: str) -> ir.Block | None:
-    """The block that reduces into a buffer, if it alone writes that, each element at its axes."""
+def _reduced_into(program: ir.Program, buffer: str, op: str) -> ir.Block | None:
+    """The block that combines into a buffer by an operation, if it alone writes that."""
     block = _only_writer(program, buffer)
     if block is None or not is_sum(block):
         return None
     found = reduction_of(block)
     same = found is not None and found.indices == tuple(ir.Var(i.var) for i in spatial_iters(block))
-    return block if same and found is not None and found.reducer.name == reducer else None
+    return block if same and found is not None and ir.combines(found.reducer) == op else None
 
 
 def _judge(state: State, cores: int) -> Verdict:

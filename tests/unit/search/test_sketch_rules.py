@@ -493,12 +493,38 @@ def divided(n, largest, power, total=lambda E, i, k: E[i, k]):
     return [A, mt.compute((n, n), lambda i, j: E[i, j] / whole[i], name="B")]
 
 
+def moved(n):
+    """Sums of exp(x - top), each x under a maximum of its own, which is over others too."""
+    X = mt.placeholder((n, 2 * n, n), name="X")
+    k, l = mt.reduce_axis(n, name="k"), mt.reduce_axis(n, name="l")
+    top = mt.compute((n, 2 * n), lambda a, b: mt.max(X[a, b, k], axis=k), name="top")
+    E = mt.compute((n, n), lambda i, j: mt.exp(X[i, i + j, j] - top[i, i + j]), name="E")
+    whole = mt.compute((n,), lambda i: mt.sum(E[i, l], axis=l), name="whole")
+    return [X, mt.compute((n, n), lambda i, j: E[i, j] / whole[i], name="B")]
+
+
+def least_called_sum(n):
+    """Quotients by the least exp(x - top) of a row."""
+    A = mt.placeholder((n, n), name="A")
+    k, l = mt.reduce_axis(n, name="k"), mt.reduce_axis(n, name="l")
+    top = mt.compute((n,), lambda i: mt.max(A[i, k], axis=k), name="top")
+    E = mt.compute((n, n), lambda i, j: mt.exp(A[i, j] - top[i]), name="E")
+    least = mt.comm_reducer(mt.minimum, float("inf"), "sum")
+    whole = mt.compute((n,), lambda i: least(E[i, l], axis=l), name="whole")
+    return [A, mt.compute((n, n), lambda i, j: E[i, j] / whole[i], name="B")]
+
+
 def below_the_largest(A, top, i, j):
     return mt.exp(A[i, j] - top[i])
 
 
 OF_ROWS = lambda A, i, k: A[i, k]
 ONE_OR_MORE = {
+    "of every other row": lambda: divided(
+        8,
+        lambda A, i, k: A[i, k],
+        lambda A, top, i, j: mt.exp(A[i // 2, j] - top[i // 2]),
+    ),
     "softmax": lambda: W.softmax(64, 67),
     "one that keeps its axis": lambda: kept_softmax(64, 67),
     "of rows": lambda: divided(8, OF_ROWS, below_the_largest),
@@ -515,6 +541,8 @@ ONE_OR_MORE = {
     ),
 }
 PERHAPS_LESS = {
+    "a maximum for each term": lambda: moved(8),
+    "the least, called a sum": lambda: least_called_sum(8),
     "no exp": lambda: divided(8, OF_ROWS, lambda A, top, i, j: A[i, j] - top[i]),
     "no maximum": lambda: divided(8, OF_ROWS, lambda A, top, i, j: mt.exp(A[i, j])),
     "less than the maximum": lambda: divided(
