@@ -55,7 +55,7 @@ def measured(name: str, repeats: int) -> str:
     """A line of figures for a workload."""
     space = Space.of(HAND_SCHEDULES[name].define(), native_target(mt.Target("c")))
     learner, best = learnt(space)
-    strategy, rng = Evolution(), random.Random(1)
+    strategy, rng = Evolution(learnt=0), random.Random(1)
     forms = list(space._plans)
     population = [space.draw(rng, *rng.choice(forms)) for _ in range(strategy.population)]
 
