@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from minitensor import arith, ir
 from minitensor.schedule import edit, insertion
@@ -15,6 +14,9 @@ from minitensor.schedule.halves import other_writers
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
+
+Rerouted: TypeAlias = "Callable[[Any, str, str], Any]"
+"""A statement that reads a buffer, as one that reads a second instead: given their names."""
 
 
 def _copy_block(
@@ -111,25 +113,28 @@ def cache_read(
         refuse(
             "R1", marks=ir.Marks(blocks={block: "does not read it"}), choices=sorted(read - written)
         )
-    name = edit.Fresh(program).block(f"{buffer}_{scope}")
-    rerouted = partial(_rerouted, old=buffer, new=name, loads=True, stores=False)
-    return computed_first(program, block, buffer, name, ir.Scope(scope), rerouted), name
+    return computed_first(program, block, buffer, f"{buffer}_{scope}", ir.Scope(scope), _reads)
+
+
+def _reads(stmt: Any, old: str, new: str) -> Any:
+    """The statement where it reads another buffer instead of one."""
+    return _rerouted(stmt, old, new, loads=True, stores=False)
 
 
 def computed_first(
     program: ir.Program,
     block: str,
     buffer: str,
-    name: str,
+    label: str,
     scope: ir.Scope,
-    rerouted: Callable[[ir.Stmt], ir.Stmt],
+    rerouted: Rerouted,
     value: Callable[[ir.Expr], ir.Expr] = lambda element: element,
-) -> ir.Program:
+) -> tuple[ir.Program, str]:
     """The program with a block in front of another one, that computes something of each element
-    which that reads of a buffer. Refuses by the rules R2 to R4 of `cache_read`.
+    which that reads of a buffer; and its name. Refuses by the rules R2 to R4 of `cache_read`.
 
-    name      of the new block, and of the buffer that it writes
-    rerouted  a statement of the other block, where it reads that
+    label     for the name of the new block, and of the buffer that it writes
+    rerouted  makes the other block read that
     value     what is computed of an element
     """
     found = program.blocks[block]
@@ -146,7 +151,7 @@ def computed_first(
         shared = both if len(both) > len(shared) else shared
     old = program.buffers[buffer]
     fresh = edit.Fresh(program)
-    fresh.block(name)
+    name = fresh.block(label)
     reads = [a for a in accesses(program, block) if a.buffer == buffer]
     box = region(program, reads, buffer, {loop.var for loop in shared})
     copy = _copy_block(name, {name: buffer}, [old], sources, value)
@@ -156,29 +161,26 @@ def computed_first(
     point = insertion.point_before(program, shared, {block})
     if insertion.unavailable(program, placed, point, strict=True) is not None:
         refuse("R4", marks=ir.Marks(blocks={block: "reads more than was computed"}))
-    init = None if found.init is None else rerouted(found.init)
-    changed = edit.with_block(found, body=rerouted(found.body), init=init)
+    init = None if found.init is None else rerouted(found.init, buffer, name)
+    changed = edit.with_block(found, body=rerouted(found.body, buffer, name), init=init)
     new = point.insert(program, placed.stmt, {id(found): changed})
     cached = ir.Buffer(name, old.shape, old.dtype, scope)
-    return new.replace(temporaries=(*program.temporaries, cached))
+    return new.replace(temporaries=(*program.temporaries, cached)), name
 
 
 @cache_read.on_batch
 def _cache_read_batch(view: StepView) -> Effect:
-    buffer, name = view.argument("buffer"), view.result
-    return computed_first_batch(
-        view, partial(_rerouted, old=buffer, new=name, loads=True, stores=False)
-    )
+    return computed_first_batch(view, _reads)
 
 
-def computed_first_batch(view: StepView, rerouted: Callable[[ir.Stmt], ir.Stmt]) -> Effect:
+def computed_first_batch(view: StepView, rerouted: Rerouted) -> Effect:
     """The effect of `computed_first` on a batch."""
     block, buffer = view.argument("block"), view.argument("buffer")
     copy = view.after.blocks[view.result]
     outside, loops = _loops_of_copy(view, copy)
     footprint = Footprint(view, buffer, [block], outside)
     writing = [Written(view, b.name, ()) for b in ir.writers(view.before, buffer)]
-    view.follow(rerouted)
+    view.follow(lambda body: rerouted(body, buffer, copy.name))
 
     def effect(batch: Batch) -> None:
         batch.shapes[copy.name] = batch.shapes[buffer]

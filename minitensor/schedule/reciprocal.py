@@ -7,11 +7,9 @@ for a schedule to say.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final
 
 from minitensor import ir
-from minitensor.schedule import edit
 from minitensor.schedule.arguments import BlockName, BufferName
 from minitensor.schedule.batch import Effect, StepView
 from minitensor.schedule.cache import computed_first, computed_first_batch
@@ -61,17 +59,17 @@ def use_reciprocal(program: ir.Program, block: BlockName, buffer: BufferName) ->
     if buffer not in (divisors := _divisors(body)):
         marks = ir.Marks(blocks={block: f"does not divide by {ir.print_name(buffer)}"})
         refuse("R1", marks=marks, choices=divisors)
-    name = edit.Fresh(program).block(f"{buffer}_reciprocal")
+    label = f"{buffer}_reciprocal"
     one = ir.Const(1.0, program.buffers[buffer].dtype)
     return computed_first(
         program,
         block,
         buffer,
-        name,
+        label,
         ir.Scope.GLOBAL,
-        partial(_multiplied, old=buffer, new=name),
+        _multiplied,
         lambda element: ir.Binary("/", one, element),
-    ), name
+    )
 
 
 def _divisors(body: ir.Stmt) -> list[str]:
@@ -99,8 +97,7 @@ def _multiplied(stmt: Any, old: str, new: str) -> Any:
 
 @use_reciprocal.on_batch
 def _use_reciprocal_batch(view: StepView) -> Effect:
-    buffer, name = view.argument("buffer"), view.result
-    return computed_first_batch(view, partial(_multiplied, old=buffer, new=name))
+    return computed_first_batch(view, _multiplied)
 
 
 @use_reciprocal.random_call(often=2)

@@ -34,6 +34,8 @@ def in_registers(stmt: ir.Alloc) -> ir.Stmt | None:
     while isinstance(body, ir.Alloc) and len(body.buffer.shape) == 1:
         arrays.append(body.buffer)
         body = body.body
+    if not arrays:
+        return None
     stmts, values = _in_line(body)
     vectors_of: dict[str, str] = {}
     ends: dict[str, ir.Stmt] = {}
@@ -45,11 +47,13 @@ def in_registers(stmt: ir.Alloc) -> ir.Stmt | None:
                     return None
                 vectors_of[array.name] = vector
                 ends[array.name] = ir.Store(vector, (), ir.Load(array.name, everything, dtype))
+    if len(ends) < len(arrays):
+        return None
     used = [s for s in stmts[len(arrays) :] if s not in ends.values()]
     accesses = [a for s in used for array in arrays for a in ir.accesses(s, array.name)]
     written = {access.buffer for access in accesses if isinstance(access, ir.Store)}
     back = [end for array, end in ends.items() if array in written]
-    if len(ends) < len(arrays) or not back or stmts[len(arrays) :] != [*used, *back]:
+    if not back or stmts[len(arrays) :] != [*used, *back]:
         return None
     lanes = {array.name: array.shape[0] for array in arrays}
     if not all(_is_of_first_lanes(access, lanes[access.buffer]) for access in accesses):

@@ -35,21 +35,21 @@ def divisors(block: ir.Block) -> list[str]:
 
 def is_one_or_more(program: ir.Program, buffer: str) -> bool:
     """Return whether a buffer has sums over all j of exp(x[j] - the maximum of the same x)."""
-    total = _reduced_into(program, buffer, "+")
-    match reduction_of(total) if total is not None else None:
-        case ir.Reduce(_, _, _, (ir.Load(terms, places),)) if total is not None:
-            powers = _only_writer(program, terms)
-            store = None if powers is None else elementwise_store(powers)
-        case _:
-            return False
-    match store:
+    total, term = _reduced_into(program, buffer, "+")
+    if total is None or not isinstance(term, ir.Load):
+        return False
+    powers = _only_writer(program, term.buffer)
+    if powers is None:
+        return False
+    axes_of_powers = tuple(ir.Var(i.var) for i in powers.iters)
+    match elementwise_store(powers):
         case ir.Store(
-            _, where, ir.Call("exp_nonpositive", (ir.Binary("-", x, ir.Load() as most),))
-        ):
-            largest = _reduced_into(program, most.buffer, "max")
+            _, at, ir.Call("exp_nonpositive", (ir.Binary("-", x, ir.Load() as most),))
+        ) if at == axes_of_powers:
+            largest, value = _reduced_into(program, most.buffer, "max")
         case _:
             return False
-    if powers is None or largest is None or where != tuple(ir.Var(i.var) for i in powers.iters):
+    if largest is None or value is None:
         return False
     placed = {name for index in most.indices for name in ir.free_vars(index)}
     left = [i for i in powers.iters if i.var not in placed]
@@ -57,15 +57,13 @@ def is_one_or_more(program: ir.Program, buffer: str) -> bool:
     ours = [*most.indices, *(ir.Var(i.var) for i in left)]
     if [i.extent for i in left] != [i.extent for i in reduce_iters(largest)]:
         return False
-    reduction = reduction_of(largest)
-    assert reduction is not None
-    maximized = ir.substitute(reduction.values[0], {i.var: v for i, v in zip(theirs, ours)})
+    maximized = ir.substitute(value, {i.var: v for i, v in zip(theirs, ours)})
     summed = {i.var: i.extent for i in reduce_iters(total)}
-    axes = [v.name for v in places if isinstance(v, ir.Var)]
+    axes = [v.name for v in term.indices if isinstance(v, ir.Var)]
     added_up = {i.var: summed.get(v) for i, v in zip(powers.iters, axes)}
     return (
         maximized == x
-        and len({*axes}) == len(places)
+        and len({*axes}) == len(term.indices)
         and all(added_up[i.var] == (i.extent if i in left else None) for i in powers.iters)
     )
 
@@ -75,14 +73,20 @@ def _only_writer(program: ir.Program, buffer: str) -> ir.Block | None:
     return writing[0] if len(writing) == 1 and writing[0].predicate == ir.TRUE else None
 
 
-def _reduced_into(program: ir.Program, buffer: str, op: str) -> ir.Block | None:
-    """The block that combines into a buffer by an operation, if it alone writes that."""
+def _reduced_into(
+    program: ir.Program, buffer: str, op: str
+) -> tuple[ir.Block, ir.Expr] | tuple[None, None]:
+    """The block that combines values into a buffer by an operation, if it alone writes that, each
+    element at its axes; and the values.
+    """
     block = _only_writer(program, buffer)
     if block is None or not is_sum(block):
-        return None
-    found = reduction_of(block)
-    same = found is not None and found.indices == tuple(ir.Var(i.var) for i in spatial_iters(block))
-    return block if same and found is not None and ir.combines(found.reducer) == op else None
+        return None, None
+    axes = tuple(ir.Var(i.var) for i in spatial_iters(block))
+    match reduction_of(block):
+        case ir.Reduce(reducer, _, at, (value,)) if at == axes and ir.combines(reducer) == op:
+            return block, value
+    return None, None
 
 
 def _judge(state: State, cores: int) -> Verdict:
