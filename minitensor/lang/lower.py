@@ -14,9 +14,10 @@ from typing import Final
 
 from minitensor import arith, ir
 from minitensor.errors import ArgumentError, LoweringError, unexpected
+from minitensor.lang.checked import checked_name
 from minitensor.lang.scalar import describe
 from minitensor.lang.signs import Signs
-from minitensor.lang.tensor import Axis, Stage, Tensor, checked_name
+from minitensor.lang.tensor import Axis, Stage, Tensor
 
 INDEX_LIMIT: Final = 1 << 62
 """Index arithmetic must stay below this, so that 64-bit integers hold it."""

@@ -7,26 +7,25 @@ of indices, constant indices, misplaced axes); `lower` checks the rest.
 
 from __future__ import annotations
 
-import inspect
-import math
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from minitensor import ir
 from minitensor.errors import ArgumentError, is_integer, unexpected
+from minitensor.lang.checked import (
+    LARGEST,
+    checked_name,
+    checked_shape,
+    checked_titles,
+    parameters_of,
+    refuse_symbolic,
+)
 from minitensor.lang.numpy_names import NoArray
 from minitensor.lang.promotion import converted, is_number
 from minitensor.lang.scalar import Label, Scalar, describe, operand
 from minitensor.phrasebook import unknown_name
-
-LARGEST: Final = 1 << 40
-"""The most elements a tensor may have."""
-LONGEST_NAME: Final = 10_000
-"""The most characters of a name."""
-MOST_AXES: Final = 32
-"""The most axes a tensor may have: numpy had no more for long."""
 
 
 class Reference(str):
@@ -62,10 +61,29 @@ class Stage:
     init: tuple[ir.Expr, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """A call of an operator.
+
+    operator    its name, such as "conv2d"
+    operands    the names of the parameters that got tensors, in the order of `inputs`; one that
+                takes several tensors appears once for each
+    inputs      those tensors
+    attributes  every other argument that was given, by parameter: integers, floats, strings, bools,
+                None and tuples of these
+    """
+
+    operator: str
+    operands: tuple[str, ...]
+    inputs: tuple[Tensor, ...]
+    attributes: Mapping[str, Any]
+
+
 class Tensor(NoArray):
     """A dense array of symbolic values; `A[i, j]` is one of them.
 
-    name, shape, dtype are what the user gave; `stage` is None for a placeholder.
+    name, shape, dtype are what the user gave; `stage` is None for a placeholder, `origin` for what
+    no operator of `mt.ops` made.
     """
 
     def __init__(self, name: str, shape: tuple[int, ...], dtype: ir.DType) -> None:
@@ -73,6 +91,7 @@ class Tensor(NoArray):
         self.shape = shape
         self.dtype = dtype
         self.stage: Stage | None = None
+        self.origin: Origin | None = None
         self.siblings: tuple[Tensor, ...] = (self,)
         """The tensors that the same stage computes, this one included."""
         self.reference = Reference(Label.fresh(name))
@@ -196,79 +215,6 @@ class Reduction:
     __hash__ = object.__hash__
 
 
-# ---- arguments
-
-
-def checked_name(name: object, default: str) -> str:
-    """A name as given, or the default for None and the empty string."""
-    if name is None or name == "":
-        return default
-    if not isinstance(name, str) or len(name) > LONGEST_NAME:
-        raise unexpected(f"a string of at most {LONGEST_NAME} characters", "name", name)
-    return name
-
-
-def checked_titles(name: object, default: str, count: int) -> list[str]:
-    """The names of the tensors that one call makes: as given, or one name and numbers."""
-    if count == 1 or not isinstance(name, (tuple, list)):
-        title = checked_name(name, default)
-        return [title] if count == 1 else [f"{title}_{n}" for n in range(count)]
-    if len(name) != count:
-        raise unexpected(f"one name, or {count}: one for each value", "name", name)
-    return [checked_name(one, default) for one in name]
-
-
-def _refuse_symbolic(extent: object) -> None:
-    if isinstance(extent, Scalar):
-        raise ArgumentError(
-            f"the extent {extent!r} is symbolic, which is not supported: a kernel is built for one "
-            "size; give a number, and build one for each size"
-        )
-
-
-def checked_shape(shape: object) -> tuple[int, ...]:
-    """A shape as a tuple of ints; one int stands for one axis."""
-    given = (shape,) if isinstance(shape, numbers.Integral) else shape
-    if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
-        raise unexpected("a tuple of extents", "shape", shape)
-    for extent in given:
-        _refuse_symbolic(extent)
-        if not is_integer(extent, 0):
-            raise unexpected("extents that are integers >= 0", "shape", shape)
-    result = tuple(int(n) for n in given)
-    if len(result) > MOST_AXES:
-        raise unexpected(f"at most {MOST_AXES} axes", "shape", shape)
-    if math.prod(max(1, n) for n in result) > LARGEST:
-        raise unexpected(f"at most 2**{LARGEST.bit_length() - 1} elements", "shape", shape)
-    return result
-
-
-def parameters_of(function: object, count: int, skip: int = 0) -> list[str]:
-    """The names of a function's parameters after the first `skip`, checked to be `count`."""
-    if not callable(function):
-        raise unexpected("a function of the indices", "fcompute", function)
-    try:
-        every = list(inspect.signature(function).parameters.values())
-        parameters = [p for p in every[:skip] if p.kind is p.VAR_POSITIONAL] + every[skip:]
-    except (TypeError, ValueError):
-        return [f"i{n}" for n in range(count)]
-    variadic = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
-    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    required = sum(
-        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        for p in parameters
-    )
-    keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
-    if not required <= count or (len(named) < count and not variadic) or keywords:
-        names = ", ".join(p.name for p in every)
-        first = ("the tensor and " if skip == 1 else f"{skip} tensors and ") if skip else ""
-        raise ArgumentError(
-            f"expected a function of {first}{count} indices (one for each axis of the shape), "
-            f"but got one of {len(every)}: ({names})"
-        )
-    return (named + [f"{variadic[0].name}{n}" if variadic else "" for n in range(count)])[:count]
-
-
 # ---- constructors
 
 
@@ -281,7 +227,7 @@ def reduce_axis(dom: Any, name: str | None = None) -> ReduceAxis:
     """The variable of a reduction from dom[0] to dom[1] - 1; an int n stands for (0, n)."""
     pair = (0, dom) if isinstance(dom, numbers.Integral) else dom
     for extent in pair if isinstance(pair, Sequence) else (pair,):
-        _refuse_symbolic(extent)
+        refuse_symbolic(extent)
     if (
         not isinstance(pair, Sequence)
         or len(pair) != 2

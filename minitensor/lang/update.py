@@ -11,6 +11,7 @@ from typing import Any
 
 from minitensor import arith, ir
 from minitensor.errors import ArgumentError, unexpected
+from minitensor.lang.checked import checked_shape, checked_titles, parameters_of
 from minitensor.lang.promotion import converted
 from minitensor.lang.scalar import Label, Scalar
 from minitensor.lang.tensor import (
@@ -20,9 +21,6 @@ from minitensor.lang.tensor import (
     Tensor,
     check_axes,
     checked_axes,
-    checked_shape,
-    checked_titles,
-    parameters_of,
     results_of,
     value_of,
 )
