@@ -14,6 +14,7 @@ from minitensor.cli import bench, course, demo, doctor, explain, fuzz, log, show
 from minitensor.cli import compile as compiling
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError, UsageError
+from minitensor.cli.options import Parser
 from minitensor.errors import MinitensorError
 from minitensor.version import __version__
 
@@ -96,7 +97,7 @@ def _status(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="minitensor",
         description="A tensor-program compiler that one person can read.",
         epilog=EXAMPLES,

@@ -61,10 +61,12 @@ def add_arguments(
     )
     parser.add_argument(
         "--size",
+        action="add",
         metavar="NAME=VALUE,...",
         default={},
         type=_sizes,
-        help="other arguments for the operator, such as m=128,n=64 or kernel=3x3,layout=NHWC",
+        help="other arguments for the operator, such as m=128,n=64 or kernel=3x3,layout=NHWC; "
+        "may be repeated",
     )
     parser.set_defaults(trace=None)
     if trace:
@@ -125,7 +127,8 @@ def _sizes(text: str) -> dict[str, Any]:
                 f"expected NAME=VALUE,NAME=VALUE such as m=128,n=64, but got {part!r}"
             )
         if name in sizes:
-            raise argparse.ArgumentTypeError(f"{name} is given twice")
+            text = f"{name} is given twice: {sizes[name]}, then {_value(value)}"
+            raise argparse.ArgumentTypeError(text)
         sizes[name] = _value(value)
     return sizes
 

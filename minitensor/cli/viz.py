@@ -43,8 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     subjects.add_arguments(parser)
     where = f"where the files go; made if it is missing ({FOLDER})"
     parser.add_argument("-o", "--output", metavar="FOLDER", default=FOLDER, help=where)
-    text = f"some of the pictures: {', '.join(NAMES)}"
-    parser.add_argument("--only", metavar="NAME,...", type=_names, default=NAMES, help=text)
+    text = f"some of the pictures: {', '.join(NAMES)}; may be repeated"
+    parser.add_argument(
+        "--only", action="add", metavar="NAME,...", type=_names, default=NAMES, help=text
+    )
     text = "of a log: only this workload, by its name or key"
     parser.add_argument("--workload", metavar="W", help=text)
     text = "of a log: the definition, where it is no operator at one of its two usual sizes"
