@@ -55,12 +55,32 @@ if _TYPE_CHECKING:
         Parent, ParentGoneError, Reason, Worker, WorkerError, waits_of,
     )
 
-_LATER = (
-    *("caches", "confined", "descendants", "doctor", "limits", "roofs", "rounds", "worker"),
-    *("cuda.nvcc", "cuda.resources", "cuda.device", "cuda.arrays", "cuda.kernel", "cuda.build"),
-    *("cuda.emulator", "cuda.counters", "cuda.reports"),
-)
-"""The modules that few programs need: imported when one of their names is first used."""
+_LATER = {
+    "caches": ("USUAL_CACHES", "Caches", "known_caches", "largest_cache"),
+    "confined": ("confine", "memory_of_this_process"),
+    "descendants": ("end_children",),
+    "doctor": ("Finding", "diagnose"),
+    "limits": (
+        "Limits", "Probe", "compute_probe", "known_limits", "measure_limits", "memory_probes",
+        "remember_limits",
+    ),
+    "roofs": ("cache_bandwidths",),
+    "rounds": (
+        "BLAS_SPIN_SECONDS", "QUICK", "RULE", "SLOW_SECONDS", "SPIN_SECONDS", "Clock", "Pace",
+        "Turns", "interleave", "ratio", "take_turn",
+    ),
+    "worker": ("Parent", "ParentGoneError", "Reason", "Worker", "WorkerError", "waits_of"),
+    "cuda.arrays": ("DeviceArray", "to_device"),
+    "cuda.build": ("load_cuda", "load_cuda_program", "load_cuda_together"),
+    "cuda.counters": ("AccessCount",),
+    "cuda.device": ("cuda_of",),
+    "cuda.emulator": ("ORDERS", "EmulatedKernel", "load_emulated"),
+    "cuda.kernel": ("CudaKernel",),
+    "cuda.nvcc": ("Nvcc", "find_nvcc"),
+    "cuda.reports": ("DeviceFault",),
+    "cuda.resources": ("Resources",),
+}
+"""The modules that few programs need, with their names: imported when one is first used."""
 
 __all__ = [
     "BLAS_SPIN_SECONDS", "ORDERS", "QUICK", "RULE", "SLOW_SECONDS", "SOURCE", "SPIN_SECONDS",
@@ -80,8 +100,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    for module in _LATER if name in __all__ else ():
-        found = importlib.import_module(f"{__name__}.{module}")
-        if hasattr(found, name):
-            return getattr(found, name)
+    for module, names in _LATER.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 from pathlib import Path
+
+from minitensor.system import resource
 
 
 def confine(memory: int, largest_file: int) -> None:

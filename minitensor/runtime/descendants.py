@@ -10,7 +10,7 @@ process group is not found.
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import functools
 import os
 import signal
 import sys
@@ -18,27 +18,33 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from minitensor.system import ctypes
+
 MARK: Final = "MINITENSOR_WORKER"
 """The variable that a worker's descendants inherit."""
 
 _IS_LINUX: Final = sys.platform.startswith("linux")
 _DEATH_SIGNAL: Final = 1
 _SUBREAPER: Final = 36
-_libc: Final = ctypes.CDLL(None, use_errno=True)
 _PATIENCE: Final = 5.0
 _SCANS, _SCANS_OF_STARTING = 100, 25
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def inherit_orphans() -> None:
     """Make this process the parent of its descendants that lose theirs."""
     if _IS_LINUX:
-        _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
+        _libc().prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent(parent: int) -> None:
     """Be killed when the parent dies; its number is given, for it may have died already."""
     if _IS_LINUX:
-        _libc.prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        _libc().prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import importlib.util
 import platform
 import sys
 from dataclasses import dataclass
 from typing import Final
 
-import _cffi_backend  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import numpy as np
 
 from minitensor.errors import ArgumentError, CompileError, ExecutionError, MinitensorError
@@ -20,6 +20,7 @@ from minitensor.runtime.cuda.nvcc import Nvcc, probe_nvcc
 from minitensor.runtime.cuda.target import nearest_device
 from minitensor.runtime.folder import cache_folder, is_temporary
 from minitensor.runtime.machine import cpu_name, usable_cores
+from minitensor.runtime.module import ffi
 from minitensor.runtime.toolchain import ADVICE, Toolchain, probe_toolchain
 from minitensor.runtime.width import NARROW, WIDE
 
@@ -57,7 +58,7 @@ def diagnose() -> list[Finding]:
     return [
         Finding("python", True, f"{platform.python_version()} ({sys.executable})"),
         _library("numpy", np.__version__, (1, 23)),
-        _library("cffi", _cffi_backend.__version__, (1, 15)),
+        _cffi(),
         compiler,
         _openmp(toolchain),
         _vectors(toolchain),
@@ -76,6 +77,14 @@ def _library(name: str, version: str, oldest: tuple[int, int]) -> Finding:
         return Finding(name, True, version)
     wanted = ".".join(map(str, oldest))
     return Finding(name, False, version, f'python -m pip install "{name}>={wanted}"')
+
+
+def _cffi() -> Finding:
+    try:
+        ffi()
+    except CompileError as failure:
+        return Finding("cffi", False, failure.message, "python -m pip install cffi")
+    return _library("cffi", importlib.metadata.version("cffi"), (1, 15))
 
 
 def _compiler() -> tuple[Finding, Toolchain | None]:

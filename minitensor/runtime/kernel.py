@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -26,15 +26,15 @@ from minitensor.runtime.arguments import Signature
 from minitensor.runtime.cache import compile_assembly
 from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.memory import OUTPUTS
-from minitensor.runtime.module import Pointer, aligned_empty, pointer_to, starting_threads
+from minitensor.runtime.module import (
+    Pointer,
+    aligned_empty,
+    pointer_to,
+    pointers_to,
+    starting_threads,
+)
 from minitensor.runtime.timing import Lap, Timing, check_repeats, lap_of, measure_laps
 from minitensor.runtime.toolchain import Toolchain
-
-_SCRATCH = aligned_empty((64,), np.dtype(np.uint8))
-_SCRATCH[...] = 0
-_NOWHERE = pointer_to(_SCRATCH)
-"""The address of an array without elements, whose own may be anything."""
-
 
 Build: TypeAlias = "Callable[[ir.Program], Kernel]"
 """Builds a program for the target of a kernel."""
@@ -290,8 +290,7 @@ class NativeKernel(Kernel):
         Nothing is checked: for observing where a kernel reads and writes. Returns its status
         (see `Emitted`); `workspace` has at least `emitted.workspace` bytes.
         """
-        pointers = [pointer_to(array) for array in (*arrays, workspace)]
-        return self._safe_function()(*pointers)
+        return self._safe_function()(*pointers_to((*arrays, workspace)))
 
     def _prepared(self, arrays: list[np.ndarray]) -> Callable[[], int]:
         return partial(self._safe_function(), *self._pointers(arrays), self._new_workspace())
@@ -300,9 +299,9 @@ class NativeKernel(Kernel):
         return starting_threads(self._function) if self._is_parallel else self._function
 
     def _pointers(self, arrays: list[np.ndarray]) -> list[Pointer]:
-        pointers = [pointer_to(array) for array in arrays]
+        pointers = pointers_to(arrays)
         for n in self._signature.empty:
-            pointers[n] = _NOWHERE
+            pointers[n] = _nowhere()
         return pointers
 
     def _new_workspace(self) -> Pointer:
@@ -314,6 +313,14 @@ class NativeKernel(Kernel):
                 f"{self._workspace_bytes:,} bytes; compute_at or compute_inline makes them smaller",
                 "memory",
             ) from None
+
+
+@cache
+def _nowhere() -> Pointer:
+    """The address of an array without elements, whose own may be anything."""
+    scratch = aligned_empty((64,), np.dtype(np.uint8))
+    scratch[...] = 0
+    return pointer_to(scratch)
 
 
 def _bound(

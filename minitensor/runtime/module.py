@@ -13,32 +13,45 @@ thread that is new in the child gets new ones: `starting_threads` makes calls go
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import _cffi_backend  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import numpy as np
 
 from minitensor.errors import CompileError
+from minitensor.system import cffi
 
 ALIGNMENT: Final = 64
 """Bytes: a cache line, and the widest vector register."""
 
-_ffi: Final = _cffi_backend.FFI()
-_FOREVER: Final = os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_NODELETE
-_ADDRESS: Final = _ffi.typeof("uintptr_t")
-_ADDRESSED: Final = _ffi.typeof("void *")
-_STATUS: Final = _ffi.typeof("int")
-
 Pointer = Any
 """A cffi pointer that keeps what it points to alive."""
 
-pointer_to: Final[Callable[[np.ndarray], Pointer]] = _ffi.from_buffer
-"""The address of a C-contiguous array's first element."""
+
+@functools.cache
+def ffi() -> Any:
+    """The types and the memory of C. Raises CompileError where cffi is missing."""
+    return cffi.FFI()
+
+
+def pointer_to(array: np.ndarray) -> Pointer:
+    """The address of a C-contiguous array's first element."""
+    return ffi().from_buffer(array)
+
+
+def pointers_to(arrays: Iterable[np.ndarray]) -> list[Pointer]:
+    """`pointer_to` each of them, for calls in which a microsecond counts."""
+    return list(map(ffi().from_buffer, arrays))
+
+
+def load_library(path: Path | str) -> Any:
+    """A shared library, which stays loaded. Raises OSError if it cannot be."""
+    return cffi.load_library(str(path), os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_NODELETE)
 
 
 def load_function(library: Path, name: str, pointers: int) -> Callable[..., int]:
@@ -47,11 +60,11 @@ def load_function(library: Path, name: str, pointers: int) -> Callable[..., int]
     A call releases the interpreter's lock. Raises CompileError if the library cannot be loaded or
     has no such function. dlopen knows libraries by path: a path must not come to mean other code.
     """
+    address, status = map(ffi().typeof, ("void *", "int"))
     try:
-        loaded = _cffi_backend.load_library(str(library), _FOREVER)
         # `typeof` reads at most some 300 parameters
-        kind = _cffi_backend.new_function_type((_ADDRESSED,) * pointers, _STATUS, False)
-        function: Callable[..., int] = loaded.load_function(kind, name)
+        kind = cffi.new_function_type((address,) * pointers, status, False)
+        function: Callable[..., int] = load_library(library).load_function(kind, name)
     except (OSError, AttributeError) as failure:
         advice = "if that folder is mounted noexec, name another in MINITENSOR_CACHE_DIR"
         if "undefined symbol" in str(failure):  # the emitter calls the C library only
@@ -66,7 +79,7 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
     for extent in shape:
         size *= extent
     raw = np.empty(size + ALIGNMENT, np.uint8)
-    offset = -int(_ffi.cast(_ADDRESS, pointer_to(raw))) % ALIGNMENT
+    offset = -raw.__array_interface__["data"][0] % ALIGNMENT
     aligned: np.ndarray = np.ndarray(shape, dtype, raw, offset)
     return aligned
 

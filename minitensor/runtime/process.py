@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from minitensor.errors import CompileError, printable
+from minitensor.system import subprocess
 
 _MOST_SHOWN: Final = 400
 """Characters of a line that a program printed."""

@@ -28,7 +28,6 @@ import secrets
 import select
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -48,6 +47,7 @@ from minitensor.runtime.descendants import (
     kill_marked,
 )
 from minitensor.runtime.folder import cache_folder
+from minitensor.system import subprocess
 
 _TICK: Final = 0.05
 """Seconds between two looks at a process whose channel others may hold open."""

@@ -10,7 +10,7 @@ The first thing found ends the process, with a report on its stderr that `read_r
 
 from __future__ import annotations
 
-import ctypes
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any, Final
@@ -32,6 +32,7 @@ from minitensor.runtime import (
 from minitensor.sanitize.builds import Sanitizer, runtime_library
 from minitensor.sanitize.fault import Outcome, inputs_of
 from minitensor.sanitize.memory import address_of, bits_of, pattern
+from minitensor.system import ctypes
 
 _ALIGNMENT: Final = 64
 
@@ -68,11 +69,14 @@ def run_with_address_sanitizer(kernel: NativeKernel, inputs: Sequence[object]) -
     return Outcome(status, tuple(outputs), ())
 
 
-_c: Final = ctypes.CDLL(None)
-_allocate: Final = _c.posix_memalign
-_allocate.argtypes = (ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t, ctypes.c_size_t)
-_free: Final = _c.free
-_free.argtypes, _free.restype = (ctypes.c_void_p,), None
+@functools.cache
+def _c() -> ctypes.CDLL:
+    """The C library."""
+    c = ctypes.CDLL(None)
+    size = ctypes.c_size_t
+    c.posix_memalign.argtypes = (ctypes.POINTER(ctypes.c_void_p), size, size)
+    c.free.argtypes, c.free.restype = (ctypes.c_void_p,), None
+    return c
 
 
 class _Allocated:
@@ -80,7 +84,7 @@ class _Allocated:
 
     def __init__(self, shape: Sequence[int], dtype: np.dtype[Any], size: int) -> None:
         self.address = ctypes.c_void_p()
-        if _allocate(self.address, _ALIGNMENT, size) != 0:
+        if _c().posix_memalign(self.address, _ALIGNMENT, size) != 0:
             raise ExecutionError(f"no memory for an array of {size:,} bytes", "memory")
         self.__array_interface__ = {
             "shape": tuple(shape),
@@ -90,7 +94,7 @@ class _Allocated:
         }
 
     def __del__(self) -> None:
-        _free(self.address)
+        _c().free(self.address)
 
 
 def _exact(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:

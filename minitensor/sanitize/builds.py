@@ -11,7 +11,6 @@ Texts of many kernels (`generate_together`) are built the same way, in one run o
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 from collections.abc import Sequence
@@ -30,6 +29,7 @@ from minitensor.runtime import (
     compile_library,
     load_together,
 )
+from minitensor.system import ctypes
 
 
 class Sanitizer(Enum):

@@ -8,11 +8,10 @@ reports an access to a guard page as a fault; guards.c records it and opens the 
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import functools
 import math
-import mmap
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -22,10 +21,10 @@ from minitensor import ir
 from minitensor.errors import ExecutionError, unexpected
 from minitensor.runtime import find_toolchain, load_function, pointer_to
 from minitensor.sanitize.builds import Sanitizer, runtime_library
+from minitensor.system import ctypes, mmap
 
 Side: TypeAlias = Literal["start", "end"]
 
-PAGE: Final = mmap.PAGESIZE
 SMALLEST_GUARD: Final = 1 << 16
 LARGEST_GUARD: Final = 1 << 26
 """Bytes of a guard: those of the array, within these bounds. It takes addresses, no memory."""
@@ -108,15 +107,18 @@ def address_of(array: np.ndarray) -> int:
 
 
 def _whole_pages(size: int) -> int:
-    return -(-size // PAGE) * PAGE
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
-_mprotect: Final = ctypes.CDLL(None, use_errno=True).mprotect
-_mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+@functools.cache
+def _mprotect() -> Callable[[int, int, int], int]:
+    found = ctypes.CDLL(None, use_errno=True).mprotect
+    found.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return found
 
 
 def _protect(address: int, size: int) -> None:
-    if _mprotect(address, size, _NOTHING) != 0:
+    if _mprotect()(address, size, _NOTHING) != 0:
         raise ExecutionError("guard pages cannot be made inaccessible", "memory")
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import logging
 import os
 import stat
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from minitensor.errors import ArgumentError, TuningError, printable
+from minitensor.system import fcntl
 
 logger = logging.getLogger("minitensor")
 

@@ -7,8 +7,8 @@ those of a kernel for the CPU are (`arguments`), and copied by the kernel.
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Collection, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from minitensor.runtime.arguments import Signature, Slot
 from minitensor.runtime.cuda.device import ORDINAL, Cuda, Memory, cuda_of
 from minitensor.runtime.cuda.nvcc import find_nvcc
 from minitensor.runtime.module import aligned_empty
+from minitensor.system import ctypes
 
 ALIGNMENT: Final = 16
 """Bytes of the widest load; parameters that are read so begin at a multiple of it."""
@@ -308,25 +309,27 @@ def _by_interface(interface: Mapping[str, Any], value: object) -> _Lent:
     return _Lent(int(address), shape, dtype, strides, None, int(stream or 0), bool(readonly), value)
 
 
-class _Tensor(ctypes.Structure):
-    """DLTensor of dlpack.h, the head of DLManagedTensor."""
+@functools.cache
+def _dlpack() -> tuple[Any, Callable[[object, bytes], int]]:
+    """DLTensor of dlpack.h, the head of DLManagedTensor; and the address that a capsule holds."""
 
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
+    class Tensor(ctypes.Structure):
+        _fields_ = (
+            ("data", ctypes.c_void_p),
+            ("device_type", ctypes.c_int32),
+            ("device_id", ctypes.c_int32),
+            ("ndim", ctypes.c_int32),
+            ("code", ctypes.c_uint8),
+            ("bits", ctypes.c_uint8),
+            ("lanes", ctypes.c_uint16),
+            ("shape", ctypes.POINTER(ctypes.c_int64)),
+            ("strides", ctypes.POINTER(ctypes.c_int64)),
+            ("byte_offset", ctypes.c_uint64),
+        )
 
-
-_pointer_of: Final = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer_of.argtypes, _pointer_of.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
+    address = ctypes.pythonapi.PyCapsule_GetPointer
+    address.argtypes, address.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
+    return Tensor, address
 
 
 def _by_dlpack(value: Any) -> _Lent:
@@ -334,7 +337,8 @@ def _by_dlpack(value: Any) -> _Lent:
     back at its end. Raises anything if it lends none.
     """
     capsule = value.__dlpack__(stream=_LEGACY)
-    tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
+    kind, address_in = _dlpack()
+    tensor = kind.from_address(address_in(capsule, b"dltensor"))
     if tensor.code == _DLPACK_BFLOAT and tensor.bits == 16:
         dtype = _PACKED
     else:

@@ -11,21 +11,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-import _cffi_backend  # type: ignore[import-not-found, import-untyped, unused-ignore]
-
 from minitensor.errors import CompileError, ExecutionError
 from minitensor.runtime.cuda.failures import failure_of
+from minitensor.runtime.module import ffi, load_library
+from minitensor.system import cffi
 
 ORDINAL: Final = 0
 """The GPU that kernels run on."""
 
-_ffi: Final = _cffi_backend.FFI()
-_FOREVER: Final = os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_NODELETE
 _FUNCTIONS: Final = {
     "cudaGetDeviceCount": "int *",
     "cudaGetDevice": "int *",
@@ -66,11 +63,11 @@ class Cuda:
     def __init__(self, library: str) -> None:
         self.library = library
         try:
-            loaded = _cffi_backend.load_library(library, _FOREVER)
+            loaded = load_library(library)
             for name, kinds in _FUNCTIONS.items():
                 self._find(loaded, name, kinds.split(", ") if kinds else [])
-            text = _ffi.typeof("char *")
-            kind = _cffi_backend.new_function_type((_ffi.typeof("int"),), text, False)
+            text = ffi().typeof("char *")
+            kind = cffi.new_function_type((ffi().typeof("int"),), text, False)
             self._error_name = loaded.load_function(kind, "cudaGetErrorName")
             self._error_text = loaded.load_function(kind, "cudaGetErrorString")
         except (OSError, AttributeError) as failure:
@@ -84,8 +81,8 @@ class Cuda:
             """A function of _FUNCTIONS, with an underscore in front."""
 
     def _find(self, loaded: Any, name: str, kinds: list[str]) -> None:
-        types = tuple(_ffi.typeof(kind) for kind in kinds)
-        kind = _cffi_backend.new_function_type(types, _ffi.typeof("int"), False)
+        types = tuple(ffi().typeof(kind) for kind in kinds)
+        kind = cffi.new_function_type(types, ffi().typeof("int"), False)
         setattr(self, f"_{name}", loaded.load_function(kind, name))
 
     # ---- errors
@@ -103,8 +100,8 @@ class Cuda:
         detail  a clause to add
         """
         self._cudaGetLastError()
-        name = _ffi.string(self._error_name(error)).decode(errors="replace")
-        text = _ffi.string(self._error_text(error)).decode(errors="replace")
+        name = ffi().string(self._error_name(error)).decode(errors="replace")
+        text = ffi().string(self._error_text(error)).decode(errors="replace")
         return failure_of(error, name, text, who, detail or self._versions())
 
     def _versions(self) -> str:
@@ -114,7 +111,7 @@ class Cuda:
         return f"{has}, and this runtime is of CUDA {_release(own)}"
 
     def _number(self, name: str) -> int:
-        result = _ffi.new("int *")
+        result = ffi().new("int *")
         getattr(self, f"_{name}")(result)
         return int(result[0])
 
@@ -123,7 +120,7 @@ class Cuda:
     @functools.cached_property
     def count(self) -> int:
         """The number of GPUs: at least one."""
-        result = _ffi.new("int *")
+        result = ffi().new("int *")
         self.call("cudaGetDeviceCount", result)
         if result[0] == 0:
             raise self.failure(100)
@@ -132,9 +129,9 @@ class Cuda:
     @functools.cached_property
     def name(self) -> str:
         """The name of the first GPU: the head of its properties in every release."""
-        properties = _ffi.new("char[]", 1 << 14)
+        properties = ffi().new("char[]", 1 << 14)
         self.call("cudaGetDeviceProperties", properties, ORDINAL)
-        return str(_ffi.string(properties).decode(errors="replace"))
+        return str(ffi().string(properties).decode(errors="replace"))
 
     @functools.cached_property
     def capability(self) -> int:
@@ -147,14 +144,14 @@ class Cuda:
         return self._attribute(_MULTIPROCESSORS)
 
     def _attribute(self, number: int) -> int:
-        result = _ffi.new("int *")
+        result = ffi().new("int *")
         self.call("cudaDeviceGetAttribute", result, number, ORDINAL)
         return int(result[0])
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
         """A context in which calls of this thread go to the first GPU."""
-        before = _ffi.new("int *")
+        before = ffi().new("int *")
         self.call("cudaGetDevice", before)
         if before[0] != ORDINAL:
             self.call("cudaSetDevice", ORDINAL)
@@ -171,12 +168,12 @@ class Cuda:
 
         who  who needs it, for a message
         """
-        address = _ffi.new("void * *")
+        address = ffi().new("void * *")
         with self.current():
             error = self._cudaMalloc(address, max(1, size))
         if error:
             raise self.failure(error, who, f"{size:,} bytes are needed")
-        return Memory(self, int(_ffi.cast("uintptr_t", address[0])), size)
+        return Memory(self, int(ffi().cast("uintptr_t", address[0])), size)
 
     def copy(self, to: int, source: int, size: int) -> None:
         """Copy bytes between two addresses, each of the host or the GPU, and wait for it."""
@@ -191,7 +188,7 @@ class Cuda:
     def place_of(self, address: int) -> int | None:
         """The number of the GPU whose memory an address is in; None for any other address."""
         # a structure that begins with the kind of memory and the number of the device
-        attributes = _ffi.new("int[64]")
+        attributes = ffi().new("int[64]")
         if self._cudaPointerGetAttributes(attributes, pointer(address)):
             self._cudaGetLastError()
             return None
@@ -210,14 +207,14 @@ class Cuda:
         events = []
         try:
             for _ in range(2):
-                event = _ffi.new("void * *")
+                event = ffi().new("void * *")
                 self.call("cudaEventCreate", event)
                 events.append(event[0])
             self.call("cudaEventRecord", events[0], pointer(stream))
             work()
             self.call("cudaEventRecord", events[1], pointer(stream))
             self.call("cudaEventSynchronize", events[1])
-            milliseconds = _ffi.new("float *")
+            milliseconds = ffi().new("float *")
             self.call("cudaEventElapsedTime", milliseconds, *events)
             return float(milliseconds[0]) / 1000
         finally:
@@ -241,7 +238,7 @@ class Memory:
 
 def pointer(address: int) -> Any:
     """An address as native functions take it."""
-    return _ffi.cast("void *", address)
+    return ffi().cast("void *", address)
 
 
 @functools.cache

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gc
 import os
-import resource
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -28,6 +27,7 @@ from minitensor.runtime import confine, memory_of_this_process
 from minitensor.search.runner.results import Result, Settings, Status
 from minitensor.search.runner.task import Arena
 from minitensor.search.runner.timing import Times, lost_now, time_call
+from minitensor.system import resource
 
 PATIENCE: Final = 0.1
 """Seconds that the first call of any candidate may take."""

@@ -9,10 +9,8 @@ lock: later ones wait behind, so that timing is not kept waiting for ever.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
 import os
-import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +20,7 @@ import numpy as np
 
 from minitensor.runtime import cache_folder, largest_cache, waits_of
 from minitensor.search.runner.results import Settings
+from minitensor.system import fcntl, resource
 
 _LOCK: Final = "timing.lock"
 _QUEUE: Final = "timing-queue.lock"

@@ -14,7 +14,7 @@ import pytest
 
 import minitensor as mt
 from minitensor import errors
-from minitensor.runtime import build, find_toolchain, folder, load, process
+from minitensor.runtime import build, find_toolchain, folder, load
 from minitensor.runtime import cache as cache_module
 from minitensor.runtime.cache import compile_library
 from tests.run.runtime.conftest import ROOT
@@ -249,7 +249,7 @@ def test_interrupted_compilation_leaves_nothing(emit, toolchain, cache, monkeypa
         def communicate(self, *args, **kwargs):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(process.subprocess, "Popen", Interrupted)
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         load(emit(), toolchain)
     assert entries(cache) == []

@@ -1,6 +1,7 @@
 """Guard pages: arrays that end where nothing may be touched, and kernels between them."""
 
 import gc
+import mmap
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,11 +19,10 @@ from minitensor.sanitize import (
     load_sanitized,
     run_guarded,
 )
-from minitensor.sanitize.memory import PAGE
 from minitensor.sanitize.run import run_apart
 from tests.run.sanitize.texts import run, text
 
-SHAPES = [(), (0,), (3, 0, 2), (1,), (7, 5), (PAGE,), (3000, 3)]
+SHAPES = [(), (0,), (3, 0, 2), (1,), (7, 5), (mmap.PAGESIZE,), (3000, 3)]
 
 
 # ---- the arrays
@@ -39,7 +39,7 @@ def test_arrays_are_plain_and_flush(shape, dtype, side):
     assert array.flags.aligned
     assert array.flags.writeable
     address = array.__array_interface__["data"][0]
-    assert (address + (array.nbytes if side == "end" else 0)) % PAGE == 0
+    assert (address + (array.nbytes if side == "end" else 0)) % mmap.PAGESIZE == 0
     if array.dtype.kind == "f":
         assert np.isnan(array).all()
     array[...] = 1

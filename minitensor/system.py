@@ -1,0 +1,55 @@
+"""The modules that not every Python has: a browser's lacks most of them, Windows some.
+
+`from minitensor.system import fcntl` imports nothing yet. The first use does, or raises an error
+that names what is missing, says what it is for, and what works without it. So the package can be
+imported everywhere, and no other file asks for these modules (`tests/unit/test_layers.py`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+from minitensor.errors import CompileError, MeasureError, MinitensorError
+
+__all__ = ["cffi", "ctypes", "fcntl", "mmap", "resource", "subprocess"]
+
+WITHOUT: Final = (
+    'target="interpreter", schedules and their legality, sketches, features, the cost model and '
+    "tables of measured costs work without it"
+)
+
+
+class _Module:
+    """A module that is imported when it is used."""
+
+    def __init__(self, name: str, use: str, error: type[MinitensorError]) -> None:
+        self._name, self._use, self._error = name, use, error
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):  # of who looks at objects, and uses nothing
+            raise AttributeError(attribute)
+        try:
+            module = importlib.import_module(self._name)
+        except ImportError as failure:
+            raise self._error(
+                f"this Python has no module {self._name}, {self._use}: {failure}; {WITHOUT}"
+            ) from None
+        return getattr(module, attribute)
+
+
+if TYPE_CHECKING:
+    import ctypes
+    import fcntl
+    import mmap
+    import resource
+    import subprocess
+
+    import _cffi_backend as cffi  # type: ignore[import-not-found, import-untyped, unused-ignore]
+else:
+    cffi = _Module("_cffi_backend", "by which compiled kernels are loaded", CompileError)
+    subprocess = _Module("subprocess", "which starts the compiler", CompileError)
+    ctypes = _Module("ctypes", "by which workers and guard pages call the system", MeasureError)
+    mmap = _Module("mmap", "which makes guard pages", MeasureError)
+    resource = _Module("resource", "which limits the processes of candidates", MeasureError)
+    fcntl = _Module("fcntl", "which locks logs and the timing of kernels", MinitensorError)
