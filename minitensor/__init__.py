@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from minitensor import interrupt as _interrupt
-from minitensor.api import build, explain, gpu_cost, interpret, simplify, verify
-from minitensor.codegen import Target
+from minitensor import pictures as _pictures
 from minitensor.errors import (
     ArgumentError, CompileError, ExecutionError, LoweringError, MeasureError, MinitensorError,
     ScheduleArgumentError, ScheduleError, TuningError, VerifyError,
@@ -50,13 +49,27 @@ from minitensor.lang import round_ as round
 from minitensor.lang import sum_ as sum
 from minitensor.phrasebook import PHRASES as _PHRASES
 from minitensor.phrasebook import unknown_name as _unknown_name
-from minitensor.runtime import Kernel
 from minitensor.schedule import Schedule, Trace, primitive, refuse
 from minitensor.version import __version__
 
 if _TYPE_CHECKING:
     from minitensor import sanitize, search, testing
+    from minitensor.api import build, explain, gpu_cost, interpret, simplify, verify
+    from minitensor.codegen import Target
+    from minitensor.runtime import Kernel
     from minitensor.search import apply_history_best, load_best, tune
+
+_LATER = {
+    "api": ("build", "explain", "gpu_cost", "interpret", "simplify", "verify"),
+    "codegen": ("Target",),
+    "runtime": ("Kernel",),
+    "search": ("apply_history_best", "load_best", "tune"),
+    "gpu": (),
+    "sanitize": (),
+    "testing": (),
+}
+"""The packages that a definition and its schedule do not need, with the names that are here too:
+imported when one is first used."""
 
 __all__ = [
     "ArgumentError", "CompileError", "ExecutionError", "Intrinsic", "Kernel", "LoweringError",
@@ -81,12 +94,21 @@ def __dir__() -> list[str]:
 if not _TYPE_CHECKING:  # a checker knows what there is
 
     def __getattr__(name: str) -> _Any:
-        """The packages that few programs need are imported when they are first used."""
-        if name in ("sanitize", "search", "testing"):
-            return importlib.import_module(f"{__name__}.{name}")
-        if name in ("apply_history_best", "load_best", "tune"):
-            return getattr(importlib.import_module(f"{__name__}.search"), name)
+        for package, names in _LATER.items():
+            if name == package:
+                return importlib.import_module(f"{__name__}.{package}")
+            if name in names:
+                found = getattr(importlib.import_module(f"{__name__}.{package}"), name)
+                return globals().setdefault(name, found)
         unknown = _unknown_name("mt", name, "minitensor", __all__)
         if name in _PHRASES["mt"] and _sys._getframe(1).f_code.co_name == "_handle_fromlist":
             raise ImportError(str(unknown), name=__name__)  # from minitensor import name
         raise unknown
+
+
+def _api() -> _Any:
+    return importlib.import_module(f"{__name__}.api")
+
+
+_pictures.caches_by(lambda: _api().caches())
+_pictures.lanes_by(lambda program: _api().lanes(program))

@@ -213,7 +213,7 @@ def simplify(expr: Any) -> Any:
     raise unexpected("a symbolic value or an expression", "expr", expr)
 
 
-def _caches() -> dict[str, int]:
+def caches() -> dict[str, int]:
     """The sizes in bytes of the caches of this machine; the first call of all processes measures
     for 0.2 seconds.
     """
@@ -221,5 +221,6 @@ def _caches() -> dict[str, int]:
     return {"L1": own.l1, "L2": own.l2} | ({"L3": largest} if largest > own.l2 else {})
 
 
-pictures.caches_by(_caches)
-pictures.lanes_by(lambda program: gpu.access_pictures(_for_gpu(program, DEFAULT)))
+def lanes(program: ir.Program) -> list[pictures.Picture]:
+    """The pictures of a program's accesses on a GPU, a warp at a time."""
+    return gpu.access_pictures(_for_gpu(program, DEFAULT))

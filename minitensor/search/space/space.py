@@ -21,7 +21,7 @@ from minitensor.codegen import Target, device_of
 from minitensor.errors import ScheduleError, unexpected
 from minitensor.ir import Program, loop_sites, print_name
 from minitensor.looks import Shown
-from minitensor.runtime import Caches, native_target
+from minitensor.runtime import Caches, shown_target
 from minitensor.schedule import ROOT, Batch, Schedule, Trace, compute_locations
 from minitensor.search.features import BatchError, Job, Marks, Structure
 from minitensor.search.sketch import Rules, Sketch, branch_weights, generate_sketches
@@ -85,7 +85,7 @@ class Space(Shown, Choices):
         unmade: Unmade | None = None,
     ) -> None:
         self.program, self.annotate = program, annotate
-        self.target = native_target(Target.of(target))
+        self.target = shown_target(Target.of(target))
         self.cores = self.target.num_cores or 1
         self.device = device_of(self.target) if self.target.is_gpu else None
         self.copies = UNROLL if self.device is None else GPU_UNROLL
@@ -129,7 +129,7 @@ class Space(Shown, Choices):
         caches: Caches | None = None,
     ) -> Space:
         """The space that rules derive (see `generate_sketches`)."""
-        exact, unmade = native_target(Target.of(target)), Unmade()
+        exact, unmade = shown_target(Target.of(target)), Unmade()
         sketches = generate_sketches(program, exact, caches=caches, rules=rules, unmade=unmade)
         return Space(program, exact, sketches, unmade=unmade)
 

@@ -98,7 +98,8 @@ def test_two_threads_never_have_the_same_memory():
     for thread in threads:
         thread.join()
     assert not wrong
-    assert LARGE <= kept.held() <= 4 * LARGE
+    # a thread has two at a time: the last array lives until the next one takes its name
+    assert LARGE <= kept.held() <= 4 * 2 * LARGE
 
 
 def test_what_is_kept_is_let_go_where_there_is_no_memory(monkeypatch):
