@@ -48,7 +48,6 @@ import numpy.typing as npt
 import minitensor as mt
 from benchmarks.common import machine, markdown_table, pictures
 from benchmarks.search import POPULATION, RESAMPLED, opened
-from minitensor.course import tables
 from minitensor.runtime import usable_cores
 from minitensor.search import (
     MUTATION_POLICIES,
@@ -62,6 +61,7 @@ from minitensor.search.evolution import Population, evolve, taught
 from minitensor.search.policies import History
 from minitensor.search.space import Candidate
 from minitensor.search.tables import replay
+from tutorials import tables
 from tutorials.schedules import HAND_SCHEDULES
 
 CELLS: Final = ("neither", "sketch", "mutation", "both", "placebo")

@@ -27,13 +27,13 @@ import numpy as np
 
 import minitensor as mt
 from benchmarks.common import machine
-from minitensor.course import TABLES
 from minitensor.ir import structural_hash
 from minitensor.runtime import native_target
 from minitensor.schedule import Schedule
 from minitensor.search import Runner, Settings, Space, Task
 from minitensor.search.space import GRANULARITY, UNROLL, Knob, Value
 from minitensor.search.tables import PLACES, Table, TableSpace
+from tutorials import TABLES
 from tutorials.schedules import HAND_SCHEDULES
 
 WORKLOADS = ("conv-64-56", "dense-1024", "softmax", "depthwise", "batch-matmul", "conv-1x1")

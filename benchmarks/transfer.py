@@ -31,11 +31,11 @@ import minitensor as mt
 from benchmarks.common import machine, markdown_table
 from benchmarks.learned import interval, temporary_cache
 from benchmarks.search import POPULATION, filled, opened
-from minitensor.course import tables
 from minitensor.runtime import usable_cores
 from minitensor.search import Evolution
 from minitensor.search.tables import replay
 from minitensor.search.transfer import MOST, MOST_OF_ONE, Floats, Pretrained, global_model
+from tutorials import tables
 
 Run = tuple[list[float], float | None, float]
 """After each trial the speed of the fastest, as a part of the table's best; the rank correlation of

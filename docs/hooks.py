@@ -18,7 +18,7 @@ from mkdocs.structure.pages import Page
 
 from docs.docstrings import markdown
 from docs.lessons import lesson_page, outputs, page_of
-from minitensor.course.lessons import PICTURES, lessons
+from tutorials.course.lessons import PICTURES, lessons
 
 ROOT = pathlib.Path(__file__).parents[1]
 LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")

@@ -19,8 +19,8 @@ import tempfile
 from collections.abc import Sequence
 
 import minitensor
-from minitensor.course import Lesson
-from minitensor.course.lessons import PICTURES
+from tutorials import Lesson
+from tutorials.course.lessons import PICTURES
 
 PICTURE = re.compile(r"^picture\(\s*\"(\w+)\"[^\n]*(?:\n[^\n]+)*", re.M)
 KEPT = pathlib.Path(__file__).parents[1] / "build" / "lessons"
@@ -89,8 +89,7 @@ def _state(lesson: Lesson) -> str:
     root = pathlib.Path(minitensor.__file__).parent
     state = hashlib.sha256(lesson.text.encode())
     for path in sorted(root.rglob("*.py")):
-        if "course" not in path.parts:
-            state.update(path.read_bytes())
+        state.update(path.read_bytes())
     return state.hexdigest()
 
 

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from minitensor.course import lessons
+from tutorials import lessons
 
 TARGET = pathlib.Path(__file__).parents[1] / "tutorials" / "README.md"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from minitensor.course.drawing import FOLDER
-from minitensor.course.lessons import PICTURES
+from .course.drawing import FOLDER
+from .course.lessons import PICTURES
 
 
 def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> pytest.Collector | None:

@@ -8,9 +8,11 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import metadata
+from types import ModuleType
 from typing import Final
 
-from minitensor.cli import bench, course, demo, doctor, explain, fuzz, log, show, tune, viz
+from minitensor.cli import bench, demo, doctor, explain, fuzz, log, show, tune, viz
 from minitensor.cli import compile as compiling
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError, UsageError
@@ -18,8 +20,15 @@ from minitensor.cli.options import Parser
 from minitensor.errors import MinitensorError
 from minitensor.version import __version__
 
-COMMANDS: Final = (doctor, demo, course, show, compiling, explain, viz, tune, bench, log, fuzz)
+COMMANDS: Final = (doctor, demo, show, compiling, explain, viz, tune, bench, log, fuzz)
 """Modules with a line of TEXT, an EPILOG, `add_arguments(parser)` and `run(arguments, console)`."""
+GROUP: Final = "minitensor.commands"
+"""The entry points of other packages' commands: such modules too, whose parsers are their own."""
+ELSEWHERE: Final = {
+    "course": "it comes with the package minitensor_course, which `python -m pip install .` in "
+    "minitensor's folder installs; there, `python -m tutorials` does the same",
+}
+"""Commands that are told of here, and are in other packages: how to get them."""
 
 EXAMPLES: Final = """\
 examples:
@@ -44,7 +53,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns the exit status: 0 done, 1 the work failed, 2 bad usage, 130 interrupted.
     """
-    return perform(_parser(), argv)
+    words = sys.argv[1:] if argv is None else argv
+    _prepare_streams()
+    try:
+        parser = _parser(words[0] if words else "")
+    except CommandError as failure:
+        print(f"minitensor: error: {failure}", file=sys.stderr)
+        return 1
+    return perform(parser, argv)
 
 
 def perform(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
@@ -96,7 +112,32 @@ def _status(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def _name(command: ModuleType) -> str:
+    return command.__name__.rpartition(".")[2]
+
+
+def _installed(wanted: str) -> dict[str, ModuleType]:
+    """The commands of other packages, by name; looked for only if `wanted` is none of ours.
+
+    Raises CommandError for the wanted one if it is missing or broken.
+    """
+    if wanted in map(_name, COMMANDS):
+        return {}
+    found = {}
+    for point in metadata.entry_points(group=GROUP):
+        try:
+            found[point.name] = point.load()
+        except ImportError as failure:
+            if point.name == wanted:
+                text = f"the command {wanted} ({point.value}) cannot be imported: {failure}"
+                raise CommandError(text) from failure
+    if wanted in ELSEWHERE and wanted not in found:
+        raise CommandError(f"the command {wanted} is not installed: {ELSEWHERE[wanted]}")
+    return found
+
+
+def _parser(wanted: str = "") -> argparse.ArgumentParser:
+    """The parser of all commands; those of other packages are there if `wanted` is none of ours."""
     parser = Parser(
         prog="minitensor",
         description="A tensor-program compiler that one person can read.",
@@ -105,20 +146,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"minitensor {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
+    others = _installed(wanted)
+    for name, command in (*((_name(c), c) for c in COMMANDS), *others.items()):
         added = commands.add_parser(
-            command.__name__.rpartition(".")[2],
+            name,
             help=command.TEXT,
             description=command.TEXT,
             epilog=command.EPILOG,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_arguments(added)
-        if command not in (course, log):  # their commands have their own
+        if command is not log and name not in others:  # their commands have their own
             added.add_argument("--json", action="store_true", help="print JSON")
-        added.set_defaults(run=command.run)
-        if command is not course:
-            added.set_defaults(parser=added)
+        added.set_defaults(run=command.run, parser=added)
     return parser
 
 

@@ -4,8 +4,8 @@ import importlib
 import json
 import random
 
-from minitensor.course.check import judged
-from minitensor.course.submission import answers
+from tutorials.course.check import judged
+from tutorials.course.submission import answers
 
 SEED = "a test"
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from minitensor.course import lessons
 from tests.course.harness import answers_of, verdict
 from tests.sent import imported
+from tutorials import lessons
 
 TASKS = [(lesson, task) for lesson in lessons() for task in lesson.tasks]
 IDS = [f"{lesson.number}-{task.name}" for lesson, task in TASKS]

@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from minitensor.cli.main import main
-from minitensor.course import Verdict, lessons, reports
-from minitensor.course import folder as folders
+from tutorials import Verdict, lessons
+from tutorials.course import folder as folders
+from tutorials.course import reports
 
 VERDICTS = [
     Verdict("01", "define", 1, seconds=0.5),

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from minitensor.course import lessons
-from minitensor.course.lessons import PICTURES
+from tutorials import lessons
+from tutorials.course.lessons import PICTURES
 
 LESSONS = lessons()
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from minitensor import ir
-from minitensor.course.tasks import FunctionTask, LackingError, equal, lines_for
-from minitensor.course.wire import decode, encode
 from tests.sent import imported
+from tutorials.course.tasks import FunctionTask, LackingError, equal, lines_for
+from tutorials.course.wire import decode, encode
 
 
 class Three(FunctionTask):

@@ -10,9 +10,9 @@ import pytest
 
 import minitensor as mt
 from minitensor import ir
-from minitensor.course import lessons
-from minitensor.course.check import judged
-from minitensor.course.wire import encode
+from tutorials import lessons
+from tutorials.course.check import judged
+from tutorials.course.wire import encode
 
 CASES = 3
 """The cases of a task that are tried."""

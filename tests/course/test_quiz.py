@@ -8,11 +8,11 @@ import pytest
 
 import minitensor as mt
 from minitensor import ir
-from minitensor.course import quiz
-from minitensor.course.quiz import questions
 from minitensor.errors import ArgumentError
 from minitensor.testing import small_arrays
 from tests.course.answers.lesson_04 import kinds
+from tutorials.course import quiz
+from tutorials.course.quiz import questions
 
 COUNT = 24
 

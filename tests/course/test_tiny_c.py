@@ -2,7 +2,7 @@
 
 import pytest
 
-from minitensor.course.judges.tiny_c import MOST_STEPS, WrongTextError, parse, run
+from tutorials.judges.tiny_c import MOST_STEPS, WrongTextError, parse, run
 
 
 def outcome(text, a=(1, 2, 3), n=4):

@@ -5,8 +5,8 @@ import random
 import pytest
 
 import minitensor as mt
-from minitensor.course.judges.lesson_18 import KINDS, derived, program_of, toy
 from minitensor.search import generate_sketches
+from tutorials.judges.lesson_18 import KINDS, derived, program_of, toy
 
 NAMES = {
     "always inline": "inline",

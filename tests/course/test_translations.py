@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from minitensor.course import find, languages, lessons
-from minitensor.course.lessons import cells_of
+from tutorials import find, languages, lessons
+from tutorials.course.lessons import cells_of
 
 TRANSLATED = [(code, one) for code in languages() if code != "en" for one in lessons(code)]
 IDS = [f"{code}-{one.number}" for code, one in TRANSLATED]

@@ -49,7 +49,6 @@ LAYERS = {
 }
 LAYERS["search"] = {*LAYERS, "api"}
 LAYERS["testing"] = {*LAYERS, "api"}
-LAYERS["course"] = {*LAYERS, "api"}
 LAYERS["cli"] = LAYERS["__main__"] = LAYERS["__init__"] = {*LAYERS, "cli"}
 """What each package may import: those to its left in the path of a tensor program."""
 
@@ -60,11 +59,16 @@ THIRD_PARTY = {"numpy"}
 NOT_EVERYWHERE = {"_cffi_backend", "cffi", "ctypes", "fcntl", "mmap", "resource", "subprocess"}
 """Modules that some Pythons lack: `minitensor.system` imports them when they are used."""
 OPTIONAL = {
-    "hypothesis": {"testing", "course"},
+    "hypothesis": {"testing"},
     "rich": {"cli", "search", "looks"},
     "matplotlib": {"cli", "search"},
 }
 NEEDS_HYPOTHESIS = "minitensor.testing"
+OUTSIDE = {"tutorials", "minitensor_course", "benchmarks", "tests", "docs"}
+
+
+def is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def room(path: pathlib.Path) -> str:
@@ -141,6 +145,13 @@ class TestFile:
                 assert room(path) in OPTIONAL[top]
             else:
                 assert top in ("minitensor", "__future__") or top in STANDARD, top
+
+    def test_the_course_and_the_benchmarks_are_not_imported(self, path):
+        """They import minitensor. Their names do not stand in it as modules to start either."""
+        names = {m.split(".")[0] for m, *_ in imports(path)}
+        assert not names & OUTSIDE
+        texts = [n.value for n in ast.walk(ast.parse(path.read_text())) if is_text(n)]
+        assert not [t for t in texts if t.split(".")[0] in OUTSIDE and t.isascii() and " " not in t]
 
     def test_no_bare_assert_guards_a_users_input(self, path):
         """`assert` narrows types only: it has no message, so it is never an answer to a user."""

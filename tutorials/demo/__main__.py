@@ -21,12 +21,13 @@ from minitensor.cli.main import perform
 from minitensor.codegen import Target
 from minitensor.looks import readable_seconds
 from minitensor.runtime import Pace, cpu_name, find_toolchain, native_target, usable_cores
-from tutorials import schedules
-from tutorials.demo import dense
-from tutorials.demo.story import Story
-from tutorials.demo.tuned import RECORDED, Tuned, compared, search
-from tutorials.demo.yardstick import Yardstick
-from tutorials.schedules.registry import product
+
+from .. import schedules
+from ..schedules.registry import product
+from . import dense
+from .story import Story
+from .tuned import RECORDED, Tuned, compared, search
+from .yardstick import Yardstick
 
 BAR: Final = 24
 """Columns of the longest bar in the summary."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 
 from minitensor.search import Log, tune
-from tutorials.demo.__main__ import FULL
-from tutorials.demo.tuned import LOG
-from tutorials.schedules import HAND_SCHEDULES
+
+from ..schedules import HAND_SCHEDULES
+from .__main__ import FULL
+from .tuned import LOG
 
 TRIALS = 256
 

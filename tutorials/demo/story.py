@@ -14,8 +14,9 @@ from minitensor.cli.errors import CommandError
 from minitensor.codegen import Target
 from minitensor.looks import readable_seconds
 from minitensor.runtime import SLOW_SECONDS, Pace
-from tutorials.demo.folding import fold
-from tutorials.demo.yardstick import Yardstick
+
+from .folding import fold
+from .yardstick import Yardstick
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ from minitensor.codegen import Target
 from minitensor.looks import readable_seconds
 from minitensor.runtime import Pace, interleave
 from minitensor.search import Log, Record, Roofline, TuneResult, tune, workload_key
-from tutorials.schedules import HAND_SCHEDULES
+
+from ..schedules import HAND_SCHEDULES
 
 LOG: Final = Path(__file__).with_name("recorded.jsonl")
 RECORDED: Final = "recorded"

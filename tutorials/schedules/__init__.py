@@ -12,7 +12,7 @@ Read in this order: `hand`, `matmul`, `convolution`, `winograd`, `rows`, `attent
 `gpu_conv`, `gpu_attention`, `gpu_registry`.
 """
 
-from tutorials.schedules import (
+from . import (
     attention,
     convolution,
     gpu,
@@ -26,9 +26,9 @@ from tutorials.schedules import (
     streams,
     winograd,
 )
-from tutorials.schedules.gpu_registry import GPU_SCHEDULES
-from tutorials.schedules.hand import HandSchedule, scheduled
-from tutorials.schedules.registry import HAND_SCHEDULES
+from .gpu_registry import GPU_SCHEDULES
+from .hand import HandSchedule, scheduled
+from .registry import HAND_SCHEDULES
 
 __all__ = [
     "GPU_SCHEDULES",

@@ -12,9 +12,10 @@ from typing import Any
 from minitensor.codegen import Target
 from minitensor.lang import Tensor, compute, exp, max_, placeholder, reduce_axis, sum_
 from minitensor.schedule import Schedule
-from tutorials.schedules.hand import Steps, lanes_of
-from tutorials.schedules.matmul import Tiles
-from tutorials.schedules.rows import reduce_in_lanes
+
+from .hand import Steps, lanes_of
+from .matmul import Tiles
+from .rows import reduce_in_lanes
 
 
 def defined(b: int, m: int, n: int, dim: int) -> list[Tensor]:

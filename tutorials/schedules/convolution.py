@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from minitensor.codegen import Target
 from minitensor.schedule import Schedule
-from tutorials.schedules.hand import Steps, lanes_of, largest_divisor
+
+from .hand import Steps, lanes_of, largest_divisor
 
 PACKED_AT_A_TIME = 16
 """Input channels whose weights are packed before those of the next output channels: they are read

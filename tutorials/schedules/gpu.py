@@ -16,7 +16,8 @@ from minitensor import ir
 from minitensor.codegen import Target
 from minitensor.errors import ScheduleError
 from minitensor.schedule import Schedule
-from tutorials.schedules.hand import Steps
+
+from .hand import Steps
 
 WARP: Final = 32
 """Threads that execute together."""

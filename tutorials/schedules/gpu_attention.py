@@ -10,8 +10,9 @@ import math
 
 from minitensor.codegen import Target
 from minitensor.schedule import Schedule
-from tutorials.schedules import gpu_matmul, gpu_rows
-from tutorials.schedules.hand import Steps
+
+from . import gpu_matmul, gpu_rows
+from .hand import Steps
 
 
 def attention(s: Schedule, target: Target) -> Steps:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from minitensor import ir
 from minitensor.codegen import Target
 from minitensor.schedule import Schedule
-from tutorials.schedules.gpu import BLOCKS, WARP, by_default
-from tutorials.schedules.hand import Steps, largest_divisor
+
+from .gpu import BLOCKS, WARP, by_default
+from .hand import Steps, largest_divisor
 
 
 @dataclass(frozen=True, slots=True)

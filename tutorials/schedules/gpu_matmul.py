@@ -15,8 +15,9 @@ from typing import Any, Final
 from minitensor import ir
 from minitensor.codegen import Target
 from minitensor.schedule import Schedule
-from tutorials.schedules.gpu import BLOCKS, by_default
-from tutorials.schedules.hand import Steps
+
+from .gpu import BLOCKS, by_default
+from .hand import Steps
 
 FEW: Final = 16
 """Rows or columns of C, below which most of a tile would be outside of it."""

@@ -10,10 +10,11 @@ from minitensor.codegen import Target
 from minitensor.ir import Program
 from minitensor.lang import lower, workloads
 from minitensor.schedule import Schedule
-from tutorials.schedules import gpu_attention, gpu_conv, gpu_matmul, gpu_rows, gpu_tensor_cores
-from tutorials.schedules.gpu import by_default
-from tutorials.schedules.hand import HandSchedule, Steps
-from tutorials.schedules.registry import HAND_SCHEDULES, product
+
+from . import gpu_attention, gpu_conv, gpu_matmul, gpu_rows, gpu_tensor_cores
+from .gpu import by_default
+from .hand import HandSchedule, Steps
+from .registry import HAND_SCHEDULES, product
 
 Schedules: TypeAlias = Callable[[Schedule, Target], Steps]
 

@@ -12,8 +12,9 @@ from typing import Final
 from minitensor import ir
 from minitensor.codegen import Target
 from minitensor.schedule import Schedule
-from tutorials.schedules.gpu import BLOCKS, THREADS, WARP, elements, size
-from tutorials.schedules.hand import Steps
+
+from .gpu import BLOCKS, THREADS, WARP, elements, size
+from .hand import Steps
 
 BITS: Final = 128
 """The most that a thread reads or writes at a time."""

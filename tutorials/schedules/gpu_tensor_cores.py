@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from minitensor.codegen import Target
 from minitensor.lang import intrinsics
 from minitensor.schedule import Schedule
-from tutorials.schedules import gpu_matmul
-from tutorials.schedules.gpu import BLOCKS, WARP
-from tutorials.schedules.hand import Steps, largest_divisor
+
+from . import gpu_matmul
+from .gpu import BLOCKS, WARP
+from .hand import Steps, largest_divisor
 
 ROWS, COLUMNS, TERMS = 16, 8, 16
 """Of an instruction."""

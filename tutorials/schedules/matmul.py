@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from minitensor import ir
 from minitensor.codegen import Target
 from minitensor.schedule import Schedule
-from tutorials.schedules.hand import Steps, lanes_of
+
+from .hand import Steps, lanes_of
 
 
 @dataclass(frozen=True, slots=True)

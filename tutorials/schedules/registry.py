@@ -8,8 +8,9 @@ from minitensor.codegen import Target
 from minitensor.ir import Program
 from minitensor.lang import compute, lower, maximum, placeholder, reduce_axis, sum_, workloads
 from minitensor.schedule import Schedule
-from tutorials.schedules import attention, convolution, matmul, rows, streams, winograd
-from tutorials.schedules.hand import HandSchedule, Steps
+
+from . import attention, convolution, matmul, rows, streams, winograd
+from .hand import HandSchedule, Steps
 
 _FLOAT: Final = 4
 """Bytes of a number."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from minitensor.codegen import Target
 from minitensor.schedule import Schedule
-from tutorials.schedules.hand import Steps, lanes_of
+
+from .hand import Steps, lanes_of
 
 WAYS = 4
 """Vectors of partial results: an addition takes about as many cycles as there must be of them for

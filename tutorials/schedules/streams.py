@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from minitensor.codegen import Target
 from minitensor.schedule import Schedule
-from tutorials.schedules.hand import Steps, lanes_of
+
+from .hand import Steps, lanes_of
 
 PAGE_ROWS = 64
 """Rows of the result in a tile of a transposition: whole lines of the cache of the operand that is

@@ -12,7 +12,8 @@ from typing import Final
 
 from minitensor.codegen import Target
 from minitensor.schedule import Schedule
-from tutorials.schedules.hand import Steps, lanes_of, largest_divisor
+
+from .hand import Steps, lanes_of, largest_divisor
 
 TILE: Final = 4
 """Pixels of the result along a side of a tile."""

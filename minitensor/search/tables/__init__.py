@@ -5,7 +5,7 @@
     print(found.curve[-1])                  the speed of the best, as a part of the table's
 
 Read in this order: `table` (the file), `space` (its candidates), `replay` (one search). Those of
-the course are in minitensor/course/tables; benchmarks/tables.py measures them.
+the course are in tutorials/tables; benchmarks/tables.py measures them.
 """
 
 # fmt: off

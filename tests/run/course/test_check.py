@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-import minitensor
-from minitensor.course import check_task, find
+import tutorials
 from minitensor.runtime.descendants import processes
+from tutorials import check_task, find
 
 LESSON = find("01")
 DEFINE, RECOMPUTE, _ = LESSON.tasks
-ROOT = pathlib.Path(minitensor.__file__).parent
+ROOT = pathlib.Path(tutorials.__file__).parent
 RIGHT = """
 import minitensor as mt
 
@@ -58,12 +58,12 @@ MISBEHAVING = {
         "starts another process",
     ),
     "the judge": (
-        "from minitensor.course.judges.lesson_01 import TASKS\ndefine = None",
+        "from tutorials.judges.lesson_01 import TASKS\ndefine = None",
         "it imports",
     ),
     "the answers": ("from tests.course.answers.lesson_01 import define", "it imports"),
     "another result": (
-        "import minitensor.course.check as c\nc.judged = lambda *a: ('', '')\n"
+        "import tutorials.course.check as c\nc.judged = lambda *a: ('', '')\n"
         "def define(n):\n    return 3",
         "a program is wanted",
     ),
@@ -139,13 +139,13 @@ def test_a_right_answer_passes_and_what_is_missing_is_told(tmp_path):
 
 @pytest.mark.parametrize("how", ["open({file!r}, 'w')", "os.remove({file!r})"])
 def test_the_judges_cannot_be_written_over(how, tmp_path):
-    file = str(ROOT / "course" / "judges" / "lesson_01.py")
+    file = str(ROOT / "judges" / "lesson_01.py")
     text = f"import os\n{how.format(file=file)}\n{RIGHT}"
     assert "writes to lesson_01.py" in checked(text, tmp_path).lacking
 
 
 def test_what_was_written_over_is_put_back(tmp_path):
-    file = ROOT / "course" / "judges" / "__init__.py"
+    file = ROOT / "judges" / "__init__.py"
     before = file.read_bytes()
     text = (
         "import ctypes\n"
@@ -153,7 +153,7 @@ def test_what_was_written_over_is_put_back(tmp_path):
         f"libc.write(handle, b'broken', 6)\n{RIGHT}"
     )
     found = checked(text, tmp_path)
-    assert "wrote over minitensor/course/judges/__init__.py" in found.lacking
+    assert "wrote over tutorials/judges/__init__.py" in found.lacking
     assert file.read_bytes() == before
 
 
@@ -195,7 +195,7 @@ FROM_A_JUDGE = {
         "    return frame.f_locals['self' if 'self' in frame.f_locals else 'task'].expected(*a)"
     ),
     "a module": (
-        "import minitensor.course as c\ndef digits(*a):\n"
+        "import tutorials as c\ndef digits(*a):\n"
         "    return c.judges.lesson_06.TASKS[0].expected(*a)"
     ),
     "the collector": (
@@ -221,7 +221,7 @@ def test_what_is_withheld_is_nowhere(tmp_path):
     file.write_text("from minitensor.ir.evaluate import evaluate\n")
     assert "is to do without" in check_task(lesson, lesson.tasks[1], file).lacking
     lesson = find("20")
-    file.write_text("from minitensor.course.costs import table\npropose = table('conv-1x1')")
+    file.write_text("from tutorials.course.costs import table\npropose = table('conv-1x1')")
     assert "is to do without" in check_task(lesson, lesson.tasks[2], file).lacking
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.course import TABLES, table, tables
 from minitensor.lang import definition_as_python
 from minitensor.search import workload_key
 from minitensor.search.tables import Table, TableSpace, replay
+from tutorials import TABLES, table, tables
 from tutorials.schedules import HAND_SCHEDULES
 
 
