@@ -18,7 +18,7 @@ as it does. A policy that only repairs a weak baseline shows there, and not here
 
 The target is the median, over seeds, of the best that the baseline ends with. The time to it is the
 clock of a search: proposing, learning and the policies as long as they took, building and running
-as `minitensor.search.tables.spent` says. A search that misses the target has used all of its time.
+as `tutorials.replay.spent` says. A search that misses the target has used all of its time.
 Ratios are cell over baseline, seed by seed: below 1 is faster. The interval is a paired bootstrap
 of their geometric mean over workloads and seeds; p is Wilcoxon's signed-rank test of their
 logarithms.
@@ -60,8 +60,8 @@ from minitensor.search import (
 from minitensor.search.evolution import Population, evolve, taught
 from minitensor.search.policies import History
 from minitensor.search.space import Candidate
-from minitensor.search.tables import replay
 from tutorials import tables
+from tutorials.replay import replay
 from tutorials.schedules import HAND_SCHEDULES
 
 CELLS: Final = ("neither", "sketch", "mutation", "both", "placebo")

@@ -33,9 +33,9 @@ from benchmarks.common import can_draw, machine, markdown_table, pictures
 from minitensor.runtime import usable_cores
 from minitensor.search import STRATEGIES, Evolution, Strategy
 from minitensor.search.evolution import NoModel
-from minitensor.search.tables import Features, Replay, TableSpace, replay
 from minitensor.search.tuners import Annealing
 from tutorials import table, tables
+from tutorials.replay import Features, Replay, TableSpace, replay
 from tutorials.schedules import HAND_SCHEDULES
 
 STEPS = (8, 16, 32, 64, 128)

@@ -7,7 +7,7 @@ Searches are compared on tables (`python -m benchmarks.search replay`), where no
 all of them see the same cost of a program, and two that propose the same get the same.
 
 A table has some values of each decision of some sketches, and all their combinations; annotation is
-the same for all nests and blocks (minitensor/search/tables). The sketches are kept as traces: a
+the same for all nests and blocks (tutorials/replay). The sketches are kept as traces: a
 table holds what it held when rules are no longer what they were.
 """
 
@@ -32,8 +32,8 @@ from minitensor.runtime import native_target
 from minitensor.schedule import Schedule
 from minitensor.search import Runner, Settings, Space, Task
 from minitensor.search.space import GRANULARITY, UNROLL, Knob, Value
-from minitensor.search.tables import PLACES, Table, TableSpace
 from tutorials import TABLES
+from tutorials.replay import PLACES, Table, TableSpace
 from tutorials.schedules import HAND_SCHEDULES
 
 WORKLOADS = ("conv-64-56", "dense-1024", "softmax", "depthwise", "batch-matmul", "conv-1x1")

@@ -33,9 +33,9 @@ from benchmarks.learned import interval, temporary_cache
 from benchmarks.search import POPULATION, filled, opened
 from minitensor.runtime import usable_cores
 from minitensor.search import Evolution
-from minitensor.search.tables import replay
 from minitensor.search.transfer import MOST, MOST_OF_ONE, Floats, Pretrained, global_model
 from tutorials import tables
+from tutorials.replay import replay
 
 Run = tuple[list[float], float | None, float]
 """After each trial the speed of the fastest, as a part of the table's best; the rank correlation of

@@ -17,8 +17,9 @@ import numpy as np
 
 import minitensor as mt
 from minitensor import pictures
-from minitensor.search import FEATURE_NAMES, GradientBoostedTrees, extract_features, tables
+from minitensor.search import FEATURE_NAMES, GradientBoostedTrees, extract_features
 from minitensor_course import picture, table
+from minitensor_course.replay import TableSpace
 
 # %% [markdown]
 # ## What a model sees
@@ -90,7 +91,7 @@ print("adds:", seen(plain, "float add"), seen(swapped, "float add"))
 
 # %%
 costs = table("batch-matmul")
-space = tables.TableSpace(costs)
+space = TableSpace(costs)
 first = {}  # one candidate for each program
 for candidate, number in space.names.items():
     if number >= 0 and candidate.sketch == 0:

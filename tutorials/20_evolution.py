@@ -16,8 +16,9 @@ import random
 import numpy as np
 
 from minitensor import pictures
-from minitensor.search import Evolution, GradientBoostedTrees, tables
+from minitensor.search import Evolution, GradientBoostedTrees
 from minitensor_course import picture, table
+from minitensor_course.replay import TableSpace, replay
 
 # %% [markdown]
 # ## The game
@@ -30,7 +31,7 @@ from minitensor_course import picture, table
 
 # %%
 costs = table("conv-1x1")
-space = tables.TableSpace(costs)
+space = TableSpace(costs)
 candidates = [c for c in space.names if c.sketch == 0]
 programs = [space.names[c] for c in candidates]
 options = []
@@ -235,7 +236,7 @@ for name, strategy in (
     ("random", "random"),
     ("evolution", Evolution(population=64, generations=2)),
 ):
-    found = [1 - tables.replay(space, strategy, trials=32, seed=n).curve[-1] for n in range(8)]
+    found = [1 - replay(space, strategy, trials=32, seed=n).curve[-1] for n in range(8)]
     print(f"{name:10} regret after 32, eight seeds: {np.mean(found):.3f}, worst {max(found):.3f}")
 assert np.mean(found) < 0.15
 

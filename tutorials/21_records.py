@@ -20,8 +20,9 @@ import numpy as np
 
 import minitensor as mt
 from minitensor import pictures
-from minitensor.search import FEATURE_NAMES, Log, Result, Status, extract_features, tables
+from minitensor.search import FEATURE_NAMES, Log, Result, Status, extract_features
 from minitensor_course import picture, table
+from minitensor_course.replay import replay
 
 # %% [markdown]
 # ## A search that is stopped
@@ -261,7 +262,7 @@ print(text[text.index("its decisions") : text.index("what the model learnt")])
 # costs.
 
 # %%
-tried = tables.replay(table("conv-1x1"), "random", trials=48, seed=1).tried
+tried = replay(table("conv-1x1"), "random", trials=48, seed=1).tried
 times = [one.seconds * 1e3 for one in tried]
 so_far = [min(times[: n + 1]) for n in range(len(times))]
 assert so_far == np.minimum.accumulate(times).tolist()

@@ -4,7 +4,8 @@
     minitensor course check 01              judge what was written
 
 The numbered files are the lessons, texts in the percent format. `stubs/` has what students fill in,
-`judges/` what is asked of it, `pictures/` what lessons draw, `tables/` measured costs,
+`judges/` what is asked of it, `pictures/` what lessons draw, `tables/` measured costs, which
+`replay` plays searches on,
 `translations/` lessons in other languages, and `course/` the machinery; `schedules` has hand
 schedules step by step, `demo` what `make demo` shows. pip installs the folder as minitensor_course;
 a copy works under any name (docs/teaching.md), for imports in it are relative. Solutions and wrong

@@ -5,7 +5,7 @@
 one of the `tuners` in its place (docs/tuners.md), guided by a model that `gbt` learns
 (docs/cost_model.md) from `features` of programs, and `transfer` from logs of other workloads
 (docs/transfer.md); `runner` builds and measures candidates in processes they may take along
-(docs/measurement.md), and `tables` of measured costs stand for it where searches are compared.
+(docs/measurement.md).
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
 `records` (one line), `logfile` (appending, whatever is killed), `log` (finding, merging, pruning),
 `best` and `history` (the best of a log as a schedule), `renaming` (under other names), `pictures`
@@ -41,7 +41,6 @@ from minitensor.search.tune import (
 from minitensor.search import pictures
 from minitensor.search.pictures import ensemble_picture, sketches_picture
 from minitensor.search.tuners import STRATEGIES, Annealing, FlexTensor, Genetic
-from minitensor.search import tables
 from minitensor.search.workload import multiply_adds, workload_key
 
 __all__ = [
@@ -53,6 +52,6 @@ __all__ = [
     "SketchRule", "Space", "State", "Status", "Strategy", "Task", "Tried", "TuneResult", "Verdict",
     "apply_history_best", "check_plots", "difference", "ensemble_picture", "extract_features",
     "failures_of", "gbt", "generate_sketches", "load_best", "multiply_adds", "new_record",
-    "nothing_works", "pictures", "random_inputs", "sketches_picture", "tables", "trace_key", "tune",
+    "nothing_works", "pictures", "random_inputs", "sketches_picture", "trace_key", "tune",
     "workload_key",
 ]

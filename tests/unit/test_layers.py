@@ -52,9 +52,6 @@ LAYERS["testing"] = {*LAYERS, "api"}
 LAYERS["cli"] = LAYERS["__main__"] = LAYERS["__init__"] = {*LAYERS, "cli"}
 """What each package may import: those to its left in the path of a tensor program."""
 
-DOORS = {"minitensor.search.tables"}
-"""Packages inside packages with a door of their own."""
-
 THIRD_PARTY = {"numpy"}
 NOT_EVERYWHERE = {"_cffi_backend", "cffi", "ctypes", "fcntl", "mmap", "resource", "subprocess"}
 """Modules that some Pythons lack: `minitensor.system` imports them when they are used."""
@@ -124,7 +121,7 @@ class TestFile:
                 if target == own:
                     continue
                 assert target in LAYERS[own], f"{own} may not import {target}"
-                inner = len(parts) > 2 and module not in DOORS
+                inner = len(parts) > 2
                 assert not inner, f"{module} is imported past the door of {target}"
 
     def test_no_import_inside_a_function(self, path):

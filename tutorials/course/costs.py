@@ -6,8 +6,8 @@ from functools import cache
 from typing import Final
 
 from minitensor.errors import unexpected
-from minitensor.search import tables as of_search
 
+from ..replay import Table
 from .place import ROOT
 
 TABLES: Final = ROOT / "tables"
@@ -20,8 +20,8 @@ def tables() -> tuple[str, ...]:
 
 
 @cache
-def table(name: str) -> of_search.Table:
+def table(name: str) -> Table:
     """The table of a workload: "batch-matmul". Raises ArgumentError for one that is not there."""
     if name not in tables():
         raise unexpected(f"one of {', '.join(tables())}", "name", name)
-    return of_search.Table.load(TABLES / f"{name}{_ENDING}")
+    return Table.load(TABLES / f"{name}{_ENDING}")

@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 from minitensor.errors import shown
-from minitensor.search import tables
 
 from ..course.costs import table
 from ..course.tasks import Case, LackingError, Task
 from ..course.wire import Other
+from ..replay import TableSpace
 
 TRIALS: Final = 40
 SEARCHES: Final = 48
@@ -153,7 +153,7 @@ def landscape() -> tuple[list[tuple[int, ...]], np.ndarray]:
     """
     whole = table("conv-1x1")
     first = replace(whole, sketches=whole.sketches[:1], allowed=whole.allowed[:1])
-    space = tables.TableSpace(first)
+    space = TableSpace(first)
     options: list[tuple[int, ...]] = []
     programs = []
     for one, program in space.names.items():

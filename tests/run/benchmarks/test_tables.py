@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import learned, search, tables
 from minitensor.search.space.candidate import USUAL
-from minitensor.search.tables import Table, TableSpace, spent
+from tutorials.replay import Table, TableSpace, spent
 
 NAME = "batch-matmul"
 

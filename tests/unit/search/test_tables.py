@@ -9,8 +9,8 @@ import pytest
 import minitensor as mt
 from minitensor.lang import definition_as_python
 from minitensor.search import workload_key
-from minitensor.search.tables import Table, TableSpace, replay
 from tutorials import TABLES, table, tables
+from tutorials.replay import Table, TableSpace, replay
 from tutorials.schedules import HAND_SCHEDULES
 
 

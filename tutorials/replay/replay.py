@@ -18,13 +18,14 @@ from minitensor.schedule import Trace
 from minitensor.search.gbt import GradientBoostedTrees, Samples
 from minitensor.search.space import Candidate
 from minitensor.search.strategy import Doubles, Round, Strategy, Tried
-from minitensor.search.tables.space import TableSpace
-from minitensor.search.tables.table import Table
 from minitensor.search.transfer import Pretrained
 from minitensor.search.tune.learner import Floats, Learner, usual_model
 from minitensor.search.tune.proposals import MOST_PROPOSED
 from minitensor.search.tune.tuner import FIRST
 from minitensor.search.tuners import STRATEGIES
+
+from .space import TableSpace
+from .table import Table
 
 BUILDING, BUDGET, REPEATS, HOPELESS = 0.12, 0.025, 4, 4.0
 """Of a candidate that a table stands for: seconds until it is built, two at a time; seconds of a

@@ -5,13 +5,13 @@
     print(found.curve[-1])                  the speed of the best, as a part of the table's
 
 Read in this order: `table` (the file), `space` (its candidates), `replay` (one search). Those of
-the course are in tutorials/tables; benchmarks/tables.py measures them.
+lessons are in tutorials/tables; benchmarks/tables.py measures them.
 """
 
 # fmt: off
-from minitensor.search.tables.replay import Features, Replay, Replayed, replay, spent
-from minitensor.search.tables.space import PLACES, TableSpace
-from minitensor.search.tables.table import Table
+from .replay import Features, Replay, Replayed, replay, spent
+from .space import PLACES, TableSpace
+from .table import Table
 
 __all__ = [
     "PLACES", "Features", "Replay", "Replayed", "Table", "TableSpace", "replay", "spent",

@@ -24,8 +24,9 @@ from minitensor.search.space import (
     Value,
 )
 from minitensor.search.space.candidate import USUAL, weighted
-from minitensor.search.tables.table import Table
 from minitensor.search.tune.learner import Floats, Learner, usual_model
+
+from .table import Table
 
 PLACES: Final = 2
 """Places for a block that may be computed elsewhere."""
