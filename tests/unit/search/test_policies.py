@@ -26,10 +26,10 @@ from minitensor.search.policies import (
     checked_shares,
     checked_weights,
 )
-from minitensor.search.policies.gradient import INPUTS, Network
+from minitensor.search.policies.gradient import INPUTS, Network, lessons
 from minitensor.search.policies.mutation import logistic, move_of
 from minitensor.search.records import OK
-from minitensor.search.space import Move
+from minitensor.search.space import Candidate, Move
 from tests.unit.search.tune.made import TARGET, product, tuner_of
 
 NAMES = [name for name, policy in SKETCH_POLICIES.items() if policy is not None]
@@ -148,9 +148,8 @@ def test_halving_keeps_the_better_half_after_each_rung(space):
 def test_reinforce_is_the_gradient_of_the_logarithm():
     network = Network.random(5, random.Random(2))
     inputs = np.random.default_rng(0).normal(size=(4, INPUTS + 1))
-    before, step = network.first.copy(), 1e-6
-    network.learn(inputs, 2, step)
-    moved = (network.first - before) / step
+    before, step = network.first, 1e-6
+    moved = (network.moved(inputs, step * np.eye(4)[2]).first - before) / step
     for place in [(0, 0), (3, 4), (INPUTS, 2)]:
         shares = []
         for sign in (1, -1):
@@ -160,12 +159,71 @@ def test_reinforce_is_the_gradient_of_the_logarithm():
         assert moved[place] == pytest.approx((shares[0] - shares[1]) / 2e-5, rel=1e-3, abs=1e-5)
 
 
-def test_the_network_learns_which_sketch_gains(space):
-    entries = [(n % 5, 10.0 * 0.9 ** (n // 5) if n % 5 == 4 else 20.0, 0.1) for n in range(60)]
-    shares = np.mean(
-        [PolicyGradient().shares(history(space, entries), random.Random(s)) for s in range(8)], 0
-    )
-    assert shares.argmax() == 4 and shares[4] > 1.5 / len(shares)
+class Six:
+    """A space of six sketches that are all as likely."""
+
+    sketches, weights = range(6), [1 / 6] * 6
+
+
+def searched(policy, seed, trials=60, batch=6, by_trees=0):
+    """The sketches that are tried where one of six is twice as fast as the others, and the share
+    that it has in the end.
+
+    by_trees  candidates of each batch that the policy does not choose: they have any sketch but the
+              good one, most of them the same
+    """
+    rng, tried, good = random.Random(seed), [], seed % 6
+    others = [n for n in range(6) if n != good]
+
+    def shares():
+        known = History(tried, Six(), flat, batch)
+        return checked_shares(policy.shares(known, random.Random(f"{seed}/{len(tried)}")), 6)
+
+    while len(tried) < trials:
+        counts = apportioned(shares(), batch - by_trees, rng)
+        chosen = [n for n, count in enumerate(counts) for _ in range(count)]
+        chosen += [others[0] if rng.random() < 0.8 else rng.choice(others) for _ in range(by_trees)]
+        rng.shuffle(chosen)
+        seconds = [math.exp(rng.gauss(0, 0.2)) / (1 + (n == good)) for n in chosen]
+        news = [Candidate(n, ()) for n in chosen]
+        tried = [
+            *tried,
+            *(Tried(len(tried) + 1, Trace(()), c, OK, s) for c, s in zip(news, seconds)),
+        ]
+    return [t.candidate.sketch == good for t in tried], shares()[good]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_network_gives_the_one_good_sketch_of_six_half_of_the_trials(seed):
+    good, share = searched(PolicyGradient(), seed)
+    assert sum(good) > len(good) / 2
+    assert share > 0.8
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_network_is_not_taught_that_others_chose_what_is_slow(seed):
+    """Of ten candidates the network chooses four; most of the others have one sketch, a slow one.
+    Without importance weights, and with a baseline of all, it would learn of little else.
+    """
+    _, share = searched(PolicyGradient(), seed, trials=100, batch=10, by_trees=6)
+    assert share > 0.5
+
+
+def test_a_network_sees_nothing_of_what_came_later(space):
+    early = [(n % 3, 2.0 + n, 0.1) for n in range(16)]
+    late = [(1, 0.01, 5.0), (0, math.inf, 0.1)] * 4
+    first = list(lessons(history(space, early), 8))
+    again = list(lessons(history(space, early + late), 8))
+    assert len(again) == len(first) + 1 == 3
+    for one, other in zip(first, again):
+        assert all(np.array_equal(a, b) for a, b in zip(one, other))
+    assert again[2].rewards.tolist() == [2.0, 0.0] * 4
+
+
+def test_a_network_does_not_prefer_any_of_what_is_alike(space):
+    entries = [(n % 5, 1.0, 0.1) for n in range(60)]
+    shares = PolicyGradient().shares(history(space, entries), random.Random(0))
+    assert max(shares[:5]) < 1.5 * min(shares[:5])
 
 
 # ---- answers
@@ -430,13 +488,14 @@ class TestPretrained:
     def test_a_network_prefers_what_paid_elsewhere(self, space):
         """The sketch that has the best and the highest spread gained most in other searches."""
         usual = PolicyGradient()
-        entries = []
+        begun = [(number, 9.0, 1.0) for number in range(len(space.sketches))]
+        entries = list(begun)
         for step in range(24):
             entries += [(0, 9.0, 1.0), (1, 8.0 * 0.8**step, 1.0), (2, 9.0, 1.0)]
         past = history(space, entries)
         taught = usual.pretrained([past] * 4)
         assert usual.start is None and taught.start is not None
-        fresh = history(space, [(0, 9.0, 1.0), (1, 6.0, 1.0), (2, 9.0, 1.0), (1, 4.0, 1.0)])
+        fresh = history(space, [*begun, (1, 6.0, 1.0), (2, 9.0, 1.0), (1, 4.0, 1.0)])
         before = usual.shares(fresh, random.Random(0))
         after = taught.shares(fresh, random.Random(0))
         assert after[1] > 1.2 * before[1]
