@@ -5,7 +5,11 @@ import re
 
 import pytest
 
-from minitensor.search import STRATEGIES, Annealing, Evolution, FlexTensor, Genetic
+from minitensor.search import STRATEGIES, Annealing, Evolution, FlexTensor, Genetic, Mutations
+from minitensor.search.sketch import ansor, gpu_factors
+from minitensor.search.space import UNROLL
+from minitensor.search.space.candidate import GPU_UNROLL
+from minitensor.search.tune.learner import usual_model
 
 PAGE = (pathlib.Path(__file__).parents[4] / "docs/tuners.md").read_text()
 
@@ -23,6 +27,14 @@ def test_every_strategy_has_a_row():
     [
         ("evolution | candidates of a generation | 2048 | {}; 64 for", Evolution().population),
         ("| generations | 4 | {} |", Evolution().generations),
+        ("| generations | {} | 4 |", Evolution().generations),
+        ("crossovers | 0.85 | {} |", 1 - Evolution().crossover),
+        ("first generation | 0.2 | {} |", Evolution().measured),
+        ("random part | 0.05 | {} | the same", Evolution().epsilon),
+        ("sketches share | - | {} |", Evolution().floor),
+        ("| trees | of depth 3, rate 0.3, until recall rises no more | {} of", usual_model().n_trees),
+        ("30 of depth {}, rate 0.3", usual_model().max_depth),
+        ("30 of depth 4, rate {} |", usual_model().learning_rate),
         ("genetic | candidates of a generation | 100 | {} |", Genetic().population),
         ("elite | 3 | {} |", Genetic().elite),
         ("mutation, of each choice | 0.1 | {} |", Genetic().mutation),
@@ -43,3 +55,13 @@ def test_every_strategy_has_a_row():
 )
 def test_a_default_in_the_table_is_that_of_the_code(row, value):
     assert row.format(value) in PAGE
+
+
+def test_what_is_said_to_be_ansors_is_as_in_its_code():
+    """`sketch_policy.cc`, `utils.h` and `DEFAULT_PARAMS` of `search_policy.py`, by hand."""
+    odds = Mutations()
+    assert (odds.tile, odds.unroll, odds.location, odds.parallel) == (0.90, 0.04, 0.05, 0.01)
+    assert "tile, unroll, location, parallel | 0.9, 0.04, 0.05, 0.01 | the same" in PAGE
+    assert UNROLL == (0, 16, 64, 512)
+    assert GPU_UNROLL == (0, 16, 64, 512, 1024)
+    assert ansor.INNERMOST == gpu_factors.INNERMOST == 64
