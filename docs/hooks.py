@@ -13,12 +13,13 @@ from typing import Any
 
 import griffe
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from docs.docstrings import markdown
-from docs.lessons import lesson_page, outputs, page_of
-from tutorials.course.lessons import PICTURES, lessons
+from docs.lessons import LessonError, lesson_page, outputs, page_of
+from tutorials.course.lessons import PICTURES, Lesson, lessons
 
 ROOT = pathlib.Path(__file__).parents[1]
 LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
@@ -56,10 +57,24 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     return config
 
 
+def failures() -> list[str]:
+    """Run the lessons; what those that fail say. The outputs of the others are kept for pages."""
+
+    def said(lesson: Lesson) -> str:
+        try:
+            outputs(lesson)
+        except LessonError as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [text for text in pool.map(said, LESSONS.values()) if text]
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are kept elsewhere."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(outputs, LESSONS.values()))  # kept for the pages below
+    if said := failures():
+        raise PluginError("\n\n".join(said))
     for target, source in pages_elsewhere().items():
         text = (ROOT / source).read_text(encoding="utf-8")
         if source in LESSONS:

@@ -30,6 +30,10 @@ LINES = 60
 HEADING = re.compile(r"# -{3,} (.+?) -+")
 
 
+class LessonError(Exception):
+    """A lesson that does not run to its end, with what it printed to stderr."""
+
+
 def lesson_page(lesson: Lesson) -> str:
     """A lesson as Markdown, with its output and pictures, and where its tasks are."""
     printed = iter(outputs(lesson))
@@ -57,7 +61,10 @@ def lesson_page(lesson: Lesson) -> str:
 
 
 def outputs(lesson: Lesson) -> Sequence[str]:
-    """The text that each cell of code of a lesson prints; kept from the last time if it can be."""
+    """The text that each cell of code of a lesson prints; kept from the last time if it can be.
+
+    Raises LessonError if the lesson fails.
+    """
     kept = KEPT / f"{lesson.name}.json"
     key = _state(lesson)
     if kept.is_file():
@@ -71,7 +78,14 @@ def outputs(lesson: Lesson) -> Sequence[str]:
         script.write_text(text, encoding="utf-8")
         environment = {**os.environ, "PYTHONPATH": str(KEPT.parents[1]), "NO_COLOR": "1"}
         command = [sys.executable, str(script)]
-        run = subprocess.run(command, check=True, capture_output=True, cwd=folder, env=environment)
+        try:
+            run = subprocess.run(
+                command, check=True, capture_output=True, cwd=folder, env=environment
+            )
+        except subprocess.CalledProcessError as error:
+            said = error.stderr.decode("utf-8", "replace").strip()
+            about = f"{lesson.path.name} ends with exit status {error.returncode}:"
+            raise LessonError(f"{about}\n{said}") from None
     found = run.stdout.decode("utf-8").split(MARK)[1:]
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps({"key": key, "outputs": found}), encoding="utf-8")

@@ -1,6 +1,8 @@
 """The documentation site: its pages, their links, and an example for every public name."""
 
+import pathlib
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -118,6 +120,28 @@ def test_a_lesson_is_a_page(monkeypatch):
         "# Title\n\nIntroduction.\n\n```python\nimport a\n```\n\n## 1. Part\n\nText,\nmore.\n\n"
         "```python\nx = 1\n# inside\ny = 2\n```\n\nAfter.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import no_such_package", "No module named 'no_such_package'"),
+        ("import sys\n\nsys.exit('needs a compiler')", "needs a compiler"),
+    ],
+)
+def test_what_a_lesson_that_fails_says_is_shown(code, said, monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT)
+    from docs import lessons  # noqa: PLC0415
+
+    monkeypatch.setattr(lessons, "KEPT", tmp_path / "build" / "lessons")
+    cells = [SimpleNamespace(kind="code", text=text) for text in ("print(1)", code)]
+    path = pathlib.Path("14_testing.py")
+    lesson = SimpleNamespace(name="14_testing", path=path, text=code, cells=cells)
+    with pytest.raises(lessons.LessonError) as failure:
+        lessons.outputs(lesson)
+    assert str(failure.value).startswith("14_testing.py ends with exit status 1:\n")
+    assert said in str(failure.value)
+    assert not list(tmp_path.rglob("*.json"))
 
 
 def test_docstrings_become_markdown(monkeypatch):
