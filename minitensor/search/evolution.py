@@ -254,7 +254,7 @@ class Population:
         near = [candidate for candidate in dict.fromkeys(near) if candidate not in known]
         if round.best or round.trusted:
             near = _by_score(near, round.score)
-        lucky = self._lucky(round)
+        lucky = _part_of(self.settings.epsilon, round)
         kept = len(hand) if not round.best else (count - lucky + 1) // 2
         chosen = hand[:kept] + near[: max(0, count - lucky - len(hand[:kept]))]
         first = self.drawn(count, chosen[: count - lucky])
@@ -268,12 +268,12 @@ class Population:
         """
         known, count = {*round.best, *(t.candidate for t in round.history)}, round.count
         news = [candidate for candidate in ranked if candidate not in known]
-        lucky = self._lucky(round)
+        lucky = _part_of(self.settings.epsilon, round)
         if self.shares is None:
             owed = [c for sketch in self._owed(round) for c in self._best_of(sketch, round.score)]
         else:
-            guided = self.settings.guided * (count - lucky)
-            owed = self._allotted(news, int(guided + 0.5), round.score)
+            guided = min(_part_of(self.settings.guided, round), count - lucky)
+            owed = self._allotted(news, guided, round.score)
         chosen = dict.fromkeys(owed)
         for candidate in news[: max(0, count - lucky - len(chosen))]:
             chosen.setdefault(candidate)
@@ -284,19 +284,13 @@ class Population:
         """Random candidates, for the place of others that are refused or known by another name."""
         return [self.draw() for _ in range(4 * count)]
 
-    def _lucky(self, round: Round) -> int:
-        """The number of random candidates of a round: with those before, `epsilon` of all."""
-        before, epsilon = len(round.history), self.settings.epsilon
-        return int(epsilon * (before + round.count)) - int(epsilon * before)
-
     def _owed(self, round: Round) -> list[int]:
-        """The sketches that are to have a candidate in a round, for they had less than their share
-        of `floor`: those that had least.
-        """
+        """The sketches that had less than their share of `floor`, those with least in front."""
         tried = Counter(t.candidate.sketch for t in round.history if t.candidate is not None)
         part = self.settings.floor * (len(round.history) + round.count) / len(self.known)
         behind = sorted((s for s in self.known if tried[s] + 1 <= part), key=lambda s: tried[s])
-        return behind[: int(self.settings.floor * round.count)]
+        most = max(1, int(self.settings.floor * round.count))  # a small round is for one of them
+        return behind[: min(most, round.count - _part_of(self.settings.epsilon, round))]
 
     def _fastest_of_each(self, best: Sequence[Candidate], count: int) -> list[Candidate]:
         """Of each sketch the fastest, as often as its share says; only those that have one."""
@@ -391,6 +385,12 @@ class Population:
             return False
         self.add(candidate)
         return True
+
+
+def _part_of(part: float, round: Round) -> int:
+    """The candidates of a round with which a part of all is reached: 0 or 1 of a small one."""
+    before = len(round.history)
+    return int(part * (before + round.count)) - int(part * before)
 
 
 def _by_score(candidates: Sequence[Candidate], score: Score) -> list[Candidate]:

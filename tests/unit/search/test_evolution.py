@@ -190,7 +190,8 @@ def test_populations_are_scored_when_the_model_has_learnt_from_enough():
         assert max(asked) <= 64
 
 
-def test_each_sketch_has_a_share_of_what_is_measured():
+@pytest.mark.parametrize("count", [1, 2, 4, 20])
+def test_each_sketch_has_a_share_of_what_is_measured(count):
     space = Space.of(mt.lower(workloads.matmul(m=64, n=64, k=64)), TARGET)
     only = space.draw(random.Random(0), 0)
     seen = Counter()
@@ -200,9 +201,9 @@ def test_each_sketch_has_a_share_of_what_is_measured():
     def score(batch):
         return np.array([1.0 if c.sketch == 0 else 0.0 for c in batch])
 
-    for _ in range(10):
-        now = Round(space, [only], score, random.Random(len(history)), 20, history)
-        batch = strategy.propose(now)[:20]
+    while len(history) < 200:
+        now = Round(space, [only], score, random.Random(len(history)), count, history)
+        batch = strategy.propose(now)[:count]
         seen.update(c.sketch for c in batch)
         history += [tried(len(history), c) for c in batch]
     share = int(0.2 * len(history) / len(space.sketches))

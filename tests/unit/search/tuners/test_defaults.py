@@ -32,7 +32,7 @@ def test_every_strategy_has_a_row():
         ("first generation | 0.2 | {} |", Evolution().measured),
         ("random part | 0.05 | {} | the same", Evolution().epsilon),
         ("sketches share | - | {} |", Evolution().floor),
-        ("| trees | of depth 3, rate 0.3, until recall rises no more | {} of", usual_model().n_trees),
+        ("until recall rises no more | {} of", usual_model().n_trees),
         ("30 of depth {}, rate 0.3", usual_model().max_depth),
         ("30 of depth 4, rate {} |", usual_model().learning_rate),
         ("genetic | candidates of a generation | 100 | {} |", Genetic().population),
