@@ -73,13 +73,25 @@ def load_function(library: Path, name: str, pointers: int) -> Callable[..., int]
     return function
 
 
+@functools.cache
+def _finder() -> Callable[[np.ndarray], int]:
+    """A function that gives an array's address: by cffi in a third of the time that numpy takes for
+    it, which outputs of calls pay for.
+    """
+    try:
+        address, cast, start = ffi().typeof("uintptr_t"), ffi().cast, ffi().from_buffer
+    except CompileError:
+        return lambda array: int(array.__array_interface__["data"][0])
+    return lambda array: int(cast(address, start(array)))
+
+
 def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
     """A C-contiguous array of undefined content that starts at a multiple of 64 bytes."""
     size = dtype.itemsize
     for extent in shape:
         size *= extent
     raw = np.empty(size + ALIGNMENT, np.uint8)
-    offset = -raw.__array_interface__["data"][0] % ALIGNMENT
+    offset = -_finder()(raw) % ALIGNMENT
     aligned: np.ndarray = np.ndarray(shape, dtype, raw, offset)
     return aligned
 
