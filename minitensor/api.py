@@ -23,6 +23,7 @@ from minitensor.codegen import (
 from minitensor.errors import ArgumentError, CompileError, unexpected
 from minitensor.lang import Scalar
 from minitensor.looks import Text
+from minitensor.phrasebook import SCHEDULE_OR_PROGRAM, no_program
 from minitensor.runtime import (
     TIME_LIMIT,
     Kernel,
@@ -178,7 +179,7 @@ def _program_of(what: object) -> tuple[ir.Program, str]:
     if isinstance(what, ir.Program):
         ir.verify(what)
         return what, ""
-    raise unexpected("a schedule or a program (see mt.lower)", "what", what)
+    raise no_program("what", what, SCHEDULE_OR_PROGRAM)
 
 
 def interpret(what: Schedule | ir.Program, *arrays: Any, counts: bool = False) -> Any:

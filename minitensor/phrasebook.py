@@ -2,6 +2,7 @@
 
 One table, from which come the messages for names that do not exist here and the cheat sheet
 (docs/cheat_sheet.md). A name is never an alias: what looks alike may mean something else.
+`no_program` answers what is given in place of a program or a schedule.
 
 It does not hold what exists here under the same name.
 """
@@ -12,7 +13,13 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from minitensor.errors import ArgumentError, UnknownNameError, printable
+from minitensor.errors import (
+    ArgumentError,
+    UnknownNameError,
+    kind_of,
+    printable,
+    unexpected,
+)
 
 
 class Phrase(NamedTuple):
@@ -300,3 +307,88 @@ def instead(holder: str, name: str, known: Iterable[str] = ()) -> str:
         return f"{which}; here it is {phrase.here}"
     near = difflib.get_close_matches(name, [one for one in known if not one.startswith("_")], 3)
     return "; there is " + ", ".join(near) if near else ""
+
+
+# ---- what is given in place of a program
+
+PROGRAM: Final = "a program (see mt.lower)"
+SCHEDULE_OR_PROGRAM: Final = "a schedule or a program (see mt.lower)"
+_MADE_OF_ONE: Final[Mapping[str, str]] = {
+    "Schedule": "a schedule has steps already: give the definition, which is s.history[0]",
+    "Sketch": "a sketch has open decisions: sketch.apply(seed=0) is a schedule",
+    "Trace": "a trace is steps without a program: trace.apply(program) is a schedule",
+    "Kernel": "a kernel is built already: call it, or give the program that it was built from",
+    "TuneResult": "give result.schedule, the best that was found, or result.program",
+    "Log": "give mt.load_best(log, program), the best schedule of a log",
+    "Space": "give space.program, or a schedule of the space",
+    "Scalar": "one symbolic value is no tensor: put it in mt.compute, and lower that",
+    "Reduction": "a reduction is the expression of an mt.compute: write one, and lower that",
+}
+"""What to do with an object of ours that is no program, by the name of its class."""
+
+
+def no_program(name: str, value: object, expected: str = PROGRAM) -> ArgumentError:
+    """The error for an argument that is no program, or no schedule; the caller raises it.
+
+    expected  PROGRAM, or SCHEDULE_OR_PROGRAM
+    """
+    if isinstance(value, (list, tuple)) and value:
+        if all(_is_ours(one, "Tensor") for one in value):
+            names = [_name_of(one) for one in value]
+            listed = ", ".join(names if len(names) <= 4 else [*names[:3], "…", names[-1]])
+            return ArgumentError(
+                f"expected {expected}, but got {name}=[{listed}] ({kind_of(value)} of tensors); "
+                f"lower them first: program = mt.lower([{listed}])"
+            )
+        if all(_is_ours(one, "Program") or _is_ours(one, "Schedule") for one in value):
+            return ArgumentError(
+                f"expected {expected}, but got {name}={kind_of(value)} of {len(value)}: give one "
+                "at a time"
+            )
+    for kind, advice in _MADE_OF_ONE.items():
+        if _is_ours(value, kind):  # whose text would be cut in the middle
+            return ArgumentError(f"expected {expected}, but got {name}=<{kind}>; {advice}")
+    error = unexpected(expected, name, value)
+    return ArgumentError(error.message + _advice(value))
+
+
+def no_tensors(name: str, value: object, expected: str) -> ArgumentError:
+    """The error for what `mt.lower` does not take; the caller raises it."""
+    for kind, here in (("Program", "print(program)"), ("Schedule", "print(s.program)")):
+        if _is_ours(value, kind):
+            text = f"expected {expected}, but got {name}=<{kind}>, which is lowered already: {here}"
+            return ArgumentError(text)
+    return no_program(name, value, expected)
+
+
+def _advice(value: object) -> str:
+    """The end of the message for an argument that is no program, nor made of one."""
+    if _is_ours(value, "Tensor"):
+        return f"; lower it first, after its inputs: program = mt.lower([…, {_name_of(value)}])"
+    if isinstance(value, str):
+        if value.endswith(".py"):
+            return "; in Python, import the file and give its program"
+        if value.endswith(".onnx"):
+            return "; a program is one kernel: lower the operators of a network one by one"
+        return "; operators by name: mt.lower(mt.workloads.matmul(64, 64, 64))"
+    if value is None:
+        return "; does the function that made it end without a return?"
+    if type(value).__module__.partition(".")[0] == "numpy":
+        return "; arrays go into the kernel: kernel = mt.build(program), then kernel(a, b)"
+    if callable(value):
+        return "; call the function, and give what it returns: mt.lower(function(…)) of tensors"
+    return ""
+
+
+def _name_of(tensor: object) -> str:
+    """The name of a tensor, at a length that a message bears."""
+    name = printable(str(getattr(tensor, "name", "")))
+    return name if len(name) <= 20 else name[:19] + "…"
+
+
+def _is_ours(value: object, kind: str) -> bool:
+    """Tell whether a value is of a class of this package, which lies above this layer."""
+    return any(
+        base.__name__ == kind and base.__module__.startswith("minitensor.")
+        for base in type(value).__mro__
+    )

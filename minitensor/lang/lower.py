@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from minitensor import arith, ir
-from minitensor.errors import ArgumentError, LoweringError, unexpected
+from minitensor.errors import ArgumentError, LoweringError
 from minitensor.lang.checked import checked_name
 from minitensor.lang.scalar import describe
 from minitensor.lang.signs import Signs
 from minitensor.lang.tensor import Axis, Stage, Tensor
+from minitensor.phrasebook import no_tensors
 
 INDEX_LIMIT: Final = 1 << 62
 """Index arithmetic must stay below this, so that 64-bit integers hold it."""
@@ -32,6 +33,8 @@ def lower(tensors: Sequence[Tensor], name: str = "main") -> ir.Program:
     Raises LoweringError for a placeholder that is needed but not listed, a tensor listed twice,
     nothing to compute, or an access that is out of bounds.
     """
+    if isinstance(name, Tensor):
+        raise ArgumentError("the tensors stand in one list: mt.lower([A, B, C], name='main')")
     given = _checked_tensors(tensors)
     program_name = checked_name(name, "main")
     stages = _stages_in_order(given)
@@ -66,7 +69,7 @@ def _checked_tensors(tensors: object) -> tuple[Tensor, ...]:
     if isinstance(tensors, Tensor):
         tensors = (tensors,)
     if not isinstance(tensors, Sequence) or isinstance(tensors, str):
-        raise unexpected("a list of tensors", "tensors", tensors)
+        raise no_tensors("tensors", tensors, "a list of tensors")
     for tensor in tensors:
         if isinstance(tensor, (tuple, list)):
             raise ArgumentError(
@@ -74,7 +77,7 @@ def _checked_tensors(tensors: object) -> tuple[Tensor, ...]:
                 "one tensor for each): list them one by one"
             )
         if not isinstance(tensor, Tensor):
-            raise unexpected("tensors", "tensors", tensor)
+            raise no_tensors("tensors", tensor, "tensors")
     given = tuple(tensors)
     for tensor in given:
         if sum(other is tensor for other in given) > 1:

@@ -10,7 +10,7 @@ import numpy as np
 
 from minitensor import ir
 from minitensor.codegen import Emitted
-from minitensor.errors import unexpected
+from minitensor.phrasebook import SCHEDULE_OR_PROGRAM, no_program
 from minitensor.runtime import Fault, Signature
 
 
@@ -47,7 +47,7 @@ def program_of(what: Any) -> ir.Program:
     """The program itself, or that of a schedule. Raises ArgumentError for anything else."""
     program = getattr(what, "program", what)
     if not isinstance(program, ir.Program):
-        raise unexpected("a schedule or a program", "what", what)
+        raise no_program("what", what, SCHEDULE_OR_PROGRAM)
     return program
 
 

@@ -18,7 +18,7 @@ from minitensor.errors import (
     unexpected,
 )
 from minitensor.looks import Shown, shortened
-from minitensor.phrasebook import unknown_name
+from minitensor.phrasebook import no_program, unknown_name
 from minitensor.schedule.cache import StoragePrimitives
 from minitensor.schedule.candidates import CandidatePrimitives
 from minitensor.schedule.compute_at import PlacementPrimitives
@@ -160,7 +160,7 @@ class Schedule(
         decisions: Sequence[Any] = (),
     ) -> None:
         if not isinstance(program, ir.Program):
-            raise unexpected("a program (see mt.lower)", "program", program)
+            raise no_program("program", program)
         self._history = [program]
         self._steps: list[Step] = []
         self._results: list[Any] = []

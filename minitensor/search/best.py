@@ -10,8 +10,9 @@ import os
 from collections.abc import Sequence
 
 from minitensor.codegen import Target
-from minitensor.errors import ArgumentError, MinitensorError, TuningError, printable, unexpected
+from minitensor.errors import ArgumentError, MinitensorError, TuningError, printable
 from minitensor.ir import Program
+from minitensor.phrasebook import no_program
 from minitensor.runtime import native_target
 from minitensor.schedule import Schedule
 from minitensor.search.log import Log, PathLike, Report, counted, is_old
@@ -38,7 +39,7 @@ def load_best(log: PathLike | Log, program: Program, target: str | Target = "c")
     """
     source = log if isinstance(log, Log) else Log(log)
     if not isinstance(program, Program):
-        raise unexpected("a program (see mt.lower)", "program", program)
+        raise no_program("program", program)
     return best_of([source], program, native_target(Target.of(target)))
 
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from minitensor import ir
-from minitensor.errors import unexpected
+from minitensor.phrasebook import no_program
 
 KEY_DIGITS: Final = 32
 """Hexadecimal digits of a key."""
@@ -33,7 +33,7 @@ def workload_key(program: ir.Program) -> str:
     Raises ArgumentError for what is no program.
     """
     if not isinstance(program, ir.Program):
-        raise unexpected("a program (see mt.lower)", "program", program)
+        raise no_program("program", program)
     return _key(program)
 
 

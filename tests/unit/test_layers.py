@@ -31,7 +31,7 @@ LAYERS = {
     "codegen": {"arith", "ir", "errors"},
     "gpu": {"looks", "pictures", "codegen", "arith", "ir", "errors"},
     "runtime": {"looks", "codegen", "ir", "phrasebook", "system", "errors", "version"},
-    "sanitize": {"runtime", "codegen", "ir", "system", "errors"},
+    "sanitize": {"runtime", "codegen", "ir", "system", "phrasebook", "errors"},
     "api": {
         *(
             "looks",
@@ -43,6 +43,7 @@ LAYERS = {
             "lang",
             "arith",
             "ir",
+            "phrasebook",
             "errors",
         ),
     },

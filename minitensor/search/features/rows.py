@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from minitensor.arith import Linear, Num, opened
 from minitensor.codegen import Target
-from minitensor.errors import unexpected
 from minitensor.ir import Program, paths
+from minitensor.phrasebook import SCHEDULE_OR_PROGRAM, no_program
 from minitensor.schedule import Schedule
 from minitensor.search.features.memory import Walk, lines_of, reuse_of
 from minitensor.search.features.names import (
@@ -166,7 +166,7 @@ def extract_features(
         else schedule_or_program
     )
     if not isinstance(program, Program):
-        raise unexpected("a schedule or a program", "schedule_or_program", schedule_or_program)
+        raise no_program("schedule_or_program", schedule_or_program, SCHEDULE_OR_PROGRAM)
     gpu = is_gpu(Target.of(target))
     found = np.zeros((len(program.blocks), WIDTH, 1), np.float32)
     shapes = {buffer.name: buffer.shape for buffer in program.buffers.values()}

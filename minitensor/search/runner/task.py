@@ -12,6 +12,7 @@ import numpy as np
 from minitensor import ir
 from minitensor.codegen import Emitted, Target
 from minitensor.errors import unexpected
+from minitensor.phrasebook import no_program
 from minitensor.runtime import load_kernel, native_target, save_kernel
 from minitensor.sanitize import GuardedMemory, Hit, bits_of, bits_of_nothing, outside
 from minitensor.search.measure import difference, has_nan, reference
@@ -52,7 +53,7 @@ class Task:
         Raises ArgumentError for what does not fit, CompileError without a compiler.
         """
         if not isinstance(program, ir.Program):
-            raise unexpected("a program (see mt.lower)", "program", program)
+            raise no_program("program", program)
         exact = exact_target(target)
         given, results = reference(program, exact, inputs, seed)
         buffers = (*program.inputs, *program.outputs)

@@ -18,6 +18,7 @@ from minitensor.errors import (
 )
 from minitensor.ir import Program, print_name
 from minitensor.looks import Shown
+from minitensor.phrasebook import no_program
 from minitensor.runtime import USUAL_CACHES, Caches, known_caches, native_target, usable_cores
 from minitensor.schedule import Schedule, Step, Trace
 from minitensor.search.sketch.ansor import CPU, INLINE_CHEAP
@@ -186,7 +187,7 @@ def generate_sketches(
     OSDI 2020, section 4.1.
     """
     if not isinstance(program, Program):
-        raise unexpected("a program (see mt.lower)", "program", program)
+        raise no_program("program", program)
     wanted = Target.of(target)
     cores = wanted.num_cores or usable_cores()
     if num_cores is not None:

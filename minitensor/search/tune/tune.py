@@ -24,7 +24,7 @@ from minitensor.errors import (
     whole,
 )
 from minitensor.ir import Program, print_name
-from minitensor.phrasebook import unknown_argument
+from minitensor.phrasebook import no_program, unknown_argument
 from minitensor.schedule import Schedule
 from minitensor.search.evolution import taught, with_policies
 from minitensor.search.gbt import OBJECTIVES
@@ -266,7 +266,7 @@ def _checked(
 ) -> list[Callable[[Progress], object]]:
     """The callbacks. Raises ArgumentError."""
     if not isinstance(program, Program):
-        raise unexpected("a program (see mt.lower)", "program", program)
+        raise no_program("program", program)
     if not isinstance(callbacks, Iterable):
         raise unexpected("a list of functions of a Progress", "callbacks", callbacks)
     calls = list(callbacks)
