@@ -21,7 +21,7 @@ from minitensor.errors import ArgumentError, MinitensorError, printable
 from minitensor.ir import Program
 from minitensor.lang import lower, workloads
 from minitensor.schedule import Schedule, Trace
-from minitensor.search import multiply_adds
+from minitensor.search import operations
 from minitensor.userfile import run_file
 
 SUBJECT_HELP: Final = "an operator (see `minitensor show --list`), or path/to/file.py:name"
@@ -45,8 +45,8 @@ class Subject:
 
     @property
     def flop(self) -> int:
-        """Operations of one call as the definition counts them; see `multiply_adds`."""
-        return multiply_adds(self.programs[0])
+        """Operations of one call as the definition counts them; see `search.operations`."""
+        return operations(self.programs[0])
 
 
 def add_arguments(

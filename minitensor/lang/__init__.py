@@ -2,14 +2,16 @@
 
 # fmt: off
 from minitensor.lang.as_python import definition_as_python, intrinsic_as_python
+from minitensor.lang.elementwise import (
+    ceil, cos, erf, exp, expm1, floor, log, log1p, round_, rsqrt, sigmoid, sin, sqrt, tanh,
+)
 from minitensor.lang.from_python import program_from_python
 from minitensor.lang.intrinsic import intrinsic
 from minitensor.lang.lower import lower
 from minitensor.lang.reduce import all_, any_, argmax, argmin, comm_reducer, max_, min_, prod, sum_
 from minitensor.lang.scalar import (
-    Scalar, abs_, ceil, const, cos, erf, exp, expm1, floor, if_then_else, log, log1p, logical_and,
-    logical_not, logical_or, maximum, minimum, power, round_, rsqrt, select, sigmoid, sin, sqrt,
-    tanh, var,
+    Scalar, abs_, const, if_then_else, logical_and, logical_not, logical_or, maximum, minimum,
+    power, select, var,
 )
 from minitensor.lang.tensor import (
     ReduceAxis, Reduction, Tensor, compute, placeholder, reduce_axis,

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from minitensor import ir
 from minitensor.errors import ArgumentError, printable, reason_of, unexpected
-from minitensor.lang import reduce, scalar, tensor
+from minitensor.lang import elementwise, reduce, scalar, tensor
 from minitensor.lang.lower import lower
 from minitensor.lang.update import update
 
@@ -41,10 +41,8 @@ _REDUCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
 _VALUES: Final[Mapping[str, Callable[..., Any]]] = {
     **{f.__name__.rstrip("_"): f for f in (
         scalar.const, scalar.select, scalar.if_then_else, scalar.minimum, scalar.maximum,
-        scalar.logical_and, scalar.logical_or, scalar.logical_not, scalar.exp, scalar.log,
-        scalar.sqrt, scalar.rsqrt, scalar.tanh, scalar.sigmoid, scalar.erf, scalar.sin, scalar.cos,
-        scalar.log1p, scalar.expm1, scalar.floor, scalar.ceil, scalar.round_,
-        scalar.abs_, scalar.power,
+        scalar.logical_and, scalar.logical_or, scalar.logical_not, scalar.abs_, scalar.power,
+        *elementwise.FUNCTIONS,
     )},
     **_REDUCTIONS,
 }  # fmt: skip

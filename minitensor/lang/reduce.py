@@ -133,7 +133,7 @@ def comm_reducer(
     combine   of two symbolic values, or of two tuples of them; returns a value or tuple like them.
               Must be associative and commutative: schedules change the order.
     identity  a number (or tuple), or a function of the dtypes that returns it, such that
-              combining it with any value gives that value
+              combining it with any value gives that value; mt.const(0, dtype) is one too
     name      what the printed program calls it
 
     Returns a function `r(expr, axis=k)`, with a tuple of expressions for tuples; `mt.compute` then
@@ -211,6 +211,8 @@ def _checked_result(value: Any, dtype: ir.DType, name: str, known: set[str]) -> 
 
 
 def _checked_identity(value: Any, dtype: ir.DType) -> ir.Const:
+    if isinstance(value, Scalar) and isinstance(value.node, ir.Const):
+        value = value.node.value  # of mt.const(0, dtype)
     if not is_number(value):
         raise unexpected("a number", "identity", value)
     if dtype.is_integer and not _fits(value, dtype):

@@ -338,19 +338,23 @@ def condition(value: object) -> ir.Expr:
 # ---- functions, under the names that users call
 
 
-def logical_and(a: object, b: object, *more: object) -> Scalar:
-    """The conjunction. Every operand is evaluated; numbers count as true if they are not 0."""
-    return _join("and", a, b, *more)
+def logical_and(*conditions: object) -> Scalar:
+    """The conjunction of one condition or more. Each is evaluated; a number is true if not 0."""
+    return _join("and", conditions)
 
 
-def logical_or(a: object, b: object, *more: object) -> Scalar:
-    """The disjunction. Every operand is evaluated; numbers count as true if they are not 0."""
-    return _join("or", a, b, *more)
+def logical_or(*conditions: object) -> Scalar:
+    """The disjunction of one condition or more. Each is evaluated; a number is true if not 0."""
+    return _join("or", conditions)
 
 
-def _join(op: ir.BinaryOp, first: object, *others: object) -> Scalar:
-    result = condition(first)
-    for value in others:
+def _join(op: Literal["and", "or"], conditions: tuple[object, ...]) -> Scalar:
+    if not conditions or any(isinstance(one, (list, tuple)) for one in conditions):
+        form = f"mt.logical_{op}(a, b); of a list mt.logical_{op}(*conditions)"
+        got = ", ".join(map(shown, conditions)) or "none"
+        raise ArgumentError(f"expected one condition or more, {form}; but got {got}")
+    result = condition(conditions[0])
+    for value in conditions[1:]:
         result = ir.Binary(op, result, condition(value))
     return Scalar(result)
 
@@ -380,45 +384,6 @@ def minimum(a: object, b: object) -> Scalar:
 def maximum(a: object, b: object) -> Scalar:
     """The larger one; NaN if either is NaN, as numpy.maximum."""
     return binary("max", a, b)
-
-
-def _float_function(
-    name: str, doc: str, keeps_integers: bool = False
-) -> Callable[[object], Scalar]:
-    def function(x: object) -> Scalar:
-        node = operand(x, ir.FLOAT32)
-        if keeps_integers and node.dtype.is_integer:
-            return Scalar(node)
-        if not node.dtype.is_float:
-            node = converted(node, ir.FLOAT32)
-        return Scalar(ir.Call(name, (node,), node.dtype))
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
-
-
-_CONVERTED: Final = "Integers are converted to float32."
-exp = _float_function("exp", f"e to the power x, within 1.3 ulp. {_CONVERTED}")
-log = _float_function("log", f"The natural logarithm, within 1.5 ulp. {_CONVERTED}")
-sqrt = _float_function("sqrt", f"The square root, correctly rounded. {_CONVERTED}")
-rsqrt = _float_function("rsqrt", f"1 / sqrt(x), within 1.5 ulp. {_CONVERTED}")
-tanh = _float_function("tanh", f"The hyperbolic tangent, within 1.5 ulp. {_CONVERTED}")
-sigmoid = _float_function("sigmoid", f"1 / (1 + exp(-x)), within 2 ulp. {_CONVERTED}")
-erf = _float_function("erf", f"The error function, within 1.5 ulp. {_CONVERTED}")
-sin = _float_function("sin", f"The sine of an angle in radians, within 0.6 ulp. {_CONVERTED}")
-cos = _float_function("cos", f"The cosine of an angle in radians, within 0.6 ulp. {_CONVERTED}")
-log1p = _float_function(
-    "log1p", f"log(1 + x), precise where x is small, within 0.6 ulp. {_CONVERTED}"
-)
-expm1 = _float_function(
-    "expm1", f"exp(x) - 1, precise where x is small, within 0.6 ulp. {_CONVERTED}"
-)
-floor = _float_function("floor", "The greatest integer not above x, as x's type.", True)
-ceil = _float_function("ceil", "The least integer not below x, as x's type.", True)
-round_ = _float_function(
-    "round", "The nearest integer, ties to even as in Python and numpy, as x's type.", True
-)
 
 
 def abs_(x: object) -> Scalar:

@@ -41,7 +41,7 @@ from minitensor.lang import definition_as_python
 from minitensor.looks import readable_seconds
 from minitensor.runtime import cpu_name, find_toolchain, native_target, usable_cores
 from minitensor.schedule import Trace
-from minitensor.search.workload import KEY_DIGITS, multiply_adds, names_of, workload_key
+from minitensor.search.workload import KEY_DIGITS, names_of, operations, workload_key
 from minitensor.version import __version__
 
 VERSION: Final = 1
@@ -250,7 +250,7 @@ def new_record(
     if not isinstance(error, str):
         raise unexpected("text", "error", error)
     key, lines = workload_key(program), error.splitlines()
-    exact, flop = native_target(Target.of(target)), multiply_adds(program)
+    exact, flop = native_target(Target.of(target)), operations(program)
     return Record(
         workload=key,
         name=program.name,

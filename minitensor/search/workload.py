@@ -75,7 +75,7 @@ def named_parts(program: ir.Program) -> list[tuple[str, str]]:
     return found
 
 
-def multiply_adds(program: ir.Program) -> int:
+def operations(program: ir.Program) -> int:
     """Operations of a program as it is written: 2 for each product that is summed; 0 if none is.
 
     This is how operations are counted for matrix products and convolutions, whatever a schedule

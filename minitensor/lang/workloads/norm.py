@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minitensor.errors import is_real, unexpected
+from minitensor.lang.elementwise import exp, rsqrt, sqrt
 from minitensor.lang.reduce import max_, sum_
-from minitensor.lang.scalar import exp, rsqrt, sqrt
 from minitensor.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from minitensor.lang.workloads.arguments import Tensors, check_sizes, float_dtype, labelled
 

@@ -36,7 +36,7 @@ from minitensor.search.tune.progress import clock
 from minitensor.search.tune.roofline import Roofline, figure
 from minitensor.search.tune.tried import curve, fastest, foreseen
 from minitensor.search.unmade import Unmade
-from minitensor.search.workload import multiply_adds
+from minitensor.search.workload import operations
 
 FEATURES: Final = 10
 """The number of features of the model that an explanation lists."""
@@ -124,7 +124,7 @@ class TuneResult(Shown):
     @property
     def gflops(self) -> float | None:
         """Billions of operations a second of the best; None if the definition counts none."""
-        flop = multiply_adds(self.program)
+        flop = operations(self.program)
         return flop / self.seconds / 1e9 if flop else None
 
     @property

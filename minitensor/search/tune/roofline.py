@@ -17,7 +17,7 @@ from minitensor.errors import ArgumentError, CompileError
 from minitensor.ir import Program
 from minitensor.looks import readable_seconds
 from minitensor.runtime import Limits, known_limits, measure_limits, remember_limits
-from minitensor.search.workload import multiply_adds
+from minitensor.search.workload import operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Roofline:
                 limits = known_limits(target.num_cores)
             except (CompileError, ArgumentError):  # no compiler, or one thread is all it can have
                 limits = None
-        return Roofline(multiply_adds(program), sum(sizes), limits)
+        return Roofline(operations(program), sum(sizes), limits)
 
     def corrected(self, seconds: float) -> Roofline:
         """The same; measured anew, once, if a call cannot be so fast: then the machine was busy

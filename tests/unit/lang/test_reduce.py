@@ -574,3 +574,22 @@ def test_a_count_may_be_a_divisor():
     reduce = mt.comm_reducer(welford, (0, 0, 0), "welford")
     one, none = mt.const(1, "float32"), mt.const(0, "float32")
     assert len(mt.compute((4,), lambda i: reduce((one, A[i, k], none), axis=k))) == 3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize(
+    "identity",
+    [lambda t: mt.const(0, t), lambda t: mt.const(0, dtype=t), mt.const(0, "int64"), 0],
+)
+def test_an_identity_may_be_a_constant_of_ours(identity, dtype):
+    """`lambda t: mt.const(0, t)` is how TVM has it."""
+    added = mt.comm_reducer(lambda x, y: x + y, identity, name="added")
+    assert reduced(added, [1, 2, 3], dtype=dtype) == 6
+
+
+def test_an_identity_is_no_expression():
+    a = mt.placeholder((4,), name="a")
+    with pytest.raises(ArgumentError, match=r"expected a number, but got identity=a\[0\] \(Sca"):
+        reduced(mt.comm_reducer(lambda x, y: x + y, lambda t: a[0]), [1, 2])
+    with pytest.raises(ArgumentError, match="the identity of reducer is none"):
+        reduced(mt.comm_reducer(lambda x, y: x + y, lambda t: mt.const(1, t)), [1, 2])

@@ -362,6 +362,27 @@ def test_logic():
         assert bool(value(~a, **values)) == (not p)
 
 
+def test_logic_of_one_condition():
+    x = mt.var("x", "float32")
+    for join in (mt.logical_and, mt.logical_or):
+        assert join(x).dtype == BOOL
+        assert [bool(value(join(x), x=np.float32(f))) for f in (0, 0.5)] == [False, True]
+
+
+def test_logic_of_no_condition_and_of_a_list():
+    x, y = (mt.var(name, "bool") for name in "xy")
+    for name in ("logical_and", "logical_or"):
+        join = getattr(mt, name)
+        with pytest.raises(
+            ArgumentError, match=rf"one condition or more, mt\.{name}\(a, b\).* got none"
+        ):
+            join()
+        with pytest.raises(
+            ArgumentError, match=rf"of a list mt\.{name}\(\*conditions\); but got \[x, y\]"
+        ):
+            join([x, y])
+
+
 def test_logic_of_numbers_asks_whether_they_are_zero():
     x, i = mt.var("x", "float32"), mt.var("i")
     both = mt.logical_and(x, i)
