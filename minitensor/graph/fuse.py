@@ -1,0 +1,284 @@
+"""Fusion: which operators become one kernel.
+
+A group grows forward, from a node to the node that all of its uses meet in (its immediate
+post-dominator), together with all that lies between. So a group has one result, and no group waits
+for another that waits for it. Three steps, over all nodes in order:
+
+    1  what follows a product or a reduction element by element joins it (conv + bias + add + relu)
+    2  elementwise, broadcast and injective chains join each other, and a reduction that reads them
+    3  what only moves elements (transpose, reshape, slice) joins a product: before it, where the
+       product alone reads it, and behind it
+
+Source: Chen et al., TVM, OSDI'18, §3, and its code, for the first two; the third is for attention,
+whose heads are transposed between products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from minitensor.errors import unexpected
+from minitensor.graph.classes import Kind, kind_of_node
+from minitensor.graph.nodes import Nodes
+from minitensor.ir import print_name
+
+MOST_NODES: Final = 24
+"""The most nodes of a group: beyond, compilers and schedules take long and nothing is gained."""
+MOST_INPUTS: Final = 16
+"""The most arrays that the kernel of a group reads."""
+
+_LIGHT: Final = (Kind.ELEMENTWISE, Kind.BROADCAST)
+MOVES: Final = frozenset(
+    ("reshape", "flatten", "squeeze", "unsqueeze", "transpose", "slice", "identity", "broadcast_to")
+)
+"""Operators that compute nothing: each element is one of the input's."""
+
+
+class Policy:
+    """Which fusions are made: subclass it to choose among those that are possible.
+
+    `wants` is asked of each step that is possible: whether the nodes of `first` and those of
+    `second` shall be one kernel. It answers "" for yes, or the reason why not, in words.
+    """
+
+    name = "tvm"
+
+    def wants(self, graph: Nodes, first: Iterable[str], second: Iterable[str]) -> str:
+        """The reason against one kernel of two groups; "" for none."""
+        return ""
+
+
+class Nothing(Policy):
+    """Each operator is its own kernel."""
+
+    name = "none"
+
+    def wants(self, graph: Nodes, first: Iterable[str], second: Iterable[str]) -> str:
+        """Always against."""
+        return 'the policy "none" fuses nothing'
+
+
+POLICIES: Final[dict[str, Policy]] = {policy.name: policy for policy in (Policy(), Nothing())}
+"""Policies by name."""
+
+
+def policy_of(policy: object) -> Policy:
+    """A policy by its name, or as it is. Raises ArgumentError."""
+    if isinstance(policy, str) and policy in POLICIES:
+        return POLICIES[policy]
+    if isinstance(policy, Policy):
+        return policy
+    names = ", ".join(map(repr, POLICIES))
+    raise unexpected(f"one of {names}, or an mt.graph.Policy", "policy", policy)
+
+
+def groups_of(graph: Nodes, policy: Policy) -> tuple[tuple[str, ...], ...]:
+    """The groups of a graph: each in an order in which it can run, and they too."""
+    return _Fusion(graph, policy).run()
+
+
+def why_apart(graph: Nodes, policy: Policy, first: str, second: str) -> str:
+    """A sentence on two nodes: the kernel that both are in, or the reason why there is none."""
+    for name in (first, second):
+        graph.node(name)
+    fusion = _Fusion(graph, policy)
+    groups = fusion.run() if graph.groups is None else graph.groups
+    number = {name: n for n, group in enumerate(groups) for name in group}
+    a, b = print_name(first), print_name(second)
+    if number[first] == number[second]:
+        return f"{a} and {b} are one kernel: {', '.join(map(print_name, groups[number[first]]))}"
+    if graph.groups is not None:
+        fusion.run()
+    if number[first] > number[second]:
+        first, second, a, b = second, first, b, a
+    if second not in fusion.below(first):
+        return f"{a} and {b} are apart: {b} does not use the result of {a}"
+    return f"{a} and {b} are apart: {fusion.reason(first, second)}"
+
+
+@dataclass(eq=False)
+class _Fusion:
+    """The groups as they grow."""
+
+    graph: Nodes
+    policy: Policy
+    group: dict[str, list[str]] = field(default_factory=dict)
+    refused: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.place = {node.name: n for n, node in enumerate(self.graph.nodes)}
+        self.kind = {node.name: kind_of_node(self.graph, node) for node in self.graph.nodes}
+        self.users = {name: self.graph.users[name] for name in self.place}
+
+    @cached_property
+    def meets(self) -> Mapping[str, str | None]:
+        """The immediate post-dominator of each node: where all paths from it to outputs meet; None
+        if there is none, as the graph returns the node itself, or its uses never meet.
+        """
+        found: dict[str, str | None] = {}
+        depth: dict[str, int] = {}
+        outputs = set(self.graph.outputs)
+        for node in reversed(self.graph.nodes):
+            users = self.users[node.name]
+            meeting: str | None = None
+            if node.name not in outputs and users:
+                meeting = users[0]
+                for user in users[1:]:
+                    meeting = _common(meeting, user, found, depth)
+            found[node.name] = meeting
+            depth[node.name] = 1 + (depth[meeting] if meeting is not None else 0)
+        return found
+
+    def below(self, name: str) -> set[str]:
+        """All nodes that use the result of a node, directly or not."""
+        found: set[str] = set()
+        pending = list(self.users[name])
+        while pending:
+            one = pending.pop()
+            if one not in found:
+                found.add(one)
+                pending += self.users[one]
+        return found
+
+    def between(self, name: str, sink: str) -> list[str]:
+        """The nodes on paths from a node to the one where they meet, without both."""
+        found: set[str] = set()
+        pending = list(self.users[name])
+        while pending:
+            one = pending.pop()
+            if one != sink and one not in found:
+                found.add(one)
+                pending += self.users[one]
+        return sorted(found, key=self.place.__getitem__)
+
+    def run(self) -> tuple[tuple[str, ...], ...]:
+        """Grow the groups, and return them in order."""
+        self.group = {name: [name] for name in self.place}
+        self.refused = {}
+        for step in (self.epilogue, self.chain, self.moves):
+            for node in self.graph.nodes:
+                sink = self.meets[node.name]
+                if sink is not None and self.group[node.name] is not self.group[sink]:
+                    self._try(step, node.name, sink)
+        distinct = {id(group): group for group in self.group.values()}.values()
+        ordered = [sorted(group, key=self.place.__getitem__) for group in distinct]
+        return tuple(sorted(map(tuple, ordered), key=lambda group: self.place[group[-1]]))
+
+    def _try(self, step: Callable[[str, str, list[str]], str], name: str, sink: str) -> None:
+        middle = self.between(name, sink)
+        reason = step(name, sink, middle)
+        joined = [self.group[one] for one in (name, *middle, sink)]
+        nodes = sorted({n for group in joined for n in group}, key=self.place.__getitem__)
+        if not reason:
+            reason = self._too_large(nodes) or self.policy.wants(
+                self.graph, self.group[name], self.group[sink]
+            )
+        if reason:
+            self.refused.setdefault((name, sink), reason)
+            return
+        for one in nodes:
+            self.group[one] = nodes
+
+    def _too_large(self, nodes: list[str]) -> str:
+        if len(nodes) > MOST_NODES:
+            return f"a kernel has at most {MOST_NODES} operators, and this would have {len(nodes)}"
+        inside = set(nodes)
+        read = {n for name in nodes for n in self.graph.by_name[name].inputs if n not in inside}
+        if len(read) > MOST_INPUTS:
+            return f"a kernel reads at most {MOST_INPUTS} arrays, and this would read {len(read)}"
+        return ""
+
+    # ---- the steps: each answers "" or the reason why not
+
+    def kind_of_group(self, name: str) -> Kind:
+        """The class of the group of a node."""
+        return max(self.kind[one] for one in self.group[name])
+
+    def epilogue(self, name: str, sink: str, middle: list[str]) -> str:
+        """What follows a product or a reduction, element by element."""
+        own = self.kind_of_group(name)
+        if own not in (Kind.REDUCTION, Kind.PRODUCT):
+            return f"{print_name(name)} is {_a(own)}, which others take in"
+        shape = self.graph.values[name].shape
+        for one in (*middle, sink):
+            kind = self.kind_of_group(one)
+            if kind not in _LIGHT:
+                return (
+                    f"{print_name(one)} is {_a(kind)}: only what is elementwise follows {_a(own)}"
+                )
+            if self.graph.values[one].shape != shape:
+                return (
+                    f"{print_name(one)} is of another shape than the result of {print_name(name)}"
+                )
+        return ""
+
+    def chain(self, name: str, sink: str, middle: list[str]) -> str:
+        """Elementwise, broadcast and injective operators into each other, or into a reduction."""
+        own = self.kind_of_group(name)
+        if own > Kind.INJECTIVE:
+            return (
+                f"{print_name(name)} is {_a(own)}, whose result would be computed again and again"
+            )
+        for one in middle:
+            kind = self.kind_of_group(one)
+            if kind > Kind.INJECTIVE:
+                return f"{print_name(one)}, which is {_a(kind)}, lies between them"
+        into = self.kind_of_group(sink)
+        if into > Kind.REDUCTION:
+            return f"{print_name(sink)} is {_a(into)}, which would compute its operands again"
+        if into is Kind.REDUCTION:
+            heavy = [n for n in self.group[sink] if self.kind[n] is Kind.REDUCTION]
+            if any(self.place[n] < self.place[sink] for n in heavy):
+                return f"{print_name(sink)} follows a reduction in its kernel"
+        return ""
+
+    def moves(self, name: str, sink: str, middle: list[str]) -> str:
+        """Operators that only move elements, before a product or behind it."""
+        own, into = self.kind_of_group(name), self.kind_of_group(sink)
+        if middle:
+            return f"{print_name(middle[0])} lies between them"
+        operators = [self.graph.by_name[n].operator for n in self.group[name]]
+        if into is Kind.PRODUCT and all(operator in MOVES for operator in operators):
+            first = [n for n in self.group[sink] if self.kind[n] is Kind.PRODUCT]
+            if sink not in first:
+                return f"{print_name(sink)} follows a product in its kernel"
+            return ""
+        following = [self.graph.by_name[n].operator for n in self.group[sink]]
+        if own is Kind.PRODUCT and all(operator in MOVES for operator in following):
+            return ""
+        return self.chain(name, sink, middle) or f"{print_name(sink)} is {_a(into)}"
+
+    def reason(self, first: str, second: str) -> str:
+        """The reason why two nodes, of which the second is below the first, are apart."""
+        sink = self.meets[first]
+        if sink is None:
+            if first in self.graph.outputs:
+                return f"{print_name(first)} is an output of the graph, so it is stored in any case"
+            users = ", ".join(map(print_name, self.users[first]))
+            return f"the uses of {print_name(first)} ({users}) do not meet before the outputs"
+        if (first, sink) in self.refused:
+            return self.refused[first, sink]
+        if sink != second and second not in self.between(first, sink):
+            return self.reason(sink, second) if second in self.below(sink) else "they never meet"
+        return "their groups grew apart"
+
+
+def _common(
+    a: str | None, b: str | None, meets: Mapping[str, str | None], depth: Mapping[str, int]
+) -> str | None:
+    """The deepest node that post-dominates two."""
+    while a != b and a is not None and b is not None:
+        if depth[a] > depth[b]:
+            a = meets[a]
+        elif depth[b] > depth[a]:
+            b = meets[b]
+        else:
+            a, b = meets[a], meets[b]
+    return a if a == b else None
+
+
+def _a(kind: Kind) -> str:
+    return f"a{'n' if kind.word[0] in 'aeio' else ''} {kind.word} operator"

@@ -1,0 +1,86 @@
+"""Graphs as a person holds them: `Nodes` with its verbs.
+
+graph = mt.graph.trace(function, x=((1, 64), "float32"))      or mt.graph.from_onnx(path)
+graph = graph.optimize().fuse()
+print(graph);  graph.explain("conv2d", "relu")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from minitensor.errors import ArgumentError
+from minitensor.graph.fuse import groups_of, policy_of, why_apart
+from minitensor.graph.meaning import interpret_graph, result_of
+from minitensor.graph.nodes import Nodes, verify_graph
+from minitensor.graph.rewrite import Rule, checked_rules, rewritten
+from minitensor.graph.rules import RULES
+from minitensor.looks import LINES, Shown, Text
+
+
+class Graph(Shown, Nodes):
+    """A network: operators of `mt.ops` on values of fixed shapes. Nothing changes it; see `Nodes`
+    for its fields.
+    """
+
+    def verify(self) -> None:
+        """Raise VerifyError, naming node and rule, if the graph is malformed."""
+        verify_graph(self, result_of)
+
+    def interpret(self, *arrays: Any) -> Any:
+        """The outputs by the reference interpreter, each operator as it is written; slow.
+
+        Raises ArgumentError for arrays that do not fit.
+        """
+        return interpret_graph(self, arrays)
+
+    def optimize(self, rules: Sequence[Rule] = RULES) -> Graph:
+        """An equal graph, rewritten by rules until none applies. Its groups are gone.
+
+        rules  `mt.graph.RULES`, and rules of your own in front or behind
+
+        Raises ArgumentError for what are no rules; VerifyError, with the name of the rule, for one
+        that changes a shape or a dtype.
+        """
+        made: Graph = rewritten(self, checked_rules(rules))
+        return made
+
+    def fuse(self, policy: object = "tvm") -> Graph:
+        """The graph with groups of operators that become one kernel each.
+
+        policy  "tvm", "none", or an object of a subclass of `mt.graph.Policy`
+
+        Raises ArgumentError for another.
+        """
+        made: Graph = self.replace(groups=groups_of(self, policy_of(policy)))
+        return made
+
+    def explain(self, first: str, second: str, policy: object = "tvm") -> str:
+        """The reason why two nodes are one kernel, or are not.
+
+        Raises ArgumentError for a name that is no node's.
+        """
+        return Text(why_apart(self, policy_of(policy), first, second))
+
+    def equals(self, other: object) -> bool:
+        """Whether another graph is the same but for names."""
+        return isinstance(other, Nodes) and self.signature() == other.signature()
+
+    def show(self) -> None:
+        """Print all of the text."""
+        print(self)
+
+    def _beginning(self) -> str:
+        found: list[str] = []
+        for line in self.lines():
+            found.append(line)
+            if len(found) > LINES:
+                return "\n".join([*found, "…"])
+        return "\n".join(found)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Any:
+        raise ArgumentError("a graph cannot be iterated over; graph.nodes can")
