@@ -37,7 +37,7 @@ from minitensor.ir import Intrinsic, Program, from_bfloat16, to_bfloat16
 from minitensor.lang import (
     Tensor, argmax, argmin, ceil, comm_reducer, compute, const, cos, erf, exp, expm1, floor,
     if_then_else, intrinsic, intrinsics, log, log1p, logical_and, logical_not, logical_or, lower,
-    maximum, minimum, placeholder, power, prod, reduce_axis, rsqrt, select, sigmoid, sin, sqrt,
+    maximum, minimum, ops, placeholder, power, prod, reduce_axis, rsqrt, select, sigmoid, sin, sqrt,
     tanh, update, var, workloads,
 )
 from minitensor.lang import abs_ as abs
@@ -53,7 +53,7 @@ from minitensor.schedule import Schedule, Trace, primitive, refuse
 from minitensor.version import __version__
 
 if _TYPE_CHECKING:
-    from minitensor import sanitize, search, testing
+    from minitensor import graph, sanitize, search, testing
     from minitensor.api import build, explain, gpu_cost, interpret, simplify, verify
     from minitensor.codegen import Target
     from minitensor.runtime import Kernel
@@ -65,6 +65,7 @@ _LATER = {
     "runtime": ("Kernel",),
     "search": ("apply_history_best", "load_best", "tune"),
     "gpu": (),
+    "graph": (),
     "sanitize": (),
     "testing": (),
 }
@@ -77,10 +78,10 @@ __all__ = [
     "ScheduleError", "Target", "Tensor", "Trace", "TuningError", "VerifyError", "__version__",
     "abs", "all", "any", "apply_history_best", "argmax", "argmin", "build", "ceil", "comm_reducer",
     "compute", "const", "cos", "erf", "exp", "explain", "expm1", "floor", "from_bfloat16",
-    "gpu_cost", "if_then_else", "interpret", "intrinsic", "intrinsics", "load_best", "log",
+    "gpu_cost", "graph", "if_then_else", "interpret", "intrinsic", "intrinsics", "load_best", "log",
     "log1p",
     "logical_and", "logical_not", "logical_or", "lower", "max", "maximum", "min", "minimum",
-    "placeholder", "power", "primitive", "prod", "reduce_axis", "refuse", "round", "rsqrt",
+    "ops", "placeholder", "power", "primitive", "prod", "reduce_axis", "refuse", "round", "rsqrt",
     "search", "select", "sigmoid", "simplify", "sin", "sqrt", "sum", "tanh", "testing",
     "to_bfloat16", "tune", "update", "var", "verify", "workloads",
 ]

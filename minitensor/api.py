@@ -21,6 +21,7 @@ from minitensor.codegen import (
     passes_of,
 )
 from minitensor.errors import ArgumentError, CompileError, unexpected
+from minitensor.graph import Graph
 from minitensor.lang import Scalar
 from minitensor.looks import Text
 from minitensor.phrasebook import SCHEDULE_OR_PROGRAM, no_program
@@ -182,8 +183,9 @@ def _program_of(what: object) -> tuple[ir.Program, str]:
     raise no_program("what", what, SCHEDULE_OR_PROGRAM)
 
 
-def interpret(what: Schedule | ir.Program, *arrays: Any, counts: bool = False) -> Any:
-    """Run a program in the reference interpreter, with every check on.
+def interpret(what: Schedule | ir.Program | Graph, *arrays: Any, counts: bool = False) -> Any:
+    """Run a program, or a graph operator by operator, in the reference interpreter, with every
+    check on.
 
     arrays  one for each input, in call order
     counts  whether to return (outputs, counts): loads and stores per buffer and per scope
@@ -191,6 +193,8 @@ def interpret(what: Schedule | ir.Program, *arrays: Any, counts: bool = False) -
     Returns the output, or a tuple of them if there are several.
     Raises ExecutionError for an access out of bounds, a read of an element nothing wrote, a race.
     """
+    if isinstance(what, Graph):
+        return _interpreted_graph(what, arrays, counts)
     program, _ = _program_of(what)
     written = {b.name for b in program.outputs}
     signature = Signature(program.name, program.inputs, ())
@@ -198,6 +202,12 @@ def interpret(what: Schedule | ir.Program, *arrays: Any, counts: bool = False) -
     outputs, counted = ir.interpret(program, accepted)
     result = outputs[0] if len(written) == 1 else tuple(outputs)
     return (result, counted) if counts else result
+
+
+def _interpreted_graph(graph: Graph, arrays: tuple[Any, ...], counts: bool) -> Any:
+    if counts:
+        raise ArgumentError("counts= is for one program: see mt.graph.program_of(graph, group)")
+    return graph.interpret(*arrays)
 
 
 def verify(what: Schedule | ir.Program) -> None:

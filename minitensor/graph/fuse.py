@@ -31,9 +31,7 @@ MOST_INPUTS: Final = 16
 """The most arrays that the kernel of a group reads."""
 
 _LIGHT: Final = (Kind.ELEMENTWISE, Kind.BROADCAST)
-MOVES: Final = frozenset(
-    ("reshape", "flatten", "squeeze", "unsqueeze", "transpose", "slice", "identity", "broadcast_to")
-)
+MOVES: Final = frozenset(("reshape", "transpose", "slice", "identity", "broadcast_to"))
 """Operators that compute nothing: each element is one of the input's."""
 
 
@@ -107,6 +105,8 @@ class _Fusion:
     policy: Policy
     group: dict[str, list[str]] = field(default_factory=dict)
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
+    against: set[tuple[str, str]] = field(default_factory=set)
+    """What was possible, and refused for its size or by the policy: no other reason matters."""
 
     def __post_init__(self) -> None:
         self.place = {node.name: n for n, node in enumerate(self.graph.nodes)}
@@ -172,12 +172,16 @@ class _Fusion:
         reason = step(name, sink, middle)
         joined = [self.group[one] for one in (name, *middle, sink)]
         nodes = sorted({n for group in joined for n in group}, key=self.place.__getitem__)
-        if not reason:
-            reason = self._too_large(nodes) or self.policy.wants(
-                self.graph, self.group[name], self.group[sink]
-            )
         if reason:
-            self.refused.setdefault((name, sink), reason)
+            if (name, sink) not in self.against:
+                self.refused[name, sink] = reason
+            return
+        reason = self._too_large(nodes) or self.policy.wants(
+            self.graph, self.group[name], self.group[sink]
+        )
+        if reason:
+            self.against.add((name, sink))
+            self.refused[name, sink] = reason
             return
         for one in nodes:
             self.group[one] = nodes

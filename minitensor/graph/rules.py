@@ -17,14 +17,12 @@ from minitensor.graph.nodes import Node, Nodes, constant_value
 from minitensor.graph.rewrite import Made, Match, Number, Rule, Var, call
 
 X, Y, W, B = Var("x"), Var("y"), Var("w", constant=True), Var("b", constant=True)
-GAMMA, BETA = Var("gamma"), Var("beta")
+GAMMA = Var("gamma")
 MEAN, VARIANCE = Var("mean", constant=True), Var("variance", constant=True)
 SCALE, SHIFT = Var("scale", constant=True), Var("shift", constant=True)
 
 LARGEST_FOLDED: Final = 1 << 26
 """Bytes of the largest constant that folding makes of smaller ones: a broadcast is left alone."""
-
-_VIEWS: Final = ("reshape", "flatten", "squeeze", "unsqueeze")
 
 
 # ---- nothing is computed
@@ -81,7 +79,7 @@ def _folded(found: Match, made: Made) -> str | None:
 
 def fold(node: Node, arrays: list[np.ndarray]) -> np.ndarray:
     """The result of a node on arrays: by numpy where elements only move, else by its program."""
-    if node.operator in _VIEWS:
+    if node.operator == "reshape":
         return arrays[0].reshape(node.result.shape)
     if node.operator == "transpose":
         return np.ascontiguousarray(arrays[0].transpose(_transposed_by(node, arrays[0].ndim)))
@@ -113,14 +111,10 @@ def _into_convolution(found: Match, made: Made) -> str | None:
     conv = found.nodes["conv"]
     weight, (scale, shift) = found.array("w"), _scale_and_shift(found)
     bias = found.array("b").astype(np.float64) if "b" in found.values else 0.0
-    if conv.operator.startswith("conv_transpose"):
-        if conv.attribute("groups", 1) != 1:
-            return None
+    if conv.operator == "conv_transpose2d":
         per_channel = scale.reshape(1, -1, *(1,) * (weight.ndim - 2))
     else:
         per_channel = scale.reshape(-1, *(1,) * (weight.ndim - 1))
-    if conv.attribute("layout") not in (None, "NCHW", "NCW", "NCDHW"):
-        return None
     folded = (weight * per_channel).astype(weight.dtype)
     return made.__getattr__(conv.operator)(
         found.x, folded, (bias * scale + shift).astype(weight.dtype), **dict(conv.attributes)
@@ -129,14 +123,7 @@ def _into_convolution(found: Match, made: Made) -> str | None:
 
 def _norm_rules() -> list[Rule]:
     rules = []
-    for operator in (
-        "conv1d",
-        "conv2d",
-        "conv3d",
-        "conv_transpose1d",
-        "conv_transpose2d",
-        "conv_transpose3d",
-    ):
+    for operator in ("conv1d", "conv2d", "conv3d", "conv_transpose2d"):
         for inputs in ((X, W), (X, W, B)):
             conv = call(operator, *inputs, name="conv")
             statistics = (Var("gamma", True), Var("beta", True), MEAN, VARIANCE)
@@ -163,15 +150,17 @@ def _layer_norm(found: Match, made: Made) -> str | None:
         return None
     if not all(found.nodes[name].attribute("keepdims", True) for name in ("first", "second")):
         return None
-    eps = found.nodes["epsilon"].attribute("b")
-    last = found.node.result.shape[-1:]
-    parts = {}
-    for name in ("gamma", "beta"):
-        if name in found.values:
-            if found.value(name).shape != last:
-                return None
-            parts[name] = found.values[name]
-    return made.layer_norm(found.x, **parts, eps=eps)
+    return made.layer_norm(found.x, eps=found.nodes["epsilon"].attribute("b"))
+
+
+def _with_parameter(found: Match, made: Made) -> str | None:
+    """A layer norm with the scale, or the shift, that follows it."""
+    norm, last = found.nodes["norm"], found.node.result.shape[-1:]
+    name = "gamma" if found.node.operator == "mul" else "beta"
+    if found.value("w").shape != last or name in norm.operands or "beta" in norm.operands:
+        return None
+    parts = dict(zip(norm.operands[1:], norm.inputs[1:])) | {name: found.w}
+    return made.layer_norm(found.x, **parts, **dict(norm.attributes))
 
 
 def _layer_norm_rules() -> list[Rule]:
@@ -181,11 +170,11 @@ def _layer_norm_rules() -> list[Rule]:
         variance = call("reduce_mean", square, name="second")
         root = call("sqrt", call("add", variance, Number(), name="epsilon"))
         for_both.append(call("div", centred, root))
-    rules = []
-    for norm in for_both:
-        scaled = call("mul", norm, GAMMA)
-        for pattern in (call("add", scaled, BETA), scaled, norm):
-            rules.append(Rule("layer_norm", pattern, _layer_norm, "its definition"))
+    rules = [Rule("layer_norm", norm, _layer_norm, "its definition") for norm in for_both]
+    bare, scaled = call("layer_norm", X, name="norm"), call("layer_norm", X, GAMMA, name="norm")
+    for operator, norm in (("mul", bare), ("add", bare), ("add", scaled)):
+        pattern = call(operator, norm, W)
+        rules.append(Rule("parameter of layer_norm", pattern, _with_parameter, "its definition"))
     return rules
 
 
@@ -232,10 +221,6 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("identity", call("identity", X), _same, "the same bits"),
     Rule("cast to its own type", call("cast", X), _same, "the same bits"),
     Rule("constant folding", None, _folded, "computed by the same program, now"),
-    *(
-        Rule(f"{name} as reshape", call(name, X), _as_reshape, "the same bits")
-        for name in _VIEWS[1:]
-    ),
     Rule("reshape of reshape", call("reshape", call("reshape", X)), _as_reshape, "the same bits"),
     Rule("reshape to its own shape", call("reshape", X), _same, "the same bits"),
     Rule(

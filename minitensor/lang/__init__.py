@@ -1,6 +1,7 @@
 """Layer 2: tensor expressions, and how they become programs. The user says *what* here."""
 
 # fmt: off
+from minitensor.lang import ops
 from minitensor.lang.as_python import definition_as_python, intrinsic_as_python
 from minitensor.lang.elementwise import (
     ceil, cos, erf, exp, expm1, floor, log, log1p, round_, rsqrt, sigmoid, sin, sqrt, tanh,
@@ -24,6 +25,6 @@ __all__ = [
     "argmax", "argmin", "ceil", "comm_reducer", "compute", "const", "cos", "definition_as_python",
     "erf", "exp", "expm1", "floor", "if_then_else", "intrinsic", "intrinsic_as_python", "log",
     "log1p", "logical_and", "logical_not", "logical_or", "lower", "max_", "maximum", "min_",
-    "minimum", "placeholder", "power", "prod", "program_from_python", "reduce_axis", "round_",
-    "rsqrt", "select", "sigmoid", "sin", "sqrt", "sum_", "tanh", "update", "var",
+    "minimum", "ops", "placeholder", "power", "prod", "program_from_python", "reduce_axis",
+    "round_", "rsqrt", "select", "sigmoid", "sin", "sqrt", "sum_", "tanh", "update", "var",
 ]

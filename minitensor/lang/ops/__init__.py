@@ -8,6 +8,32 @@ Not here: gradients, and operators whose shapes depend on values.
 """
 
 # fmt: off
+from minitensor.lang.ops.conv import (
+    avg_pool, conv1d, conv2d, conv3d, conv_transpose2d, max_pool,
+)
+from minitensor.lang.ops.elementwise import (
+    abs, add, cast, ceil, clip, cos, div, equal, erf, exp, floor, gelu, greater, hard_sigmoid,
+    hard_swish, identity, leaky_relu, less, log, logical_and, logical_not, logical_or, maximum,
+    minimum, mul, neg, power, reciprocal, relu, round, rsqrt, sigmoid, silu, sin, sqrt, sub, tanh,
+    where,
+)
+from minitensor.lang.ops.linear import gemm, matmul
 from minitensor.lang.ops.operator import OPERATORS, Operator
+from minitensor.lang.ops.reduce import (
+    batch_norm, global_avg_pool, layer_norm, reduce_max, reduce_mean, reduce_min, reduce_sum,
+    softmax,
+)
+from minitensor.lang.ops.shape import (
+    broadcast_to, concat, gather, pad, reshape, slice, split, transpose, upsample,
+)
 
-__all__ = ["OPERATORS", "Operator"]
+__all__ = [
+    "OPERATORS", "Operator", "abs", "add", "avg_pool", "batch_norm", "broadcast_to", "cast", "ceil",
+    "clip", "concat", "conv1d", "conv2d", "conv3d", "conv_transpose2d", "cos", "div", "equal",
+    "erf", "exp", "floor", "gather", "gelu", "gemm", "global_avg_pool", "greater", "hard_sigmoid",
+    "hard_swish", "identity", "layer_norm", "leaky_relu", "less", "log", "logical_and",
+    "logical_not", "logical_or", "matmul", "max_pool", "maximum", "minimum", "mul", "neg", "pad",
+    "power", "reciprocal", "reduce_max", "reduce_mean", "reduce_min", "reduce_sum", "relu",
+    "reshape", "round", "rsqrt", "sigmoid", "silu", "sin", "slice", "softmax", "split", "sqrt",
+    "sub", "tanh", "transpose", "upsample", "where",
+]

@@ -67,8 +67,8 @@ def operator(
               was given is an attribute if it is no tensor
     several   those that take a list of tensors
 
-    A call raises ArgumentError for what is no tensor where one is needed, and for an attribute that
-    is no plain data.
+    The stage of the result is called as the operator, whatever made it. A call raises ArgumentError
+    for what is no tensor where one is needed, and for an attribute that is no plain data.
     """
 
     def register(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
@@ -83,6 +83,7 @@ def operator(
                     f"ops.{name}: {failure}; its signature is {name}{signature}"
                 ) from None
             result = function(*args, **kwargs)
+            result.name = result.reference.label = name
             result.origin = _origin(name, operands, several, bound.arguments)
             return result
 

@@ -1,0 +1,315 @@
+"""Convolutions and pools over any number of spatial axes, channels first: (n, c, spatial…).
+
+Padding is one integer, one for each spatial axis, or a pair (before, after) for each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from minitensor.errors import ArgumentError, is_integer, unexpected, whole
+from minitensor.lang.ops.elementwise import index_of
+from minitensor.lang.ops.operator import operator, tensor
+from minitensor.lang.ops.shape import pad
+from minitensor.lang.reduce import lowest, max_, sum_
+from minitensor.lang.scalar import if_then_else, logical_and
+from minitensor.lang.tensor import Tensor, compute, reduce_axis
+from minitensor.lang.workloads.arguments import PerAxis, labelled, per_axis
+
+Padding: TypeAlias = PerAxis | Sequence[Sequence[int]]
+
+
+def _pairs(name: str, padding: Any, rank: int) -> tuple[tuple[int, int], ...]:
+    """The padding before and after each spatial axis."""
+    if isinstance(padding, (tuple, list)) and padding and isinstance(padding[0], (tuple, list)):
+        pairs = tuple(tuple(pair) for pair in padding)
+        if len(pairs) != rank or any(
+            len(p) != 2 or not all(is_integer(w, 0) for w in p) for p in pairs
+        ):
+            raise unexpected(f"{rank} pairs of integers >= 0", f"ops.{name}: padding", padding)
+        return pairs
+    return tuple((w, w) for w in per_axis(f"ops.{name}: padding", padding, rank, 0))
+
+
+def _image(shape: Sequence[int], name: str, channel: str, element: Callable[..., Any]) -> Tensor:
+    """A stage over images whose loops are called n, the channel, and z, y, x."""
+    labels = ["n", channel, *(("z", "y", "x")[-(len(shape) - 2) :])]
+    made: Tensor = compute(tuple(shape), labelled(labels, element), name=name)
+    return made
+
+
+def _taps(kernel: Sequence[int]) -> list[Any]:
+    """A reduction axis for each axis of the window: rz, ry, rx."""
+    return [reduce_axis(k, f"r{a}") for k, a in zip(kernel, ("z", "y", "x")[-len(kernel) :])]
+
+
+def _outputs(
+    name: str,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    dilation: Sequence[int],
+) -> list[int]:
+    """The extents of the result. Raises ArgumentError for a window larger than its image."""
+    found = []
+    for size, k, s, (low, high), d in zip(sizes, kernel, stride, pads, dilation):
+        span, room = d * (k - 1) + 1, low + size + high
+        if span > room:
+            raise ArgumentError(
+                f"ops.{name}: the window spans {span} (kernel {k}, dilation {d}), and the padded "
+                f"input has {room}: make the padding larger, or the window smaller"
+            )
+        found.append((room - span) // s + 1)
+    return found
+
+
+def _around(x: Tensor, pads: Sequence[tuple[int, int]], value: float = 0) -> Tensor:
+    """x with padding; x itself where there is none."""
+    if not any(map(any, pads)):
+        return x
+    before, after = zip(*pads)
+    return pad(x, before=(0, 0, *before), after=(0, 0, *after), value=value)
+
+
+def _checked(
+    name: str, rank: int, x: Tensor, w: Tensor, bias: Tensor | None, channels: int
+) -> None:
+    for label, one in (("x", x), ("w", w)):
+        if tensor(f"ops.{name}: {label}", one).ndim != rank + 2:
+            raise ArgumentError(
+                f"ops.{name}: expected {label} with {rank + 2} axes, but got {one.shape}"
+            )
+    if x.dtype != w.dtype:
+        raise ArgumentError(f"ops.{name}: x is {x.dtype} and w is {w.dtype}; ops.cast converts one")
+    if bias is not None and tensor(f"ops.{name}: bias", bias).shape != (channels,):
+        raise ArgumentError(
+            f"ops.{name}: expected bias of shape ({channels},), but got {bias.shape}"
+        )
+
+
+def _plus(result: Tensor, bias: Tensor | None) -> Tensor:
+    """The result, with a number added for each channel."""
+    if bias is None:
+        return result
+    return _image(
+        result.shape, "bias", "f", lambda n, f, *at: result[index_of(n, f, *at)] + bias[f]
+    )
+
+
+def _conv(
+    name: str,
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None,
+    stride: PerAxis,
+    padding: Padding,
+    dilation: PerAxis,
+    groups: int,
+) -> Tensor:
+    rank = int(name[4])
+    _checked(name, rank, x, w, bias, w.shape[0] if isinstance(w, Tensor) and w.ndim else 0)
+    whole(f"ops.{name}: groups", groups, 1)
+    filters, channels = w.shape[:2]
+    if x.shape[1] != channels * groups or filters % groups:
+        raise ArgumentError(
+            f"ops.{name}: x has {x.shape[1]} channels and w {list(w.shape)} takes {channels} in "
+            f"each of {groups} groups, which must divide {filters} filters"
+        )
+    strides = per_axis(f"ops.{name}: stride", stride, rank, 1)
+    dilations = per_axis(f"ops.{name}: dilation", dilation, rank, 1)
+    pads = _pairs(name, padding, rank)
+    kernel, sizes = w.shape[2:], x.shape[2:]
+    outputs = _outputs(name, sizes, kernel, strides, pads, dilations)
+    source, taps = _around(x, pads), _taps(kernel)
+    depthwise = channels == 1 and groups > 1
+    rc = 0 if depthwise else reduce_axis(channels, "rc")
+    over = filters // groups
+
+    def element(n: Any, f: Any, *at: Any) -> Any:
+        group = f if over == 1 else f // over
+        channel = rc if groups == 1 else group if depthwise else group * channels + rc
+        place = [i * s + r * d for i, s, r, d in zip(at, strides, taps, dilations)]
+        along = taps if depthwise else [rc, *taps]
+        return sum_(source[index_of(n, channel, *place)] * w[index_of(f, rc, *taps)], axis=along)
+
+    return _plus(_image((x.shape[0], filters, *outputs), "products", "f", element), bias)
+
+
+@operator("x", "w", "bias")
+def conv1d(
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Convolution over one axis: x (n, c, w), w (f, c/groups, k); see conv2d."""
+    return _conv("conv1d", x, w, bias, stride, padding, dilation, groups)
+
+
+@operator("x", "w", "bias")
+def conv2d(
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Convolution over images, in the sense of networks (no flip).
+
+        result[n, f, y, x] = bias[f] + sum over rc, ry, rx of w[f, rc, ry, rx]
+                             * padded[n, rc, y*stride + ry*dilation, x*stride + rx*dilation]
+
+    x (n, c, h, w), w (f, c/groups, kh, kw), bias (f,), of one dtype; groups divide c and f, and the
+    filters of a group read its channels only. Raises ArgumentError for shapes that do not fit.
+    """
+    return _conv("conv2d", x, w, bias, stride, padding, dilation, groups)
+
+
+@operator("x", "w", "bias")
+def conv3d(
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Convolution over volumes: x (n, c, d, h, w), w (f, c/groups, kd, kh, kw); see conv2d."""
+    return _conv("conv3d", x, w, bias, stride, padding, dilation, groups)
+
+
+@operator("x", "w", "bias")
+def conv_transpose2d(
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    output_padding: PerAxis = 0,
+) -> Tensor:
+    """The gradient of a convolution: x (n, c, h, w), w (c, f, kh, kw) to
+
+        (h - 1)*stride - padding before and after + kh + output_padding
+
+    rows, and columns alike. Each element of x adds its multiple of the window at `stride` times its
+    place. Raises ArgumentError for padding beyond kernel - 1.
+    """
+    name = "conv_transpose2d"
+    _checked(name, 2, x, w, bias, w.shape[1] if isinstance(w, Tensor) and w.ndim > 1 else 0)
+    if x.shape[1] != w.shape[0]:
+        raise ArgumentError(
+            f"ops.{name}: x has {x.shape[1]} channels and w {list(w.shape)} takes {w.shape[0]}"
+        )
+    strides = per_axis(f"ops.{name}: stride", stride, 2, 1)
+    extra = per_axis(f"ops.{name}: output_padding", output_padding, 2, 0)
+    pads, kernel = _pairs(name, padding, 2), w.shape[2:]
+    if any(max(p) >= k for p, k in zip(pads, kernel)) or any(
+        e >= s for e, s in zip(extra, strides)
+    ):
+        raise ArgumentError(
+            f"ops.{name}: expected padding below the kernel {kernel} and output_padding below the "
+            f"stride {strides}, but got {padding} and {output_padding}"
+        )
+    before, skipped, after = [], [], []
+    for k, s, (low, high), more in zip(kernel, strides, pads, extra):
+        reach = k - 1 - low
+        before.append(-(-reach // s))
+        skipped.append(before[-1] * s - reach)
+        after.append((k - 1 - high + more) // s)
+    source = _around(x, list(zip(before, after)))
+    rc, taps = reduce_axis(x.shape[1], "rc"), _taps(kernel)
+    outputs = [
+        (n - 1) * s - low - high + k + more
+        for n, s, (low, high), k, more in zip(x.shape[2:], strides, pads, kernel, extra)
+    ]
+
+    def element(n: Any, f: Any, *at: Any) -> Any:
+        place = [i + r + skip for i, r, skip in zip(at, taps, skipped)]
+        flipped = [k - 1 - r for k, r in zip(kernel, taps)]
+        product = (
+            source[index_of(n, rc, *[p // s for p, s in zip(place, strides)])]
+            * w[index_of(rc, f, *flipped)]
+        )
+        hits = [p % s == 0 for p, s in zip(place, strides) if s > 1]
+        if hits:
+            hit = hits[0] if len(hits) == 1 else logical_and(*hits)
+            product = if_then_else(hit, product, 0)
+        return sum_(product, axis=[rc, *taps])
+
+    return _plus(_image((x.shape[0], w.shape[1], *outputs), "products", "f", element), bias)
+
+
+# ---- pools
+
+
+def _windows(
+    name: str, x: Tensor, kernel: PerAxis, stride: PerAxis | None, padding: Padding
+) -> Any:
+    rank = tensor(f"ops.{name}: x", x).ndim - 2
+    if rank not in (1, 2, 3):
+        raise unexpected("a tensor of 3 to 5 axes (n, c, spatial…)", f"ops.{name}: x", x)
+    window = per_axis(f"ops.{name}: kernel", kernel, rank, 1)
+    strides = window if stride is None else per_axis(f"ops.{name}: stride", stride, rank, 1)
+    pads = _pairs(name, padding, rank)
+    if any(2 * max(p) > k for p, k in zip(pads, window)):
+        raise ArgumentError(
+            f"ops.{name}: expected padding of at most half the kernel, but got padding={padding} "
+            f"and kernel={kernel}"
+        )
+    outputs = _outputs(name, x.shape[2:], window, strides, pads, (1,) * rank)
+    return window, strides, pads, outputs
+
+
+@operator("x")
+def max_pool(
+    x: Tensor, *, kernel: PerAxis, stride: PerAxis | None = None, padding: Padding = 0
+) -> Tensor:
+    """The maximum of each window of x (n, c, spatial…); padding is never the maximum.
+
+    The stride is the kernel if it is None. Raises ArgumentError for windows that do not fit.
+    """
+    window, strides, pads, outputs = _windows("max_pool", x, kernel, stride, padding)
+    source, taps = _around(x, pads, lowest(x.dtype)), _taps(window)
+
+    def element(n: Any, c: Any, *at: Any) -> Any:
+        return max_(
+            source[index_of(n, c, *[i * s + r for i, s, r in zip(at, strides, taps)])], axis=taps
+        )
+
+    return _image((*x.shape[:2], *outputs), "max_pool", "c", element)
+
+
+@operator("x")
+def avg_pool(
+    x: Tensor, *, kernel: PerAxis, stride: PerAxis | None = None, padding: Padding = 0
+) -> Tensor:
+    """The mean of each window of x (n, c, spatial…), of floats; padding counts as zeros.
+
+    The stride is the kernel if it is None. Raises ArgumentError for windows that do not fit.
+    """
+    window, strides, pads, outputs = _windows("avg_pool", x, kernel, stride, padding)
+    if not x.dtype.is_float:
+        raise unexpected("a tensor of floats", "ops.avg_pool: x", x)
+    source, taps = _around(x, pads), _taps(window)
+
+    def element(n: Any, c: Any, *at: Any) -> Any:
+        return sum_(
+            source[index_of(n, c, *[i * s + r for i, s, r in zip(at, strides, taps)])], axis=taps
+        )
+
+    total = _image((*x.shape[:2], *outputs), "pool_sum", "c", element)
+    scale = 1 / math.prod(window)
+    return _image(total.shape, "avg_pool", "c", lambda *i: total[i] * scale)

@@ -1,0 +1,93 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitensor.errors import ArgumentError
+from minitensor.lang.ops.elementwise import add, at, broadcast_shape, index_of, mul, stage
+from minitensor.lang.ops.operator import operator, tensor
+from minitensor.lang.reduce import sum_
+from minitensor.lang.tensor import Tensor, reduce_axis
+
+
+@operator("a", "b")
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """The product of matrices in the last two axes, those in front broadcast: numpy.matmul.
+
+        result[..., i, j] = sum over k of a[..., i, k] * b[..., k, j]
+
+    Both have at least 2 axes and one dtype. Raises ArgumentError where extents do not fit.
+    """
+    tensor("ops.matmul: a", a)
+    tensor("ops.matmul: b", b)
+    if a.ndim < 2 or b.ndim < 2:
+        raise ArgumentError(
+            f"ops.matmul: expected two tensors of at least 2 axes, but got {a.shape} and "
+            f"{b.shape}; ops.reshape gives a vector a second one"
+        )
+    if a.shape[-1] != b.shape[-2] or a.dtype != b.dtype:
+        raise ArgumentError(
+            f"ops.matmul: a is {a.dtype}{list(a.shape)} and b is {b.dtype}{list(b.shape)}: the "
+            "last extent of a must be the one before the last of b, and the dtypes equal"
+        )
+    lead = broadcast_shape("matmul", a.shape[:-2], b.shape[:-2]) if a.ndim + b.ndim > 4 else ()
+    k = reduce_axis(a.shape[-1], "k")
+
+    def front(operand: Tensor, index: Any) -> tuple[Any, ...]:
+        own = lead[len(lead) - operand.ndim + 2 :]
+        places = index[len(lead) - operand.ndim + 2 : len(lead)]
+        return tuple(0 if n == 1 != m else i for n, m, i in zip(operand.shape, own, places))
+
+    def element(index: Any) -> Any:
+        row = a[index_of(*front(a, index), index[-2], k)]
+        return sum_(row * b[index_of(*front(b, index), k, index[-1])], axis=k)
+
+    return stage((*lead, a.shape[-2], b.shape[-1]), "matmul", element)
+
+
+@operator("a", "b", "c")
+def gemm(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> Tensor:
+    """alpha * a @ b + beta * c of matrices, both transposed first if asked; c broadcasts.
+
+    Raises ArgumentError where extents do not fit.
+    """
+    for name, one in (("a", a), ("b", b)):
+        if tensor(f"ops.gemm: {name}", one).ndim != 2:
+            raise ArgumentError(f"ops.gemm: expected {name} with 2 axes, but got {one.shape}")
+    (m, depth), (other, n) = (
+        a.shape[:: -1 if transpose_a else 1],
+        b.shape[:: -1 if transpose_b else 1],
+    )
+    if depth != other or a.dtype != b.dtype:
+        raise ArgumentError(
+            f"ops.gemm: a is {a.dtype}{list(a.shape)} and b is {b.dtype}{list(b.shape)}, with "
+            f"transpose_a={transpose_a} and transpose_b={transpose_b}: {depth} and {other} differ"
+        )
+    k = reduce_axis(depth, "k")
+
+    def element(index: Any) -> Any:
+        i, j = index
+        return sum_(
+            (a[k, i] if transpose_a else a[i, k]) * (b[j, k] if transpose_b else b[k, j]), axis=k
+        )
+
+    result = stage((m, n), "products", element)
+    if alpha != 1.0:
+        result = mul(result, alpha)
+    if c is None:
+        return result
+    if broadcast_shape("gemm", c.shape, (m, n)) != (m, n):
+        raise ArgumentError(f"ops.gemm: c of shape {c.shape} does not broadcast to {(m, n)}")
+    if beta != 1.0:
+        return add(result, mul(c, beta))
+    return stage((m, n), "bias", lambda i: result[i] + at(c, (m, n), i))

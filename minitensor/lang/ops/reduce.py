@@ -1,0 +1,183 @@
+"""Operators that combine elements along axes, and those that normalize by what they combined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from minitensor.errors import ArgumentError, is_real, unexpected
+from minitensor.lang import reduce as reducers
+from minitensor.lang import scalar
+from minitensor.lang.ops.elementwise import index_of, stage
+from minitensor.lang.ops.operator import operator, tensor
+from minitensor.lang.ops.shape import axes_of, axis_of
+from minitensor.lang.tensor import Tensor, reduce_axis
+
+Axes = int | Sequence[int] | None
+
+
+def _reduced(
+    name: str,
+    x: Tensor,
+    axes: Axes,
+    keepdims: bool,
+    combine: Callable[..., Any],
+    value: Callable[[Any], Any] = lambda v: v,
+) -> Tensor:
+    """A reduction of values of elements over axes; with `keepdims` their extents become 1."""
+    tensor(f"ops.{name}: x", x)
+    gone = axes_of(name, axes, x.ndim)
+    if not gone:
+        raise unexpected("at least one axis", f"ops.{name}: axes", axes)
+    along = {
+        axis: reduce_axis(x.shape[axis], f"r{n}" if len(gone) > 1 else "k")
+        for n, axis in enumerate(gone)
+    }
+    kept = [axis for axis in range(x.ndim) if keepdims or axis not in gone]
+
+    def element(index: Any) -> Any:
+        places = dict(zip(kept, index)) | along
+        return combine(
+            value(x[tuple(places[axis] for axis in range(x.ndim))]), axis=list(along.values())
+        )
+
+    return stage([1 if axis in gone else x.shape[axis] for axis in kept], name, element)
+
+
+@operator("x")
+def reduce_sum(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """The sum along axes; None for all."""
+    return _reduced("reduce_sum", x, axes, keepdims, reducers.sum_)
+
+
+@operator("x")
+def reduce_max(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """The maximum along axes; None for all. NaN if one is."""
+    return _reduced("reduce_max", x, axes, keepdims, reducers.max_)
+
+
+@operator("x")
+def reduce_min(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """The minimum along axes; None for all. NaN if one is."""
+    return _reduced("reduce_min", x, axes, keepdims, reducers.min_)
+
+
+@operator("x")
+def reduce_mean(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """The mean along axes, of floats; None for all."""
+    _float("reduce_mean", x)
+    count = math.prod(x.shape[axis] for axis in axes_of("reduce_mean", axes, x.ndim))
+    total = _reduced("reduce_sum", x, axes, keepdims, reducers.sum_)
+    return stage(total.shape, "reduce_mean", lambda i: total[i] * (1 / count))
+
+
+@operator("x")
+def global_avg_pool(x: Tensor) -> Tensor:
+    """The mean of each channel: x (n, c, spatial…) to (n, c, 1, …)."""
+    tensor("ops.global_avg_pool: x", x)
+    if x.ndim < 3:
+        raise unexpected(
+            "a tensor of at least 3 axes (n, c, spatial…)", "ops.global_avg_pool: x", x
+        )
+    return reduce_mean(x, axes=tuple(range(2, x.ndim)), keepdims=True)
+
+
+# ---- normalisation along the last axes
+
+
+def _float(name: str, x: object) -> None:
+    if not tensor(f"ops.{name}: x", x).dtype.is_float:
+        raise unexpected("a tensor of floats", f"ops.{name}: x", x)
+
+
+def _eps(name: str, eps: object) -> None:
+    if not is_real(eps, 0):
+        raise unexpected("a finite number >= 0", f"ops.{name}: eps", eps)
+
+
+@operator("x")
+def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
+    """exp(x - m) / sum of these along an axis, with m the maximum along it: no overflow.
+
+    Stages: row_max, exps, row_sum, softmax. x of a float dtype.
+    """
+    _float("softmax", x)
+    place = axis_of("softmax", axis, x.ndim)
+    top = _reduced("row_max", x, place, False, reducers.max_)
+
+    def row(index: Any) -> Any:
+        return (*index[:place], *index[place + 1 :])
+
+    exps = stage(x.shape, "exps", lambda i: scalar.exp(x[i] - top[row(i)]))
+    total = _reduced("row_sum", exps, place, False, reducers.sum_)
+    return stage(x.shape, "softmax", lambda i: exps[i] / total[row(i)])
+
+
+@operator("x", "gamma", "beta")
+def layer_norm(
+    x: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    *,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Rows along the last axis brought to mean 0 and variance 1, then scaled and shifted.
+
+        (x - mean) / sqrt(variance + eps) * gamma + beta
+
+    gamma and beta have the last extent of x; all of one float dtype.
+
+    Source: Ba, Kiros, Hinton, Layer Normalization, 2016, §3.
+    """
+    _float("layer_norm", x)
+    _eps("layer_norm", eps)
+    for name, one in (("gamma", gamma), ("beta", beta)):
+        if one is not None and tensor(f"ops.layer_norm: {name}", one).shape != x.shape[-1:]:
+            raise ArgumentError(
+                f"ops.layer_norm: expected {name} of shape {x.shape[-1:]}, but got {one.shape}"
+            )
+    count = x.shape[-1]
+    total = _reduced("row_sum", x, -1, False, reducers.sum_)
+    mean = stage(total.shape, "mean", lambda i: total[i] * (1 / count))
+    k = reduce_axis(count, "k")
+
+    def squared(row: Any) -> Any:
+        off = x[index_of(*row, k)] - mean[row]
+        return reducers.sum_(off * off, axis=k)
+
+    squares = stage(x.shape[:-1], "squares", squared)
+    scale = stage(x.shape[:-1], "scale", lambda i: scalar.rsqrt(squares[i] * (1 / count) + eps))
+
+    def element(index: Any) -> Any:
+        value = (x[index] - mean[index[:-1]]) * scale[index[:-1]]
+        value = value if gamma is None else value * gamma[index[-1]]
+        return value if beta is None else value + beta[index[-1]]
+
+    return stage(x.shape, "layer_norm", element)
+
+
+@operator("x", "gamma", "beta", "mean", "variance")
+def batch_norm(
+    x: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, variance: Tensor, *, eps: float = 1e-5
+) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * gamma + beta for each channel: axis 1 of x.
+
+    Statistics are given, as in inference; all of shape (c,) and of the float dtype of x.
+    """
+    _float("batch_norm", x)
+    _eps("batch_norm", eps)
+    if x.ndim < 2:
+        raise unexpected("a tensor of at least 2 axes (n, c, …)", "ops.batch_norm: x", x)
+    for name, one in (("gamma", gamma), ("beta", beta), ("mean", mean), ("variance", variance)):
+        if tensor(f"ops.batch_norm: {name}", one).shape != x.shape[1:2]:
+            raise ArgumentError(
+                f"ops.batch_norm: expected {name} of shape {x.shape[1:2]}, but got {one.shape}"
+            )
+
+    def element(index: Any) -> Any:
+        c = index[1]
+        scale = scalar.rsqrt(variance[c] + eps) * gamma[c]
+        return (x[index] - mean[c]) * scale + beta[c]
+
+    return stage(x.shape, "batch_norm", element)
