@@ -324,7 +324,7 @@ _MADE_OF_ONE: Final[Mapping[str, str]] = {
     "Scalar": "one symbolic value is no tensor: put it in mt.compute, and lower that",
     "Reduction": "a reduction is the expression of an mt.compute: write one, and lower that",
 }
-"""What to do with an object of ours that is no program, by the name of its class."""
+"""Advice for an object of ours that is no program, by the name of its class."""
 
 
 def no_program(name: str, value: object, expected: str = PROGRAM) -> ArgumentError:

@@ -9,7 +9,7 @@ the programs of the groups (`search`).
 from minitensor.graph.classes import Kind, kind_of_node
 from minitensor.graph.fuse import POLICIES, Policy
 from minitensor.graph.graph import Graph
-from minitensor.graph.memory import Plan, plan_memory
+from minitensor.graph.memory import Plan, Step, plan_memory
 from minitensor.graph.meaning import Part, program_of
 from minitensor.graph.nodes import Node, Value
 from minitensor.graph.rewrite import Made, Match, Number, Rule, Var, call
@@ -18,5 +18,6 @@ from minitensor.graph.trace import trace
 
 __all__ = [
     "POLICIES", "RULES", "Graph", "Kind", "Made", "Match", "Node", "Number", "Part", "Plan",
-    "Policy", "Rule", "Value", "Var", "call", "kind_of_node", "plan_memory", "program_of", "trace",
+    "Policy", "Rule", "Step", "Value", "Var", "call", "kind_of_node", "plan_memory", "program_of",
+    "trace",
 ]

@@ -90,7 +90,7 @@ def _kind_of_stage(tensor: Tensor) -> Kind:
 
 
 def _is_product(node: Any) -> bool:
-    """Whether a node multiplies elements of two different inputs."""
+    """Tell whether a node multiplies elements of two different inputs."""
     if not isinstance(node, ir.Binary) or node.op != "*" or node.dtype.kind == "index":
         return False
     left, right = ({load.buffer for load in ir.loads(side)} for side in (node.a, node.b))
@@ -98,7 +98,7 @@ def _is_product(node: Any) -> bool:
 
 
 def _kind_of_load(load: ir.Load, own: list[Any], result: Tensor) -> Kind:
-    """How an element is found in an input: at the same place, repeated, or elsewhere."""
+    """The place of an element in an input: the same, repeated, or another."""
     source: Tensor = load.buffer.tensor  # type: ignore[attr-defined]
     names = [index.name if isinstance(index, ir.Var) else index for index in load.indices]
     if names == own:

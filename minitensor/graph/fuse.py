@@ -36,7 +36,7 @@ MOVES: Final = frozenset(("reshape", "transpose", "slice", "identity", "broadcas
 
 
 class Policy:
-    """Which fusions are made: subclass it to choose among those that are possible.
+    """A choice among the fusions that are possible: subclass it for one of your own.
 
     `wants` is asked of each step that is possible: whether the nodes of `first` and those of
     `second` shall be one kernel. It answers "" for yes, or the reason why not, in words.
@@ -106,7 +106,7 @@ class _Fusion:
     group: dict[str, list[str]] = field(default_factory=dict)
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
     against: set[tuple[str, str]] = field(default_factory=set)
-    """What was possible, and refused for its size or by the policy: no other reason matters."""
+    """Steps that were possible, and refused for their size or by the policy."""
 
     def __post_init__(self) -> None:
         self.place = {node.name: n for n, node in enumerate(self.graph.nodes)}
@@ -202,7 +202,7 @@ class _Fusion:
         return max(self.kind[one] for one in self.group[name])
 
     def epilogue(self, name: str, sink: str, middle: list[str]) -> str:
-        """What follows a product or a reduction, element by element."""
+        """A product or a reduction, and the elementwise operators that follow it."""
         own = self.kind_of_group(name)
         if own not in (Kind.REDUCTION, Kind.PRODUCT):
             return f"{print_name(name)} is {_a(own)}, which others take in"

@@ -64,7 +64,7 @@ class Graph(Shown, Nodes):
         return Text(why_apart(self, policy_of(policy), first, second))
 
     def equals(self, other: object) -> bool:
-        """Whether another graph is the same but for names."""
+        """Tell whether another graph is the same but for names."""
         return isinstance(other, Nodes) and self.signature() == other.signature()
 
     def show(self) -> None:

@@ -42,7 +42,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where values lie.
+    """The places of values in one arena.
 
     offsets      bytes from the beginning of the arena, by value
     sizes        bytes of each, rounded up to the alignment

@@ -117,7 +117,7 @@ def match(graph: Nodes, node: Node, pattern: Call | None) -> Match | None:
 
 
 def _matches(found: Match, node: Node, pattern: Call) -> bool:
-    """Whether a node is as a call of a pattern says; names go into `found`."""
+    """Tell whether a node is as a call of a pattern says; names go into `found`."""
     if node.operator != pattern.operator:
         return False
     attributes = dict(node.attributes)
@@ -147,7 +147,7 @@ def _matches(found: Match, node: Node, pattern: Call) -> bool:
 
 
 def _fits(found: Match, given: Any, pattern: Pattern) -> bool:
-    """Whether an operand, the name of a value or a number, is as a pattern says."""
+    """Tell whether an operand, the name of a value or a number, is as a pattern says."""
     graph = found.graph
     if isinstance(pattern, Number):
         return isinstance(given, (int, float))
@@ -164,7 +164,7 @@ def _fits(found: Match, given: Any, pattern: Pattern) -> bool:
 
 
 def _close(a: Any, b: float) -> bool:
-    """Whether a number is one of a formula, as float32 holds it."""
+    """Tell whether a number is one of a formula, as float32 holds it."""
     return isinstance(a, (int, float)) and bool(np.isclose(a, b, rtol=1e-5, atol=0))
 
 

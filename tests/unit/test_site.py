@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import minitensor as mt
-from minitensor import sanitize, search, testing
+from minitensor import graph, sanitize, search, testing
 from minitensor.cli.main import main
 from tests.unit.test_docs import ROOT, pages
 
@@ -61,11 +61,12 @@ def test_every_page_is_in_the_navigation():
         (search, "search.", "search"),
         (testing, "testing.", "testing"),
         (sanitize, "sanitize.", "sanitize"),
+        (graph, "graph.", "graph"),
     ],
-    ids=["minitensor", "search", "testing", "sanitize"],
+    ids=["minitensor", "search", "testing", "sanitize", "graph"],
 )
 def test_every_public_name_is_on_a_page_with_an_example(module, prefix, called):
-    modules = {"__version__", "search", "testing"}
+    modules = {"__version__", "graph", "search", "testing"}
     shown = documented(prefix) | (modules if module is mt else set())
     for name in module.__all__:
         assert name in shown, f"::: minitensor.{prefix}{name}"

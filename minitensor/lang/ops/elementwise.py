@@ -263,7 +263,7 @@ def cast(x: Tensor, *, dtype: str) -> Tensor:
 
 @operator("x")
 def logical_not(x: Tensor) -> Tensor:
-    """Whether x, of bool, does not hold."""
+    """True where x, of bool, does not hold."""
     return _of_one("logical_not", x, scalar.logical_not)
 
 
@@ -319,31 +319,31 @@ def minimum(a: Operand, b: Operand) -> Tensor:
 
 @operator("a", "b")
 def equal(a: Operand, b: Operand) -> Tensor:
-    """Whether a equals b, as bool."""
+    """True where a equals b, as bool."""
     return _of_two("equal", a, b, lambda u, v: u == v)
 
 
 @operator("a", "b")
 def less(a: Operand, b: Operand) -> Tensor:
-    """Whether a is less than b, as bool."""
+    """True where a is less than b, as bool."""
     return _of_two("less", a, b, lambda u, v: u < v)
 
 
 @operator("a", "b")
 def greater(a: Operand, b: Operand) -> Tensor:
-    """Whether a is greater than b, as bool."""
+    """True where a is greater than b, as bool."""
     return _of_two("greater", a, b, lambda u, v: u > v)
 
 
 @operator("a", "b")
 def logical_and(a: Tensor, b: Tensor) -> Tensor:
-    """Whether both of two bools hold."""
+    """True where both of two bools hold."""
     return _of_two("logical_and", a, b, scalar.logical_and)
 
 
 @operator("a", "b")
 def logical_or(a: Tensor, b: Tensor) -> Tensor:
-    """Whether one of two bools holds."""
+    """True where one of two bools holds."""
     return _of_two("logical_or", a, b, scalar.logical_or)
 
 

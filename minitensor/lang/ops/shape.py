@@ -9,7 +9,7 @@ from typing import Any
 
 from minitensor.errors import ArgumentError, is_integer, unexpected, whole
 from minitensor.lang import scalar
-from minitensor.lang.ops.elementwise import at, broadcast_shape, stage
+from minitensor.lang.ops.elementwise import at, broadcast_shape, index_of, stage
 from minitensor.lang.ops.operator import operator, tensor
 from minitensor.lang.tensor import Tensor
 
@@ -240,7 +240,7 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
         chosen = indices[tuple(index[place : place + rank])]
         if indices.dtype.kind == "int":
             chosen = scalar.select(chosen < 0, chosen + extent, chosen)
-        return x[(*index[:place], chosen, *index[place + rank :])]
+        return x[index_of(*index[:place], chosen, *index[place + rank :])]
 
     return stage((*x.shape[:place], *indices.shape, *x.shape[place + 1 :]), "gather", element)
 
