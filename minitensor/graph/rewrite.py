@@ -5,7 +5,7 @@ say what it looks for:
 
     Rule("silu", mul(X, sigmoid(X)), lambda m, made: made.silu(m.x))
 
-The replacement takes over the name of the node, so outputs keep theirs. What only the old nodes
+Outputs keep their names; other nodes have those of what takes their place. What only the old nodes
 used is dropped. A replacement of another shape or dtype is a fault of the rule, and refused.
 """
 
@@ -325,7 +325,7 @@ def _applied(graph: Nodes, node: Node, rule: Rule) -> Nodes | None:
             f"the rule {shown(rule.name)} puts {value} in the place of {print_name(node.name)}, "
             f"which is {old}"
         )
-    if new is not None:
+    if new is not None and node.name in graph.outputs:  # which keep their names
         made.nodes.pop(name)
         made.nodes[node.name] = new.replace(result=old)
         kept = [n for n in graph.nodes if n.name != node.name]

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from minitensor.errors import ArgumentError, is_real, unexpected
 from minitensor.ir import DType
+from minitensor.lang import elementwise as functions
 from minitensor.lang import scalar
 from minitensor.lang.ops.operator import operator, tensor
 from minitensor.lang.tensor import Tensor, compute
@@ -119,13 +120,13 @@ def clip(x: Tensor, *, low: Number | None = None, high: Number | None = None) ->
 @operator("x")
 def sigmoid(x: Tensor) -> Tensor:
     """1 / (1 + exp(-x))."""
-    return _of_one("sigmoid", x, scalar.sigmoid)
+    return _of_one("sigmoid", x, functions.sigmoid)
 
 
 @operator("x")
 def silu(x: Tensor) -> Tensor:
     """x * sigmoid(x)."""
-    return _of_one("silu", x, lambda v: v * scalar.sigmoid(v))
+    return _of_one("silu", x, lambda v: v * functions.sigmoid(v))
 
 
 @operator("x")
@@ -156,10 +157,10 @@ def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
         raise unexpected('"none" or "tanh"', "ops.gelu: approximate", approximate)
 
     def by_erf(v: Any) -> Any:
-        return v * 0.5 * (scalar.erf(v * (1 / math.sqrt(2))) + 1.0)
+        return v * 0.5 * (functions.erf(v * (1 / math.sqrt(2))) + 1.0)
 
     def by_tanh(v: Any) -> Any:
-        return v * 0.5 * (scalar.tanh((v + v * v * v * 0.044715) * math.sqrt(2 / math.pi)) + 1.0)
+        return v * 0.5 * (functions.tanh((v + v * v * v * 0.044715) * math.sqrt(2 / math.pi)) + 1.0)
 
     return _of_one("gelu", x, by_erf if approximate == "none" else by_tanh)
 
@@ -167,37 +168,37 @@ def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
 @operator("x")
 def tanh(x: Tensor) -> Tensor:
     """The hyperbolic tangent."""
-    return _of_one("tanh", x, scalar.tanh)
+    return _of_one("tanh", x, functions.tanh)
 
 
 @operator("x")
 def erf(x: Tensor) -> Tensor:
     """The error function."""
-    return _of_one("erf", x, scalar.erf)
+    return _of_one("erf", x, functions.erf)
 
 
 @operator("x")
 def exp(x: Tensor) -> Tensor:
     """The exponential."""
-    return _of_one("exp", x, scalar.exp)
+    return _of_one("exp", x, functions.exp)
 
 
 @operator("x")
 def log(x: Tensor) -> Tensor:
     """The natural logarithm."""
-    return _of_one("log", x, scalar.log)
+    return _of_one("log", x, functions.log)
 
 
 @operator("x")
 def sqrt(x: Tensor) -> Tensor:
     """The square root."""
-    return _of_one("sqrt", x, scalar.sqrt)
+    return _of_one("sqrt", x, functions.sqrt)
 
 
 @operator("x")
 def rsqrt(x: Tensor) -> Tensor:
     """1 / sqrt(x)."""
-    return _of_one("rsqrt", x, scalar.rsqrt)
+    return _of_one("rsqrt", x, functions.rsqrt)
 
 
 @operator("x")
@@ -221,31 +222,31 @@ def neg(x: Tensor) -> Tensor:
 @operator("x")
 def floor(x: Tensor) -> Tensor:
     """The largest integer that is not above x."""
-    return _of_one("floor", x, scalar.floor)
+    return _of_one("floor", x, functions.floor)
 
 
 @operator("x")
 def ceil(x: Tensor) -> Tensor:
     """The least integer that is not below x."""
-    return _of_one("ceil", x, scalar.ceil)
+    return _of_one("ceil", x, functions.ceil)
 
 
 @operator("x")
 def round(x: Tensor) -> Tensor:
     """The nearest integer, ties to even."""
-    return _of_one("round", x, scalar.round_)
+    return _of_one("round", x, functions.round_)
 
 
 @operator("x")
 def sin(x: Tensor) -> Tensor:
     """The sine."""
-    return _of_one("sin", x, scalar.sin)
+    return _of_one("sin", x, functions.sin)
 
 
 @operator("x")
 def cos(x: Tensor) -> Tensor:
     """The cosine."""
-    return _of_one("cos", x, scalar.cos)
+    return _of_one("cos", x, functions.cos)
 
 
 @operator("x")

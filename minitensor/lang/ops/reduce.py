@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minitensor.errors import ArgumentError, is_real, unexpected
+from minitensor.lang import elementwise as functions
 from minitensor.lang import reduce as reducers
-from minitensor.lang import scalar
 from minitensor.lang.ops.elementwise import index_of, stage
 from minitensor.lang.ops.operator import operator, tensor
 from minitensor.lang.ops.shape import axes_of, axis_of
@@ -109,7 +109,7 @@ def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     def row(index: Any) -> Any:
         return (*index[:place], *index[place + 1 :])
 
-    exps = stage(x.shape, "exps", lambda i: scalar.exp(x[i] - top[row(i)]))
+    exps = stage(x.shape, "exps", lambda i: functions.exp(x[i] - top[row(i)]))
     total = _reduced("row_sum", exps, place, False, reducers.sum_)
     return stage(x.shape, "softmax", lambda i: exps[i] / total[row(i)])
 
@@ -147,7 +147,7 @@ def layer_norm(
         return reducers.sum_(off * off, axis=k)
 
     squares = stage(x.shape[:-1], "squares", squared)
-    scale = stage(x.shape[:-1], "scale", lambda i: scalar.rsqrt(squares[i] * (1 / count) + eps))
+    scale = stage(x.shape[:-1], "scale", lambda i: functions.rsqrt(squares[i] * (1 / count) + eps))
 
     def element(index: Any) -> Any:
         value = (x[index] - mean[index[:-1]]) * scale[index[:-1]]
@@ -177,7 +177,7 @@ def batch_norm(
 
     def element(index: Any) -> Any:
         c = index[1]
-        scale = scalar.rsqrt(variance[c] + eps) * gamma[c]
+        scale = functions.rsqrt(variance[c] + eps) * gamma[c]
         return (x[index] - mean[c]) * scale + beta[c]
 
     return stage(x.shape, "batch_norm", element)
