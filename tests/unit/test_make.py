@@ -1,5 +1,6 @@
 """The commands of the Makefile say what is missing."""
 
+import os
 import pathlib
 import re
 import shutil
@@ -16,13 +17,25 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make
 
 @pytest.fixture
 def make(tmp_path):
-    """A function that runs make in a folder with the Makefile and nothing to install."""
+    """A function that runs make in a folder with the Makefile and nothing to install.
+
+    The variables by which one make tells another that it runs below it are left out: the
+    tests are themselves a target of the Makefile.
+    """
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    environ.pop("MFLAGS", None)
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
 
     def run(*words):
         return subprocess.run(
-            ["make", *words], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+            ["make", *words],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
         )
 
     return run
