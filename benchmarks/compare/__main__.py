@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="3 rounds of short bursts")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--save", metavar="FOLDER", help="write the results, .json and .md")
-    parser.add_argument("--plot", metavar="FILE.png", help="draw a roofline (needs minitensor[ui])")
+    parser.add_argument("--plot", metavar="FILE.png", help="draw a roofline (needs matplotlib)")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The results as a roofline (extra `[ui]`): the limits of the machine, and all implementations.
+"""The results as a roofline (needs matplotlib): the limits of the machine, and all implementations.
 
 Left, workloads that multiply and add: operations a second over operations per byte, on logarithmic
 axes; the roof is the measured bandwidth where it rises and the measured peak where it is flat.
@@ -96,7 +96,7 @@ def _figure_class() -> Any:
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - optional
     except ImportError:
-        message = "a plot needs matplotlib: python -m pip install 'minitensor[ui]'"
+        message = "a plot needs matplotlib: python -m pip install matplotlib"
         raise CommandError(message) from None
     return Figure
 

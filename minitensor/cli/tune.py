@@ -18,6 +18,7 @@ from minitensor.cli.errors import CommandError, UsageError
 from minitensor.cli.files import check_writable, write_text
 from minitensor.errors import ArgumentError, printable
 from minitensor.ir import Program, print_name
+from minitensor.pictures import folder_of
 from minitensor.runtime import find_toolchain
 from minitensor.search import (
     MUTATION_POLICIES,
@@ -27,7 +28,6 @@ from minitensor.search import (
     Log,
     Progress,
     TuneResult,
-    check_plots,
     tune,
     workload_key,
 )
@@ -41,7 +41,7 @@ EPILOG: Final = """\
 examples:
   minitensor tune matmul --size m=512,n=512,k=512
   minitensor tune my_program.py:program --trials 256 --explain
-  minitensor tune softmax --plot pictures            curves as PNG (extra [ui])
+  minitensor tune softmax --plot pictures            curves as SVG
   minitensor tune matmul --target cuda-emulator --device h100     by estimated cost
   minitensor tune matmul --json --quiet > best.json
   minitensor log best tuning.jsonl                   what was found, later
@@ -108,7 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a log of searches for other programs, to learn from at first; may be repeated",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the best trace to a file")
-    parser.add_argument("--plot", metavar="FOLDER", help="draw the search into PNG files")
+    parser.add_argument("--plot", metavar="FOLDER", help="draw the search into SVG files")
     parser.add_argument("--explain", action="store_true", help="say why, and what was tried")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
@@ -133,14 +133,15 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         raise CommandError(_with_options(failure.message)) from failure
     if arguments.output:
         write_text(arguments.output, result.trace.to_json())
-    drawn = result.plot(arguments.plot) if arguments.plot else []
+    pictures = result.plot(arguments.plot) if arguments.plot else ()
+    drawn = [f"{arguments.plot}/{picture.name}.svg" for picture in pictures]
     if arguments.json:
         report = _report(result, last, arguments)
-        console.json({**report, "plots": [str(path) for path in drawn]})
+        console.json({**report, "plots": drawn})
     else:
         _print(result, arguments, console)
         for path in drawn:
-            console.print(f"drawn: {printable(str(path))}")
+            console.print(f"drawn: {printable(path)}")
     if result.interrupted:
         _say_what_is_kept(arguments, len(result.tried))
         return INTERRUPTED
@@ -174,7 +175,7 @@ def _check_surroundings(arguments: argparse.Namespace) -> None:
     if not targets.of(arguments).is_gpu:
         find_toolchain()
     if arguments.plot:
-        check_plots(arguments.plot)
+        folder_of(arguments.plot)
 
 
 def _searched(arguments: argparse.Namespace, program: Program, last: list[Progress]) -> TuneResult:

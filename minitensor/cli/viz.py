@@ -78,18 +78,18 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         raise CommandError(
             f"{printable(name)} has none of these pictures: " + ", ".join(arguments.only)
         )
-    folder = _folder(arguments.output)
     code = [("The steps", shortened(steps, lines=400))] if steps else []
     files = [("index.html", pictures.page_of(title, drawn, notes, code), "all of them on a page")]
     for number, picture in enumerate(drawn):
         files.append((f"{_file_name(picture, number)}.svg", picture.svg(), picture.text))
     written = []
-    for file, text, words in files:
-        try:
+    try:
+        folder = pictures.folder_of(arguments.output)
+        for file, text, words in files:
             path = pictures.write(folder / file, text)
-        except ArgumentError as failure:
-            raise CommandError(failure.message) from failure
-        written.append({"file": str(path), "bytes": len(text.encode()), "text": words})
+            written.append({"file": str(path), "bytes": len(text.encode()), "text": words})
+    except ArgumentError as failure:
+        raise CommandError(failure.message) from failure
     if arguments.json:
         console.json({"title": title, "notes": notes, "files": written})
         return 0
@@ -106,17 +106,6 @@ def _print(console: Console, written: Sequence[dict[str, object]], notes: Sequen
         console.print(f"{console.styled(file, 'bold')}  {pictures.fitted(printable(first), room)}")
     for note in notes:
         console.paragraph(printable(note))
-
-
-def _folder(name: str) -> Path:
-    """The folder of the files, made if it is missing. Raises CommandError."""
-    try:
-        Path(name).mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as failure:
-        reason = getattr(failure, "strerror", None) or "no folder can have that name"
-        reason = "it is a file, no folder" if isinstance(failure, FileExistsError) else reason
-        raise CommandError(f"cannot write to {printable(name)}: {reason}") from failure
-    return Path(name)
 
 
 def _file_name(picture: Picture, number: int) -> str:

@@ -21,7 +21,7 @@ if _TYPE_CHECKING:
     from minitensor.pictures.lanes import lanes_picture
     from minitensor.pictures.nest import nest_picture
     from minitensor.pictures.order import order_pictures
-    from minitensor.pictures.page import page_of, write
+    from minitensor.pictures.page import Gallery, folder_of, page_of, write
     from minitensor.pictures.program import program_pictures, refusal_pictures
     from minitensor.pictures.svg import Picture, fitted
     from minitensor.pictures.tree import Branch, tree_picture
@@ -30,7 +30,7 @@ _HOMES = {
     "svg": ("Picture", "fitted"),
     "chart": ("Axis", "Chart"),
     "tree": ("Branch", "tree_picture"),
-    "page": ("page_of", "write"),
+    "page": ("Gallery", "folder_of", "page_of", "write"),
     "nest": ("nest_picture",),
     "order": ("order_pictures",),
     "footprint": ("footprint_picture", "footprints"),
@@ -40,10 +40,10 @@ _HOMES = {
 }
 
 __all__ = [
-    "Axis", "Branch", "Chart", "Picture", "caches_by", "conflict_picture", "fitted",
-    "footprint_picture", "footprints", "known_caches", "lanes_by", "lanes_of", "lanes_picture",
-    "nest_picture", "order_pictures", "page_of", "program_pictures", "refusal_pictures",
-    "tree_picture", "write",
+    "Axis", "Branch", "Chart", "Gallery", "Picture", "caches_by", "conflict_picture", "fitted",
+    "folder_of", "footprint_picture", "footprints", "known_caches", "lanes_by", "lanes_of",
+    "lanes_picture", "nest_picture", "order_pictures", "page_of", "program_pictures",
+    "refusal_pictures", "tree_picture", "write",
 ]  # fmt: skip
 
 _CACHES: list[_Callable[[], _Mapping[str, int]]] = []

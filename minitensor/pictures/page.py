@@ -62,6 +62,15 @@ def page_of(
     return "\n".join(filter(None, parts))
 
 
+class Gallery(tuple[Picture, ...]):
+    """Pictures that a notebook shows one below the other."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return "\n".join(picture.svg() for picture in self)
+
+
 def _figure(picture: Picture, key: str) -> str:
     least = f'style="min-width:{min(NATURAL * picture.width, 4000):.0f}px"'
     play = (
@@ -78,14 +87,24 @@ def _figure(picture: Picture, key: str) -> str:
     )
 
 
+def folder_of(path: str | os.PathLike[str]) -> Path:
+    """A folder for pictures, made if it is missing. Raises ArgumentError if there can be none."""
+    folder = _path("the path of a folder", "folder", path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as failure:
+        reason = getattr(failure, "strerror", None) or "no folder can have that name"
+        reason = "it is a file, no folder" if isinstance(failure, FileExistsError) else reason
+        raise ArgumentError(f"cannot write to {printable(str(path))}: {reason}") from failure
+    return folder
+
+
 def write(path: str | os.PathLike[str], text: str) -> Path:
     """Write a page or a picture. Raises ArgumentError for a path that cannot be written, or that
     holds something else.
     """
-    name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
-    if not isinstance(name, str) or not name or "\0" in name:
-        raise unexpected("the path of a file", "path", path)
-    target, foreign = Path(name).expanduser(), False
+    target, foreign = _path("the path of a file", "path", path), False
+    name = os.fspath(path)
     try:
         if target.is_file():
             with target.open("rb") as file:
@@ -100,3 +119,11 @@ def write(path: str | os.PathLike[str], text: str) -> Path:
             f"{printable(name)} is there, and no page of minitensor: choose another name"
         )
     return target
+
+
+def _path(what: str, argument: str, given: object) -> Path:
+    """A path of a user's. Raises ArgumentError for what is none."""
+    name = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise unexpected(what, argument, given)
+    return Path(name).expanduser()

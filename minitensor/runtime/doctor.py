@@ -32,7 +32,7 @@ _OPENMP_ADVICE: Final = {
         '-L$(brew --prefix libomp)/lib")'
     ),
 }
-_EXTRAS: Final = {"rich": "colours in the terminal", "matplotlib": "figures"}
+_EXTRAS: Final = {"rich": "colours in the terminal"}
 
 
 @dataclass(frozen=True, slots=True)

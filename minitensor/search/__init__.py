@@ -36,7 +36,7 @@ from minitensor.search.space import Candidate, Mutations, Space
 from minitensor.search.strategy import Round, Strategy, Tried
 from minitensor.search.transfer import Pretrained
 from minitensor.search.tune import (
-    Model, Progress, Roofline, RunnerProtocol, TuneResult, check_plots, tune,
+    Model, Progress, Roofline, RunnerProtocol, TuneResult, tune,
 )
 from minitensor.search import pictures
 from minitensor.search.pictures import ensemble_picture, sketches_picture
@@ -90,7 +90,6 @@ __all__ = [
     "TuneResult",
     "Verdict",
     "apply_history_best",
-    "check_plots",
     "difference",
     "ensemble_picture",
     "extract_features",

@@ -61,7 +61,6 @@ NOT_EVERYWHERE = {"_cffi_backend", "cffi", "ctypes", "fcntl", "mmap", "resource"
 OPTIONAL = {
     "hypothesis": {"testing"},
     "rich": {"cli", "search", "looks"},
-    "matplotlib": {"cli", "search"},
 }
 NEEDS_HYPOTHESIS = "minitensor.testing"
 OUTSIDE = {"tutorials", "minitensor_course", "benchmarks", "tests", "docs"}

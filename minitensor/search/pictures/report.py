@@ -59,15 +59,20 @@ class Searched:
     notes: Sequence[str] = field(default_factory=tuple)
     guessed: str = "before they were measured"
 
-    def pictures(self) -> list[Picture]:
-        """The pictures; what cannot be drawn is left out."""
+    def charts(self) -> list[Picture]:
+        """The pictures of what was tried; what cannot be drawn is left out."""
         roof, tried = self.roofline, self.tried
-        found: list[Picture | None] = [
+        found = (
             curve_picture(tried, roof, self.seconds),
             tried_picture(tried),
             predicted_picture(tried, roof, self.guessed),
             roofline_picture(tried, roof, self.seconds, self._cache_roofs()),
-        ]
+        )
+        return [picture for picture in found if picture is not None]
+
+    def pictures(self) -> list[Picture]:
+        """The charts, and what is known of the best schedule, the sketches and the model."""
+        found: list[Picture | None] = [*self.charts()]
         if self.schedule is not None:
             program = self.schedule.program
             found += [nest_picture(program), footprint_picture(program, caches=known_caches())]

@@ -2,20 +2,18 @@
 
 Read in this order: `learner` (the model in the search), `tried`, `lineage` (what a candidate was
 made from), `tuner` (the rounds), `incumbent` and `finals` (comparisons on a machine that is not
-steady), `tune`, `result`; then what a person sees: `roofline` and `progress` (while it runs),
-`plots` (afterwards).
+steady), `tune`, `result`; then what a person sees: `roofline` and `progress` (while it runs).
+The pictures are in `search/pictures`.
 """
 
 # fmt: off
 from minitensor.search.tune.checked import RunnerProtocol
 from minitensor.search.tune.learner import Learner, Model
-from minitensor.search.tune.plots import check as check_plots
 from minitensor.search.tune.result import TuneResult
 from minitensor.search.tune.roofline import Roofline
 from minitensor.search.tune.tune import tune
 from minitensor.search.tune.tuner import Progress, Tuner
 
 __all__ = [
-    "Learner", "Model", "Progress", "Roofline", "RunnerProtocol", "TuneResult", "Tuner",
-    "check_plots", "tune",
+    "Learner", "Model", "Progress", "Roofline", "RunnerProtocol", "TuneResult", "Tuner", "tune",
 ]

@@ -17,7 +17,7 @@ from minitensor.codegen import Target
 from minitensor.errors import printable, whole
 from minitensor.ir import Program, print_name
 from minitensor.looks import Shown, Text, readable_count, readable_seconds
-from minitensor.pictures import write
+from minitensor.pictures import Gallery, folder_of, write
 from minitensor.runtime import Kernel
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.advice import Shares
@@ -30,7 +30,6 @@ from minitensor.search.records import OK
 from minitensor.search.space import Candidate, Space, decisions, move_name
 from minitensor.search.strategy import Tried
 from minitensor.search.transfer import Pretrained
-from minitensor.search.tune import plots
 from minitensor.search.tune.learner import Model
 from minitensor.search.tune.progress import clock
 from minitensor.search.tune.roofline import Roofline, figure
@@ -149,16 +148,20 @@ class TuneResult(Shown):
         found = Roofline.of(self.program, self.target)
         return found if self.interrupted else found.corrected(self.seconds)
 
-    def plot(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Draw the learning curve, predicted against measured, what the model asks for, and the
-        roofline into PNG files of a folder (extra `[ui]`), and return their paths.
+    def plot(self, folder: str | os.PathLike[str] | None = None) -> Gallery:
+        """The learning curve, which sketches were tried, predicted against measured, and the
+        roofline, shown in a notebook; what cannot be drawn, as there is no model, is left out.
 
-        What cannot be drawn, as there is no model, is left out.
-        Raises MinitensorError without matplotlib, ArgumentError if the files cannot be written.
+        folder  where each is written as NAME.svg too; made if it is missing
+
+        Raises ArgumentError if the files cannot be written.
         """
-        directory, name = plots.check(folder), print_name(self.program.name)
-        ranked, roofline = importances(self.model), self.roofline()
-        return plots.Pictures(name, self.tried, self.seconds, roofline, ranked).draw(directory)
+        drawn = Gallery(self._searched().charts())
+        if folder is not None:
+            place = folder_of(folder)
+            for picture in drawn:
+                write(place / f"{picture.name}.svg", picture.svg())
+        return drawn
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write an HTML file with the pictures of the search, each with its text: no extra is
@@ -166,7 +169,10 @@ class TuneResult(Shown):
 
         Raises ArgumentError if it cannot be written.
         """
-        searched = Searched(
+        return write(path, self._searched().page())
+
+    def _searched(self) -> Searched:
+        return Searched(
             self.program.name,
             self.tried,
             self.seconds,
@@ -176,7 +182,6 @@ class TuneResult(Shown):
             self.space.sketches,
             str(self.trace),
         )
-        return write(path, searched.page())
 
     def best(self, count: int = 1) -> list[Tried]:
         """The fastest candidates, fastest first, and the program as it is written if it won."""

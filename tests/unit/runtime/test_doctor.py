@@ -11,7 +11,7 @@ from minitensor.runtime.cuda.nvcc import Nvcc
 
 NAMES = [
     "python", "numpy", "cffi", "C compiler", "OpenMP", "vector registers", "caches", "cores",
-    "cache folder", "nvcc", "GPU", "rich", "matplotlib",
+    "cache folder", "nvcc", "GPU", "rich",
 ]  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def test_bare_machine(bare, cache):
     assert compiler.ok is False
     assert compiler.detail == "no C compiler is found on PATH (tried cc, gcc, clang)"
     assert "apt install gcc" in compiler.advice
-    for name in ("OpenMP", "vector registers", "nvcc", "GPU", "rich", "matplotlib"):
+    for name in ("OpenMP", "vector registers", "nvcc", "GPU", "rich"):
         assert found[name].ok is None
     assert found["rich"].advice == "python -m pip install rich"
     assert found["nvcc"].detail.startswith("no nvcc is found (looked for in NVCC, CUDA_HOME")

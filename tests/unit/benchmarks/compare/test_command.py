@@ -248,7 +248,7 @@ def test_a_plot_without_matplotlib(run, processes, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     done = run(KEY, "--threads", "1", "--plot", tmp_path / "plot.png")
     assert done.status == 1
-    assert "pip install 'minitensor[ui]'" in done.err
+    assert "pip install matplotlib" in done.err
     assert processes.jobs == []
 
 

@@ -23,7 +23,7 @@ from minitensor.search.pictures.trees import tree_branch
 from minitensor.search.tune import roofline
 from minitensor.search.tune.roofline import Roofline
 from tests.unit.pictures.common import SVG, operator, parsed, texts
-from tests.unit.search.tune.made import LIMITS, TARGET, found
+from tests.unit.search.tune.made import LIMITS, TARGET, found, product, searched
 
 ROOFS = {"L1": 400.0, "L2": 100.0, "L3": 5.0}
 ROOF = Roofline(2 * 48**3, 3 * 4 * 48**2, LIMITS)
@@ -75,6 +75,38 @@ def test_a_report(result, tmp_path):
     assert len(text) < 1_000_000 and not re.search(r"<script|src=|url\(", text)
     with pytest.raises(ArgumentError, match="cannot be written"):
         result.report(tmp_path)
+
+
+def test_the_charts_are_shown_and_written(result, tmp_path):
+    names = ["curve", "tried", "predicted", "roofline"]
+    shown = result.plot()
+    assert [picture.name for picture in shown] == names
+    assert shown._repr_html_().count("<svg") == 4
+    assert result.plot(tmp_path / "a" / "b") == shown
+    assert result.plot(str(tmp_path / "a" / "b")) == shown  # over those of before
+    files = {path.name: path.read_text() for path in (tmp_path / "a" / "b").iterdir()}
+    assert files == {f"{picture.name}.svg": picture.svg() for picture in shown}
+
+
+def test_a_search_without_a_model_and_without_limits(monkeypatch):
+    plain, _ = searched(product(16), trials=8, strategy="random")
+    assert "predicted" not in drawn(plain.plot()) and "roofline" in drawn(plain.plot())
+    monkeypatch.setattr(roofline, "known_limits", lambda threads: None)
+    assert not {"predicted", "roofline"} & drawn(plain.plot()).keys()
+
+
+def test_folders_that_cannot_be(result, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArgumentError, match="file: it is a file, no folder"):
+        result.plot(tmp_path / "file")
+    with pytest.raises(ArgumentError, match="below: Not a directory"):
+        result.plot(tmp_path / "file" / "below")
+    for wrong in (3, "", "a\0b", b"bytes"):
+        with pytest.raises(ArgumentError, match="the path of a folder"):
+            result.plot(wrong)
+    (tmp_path / "curve.svg").mkdir()
+    with pytest.raises(ArgumentError, match="cannot be written: Is a directory"):
+        result.plot(tmp_path)
 
 
 def test_the_curve(result):
