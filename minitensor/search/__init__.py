@@ -8,17 +8,16 @@ one of the `tuners` in its place (docs/tuners.md), guided by a model that `gbt` 
 (docs/measurement.md).
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
 `records` (one line), `logfile` (appending, whatever is killed), `log` (finding, merging, pruning),
-`best` and `history` (the best of a log as a schedule), `renaming` (under other names), `pictures`
+`best` (the best of a log as a schedule), `renaming` (under other names), `pictures`
 (of a search).
 """
 
 # fmt: off
 from minitensor.search import gbt
-from minitensor.search.best import load_best
+from minitensor.search.best import apply_history_best, load_best
 from minitensor.search.evolution import Evolution
 from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees, Samples
-from minitensor.search.history import apply_history_best
 from minitensor.search.inputs import random_inputs
 from minitensor.search.log import Log, Merged, Report, Rewritten
 from minitensor.search.measure import difference
