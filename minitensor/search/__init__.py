@@ -32,7 +32,8 @@ from minitensor.search.sketch import (
     DEFAULT_RULES, RULES, Derived, Rule, Sketch, SketchRule, State, Verdict, generate_sketches,
 )
 from minitensor.search.space import Candidate, Mutations, Space
-from minitensor.search.strategy import Round, Strategy, Tried
+from minitensor.search.strategy import Round, Strategy
+from minitensor.search.tried import Tried
 from minitensor.search.transfer import Pretrained
 from minitensor.search.tune import (
     Model, Progress, Roofline, RunnerProtocol, TuneResult, tune,

@@ -24,7 +24,6 @@ from typing import ClassVar, Final
 import numpy as np
 
 from minitensor.errors import ArgumentError, real, unexpected, whole
-from minitensor.search.advice import Shares
 from minitensor.search.policies import (
     MUTATION_POLICIES,
     SKETCH_POLICIES,
@@ -38,7 +37,7 @@ from minitensor.search.policies import (
     policy,
 )
 from minitensor.search.space import Candidate, Mutations, Space, weighted
-from minitensor.search.strategy import Doubles, Round, Score, Strategy
+from minitensor.search.strategy import Doubles, Round, Score, Shares, Strategy
 
 FASTEST: Final = 4
 """Candidates that are mutated before there is a population."""

@@ -199,6 +199,11 @@ class Record:
         return statistics.median(self.seconds) if self.seconds else math.inf
 
     @property
+    def steady(self) -> float:
+        """The same without the drift of the machine."""
+        return self.median / self.drift
+
+    @property
     def gflops(self) -> float | None:
         """Billions of operations a second; None if operations are not counted or it failed."""
         return self.flop / self.median / 1e9 if self.flop and self.seconds else None

@@ -22,11 +22,9 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from minitensor.looks import Shown, readable_seconds
-from minitensor.schedule import Trace
-from minitensor.search.advice import Advice
-from minitensor.search.records import OK, STEADY, trace_key
 from minitensor.search.space import Candidate, Space
+from minitensor.search.tried import Tried
+from minitensor.search.unmade import Unmade
 
 Doubles = npt.NDArray[np.float64]
 Score: TypeAlias = Callable[[Sequence[Candidate]], Doubles]
@@ -34,56 +32,31 @@ Score: TypeAlias = Callable[[Sequence[Candidate]], Doubles]
 Before the first measurement all legal candidates score alike, unless a history was given."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Tried(Shown):
-    """One candidate that was tried.
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The part of a round that a sketch policy gave each sketch.
 
-    number     counted from 1
-    trace      its steps
-    candidate  None for a record that this space does not hold
-    status     "ok", or how it failed
-    seconds    per call, the median; infinity for a failure
-    error      what went wrong, in one line
-    known      whether it was recorded before, and not measured again
-    guess      the model's score before it was measured; None if there was no model
-    busy       whether others ran on the machine while it was measured (see `Result`)
-    disturbed  whether the time may be too long for that reason: then nothing is learnt of it
-    drift      how many times as long as at first a call took when it was measured
-    round      of this search, counted from 1; 0 for a record, which was not measured in it
-    parents    the keys of those that it was made from, two at most; () if it was drawn
-    change     what differs from the first of them, for people; "" if it was drawn
-    spent      seconds that building and running it took; 0 if that is not known
+    after   the number of candidates that had been tried
+    values  for each sketch of the space, of sum 1, its floor included
     """
 
-    number: int
-    trace: Trace
-    candidate: Candidate | None
-    status: str
-    seconds: float
-    error: str = ""
-    known: bool = False
-    guess: float | None = None
-    busy: bool = False
-    disturbed: bool = False
-    drift: float = STEADY
-    round: int = 0
-    parents: tuple[str, ...] = ()
-    change: str = ""
-    spent: float = 0.0
+    after: int
+    values: tuple[float, ...]
 
-    def __str__(self) -> str:
-        outcome = readable_seconds(self.seconds) if self.status == OK else self.error or self.status
-        return f"number {self.number}: {outcome}" + f", {self.change}" * bool(self.change)
 
-    @property
-    def key(self) -> str:
-        """The key of its trace, by which `parents` name it."""
-        return trace_key(self.trace)
+@dataclass
+class Advice:
+    """The answers of the policies of a search, round by round.
 
-    @property
-    def steady(self) -> float:
-        """Seconds per call, without the drift of the machine."""
-        return self.seconds / self.drift
+    shares    of sketch policies
+    odds      of mutation policies: for each sketch with parents, and each of its moves, how many
+              times the fixed odds it had in the last generation, on average over parents
+    unchosen  what could not be used
+    """
+
+    shares: list[Shares] = field(default_factory=list)
+    odds: dict[int, list[float]] = field(default_factory=dict)
+    unchosen: Unmade = field(default_factory=Unmade)
 
 
 @dataclass(frozen=True)

@@ -28,14 +28,14 @@ from minitensor.ir import Program
 from minitensor.lang import program_from_python
 from minitensor.runtime import cpu_name
 from minitensor.search.best import applied
-from minitensor.search.correlation import spearman
 from minitensor.search.features import extract_features
 from minitensor.search.gbt import GradientBoostedTrees, Samples
 from minitensor.search.log import Log, PathLike, Report, counted
 from minitensor.search.policies import History
 from minitensor.search.records import OK, Record
 from minitensor.search.space import Candidate, Space
-from minitensor.search.strategy import Doubles, Tried
+from minitensor.search.strategy import Doubles
+from minitensor.search.tried import Tried, spearman
 from minitensor.search.workload import workload_key
 
 logger = logging.getLogger("minitensor")
@@ -193,8 +193,7 @@ def other_searches(logs: Sequence[Log], program: Program, target: Target) -> lis
         for record in sorted(records.values(), key=lambda record: record.date)[:most]:
             known = _recognized(record, space, left)
             if known is not None:
-                number = len(tried) + 1
-                tried.append(_tried(record, number, known))
+                tried.append(Tried.of(record, len(tried) + 1, record.parsed(), known))
         found.append(History(tried, space, lambda batch: np.zeros(len(batch)), 0))
     return found
 
@@ -206,23 +205,6 @@ def _recognized(record: Record, space: Space, left: _Left) -> Candidate | None:
     except Exception as failure:  # of a trace that this version refuses
         left.add("as their steps cannot be applied", reason_of(failure))
         return None
-
-
-def _tried(record: Record, number: int, candidate: Candidate) -> Tried:
-    """A record as a search has it."""
-    return Tried(
-        number=number,
-        trace=record.parsed(),
-        candidate=candidate,
-        status=record.status,
-        seconds=record.median,
-        error=record.error,
-        known=True,
-        drift=record.drift,
-        parents=record.parents,
-        change=record.change,
-        spent=record.spent,
-    )
 
 
 class _Left:
@@ -301,7 +283,7 @@ def _definition(
 
 def _chosen(records: Sequence[Record], most: int, seed: str) -> list[Record]:
     """Up to so many records: the fastest half, and of the others, failures too, a random one."""
-    ranked = sorted(records, key=lambda record: (_steady(record), record.trace_key))
+    ranked = sorted(records, key=lambda record: (record.steady, record.trace_key))
     fastest = [record for record in ranked[: (most + 1) // 2] if record.status == OK]
     others = ranked[len(fastest) :]
     return fastest + random.Random(seed).sample(others, min(len(others), most - len(fastest)))
@@ -313,15 +295,10 @@ def _features(
     """Of records whose traces can be applied, the seconds and the features."""
     for record in records:
         try:
-            yield _steady(record), extract_features(applied(record, program), target)
+            yield record.steady, extract_features(applied(record, program), target)
         except Exception as failure:  # of a trace that this version refuses
             left.add("as their steps cannot be applied", reason_of(failure))
 
 
 def _words(target: Target) -> str:
     return f"{target.kind} on {target.num_cores} cores with vectors of {target.vector_bits} bits"
-
-
-def _steady(record: Record) -> float:
-    """Seconds of a call without the drift of the machine; infinity for a failure."""
-    return record.median / record.drift

@@ -17,8 +17,9 @@ from minitensor.errors import unexpected, whole
 from minitensor.schedule import Trace
 from minitensor.search.gbt import GradientBoostedTrees, Samples
 from minitensor.search.space import Candidate
-from minitensor.search.strategy import Doubles, Round, Strategy, Tried
+from minitensor.search.strategy import Doubles, Round, Strategy
 from minitensor.search.transfer import Pretrained
+from minitensor.search.tried import Tried
 from minitensor.search.tune.learner import Floats, Learner, usual_model
 from minitensor.search.tune.proposals import MOST_PROPOSED
 from minitensor.search.tune.tuner import FIRST

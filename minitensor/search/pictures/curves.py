@@ -11,9 +11,8 @@ from typing import Final
 from minitensor.pictures import Axis, Chart, Picture
 from minitensor.search.log import counted
 from minitensor.search.records import OK
-from minitensor.search.strategy import Tried
+from minitensor.search.tried import Tried, curve, foreseen
 from minitensor.search.tune.roofline import Roofline, figure
-from minitensor.search.tune.tried import curve, foreseen
 
 POINTS: Final = 2000
 """The most candidates that are drawn; more are thinned out evenly."""

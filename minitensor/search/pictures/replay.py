@@ -22,7 +22,7 @@ from minitensor.search.log import counted
 from minitensor.search.pictures.report import Searched
 from minitensor.search.records import OK, Record
 from minitensor.search.sketch import Sketch, generate_sketches
-from minitensor.search.strategy import Tried
+from minitensor.search.tried import Tried
 from minitensor.search.tune.learner import LEAST_WEIGHT, Floats
 from minitensor.search.tune.roofline import Roofline
 
@@ -46,7 +46,7 @@ def searched_of(records: Sequence[Record], program: Program | None = None) -> Se
         raise TuningError(f"nothing to report: {count}, and no candidate that worked")
     best = min(worked, key=lambda r: r.median)
     notes = []
-    tried = [_tried(number, record) for number, record in enumerate(records, start=1)]
+    tried = [Tried.of(r, number, Trace(), known=False) for number, r in enumerate(records, start=1)]
     roofline, why = _roofline(best, program)
     notes += [why] if why else []
     schedule: Schedule | None = None
@@ -67,21 +67,6 @@ def searched_of(records: Sequence[Record], program: Program | None = None) -> Se
         steps = f"# the trace cannot be read: {problem.message}"
     return Searched(
         best.name, tried, best.median, roofline, schedule, model, sketches, steps, notes, GUESSED
-    )
-
-
-def _tried(number: int, record: Record) -> Tried:
-    """A record as a candidate that was tried; its trace is not looked at."""
-    return Tried(
-        number,
-        Trace(),
-        None,
-        record.status,
-        record.median,
-        record.error,
-        disturbed=record.disturbed,
-        drift=record.drift,
-        change=record.change,
     )
 
 
@@ -127,7 +112,7 @@ def _replayed(
             schedule = one
         if len(places) < MOST and not record.disturbed:
             rows.append(features)
-            speeds.append(record.drift / record.median if record.status == OK else 0.0)
+            speeds.append(1 / record.steady)
             places.append(place)
     notes = [f"{counted(refused, 'record')} cannot be applied to it now."] if refused else []
     if len(records) > MOST:

@@ -28,7 +28,7 @@ from minitensor.search.pictures.curves import (
 from minitensor.search.pictures.trees import ensemble_picture, sketches_picture
 from minitensor.search.records import OK
 from minitensor.search.sketch import Sketch
-from minitensor.search.strategy import Tried
+from minitensor.search.tried import Tried
 from minitensor.search.tune.roofline import Roofline
 
 

@@ -12,7 +12,8 @@ from typing import Final, overload
 import numpy as np
 
 from minitensor.search.space import Candidate, Space
-from minitensor.search.strategy import Doubles, Score, Tried
+from minitensor.search.strategy import Doubles, Score
+from minitensor.search.tried import Tried
 
 WORST: Final = math.log(1e-3)
 """The logarithm of the speed of a failure, and of what is slower."""

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from minitensor.schedule import Schedule
 from minitensor.search.records import OK
 from minitensor.search.runner import Result, Status
-from minitensor.search.strategy import Tried
+from minitensor.search.tried import Tried
 
 FINALISTS: Final = 3
 """The most candidates in the finals, beside the program as it is written."""

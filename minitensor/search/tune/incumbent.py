@@ -14,7 +14,7 @@ from typing import Final
 from minitensor.schedule import Trace
 from minitensor.search.records import STEADY
 from minitensor.search.runner import Result
-from minitensor.search.strategy import Tried
+from minitensor.search.tried import Tried
 
 NOISE: Final = 0.05
 """A machine whose speed differs by less is as fast as it was: measuring is no more exact."""

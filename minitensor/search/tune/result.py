@@ -20,7 +20,6 @@ from minitensor.looks import Shown, Text, readable_count, readable_seconds
 from minitensor.pictures import Gallery, folder_of, write
 from minitensor.runtime import Kernel
 from minitensor.schedule import Schedule, Trace
-from minitensor.search.advice import Shares
 from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.log import counted
@@ -28,12 +27,12 @@ from minitensor.search.pictures import Searched
 from minitensor.search.policies import Arm, arms_of
 from minitensor.search.records import OK
 from minitensor.search.space import Candidate, Space, decisions, move_name
-from minitensor.search.strategy import Tried
+from minitensor.search.strategy import Shares
 from minitensor.search.transfer import Pretrained
+from minitensor.search.tried import Tried, curve, fastest, foreseen
 from minitensor.search.tune.learner import Model
 from minitensor.search.tune.progress import clock
 from minitensor.search.tune.roofline import Roofline, figure
-from minitensor.search.tune.tried import curve, fastest, foreseen
 from minitensor.search.unmade import Unmade
 from minitensor.search.workload import operations
 

@@ -20,20 +20,19 @@ from minitensor.errors import ArgumentError, MinitensorError
 from minitensor.ir import structural_hash
 from minitensor.looks import readable_seconds
 from minitensor.schedule import Schedule, Trace
-from minitensor.search.advice import Advice
 from minitensor.search.best import applied
 from minitensor.search.log import Log, counted
 from minitensor.search.records import OK, STEADY, Record, new_record, trace_key
 from minitensor.search.runner import Result
 from minitensor.search.space import Candidate, Space
-from minitensor.search.strategy import Round, Strategy, Tried
+from minitensor.search.strategy import Advice, Round, Strategy
+from minitensor.search.tried import Tried, fastest, foreseen
 from minitensor.search.tune.checked import RunnerProtocol, checked_results
 from minitensor.search.tune.finals import finalists, run_in_turns, winner
 from minitensor.search.tune.incumbent import Incumbent
 from minitensor.search.tune.learner import Learner
 from minitensor.search.tune.lineage import Lineage
 from minitensor.search.tune.proposals import Proposals
-from minitensor.search.tune.tried import fastest, foreseen
 
 logger = logging.getLogger("minitensor")
 
@@ -148,19 +147,7 @@ class Tuner:
                 refused.append(failure.message)
                 continue
             number = len(self.tried) + len(news) + 1
-            outcome = record.status, record.median, record.error
-            one = Tried(
-                number,
-                trace,
-                candidate,
-                *outcome,
-                known=True,
-                disturbed=record.disturbed,
-                drift=record.drift,
-                parents=record.parents,
-                change=record.change,
-                spent=record.spent,
-            )
+            one = Tried.of(record, number, trace, candidate)
             if candidate is None and not trace.steps:
                 self.written = replace(one, number=0)
                 continue

@@ -37,7 +37,8 @@ from minitensor.errors import real, whole
 from minitensor.search.records import OK
 from minitensor.search.space import Candidate, Knob, Space
 from minitensor.search.space.candidate import weighted
-from minitensor.search.strategy import Doubles, Round, Tried
+from minitensor.search.strategy import Doubles, Round
+from minitensor.search.tried import Tried
 from minitensor.search.tuners import genes
 from minitensor.search.tuners.simple import PROPOSED, Random
 

@@ -13,7 +13,8 @@ from minitensor.schedule import Trace
 from minitensor.search.evolution import Evolution, Population, evolve
 from minitensor.search.space import Candidate, Knob, Mutations, Space
 from minitensor.search.space.candidate import USUAL, weighted
-from minitensor.search.strategy import Round, Tried
+from minitensor.search.strategy import Round
+from minitensor.search.tried import Tried
 
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
 SMALL = Evolution(population=100, generations=6)

@@ -8,8 +8,8 @@ import pytest
 
 import minitensor as mt
 from minitensor.looks import readable_seconds
-from minitensor.search.advice import Shares
 from minitensor.search.space import Space, decisions, move_name
+from minitensor.search.strategy import Shares
 from minitensor.search.tune.result import (
     explanation,
     first_failures,

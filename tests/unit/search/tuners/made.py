@@ -7,7 +7,8 @@ import numpy as np
 from minitensor.schedule import Trace
 from minitensor.search.records import OK
 from minitensor.search.space import Space
-from minitensor.search.strategy import Round, Tried
+from minitensor.search.strategy import Round
+from minitensor.search.tried import Tried
 from tests.unit.search.tune.made import TARGET, product
 
 SPACE = Space.of(product(64), TARGET, "ansor")

@@ -11,7 +11,8 @@ from minitensor.schedule import Trace
 from minitensor.search import STRATEGIES, Result, Status
 from minitensor.search.records import OK
 from minitensor.search.space import Space
-from minitensor.search.strategy import Round, Tried
+from minitensor.search.strategy import Round
+from minitensor.search.tried import Tried
 from minitensor.search.tune import Learner, Tuner
 from tests.unit.search.tune.made import SMALL, TARGET, MadeUp, product, tuner_of
 from tests.unit.search.tune.test_tuner import as_record

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitensor.search.correlation import spearman
+from minitensor.search.tried import spearman
 
 scipy = pytest.importorskip("scipy.stats")
 
