@@ -7,14 +7,12 @@ from typing import Any, TypeVar
 
 # fmt: off
 from minitensor.errors import unexpected
+from minitensor.search.policies.bandits import (
+    UCB, EpsilonGreedy, Halving, SketchPolicy, Thompson, apportioned, checked_shares,
+)
 from minitensor.search.policies.gradient import PolicyGradient
-from minitensor.search.policies.greedy import EpsilonGreedy
-from minitensor.search.policies.halving import Halving
 from minitensor.search.policies.history import Arm, History, Made, arms_of
 from minitensor.search.policies.mutation import Learned, MutationPolicy, checked_weights
-from minitensor.search.policies.shares import SketchPolicy, apportioned, checked_shares
-from minitensor.search.policies.thompson import Thompson
-from minitensor.search.policies.ucb import UCB
 
 # fmt: on
 Policy = TypeVar("Policy")

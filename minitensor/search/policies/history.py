@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, overload
 
-import numpy as np
-
 from minitensor.search.space import Candidate, Space
-from minitensor.search.strategy import Doubles, Score
+from minitensor.search.strategy import Score
 from minitensor.search.tried import Tried
 
 WORST: Final = math.log(1e-3)
 """The logarithm of the speed of a failure, and of what is slower."""
-SAMPLES: Final = 16
-"""Fresh candidates of a sketch whose scores are the model's opinion of it."""
 
 
 @dataclass(frozen=True)
@@ -119,15 +114,6 @@ class History(Sequence[Tried]):
                 found.append(Made(parent.candidate, one.candidate, gain))
         return found
 
-    def opinions(self, rng: random.Random) -> list[Doubles]:
-        """The model's scores of fresh candidates of each sketch (SAMPLES,); -inf for refused."""
-        drawn = [
-            [self.space.draw(rng, number) for _ in range(SAMPLES)]
-            for number in range(len(self.space.sketches))
-        ]
-        scores = np.nan_to_num(self.score([c for part in drawn for c in part]), nan=-np.inf)
-        return np.split(np.asarray(scores, np.float64), len(drawn))
-
 
 def arms_of(tried: Sequence[Tried], space: Space) -> tuple[Arm, ...]:
     """Each sketch of a space, with its candidates among those that were tried."""
@@ -152,20 +138,3 @@ def arms_of(tried: Sequence[Tried], space: Space) -> tuple[Arm, ...]:
         speeds, gains, costs = (tuple(float(e[n]) for e in entries) for n in (1, 2, 3))
         arms.append(Arm(number, weights[number], places, speeds, gains, costs))
     return tuple(arms)
-
-
-def picked(arms: Sequence[Arm], count: int, pick: Callable[[list[int]], int]) -> list[float]:
-    """The shares of arms that are picked one after the other.
-
-    pick  the place of the next, by how often each was picked in this round
-    """
-    times = [0] * len(arms)
-    for _ in range(count):
-        times[pick(times)] += 1
-    return [n / count for n in times]
-
-
-def argmax(values: Sequence[float], rng: random.Random) -> int:
-    """The place of the largest value; one of them at random where several are."""
-    most = max(values)
-    return rng.choice([place for place, value in enumerate(values) if value == most])
