@@ -13,7 +13,6 @@ for i.0, j.0:                 S    parallel
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -22,6 +21,7 @@ from minitensor.errors import ScheduleError
 from minitensor.ir import accessed_buffers
 from minitensor.schedule import Schedule
 from minitensor.search.sketch.blocks import (
+    fused,
     fusible_consumer,
     has_data_reuse,
     is_strictly_inlinable,
@@ -32,7 +32,16 @@ from minitensor.search.sketch.blocks import (
     spatial_iters,
     writers,
 )
-from minitensor.search.sketch.rule import Rule, State, Verdict, always, unless_refused
+from minitensor.search.sketch.rule import (
+    Judge,
+    Rule,
+    State,
+    Verdict,
+    always,
+    inline,
+    unless_refused,
+    where,
+)
 
 STRUCTURE: Final = "SSRSRS"
 INNERMOST: Final = 64
@@ -59,29 +68,9 @@ def tile(schedule: Schedule, block: str, structure: str = STRUCTURE) -> list[lis
     return levels
 
 
-# ---- always inline
-
-
-def _judge_inline(state: State, cores: int) -> Verdict:
-    again = is_strictly_inlinable(state.program, state.block, _is_not_exp)
-    return Verdict.APPLY_AND_STOP if again else Verdict.SKIP
-
-
-def _is_not_exp(function: str) -> bool:
-    """Return whether Ansor takes a function for one that costs little."""
-    return not function.startswith("exp")
-
-
-def _judge_cheap(state: State, cores: int) -> Verdict:
-    again = is_strictly_inlinable(state.program, state.block)
-    return Verdict.APPLY_AND_STOP if again else Verdict.SKIP
-
-
-@unless_refused
-def _inline(state: State, cores: int) -> list[State]:
-    schedule = state.schedule.copy()
-    schedule.compute_inline(state.name)
-    return [state.after("always inline", "computed where it is read", schedule)]
+def _is_free(state: State) -> bool:
+    """Return whether Ansor inlines it: all functions but exp cost little there."""
+    return is_strictly_inlinable(state.program, state.block, lambda f: not f.startswith("exp"))
 
 
 # ---- constant operands
@@ -97,10 +86,6 @@ def _constant_axes(state: State) -> set[str]:
         if sources and not any(operands(source) for source in sources):
             found.update(*(ir.free_vars(index) for index in load.indices))
     return found
-
-
-def _judge_constants(state: State, cores: int) -> Verdict:
-    return Verdict.APPLY_AND_STOP if _constant_axes(state) else Verdict.SKIP
 
 
 @unless_refused
@@ -150,7 +135,7 @@ def _rfactor(state: State, cores: int) -> list[State]:
         reduced = [loops[i.var] for i in reduce_iters(block)]
         if space and list(loops.values()) != [*space, *reduced]:
             schedule.reorder(*space, *reduced)
-        whole = schedule.fuse(*reduced) if len(reduced) > 1 else reduced[0]
+        whole = fused(schedule, reduced)
         factors = schedule.sample_perfect_tile(whole, 2, max_innermost_factor=INNERMOST)
         parts = schedule.split(whole, factors)
         partial = schedule.rfactor(parts[0 if outer else 1], axis=len(space))
@@ -162,15 +147,14 @@ def _rfactor(state: State, cores: int) -> list[State]:
 # ---- cache write
 
 
-def _judge_cache_write(state: State, cores: int) -> Verdict:
+def _is_collected(state: State) -> bool:
     if state.name in state.cached or not has_data_reuse(state.block):
-        return Verdict.SKIP
+        return False
     alone = len(accessed_buffers(state.block)[1]) == 1
-    fusible = fusible_consumer(state.program, state.block)
-    return Verdict.APPLY if alone and fusible is None else Verdict.SKIP
+    return alone and fusible_consumer(state.program, state.block) is None
 
 
-def cache_write(judge: Callable[[State, int], Verdict], collected: str) -> Rule:
+def cache_write(judge: Judge, collected: str) -> Rule:
     """The rule that computes a block in a buffer of its own, which another block copies.
 
     collected  what that is for, in an explanation
@@ -210,10 +194,6 @@ def _fusion(state: State, cores: int) -> list[State]:
     return found
 
 
-def _judge_tiling(state: State, cores: int) -> Verdict:
-    return Verdict.APPLY_AND_STOP if has_data_reuse(state.block) else Verdict.SKIP
-
-
 @unless_refused
 def _tiling(state: State, cores: int) -> list[State]:
     schedule = state.schedule.copy()
@@ -228,18 +208,22 @@ def _skip(state: State, cores: int) -> list[State]:
     return [state.after("skip", "left as it is")]
 
 
-INLINE_CHEAP: Final = Rule("always inline", _judge_cheap, _inline)
+INLINE_CHEAP: Final = inline(
+    "always inline", where(lambda state: is_strictly_inlinable(state.program, state.block))
+)
 """Ours in the place of Ansor's first rule: a root or a tangent is computed once, too."""
 
-CONSTANTS: Final = Rule("constant operands", _judge_constants, _constants)
+CONSTANTS: Final = Rule(
+    "constant operands", where(lambda state: bool(_constant_axes(state))), _constants
+)
 SKIP: Final = Rule("skip", always, _skip)
 CPU: Final = (
-    Rule("always inline", _judge_inline, _inline),
+    inline("always inline", where(_is_free)),
     CONSTANTS,
     Rule("rfactor", _judge_rfactor, _rfactor),
-    cache_write(_judge_cache_write, "tiles are collected"),
+    cache_write(where(_is_collected, Verdict.APPLY), "tiles are collected"),
     Rule("multi-level tiling with fusion", _judge_fusion, _fusion),
-    Rule("multi-level tiling", _judge_tiling, _tiling),
+    Rule("multi-level tiling", where(lambda state: has_data_reuse(state.block)), _tiling),
     SKIP,
 )
 """Ansor's rules for a CPU, in its order."""

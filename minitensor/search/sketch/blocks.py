@@ -39,6 +39,11 @@ def loops_by_axis(schedule: Schedule, block: str) -> dict[str, str]:
     return dict(zip(axes, schedule.get_loops(block)))
 
 
+def fused(schedule: Schedule, loops: Sequence[str]) -> str:
+    """The loop that nested loops are fused into; a single one is itself."""
+    return schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+
+
 def written_by(block: ir.Block) -> str:
     """The buffer that a block writes, the first by name if several."""
     return min(ir.accessed_buffers(block)[1])

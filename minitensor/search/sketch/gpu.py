@@ -36,6 +36,7 @@ from minitensor.schedule import Schedule
 from minitensor.search.sketch.ansor import CONSTANTS, SKIP, cache_write
 from minitensor.search.sketch.blocks import (
     elementwise_store,
+    fused,
     fusible_consumer,
     has_data_reuse,
     is_ordered,
@@ -57,7 +58,7 @@ from minitensor.search.sketch.gpu_factors import (
     team_of,
     width_of,
 )
-from minitensor.search.sketch.rule import Rule, State, Team, Verdict, unless_refused
+from minitensor.search.sketch.rule import Rule, State, Team, Verdict, inline, unless_refused, where
 
 MOST_THREADS: Final = 1024
 """Results that are enough to keep threads busy without parts of their sums (Ansor)."""
@@ -86,38 +87,28 @@ def follower(program: ir.Program, block: ir.Block) -> str | None:
 # ---- always inline
 
 
-def _judge_inline(state: State, cores: int) -> Verdict:
+def _is_inlined(state: State) -> bool:
     """Ansor inlines all that is elementwise. Not so here what has as many reads as Winograd's
     transforms, which are reductions with constants there, and are not inlined either.
     """
     store = elementwise_store(state.block)
     if store is None or is_output(state.program, state.block) or is_tiled(state.block):
-        return Verdict.SKIP
+        return False
     alone = len(writers(state.program, store.buffer)) == 1
-    cheap = len(operands(state.block)) <= MOST_READS
-    return Verdict.APPLY_AND_STOP if alone and cheap else Verdict.SKIP
-
-
-@unless_refused
-def _inline(state: State, cores: int) -> list[State]:
-    schedule = state.schedule.copy()
-    schedule.compute_inline(state.name)
-    return [state.after("always inline", "computed where it is read", schedule)]
+    return alone and len(operands(state.block)) <= MOST_READS
 
 
 # ---- cross-thread reduction
 
 
-def _judge_team(state: State, cores: int) -> Verdict:
+def _has_team(state: State) -> bool:
     if state.name in state.cached or is_ordered(state.block) or reduction_of(state.block) is None:
-        return Verdict.SKIP
+        return False
     space = math.prod(i.extent for i in spatial_iters(state.block))
     terms = math.prod(i.extent for i in reduce_iters(state.block))
     if is_tiled(state.block):
-        applies = space <= MOST_THREADS and space < terms
-    else:
-        applies = terms > ir.WARP
-    return Verdict.APPLY if applies else Verdict.SKIP
+        return space <= MOST_THREADS and space < terms
+    return terms > ir.WARP
 
 
 @unless_refused
@@ -134,27 +125,23 @@ def _team(state: State, cores: int) -> list[State]:
     sums = [loops[i.var] for i in reduce_iters(block)]
     if [*loops.values()] != [*space, *sums]:
         schedule.reorder(*space, *sums)
-    whole = schedule.fuse(*sums) if len(sums) > 1 else sums[0]
+    whole = fused(schedule, sums)
     threads = team_of(schedule, terms) if team is None else team.threads
     outer, inner = schedule.split(whole, [None, threads])
     schedule.reorder(inner, outer)
     partial = schedule.rfactor(inner, axis=-1)
     if team is None:
         left = schedule.get_loops(name)
-        at = _fused(schedule, left[: len(space)] or [schedule.add_unit_loop(left[0])])
+        at = fused(schedule, left[: len(space)] or [schedule.add_unit_loop(left[0])])
         schedule.bind(at, "blockIdx.x")
         schedule.compute_at(partial, at)
-    for buffer in accessed_buffers(schedule.program.blocks[partial])[1]:
+    for buffer in sorted(accessed_buffers(schedule.program.blocks[partial])[1]):
         schedule.set_scope(buffer, "local")
     schedule.bind(_last_axis(schedule, partial), "threadIdx.x")
     schedule.bind(schedule.get_loops(name)[-1], "threadIdx.x")
     what = "parts of the sum on threads" + (f", where {team.reader} is" if team else "")
     teams = state.teams if team is None else {**state.teams, team.loop: team}
     return [replace(state, teams=teams).after("cross-thread reduction", what, schedule)]
-
-
-def _fused(schedule: Schedule, loops: Sequence[str]) -> str:
-    return schedule.fuse(*loops) if len(loops) > 1 else loops[0]
 
 
 def _last_axis(schedule: Schedule, block: str) -> str:
@@ -203,11 +190,11 @@ def _team_of_reader(
     if len(reading) > 1 or not rank or not plain or any(x.indices != first for x in reads):
         return None
     names = [loop.var for loop in loops]
-    at, rest = _fused(schedule, names[:rank]), names[rank:]
+    at, rest = fused(schedule, names[:rank]), names[rank:]
     schedule.bind(at, "blockIdx.x")
     threads = team_of(schedule, terms)
     if rest:
-        _, inner = schedule.split(_fused(schedule, rest), [None, threads])
+        _, inner = schedule.split(fused(schedule, rest), [None, threads])
         schedule.bind(inner, "threadIdx.x")
     return Team(at, threads, reader.name)
 
@@ -215,20 +202,15 @@ def _team_of_reader(
 # ---- cache write
 
 
-def _judge_cache_write(state: State, cores: int) -> Verdict:
+def _is_collected(state: State) -> bool:
     """On a GPU, Ansor asks no other rule about a block that it caches."""
     if state.name in state.cached or not is_tiled(state.block):
-        return Verdict.SKIP
+        return False
     alone = len(accessed_buffers(state.block)[1]) == 1
-    fusible = follower(state.program, state.block)
-    return Verdict.APPLY_AND_STOP if alone and fusible is None else Verdict.SKIP
+    return alone and follower(state.program, state.block) is None
 
 
 # ---- multi-level tiling
-
-
-def _judge_tiling(state: State, cores: int) -> Verdict:
-    return Verdict.APPLY_AND_STOP if is_tiled(state.block) else Verdict.SKIP
 
 
 def _tiling(cutter: Cutter, structure: str) -> Rule:
@@ -242,7 +224,7 @@ def _tiling(cutter: Cutter, structure: str) -> Rule:
         what += f", {' and '.join(fetched)} in shared memory" if fetched else ""
         return [state.after("multi-level tiling", what, schedule)]
 
-    return Rule("multi-level tiling", _judge_tiling, apply)
+    return Rule("multi-level tiling", where(lambda state: is_tiled(state.block)), apply)
 
 
 def _tiled(state: State, consumer: str | None, cutter: Cutter) -> tuple[Schedule, list[str]]:
@@ -255,7 +237,7 @@ def _tiled(state: State, consumer: str | None, cutter: Cutter) -> tuple[Schedule
     steps, *inside = map(list, zip(*sums)) if sums else [[]]
     inner = [*inside[:1], virtual, *rows[:1], *inside[1:], *rows[1:]]
     schedule.reorder(*blocks, *steps, *threads, *[loop for level in inner for loop in level])
-    block = _fused(schedule, blocks)
+    block = fused(schedule, blocks)
     moved = schedule.reverse_compute_at(consumer, block) if consumer is not None else ()
     count = math.prod(factors[1] for _, factors in space)
     fetched = []
@@ -282,8 +264,8 @@ def _tiled(state: State, consumer: str | None, cutter: Cutter) -> tuple[Schedule
 
 
 def _bind(schedule: Schedule, threads: Sequence[str], virtual: Sequence[str]) -> None:
-    schedule.bind(_fused(schedule, virtual), "vthread")
-    schedule.bind(_fused(schedule, threads), "threadIdx.x")
+    schedule.bind(fused(schedule, virtual), "vthread")
+    schedule.bind(fused(schedule, threads), "threadIdx.x")
 
 
 def _fetched(
@@ -299,7 +281,7 @@ def _fetched(
         copy = after.cache_read(block, buffer, "shared")
         loops = after.compute_at(copy, loop)
         width = width_of(after, after.program.buffers[buffer])
-        _, thread, lanes = after.split(_fused(after, loops), [None, threads, width])
+        _, thread, lanes = after.split(fused(after, loops), [None, threads, width])
         after.bind(thread, "threadIdx.x")
         after.vectorize(lanes)
     except ScheduleError:
@@ -330,7 +312,7 @@ def _bound(state: State, nest: ir.Stmt) -> State:
         nest = nest.body
     if not chain:
         return state
-    whole = _fused(schedule, [loop.var for loop in chain])
+    whole = fused(schedule, [loop.var for loop in chain])
     threads = block_of(schedule, state, math.prod(loop.extent for loop in chain))
     factors = [None, threads]
     if isinstance(nest, ir.Block) and elementwise_store(nest) is not None:
@@ -356,10 +338,10 @@ def _is_independent(schedule: Schedule, loop: str) -> bool:
 
 def _rules(tiling: Rule) -> tuple[Rule, ...]:
     return (
-        Rule("always inline", _judge_inline, _inline),
+        inline("always inline", where(_is_inlined)),
         CONSTANTS,
-        Rule("cross-thread reduction", _judge_team, _team),
-        cache_write(_judge_cache_write, "sums in registers"),
+        Rule("cross-thread reduction", where(_has_team, Verdict.APPLY), _team),
+        cache_write(where(_is_collected), "sums in registers"),
         tiling,
         SKIP,
     )

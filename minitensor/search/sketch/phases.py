@@ -15,11 +15,7 @@ from typing import Final
 
 from minitensor.schedule import Schedule
 from minitensor.search.sketch.blocks import reduce_iters, spatial_iters
-from minitensor.search.sketch.rule import Rule, State, Verdict, unless_refused
-
-
-def _stops(state: State, cores: int) -> Verdict:
-    return Verdict.APPLY_AND_STOP
+from minitensor.search.sketch.rule import Rule, State, unless_refused, where
 
 
 @unless_refused
@@ -49,4 +45,4 @@ def _add_up_zeros(schedule: Schedule, zeros: str, phases: str) -> None:
         schedule.vectorize(loops[-summed - 1])
 
 
-PHASES: Final = Rule("phases", _stops, _apply_phases)
+PHASES: Final = Rule("phases", where(lambda state: True), _apply_phases)

@@ -19,7 +19,7 @@ from minitensor.search.sketch.blocks import (
     uses,
     writers,
 )
-from minitensor.search.sketch.rule import Rule, State, Verdict, unless_refused
+from minitensor.search.sketch.rule import Rule, State, unless_refused, where
 
 
 def divisors(block: ir.Block) -> list[str]:
@@ -89,22 +89,19 @@ def _reduced_into(
     return None, None
 
 
-def _judge(state: State, cores: int) -> Verdict:
-    if any(is_one_or_more(state.program, buffer) for buffer in divisors(state.block)):
-        return Verdict.APPLY_AND_STOP
-    return Verdict.SKIP
+def _sums(state: State) -> list[str]:
+    """The buffers by which the block divides that have sums of 1 or more."""
+    return [b for b in divisors(state.block) if is_one_or_more(state.program, b)]
 
 
 @unless_refused
 def _apply(state: State, cores: int) -> list[State]:
     """One state: the block is looked at again, and the reciprocals after it."""
-    schedule, made = state.schedule.copy(), []
-    for buffer in divisors(state.block):
-        if is_one_or_more(state.program, buffer):
-            made.append(schedule.use_reciprocal(state.name, buffer))
+    schedule = state.schedule.copy()
+    made = [schedule.use_reciprocal(state.name, buffer) for buffer in _sums(state)]
     what = "one division for each row, and products"
     after = state.after("reciprocals", what, schedule, stay=True)
     return [replace(after, pending=(state.name, *made, *after.pending[1:]))]
 
 
-RECIPROCALS: Final = Rule("reciprocals", _judge, _apply)
+RECIPROCALS: Final = Rule("reciprocals", where(lambda state: bool(_sums(state))), _apply)

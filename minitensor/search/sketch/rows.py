@@ -41,7 +41,7 @@ from minitensor.search.sketch.blocks import (
     uses,
     writers,
 )
-from minitensor.search.sketch.rule import Rule, State, Verdict, always, unless_refused
+from minitensor.search.sketch.rule import Rule, State, always, inline, unless_refused, where
 
 TOGETHER: Final = {1: 4, 2: 2, 4: 1}
 """Numbers of rows that are computed together, and their weights: where rows come from memory, one
@@ -175,6 +175,7 @@ def _at_own_row(block: ir.Block, buffer: str, axes: int) -> bool:
     return len(own) == axes and all(load.indices[:axes] == own for load in reads)
 
 
+@unless_refused
 def _apply_chain(state: State, cores: int) -> list[State]:
     if state.name in state.cached or is_ordered(state.block) or reduce_iters(state.block):
         return []
@@ -182,18 +183,15 @@ def _apply_chain(state: State, cores: int) -> list[State]:
     if not chain:
         return []
     schedule = state.schedule.copy()
-    try:
-        row = _few_rows(schedule, state, axes, cores)
-        for name in chain:
-            if is_inlinable_once(schedule.program, schedule.program.blocks[name]):
-                schedule.compute_inline(name)
-            else:
-                schedule.compute_at(name, row)
-        for name in (state.name, *chain):
-            if name in schedule.program.blocks:
-                in_lanes(schedule, name, axes, state.lanes)
-    except ScheduleError:
-        return []
+    row = _few_rows(schedule, state, axes, cores)
+    for name in chain:
+        if is_inlinable_once(schedule.program, schedule.program.blocks[name]):
+            schedule.compute_inline(name)
+        else:
+            schedule.compute_at(name, row)
+    for name in (state.name, *chain):
+        if name in schedule.program.blocks:
+            in_lanes(schedule, name, axes, state.lanes)
     what = f"{', '.join(chain)} computed for each row"
     return [state.after("chain of rows", what, schedule, also=chain)]
 
@@ -221,19 +219,9 @@ def in_lanes(schedule: Schedule, name: str, axes: int, lanes: int) -> None:
         schedule.vectorize(schedule.get_loops(name)[-1])
 
 
-def _judge_once(state: State, cores: int) -> Verdict:
-    once = is_inlinable_once(state.program, state.block) and state.name not in state.cached
-    return Verdict.APPLY_AND_STOP if once else Verdict.SKIP
+def _is_read_once(state: State) -> bool:
+    return is_inlinable_once(state.program, state.block) and state.name not in state.cached
 
 
-@unless_refused
-def _inline_once(state: State, cores: int) -> list[State]:
-    schedule = state.schedule.copy()
-    schedule.compute_inline(state.name)
-    return [state.after("inline once", "computed where it is read", schedule)]
-
-
-INLINE_ONCE: Final = Rule("inline once", _judge_once, _inline_once)
-
-
+INLINE_ONCE: Final = inline("inline once", where(_is_read_once))
 CHAINS_OF_ROWS: Final = Rule("chain of rows", always, _apply_chain)

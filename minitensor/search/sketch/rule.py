@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from minitensor import ir
 from minitensor.codegen import Target, usual_registers
@@ -128,6 +128,9 @@ class Verdict(Enum):
     """It applies, and the rules after it do not, unless no state comes of it."""
 
 
+Judge: TypeAlias = Callable[[State, int], Verdict]
+
+
 class SketchRule(Protocol):
     """A rule of a derivation: any object with these two methods."""
 
@@ -147,13 +150,18 @@ class Rule:
     """A rule made of two functions (see SketchRule)."""
 
     name: str
-    judge: Callable[[State, int], Verdict]
+    judge: Judge
     apply: Callable[[State, int], Iterable[State]]
 
 
 def always(state: State, cores: int) -> Verdict:
     """The verdict of a rule whose `apply` gives no state where the rule does not apply."""
     return Verdict.APPLY
+
+
+def where(test: Callable[[State], bool], verdict: Verdict = Verdict.APPLY_AND_STOP) -> Judge:
+    """The `judge` of a rule with this verdict where a test holds."""
+    return lambda state, cores: verdict if test(state) else Verdict.SKIP
 
 
 def unless_refused(
@@ -168,3 +176,15 @@ def unless_refused(
             return []
 
     return applied
+
+
+def inline(name: str, judge: Judge, what: str = "computed where it is read") -> Rule:
+    """The rule that computes a block in the place of what reads it."""
+
+    @unless_refused
+    def apply(state: State, cores: int) -> list[State]:
+        schedule = state.schedule.copy()
+        schedule.compute_inline(state.name)
+        return [state.after(name, what, schedule)]
+
+    return Rule(name, judge, apply)

@@ -45,7 +45,7 @@ from minitensor.search.sketch.blocks import (
     written_by,
     written_place,
 )
-from minitensor.search.sketch.rule import Rule, State, always
+from minitensor.search.sketch.rule import Rule, State, always, unless_refused
 
 
 def move_to_the_end(schedule: Schedule, block: str, at: int) -> None:
@@ -303,6 +303,7 @@ def turned_axis(block: ir.Block) -> ir.Iter | None:
     return None
 
 
+@unless_refused
 def _apply_transposed(state: State, cores: int) -> list[State]:
     schedule, axis = state.schedule.copy(), turned_axis(state.block)
     if axis is None:
@@ -314,13 +315,10 @@ def _apply_transposed(state: State, cores: int) -> list[State]:
     height = factors.choose(schedule, heights, [factors.STRIP[n] for n in heights])
     widths = factors.widths(state, extent)
     width = factors.width(schedule, widths, extent, state.lanes)
-    try:
-        i_0, i_1 = schedule.split(i, [None, height])
-        j_0, j_1 = schedule.split(j, [None, width])
-        schedule.reorder(*loops.values(), i_0, j_0, i_1, j_1)
-        schedule.vectorize(j_1)
-    except ScheduleError:
-        return []
+    i_0, i_1 = schedule.split(i, [None, height])
+    j_0, j_1 = schedule.split(j, [None, width])
+    schedule.reorder(*loops.values(), i_0, j_0, i_1, j_1)
+    schedule.vectorize(j_1)
     what = f"tiles of {axis.var} x {spatial_iters(state.block)[-1].var}"
     return [state.after("transposed read", what, schedule)]
 

@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from minitensor import ir
-from minitensor.errors import ScheduleError
 from minitensor.schedule import Schedule
 from minitensor.search.sketch import factors
 from minitensor.search.sketch.blocks import (
@@ -43,7 +42,7 @@ from minitensor.search.sketch.blocks import (
     uses,
     written_by,
 )
-from minitensor.search.sketch.rule import Rule, State, always
+from minitensor.search.sketch.rule import Rule, State, always, unless_refused
 from minitensor.search.sketch.tiles import move_to_the_end
 from minitensor.search.sketch.windows import is_padding
 
@@ -236,6 +235,7 @@ STRIP: Final = (1, 2, 4)
 """Rows of tiles in a strip."""
 
 
+@unless_refused
 def _apply(state: State, cores: int) -> list[State]:
     """One state, if the result is one of transforms and does not go on elsewhere."""
     if reduce_iters(state.block) or fusible_consumer(state.program, state.block) is not None:
@@ -243,20 +243,17 @@ def _apply(state: State, cores: int) -> list[State]:
     if not any(is_transform(state.program.blocks[name]) for name in state.pending[1:]):
         return []
     schedule = state.schedule.copy()
-    try:
-        stages = stages_before(schedule, state.name, state.pending[1:])
-        if stages is None:
-            return []
-        strip, vector = _result(schedule, state, stages)
-        for stage in stages.outputs:
-            _transform_at(schedule, stage, vector)
-        _sum(schedule, state, stages.sum, strip)
-        _side(schedule, state, stages.inputs, strip)
-        if stages.image is not None and stages.image.lanes >= 0:
-            _image(schedule, state, stages.image, strip)
-        _side(schedule, state, stages.kernels)
-    except ScheduleError:
+    stages = stages_before(schedule, state.name, state.pending[1:])
+    if stages is None:
         return []
+    strip, vector = _result(schedule, state, stages)
+    for stage in stages.outputs:
+        _transform_at(schedule, stage, vector)
+    _sum(schedule, state, stages.sum, strip)
+    _side(schedule, state, stages.inputs, strip)
+    if stages.image is not None and stages.image.lanes >= 0:
+        _image(schedule, state, stages.image, strip)
+    _side(schedule, state, stages.kernels)
     what = f"{', '.join(stages.blocks)}: all for one strip of tiles, channels as lanes"
     gone = [b for b in state.pending[1:] if b not in schedule.program.blocks]
     return [state.after("transforms", what, schedule, also=[*stages.blocks, *gone])]

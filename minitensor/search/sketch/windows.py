@@ -34,7 +34,7 @@ from minitensor.search.sketch.blocks import (
     uses,
     written_place,
 )
-from minitensor.search.sketch.rule import Rule, State, always
+from minitensor.search.sketch.rule import Rule, State, Verdict, always, inline, where
 
 
 def is_padding(program: ir.Program, block: ir.Block) -> bool:
@@ -47,18 +47,11 @@ def is_padding(program: ir.Program, block: ir.Block) -> bool:
     return number and not calls and len(readers(program, store.buffer)) == 1
 
 
-def _inline_padding(state: State, cores: int) -> list[State]:
-    if not is_padding(state.program, state.block):
-        return []
-    schedule = state.schedule.copy()
-    try:
-        schedule.compute_inline(state.name)
-    except ScheduleError:
-        return []
-    return [state.after("inline padding", "decided where it is read", schedule)]
-
-
-PADDING: Final = Rule("inline padding", always, _inline_padding)
+PADDING: Final = inline(
+    "inline padding",
+    where(lambda state: is_padding(state.program, state.block), Verdict.APPLY),
+    "decided where it is read",
+)
 
 
 LARGEST: Final = 64

@@ -140,3 +140,13 @@ def test_a_rule_of_ones_own_is_asked_and_the_rest_gets_threads():
     program = mt.lower(W.row_sum(64, 64))
     (sketch,) = generate_sketches(program, "cuda", rules=[rule])
     assert applied(sketch) == [("B", "mine"), ("B", "threads")]
+
+
+def test_partial_results_are_in_registers_in_the_order_of_their_names():
+    """A trace that depended on the order of a set would be another one in the next process."""
+    sketch, *_ = generate_sketches(mt.lower(W.argmax(8, 4096)), "cuda")
+    scopes = [step for step in sketch.apply(seed=0).trace.steps if step.primitive == "set_scope"]
+    assert [repr(step.arguments["buffer"]) for step in scopes] == [
+        "Ref(step=3, item=None)",
+        "'B_value_rf'",
+    ]
