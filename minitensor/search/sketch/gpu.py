@@ -294,8 +294,7 @@ def _fetched(
 
 def bind_the_rest(state: State) -> State:
     """The state in which all nests that no rule has bound have threads."""
-    program = state.program
-    for nest in program.body.stmts if isinstance(program.body, ir.Seq) else (program.body,):
+    for nest in ir.nests(state.program):
         state = _bound(state, nest)
     return state
 

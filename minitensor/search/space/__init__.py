@@ -1,8 +1,9 @@
 """The space of a search: sketches, their open decisions, and annotation.
 
-Read in this order: `candidate` (a candidate as numbers), `open` (the knobs of a sketch), `template`
-(the sketches of a user's function), `annotate` (threads, vectors, straight code), `space` (drawing
-and changing candidates), `decode` (from a trace back to the candidate), `words` (for people).
+Read in this order: `candidate` (a candidate as numbers), `open` (the knobs of a sketch, and from a
+trace back to the candidate), `template` (the sketches of a user's function), `annotate` (threads,
+vectors, straight code), `choices` (drawing and changing candidates), `resources` (of a GPU),
+`space` (all of it), `words` (for people).
 """
 
 # fmt: off

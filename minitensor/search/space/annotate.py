@@ -31,6 +31,7 @@ from minitensor.arith import Integers, Num, linear_of
 from minitensor.errors import ScheduleError
 from minitensor.schedule import Schedule
 from minitensor.search.features import Marks
+from minitensor.search.sketch.blocks import fused
 
 VECTOR: Final = 64
 """The most elements of a vector that is made of several loops, or cut from a single one."""
@@ -105,7 +106,7 @@ class Annotatable:
         vectors = {loop for leaf in leaves for loop in leaf.vector}
         roots = tuple(
             Root(ir.blocks_of(nest)[-1].name, _root(schedule, nest, vectors))
-            for nest in _nests(program)
+            for nest in ir.nests(program)
             if not on_gpu
         )
         return Annotatable(roots, leaves)
@@ -126,7 +127,7 @@ class Annotatable:
         unroll    by block, (candidates,): copies that unrolling may make
         lanes     of a register: a longer vector is several copies
         """
-        fused, written_out = [], []
+        threaded, written_out = [], []
         for root in self.roots:
             share = parallel[root.block]
             count, product = np.zeros_like(share), np.ones_like(share)
@@ -134,8 +135,8 @@ class Annotatable:
                 wanted = product < share * cores
                 count += wanted
                 product = np.where(wanted, product * extents[loop], product)
-            fused.append(np.where(product > 1, count, 0))
-        threads = self._threads(fused)
+            threaded.append(np.where(product > 1, count, 0))
+        threads = self._threads(threaded)
         for leaf in self.leaves:
             most = unroll[leaf.block]
             count, elements = np.zeros_like(most), np.ones_like(most)
@@ -151,7 +152,7 @@ class Annotatable:
                     open_ &= ~threads[loop]
                 count += open_
             written_out.append(count)
-        return Amounts(tuple(fused), tuple(written_out))
+        return Amounts(tuple(threaded), tuple(written_out))
 
     def marks(
         self, amounts: Amounts, loops: Mapping[str, Sequence[str]], count: int
@@ -174,11 +175,11 @@ class Annotatable:
             found[leaf.block] = marks
         return found
 
-    def _threads(self, fused: Sequence[Integers]) -> dict[str, npt.NDArray[np.bool_]]:
+    def _threads(self, counts: Sequence[Integers]) -> dict[str, npt.NDArray[np.bool_]]:
         """For each loop that may be a thread, the candidates (candidates,) in which it is."""
         return {
             loop: place < count
-            for root, count in zip(self.roots, fused)
+            for root, count in zip(self.roots, counts)
             for place, loop in enumerate(root.loops)
         }
 
@@ -186,31 +187,23 @@ class Annotatable:
         """Annotate a schedule as the first candidate of the amounts is."""
         for leaf in self.leaves:
             if leaf.vector:
-                schedule.vectorize(_fused(schedule, leaf.vector))
+                schedule.vectorize(fused(schedule, leaf.vector))
         for leaf, unroll in zip(self.leaves, amounts.unroll):
             for loop in leaf.unroll[: unroll[0]]:
                 schedule.unroll(loop)
         for root, parallel in zip(self.roots, amounts.parallel):
             loops = root.loops[: parallel[0]]
             if loops:
-                schedule.parallel(_fused(schedule, loops))
-
-
-def _fused(schedule: Schedule, loops: Sequence[str]) -> str:
-    return schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+                schedule.parallel(fused(schedule, loops))
 
 
 def cut_long_loops(schedule: Schedule) -> None:
     """Cut what is a single long loop in two: one part for threads, one for a vector."""
-    for nest in _nests(schedule.program):
+    for nest in ir.nests(schedule.program):
         if not isinstance(nest, ir.For) or not isinstance(nest.body, ir.Block):
             continue
         if nest.extent > VECTOR and _vector(schedule, nest.body, (nest,)):
             schedule.split(nest.var, [None, VECTOR])
-
-
-def _nests(program: ir.Program) -> Sequence[ir.Stmt]:
-    return program.body.stmts if isinstance(program.body, ir.Seq) else (program.body,)
 
 
 def _own(path: Sequence[ir.For]) -> tuple[ir.For, ...]:

@@ -34,8 +34,15 @@ from minitensor.search.space.candidate import (
     knob_lines,
 )
 from minitensor.search.space.choices import Choices
-from minitensor.search.space.decode import begins_with, decoded
-from minitensor.search.space.open import calls, decision, knobs_of, movable_of, typical
+from minitensor.search.space.open import (
+    begins_with,
+    calls,
+    decision,
+    decoded,
+    knobs_of,
+    movable_of,
+    typical,
+)
 from minitensor.search.space.resources import Resources
 from minitensor.search.space.template import UNSEEN, Template
 from minitensor.search.unmade import Unmade
@@ -296,9 +303,8 @@ class Space(Shown, Choices):
 
     def check(self, candidate: Candidate) -> None:
         """Raise ArgumentError for what is no candidate of this space."""
-        if not isinstance(candidate, Candidate) or candidate.sketch not in range(
-            len(self.sketches)
-        ):
+        numbers = range(len(self.sketches))
+        if not isinstance(candidate, Candidate) or candidate.sketch not in numbers:
             expected = f"a candidate of one of {len(self.sketches)} sketches (see Space.draw)"
             raise unexpected(expected, "candidate", candidate)
         knobs, movable = self.knobs[candidate.sketch], self.movable[candidate.sketch]
@@ -334,12 +340,9 @@ class Space(Shown, Choices):
         if self.annotate:
             if self.device is None:
                 cut_long_loops(schedule)
-            for among, numbers in (
-                (GRANULARITY, candidate.parallel),
-                (self.copies, candidate.unroll),
-            ):
-                for number in numbers:
-                    schedule.sample_categorical(list(among), decision=among.index(number))
+            chosen = [(GRANULARITY, n) for n in candidate.parallel]
+            for among, number in chosen + [(self.copies, n) for n in candidate.unroll]:
+                schedule.sample_categorical(list(among), decision=among.index(number))
             loops = self._annotatable(candidate, schedule)
             sites = loop_sites(schedule.program)
             extents = {var: np.array([site.loop.extent]) for var, site in sites.items()}
@@ -374,7 +377,8 @@ class Space(Shown, Choices):
         border of an axis.)
         """
         plan = self.plan(candidate.sketch, candidate.locations)
-        if plan is not None and _loop_names(plan.schedule) == _loop_names(schedule):
+        loops = list(loop_sites(schedule.program))
+        if plan is not None and list(loop_sites(plan.schedule.program)) == loops:
             return plan.loops
         return Annotatable.of(schedule, self.device is not None)
 
@@ -443,7 +447,3 @@ class Space(Shown, Choices):
 
 def _move(schedule: Schedule, block: str, place: str) -> None:
     schedule.compute_at(block, schedule.sample_compute_location(block, decision=place))
-
-
-def _loop_names(schedule: Schedule) -> list[str]:
-    return list(loop_sites(schedule.program))
