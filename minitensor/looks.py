@@ -98,20 +98,20 @@ def readable_seconds(seconds: float) -> str:
     """A time as text: 1.21 s, 37.2 ms, 8.54 µs, 95 ns."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
-            return f"{_digits(seconds / size)} {unit}"
-    return f"{_digits(seconds / 1e-9)} ns"
+            return f"{figure(seconds / size)} {unit}"
+    return f"{figure(seconds / 1e-9)} ns"
 
 
 def readable_count(number: float, unit: str) -> str:
     """A large number of units as text: 17.2 GFLOP, 3.4 MB, 12 B."""
     for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if abs(number) >= size:
-            return f"{_digits(number / size)} {prefix}{unit}"
-    return f"{_digits(number)} {unit}"
+            return f"{figure(number / size)} {prefix}{unit}"
+    return f"{figure(number)} {unit}"
 
 
-def _digits(number: float) -> str:
-    """Three digits, and no exponent."""
+def figure(number: float) -> str:
+    """A number with three digits that matter, a large one with all of them: never 1e+03."""
     return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 

@@ -49,7 +49,8 @@ MOST_WORKLOADS: Final = 32
 FADE: Final = 32
 """Candidates after which the weight of the global model is half of what it would be."""
 LEAST_WEIGHT: Final = 0.1
-"""Of a record, whose weight is its speed, as it is in a search."""
+"""Of a candidate, whose weight is its speed, here and in a search: with none at all, nothing would
+be learnt from those that are slow or fail, and they could have any score."""
 
 Logs: TypeAlias = "PathLike | Log | Sequence[PathLike | Log] | None"
 Floats: TypeAlias = "npt.NDArray[np.float32]"
@@ -166,7 +167,7 @@ def global_model(
             used += 1
     if not rows:
         return None
-    samples = Samples(np.concatenate(rows), [len(table) for table in rows])
+    samples = Samples.of(rows)
     trees = GradientBoostedTrees(seed=seed)
     trees.fit(samples, labels, weight=np.array(weights) * len(rows) / used)
     return Pretrained(trees, len(rows), used)

@@ -167,7 +167,7 @@ def extract_features(
     )
     if not isinstance(program, Program):
         raise no_program("schedule_or_program", schedule_or_program, SCHEDULE_OR_PROGRAM)
-    gpu = is_gpu(Target.of(target))
+    gpu = Target.of(target).is_gpu
     found = np.zeros((len(program.blocks), WIDTH, 1), np.float32)
     shapes = {buffer.name: buffer.shape for buffer in program.buffers.values()}
     for rows, block in zip(found, program.blocks.values()):
@@ -176,8 +176,3 @@ def extract_features(
         forms = {i.var: opened(i.binding) for i in block.iters}
         fill(rows, statement, extents, forms, shapes, gpu=gpu)
     return found[:, :, 0]
-
-
-def is_gpu(target: Target) -> bool:
-    """Return whether code for the target runs on a GPU, or as if it did."""
-    return target.kind.startswith("cuda")

@@ -17,7 +17,7 @@ from minitensor.schedule import REGISTRY, Batch, Bodies, Effect, Schedule, StepV
 from minitensor.search.features.alike import Described, grouped, joined
 from minitensor.search.features.names import MARKS, WIDTH
 from minitensor.search.features.nest import Marks
-from minitensor.search.features.rows import fill, is_gpu
+from minitensor.search.features.rows import fill
 from minitensor.search.features.statement import Statement, statement_of
 
 Decisions: TypeAlias = Mapping[int, npt.ArrayLike]
@@ -110,7 +110,7 @@ class Structure:
         A row is what `extract_features` gives for the program of that candidate with its loops
         marked so. In memory, candidates are the last axis: the array is a transposed view.
         """
-        gpu = is_gpu(Target.of(target))
+        gpu = Target.of(target).is_gpu
         counts = {self._marked(block, found) for block, found in (marks or {}).items()}
         if len(counts) > 1 or (count is not None and counts - {count}):
             raise unexpected("marks of as many candidates each", "marks", sorted(counts))
@@ -203,7 +203,7 @@ def features_of(jobs: Sequence[Job], target: str | Target = "c") -> list[npt.NDA
     """`Structure.features` for each job. Statements that are alike in several of them are
     described in one go.
     """
-    gpu, made, parts = is_gpu(Target.of(target)), [], []
+    gpu, made, parts = Target.of(target).is_gpu, [], []
     for structure, numbers, marks in jobs:
         found, own = structure.described(numbers, marks)
         made.append(found)

@@ -4,7 +4,7 @@ Read in this order: `trees` (the class: fit, predict), `loss` (the direction in 
 move), `bins` (features as small numbers), `grow` (one tree), `tree` (a tree that is grown).
 """
 
-from minitensor.search.gbt.tree import Node, Tree
+from minitensor.search.gbt.tree import Tree
 from minitensor.search.gbt.trees import OBJECTIVES, GradientBoostedTrees, Samples
 
-__all__ = ["OBJECTIVES", "GradientBoostedTrees", "Node", "Samples", "Tree"]
+__all__ = ["OBJECTIVES", "GradientBoostedTrees", "Samples", "Tree"]

@@ -1,4 +1,4 @@
-"""One tree: as arrays, as text, as positions for a drawing, and walked by many rows at once.
+"""One tree: as arrays, as text, and walked by many rows at once.
 
 A tree is a complete binary tree in arrays: the children of node i are 2i + 1 and 2i + 2. There are
 no pointers that could be wrong, and a path is arithmetic.
@@ -6,7 +6,7 @@ no pointers that could be wrong, and a path is arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -20,20 +20,6 @@ from minitensor.search.gbt.bins import LARGEST, Doubles, Floats, finite
 DEEPEST: Final = 12
 CHUNK: Final = 4096
 """Rows that are scored together: few enough for their features to stay in a core's cache."""
-
-
-@dataclass(frozen=True)
-class Node:
-    """The position of a node in a drawing: x counts leaves from the left, y levels from the top.
-
-    `text` is its split or its value; `parent` is a node, None for the root (node 0).
-    """
-
-    node: int
-    parent: int | None
-    x: float
-    y: int
-    text: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,47 +58,28 @@ class Tree:
         """The tree made ready for many rows, once: a search predicts often."""
         return _walk(self)
 
+    def questions(self, names: Sequence[str] | None = None) -> dict[int, str]:
+        """What each split asks, by its node; `names` are those of the columns. Raises ArgumentError
+        for names that are none.
+        """
+        name = _namer(names, self.feature)
+        return {
+            node: f"{name(int(self.feature[node]))} <= {self.threshold[node]:.6g}"
+            + " or NaN" * bool(self.missing_left[node])
+            for node in np.flatnonzero(self.feature >= 0).tolist()
+        }
+
     def text(self, names: Sequence[str] | None = None) -> str:
         """The tree drawn with lines; `names` are those of the columns. Raises ArgumentError."""
-        return "\n".join(self._lines(0, "", "", _namer(names, self.feature)))
+        return "\n".join(self._lines(0, "", "", self.questions(names)))
 
-    def _lines(self, node: int, head: str, rest: str, name: Any) -> Iterator[str]:
-        if self.feature[node] < 0:
+    def _lines(self, node: int, head: str, rest: str, asked: Mapping[int, str]) -> Iterator[str]:
+        if node not in asked:
             yield f"{head}{self.value[node]:+.5g}  ({self.rows[node]:,} rows)"
             return
-        size = f"({self.rows[node]:,} rows, gain {self.gain[node]:.4g})"
-        yield f"{head}{self._split(node, name)}  {size}"
-        yield from self._lines(2 * node + 1, f"{rest}├─ yes: ", f"{rest}│  ", name)
-        yield from self._lines(2 * node + 2, f"{rest}└─ no: ", f"{rest}   ", name)
-
-    def _split(self, node: int, name: Any) -> str:
-        missing = " or NaN" if self.missing_left[node] else ""
-        return f"{name(int(self.feature[node]))} <= {self.threshold[node]:.6g}{missing}"
-
-    def layout(self, names: Sequence[str] | None = None) -> list[Node]:
-        """The positions of the nodes, parents before their children. Raises ArgumentError."""
-        name = _namer(names, self.feature)
-        x: dict[int, float] = {}
-        order: list[tuple[int, int | None, int]] = []
-        stack: list[tuple[int, int | None, int]] = [(0, None, 0)]
-        while stack:
-            node, parent, y = stack.pop()
-            order.append((node, parent, y))
-            if self.feature[node] < 0:
-                x[node] = float(len(x))
-            else:
-                stack += [(2 * node + 2, node, y + 1), (2 * node + 1, node, y + 1)]
-        for node, _, _ in reversed(order):
-            if node not in x:
-                x[node] = (x[2 * node + 1] + x[2 * node + 2]) / 2
-        return [
-            Node(node, parent, x[node], y, self._label(node, name)) for node, parent, y in order
-        ]
-
-    def _label(self, node: int, name: Any) -> str:
-        if self.feature[node] < 0:
-            return f"{self.value[node]:+.3g}"
-        return self._split(node, name)
+        yield f"{head}{asked[node]}  ({self.rows[node]:,} rows, gain {self.gain[node]:.4g})"
+        yield from self._lines(2 * node + 1, f"{rest}├─ yes: ", f"{rest}│  ", asked)
+        yield from self._lines(2 * node + 2, f"{rest}└─ no: ", f"{rest}   ", asked)
 
 
 FIELDS: Final = {

@@ -66,6 +66,11 @@ class Samples(Sequence[npt.NDArray[Any]]):
         self._ends = np.cumsum(self.counts)
 
     @staticmethod
+    def of(tables: Sequence[npt.NDArray[Any]]) -> Samples:
+        """The samples of some tables (rows, columns), one for each."""
+        return Samples(np.concatenate(tables), [len(table) for table in tables])
+
+    @staticmethod
     def joined(parts: Sequence[Samples]) -> Samples:
         """All samples of some, one after the other."""
         tables, counts = [part.table for part in parts], [part.counts for part in parts]
@@ -359,7 +364,7 @@ def _samples(X: Rows) -> Samples:
         widths = {table.shape[1] for table in tables}
         if len(widths) > 1:
             raise unexpected("tables of the same number of columns", "X", sorted(widths))
-        return Samples(np.concatenate(tables), [len(table) for table in tables])
+        return Samples.of(tables)
     empty = isinstance(X, (list, tuple)) and not X
     table = np.zeros((0, 0)) if empty else _table(X)  # type: ignore[arg-type]
     return Samples(table, np.ones(len(table), np.int64))

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
+from minitensor.looks import figure
 from minitensor.pictures import Axis, Chart, Picture
 from minitensor.search.log import counted
 from minitensor.search.records import OK
 from minitensor.search.tried import Tried, curve, foreseen
-from minitensor.search.tune.roofline import Roofline, figure
+from minitensor.search.tune.roofline import Roofline
 
 POINTS: Final = 2000
 """The most candidates that are drawn; more are thinned out evenly."""

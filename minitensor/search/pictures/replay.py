@@ -22,8 +22,8 @@ from minitensor.search.log import counted
 from minitensor.search.pictures.report import Searched
 from minitensor.search.records import OK, Record
 from minitensor.search.sketch import Sketch, generate_sketches
+from minitensor.search.transfer import LEAST_WEIGHT, Floats
 from minitensor.search.tried import Tried
-from minitensor.search.tune.learner import LEAST_WEIGHT, Floats
 from minitensor.search.tune.roofline import Roofline
 
 MOST: Final = 256
@@ -130,7 +130,7 @@ def _foreseen(
     found, known = list(tried), FIRST
     while known < len(rows):
         model = _fitted(rows[:known], speeds[:known])
-        scores = model.predict(_samples(rows[known : 2 * known]))
+        scores = model.predict(Samples.of(rows[known : 2 * known]))
         for place, score in zip(places[known : 2 * known], scores):
             found[place] = replace(found[place], guess=float(score))
         known *= 2
@@ -140,11 +140,7 @@ def _foreseen(
 def _fitted(rows: Sequence[Floats], speeds: Sequence[float]) -> GradientBoostedTrees:
     y = np.array(speeds) / (max(speeds) or 1.0)
     weight = np.maximum(y, LEAST_WEIGHT)
-    return GradientBoostedTrees(seed=0).fit(_samples(rows), y, weight=weight)
-
-
-def _samples(rows: Sequence[Floats]) -> Samples:
-    return Samples(np.concatenate(rows), [len(one) for one in rows])
+    return GradientBoostedTrees(seed=0).fit(Samples.of(rows), y, weight=weight)
 
 
 def groups_of(records: Sequence[Record]) -> list[list[Record]]:

@@ -88,21 +88,17 @@ def ensemble_picture(
 
 def tree_branch(tree: Tree, names: Sequence[str] | None = None) -> Branch:
     """A tree as a branch to be drawn. Raises ArgumentError for names that are none."""
-    leaf = tree.feature < 0
+    questions, leaf = tree.questions(names), tree.feature < 0
     largest = float(np.abs(tree.value[leaf & (tree.rows > 0)]).max(initial=0.0)) or 1.0
-    made: dict[int, Branch] = {}
-    for place in tree.layout(names):
-        node, value = place.node, float(tree.value[place.node])
-        rows = f"{int(tree.rows[node]):,} rows"
+
+    def branch(node: int, edge: str) -> Branch:
+        rows, value = f"{int(tree.rows[node]):,} rows", float(tree.value[node])
         if leaf[node]:
             colour = "blue" if value >= 0 else "orange"
             fill = FEWEST + 0.6 * min(1.0, abs(value) / largest)
-            branch = Branch([f"{value:+.3g}  {rows}"], "", colour, fill)
-        else:
-            branch = Branch([place.text, f"{rows}, gain {tree.gain[node]:.3g}"], colour="grey")
-        if place.parent is not None:
-            branch.edge = "yes" if node == 2 * place.parent + 1 else "no"
-            made[place.parent].below.append(branch)
-            made[place.parent].below.sort(key=lambda one: one.edge == "no")
-        made[node] = branch
-    return made[0]
+            return Branch([f"{value:+.3g}  {rows}"], edge, colour, fill)
+        split = Branch([questions[node], f"{rows}, gain {tree.gain[node]:.3g}"], edge, "grey")
+        split.below += [branch(2 * node + 1, "yes"), branch(2 * node + 2, "no")]
+        return split
+
+    return branch(0, "")

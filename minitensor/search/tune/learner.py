@@ -21,16 +21,13 @@ from minitensor.search.features import (
 from minitensor.search.gbt import GradientBoostedTrees, Samples
 from minitensor.search.space import Candidate, Plan, Space
 from minitensor.search.strategy import Doubles
-from minitensor.search.transfer import Pretrained
+from minitensor.search.transfer import LEAST_WEIGHT, Pretrained
 from minitensor.search.unmade import Unmade
 
 Floats = npt.NDArray[np.float32]
 
 SLOW: Final = 64
 """Candidates of a batch that are replayed for their features, where arrays cannot compute them."""
-LEAST_WEIGHT: Final = 0.1
-"""Of a candidate, whose weight is its throughput: with none at all, nothing would be learnt from
-those that are slow or fail, and they could have any score."""
 
 
 class Model(Protocol):
@@ -127,7 +124,7 @@ class Learner:
         """Fit the model anew to all that is remembered."""
         start = time.perf_counter()
         if self._rows:
-            table = Samples(np.concatenate(self._rows), [len(r) for r in self._rows])
+            table = Samples.of(self._rows)
             speeds = np.array(self._speeds)
             y = speeds / (speeds.max() or 1.0)
             more: dict[str, Doubles] = {}
@@ -261,7 +258,7 @@ class Learner:
                 self.unmade.add("features of a candidate", failure)
                 found = np.zeros((0, len(FEATURE_NAMES)), np.float32)
             rows.append(found)
-        return Samples(np.concatenate(rows), [len(r) for r in rows])
+        return Samples.of(rows)
 
 
 def _samples_of(parts: Sequence[Job | Samples]) -> Samples:

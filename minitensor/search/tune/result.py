@@ -16,7 +16,7 @@ from minitensor.api import build, gpu_cost
 from minitensor.codegen import Target
 from minitensor.errors import printable, whole
 from minitensor.ir import Program, print_name
-from minitensor.looks import Shown, Text, readable_count, readable_seconds
+from minitensor.looks import Shown, Text, figure, readable_count, readable_seconds
 from minitensor.pictures import Gallery, folder_of, write
 from minitensor.runtime import Kernel
 from minitensor.schedule import Schedule, Trace
@@ -32,7 +32,7 @@ from minitensor.search.transfer import Pretrained
 from minitensor.search.tried import Tried, curve, fastest, foreseen
 from minitensor.search.tune.learner import Model
 from minitensor.search.tune.progress import clock
-from minitensor.search.tune.roofline import Roofline, figure
+from minitensor.search.tune.roofline import Roofline
 from minitensor.search.unmade import Unmade
 from minitensor.search.workload import operations
 

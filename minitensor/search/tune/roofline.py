@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, CompileError
 from minitensor.ir import Program
-from minitensor.looks import readable_seconds
+from minitensor.looks import figure, readable_seconds
 from minitensor.runtime import Limits, known_limits, measure_limits, remember_limits
 from minitensor.search.workload import operations
 
@@ -146,11 +146,6 @@ class Roofline:
             f"{figure(seconds / self.least)} times as long as the limit"
         )
         return found
-
-
-def figure(value: float) -> str:
-    """A number with three digits that matter, never as a power of ten."""
-    return f"{value:,.0f}" if value >= 999.5 else f"{value:.3g}"
 
 
 def quantity(count: int) -> str:

@@ -1,4 +1,4 @@
-"""A tree as text, as positions, and what is no tree."""
+"""A tree as text, what its splits ask, and what is no tree."""
 
 from dataclasses import replace
 
@@ -35,16 +35,8 @@ def test_text():
     assert tree().depth == 2 and tree().leaves == 3
 
 
-def test_layout():
-    places = {place.node: place for place in tree().layout(NAMES)}
-    assert [(p.node, p.parent, p.x, p.y) for p in places.values()] == [
-        (0, None, 0.75, 0),
-        (1, 0, 0.0, 1),
-        (2, 0, 1.5, 1),
-        (5, 2, 1.0, 2),
-        (6, 2, 2.0, 2),
-    ]
-    assert places[0].text == "lanes <= 3.5 or NaN" and places[6].text == "+0.333"
+def test_questions():
+    assert tree().questions(NAMES) == {0: "lanes <= 3.5 or NaN", 2: "tile <= 1e+09"}
 
 
 @pytest.mark.parametrize("names", [["tile"], "tile", [1, 2, 3], []], ids=repr)

@@ -6,9 +6,10 @@ import pytest
 
 import minitensor as mt
 from minitensor.errors import CompileError
+from minitensor.looks import figure
 from minitensor.search.tune import roofline
 from minitensor.search.tune.progress import Teller
-from minitensor.search.tune.roofline import Roofline, figure, quantity
+from minitensor.search.tune.roofline import Roofline, quantity
 from tests.unit.search.tune.made import LIMITS, TARGET, found, product, progress
 
 
