@@ -57,13 +57,13 @@ if _TYPE_CHECKING:
     from minitensor.api import build, explain, gpu_cost, interpret, simplify, verify
     from minitensor.codegen import Target
     from minitensor.runtime import Kernel
-    from minitensor.search import apply_history_best, load_best, tune
+    from minitensor.search import apply_history_best, load_best, schedule_for, tune
 
 _LATER = {
     "api": ("build", "explain", "gpu_cost", "interpret", "simplify", "verify"),
     "codegen": ("Target",),
     "runtime": ("Kernel",),
-    "search": ("apply_history_best", "load_best", "tune"),
+    "search": ("apply_history_best", "load_best", "schedule_for", "tune"),
     "gpu": (),
     "graph": (),
     "sanitize": (),
@@ -79,11 +79,10 @@ __all__ = [
     "abs", "all", "any", "apply_history_best", "argmax", "argmin", "build", "ceil", "comm_reducer",
     "compute", "const", "cos", "erf", "exp", "explain", "expm1", "floor", "from_bfloat16",
     "gpu_cost", "graph", "if_then_else", "interpret", "intrinsic", "intrinsics", "load_best", "log",
-    "log1p",
-    "logical_and", "logical_not", "logical_or", "lower", "max", "maximum", "min", "minimum",
-    "ops", "placeholder", "power", "primitive", "prod", "reduce_axis", "refuse", "round", "rsqrt",
-    "search", "select", "sigmoid", "simplify", "sin", "sqrt", "sum", "tanh", "testing",
-    "to_bfloat16", "tune", "update", "var", "verify", "workloads",
+    "log1p", "logical_and", "logical_not", "logical_or", "lower", "max", "maximum", "min",
+    "minimum", "ops", "placeholder", "power", "primitive", "prod", "reduce_axis", "refuse", "round",
+    "rsqrt", "schedule_for", "search", "select", "sigmoid", "simplify", "sin", "sqrt", "sum",
+    "tanh", "testing", "to_bfloat16", "tune", "update", "var", "verify", "workloads",
 ]
 
 

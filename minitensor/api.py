@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from minitensor import arith, gpu, ir, pictures, runtime
 from minitensor.codegen import (
@@ -21,7 +22,7 @@ from minitensor.codegen import (
     passes_of,
 )
 from minitensor.errors import ArgumentError, CompileError, unexpected
-from minitensor.graph import Graph
+from minitensor.graph import Graph, Model
 from minitensor.lang import Scalar
 from minitensor.looks import Text
 from minitensor.phrasebook import SCHEDULE_OR_PROGRAM, no_program
@@ -46,6 +47,7 @@ SCHEDULES: Final[ContextVar[Callable[[ir.Program, Target], Schedule | None] | No
 `search.apply_history_best`, which is above this layer."""
 
 
+@overload
 def build(
     what: Schedule | ir.Program,
     target: str | Target = "c",
@@ -53,9 +55,33 @@ def build(
     check: bool = False,
     passes: Passes | None = None,
     dump: Dump | None = None,
-) -> Kernel:
-    """A kernel: the program, or the schedule's program, compiled for a target. Inside
-    `with mt.apply_history_best(log):` a program is scheduled as the best of the log is.
+) -> Kernel: ...
+
+
+@overload
+def build(
+    what: Graph,
+    target: str | Target = "c",
+    *,
+    check: bool = False,
+    log: str | os.PathLike[str] | None = None,
+    flush_denormals: bool = False,
+) -> Model: ...
+
+
+def build(
+    what: Schedule | ir.Program | Graph,
+    target: str | Target = "c",
+    *,
+    check: bool = False,
+    passes: Passes | None = None,
+    dump: Dump | None = None,
+    log: str | os.PathLike[str] | None = None,
+    flush_denormals: bool = False,
+) -> Any:
+    """A kernel: the program, or the schedule's program, compiled for a target; or of a graph a
+    model: its kernels, called by one function. Inside `with mt.apply_history_best(log):` a program
+    is scheduled as the best of the log is.
 
     target  "c", "cuda", "cuda-emulator", "interpreter", or an mt.Target with a number of cores and
             a vector width, or a GPU
@@ -66,6 +92,12 @@ def build(
     passes  the passes of code generation, pairs of a name and a function of (program, target):
             usually `[*mt.codegen.PASSES, ("mine", f)]`, CUDA_PASSES for a GPU
     dump    is called with the difference that each pass makes, as text: `print`
+    log     for a graph: the log whose best schedules its kernels get; others get what rules give
+            (`mt.schedule_for`), and a warning says which. A graph without groups is optimized and
+            fused first. `check` runs the kernels one by one and looks for values that lie where
+            another is
+    flush_denormals  for a graph: numbers below the normal range count as 0 while the model runs;
+            where weights are as small, it is many times as fast on most processors
 
     "cuda-emulator" runs the text that "cuda" compiles on a CPU, thread by thread (slowly): its
     kernels have `faults` and `counters` besides. A kernel for "cuda" is compiled by nvcc, and needs
@@ -78,6 +110,15 @@ def build(
     a program that is too large, and for passes that cannot be run; VerifyError for a pass of one's
     own whose result is malformed.
     """
+    if isinstance(what, Graph):
+        if passes is not None or dump is not None:
+            raise ArgumentError("passes= and dump= are for one program: see mt.graph.program_of")
+        return _networks().build_network(what, target, log, check, flush_denormals)
+    if log is not None or flush_denormals:
+        raise ArgumentError(
+            "log= and flush_denormals= are for a graph; mt.load_best(log, program) gives the "
+            "schedule of one program"
+        )
     program, header = _program_of(what)
     wanted = Target.of(target)
     find = SCHEDULES.get() if isinstance(what, ir.Program) else None
@@ -118,6 +159,11 @@ def build(
     if level == "2" and dump is None:
         dump = _to_standard_error
     return made(program)
+
+
+def _networks() -> Any:
+    """The layer above, which brings the search: imported when a graph is built."""
+    return importlib.import_module("minitensor.networks")
 
 
 def _interpreted(program: ir.Program) -> Kernel:

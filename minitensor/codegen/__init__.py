@@ -9,6 +9,7 @@ on registers. `constants` splits a program for `Kernel.bind`.
 # fmt: off
 from minitensor.codegen.constants import Split, split_constants
 from minitensor.codegen.emit.intrinsics import emit_alone, intrinsics_in
+from minitensor.codegen.emit.lines import comment
 from minitensor.codegen.emit.mathematics import definitions
 from minitensor.codegen.emit.names import safe
 from minitensor.codegen.gpu.devices import DEFAULT, DEVICES, Device, device_named, device_of
@@ -23,9 +24,9 @@ from minitensor.codegen.report import Report, gpu_remarks, report_of
 from minitensor.codegen.target import KINDS, Emitted, KernelShape, Target, unsupported
 
 __all__ = [
-    "CUDA_PASSES", "DEFAULT", "DEVICES", "KINDS", "PASSES", "REQUIRED", "Device", "Dump",
-    "Emitted", "Kernel", "KernelShape", "Pass", "Passes", "Pressure", "Remark", "Report", "Split",
-    "Storage", "Target", "checked_passes", "definitions", "device_named", "device_of", "emit_alone",
+    "CUDA_PASSES", "DEFAULT", "DEVICES", "KINDS", "PASSES", "REQUIRED", "Device", "Dump", "Emitted",
+    "Kernel", "KernelShape", "Pass", "Passes", "Pressure", "Remark", "Report", "Split", "Storage",
+    "Target", "checked_passes", "comment", "definitions", "device_named", "device_of", "emit_alone",
     "generate", "generate_together", "gpu_remarks", "intrinsics_in", "is_host", "kernel_of",
     "lowered", "nbytes", "passes_of", "passes_without", "report_of", "safe", "shared_offsets",
     "split_constants", "unsupported", "usual_registers",

@@ -1,23 +1,27 @@
 """Networks: graphs of operators, their rewrites, and the groups that become kernels.
 
 Read in this order: `nodes` (the data), `meaning` (the programs), `graph` (what a person holds),
-`trace`; `rewrite` and `rules`; `classes` and `fuse`; `memory`. Not here: the search, which tunes
-the programs of the groups (`search`).
+`trace`; `rewrite` and `rules`; `classes` and `fuse`; `memory`; `driver`, `assemble` and `model`
+(all kernels as one function), `checked`, `profile`. Not here: the search, which tunes the programs
+of the groups (`search`).
 """
 
 # fmt: off
+from minitensor.graph.assemble import Scheduled, Schedules, Task
 from minitensor.graph.classes import Kind, kind_of_node
 from minitensor.graph.fuse import POLICIES, Policy
 from minitensor.graph.graph import Graph
 from minitensor.graph.memory import Plan, Step, plan_memory
 from minitensor.graph.meaning import Part, program_of
+from minitensor.graph.model import Model, build_model
 from minitensor.graph.nodes import Node, Value
+from minitensor.graph.profile import Profile
 from minitensor.graph.rewrite import Made, Match, Number, Rule, Var, call
 from minitensor.graph.rules import RULES
 from minitensor.graph.trace import trace
 
 __all__ = [
-    "POLICIES", "RULES", "Graph", "Kind", "Made", "Match", "Node", "Number", "Part", "Plan",
-    "Policy", "Rule", "Step", "Value", "Var", "call", "kind_of_node", "plan_memory", "program_of",
-    "trace",
+    "POLICIES", "RULES", "Graph", "Kind", "Made", "Match", "Model", "Node", "Number", "Part",
+    "Plan", "Policy", "Profile", "Rule", "Scheduled", "Schedules", "Step", "Task", "Value", "Var",
+    "build_model", "call", "kind_of_node", "plan_memory", "program_of", "trace",
 ]

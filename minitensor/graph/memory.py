@@ -18,6 +18,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from minitensor.ir import print_name
+from minitensor.looks import Shown
+
 ALIGNMENT: Final = 64
 """Bytes: a cache line."""
 
@@ -40,8 +43,8 @@ class Step:
     view: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+@dataclass(frozen=True, slots=True, repr=False)
+class Plan(Shown):
     """The places of values in one arena.
 
     offsets      bytes from the beginning of the arena, by value
@@ -61,6 +64,19 @@ class Plan:
     arena: int
     lower_bound: int
     separate: int
+
+    def __str__(self) -> str:
+        lines = [
+            f"an arena of {self.arena:,} bytes; at least {self.lower_bound:,} are in use at once, "
+            f"and each value by itself would take {self.separate:,}"
+        ]
+        for name in sorted(self.offsets, key=lambda name: self.lives[name]):
+            (first, last), start = self.lives[name], self.offsets[name]
+            lines.append(
+                f"    steps {first:3} to {last:3}  bytes {start:>12,} to "
+                f"{start + self.sizes[name]:>12,}  {print_name(name)}"
+            )
+        return "\n".join(lines)
 
     def overlaps(self) -> list[tuple[str, str]]:
         """Pairs of values that are in use at once and share bytes, though neither is a view of the

@@ -3,10 +3,10 @@
 Read in this order: `machine`, `folder` (the cache), `process`, `flags`, `width`, `toolchain` (what
 there is to compile with), `cache` (compiling once), `module` (native functions and memory),
 `arguments` (the checks of a call), `timing`, `rounds` (calls in turns), `spills` and `explain`
-(what a schedule became), `kernel` (what a user holds), `build` (all of it in a row), `limits` (of
-the machine), `chase` and `caches` (of a core), `roofs` (of the caches), `doctor`; `confined`,
-`descendants`, `worker`, `bundle` (code that may crash, in another process); `cuda` (kernels for
-GPUs).
+(what a schedule became), `kernel` (what a user holds), `interpreter` (the same without a compiler),
+`build` (all of it in a row), `limits` (of the machine), `chase` and `caches` (of a core), `roofs`
+(of the caches), `doctor`; `confined`, `descendants`, `worker`, `bundle` (code that may crash, in
+another process); `cuda` (kernels for GPUs).
 """
 
 # fmt: off
@@ -23,9 +23,13 @@ from minitensor.runtime.cache import TIME_LIMIT, compile_library
 from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.fault import Fault, element_at, element_name
 from minitensor.runtime.folder import cache_folder, scratch_folder
-from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
+from minitensor.runtime.interpreter import InterpreterKernel
+from minitensor.runtime.kernel import Kernel, NativeKernel
 from minitensor.runtime.machine import cpu_name, usable_cores
-from minitensor.runtime.module import aligned_empty, load_function, pointer_to
+from minitensor.runtime.memory import OUTPUTS
+from minitensor.runtime.module import (
+    address_of, aligned_empty, load_function, null, pointer_to, starting_threads,
+)
 from minitensor.runtime.timing import Timing, measure
 from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolchain
 
@@ -83,18 +87,19 @@ _LATER = {
 """The modules that few programs need, with their names: imported when one is first used."""
 
 __all__ = [
-    "BLAS_SPIN_SECONDS", "ORDERS", "QUICK", "RULE", "SLOW_SECONDS", "SOURCE", "SPIN_SECONDS",
-    "TIME_LIMIT", "USUAL_CACHES", "AccessCount", "Caches", "Clock", "CudaKernel", "DeviceArray",
-    "DeviceFault", "EmulatedKernel", "Explanation", "Fault", "Finding", "InterpreterKernel",
-    "Kernel", "Limits", "NativeKernel", "Nvcc", "Pace", "Parent", "ParentGoneError", "Probe",
-    "Reason", "Resources", "Signature", "Timing", "Toolchain", "Turns", "Worker", "WorkerError",
-    "aligned_empty", "cache_bandwidths", "cache_folder", "compile_library", "compute_probe",
-    "confine", "cpu_name", "cuda_of", "diagnose", "element_at", "element_name", "end_children",
-    "explained", "find_nvcc", "find_toolchain", "interleave", "interpreter_kernel", "known_caches",
-    "known_limits", "largest_cache", "load", "load_cuda", "load_cuda_program", "load_cuda_together",
-    "load_emulated", "load_function", "load_kernel", "load_program", "load_together", "measure",
-    "measure_limits", "memory_of_this_process", "memory_probes", "native_target", "pointer_to",
-    "probe_toolchain", "ratio", "remember_limits", "save_kernel", "scratch_folder", "shown_target",
+    "BLAS_SPIN_SECONDS", "ORDERS", "OUTPUTS", "QUICK", "RULE", "SLOW_SECONDS", "SOURCE",
+    "SPIN_SECONDS", "TIME_LIMIT", "USUAL_CACHES", "AccessCount", "Caches", "Clock", "CudaKernel",
+    "DeviceArray", "DeviceFault", "EmulatedKernel", "Explanation", "Fault", "Finding",
+    "InterpreterKernel", "Kernel", "Limits", "NativeKernel", "Nvcc", "Pace", "Parent",
+    "ParentGoneError", "Probe", "Reason", "Resources", "Signature", "Timing", "Toolchain", "Turns",
+    "Worker", "WorkerError", "address_of", "aligned_empty", "cache_bandwidths", "cache_folder",
+    "compile_library", "compute_probe", "confine", "cpu_name", "cuda_of", "diagnose", "element_at",
+    "element_name", "end_children", "explained", "find_nvcc", "find_toolchain", "interleave",
+    "interpreter_kernel", "known_caches", "known_limits", "largest_cache", "load", "load_cuda",
+    "load_cuda_program", "load_cuda_together", "load_emulated", "load_function", "load_kernel",
+    "load_program", "load_together", "measure", "measure_limits", "memory_of_this_process",
+    "memory_probes", "native_target", "null", "pointer_to", "probe_toolchain", "ratio",
+    "remember_limits", "save_kernel", "scratch_folder", "shown_target", "starting_threads",
     "take_turn", "to_device", "usable_cores", "waits_of",
 ]
 

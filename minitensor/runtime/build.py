@@ -24,7 +24,8 @@ from minitensor.runtime.cache import (
     is_whole,
 )
 from minitensor.runtime.cuda.target import cuda_target
-from minitensor.runtime.kernel import InterpreterKernel, Kernel, NativeKernel
+from minitensor.runtime.interpreter import InterpreterKernel
+from minitensor.runtime.kernel import Kernel, NativeKernel
 from minitensor.runtime.module import load_function
 from minitensor.runtime.toolchain import Toolchain, find_toolchain
 

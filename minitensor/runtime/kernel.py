@@ -19,7 +19,7 @@ from minitensor.codegen import (
     gpu_remarks,
     split_constants,
 )
-from minitensor.errors import ArgumentError, CompileError, ExecutionError
+from minitensor.errors import ArgumentError, ExecutionError
 from minitensor.looks import Shown, Text
 from minitensor.phrasebook import unknown_name
 from minitensor.runtime.arguments import Signature
@@ -28,6 +28,7 @@ from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.memory import OUTPUTS
 from minitensor.runtime.module import (
     Pointer,
+    address_of_function,
     aligned_empty,
     pointer_to,
     pointers_to,
@@ -87,7 +88,7 @@ class Kernel(Shown, ABC):
         accepted, results = self._signature.accept(arrays, named)
         status = self._run(accepted)
         if status != 0:
-            raise self._failure(status)
+            raise self.failure(status)
         return results[0] if len(results) == 1 else results
 
     def built_from(self, program: ir.Program, build: Build, passes: Passes = PASSES) -> Kernel:
@@ -158,7 +159,7 @@ class Kernel(Shown, ABC):
         """The call, made once. Raises ExecutionError for its status."""
         status = call()
         if status != 0:
-            raise self._failure(status)
+            raise self.failure(status)
         return call
 
     @abstractmethod
@@ -202,7 +203,8 @@ class Kernel(Shown, ABC):
         """A copy of a constant, as `_run` takes it best; it never changes."""
         return _own_copy(array)
 
-    def _failure(self, status: int) -> ExecutionError:
+    def failure(self, status: int) -> ExecutionError:
+        """The error for a status that is not 0."""
         return ExecutionError(
             f"{ir.print_name(self.name)}: {self._checks[status - 1]}", "out of bounds"
         )
@@ -246,6 +248,11 @@ class NativeKernel(Kernel):
         self._is_parallel = emitted.parallel
         # one for each call that has ever run at the same time; pop and append are atomic
         self._workspaces: list[Pointer] = []
+
+    @property
+    def address(self) -> int:
+        """The address of its function, for another function in C that calls it."""
+        return address_of_function(self._function)
 
     def assembly(self) -> str:
         """The machine code as text, made anew by the compiler with the flags of the kernel.
@@ -399,8 +406,9 @@ class BoundKernel(Kernel):
     def _lap(self, arrays: list[Any]) -> Lap:
         return self._kernel._lap(self._all(arrays))
 
-    def _failure(self, status: int) -> ExecutionError:
-        return self._kernel._failure(status)
+    def failure(self, status: int) -> ExecutionError:
+        """The error for a status that is not 0."""
+        return self._kernel.failure(status)
 
     def _all(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
         """The arrays of all parameters of the kernel inside."""
@@ -416,30 +424,3 @@ def _own_copy(array: np.ndarray) -> np.ndarray:
     copy[...] = array
     copy.flags.writeable = False
     return copy
-
-
-class InterpreterKernel(Kernel):
-    """A kernel that the reference interpreter runs: slow, with every check on, on any machine."""
-
-    def __init__(self, program: ir.Program, target: Target) -> None:
-        outputs = [buffer.name for buffer in program.outputs]
-        super().__init__(program.name, program.params, outputs, target, str(program))
-        self._program = program
-
-    def assembly(self) -> str:
-        """Raises CompileError: there is none."""
-        raise CompileError(
-            f"{ir.print_name(self.name)}: the interpreter makes no machine code; "
-            'build with target="c" to see some'
-        )
-
-    def _run(self, arrays: list[np.ndarray]) -> int:
-        slots = self._signature.slots
-        inputs = [array for slot, array in zip(slots, arrays) if not slot.is_output]
-        results, _ = ir.interpret(self._program, inputs)
-        for n, result in zip(self._signature.outputs, results):
-            arrays[n][...] = result
-        return 0
-
-    def _prepared(self, arrays: list[np.ndarray]) -> Callable[[], int]:
-        return partial(self._run, arrays)

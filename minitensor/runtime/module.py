@@ -85,6 +85,23 @@ def _finder() -> Callable[[np.ndarray], int]:
     return lambda array: int(cast(address, start(array)))
 
 
+def address_of(array: np.ndarray) -> int:
+    """The address of an array's first element, as a number: for a table of addresses. Nothing keeps
+    the array alive.
+    """
+    return _finder()(array)
+
+
+def address_of_function(function: Callable[..., int]) -> int:
+    """The address of a function of `load_function`."""
+    return int(ffi().cast("uintptr_t", function))
+
+
+def null() -> Pointer:
+    """The address of nothing."""
+    return ffi().NULL
+
+
 def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
     """A C-contiguous array of undefined content that starts at a multiple of 64 bytes."""
     size = dtype.itemsize

@@ -9,7 +9,7 @@ one of the `tuners` in its place (docs/tuners.md), guided by a model that `gbt` 
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
 `records` (one line), `logfile` (appending, whatever is killed), `log` (finding, merging, pruning),
 `best` (the best of a log as a schedule), `renaming` (under other names), `pictures`
-(of a search).
+(of a search). `tasks` joins it to networks: the schedule of each of a graph's kernels.
 """
 
 # fmt: off
@@ -34,6 +34,7 @@ from minitensor.search.sketch import (
 from minitensor.search.space import Candidate, Mutations, Space
 from minitensor.search.strategy import Round, Strategy
 from minitensor.search.tried import Tried
+from minitensor.search.tasks import network_schedules, schedule_for
 from minitensor.search.transfer import Pretrained
 from minitensor.search.tune import (
     Model, Progress, Roofline, RunnerProtocol, TuneResult, tune,
@@ -97,11 +98,13 @@ __all__ = [
     "gbt",
     "generate_sketches",
     "load_best",
+    "network_schedules",
     "new_record",
     "nothing_works",
     "operations",
     "pictures",
     "random_inputs",
+    "schedule_for",
     "sketches_picture",
     "trace_key",
     "tune",

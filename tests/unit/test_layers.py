@@ -52,6 +52,7 @@ LAYERS = {
 }
 LAYERS["search"] = {*LAYERS, "api"}
 LAYERS["testing"] = {*LAYERS, "api"}
+LAYERS["networks"] = {*LAYERS, "search"} - {"testing"}
 LAYERS["cli"] = LAYERS["__main__"] = LAYERS["__init__"] = {*LAYERS, "cli"}
 """What each package may import: those to its left in the path of a tensor program."""
 

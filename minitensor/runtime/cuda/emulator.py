@@ -146,7 +146,7 @@ class EmulatedKernel(Kernel):
             for fault in self._described(run):
                 found.setdefault(fault.place, fault)
         if status != 0 and not found:
-            raise self._failure(status)
+            raise self.failure(status)
         return list(found.values())
 
     def counters(self, /, *arrays: object) -> tuple[AccessCount, ...]:
@@ -157,7 +157,7 @@ class EmulatedKernel(Kernel):
         accepted, _ = self._signature.accept(arrays)
         run = self._emulate(accepted, _COUNT, "forward")
         if run.status != 0:
-            raise self._failure(run.status)
+            raise self.failure(run.status)
         names = [(memory.name, n >= self._first_shared) for n, memory in enumerate(self._memory)]
         return counts_of(run.counts, names, self._lines)
 
@@ -193,9 +193,10 @@ class EmulatedKernel(Kernel):
     def _prepared(self, arrays: list[np.ndarray]) -> Callable[[], int]:
         return partial(self._run, arrays)
 
-    def _failure(self, status: int) -> ExecutionError:
+    def failure(self, status: int) -> ExecutionError:
+        """The error for a status that is not 0."""
         if status > 0:
-            return super()._failure(status)
+            return super().failure(status)
         reason = _ERRORS.get(-status, f"error {-status} of the CUDA runtime")
         kind = "memory" if status == -2 else "device"
         return ExecutionError(f"{ir.print_name(self.name)}: {reason}", kind)
@@ -231,7 +232,7 @@ class EmulatedKernel(Kernel):
         pointers = [pointer_to(device.bytes_of(n, least=1)) for n in range(len(arrays) + 1)]
         with _one_at_a_time:
             if begin(pointer_to(given)) != 0:
-                raise self._failure(-2)
+                raise self.failure(-2)
             try:
                 status = entry(*pointers, pointer_to(given))  # a stream, which nothing looks at
             finally:
@@ -241,7 +242,7 @@ class EmulatedKernel(Kernel):
             signal.pthread_sigmask(signal.SIG_BLOCK, ())  # Python's own handler runs before it ends
             raise ExecutionError(f"{ir.print_name(self.name)}: interrupted", "crash")
         if reports < 0:
-            raise self._failure(-2)
+            raise self.failure(-2)
         outputs = {
             n: device.bytes_of(n).view(arrays[n].dtype).reshape(arrays[n].shape)
             for n in self._signature.outputs

@@ -134,9 +134,10 @@ class CudaKernel(Kernel):
             return array
         return copied_to(self._cuda, array, self._signature.kernel)
 
-    def _failure(self, status: int) -> ExecutionError:
+    def failure(self, status: int) -> ExecutionError:
+        """The error for a status that is not 0."""
         if status > 0:
-            return super()._failure(status)
+            return super().failure(status)
         return self._cuda.failure(-status, self._signature.kernel)
 
     def _resident(self, arrays: list[Any]) -> list[DeviceArray]:
