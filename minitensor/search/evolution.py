@@ -34,10 +34,9 @@ from minitensor.search.policies import (
     apportioned,
     checked_shares,
     checked_weights,
-    policy,
 )
 from minitensor.search.space import Candidate, Mutations, Space, weighted
-from minitensor.search.strategy import Doubles, Round, Score, Shares, Strategy
+from minitensor.search.strategy import Doubles, Round, Score, Shares, Strategy, named
 
 FASTEST: Final = 4
 """Candidates that are mutated before there is a population."""
@@ -134,13 +133,11 @@ def with_policies(
 
     Raises ArgumentError for what is no policy, and for a strategy that has none.
     """
-    chosen = {
-        "sketch_policy": policy("sketch_policy", sketches, SKETCH_POLICIES, "shares(history, rng)"),
-        "mutation_policy": policy(
-            "mutation_policy", mutations, MUTATION_POLICIES, "weights(parents, history, rng)"
-        ),
-    }
-    for name, value in chosen.items():
+    for name, given, known, call in (
+        ("sketch_policy", sketches, SKETCH_POLICIES, "shares(history, rng)"),
+        ("mutation_policy", mutations, MUTATION_POLICIES, "weights(parents, history, rng)"),
+    ):
+        value = named(name, given, known, call)
         if value is None:
             continue
         if not isinstance(strategy, Evolution):
@@ -158,10 +155,8 @@ def taught(strategy: Strategy, others: Callable[[], Sequence[History]]) -> Strat
     asked = [name for name in policies if hasattr(getattr(strategy, name, None), "pretrained")]
     if not asked or not isinstance(strategy, Evolution):
         return strategy
-    histories = others()
-    return replace(
-        strategy, **{name: getattr(strategy, name).pretrained(histories) for name in asked}
-    )
+    known = others()
+    return replace(strategy, **{n: getattr(strategy, n).pretrained(known) for n in asked})
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +247,7 @@ class Population:
         near = [self.mutant(parents[n % len(parents)]) for n in range(8 * count)]
         near = [candidate for candidate in dict.fromkeys(near) if candidate not in known]
         if round.best or round.trusted:
-            near = _by_score(near, round.score)
+            near = by_score(near, round.score)
         lucky = _part_of(self.settings.epsilon, round)
         kept = len(hand) if not round.best else (count - lucky + 1) // 2
         chosen = hand[:kept] + near[: max(0, count - lucky - len(hand[:kept]))]
@@ -314,7 +309,7 @@ class Population:
         """The best by score of some candidates of a sketch; fewer where they are refused."""
         places = list(self.known[sketch])
         drawn = [self.space.draw(self.rng, sketch, self.rng.choice(places)) for _ in range(OF_EACH)]
-        return _by_score(drawn, score)[:count]
+        return by_score(drawn, score)[:count]
 
     def child(self, parents: Callable[[], Candidate]) -> Candidate:
         """A mutation of a parent, or a crossover of two."""
@@ -392,7 +387,15 @@ def _part_of(part: float, round: Round) -> int:
     return int(part * (before + round.count)) - int(part * before)
 
 
-def _by_score(candidates: Sequence[Candidate], score: Score) -> list[Candidate]:
+def scored(batch: Iterable[Candidate], found: dict[Candidate, float], score: Score) -> None:
+    """Add the scores of a batch to those that were found: nothing is scored twice."""
+    news = [candidate for candidate in dict.fromkeys(batch) if candidate not in found]
+    if news:
+        scores = score(news)
+        found.update(zip(news, np.where(np.isnan(scores), -np.inf, scores).tolist()))
+
+
+def by_score(candidates: Sequence[Candidate], score: Score) -> list[Candidate]:
     """Candidates that are not refused, those that score best in front."""
     scores = score(candidates)
     ranked = np.argsort(np.where(np.isnan(scores), np.inf, -scores), kind="stable")
@@ -414,11 +417,8 @@ def evolve(
         population.add(candidate)
     generation = seeds + [population.draw() for _ in range(size - len(seeds))]
     known: dict[Candidate, float] = {}
-    """The scores of all generations: nothing is scored twice."""
     for number in range(settings.generations + 1):
-        news = [candidate for candidate in dict.fromkeys(generation) if candidate not in known]
-        scores = score(news)
-        known.update(zip(news, np.where(np.isnan(scores), -np.inf, scores).tolist()))
+        scored(generation, known, score)
         best_of_all = sorted(known.items(), key=lambda item: -item[1])[: max(size, count)]
         ranked, values = zip(*best_of_all)
         if number < settings.generations:

@@ -5,7 +5,7 @@ output may be.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +14,6 @@ from minitensor import ir
 from minitensor.api import build
 from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, ExecutionError, unexpected
-from minitensor.runtime import Kernel
 from minitensor.search.inputs import LARGEST_INPUT, random_inputs
 
 RANGES: Final = ((-LARGEST_INPUT, LARGEST_INPUT), (0, LARGEST_INPUT), (0, 1), (0, 0))
@@ -46,7 +45,7 @@ def reference(
     return given, _results(build(program, target), given)
 
 
-def _results(kernel: Kernel, given: Sequence[Any]) -> Sequence[np.ndarray]:
+def _results(kernel: Callable[..., Any], given: Sequence[Any]) -> Sequence[np.ndarray]:
     result = kernel(*given)
     return result if isinstance(result, tuple) else (result,)
 
@@ -79,6 +78,17 @@ def has_nan(buffer: ir.Buffer, array: np.ndarray) -> bool:
     if not buffer.dtype.is_float:
         return False
     return bool(np.isnan(ir.unpack(array, buffer.dtype)).any())
+
+
+def wrong_output(
+    program: ir.Program,
+    kernel: Callable[..., Any],
+    inputs: Sequence[Any],
+    expected: Sequence[np.ndarray],
+) -> str | None:
+    """A description of what is wrong in the outputs of a kernel; None if nothing is."""
+    found = zip(program.outputs, _results(kernel, inputs), expected)
+    return next((text for one in found if (text := difference(*one)) is not None), None)
 
 
 def difference(buffer: ir.Buffer, got: np.ndarray, expected: np.ndarray) -> str | None:

@@ -15,13 +15,14 @@ A strategy of a user's own is an object with `propose`, given to `mt.tune(…, s
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from minitensor.errors import unexpected
 from minitensor.search.space import Candidate, Space
 from minitensor.search.tried import Tried
 from minitensor.search.unmade import Unmade
@@ -101,3 +102,17 @@ class Strategy(Protocol):
         more than that where there are as many. If none is left, the search ends.
         """
         ...
+
+
+def named(argument: str, given: Any, known: Mapping[str, Any], call: str) -> Any:
+    """The strategy or policy of a name, or an object that is one. Raises ArgumentError.
+
+    call  the method that such an object has
+    """
+    if isinstance(given, str) and given in known:
+        return known[given]
+    method = call.split("(", maxsplit=1)[0]
+    if isinstance(given, (str, type)) or not callable(getattr(given, method, None)):
+        names = ", ".join(map(repr, known))
+        raise unexpected(f"one of {names}, or an object with {call}", argument, given)
+    return given

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
-
 # fmt: off
-from minitensor.errors import unexpected
 from minitensor.search.policies.bandits import (
     UCB, EpsilonGreedy, Halving, SketchPolicy, Thompson, apportioned, checked_shares,
 )
@@ -15,7 +11,6 @@ from minitensor.search.policies.history import Arm, History, Made, arms_of
 from minitensor.search.policies.mutation import Learned, MutationPolicy, checked_weights
 
 # fmt: on
-Policy = TypeVar("Policy")
 
 SKETCH_POLICIES: dict[str, SketchPolicy | None] = {
     "uniform": None,
@@ -36,20 +31,6 @@ MUTATION_POLICIES: dict[str, MutationPolicy | None] = {
 """The mutation policies that `mt.tune` takes by name; None is the fixed odds of `Mutations`."""
 
 
-def policy(argument: str, given: Any, known: Mapping[str, Policy | None], call: str) -> Any:
-    """The policy of a name, or an object that is one. Raises ArgumentError.
-
-    call  the method that such an object has
-    """
-    if isinstance(given, str) and given in known:
-        return known[given]
-    method = call.split("(", maxsplit=1)[0]
-    if isinstance(given, (str, type)) or not callable(getattr(given, method, None)):
-        names = ", ".join(map(repr, known))
-        raise unexpected(f"one of {names}, or an object with {call}", argument, given)
-    return given
-
-
 __all__ = [
     "MUTATION_POLICIES",
     "SKETCH_POLICIES",
@@ -68,5 +49,4 @@ __all__ = [
     "arms_of",
     "checked_shares",
     "checked_weights",
-    "policy",
 ]

@@ -25,7 +25,7 @@ from minitensor.gpu import cost_of
 from minitensor.ir import Program
 from minitensor.runtime import native_target
 from minitensor.schedule import Schedule
-from minitensor.search.measure import difference, reference
+from minitensor.search.measure import reference, wrong_output
 from minitensor.search.runner.results import Result, Settings, Status
 
 LEAST: Final = 1e-9
@@ -131,12 +131,9 @@ class Device:
 
     def _run(self, program: Program, kernel: runtime.CudaKernel) -> Result:
         try:
-            found = kernel(*self.inputs)
-            outputs = found if isinstance(found, tuple) else (found,)
-            for buffer, got, expected in zip(program.outputs, outputs, self.expected):
-                wrong = difference(buffer, got, expected)
-                if wrong is not None:
-                    return Result(Status.WRONG, message=wrong)
+            wrong = wrong_output(program, kernel, self.inputs, self.expected)
+            if wrong is not None:
+                return Result(Status.WRONG, message=wrong)
             least = self.settings.repeat * 1e3
             timing = kernel.time(*self.inputs, repeat=self.settings.repeats, min_repeat_ms=least)
         except ExecutionError as failure:
@@ -160,12 +157,7 @@ def emulated(
     except CompileError as failure:
         return True, f"not run in the emulator: {failure.message}"
     try:
-        found = kernel(*given)
+        wrong = wrong_output(program, kernel, given, expected)
     except ExecutionError as failure:
         return False, failure.message
-    outputs = found if isinstance(found, tuple) else (found,)
-    for buffer, got, wanted in zip(program.outputs, outputs, expected):
-        wrong = difference(buffer, got, wanted)
-        if wrong is not None:
-            return False, wrong
-    return True, "right in the emulator, without races"
+    return wrong is None, wrong or "right in the emulator, without races"

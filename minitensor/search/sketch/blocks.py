@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from minitensor import ir
 from minitensor.arith import Linear, linear_of
+from minitensor.errors import ScheduleError
 from minitensor.schedule import Schedule
 
 PARALLELISM: Final = 16
@@ -42,6 +43,15 @@ def loops_by_axis(schedule: Schedule, block: str) -> dict[str, str]:
 def fused(schedule: Schedule, loops: Sequence[str]) -> str:
     """The loop that nested loops are fused into; a single one is itself."""
     return schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+
+
+def accepts(schedule: Schedule, primitive: str, *arguments: str) -> bool:
+    """Return whether a step would not be refused."""
+    try:
+        getattr(schedule.copy(), primitive)(*arguments)
+    except ScheduleError:
+        return False
+    return True
 
 
 def written_by(block: ir.Block) -> str:

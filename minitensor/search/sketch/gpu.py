@@ -35,6 +35,7 @@ from minitensor.ir import accessed_buffers
 from minitensor.schedule import Schedule
 from minitensor.search.sketch.ansor import CONSTANTS, SKIP, cache_write
 from minitensor.search.sketch.blocks import (
+    accepts,
     elementwise_store,
     fused,
     fusible_consumer,
@@ -306,7 +307,7 @@ def _bound(state: State, nest: ir.Stmt) -> State:
     if any(loop.kind.is_bound for loop in ir.loops_of(nest)):
         return state
     schedule, chain = state.schedule.copy(), list[ir.For]()
-    while isinstance(nest, ir.For) and _is_independent(schedule, nest.var):
+    while isinstance(nest, ir.For) and accepts(schedule, "bind", nest.var, "blockIdx.x"):
         chain.append(nest)
         nest = nest.body
     if not chain:
@@ -325,14 +326,6 @@ def _bound(state: State, nest: ir.Stmt) -> State:
     names = ", ".join(loop.var for loop in chain)
     own = replace(state, pending=(ir.blocks_of(chain[0])[-1].name,))
     return own.after("threads", f"a thread for each of {names}", schedule)
-
-
-def _is_independent(schedule: Schedule, loop: str) -> bool:
-    try:
-        schedule.copy().bind(loop, "blockIdx.x")
-    except ScheduleError:
-        return False
-    return True
 
 
 def _rules(tiling: Rule) -> tuple[Rule, ...]:

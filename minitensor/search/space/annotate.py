@@ -28,10 +28,9 @@ import numpy.typing as npt
 
 from minitensor import ir
 from minitensor.arith import Integers, Num, linear_of
-from minitensor.errors import ScheduleError
 from minitensor.schedule import Schedule
 from minitensor.search.features import Marks
-from minitensor.search.sketch.blocks import fused
+from minitensor.search.sketch.blocks import accepts, fused
 
 VECTOR: Final = 64
 """The most elements of a vector that is made of several loops, or cut from a single one."""
@@ -214,7 +213,7 @@ def _own(path: Sequence[ir.For]) -> tuple[ir.For, ...]:
 def _root(schedule: Schedule, nest: ir.Stmt, vectors: set[str]) -> tuple[str, ...]:
     loops: list[str] = []
     while isinstance(nest, ir.For) and nest.kind is ir.LoopKind.SERIAL and nest.var not in vectors:
-        if _reduces(schedule.program, nest) or not _accepts(schedule, "parallel", nest.var):
+        if _reduces(schedule.program, nest) or not accepts(schedule, "parallel", nest.var):
             break
         loops.append(nest.var)
         nest = nest.body
@@ -228,14 +227,6 @@ def _reduces(program: ir.Program, loop: ir.For) -> bool:
         for block in ir.blocks_of(loop)
         for i in block.iters
     )
-
-
-def _accepts(schedule: Schedule, primitive: str, loop: str) -> bool:
-    try:
-        getattr(schedule.copy(), primitive)(loop)
-    except ScheduleError:
-        return False
-    return True
 
 
 def _leaf(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...], on_gpu: bool) -> Leaf:
@@ -263,7 +254,7 @@ def _vector(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...]) -> tup
     """The loops that become a vector: one, two if both are whole and short, or none."""
     if not own or own[-1].kind is not ir.LoopKind.SERIAL or _stride(block, own[-1]) != 1:
         return ()
-    if _reduces(schedule.program, own[-1]) or not _accepts(schedule, "vectorize", own[-1].var):
+    if _reduces(schedule.program, own[-1]) or not accepts(schedule, "vectorize", own[-1].var):
         return ()
     for outer, inner in pairwise(own[-2:]):
         short = outer.extent > 1 and 0 < outer.extent * inner.extent <= VECTOR
@@ -301,4 +292,4 @@ def _side_by_side(schedule: Schedule, block: ir.Block, outer: ir.For, inner: ir.
     shape = schedule.program.buffers[buffer].shape
     last = [ir.substitute(index, bindings) for index in target.indices[-2:]]
     whole = last == [ir.Var(outer.var), ir.Var(inner.var)] and shape[-1] == inner.extent
-    return whole and _accepts(schedule, "vectorize", outer.var)
+    return whole and accepts(schedule, "vectorize", outer.var)

@@ -1,9 +1,9 @@
 """The search as a whole.
 
-Read in this order: `learner` (the model in the search), `lineage` (what a candidate was
-made from), `tuner` (the rounds), `incumbent` and `finals` (comparisons on a machine that is not
-steady), `tune`, `result`; then what a person sees: `roofline` and `progress` (while it runs).
-The pictures are in `search/pictures`.
+Read in this order: `learner` (the model in the search), `proposals` (of a round, and what they were
+made from), `checked` (results of a runner), `tuner` (the rounds), `incumbent` and `finals`
+(comparisons on a machine that is not steady), `tune`, `result`; then what a person sees: `roofline`
+and `progress` (while it runs). The pictures are in `search/pictures`.
 """
 
 # fmt: off

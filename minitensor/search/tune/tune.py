@@ -42,7 +42,7 @@ from minitensor.search.runner import (
 )
 from minitensor.search.sketch import Rules, check_rules
 from minitensor.search.space import Space
-from minitensor.search.strategy import Strategy
+from minitensor.search.strategy import Strategy, named
 from minitensor.search.transfer import Logs, history_logs, other_searches, pretrained
 from minitensor.search.tune.checked import RunnerProtocol
 from minitensor.search.tune.learner import Learner, Model, check_model, usual_model
@@ -157,8 +157,10 @@ def tune(
     if time_limit is not None:
         real("time_limit", time_limit, 0, math.inf)
     waited = None if patience is None else whole("patience", patience, 1)
-    calls, plan = _checked(program, callbacks), _strategy(strategy)
-    plan = with_policies(plan, sketch_policy, mutation_policy)
+    calls = _checked(program, callbacks)
+    plan = with_policies(
+        named("strategy", strategy, STRATEGIES, "propose(round)"), sketch_policy, mutation_policy
+    )
     learns = usual_model(seed, _objective(plan)) if model is None else model
     check_model(learns)
     check_rules(rules)
@@ -274,16 +276,6 @@ def _checked(
         if not callable(call):
             raise unexpected("functions of a Progress", "callbacks", call)
     return calls
-
-
-def _strategy(strategy: object) -> Strategy:
-    """The strategy of a name, or an object that is one. Raises ArgumentError."""
-    if isinstance(strategy, str) and strategy in STRATEGIES:
-        return STRATEGIES[strategy]
-    if isinstance(strategy, (str, type)) or not callable(getattr(strategy, "propose", None)):
-        names = ", ".join(map(repr, STRATEGIES))
-        raise unexpected(f"one of {names}, or an object with propose(round)", "strategy", strategy)
-    return strategy  # type: ignore[return-value]
 
 
 def _objective(strategy: Strategy) -> str:

@@ -31,8 +31,7 @@ from minitensor.search.tune.checked import RunnerProtocol, checked_results
 from minitensor.search.tune.finals import finalists, run_in_turns, winner
 from minitensor.search.tune.incumbent import Incumbent
 from minitensor.search.tune.learner import Learner
-from minitensor.search.tune.lineage import Lineage
-from minitensor.search.tune.proposals import Proposals
+from minitensor.search.tune.proposals import Lineage, Proposals
 
 logger = logging.getLogger("minitensor")
 

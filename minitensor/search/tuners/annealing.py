@@ -25,7 +25,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from minitensor.errors import real, whole
-from minitensor.search.evolution import Evolution, Population
+from minitensor.search.evolution import Evolution, Population, scored
 from minitensor.search.space import Candidate, Mutations, Space
 from minitensor.search.strategy import Doubles, Round
 from minitensor.search.tuners import genes
@@ -115,10 +115,7 @@ class Annealing:
         self, batch: Sequence[Candidate], found: dict[Candidate, float], round: Round
     ) -> Doubles:
         """The scores (candidates,) of a batch; new ones are added to those that were found."""
-        news = [candidate for candidate in dict.fromkeys(batch) if candidate not in found]
-        if news:
-            scores = round.score(news)
-            found.update(zip(news, np.where(np.isnan(scores), -np.inf, scores).tolist()))
+        scored(batch, found, round.score)
         return np.array([found[candidate] for candidate in batch])
 
 

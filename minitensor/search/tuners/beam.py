@@ -6,11 +6,9 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from minitensor.search.evolution import Evolution, Population
+from minitensor.search.evolution import Evolution, Population, by_score
 from minitensor.search.space import Candidate, Knob, Space, Value
-from minitensor.search.strategy import Round, Score
+from minitensor.search.strategy import Round
 
 
 @dataclass(frozen=True)
@@ -35,12 +33,12 @@ class Beam:
             undecided = round.space.annotated(undecided, 0, 0)
             beam = [replace(undecided, locations=p) for p in places]
             found.update(dict.fromkeys(self._grown(beam, round)))
-        return population.batch(_ranked(list(found), round.score), round)
+        return population.batch(by_score(list(found), round.score), round)
 
     def _grown(self, beam: list[Candidate], round: Round) -> list[Candidate]:
         for decide in _decisions(round.space, beam[0].sketch, round.rng):
             grown = dict.fromkeys(decide(c) for c in beam for _ in range(self.branches))
-            beam = _ranked(list(grown), round.score)[: self.width]
+            beam = by_score(list(grown), round.score)[: self.width]
         return beam
 
 
@@ -61,8 +59,3 @@ def _decisions(
     if space.annotate:
         yield lambda c: replace(c, parallel=space.draw(rng, sketch).parallel)
         yield lambda c: replace(c, unroll=space.draw(rng, sketch).unroll)
-
-
-def _ranked(batch: list[Candidate], score: Score) -> list[Candidate]:
-    """Candidates by score, the best first."""
-    return [batch[n] for n in np.argsort(-score(batch), kind="stable")]

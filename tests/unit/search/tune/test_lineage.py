@@ -10,8 +10,8 @@ from minitensor.search import Log, trace_key
 from minitensor.search.evolution import Evolution
 from minitensor.search.records import LONGEST_TEXT
 from minitensor.search.space import Candidate, Space, changes
-from minitensor.search.tune import lineage
-from minitensor.search.tune.lineage import Lineage
+from minitensor.search.tune import proposals
+from minitensor.search.tune.proposals import Lineage
 from tests.unit.search.tune.made import TARGET, product, tuner_of
 
 KEYS = ("a" * 32, "b" * 32, "c" * 32)
@@ -103,7 +103,7 @@ def test_changes_are_told_as_decisions_are(space):
 
 
 def test_a_long_change_is_cut(space, monkeypatch):
-    monkeypatch.setattr(lineage, "changes", lambda *given: "x" * 5000)
+    monkeypatch.setattr(proposals, "changes", lambda *given: "x" * 5000)
     known = Lineage(space)
     one = known.add(KEYS[0], space.draw(random.Random(0)))
     parents, change = known.of(one)
