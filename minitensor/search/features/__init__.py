@@ -15,11 +15,5 @@ from minitensor.search.features.nest import Marks
 from minitensor.search.features.structure import Job, Structure, features_of
 
 __all__ = [
-    "FEATURE_NAMES",
-    "BatchError",
-    "Job",
-    "Marks",
-    "Structure",
-    "extract_features",
-    "features_of",
-]
+    "FEATURE_NAMES", "BatchError", "Job", "Marks", "Structure", "extract_features", "features_of",
+]  # fmt: skip

@@ -42,9 +42,8 @@ def fill(
     extents: Mapping[str, Num],
     forms: Mapping[str, Linear],
     shapes: Mapping[str, Sequence[Num]],
-    marks: Mapping[str, Marks] | None = None,
-    unroll: Num | None = None,
-    gpu: bool = False,
+    marks: Mapping[str, Marks] | None,
+    gpu: bool,
 ) -> None:
     """Write the features of a statement into rows (WIDTH, candidates), which hold 0.
 
@@ -52,7 +51,6 @@ def fill(
     forms    of the iters in terms of those loops
     shapes   of its buffers
     marks    by the name of the block; None for what the program says
-    unroll   up to how many copies the compiler may unroll; None for what the program says
     """
     nest = Nest(statement, extents, forms, rows.shape[1])
     walks = [Walk(nest, touch, shapes[touch.buffer.name]) for touch in statement.touches]
@@ -67,7 +65,7 @@ def fill(
     _fill_allocation(rows[ALLOCATION_AT:OUTER_AT], nest, walks)
     rows[OUTER_AT] = nest.depth
     rows[OUTER_AT + 1] = nest.inside[0]
-    rows[OUTER_AT + 2] = statement.unroll if unroll is None else unroll
+    rows[OUTER_AT + 2] = statement.unroll
     rows += 1
     np.log2(rows, out=rows)
 
@@ -174,5 +172,5 @@ def extract_features(
         statement = statement_of(program, block)
         extents = {loop.var: loop.extent for loop in paths(program)[block.name]}
         forms = {i.var: opened(i.binding) for i in block.iters}
-        fill(rows, statement, extents, forms, shapes, gpu=gpu)
+        fill(rows, statement, extents, forms, shapes, None, gpu)
     return found[:, :, 0]

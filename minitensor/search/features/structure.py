@@ -94,23 +94,19 @@ class Structure:
         self,
         decisions: Decisions | Batch,
         marks: Mapping[str, Marks] | None = None,
-        auto_unroll: int | npt.NDArray[np.int64] | None = None,
         target: str | Target = "c",
         count: int | None = None,
     ) -> npt.NDArray[np.float32]:
         """The features of many candidates, float32 (candidates, blocks, 164).
 
-        decisions    see `numbers`; or what that returned
-        marks        which of the loops around each block are parallel, vectorized and unrolled,
-                     besides those that are in the schedule
-        auto_unroll  up to how many copies the compiler may unroll, an int or (candidates,); None
-                     for what the schedule says
-        count        the number of candidates, where neither decisions nor marks say it
+        decisions  see `numbers`; or what that returned
+        marks      which of the loops around each block are parallel, vectorized and unrolled,
+                   besides those that are in the schedule
+        count      the number of candidates, where neither decisions nor marks say it
 
         A row is what `extract_features` gives for the program of that candidate with its loops
         marked so. In memory, candidates are the last axis: the array is a transposed view.
         """
-        gpu = Target.of(target).is_gpu
         counts = {self._marked(block, found) for block, found in (marks or {}).items()}
         if len(counts) > 1 or (count is not None and counts - {count}):
             raise unexpected("marks of as many candidates each", "marks", sorted(counts))
@@ -118,9 +114,7 @@ class Structure:
         numbers = decisions if isinstance(decisions, Batch) else self.numbers(decisions, count)
         if count not in (None, numbers.count):
             raise unexpected(f"marks of {numbers.count} candidates", "marks", count)
-        found, parts = self.described(numbers, marks or {})
-        for part in parts:
-            _fill(part, auto_unroll, gpu)
+        (found,) = features_of([(self, numbers, marks or {})], target)
         return found
 
     def described(
@@ -205,24 +199,19 @@ def features_of(jobs: Sequence[Job], target: str | Target = "c") -> list[npt.NDA
     """
     gpu, made, parts = Target.of(target).is_gpu, [], []
     for structure, numbers, marks in jobs:
-        found, own = structure.described(numbers, marks)
+        found, described = structure.described(numbers, marks)
         made.append(found)
-        parts += own
+        parts += described
     for group in grouped(parts):
         whole = group[0] if len(group) == 1 else joined(group)
-        _fill(whole, None, gpu)
+        own = None if whole.marks is None else {whole.statement.block: whole.marks}
+        fill(whole.rows, whole.statement, whole.extents, whole.forms, whole.shapes, own, gpu)
         start = 0
         for part in group if len(group) > 1 else ():
             count = part.rows.shape[1]
             part.rows[:] = whole.rows[:, start : start + count]
             start += count
     return made
-
-
-def _fill(part: Described, auto_unroll: Num | None, gpu: bool) -> None:
-    marks = None if part.marks is None else {part.statement.block: part.marks}
-    numbers = part.extents, part.forms, part.shapes
-    fill(part.rows, part.statement, *numbers, marks, auto_unroll, gpu)
 
 
 def _iters(statement: Statement, numbers: Batch) -> tuple[tuple[str, bool], ...]:

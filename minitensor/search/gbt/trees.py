@@ -26,7 +26,6 @@ from minitensor.search.gbt.tree import DEEPEST, FIELDS, Tree, check, predict
 Rows: TypeAlias = "Samples | npt.ArrayLike | Sequence[npt.ArrayLike]"
 
 OBJECTIVES: Final = ("squared", "rank")
-IMPORTANCES: Final = ("gain", "count", "cover")
 MOST_NODES: Final = 1 << 18
 """Of all trees together."""
 MOST_COLUMNS: Final = 1 << 16
@@ -248,19 +247,12 @@ class GradientBoostedTrees:
             raise unexpected(f"rows of {self.columns} columns", "shape", rows.shape)
         return predict(self.trees, rows)
 
-    def importance(self, kind: str = "gain") -> Doubles:
-        """The weight of each column (columns,), over all splits of it.
-
-        kind  "gain": what they took off the loss; "count": their number; "cover": the curvature of
-              the rows that they divide, which for the squared loss is their weight
-        """
-        if kind not in IMPORTANCES:
-            raise unexpected(f"one of {', '.join(IMPORTANCES)}", "kind", kind)
+    def importance(self) -> Doubles:
+        """The weight of each column (columns,): what all splits of it took off the loss."""
         total = np.zeros(self._learnt())
         for tree in self.trees:
             splits = tree.feature >= 0
-            amount = np.ones(len(splits)) if kind == "count" else getattr(tree, kind)
-            np.add.at(total, tree.feature[splits], amount[splits])
+            np.add.at(total, tree.feature[splits], tree.gain[splits])
         return total
 
     def text(self, names: Sequence[str] | None = None) -> str:

@@ -98,9 +98,8 @@ class Searched:
         head += counted(len(self.tried), "candidate")
         return [head + (f", of which {failed:,} failed." if failed else "."), *self.notes]
 
-    def page(self, pictures: Sequence[Picture] | None = None) -> str:
-        """The report as one HTML page, of these pictures or of all."""
-        drawn = self.pictures() if pictures is None else pictures
+    def page(self) -> str:
+        """The report as one HTML page."""
         steps = shortened(self.steps, lines=400)
         title = f"The search of {printable(print_name(self.name))}"
-        return page_of(title, drawn, self.sentences(), [("The best schedule", steps)])
+        return page_of(title, self.pictures(), self.sentences(), [("The best schedule", steps)])

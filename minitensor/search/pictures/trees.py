@@ -65,9 +65,7 @@ def _leaf(sketch: Sketch, number: int) -> Branch:
     return Branch([f"sketch {number + 1}: {open_} decisions"], "", "green", 0.3)
 
 
-def ensemble_picture(
-    model: GradientBoostedTrees, number: int = 1, names: Sequence[str] = FEATURE_NAMES
-) -> Picture:
+def ensemble_picture(model: GradientBoostedTrees, number: int = 1) -> Picture:
     """A tree of a cost model: questions with yes and no on the way on, leaves with their values.
 
     number  of the tree, counted from 1
@@ -83,7 +81,7 @@ def ensemble_picture(
         "A statement goes from question to question; the sum of its leaves in all trees is its "
         "score. Blue leaves are faster, orange ones slower."
     )
-    return tree_picture("tree", title, tree_branch(tree, names), text)
+    return tree_picture("tree", title, tree_branch(tree, FEATURE_NAMES), text)
 
 
 def tree_branch(tree: Tree, names: Sequence[str] | None = None) -> Branch:

@@ -32,21 +32,7 @@ MUTATION_POLICIES: dict[str, MutationPolicy | None] = {
 
 
 __all__ = [
-    "MUTATION_POLICIES",
-    "SKETCH_POLICIES",
-    "UCB",
-    "Arm",
-    "EpsilonGreedy",
-    "Halving",
-    "History",
-    "Learned",
-    "Made",
-    "MutationPolicy",
-    "PolicyGradient",
-    "SketchPolicy",
-    "Thompson",
-    "apportioned",
-    "arms_of",
-    "checked_shares",
-    "checked_weights",
-]
+    "MUTATION_POLICIES", "SKETCH_POLICIES", "UCB", "Arm", "EpsilonGreedy", "Halving", "History",
+    "Learned", "Made", "MutationPolicy", "PolicyGradient", "SketchPolicy", "Thompson",
+    "apportioned", "arms_of", "checked_shares", "checked_weights",
+]  # fmt: skip

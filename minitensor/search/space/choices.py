@@ -127,12 +127,12 @@ class Choices(ABC):
             *(Move("location", n) for n in range(len(self.movable[sketch]))),
         )
 
-    def odds(self, sketch: int, weights: Mutations | None = None) -> list[float]:
-        """The odds with which `mutated` takes each of the moves of a sketch, in any unit."""
-        chances, moves = weights or Mutations(), self.moves(sketch)
+    def odds(self, sketch: int) -> list[float]:
+        """The odds, in Ansor, of each of the moves of a sketch, in any unit."""
+        moves = self.moves(sketch)
         alike = Counter((move.kind, move.number) for move in moves)
         kinds = Counter(kind for kind, _ in alike)
-        return [getattr(chances, m.kind) / kinds[m.kind] / alike[m.kind, m.number] for m in moves]
+        return [getattr(ANSOR, m.kind) / kinds[m.kind] / alike[m.kind, m.number] for m in moves]
 
     def moved(self, candidate: Candidate, move: Move, rng: random.Random) -> Candidate:
         """A candidate that is changed in this way; the same one where that cannot be."""

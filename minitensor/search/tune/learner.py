@@ -175,7 +175,7 @@ class Learner:
                 scores[places] = 0.0
         if asked:
             try:
-                scores[asked] = self._predicted(_samples_of(parts))
+                scores[asked] = self._predicted(self._samples_of(parts))
             except Exception as failure:
                 self.unmade.add("model.predict", failure)
                 scores[asked] = 0.0
@@ -229,7 +229,7 @@ class Learner:
 
     def _stacked(self, plan: Plan, batch: Sequence[Candidate]) -> Samples:
         """The features of candidates that share a plan."""
-        return _samples_of([self._numbered(plan, batch)])
+        return self._samples_of([self._numbered(plan, batch)])
 
     def _numbered(self, plan: Plan, batch: Sequence[Candidate]) -> Job | Samples:
         """The job of `features_of` for candidates that share a plan; or their features, where
@@ -260,13 +260,13 @@ class Learner:
             rows.append(found)
         return Samples.of(rows)
 
-
-def _samples_of(parts: Sequence[Job | Samples]) -> Samples:
-    """The features of all parts, one after the other."""
-    tables = iter(features_of([part for part in parts if not isinstance(part, Samples)]))
-    return Samples.joined(
-        [part if isinstance(part, Samples) else _samples(next(tables)) for part in parts]
-    )
+    def _samples_of(self, parts: Sequence[Job | Samples]) -> Samples:
+        """The features of all parts, one after the other."""
+        jobs = [part for part in parts if not isinstance(part, Samples)]
+        tables = iter(features_of(jobs, self.space.target))
+        return Samples.joined(
+            [part if isinstance(part, Samples) else _samples(next(tables)) for part in parts]
+        )
 
 
 def _samples(table: Floats) -> Samples:

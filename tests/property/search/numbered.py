@@ -5,10 +5,9 @@ import random
 import numpy as np
 
 from minitensor.errors import ScheduleError
-from minitensor.ir import Block, For, LoopKind, Seq, loop_sites, paths
+from minitensor.ir import For, LoopKind, Seq, loop_sites, paths
 from minitensor.schedule import Ref, Schedule, Step, Trace
 from minitensor.search.features import FEATURE_NAMES, Marks, Structure, extract_features
-from minitensor.search.features.statement import AUTO_UNROLL
 
 NUMBERS = ("sample_perfect_tile", "sample_tile", "sample_categorical")
 
@@ -30,8 +29,8 @@ def decisions_of(schedules):
     }
 
 
-def annotated(program, kinds, unroll):
-    """The program with some loops executed in other ways, and a note about unrolling."""
+def annotated(program, kinds):
+    """The program with some loops executed in other ways."""
 
     def go(stmt):
         if isinstance(stmt, For):
@@ -39,16 +38,13 @@ def annotated(program, kinds, unroll):
             return For(stmt.var, stmt.extent, go(stmt.body), kind, stmt.annotations)
         if isinstance(stmt, Seq):
             return Seq(tuple(map(go, stmt.stmts)))
-        if isinstance(stmt, Block):
-            notes = (*stmt.annotations, (AUTO_UNROLL, unroll))
-            return Block(stmt.name, stmt.iters, stmt.body, stmt.init, stmt.predicate, notes)
         return stmt
 
     return program.replace(body=go(program.body))
 
 
 def marks_for(structure, count, rng):
-    """For each candidate random kinds of loops and a limit of unrolling; the same as marks."""
+    """For each candidate random kinds of loops; the same as marks."""
     free = [
         name
         for name, site in loop_sites(structure.program).items()
@@ -62,7 +58,6 @@ def marks_for(structure, count, rng):
         }
         for _ in range(count)
     ]
-    unroll = np.array([rng.choice((0, 16, 64, 512)) for _ in range(count)])
     marks = {}
     for block in structure.blocks:
         loops = structure.loops_of(block)
@@ -74,16 +69,16 @@ def marks_for(structure, count, rng):
                 for kind in ("parallel", "vectorize", "unroll")
             )
         )
-    return kinds, unroll, marks
+    return kinds, marks
 
 
 def check(schedules, seed=0, structure=None):
     """What the structure of the first schedule says of all of them is so."""
     found = structure or Structure(schedules[0])
     decisions, count = decisions_of(schedules), len(schedules)
-    kinds, unroll, marks = marks_for(found, count, random.Random(seed))
+    kinds, marks = marks_for(found, count, random.Random(seed))
     extents = found.extents(decisions, count=count)
-    features = found.features(decisions, marks, auto_unroll=unroll, count=count)
+    features = found.features(decisions, marks, count=count)
     assert features.shape == (count, len(found.blocks), len(FEATURE_NAMES))
     assert features.dtype == np.float32
     for n, schedule in enumerate(schedules):
@@ -96,7 +91,7 @@ def check(schedules, seed=0, structure=None):
         assert {loop: int(extents[loop][n]) for loop in extents} == {
             loop: site.loop.extent for loop, site in sites.items()
         }
-        real = extract_features(annotated(program, kinds[n], int(unroll[n])))
+        real = extract_features(annotated(program, kinds[n]))
         assert named(found, features[n]) == named(found, real)
         assert features[n].tobytes() == real.tobytes()
 

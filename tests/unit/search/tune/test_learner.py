@@ -8,7 +8,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.lang import workloads
-from minitensor.search.features import BatchError, features_of
+from minitensor.search.features import FEATURE_NAMES, BatchError, features_of
 from minitensor.search.features.alike import grouped
 from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.space import Space
@@ -50,6 +50,12 @@ def test_those_that_arrays_cannot_tell_are_replayed_and_the_others_are_not(space
     learner.learn(batch, [1.0] * 10 + [2.0] * 10)
     learner.fit()
     assert np.isfinite(learner.score(batch)).all()
+
+
+def test_features_of_a_batch_say_that_it_is_for_a_gpu():
+    space = Space.of(product(), "cuda-emulator")
+    (rows,) = Learner(space, GradientBoostedTrees()).features([space.draw(random.Random(0))])
+    assert (rows[:, FEATURE_NAMES.index("gpu")] == 1).all()
 
 
 @pytest.mark.slow
