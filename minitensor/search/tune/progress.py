@@ -24,6 +24,8 @@ from minitensor.search.tune.tuner import Progress
 
 BAR: Final = 24
 """Columns of a full bar."""
+LABELLED: Final = ("best", "model", "machine")
+"""What is not known by its text alone, and has its heading in a line too."""
 BUSY: Final = 0.25
 """The part of candidates that are interrupted on a machine that is called busy."""
 EVERY_SECONDS: Final = 5.0
@@ -32,54 +34,30 @@ EVERY_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Texts; "" for what is not known yet.
+    """Where a search stands, in words.
 
-    name     of the program
-    doing    what happens before the first candidate is measured
-    done     the part of the candidates that was tried
-    tried    how many of how many, in which round
-    failed   how many, by kind
-    best     milliseconds, rate, and the part of the machine's peak
-    model    how well it foresaw the last round
-    machine  whether others run on it, and how slow it has become
-    time     elapsed and left
+    name   of the program
+    known  headings and texts: what was tried, how many failed, the best, how well the model foresaw
+           the last round, trouble with the machine, time; "" for what is not known yet
+    done   the part of the candidates that was tried; None before the first is measured
     """
 
     name: str
-    doing: str = ""
-    done: float = 0.0
-    tried: str = ""
-    failed: str = ""
-    best: str = ""
-    model: str = ""
-    machine: str = ""
-    time: str = ""
+    known: Mapping[str, str]
+    done: float | None = None
 
     def line(self) -> str:
         """All of it in one line."""
-        parts = [self.doing, self.tried, self.failed]
-        if self.best:
-            parts.append(f"best {self.best}")
-        if self.model:
-            parts.append(f"model {self.model}")
-        if self.machine:
-            parts.append(f"machine {self.machine}")
-        parts.append(self.time)
-        return f"{self.name}: {'; '.join(filter(None, parts))}"
+        known = ((heading, text) for heading, text in self.known.items() if text)
+        parts = (f"{h} {text}" if h in LABELLED else text for h, text in known)
+        return f"{self.name}: {'; '.join(parts)}"
 
     def rows(self) -> list[tuple[str, str]]:
         """A heading and its text, for what is known."""
-        full = round(BAR * self.done)
-        bar = "#" * full + "-" * (BAR - full) + "  " if self.tried else ""
-        found = [
-            ("tried", f"{bar}{self.tried or self.doing}"),
-            ("failed", self.failed),
-            ("best", self.best),
-            ("model", self.model),
-            ("machine", self.machine),
-            ("time", self.time),
-        ]
-        return [(heading, text) for heading, text in found if text]
+        full = round(BAR * (self.done or 0.0))
+        bar = "" if self.done is None else "#" * full + "-" * (BAR - full) + "  "
+        known = ((heading, text) for heading, text in self.known.items() if text)
+        return [(h, bar + text if h == "tried" else text) for h, text in known]
 
 
 @dataclass
@@ -109,16 +87,15 @@ class Teller:
             if self.estimated:
                 best += f" (estimated for {self.estimated}; nothing is measured)"
         correlation = progress.correlation
-        return Standing(
-            self.name,
-            done=min(1.0, progress.trials / progress.wanted),
-            tried=text,
-            failed=failures_text(progress.failures),
-            best=best,
-            model="" if correlation is None else f"rank correlation {correlation:.2f}",
-            machine=machine_text(progress),
-            time=self._time(progress),
-        )
+        known = {
+            "tried": text,
+            "failed": failures_text(progress.failures),
+            "best": best,
+            "model": "" if correlation is None else f"rank correlation {correlation:.2f}",
+            "machine": machine_text(progress),
+            "time": self._time(progress),
+        }
+        return Standing(self.name, known, min(1.0, progress.trials / progress.wanted))
 
     def _doubt(self, seconds: float) -> None:
         """Have the machine measured anew, once in a search, if a candidate beats it."""
@@ -201,14 +178,14 @@ class Display:
         return Display(program, target, None if progress is False else screen_of(progress))
 
     def __enter__(self) -> Display:
-        self._show(Standing(self._name, doing="measuring what this machine can do at most"))
+        self._show(Standing(self._name, {"tried": "measuring what this machine can do at most"}))
         if self._screen is not None:
             roofline = Roofline.of(self._program, self._target)
             emulated = self._target.kind == "cuda-emulator"
             self._teller = Teller(
                 self._name, roofline, self._target.device or "" if emulated else ""
             )
-        self._show(Standing(self._name, doing="the first candidates are on their way"))
+        self._show(Standing(self._name, {"tried": "the first candidates are on their way"}))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -255,7 +232,7 @@ class Lines:
 
     def show(self, standing: Standing) -> None:
         """See Screen."""
-        if standing.doing:  # of interest only where it would stay
+        if standing.done is None:  # of interest only where it would stay
             return
         self._waiting = standing
         if self._clock() >= self._next:

@@ -86,21 +86,24 @@ def test_a_machine_that_is_busy_or_slower_is_told():
     )
     assert machine_text(progress(latest=tuple(tried[2:]))) == ""
     assert machine_text(progress(drift=1.31)) == "calls take 1.31 times as long as at first"
-    standing = Standing("product", tried="8 of 64", machine="busy")
+    standing = Standing("product", {"tried": "8 of 64", "machine": "busy"})
     assert standing.line() == "product: 8 of 64; machine busy"
     assert ("machine", "busy") in standing.rows()
 
 
 def test_what_was_in_the_log_took_no_time(teller):
+    def time(**state):
+        return teller.standing(progress(**state)).known["time"]
+
     known = (types.SimpleNamespace(known=True),) * 16
-    assert teller.standing(progress(round=0, trials=16, elapsed=0.0, latest=known)).time == "0:00"
+    assert time(round=0, trials=16, elapsed=0.0, latest=known) == "0:00"
     # 10 s for the 8 since then: 40 left
-    assert teller.standing(progress(trials=24, elapsed=10.0)).time == "0:10, 0:50 left"
-    assert teller.standing(progress(trials=64, elapsed=60.0)).time == "1:00"
+    assert time(trials=24, elapsed=10.0) == "0:10, 0:50 left"
+    assert time(trials=64, elapsed=60.0) == "1:00"
 
 
 def test_all_from_the_log(teller):
-    text = teller.standing(progress(round=0, trials=64)).tried
+    text = teller.standing(progress(round=0, trials=64)).known["tried"]
     assert text == "64 of 64, all from the log"
 
 
@@ -108,7 +111,7 @@ def test_rows(teller):
     rows = dict(teller.standing(progress()).rows())
     assert rows["tried"] == "##################------  48 of 64, round 3"
     assert list(rows) == ["tried", "failed", "best", "model", "time"]
-    assert Standing("a", doing="measuring").rows() == [("tried", "measuring")]
+    assert Standing("a", {"tried": "measuring"}).rows() == [("tried", "measuring")]
 
 
 def test_kinds_from_a_log_are_printable():
@@ -169,7 +172,7 @@ def test_lines_come_every_few_seconds_and_at_the_end():
     lines = Lines(stream, lambda: now[0])
     for seconds, text in ((0, "a"), (1, "b"), (4.9, "c"), (5, "d"), (6, "e"), (7, "f")):
         now[0] = seconds
-        lines.show(Standing("p", tried=text))
+        lines.show(Standing("p", {"tried": text}, 0.1))
     assert stream.getvalue() == "p: a\np: d\n"
     lines.close()
     lines.close()
@@ -180,8 +183,8 @@ def test_a_rewritten_line_is_cut_at_the_width(monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     stream = io.StringIO()
     line = Rewritten(stream)
-    line.show(Standing("p", tried="x" * 50))
-    line.show(Standing("p", tried="short"))
+    line.show(Standing("p", {"tried": "x" * 50}))
+    line.show(Standing("p", {"tried": "short"}))
     line.close()
     assert stream.getvalue() == f"\r\x1b[Kp: {'x' * 15}…\r\x1b[Kp: short\n"
 
@@ -239,7 +242,7 @@ def test_a_terminal_that_is_gone_does_not_end_the_search(failure):
 
         def show(self, standing):
             self.shown += 1
-            if standing.tried:
+            if standing.done is not None:
                 raise failure
 
         def close(self):
