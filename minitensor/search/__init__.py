@@ -26,7 +26,7 @@ from minitensor.search.policies import (
 )
 from minitensor.search.records import Host, Record, new_record, trace_key
 from minitensor.search.runner import (
-    Failures, Result, Runner, Settings, Status, Task, failures_of, nothing_works,
+    Failures, Result, Runner, RunnerProtocol, Settings, Status, Task, failures_of, nothing_works,
 )
 from minitensor.search.sketch import (
     DEFAULT_RULES, RULES, Derived, Rule, Sketch, SketchRule, State, Verdict, generate_sketches,
@@ -36,9 +36,7 @@ from minitensor.search.strategy import Round, Strategy
 from minitensor.search.tried import Tried
 from minitensor.search.tasks import network_schedules, schedule_for
 from minitensor.search.transfer import Pretrained
-from minitensor.search.tune import (
-    Model, Progress, Roofline, RunnerProtocol, TuneResult, tune,
-)
+from minitensor.search.tune import Model, Progress, Roofline, TuneResult, tune
 from minitensor.search import pictures
 from minitensor.search.pictures import ensemble_picture, sketches_picture
 from minitensor.search.tuners import STRATEGIES, Annealing, FlexTensor, Genetic

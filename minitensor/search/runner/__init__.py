@@ -13,11 +13,14 @@ works), `gpu` (candidates for a GPU, with and without one). Each process but for
 from minitensor.search.runner.build import Built, Candidate
 from minitensor.search.runner.gpu import Device, Estimates, emulated
 from minitensor.search.runner.report import nothing_works
-from minitensor.search.runner.results import Failures, Result, Settings, Status, failures_of
+from minitensor.search.runner.results import (
+    Failures, Result, RunnerProtocol, Settings, Status, checked_results, failures_of,
+)
 from minitensor.search.runner.runner import Runner
 from minitensor.search.runner.task import Task, exact_target
 
 __all__ = [
-    "Built", "Candidate", "Device", "Estimates", "Failures", "Result", "Runner", "Settings",
-    "Status", "Task", "emulated", "exact_target", "failures_of", "nothing_works",
+    "Built", "Candidate", "Device", "Estimates", "Failures", "Result", "Runner", "RunnerProtocol",
+    "Settings", "Status", "Task", "checked_results", "emulated", "exact_target", "failures_of",
+    "nothing_works",
 ]

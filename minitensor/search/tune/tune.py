@@ -34,6 +34,7 @@ from minitensor.search.runner import (
     Device,
     Estimates,
     Runner,
+    RunnerProtocol,
     Settings,
     Task,
     emulated,
@@ -44,7 +45,6 @@ from minitensor.search.sketch import Rules, check_rules
 from minitensor.search.space import Space
 from minitensor.search.strategy import Strategy, named
 from minitensor.search.transfer import Logs, history_logs, other_searches, pretrained
-from minitensor.search.tune.checked import RunnerProtocol
 from minitensor.search.tune.learner import Learner, Model, check_model, usual_model
 from minitensor.search.tune.progress import Display
 from minitensor.search.tune.result import TuneResult

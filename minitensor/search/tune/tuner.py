@@ -23,13 +23,11 @@ from minitensor.schedule import Schedule, Trace
 from minitensor.search.best import applied
 from minitensor.search.log import Log, counted
 from minitensor.search.records import OK, STEADY, Record, new_record, trace_key
-from minitensor.search.runner import Result
+from minitensor.search.runner import Result, RunnerProtocol, checked_results
 from minitensor.search.space import Candidate, Space
 from minitensor.search.strategy import Advice, Round, Strategy
 from minitensor.search.tried import Tried, fastest, foreseen
-from minitensor.search.tune.checked import RunnerProtocol, checked_results
-from minitensor.search.tune.finals import finalists, run_in_turns, winner
-from minitensor.search.tune.incumbent import Incumbent
+from minitensor.search.tune.comparisons import Incumbent, finalists, run_in_turns, winner
 from minitensor.search.tune.learner import Learner
 from minitensor.search.tune.proposals import Lineage, Proposals
 

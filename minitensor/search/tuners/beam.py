@@ -51,11 +51,7 @@ def _decisions(
 ) -> Iterator[Callable[[Candidate], Candidate]]:
     """Functions that make one decision of a candidate after the other, at random."""
     for number, knob in enumerate(space.knobs[sketch]):
-        yield (
-            lambda c, n=number, k=knob: replace(  # type: ignore[misc]
-                c, values=(*c.values[:n], k.draw(rng), *c.values[n + 1 :])
-            )
-        )
+        yield lambda c, n=number, k=knob: c.with_value(n, k.draw(rng))  # type: ignore[misc]
     if space.annotate:
         yield lambda c: replace(c, parallel=space.draw(rng, sketch).parallel)
         yield lambda c: replace(c, unroll=space.draw(rng, sketch).unroll)

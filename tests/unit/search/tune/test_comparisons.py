@@ -10,7 +10,7 @@ from minitensor.search import Log
 from minitensor.search.records import OK, STEADY
 from minitensor.search.runner import Result, Status
 from minitensor.search.tried import fastest
-from minitensor.search.tune.finals import FINALISTS, TURNS, ratios, run_in_turns
+from minitensor.search.tune.comparisons import FINALISTS, TURNS, ratios, run_in_turns
 from tests.unit.search.tune.made import MadeUp, product, tuner_of
 
 
