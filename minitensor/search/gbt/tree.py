@@ -59,8 +59,8 @@ class Tree:
         return _walk(self)
 
     def questions(self, names: Sequence[str] | None = None) -> dict[int, str]:
-        """What each split asks, by its node; `names` are those of the columns. Raises ArgumentError
-        for names that are none.
+        """The question of each split, by its node; `names` are those of the columns. Raises
+        ArgumentError.
         """
         name = _namer(names, self.feature)
         return {

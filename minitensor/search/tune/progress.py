@@ -25,7 +25,7 @@ from minitensor.search.tune.tuner import Progress
 BAR: Final = 24
 """Columns of a full bar."""
 LABELLED: Final = ("best", "model", "machine")
-"""What is not known by its text alone, and has its heading in a line too."""
+"""Headings that stand in a line too: their texts alone do not say what they are of."""
 BUSY: Final = 0.25
 """The part of candidates that are interrupted on a machine that is called busy."""
 EVERY_SECONDS: Final = 5.0
@@ -34,7 +34,7 @@ EVERY_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a search stands, in words.
+    """The standing of a search, in words.
 
     name   of the program
     known  headings and texts: what was tried, how many failed, the best, how well the model foresaw
