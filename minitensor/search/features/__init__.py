@@ -4,8 +4,8 @@
     Structure(schedule).features(decisions, marks)     of thousands that differ in tile sizes only
 
 Read in this order: `names` (the columns), `statement` (a block as far as tile sizes do not change
-it), `nest`, `memory`, `rows` (the features), `structure` (many candidates at once), `alike` (and
-of many plans).
+it), `nest`, `memory`, `rows` (the features), `structure` (of many candidates, and many plans, at
+once).
 """
 
 from minitensor.arith import BatchError

@@ -18,11 +18,10 @@ from minitensor import ir
 from minitensor.codegen import device_of
 from minitensor.schedule import Schedule
 from minitensor.search.sketch import factors
+from minitensor.search.sketch.ansor import INNERMOST
 from minitensor.search.sketch.blocks import loops_by_axis, pairs, reduce_iters, spatial_iters
 from minitensor.search.sketch.rule import State
 
-INNERMOST: Final = 64
-"""The largest innermost factor (Ansor's max_innermost_split_factor)."""
 VIRTUAL: Final = (1, 2, 4)
 """Virtual threads of a thread along an axis of operands that are shared."""
 THREADS: Final = (4, 8, 16, 32)

@@ -26,7 +26,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice, pairwise, permutations
+from itertools import islice, pairwise
 from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -182,8 +182,8 @@ class Walk:
         actions: list[tuple[int, tuple[int, ...]]] = []
         for number in range(len(genes.meanings(space, sketch))):
             is_tile = number < len(knobs) and knobs[number].is_tile
-            ways = permutations(range(knobs[number].parts), 2) if is_tile else [(1,), (-1,)]
-            actions += [(number, tuple(way)) for way in ways]
+            ways = knobs[number].levels if is_tile else ((1,), (-1,))
+            actions += [(number, way) for way in ways]
         return Walk(space, sketch, tuple(actions))
 
     def state(self, candidate: Candidate) -> Doubles:

@@ -9,7 +9,7 @@ import pytest
 import minitensor as mt
 from minitensor.lang import workloads
 from minitensor.search.features import FEATURE_NAMES, BatchError, features_of
-from minitensor.search.features.alike import grouped
+from minitensor.search.features.structure import grouped
 from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.space import Space
 from minitensor.search.tune import Learner
