@@ -15,6 +15,7 @@ from minitensor.graph.memory import Plan, Step, plan_memory
 from minitensor.graph.meaning import Part, program_of
 from minitensor.graph.model import Model, build_model
 from minitensor.graph.nodes import Node, Value
+from minitensor.graph.onnx import from_onnx
 from minitensor.graph.profile import Profile
 from minitensor.graph.rewrite import Made, Match, Number, Rule, Var, call
 from minitensor.graph.rules import RULES
@@ -23,5 +24,5 @@ from minitensor.graph.trace import trace
 __all__ = [
     "POLICIES", "RULES", "Graph", "Kind", "Made", "Match", "Model", "Node", "Number", "Part",
     "Plan", "Policy", "Profile", "Rule", "Scheduled", "Schedules", "Step", "Task", "Value", "Var",
-    "build_model", "call", "kind_of_node", "plan_memory", "program_of", "trace",
+    "build_model", "call", "from_onnx", "kind_of_node", "plan_memory", "program_of", "trace",
 ]

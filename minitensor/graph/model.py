@@ -9,7 +9,7 @@ between is in one arena (`memory`). Not here: which schedules are taken (`Schedu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -180,7 +180,7 @@ class Model(Kernel):
         call = starting_threads(self._function) if self._threads else self._function
         tables = (io, memory.arena, self._weights, self._kernels, memory.scratch)
         last = null() if times is None else pointer_to(times)
-        return partial(call, *map(pointer_to, tables), last)
+        return partial(_called, call, (*map(pointer_to, tables), last), arrays)
 
     def _run(self, arrays: list[np.ndarray]) -> int:
         try:
@@ -208,6 +208,13 @@ class Model(Kernel):
             f"{ir.print_name(self.name)}, at {ir.print_name(call.outputs[0])}: {failure.message}"
         )
         return failure
+
+
+def _called(call: Callable[..., int], pointers: Sequence[Any], arrays: Sequence[np.ndarray]) -> int:
+    """A call; the arrays stay alive as long as it can be made: the table knows their addresses
+    only.
+    """
+    return call(*pointers)
 
 
 class _Memory:

@@ -60,6 +60,7 @@ THIRD_PARTY = {"numpy"}
 NOT_EVERYWHERE = {"_cffi_backend", "cffi", "ctypes", "fcntl", "mmap", "resource", "subprocess"}
 """Modules that some Pythons lack: `minitensor.system` imports them when they are used."""
 OPTIONAL = {
+    "onnx": {"graph"},
     "hypothesis": {"testing"},
     "rich": {"cli", "search", "looks"},
 }

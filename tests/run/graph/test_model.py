@@ -1,6 +1,7 @@
 """Models: a graph as one function, equal to its interpreter; its memory, threads and errors."""
 
 import dataclasses
+import sys
 import threading
 
 import numpy as np
@@ -68,6 +69,15 @@ class TestCalls:
         x += 1
         assert call() == 0
         agree(tuple(outputs), mt.interpret(net, x))
+
+    def test_prepared_calls_keep_their_arrays(self, net, model):
+        """Once written to after they were freed: the table of a call has addresses only."""
+        x = np.random.default_rng(1).random(SHAPE).astype("f")
+        outputs = [np.zeros_like(array) for array in model(x)]
+        counts = [sys.getrefcount(array) for array in (x, *outputs)]
+        call = model.prepare(x, *outputs)
+        assert all(sys.getrefcount(a) > n for a, n in zip((x, *outputs), counts, strict=True))
+        assert call() == 0
 
     @pytest.mark.parametrize("options", [{"check": True}, {"flush_denormals": True}])
     def test_options(self, options, net, x):
