@@ -71,7 +71,7 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "GridSearchTuner": Phrase("TVM", "mt.tune(program, space=template, strategy='grid')"),
         "cpu": Phrase("TVM", "target='c'; arrays are numpy's"),
         "cuda": Phrase("TVM", "mt.build(s, 'cuda'); arrays are torch's, cupy's or numpy's"),
-        "relay": Phrase("TVM", "nothing: a program is one kernel; there are no graphs of networks"),
+        "relay": Phrase("TVM", "mt.graph: graphs of networks"),
         "zeros": Phrase("numpy", "mt.compute(shape, lambda *i: 0.0)"),
         "random": Phrase("numpy", "nothing: a kernel draws no numbers; pass it an array of them"),
         "nd": Phrase("TVM", "numpy arrays themselves"),

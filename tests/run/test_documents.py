@@ -45,7 +45,10 @@ def test_testing(capsys):
 
 @pytest.mark.parametrize(
     "page",
-    ["define", "expressions", "schedule", "build", "errors", "search", "testing", "sanitize"],
+    [
+        *("define", "expressions", "schedule", "build", "errors", "search", "testing"),
+        *("sanitize", "ops", "graph"),
+    ],
 )
 def test_examples_of_the_reference(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -60,6 +63,10 @@ GUIDES = ["guide_schedule", "guide_template", "guide_measuring", "learned", "tra
 def test_guides(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     imported(code_of(f"{page}.md"))
+
+
+def test_networks():
+    imported(code_of("networks.md"))
 
 
 def test_explain(capsys):

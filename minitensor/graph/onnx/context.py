@@ -13,7 +13,7 @@ from minitensor.lang import Tensor, ops, placeholder
 
 
 class NotSupportedError(Exception):
-    """What is not supported, in words; the reader collects them."""
+    """A part of a model that is not supported, in words; the reader collects them."""
 
 
 class Values(Protocol):

@@ -104,13 +104,10 @@ def _transpose(c: Context, x: Any) -> Tensor:
 
 def _slice(c: Context, x: Any, *given: Any) -> Tensor:
     starts, stops, axes, steps = c.slices(x.ndim, *given)
-    ends = []
     for stop, axis, step in zip(stops, axes, steps):
-        back = step < 0 and stop < -x.shape[axis]
-        ends.append(None if back else stop)
-    if None in ends:
-        raise NotSupportedError("Slice backwards to the beginning")
-    return ops.slice(x, starts=starts, stops=tuple(ends), axes=axes, steps=steps)
+        if step < 0 and stop < -x.shape[axis]:
+            raise NotSupportedError("Slice backwards to the beginning")
+    return ops.slice(x, starts=starts, stops=stops, axes=axes, steps=steps)
 
 
 def _split(c: Context, x: Any, parts: Any = None) -> list[Tensor]:
@@ -179,14 +176,15 @@ def _matmul(c: Context, a: Any, b: Any) -> Tensor:
 
 
 def _gemm(c: Context, a: Any, b: Any, bias: Any = None) -> Tensor:
-    options = {
-        "alpha": c.number("alpha", 1.0),
-        "beta": c.number("beta", 1.0),
-        "transpose_a": bool(c.integer("transA", 0)),
-        "transpose_b": bool(c.integer("transB", 0)),
-    }
-    added = None if bias is None else c.tensor(bias, "bias")
-    return ops.gemm(c.tensor(a), c.tensor(b, "weight"), added, **options)
+    return ops.gemm(
+        c.tensor(a),
+        c.tensor(b, "weight"),
+        None if bias is None else c.tensor(bias, "bias"),
+        alpha=c.number("alpha", 1.0),
+        beta=c.number("beta", 1.0),
+        transpose_a=bool(c.integer("transA", 0)),
+        transpose_b=bool(c.integer("transB", 0)),
+    )
 
 
 # ---- reductions and norms

@@ -110,9 +110,12 @@ class _Reader:
         self.values: dict[str, Any] = {"": None}
         self.constants: dict[int, np.ndarray] = {}
         self.faults: dict[str, list[str]] = {}
-        """What is not supported, with the names of the nodes."""
+        """Faults, each with the names of the nodes that have it."""
+        self.made: dict[int, tuple[np.ndarray, Tensor]] = {}
+        """The constant of each array, by its id; the array stays alive with it."""
         for kept in proto.graph.initializer:
             self.values[kept.name] = self.array(kept)
+        self.names = {id(array): name for name, array in self.values.items()}
         self.inputs = self._inputs(shapes)
 
     def array(self, kept: Any) -> np.ndarray:
@@ -167,13 +170,14 @@ class _Reader:
         return found
 
     def tensor(self, value: Any, name: str = "constant") -> Tensor:
-        """A value as a tensor: an array becomes a constant of the graph."""
+        """A value as a tensor: an array becomes a constant of the graph, the same one each time."""
         if isinstance(value, Tensor):
             return value
-        made = placeholder(value.shape, str(value.dtype), name=name)
-        self.constants[id(made)] = frozen(name, value)
-        self.kept = [*getattr(self, "kept", []), made]  # its id is a key
-        return made
+        if id(value) not in self.made:
+            made = placeholder(value.shape, str(value.dtype), self.names.get(id(value), name))
+            self.constants[id(made)] = frozen(made.name, value)
+            self.made[id(value)] = value, made
+        return self.made[id(value)][1]
 
     def graph(self, title: str) -> Graph:
         """All nodes converted, and the graph that they make."""

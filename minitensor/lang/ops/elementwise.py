@@ -291,7 +291,7 @@ def mul(a: Operand, b: Operand) -> Tensor:
 
 @operator("a", "b")
 def div(a: Operand, b: Operand) -> Tensor:
-    """a / b of floats. Raises ArgumentError for integers, whose division ops.floor_div names."""
+    """a / b of floats. Raises ArgumentError for integers."""
     for one in (a, b):
         if isinstance(one, Tensor) and not one.dtype.is_float:
             raise ArgumentError(f"ops.div: expected floats, but got {one.dtype}; cast them first")
@@ -301,7 +301,7 @@ def div(a: Operand, b: Operand) -> Tensor:
 @operator("a", "b")
 def power(a: Operand, b: Operand) -> Tensor:
     """a to the power of b; squares and cubes of a number b are products."""
-    if b in (2, 3) and not isinstance(b, Tensor):
+    if not isinstance(b, Tensor) and b in (2, 3):
         return _of_two("power", a, b, lambda u, v: u * u if v == 2 else u * u * u)
     return _of_two("power", a, b, scalar.power)
 

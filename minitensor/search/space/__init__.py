@@ -8,12 +8,12 @@ vectors, straight code), `choices` (drawing and changing candidates), `resources
 
 # fmt: off
 from minitensor.search.space.candidate import (
-    GRANULARITY, UNROLL, Candidate, Knob, Move, Mutations, Value, weighted,
+    GRANULARITY, UNROLL, USUAL, Candidate, Knob, Move, Mutations, Value, weighted,
 )
 from minitensor.search.space.space import MOST_LOCATIONS, Plan, Space
 from minitensor.search.space.words import changes, decisions, move_name
 
 __all__ = [
-    "GRANULARITY", "MOST_LOCATIONS", "UNROLL", "Candidate", "Knob", "Move", "Mutations", "Plan",
-    "Space", "Value", "changes", "decisions", "move_name", "weighted",
+    "GRANULARITY", "MOST_LOCATIONS", "UNROLL", "USUAL", "Candidate", "Knob", "Move", "Mutations",
+    "Plan", "Space", "Value", "changes", "decisions", "move_name", "weighted",
 ]

@@ -2,20 +2,28 @@
 where a rule has something better.
 
 It is the likeliest sketch with the likeliest decisions (`Choices.by_hand`), those of an author of
-rules. What cannot be made gives way to the next sketch.
+rules. Of several that are as likely it is the one with the least in the inner loop of its
+reductions.
 """
 
 from __future__ import annotations
 
+import math
 import random
+from typing import Final
 
 from minitensor.codegen import Target
 from minitensor.errors import MinitensorError, TuningError
-from minitensor.ir import Program
+from minitensor.ir import Program, Reduce, Select, walk
 from minitensor.phrasebook import no_program
 from minitensor.runtime import shown_target
 from minitensor.schedule import ROOT, Schedule
-from minitensor.search.space import Space
+from minitensor.search.space import USUAL, Space
+
+ALIKE: Final = 0.99
+"""The part of the greatest weight from which on sketches are as likely."""
+WORTH_THREADS: Final = 1 << 15
+"""Instances of blocks from which on a program has threads: some ten microseconds of work."""
 
 
 def schedule_for(program: Program, target: str | Target = "c") -> Schedule:
@@ -31,18 +39,47 @@ def schedule_for(program: Program, target: str | Target = "c") -> Schedule:
         space = Space.of(program, shown_target(Target.of(target)))
     except TuningError:
         return Schedule(program)
-    order = sorted(range(len(space.sketches)), key=lambda n: -space.weights[n])
-    for sketch in order:
-        try:
-            places: tuple[str, ...] = ()
-            for _ in space.movable[sketch]:
-                places += (_outermost(space.possible_locations(sketch, places)),)
-            return space.schedule(space.by_hand(random.Random(0), sketch, places))
-        except MinitensorError:
-            continue
-    return Schedule(program)
+    made = [found for n in _likeliest(space) if (found := _by_hand(space, n)) is not None]
+    return min(made, key=_burden, default=Schedule(program))
 
 
-def _outermost(places: tuple[str, ...]) -> str:
-    """Its own nest, where a block may have one."""
-    return ROOT if ROOT in places else places[0]
+def _likeliest(space: Space) -> list[int]:
+    """The sketches that no other is likelier than."""
+    most = max(space.weights)
+    return [n for n, weight in enumerate(space.weights) if weight >= ALIKE * most]
+
+
+def _by_hand(space: Space, sketch: int) -> Schedule | None:
+    """The likeliest schedule of a sketch, each block that may be moved in its own nest; None if it
+    cannot be made. What takes less time than threads need to start is left to one.
+    """
+    try:
+        places: tuple[str, ...] = ()
+        for _ in space.movable[sketch]:
+            possible = space.possible_locations(sketch, places)
+            places += (ROOT if ROOT in possible else possible[0],)
+        candidate = space.by_hand(random.Random(0), sketch, places)
+        if _instances(space.program) < WORTH_THREADS:
+            candidate = space.annotated(candidate, 0, USUAL[1])
+        return space.schedule(candidate)
+    except MinitensorError:
+        return None
+
+
+def _instances(program: Program) -> int:
+    """The instances of all blocks together: how often one computes something."""
+    return sum(math.prod(i.extent for i in block.iters) for block in program.blocks.values())
+
+
+def _burden(schedule: Schedule) -> tuple[int, bool]:
+    """The weight on the inner loop of a reduction: conditions of inlined padding, and operands
+    that are read in the order in which they lie. Smaller is better.
+    """
+    guards = sum(
+        isinstance(node, Select) and node.lazy
+        for block in schedule.program.blocks.values()
+        if isinstance(block.body, Reduce)
+        for node in walk(block.body)
+    )
+    packs = any(step.primitive == "cache_read" for step in schedule.trace.steps)
+    return guards, not packs
