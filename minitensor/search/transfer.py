@@ -11,6 +11,7 @@ that is measured. Not here: the local model (`tune.learner`).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
@@ -33,7 +34,7 @@ from minitensor.search.gbt import GradientBoostedTrees, Samples
 from minitensor.search.log import Log, PathLike, Report, counted
 from minitensor.search.policies import History
 from minitensor.search.records import OK, Record
-from minitensor.search.space import Candidate, Space
+from minitensor.search.space import Space
 from minitensor.search.strategy import Doubles
 from minitensor.search.tried import Tried, spearman
 from minitensor.search.workload import workload_key
@@ -185,27 +186,16 @@ def other_searches(logs: Sequence[Log], program: Program, target: Target) -> lis
         other = _definition(logs, workload, records, left)
         if other is None:
             continue
-        try:
-            space = Space.of(other, target)
-        except Exception as failure:  # of a definition that no rule takes
-            left.add("as no sketch is made of their workload", reason_of(failure), len(records))
-            continue
         tried: list[Tried] = []
-        for record in sorted(records.values(), key=lambda record: record.date)[:most]:
-            known = _recognized(record, space, left)
-            if known is not None:
-                tried.append(Tried.of(record, len(tried) + 1, record.parsed(), known))
-        found.append(History(tried, space, lambda batch: np.zeros(len(batch)), 0))
+        with contextlib.suppress(Exception):  # of a definition that no rule takes
+            space = Space.of(other, target)
+            for record in sorted(records.values(), key=lambda record: record.date)[:most]:
+                with contextlib.suppress(Exception):  # of a trace that this version refuses
+                    known = space.decode(applied(record, other).trace)
+                    if known is not None:
+                        tried.append(Tried.of(record, len(tried) + 1, record.parsed(), known))
+            found.append(History(tried, space, lambda batch: np.zeros(len(batch)), 0))
     return found
-
-
-def _recognized(record: Record, space: Space, left: _Left) -> Candidate | None:
-    """The candidate of a record, if the space has it."""
-    try:
-        return space.decode(applied(record, space.program).trace)
-    except Exception as failure:  # of a trace that this version refuses
-        left.add("as their steps cannot be applied", reason_of(failure))
-        return None
 
 
 class _Left:
