@@ -84,13 +84,16 @@ def test_an_interval_holds_the_mean():
 
 @pytest.mark.parametrize("baseline", learned.BASELINES)
 def test_the_cells_of_the_protocol(table, baseline, monkeypatch):
-    """The placebo tries what the baseline does; with policies something else is tried."""
+    """The placebo tries what the baseline does, until there are populations: parents that a policy
+    is asked about are drawn all at once, others one by one. With policies something else is tried.
+    """
     monkeypatch.setattr(learned, "opened", lambda *key: (TableSpace(table), {}))
     found = {
         cell: learned.run(NAME, baseline, cell, "thompson", "learned", 1, 40)
         for cell in learned.CELLS
     }
-    assert found["placebo"].speeds == found["neither"].speeds
+    alike = 32 if baseline == "ours" else 8
+    assert found["placebo"].speeds[:alike] == found["neither"].speeds[:alike]
     others = [
         [learned.run(NAME, baseline, cell, "thompson", "learned", s, 40).speeds for s in range(6)]
         for cell in ("neither", "sketch")
