@@ -91,6 +91,7 @@ def _program(
     return program.replace(
         name=program.name + suffix,
         params=(*params, *kept),
+        constants=frozenset(),
         temporaries=tuple(temporaries),
         body=body,
     )

@@ -99,7 +99,7 @@ def assembled(graph: Nodes, target: Target, schedules: Schedules) -> Assembly:
     graph = with_own_outputs(graph)
     views = _views(graph)
     parts = [program_of(graph, group) for group in graph.kernels if group[-1] not in views]
-    keys = [(part.program.spelled(), tuple(part.constants)) for part in parts]
+    keys = [part.program.spelled() for part in parts]
     firsts = dict(reversed(list(zip(keys, parts))))
     distinct = [(key, firsts[key]) for key in dict.fromkeys(keys)]
     counts = Counter(keys)

@@ -75,7 +75,8 @@ def program_of(graph: Nodes, group: Sequence[str]) -> Part:
     ]
     params = [tensors[name] for name in (*inputs, *constants.values(), *outputs)]
     title = "_".join(node.operator for node in nodes)[:LONGEST_NAME].rstrip("_")
-    return Part(tuple(group), lower(params, title), tuple(inputs), constants, tuple(outputs))
+    program = lower(params, title, [tensors[name] for name in constants.values()])
+    return Part(tuple(group), program, tuple(inputs), constants, tuple(outputs))
 
 
 def applied(node: Node, inputs: Sequence[Tensor]) -> Tensor:

@@ -45,6 +45,9 @@ class _Shape:
         for buffer in program.params + program.temporaries:
             self.declare(buffer)
         self.parts.append(f"|{len(program.params)}|")
+        if program.constants:
+            known = [n for n, b in enumerate(program.params) if b.name in program.constants]
+            self.parts.append(f"constants {known}")
         self.node(program.body, {})
         self.text = " ".join(self.parts)
 

@@ -32,6 +32,8 @@ class Program(Shown, Subject):
     """A function over buffers: immutable, so that every step of a schedule can be kept.
 
     params       the buffers of a call, in call order; those that are stored to are the outputs
+    constants    the names of inputs that are known before the first call, such as weights: what
+                 depends on them alone may be computed once (see `codegen.split_constants`)
     temporaries  the other buffers; where each is allocated follows from its uses (see `lifetime`)
     retired      names of loops and blocks that existed earlier: never given again, so that an old
                  handle cannot come to mean something else
@@ -42,6 +44,7 @@ class Program(Shown, Subject):
     temporaries: tuple[Buffer, ...]
     body: Stmt
     retired: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    constants: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return print_program(self)
@@ -52,7 +55,8 @@ class Program(Shown, Subject):
 
     def spelled(self) -> str:
         """All of it as text, for keys: unlike what is shown, the same for equal programs only."""
-        return repr((self.name, self.params, self.temporaries, self.body))
+        parts = (self.name, self.params, self.temporaries, self.body)
+        return repr((*parts, sorted(self.constants)) if self.constants else parts)
 
     def replace(self, **changes: Any) -> Program:
         """A copy with some fields changed."""

@@ -146,6 +146,9 @@ class _Verifier:
             self.statement(nest, {}, ())
             if self.lasting:
                 _sound_with.keep(nest, self.met)
+        if self.program.constants:
+            for name in sorted(self.program.constants - {b.name for b in self.program.inputs}):
+                self.fail("V8", f"constant {print_name(name)} is no input")
 
     def declare(self, buffer: Buffer) -> None:
         self.string(buffer.name)

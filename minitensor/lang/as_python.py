@@ -38,7 +38,9 @@ def definition_as_python(program: ir.Program, result: str = "program") -> str:
     writer = _Writer(program)
     lines = writer.tensors()
     params = ", ".join(writer.variable[b.name] for b in program.params)
-    lines.append(f"{result} = mt.lower([{params}], name={program.name!r})")
+    known = [writer.variable[b.name] for b in program.params if b.name in program.constants]
+    constants = f", constants=[{', '.join(known)}]" if known else ""
+    lines.append(f"{result} = mt.lower([{params}], name={program.name!r}{constants})")
     return "\n".join(lines)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from minitensor import arith, ir
-from minitensor.errors import ArgumentError, LoweringError
+from minitensor.errors import ArgumentError, LoweringError, unexpected
 from minitensor.lang.checked import checked_name
 from minitensor.lang.scalar import describe
 from minitensor.lang.signs import Signs
@@ -24,14 +24,19 @@ INDEX_LIMIT: Final = 1 << 62
 """Index arithmetic must stay below this, so that 64-bit integers hold it."""
 
 
-def lower(tensors: Sequence[Tensor], name: str = "main") -> ir.Program:
+def lower(
+    tensors: Sequence[Tensor], name: str = "main", constants: Sequence[Tensor] = ()
+) -> ir.Program:
     """The program that computes every non-placeholder in `tensors` from the placeholders in it.
 
-    tensors  inputs and outputs in call order; other tensors that are needed become temporaries
-    name     the name of the program
+    tensors    inputs and outputs in call order; other tensors that are needed become temporaries
+    name       the name of the program
+    constants  inputs that are known before the first call, such as weights: a search leaves out of
+               its times what a schedule computes of them alone, as `kernel.bind` does of calls
 
     Raises LoweringError for a placeholder that is needed but not listed, a tensor listed twice,
-    nothing to compute, or an access that is out of bounds.
+    nothing to compute, or an access that is out of bounds; ArgumentError for a constant that is no
+    input.
     """
     if isinstance(name, Tensor):
         raise ArgumentError("the tensors stand in one list: mt.lower([A, B, C], name='main')")
@@ -48,6 +53,7 @@ def lower(tensors: Sequence[Tensor], name: str = "main") -> ir.Program:
         nest = _Nest(tensor, stage, names, signs)
         body.extend(nest.build())
         held.extend(nest.held)
+    known = _checked_constants(constants, given)
     outputs = {id(t) for t in given}
     computed = [t for first in stages for t in first.siblings]
     program = ir.Program(
@@ -60,9 +66,21 @@ def lower(tensors: Sequence[Tensor], name: str = "main") -> ir.Program:
         )
         + tuple(held),
         ir.sequence(*body),
+        constants=frozenset(names.buffer[id(t)] for t in known),
     )
     ir.verify(program)
     return program
+
+
+def _checked_constants(constants: object, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Constants, each an input. Raises ArgumentError for others."""
+    listed = tuple(constants) if isinstance(constants, (tuple, list)) else (constants,)
+    inputs = [tensor for tensor in given if tensor.stage is None]
+    for one in listed:
+        if not any(one is tensor for tensor in inputs):
+            names = ", ".join(ir.print_name(tensor.name) for tensor in inputs)
+            raise unexpected(f"tensors among the inputs ({names})", "constants", constants)
+    return listed
 
 
 def _checked_tensors(tensors: object) -> tuple[Tensor, ...]:

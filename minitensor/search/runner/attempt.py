@@ -12,20 +12,20 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from minitensor import runtime, sanitize
 from minitensor.errors import reason_of
-from minitensor.ir import numpy_dtype
+from minitensor.ir import DType, numpy_dtype
 from minitensor.runtime import confine, memory_of_this_process
 from minitensor.search.runner.results import Result, Settings, Status
-from minitensor.search.runner.task import Arena
+from minitensor.search.runner.task import Arena, Task
 from minitensor.search.runner.timing import Times, lost_now, time_call
 from minitensor.system import resource
 
@@ -54,12 +54,27 @@ _EMPTY: Final = runtime.aligned_empty((64,), np.dtype(np.uint8))
 """Passed for an array without elements."""
 
 
+class Early(NamedTuple):
+    """The function that computes what depends on constants alone; it runs once, before all calls.
+
+    params  the names of its arrays: constants, and what it computes
+    kept    what it computes: names, shapes and dtypes
+    """
+
+    entry: str
+    workspace: int
+    params: Sequence[str]
+    kept: Sequence[tuple[str, Sequence[int], str]]
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A candidate to run.
 
     library    of the kernel
     entry      the name of its function
+    params     the names of its arrays, those of `early` among them
+    early      what runs before it, once; None if nothing does
     workspace  bytes of scratch memory that it needs
     checks     the messages of its own checks (see `Emitted.checks`)
     guards     the library that watches guard pages
@@ -68,6 +83,8 @@ class Job:
 
     library: Path
     entry: str
+    params: Sequence[str]
+    early: Early | None
     workspace: int
     checks: Sequence[str]
     guards: Path
@@ -97,12 +114,16 @@ class Job:
         scratch.array[...] = _NANS
         private = [runtime.aligned_empty(b.shape, numpy_dtype(b.dtype)) for b in task.params]
         workspace = runtime.aligned_empty((self.workspace,), np.dtype(np.uint8))
+        kept = self._kept()
         _limit(self.settings.memory, task.target.num_cores or 1)
-        function = runtime.load_function(self.library, self.entry, len(task.params) + 1)
+        function = runtime.load_function(self.library, self.entry, len(self.params) + 1)
         guarded = [m.array for m in arena.memories]
+        first = self._arrays(task, guarded, kept)
         with sanitize.watched(self.guards, [*arena.memories, scratch]) as hits:
             parent.send({})  # what runs from now on is the candidate
-            ran = _timed(_call(function, guarded, scratch.array))
+            status = self._before(task, guarded, kept)
+            ran = _timed(_call(function, first, scratch.array))
+            ran["status"] = ran["status"] or status
         ran |= {"hits": hits, "alone": _is_alone(), "steady": _rounds_to_nearest()}
         parent.send(ran)
         request = next(parent.requests())  # its outputs are right
@@ -110,7 +131,7 @@ class Job:
             if buffer.name not in task.outputs:
                 array[...] = task.arrays[buffer.name]
         _forget(private, arena)
-        call = _call(function, private, workspace)
+        call = _call(function, self._arrays(task, private, kept), workspace)
         times = time_call(call, self.settings, self.best) if request["repeated"] else None
         _forget(private, arena)
         again = _timed(call)
@@ -119,6 +140,33 @@ class Job:
         spoilt = again["spoilt"]
         once = Times([again["took"]], 1, request["early"], int(spoilt), spoilt)
         parent.send((times or once)._asdict())
+
+    def _kept(self) -> dict[str, np.ndarray]:
+        """Memory for what is computed before."""
+        early = self.early.kept if self.early is not None else ()
+        return {
+            name: runtime.aligned_empty(tuple(shape), numpy_dtype(DType.of(dtype)))
+            for name, shape, dtype in early
+        }
+
+    def _arrays(
+        self, task: Task, arrays: Sequence[np.ndarray], kept: Mapping[str, np.ndarray]
+    ) -> list[np.ndarray]:
+        """The arrays of a call, of those of the task and of what is computed before."""
+        known = {b.name: array for b, array in zip(task.params, arrays)} | dict(kept)
+        return [known[name] for name in self.params]
+
+    def _before(
+        self, task: Task, arrays: Sequence[np.ndarray], kept: Mapping[str, np.ndarray]
+    ) -> int:
+        """Run what comes before all calls; returns its status."""
+        if self.early is None:
+            return 0
+        known = {b.name: array for b, array in zip(task.params, arrays)} | dict(kept)
+        given = [known[name] for name in self.early.params]
+        function = runtime.load_function(self.library, self.early.entry, len(given) + 1)
+        scratch = runtime.aligned_empty((self.early.workspace,), np.dtype(np.uint8))
+        return _call(function, given, scratch)()
 
 
 class Attempt:

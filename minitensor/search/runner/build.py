@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from minitensor import runtime
-from minitensor.codegen import Emitted, Target, generate_together
+from minitensor.codegen import Emitted, Target, generate_together, split_constants
 from minitensor.errors import CompileError, MeasureError, reason_of, unexpected
 from minitensor.ir import Program
 from minitensor.schedule import Schedule
@@ -47,11 +47,22 @@ class Built:
     emitted  its text, and what is known of it
     library  the path of the library that holds it
     command  what compiled it
+    early    in the same text, what is computed of constants alone, before it is timed: it writes
+             the last parameters of `emitted`; None if there is nothing
     """
 
     emitted: Emitted
     library: str
     command: tuple[str, ...]
+    early: Emitted | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A candidate in a text; see `Built`."""
+
+    emitted: Emitted
+    early: Emitted | None = None
 
 
 def compile_text(source: str, time_limit: float) -> Reply:
@@ -128,11 +139,11 @@ def build_all(
     takes too long, into its candidates.
     Raises ArgumentError for what is no candidate.
     """
-    texts: dict[str, dict[int, Emitted]] = {}
+    texts: dict[str, dict[int, Text]] = {}
     programs: dict[int, Program] = {}
     for number, candidate in enumerate(candidates):
         if isinstance(candidate, Emitted):
-            texts.setdefault(candidate.source, {})[number] = candidate
+            texts.setdefault(candidate.source, {})[number] = Text(candidate)
         elif isinstance(candidate, Schedule | Program):
             own = candidate.program if isinstance(candidate, Schedule) else candidate
             programs[number] = own
@@ -155,9 +166,7 @@ class _Build:
     settings: Settings
     compile_text: Compile
     found: dict[int, Built | Result] = field(default_factory=dict)
-    waiting: deque[tuple[dict[int, Emitted], dict[int, Program], Wait]] = field(
-        default_factory=deque
-    )
+    waiting: deque[tuple[dict[int, Text], dict[int, Program], Wait]] = field(default_factory=deque)
 
     def run(self) -> dict[int, Built | Result]:
         """Wait for all texts that are being compiled."""
@@ -168,8 +177,8 @@ class _Build:
     def generate(self, programs: dict[int, Program]) -> None:
         """Generate one text, and begin to compile it."""
         try:
-            emitted = generate_together([(p, self.target) for p in programs.values()])
-            size, most = len(emitted[0].source), self.settings.longest
+            emitted = _generated(list(programs.values()), self.target)
+            size, most = len(emitted[0].emitted.source), self.settings.longest
             problem = f"its text has {size:,} characters; the limit is {most:,}"
         except Exception as failure:  # a pass may fail in any way, for one of them
             size, most, problem = 1, 0, reason_of(failure)
@@ -180,9 +189,9 @@ class _Build:
         else:
             self.found |= dict.fromkeys(programs, Result(Status.BUILD, message=problem))
 
-    def compile(self, emitted: dict[int, Emitted], programs: dict[int, Program]) -> None:
+    def compile(self, emitted: dict[int, Text], programs: dict[int, Program]) -> None:
         """Begin to compile one text; of programs, if it may be cut."""
-        source = next(iter(emitted.values())).source
+        source = next(iter(emitted.values())).emitted.source
         reply = self.compile_text(source, self.settings.compile_limit)
         self.waiting.append((emitted, programs, reply))
 
@@ -191,12 +200,13 @@ class _Build:
         for start in range(0, len(programs), size):
             self.generate(dict(list(programs.items())[start : start + size]))
 
-    def take(self, emitted: dict[int, Emitted], programs: dict[int, Program], wait: Wait) -> None:
+    def take(self, emitted: dict[int, Text], programs: dict[int, Program], wait: Wait) -> None:
         """Wait for a text, and cut it where it does not compile."""
         reply = wait()
         if "library" in reply:
             for number, one in emitted.items():
-                self.found[number] = Built(one, reply["library"], tuple(reply["command"]))
+                command = tuple(reply["command"])
+                self.found[number] = Built(one.emitted, reply["library"], command, one.early)
         elif len(programs) < 2:
             command, details = tuple(reply["command"]), reply["details"]
             failed = Result(Status.BUILD, message=reply["error"], command=command, details=details)
@@ -205,3 +215,14 @@ class _Build:
             self.cut(programs, 1)
         else:
             self.cut(programs, -(-len(programs) // 2))
+
+
+def _generated(programs: Sequence[Program], target: Target) -> list[Text]:
+    """One text of several programs: of each what a call runs, and what constants alone decide."""
+    splits = [split_constants(program, program.constants) for program in programs]
+    cut = [split.early is not None and bool(split.kept) for split in splits]
+    late = [split.late if apart else p for split, apart, p in zip(splits, cut, programs)]
+    early = [split.early for split in splits if split.early is not None and split.kept]
+    emitted = generate_together([(program, target) for program in (*late, *early)])
+    rest = iter(emitted[len(late) :])
+    return [Text(one, next(rest) if apart else None) for one, apart in zip(emitted, cut)]

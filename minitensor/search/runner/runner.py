@@ -24,7 +24,7 @@ from minitensor.errors import MeasureError, unexpected
 from minitensor.ir import Program, print_name, structural_hash
 from minitensor.sanitize import guards_library
 from minitensor.schedule import Schedule
-from minitensor.search.runner.attempt import Attempt, Job
+from minitensor.search.runner.attempt import Attempt, Early, Job
 from minitensor.search.runner.build import (
     GRACE,
     WORKER,
@@ -232,8 +232,19 @@ class Server:
     def _one(self, built: Built, best: float | None) -> Result:
         if self.worker is None:
             self.worker = self._started()
-        emitted = built.emitted
+        emitted, early = built.emitted, built.early
         job = {name: getattr(emitted, name) for name in ("entry", "workspace", "checks")}
+        job |= {"params": [b.name for b in emitted.params], "early": None}
+        if early is not None:
+            job["early"] = Early(
+                early.entry,
+                early.workspace,
+                [b.name for b in early.params],
+                [
+                    (b.name, list(b.shape), str(b.dtype))
+                    for b in (p for p in early.params if p.name in early.outputs)
+                ],
+            )._asdict()
         self.worker.send({**job, "library": built.library, "best": best})
         try:
             reply = self.worker.receive(math.inf)
@@ -273,6 +284,7 @@ def serve_measurements(task: Path, settings: Settings, guards: Path) -> None:
         parent.send({})
         for request in parent.requests():
             request["library"] = Path(request["library"])
+            request["early"] = request["early"] and Early(**request["early"])
             job = Job(**request, guards=guards, settings=settings)
             with (
                 tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as folder,

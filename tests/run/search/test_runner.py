@@ -355,3 +355,45 @@ def test_waiting_for_the_timing_lock_may_be_given_up():
         pass
     with timing_lock():
         pass
+
+
+class TestConstants:
+    """What constants alone decide is computed before it is timed, and is checked with the rest."""
+
+    @pytest.fixture
+    def program(self):
+        A, B = mt.placeholder((8, 16), name="A"), mt.placeholder((16, 8), name="B")
+        k = mt.reduce_axis(16, name="k")
+        C = mt.compute((8, 8), lambda i, j: mt.sum(A[i, k] * B[k, j], axis=k), name="C")
+        return mt.lower([A, B, C], name="product", constants=[B])
+
+    def packed(self, program):
+        s = mt.Schedule(program)
+        copy = s.cache_read("C", "B", "global")
+        s.transform_layout(copy, lambda i, j: (j, i))
+        return s
+
+    def test_are_packed_before(self, program):
+        with Runner(Task.of(program), QUICK) as runner:
+            (built,) = runner.build([self.packed(program)])
+            assert built.early is not None
+            assert [b.name for b in built.emitted.params] == ["A", "C", "B_global"]
+            assert [b.name for b in built.early.params] == ["B", "B_global"]
+            results = list(runner.measure([self.packed(program), mt.Schedule(program)]))
+        assert [result.status for result in results] == [Status.OK, Status.OK]
+
+    def test_a_packing_that_is_wrong_is_found(self, program):
+        s = self.packed(program)
+        (name,) = s.program.temporaries
+
+        def other(node):
+            if isinstance(node, mt.ir.Store) and node.buffer == name.name:
+                return mt.ir.Store(
+                    node.buffer, node.indices, mt.ir.Const(1.0, mt.ir.DType.of("float32"))
+                )
+            return node
+
+        wrong = s.program.replace(body=mt.ir.rewrite(s.program.body, other))
+        with Runner(Task.of(program), QUICK) as runner:
+            (result,) = runner.measure([wrong])
+        assert result.status is Status.WRONG

@@ -7,7 +7,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.errors import ArgumentError
-from minitensor.lang import definition_as_python, intrinsic_as_python
+from minitensor.lang import definition_as_python, intrinsic_as_python, program_from_python
 from minitensor.lang.workloads.registry import WORKLOADS
 from minitensor.testing import drawn, evaluate_by_numpy, programs, small_arrays
 from tests.parts import times
@@ -46,6 +46,16 @@ def test_names_that_python_cannot_say():
     B = mt.compute((3,), lambda i: mt.logical_not(A[i]), name="a b")
     program = mt.lower([A, B], name="mt")
     assert again([program]) == [program]
+
+
+def test_constants():
+    A, B = mt.placeholder((4,), name="A"), mt.placeholder((4,), name="the weights")
+    C = mt.compute((4,), lambda i: A[i] * B[i], name="C")
+    program = mt.lower([A, B, C], name="p", constants=[B])
+    assert definition_as_python(program).endswith("name='p', constants=[t])")
+    assert again([program]) == [program]
+    simple = mt.lower([A, B, C], name="p", constants=[A])
+    assert program_from_python(definition_as_python(simple)) == simple
 
 
 def test_operators():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minitensor.lang as mt
-from minitensor.errors import ArgumentError, LoweringError
+from minitensor.errors import ArgumentError, LoweringError, VerifyError
 from minitensor.ir import (
     IterKind,
     Program,
@@ -513,3 +513,24 @@ def test_an_index_of_an_update_is_free_if_it_is_the_same_after_simplification():
         )
         kinds = [axis.kind for axis in mt.lower([A, W]).blocks["W"].iters]
         assert kinds == [IterKind.ORDERED, IterKind.SPATIAL]
+
+
+class TestConstants:
+    """Inputs that are known before the first call."""
+
+    def test_are_a_part_of_the_program_and_of_its_keys(self):
+        A, B, _, D = matmul_relu()
+        plain, known = mt.lower([A, B, D]), mt.lower([A, B, D], constants=[B])
+        assert known.constants == {"B"} and plain.constants == frozenset()
+        assert known != plain and known.spelled() != plain.spelled()
+        hashes = {structural_hash(p) for p in (plain, known, mt.lower([A, B, D], constants=[A]))}
+        assert len(hashes) == 3
+
+    def test_that_are_no_inputs(self):
+        A, B, C, D = matmul_relu()
+        for wrong in ([C], [D], ["B"], None, [None], B[0, 0]):
+            with pytest.raises(ArgumentError, match=r"among the inputs \(A, B\)"):
+                mt.lower([A, B, D], constants=wrong)
+        program = mt.lower([A, B, D])
+        with pytest.raises(VerifyError, match="constant D is no input"):
+            verify(program.replace(constants=frozenset(["D"])))
