@@ -14,6 +14,8 @@ NeurIPS 2022. Not here: its running maximum, with which parts of a row are enoug
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -58,17 +60,16 @@ def _chain(state: State, axes: int) -> tuple[list[str], str]:
     return (found[1:], product) if product and sums else ([], "")
 
 
-def _apply(state: State, cores: int) -> list[State]:
+def _apply(state: State, cores: int) -> Iterator[State]:
     if state.name in state.cached:
-        return []
-    found = []
+        return
     for pair in pairs(state.block, state.lanes):
         axes = _axes_of_rows(state.block, pair)
         chain, first = _chain(state, axes) if axes else ([], "")
         if not chain or _pair_of(replace(state, pending=(first,)), axes) is None:
             continue
         schedule = state.schedule.copy()
-        try:
+        with contextlib.suppress(ScheduleError):
             rows = _tile(schedule, state, pair)
             for name in chain:
                 schedule.compute_at(name, rows)
@@ -76,11 +77,8 @@ def _apply(state: State, cores: int) -> list[State]:
                 if name != first:
                     in_lanes(schedule, name, axes, state.lanes)
             _tile_first(schedule, replace(state, schedule=schedule, pending=(first,)), axes)
-        except ScheduleError:
-            continue
-        what = f"{', '.join(chain)} for a few rows"
-        found.append(state.after("rows between products", what, schedule, also=chain))
-    return found
+            what = f"{', '.join(chain)} for a few rows"
+            yield state.after("rows between products", what, schedule, also=chain)
 
 
 def _tile(schedule: Schedule, state: State, pair: Pair) -> str:

@@ -14,6 +14,8 @@ Threads share the strips, or the rows: each then has partial sums of its own, wh
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Final
 
 from minitensor import ir
@@ -57,26 +59,22 @@ def column_of(block: ir.Block, lanes: int) -> ir.Iter | None:
     return last if contiguous and last.extent >= lanes else None
 
 
-def _apply(state: State, cores: int) -> list[State]:
+def _apply(state: State, cores: int) -> Iterator[State]:
     """Strips for the threads; and if there are threads, rows for them."""
     column = column_of(state.block, state.lanes)
     if column is None or state.name in state.cached:
-        return []
-    found = []
+        return
     for parts in (False, True) if cores > 1 else (False,):
         schedule = state.schedule.copy()
-        try:
+        with contextlib.suppress(ScheduleError):
             if parts:
                 partial = partial_results(schedule, state, cores)
                 _sum_in_strips(schedule, state, partial, column)
                 _add_up(schedule, state, column)
             else:
                 _sum_in_strips(schedule, state, state.name, column)
-        except ScheduleError:
-            continue
-        what = f"strips of {column.var} in lanes" + (", rows in parts" if parts else "")
-        found.append(state.after("columns in lanes", what, schedule))
-    return found
+            what = f"strips of {column.var} in lanes" + (", rows in parts" if parts else "")
+            yield state.after("columns in lanes", what, schedule)
 
 
 def _sum_in_strips(schedule: Schedule, state: State, name: str, column: ir.Iter) -> None:

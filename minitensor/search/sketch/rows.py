@@ -16,8 +16,9 @@ reductions are cut: the partial results would be left behind otherwise.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from minitensor import ir
@@ -80,25 +81,21 @@ def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> None:
     schedule.vectorize(lane)
 
 
-def _apply(state: State, cores: int) -> list[State]:
+def _apply(state: State, cores: int) -> Iterator[State]:
     """Rows one by one if there are some, and partial results for the threads if there are few."""
     if state.name in state.cached or not is_row_sum(state.block, state.lanes):
-        return []
+        return
     axes = spatial_iters(state.block)
     rows = math.prod(i.extent for i in axes)
-    found = []
     for few in (False, True):
         if rows >= cores * PARALLELISM if few else not axes or rows < cores:
             continue
         schedule = state.schedule.copy()
-        try:
+        with contextlib.suppress(ScheduleError):
             block = partial_results(schedule, state, cores) if few else state.name
             sum_in_lanes(schedule, block, state.lanes)
-        except ScheduleError:
-            continue
-        what = f"partial results of {block} in lanes" if few else "partial results in lanes"
-        found.append(state.after("rows in lanes", what, schedule))
-    return found
+            what = f"partial results of {block} in lanes" if few else "partial results in lanes"
+            yield state.after("rows in lanes", what, schedule)
 
 
 def partial_results(schedule: Schedule, state: State, cores: int) -> str:

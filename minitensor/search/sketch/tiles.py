@@ -19,6 +19,7 @@ column touches are used while they are there.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -106,16 +107,14 @@ def _apply(state: State, cores: int) -> Iterator[State]:
             if in_parts and not _is_long(state):
                 continue
             schedule = state.schedule.copy()
-            try:
+            with contextlib.suppress(ScheduleError):
                 consumer = tile(schedule, state, pair, packing, in_parts)
-            except ScheduleError:
-                continue
-            what = f"{pair.rows.var} x {pair.lanes.var} in registers, {packing}"
-            if in_parts:
-                what += ", summed in parts"
-            if consumer is not None:
-                what += f", {consumer} follows each {'strip' if in_parts else 'tile'}"
-            yield state.after("register tiles", what, schedule)
+                what = f"{pair.rows.var} x {pair.lanes.var} in registers, {packing}"
+                if in_parts:
+                    what += ", summed in parts"
+                if consumer is not None:
+                    what += f", {consumer} follows each {'strip' if in_parts else 'tile'}"
+                yield state.after("register tiles", what, schedule)
 
 
 def _is_long(state: State) -> bool:

@@ -11,7 +11,9 @@ for n, c:                           images
 
 from __future__ import annotations
 
+import contextlib
 import operator
+from collections.abc import Iterator
 from itertools import accumulate, takewhile
 from typing import Final
 
@@ -90,26 +92,22 @@ def _slid_along(block: Block, load: ir.Load) -> set[str]:
     return {name for used in names if used & reduced for name in used - reduced}
 
 
-def _apply(state: State, cores: int) -> list[State]:
+def _apply(state: State, cores: int) -> Iterator[State]:
     """With the padded image computed for each image of its own, and without touching it."""
     if state.name in state.cached or not is_window(state.block):
-        return []
-    found = []
+        return
     for padding in (*_paddings(state), None):
         schedule = state.schedule.copy()
-        try:
+        with contextlib.suppress(ScheduleError):
             image = _tile(schedule, state)
             if padding is not None and image is not None:
                 schedule.vectorize(schedule.compute_at(padding, image)[-1])
-        except ScheduleError:
-            continue
-        what = "rows of it in registers, the window written out"
-        if _written_out(state.block) < len(reduce_iters(state.block)):
-            what = what.replace("the window", "the rows of the window")
-        if padding is not None:
-            what += f", {padding} for each image"
-        found.append(state.after("window", what, schedule, also=[padding] if padding else []))
-    return found
+            what = "rows of it in registers, the window written out"
+            if _written_out(state.block) < len(reduce_iters(state.block)):
+                what = what.replace("the window", "the rows of the window")
+            if padding is not None:
+                what += f", {padding} for each image"
+            yield state.after("window", what, schedule, also=[padding] if padding else [])
 
 
 def _paddings(state: State) -> list[str]:
