@@ -72,12 +72,10 @@ class Teller:
     name: str
     roofline: Roofline
     estimated: str = ""
-    _known: int = 0
     _doubted: bool = False
 
     def standing(self, progress: Progress) -> Standing:
-        """The standing of the search; to be called once for each progress, in order."""
-        self._known += sum(tried.known for tried in progress.latest)
+        """The standing of the search."""
         text = f"{progress.trials:,} of {progress.wanted:,}, "
         text += f"round {progress.round}" if progress.round else "all from the log"
         best = "none yet"
@@ -87,13 +85,14 @@ class Teller:
             if self.estimated:
                 best += f" (estimated for {self.estimated}; nothing is measured)"
         correlation = progress.correlation
+        goes_on = 0 < progress.eta < math.inf
         known = {
             "tried": text,
             "failed": failures_text(progress.failures),
             "best": best,
             "model": "" if correlation is None else f"rank correlation {correlation:.2f}",
             "machine": machine_text(progress),
-            "time": self._time(progress),
+            "time": clock(progress.elapsed) + (f", {clock(progress.eta)} left" if goes_on else ""),
         }
         return Standing(self.name, known, min(1.0, progress.trials / progress.wanted))
 
@@ -102,15 +101,6 @@ class Teller:
         if not self._doubted:
             before, self.roofline = self.roofline, self.roofline.corrected(seconds)
             self._doubted = self.roofline is not before
-
-    def _time(self, progress: Progress) -> str:
-        """Elapsed and left; what was known before took no time."""
-        measured = progress.trials - self._known
-        left = max(0, progress.wanted - progress.trials)
-        text = clock(progress.elapsed)
-        if measured and left:
-            text += f", {clock(progress.elapsed * left / measured)} left"
-        return text
 
 
 def failures_text(failures: Mapping[str, int]) -> str:

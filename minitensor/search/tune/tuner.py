@@ -53,6 +53,7 @@ class Progress:
     measuring    of these, building and running candidates
     latest       what was tried since the last call
     drift        how many times as long as at first a call takes now
+    known        of the trials, those that the log had, which took no time
     """
 
     round: int
@@ -65,12 +66,13 @@ class Progress:
     measuring: float
     latest: tuple[Tried, ...]
     drift: float = STEADY
+    known: int = 0
 
     @property
     def eta(self) -> float:
         """Seconds that are left, if all goes on as before; infinity at the beginning."""
-        left = self.wanted - self.trials
-        return self.elapsed * left / self.trials if self.trials else float("inf")
+        left, measured = max(0, self.wanted - self.trials), self.trials - self.known
+        return self.elapsed * left / measured if measured else math.inf
 
 
 @dataclass
@@ -357,5 +359,6 @@ class Tuner:
                 self.measuring,
                 latest,
                 self._incumbent.drift,
+                sum(t.known for t in self.tried),
             )
         )

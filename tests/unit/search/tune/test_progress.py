@@ -95,11 +95,10 @@ def test_what_was_in_the_log_took_no_time(teller):
     def time(**state):
         return teller.standing(progress(**state)).known["time"]
 
-    known = (types.SimpleNamespace(known=True),) * 16
-    assert time(round=0, trials=16, elapsed=0.0, latest=known) == "0:00"
+    assert time(round=0, trials=16, elapsed=0.0, known=16) == "0:00"
     # 10 s for the 8 since then: 40 left
-    assert time(trials=24, elapsed=10.0) == "0:10, 0:50 left"
-    assert time(trials=64, elapsed=60.0) == "1:00"
+    assert time(trials=24, elapsed=10.0, known=16) == "0:10, 0:50 left"
+    assert time(trials=64, elapsed=60.0, known=16) == "1:00"
 
 
 def test_all_from_the_log(teller):
