@@ -11,11 +11,6 @@ from minitensor.runtime import native_target
 from minitensor.search import network_schedules
 
 
-def prepared(graph: Graph) -> Graph:
-    """The graph as it is built and tuned: with the groups that it has, else optimized and fused."""
-    return graph if graph.groups is not None else graph.optimize().fuse()
-
-
 def build_network(
     graph: Graph,
     target: str | Target,
@@ -32,5 +27,5 @@ def build_network(
     exact = native_target(wanted)
     schedules = network_schedules(log, exact)
     return build_model(
-        prepared(graph), exact, schedules, check=check, flush_denormals=flush_denormals
+        graph.grouped(), exact, schedules, check=check, flush_denormals=flush_denormals
     )

@@ -56,6 +56,10 @@ class Graph(Shown, Nodes):
         made: Graph = self.replace(groups=groups_of(self, policy_of(policy)))
         return made
 
+    def grouped(self) -> Graph:
+        """The graph as it is built and tuned: with its groups, or else optimized and fused."""
+        return self if self.groups is not None else self.optimize().fuse()
+
     def explain(self, first: str, second: str, policy: object = "tvm") -> str:
         """The reason why two nodes are one kernel, or are not.
 

@@ -4,6 +4,6 @@
 """
 
 from minitensor.search.tasks.first import schedule_for
-from minitensor.search.tasks.network import network_schedules
+from minitensor.search.tasks.network import UNTUNED, network_schedules
 
-__all__ = ["network_schedules", "schedule_for"]
+__all__ = ["UNTUNED", "network_schedules", "schedule_for"]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 from minitensor.codegen import Target
 from minitensor.errors import (
@@ -23,6 +23,7 @@ from minitensor.errors import (
     unexpected,
     whole,
 )
+from minitensor.graph import Graph
 from minitensor.ir import Program, print_name
 from minitensor.phrasebook import no_program, unknown_argument
 from minitensor.schedule import Schedule
@@ -44,8 +45,10 @@ from minitensor.search.runner import (
 from minitensor.search.sketch import Rules, check_rules
 from minitensor.search.space import Space
 from minitensor.search.strategy import Strategy, named
+from minitensor.search.tasks import network_schedules
 from minitensor.search.transfer import Logs, history_logs, other_searches, pretrained
 from minitensor.search.tune.learner import Learner, Model, check_model, usual_model
+from minitensor.search.tune.network import NetworkResult, tune_network
 from minitensor.search.tune.progress import Display
 from minitensor.search.tune.result import TuneResult
 from minitensor.search.tune.tuner import Progress, Tuner
@@ -58,8 +61,20 @@ BATCHES = (8, 64)
 """The least and the most candidates of a round; between them, an eighth of all."""
 
 
+@overload
 def tune(
-    program: Program,
+    program: Graph, target: str | Target = "c", trials: int = 64, **options: Any
+) -> NetworkResult: ...
+
+
+@overload
+def tune(
+    program: Program, target: str | Target = "c", trials: int = 64, **options: Any
+) -> TuneResult: ...
+
+
+def tune(
+    program: Program | Graph,
     target: str | Target = "c",
     trials: int = 64,
     *,
@@ -84,11 +99,17 @@ def tune(
     builder: Executor | None = None,
     measurer: Executor | None = None,
     **others: Any,
-) -> TuneResult:
-    """Search for the fastest schedule of a program.
+) -> Any:
+    """Search for the fastest schedule of a program, or of each distinct kernel of a graph.
 
         result = mt.tune(program, trials=64, log="tuning.jsonl")
         kernel = result.kernel()
+        model = mt.tune(graph, trials=64, log="tuning.jsonl", time_limit=600).model()
+
+    Of a graph the tasks are tuned one after the other, with trials and seconds by their share of
+    the time: `trials` is then that of a task on average, and a TuneResult becomes a
+    mt.search.NetworkResult. A graph without groups is optimized and fused first, as `mt.build`
+    does. What is for one program (space, inputs, runner, callbacks) is refused.
 
     target     "c", or an mt.Target; what is left open is filled in from this machine. "cuda" for
                the GPU of this machine; "cuda-emulator" where there is none: nothing is measured
@@ -149,11 +170,22 @@ def tune(
     """
     if others:
         raise unknown_argument("tune", next(iter(others)), _keywords())
+    if isinstance(program, Graph):
+        return _of_network(
+            program,
+            {"space": space, "inputs": inputs, "runner": runner, "callbacks": list(callbacks)},
+            trials, time_limit, progress,
+            target=exact_target(target), log=log, resume=resume, seed=seed, rules=rules,
+            strategy=strategy, sketch_policy=sketch_policy, mutation_policy=mutation_policy,
+            model=model, history=history, batch=batch, patience=patience, settings=settings,
+            builder=builder, measurer=measurer,
+        )  # fmt: skip
     if isinstance(target, int):
         raise unexpected("a target's name or an mt.Target (trials= has a name)", "target", target)
     trials, seed = whole("trials", trials, 1), whole("seed", seed, 0)
-    usual = min(BATCHES[1], max(BATCHES[0], trials // 8))
-    count = usual if batch is None else whole("batch", batch, 1)
+    count = (
+        min(BATCHES[1], max(BATCHES[0], trials // 8)) if batch is None else whole("batch", batch, 1)
+    )
     if time_limit is not None:
         real("time_limit", time_limit, 0, math.inf)
     waited = None if patience is None else whole("patience", patience, 1)
@@ -223,6 +255,34 @@ def tune(
         if estimates
         else "",
     )
+
+
+def _of_network(
+    graph: Graph,
+    alone: Mapping[str, Any],
+    trials: int,
+    time_limit: float | None,
+    progress: bool | None,
+    **own: Any,
+) -> NetworkResult:
+    """The search for the kernels of a graph.
+
+    alone  arguments that make sense for one program only
+    own    those for the search of each
+    """
+    for name, value in alone.items():
+        if value is not None and value != []:
+            raise ArgumentError(f"{name}= is for one program, and this is a graph of several")
+    if time_limit is not None:
+        real("time_limit", time_limit, 0, math.inf)
+
+    def one(program: Program, **limits: Any) -> TuneResult:
+        found: TuneResult = tune(program, progress=False, **own, **limits)
+        return found
+
+    schedules = network_schedules(own["log"] if own["resume"] else None, own["target"])
+    wanted, grouped = whole("trials", trials, 1), graph.grouped()
+    return tune_network(grouped, own["target"], schedules, one, wanted, time_limit, progress)
 
 
 def _given_runner(

@@ -1,0 +1,39 @@
+"""The schedule of a program that was never tuned: by rules, the same each time, without a trial."""
+
+import pytest
+
+import minitensor as mt
+from minitensor.codegen import Target
+from minitensor.ir import LoopKind, loop_sites
+
+TARGET = Target("c", num_cores=2, vector_bits=256)
+
+
+def kinds(schedule):
+    return {site.loop.kind for site in loop_sites(schedule.program).values()}
+
+
+def test_a_large_product_has_threads_vectors_and_packed_weights():
+    program = mt.lower(mt.workloads.matmul(m=128, n=128, k=128))
+    schedule = mt.schedule_for(program, TARGET)
+    assert {LoopKind.PARALLEL, LoopKind.VECTORIZE} <= kinds(schedule)
+    assert "cache_read" in schedule.trace.as_python()
+    again = mt.schedule_for(program, TARGET)
+    assert again.trace.as_python() == schedule.trace.as_python()
+
+
+def test_a_small_one_has_no_threads():
+    program = mt.lower(mt.workloads.matmul(m=8, n=8, k=8))
+    assert LoopKind.PARALLEL not in kinds(mt.schedule_for(program, TARGET))
+
+
+def test_padding_is_not_asked_about_in_the_inner_loop():
+    program = mt.lower(mt.workloads.conv2d_bias_relu(1, 32, 28, 28, 32, 3, padding=1))
+    text = mt.schedule_for(program, TARGET).trace.as_python()
+    assert "compute_inline('pad')" not in text
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "x", []])
+def test_what_is_no_program(wrong):
+    with pytest.raises(mt.ArgumentError, match="program"):
+        mt.schedule_for(wrong)
