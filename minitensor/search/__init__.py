@@ -36,7 +36,9 @@ from minitensor.search.strategy import Round, Strategy
 from minitensor.search.tried import Tried
 from minitensor.search.tasks import network_schedules, schedule_for
 from minitensor.search.transfer import Pretrained
-from minitensor.search.tune import Model, Progress, Roofline, TuneResult, tune
+from minitensor.search.tune import (
+    Model, NetworkResult, Progress, Roofline, TaskResult, TuneResult, tune,
+)
 from minitensor.search import pictures
 from minitensor.search.pictures import ensemble_picture, sketches_picture
 from minitensor.search.tuners import STRATEGIES, Annealing, FlexTensor, Genetic
@@ -46,11 +48,11 @@ __all__ = [
     "DEFAULT_RULES", "FEATURE_NAMES", "MUTATION_POLICIES", "RULES", "SKETCH_POLICIES", "STRATEGIES",
     "Annealing", "Candidate", "Derived", "Evolution", "Failures", "FlexTensor", "Genetic",
     "GradientBoostedTrees", "History", "Host", "Log", "Merged", "Model", "MutationPolicy",
-    "Mutations", "Pretrained", "Progress", "Record", "Report", "Result", "Rewritten", "Roofline",
-    "Round", "Rule", "Runner", "RunnerProtocol", "Samples", "Settings", "Sketch", "SketchPolicy",
-    "SketchRule", "Space", "State", "Status", "Strategy", "Task", "Tried", "TuneResult", "Verdict",
-    "apply_history_best", "difference", "ensemble_picture", "extract_features", "failures_of",
-    "gbt", "generate_sketches", "load_best", "network_schedules", "new_record", "nothing_works",
-    "operations", "pictures", "random_inputs", "schedule_for", "sketches_picture", "trace_key",
-    "tune", "workload_key",
+    "Mutations", "NetworkResult", "Pretrained", "Progress", "Record", "Report", "Result",
+    "Rewritten", "Roofline", "Round", "Rule", "Runner", "RunnerProtocol", "Samples", "Settings",
+    "Sketch", "SketchPolicy", "SketchRule", "Space", "State", "Status", "Strategy", "Task",
+    "TaskResult", "Tried", "TuneResult", "Verdict", "apply_history_best", "difference",
+    "ensemble_picture", "extract_features", "failures_of", "gbt", "generate_sketches", "load_best",
+    "network_schedules", "new_record", "nothing_works", "operations", "pictures", "random_inputs",
+    "schedule_for", "sketches_picture", "trace_key", "tune", "workload_key",
 ]
