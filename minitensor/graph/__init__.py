@@ -19,10 +19,13 @@ from minitensor.graph.onnx import from_onnx
 from minitensor.graph.profile import Profile
 from minitensor.graph.rewrite import Made, Match, Number, Rule, Var, call
 from minitensor.graph.rules import RULES
+from minitensor.graph.running import RunningModel
+from minitensor.graph.saved import load
 from minitensor.graph.trace import trace
 
 __all__ = [
     "POLICIES", "RULES", "Graph", "Kind", "Made", "Match", "Model", "Node", "Number", "Part",
-    "Plan", "Policy", "Profile", "Rule", "Scheduled", "Schedules", "Step", "Task", "Value", "Var",
-    "build_model", "call", "from_onnx", "kind_of_node", "plan_memory", "program_of", "trace",
+    "Plan", "Policy", "Profile", "Rule", "RunningModel", "Scheduled", "Schedules", "Step", "Task",
+    "Value", "Var", "build_model", "call", "from_onnx", "kind_of_node", "load", "plan_memory",
+    "program_of", "trace",
 ]

@@ -58,7 +58,8 @@ class Task:
     count     the number of groups
     schedule  how it runs
     origin    where the schedule is from, in words
-    kernel    what a call runs
+    late      the program that a call runs, behind what constants alone decide
+    kernel    the same in machine code
     """
 
     name: str
@@ -66,6 +67,7 @@ class Task:
     count: int
     schedule: Schedule
     origin: str
+    late: ir.Program
     kernel: NativeKernel
 
 
@@ -110,8 +112,8 @@ def assembled(graph: Nodes, target: Target, schedules: Schedules) -> Assembly:
     ]
     kernels = _compiled([split.late for split in splits], chosen, target)
     tasks = tuple(
-        Task(part.program.name, part, counts[key], one.schedule, one.origin, kernel)
-        for (key, part), one, kernel in zip(distinct, chosen, kernels)
+        Task(part.program.name, part, counts[key], one.schedule, one.origin, split.late, kernel)
+        for (key, part), one, split, kernel in zip(distinct, chosen, splits, kernels)
     )
     number = {key: n for n, (key, _) in enumerate(distinct)}
     steps, plan = _planned(graph, views, parts)

@@ -19,13 +19,13 @@ from minitensor.runtime.bundle import SOURCE, load_kernel, save_kernel
 from minitensor.runtime.build import (
     interpreter_kernel, load, load_program, load_together, native_target, shown_target,
 )
-from minitensor.runtime.cache import TIME_LIMIT, compile_library
+from minitensor.runtime.cache import TIME_LIMIT, compile_assembly, compile_library
 from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.fault import Fault, element_at, element_name
 from minitensor.runtime.folder import cache_folder, scratch_folder
 from minitensor.runtime.interpreter import InterpreterKernel
 from minitensor.runtime.kernel import Kernel, NativeKernel
-from minitensor.runtime.machine import cpu_name, usable_cores
+from minitensor.runtime.machine import cpu_fingerprint, cpu_name, usable_cores
 from minitensor.runtime.memory import OUTPUTS
 from minitensor.runtime.module import (
     address_of, aligned_empty, load_function, null, pointer_to, starting_threads,
@@ -93,14 +93,14 @@ __all__ = [
     "InterpreterKernel", "Kernel", "Limits", "NativeKernel", "Nvcc", "Pace", "Parent",
     "ParentGoneError", "Probe", "Reason", "Resources", "Signature", "Timing", "Toolchain", "Turns",
     "Worker", "WorkerError", "address_of", "aligned_empty", "cache_bandwidths", "cache_folder",
-    "compile_library", "compute_probe", "confine", "cpu_name", "cuda_of", "diagnose", "element_at",
-    "element_name", "end_children", "explained", "find_nvcc", "find_toolchain", "interleave",
-    "interpreter_kernel", "known_caches", "known_limits", "largest_cache", "load", "load_cuda",
-    "load_cuda_program", "load_cuda_together", "load_emulated", "load_function", "load_kernel",
-    "load_program", "load_together", "measure", "measure_limits", "memory_of_this_process",
-    "memory_probes", "native_target", "null", "pointer_to", "probe_toolchain", "ratio",
-    "remember_limits", "save_kernel", "scratch_folder", "shown_target", "starting_threads",
-    "take_turn", "to_device", "usable_cores", "waits_of",
+    "compile_assembly", "compile_library", "compute_probe", "confine", "cpu_fingerprint",
+    "cpu_name", "cuda_of", "diagnose", "element_at", "element_name", "end_children", "explained",
+    "find_nvcc", "find_toolchain", "interleave", "interpreter_kernel", "known_caches",
+    "known_limits", "largest_cache", "load", "load_cuda", "load_cuda_program", "load_cuda_together",
+    "load_emulated", "load_function", "load_kernel", "load_program", "load_together", "measure",
+    "measure_limits", "memory_of_this_process", "memory_probes", "native_target", "null",
+    "pointer_to", "probe_toolchain", "ratio", "remember_limits", "save_kernel", "scratch_folder",
+    "shown_target", "starting_threads", "take_turn", "to_device", "usable_cores", "waits_of",
 ]
 
 
