@@ -61,6 +61,7 @@ NOT_EVERYWHERE = {"_cffi_backend", "cffi", "ctypes", "fcntl", "mmap", "resource"
 """Modules that some Pythons lack: `minitensor.system` imports them when they are used."""
 OPTIONAL = {
     "onnx": {"graph"},
+    "onnxruntime": {"cli"},
     "hypothesis": {"testing"},
     "rich": {"cli", "search", "looks"},
 }

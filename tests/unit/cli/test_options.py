@@ -7,7 +7,7 @@ import pytest
 from minitensor.cli.main import _parser
 
 SWITCHES = (argparse._StoreTrueAction, argparse._HelpAction, argparse._VersionAction)
-ADDING = {"size", "only", "history"}
+ADDING = {"size", "only", "history", "shape", "input"}
 """The options that add up."""
 
 
@@ -25,6 +25,7 @@ def options(parser):
 def test_no_option_of_any_command_is_dropped(parser, action, capsys):
     """Typed twice, with every command, by the parser itself."""
     values = {"size": ("m=1", "n=2"), "only": ("nest", "order")}
+    values |= {"shape": ("x=1x2", "y=3"), "input": ("x=a.npy", "y=b.npy")}
     first, second = values.get(action.dest, (next(iter(action.choices or "1")),) * 2)
     for needed in parser._actions:  # what else the command asks for
         needed.required = False
