@@ -47,7 +47,7 @@ clean:
 .venv/test: EXTRAS := [test]
 .venv/dev: EXTRAS := [test,dev]
 .venv/docs: EXTRAS := [docs]
-.venv/run .venv/test .venv/dev .venv/docs: .venv/bin/python pyproject.toml
+.venv/run .venv/test .venv/dev .venv/docs: .venv/bin/python pyproject.toml setup.py
 	@$(BIN)/python -m pip --version >/dev/null || \
 	  { echo "the environment in .venv has no pip, so it is not whole: make clean, then again"; exit 1; }
 	@echo "pip installs minitensor$(EXTRAS) into .venv"

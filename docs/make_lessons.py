@@ -17,7 +17,11 @@ def drawn(lesson: Lesson, folder: pathlib.Path) -> None:
     root = str(PICTURES.parents[1])
     variables = {"MINITENSOR_COURSE_PICTURES": str(folder), "PYTHONPATH": root}
     environment = {**os.environ, **variables}
-    subprocess.run([sys.executable, str(lesson.path)], check=True, env=environment)
+    words = [sys.executable, str(lesson.path)]
+    done = subprocess.run(words, check=False, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        sys.exit(f"lesson {lesson.number} ({lesson.path.name}) fails: {said[-1] if said else ''}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import Any, Final, overload
 
 from minitensor import arith, gpu, ir, pictures, runtime
+from minitensor.answers import answered
 from minitensor.codegen import (
     DEFAULT,
     Dump,
@@ -24,7 +25,7 @@ from minitensor.codegen import (
 from minitensor.errors import ArgumentError, CompileError, unexpected
 from minitensor.graph import Graph, Model
 from minitensor.lang import Scalar
-from minitensor.looks import Text
+from minitensor.looks import Whole
 from minitensor.phrasebook import SCHEDULE_OR_PROGRAM, no_program
 from minitensor.runtime import (
     TIME_LIMIT,
@@ -69,6 +70,7 @@ def build(
 ) -> Model: ...
 
 
+@answered
 def build(
     what: Schedule | ir.Program | Graph,
     target: str | Target = "c",
@@ -174,6 +176,7 @@ def _to_standard_error(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+@answered
 def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
     """The outcome of a schedule, as text: each loop, each buffer, the registers, and remarks on
     missed optimizations.
@@ -195,9 +198,10 @@ def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
         toolchain = find_toolchain()
     except CompileError:
         toolchain = None
-    return Text(explained(program, exact, toolchain))
+    return Whole(explained(program, exact, toolchain))
 
 
+@answered
 def gpu_cost(what: Schedule | ir.Program, device: str = DEFAULT) -> gpu.Cost:
     """The time of a schedule on a GPU, estimated without one: for each kernel its occupancy, the
     sectors and bank conflicts of each access, the part of the GPU that bounds it, and remarks.
@@ -229,6 +233,7 @@ def _program_of(what: object) -> tuple[ir.Program, str]:
     raise no_program("what", what, SCHEDULE_OR_PROGRAM)
 
 
+@answered
 def interpret(what: Schedule | ir.Program | Graph, *arrays: Any, counts: bool = False) -> Any:
     """Run a program, or a graph operator by operator, in the reference interpreter, with every
     check on.
@@ -256,11 +261,13 @@ def _interpreted_graph(graph: Graph, arrays: tuple[Any, ...], counts: bool) -> A
     return graph.interpret(*arrays)
 
 
+@answered
 def verify(what: Schedule | ir.Program) -> None:
     """Raise VerifyError, naming the rule, if the program is malformed."""
     ir.verify(_program_of(what)[0])
 
 
+@answered
 def simplify(expr: Any) -> Any:
     """An equal, smaller expression; a symbolic value as one, an IR node as one."""
     if isinstance(expr, Scalar):

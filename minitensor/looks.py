@@ -6,7 +6,9 @@ a notebook, and where rich prints. What is shown is cut; `str()` is whole.
 
 from __future__ import annotations
 
+import difflib
 import html
+import os
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -139,6 +141,28 @@ class Shown:
         return found
 
 
+def shows_colours(stream: Any) -> bool:
+    """Tell whether a stream is a terminal or the output of a notebook, and NO_COLOR is not set."""
+    notebook = type(stream).__module__.startswith("ipykernel")
+    return not os.environ.get("NO_COLOR") and (notebook or bool(stream.isatty()))
+
+
+def difference(before: str, after: str) -> str:
+    """The lines that differ between two texts, with two around them."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=2, lineterm="")
+    body = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+    return "\n".join(body) if body else "(no change)"
+
+
+def coloured(text: str) -> str:
+    """A difference with the escapes of a terminal: what went in red, what came in green."""
+    codes = {"-": "31", "+": "32"}
+    return "\n".join(
+        f"\x1b[{codes[line[0]]}m{line}\x1b[0m" if line[:1] in codes else line
+        for line in text.splitlines()
+    )
+
+
 class Text(Shown, str):
     """A text that shows itself as it is, not between quotes."""
 
@@ -146,3 +170,12 @@ class Text(Shown, str):
 
     def __str__(self) -> str:
         return str.__str__(self)
+
+
+class Whole(Text):
+    """A text that is shown to its end, for that is where the advice stands."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)

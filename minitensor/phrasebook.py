@@ -45,7 +45,11 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
     "mt": {
         "te": Phrase("TVM", "mt.placeholder, mt.compute and mt.reduce_axis themselves"),
         "tir": Phrase("TVM", "mt.lower(tensors), which makes a Program"),
-        "topi": Phrase("TVM", "mt.workloads"),
+        "topi": Phrase("TVM", "mt.ops, functions of tensors; mt.workloads by sizes"),
+        "tl": Phrase("Triton", "mt.placeholder, mt.compute and the primitives of a Schedule"),
+        "load": Phrase("torch", "mt.load_best(log, program), or mt.graph.load(folder)"),
+        "nn": Phrase("torch", "mt.ops, in a function that mt.graph.trace is given"),
+        "onnx": Phrase("", "mt.graph.from_onnx(path)"),
         "create_schedule": Phrase("TVM", "s = mt.Schedule(mt.lower([A, B, C]))"),
         "create_prim_func": Phrase("TVM", "mt.lower([A, B, C])"),
         "size_var": Phrase("TVM", "a number: a program is for one size"),
@@ -90,12 +94,13 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "instr": Phrase("Exo", "mt.intrinsic"),
         "where": Phrase("numpy", "mt.select, or mt.if_then_else where one side is not safe"),
         "absolute": Phrase("numpy", "mt.abs"),
-        "matmul": Phrase("numpy", "mt.workloads.matmul(m, n, k), or mt.sum(A[i, k] * B[k, j], k)"),
-        "dot": Phrase("numpy", "mt.workloads.matmul(m, n, k), or mt.sum(A[i, k] * B[k, j], k)"),
+        "matmul": Phrase("numpy", "mt.ops.matmul(A, B), or mt.sum(A[i, k] * B[k, j], axis=k)"),
+        "dot": Phrase("numpy", "mt.ops.matmul(A, B), or mt.sum(A[i, k] * B[k, j], axis=k)"),
         "einsum": Phrase("numpy", "mt.sum(A[i, k] * B[k, j], axis=k) in mt.compute"),
         "mean": Phrase("numpy", "mt.sum(…, axis=k), and a stage that multiplies by 1 / n"),
         "clip": Phrase("numpy", "mt.minimum(mt.maximum(x, low), high)"),
-        "relu": Phrase("torch", "mt.maximum(x, 0)"),
+        "relu": Phrase("torch", "mt.ops.relu of a tensor; of an element mt.maximum(x, 0)"),
+        "gelu": Phrase("torch", "mt.ops.gelu"),
         "float32": Phrase("numpy, torch", "'float32': types are named by strings"),
         "float16": Phrase("numpy, torch", "'float16': types are named by strings"),
         "float64": Phrase("numpy, torch", "'float64': types are named by strings"),
@@ -115,8 +120,11 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "arange": Phrase("numpy", "the index itself: mt.compute((n,), lambda i: i)"),
         "ones": Phrase("numpy", "mt.compute(shape, lambda *i: 1.0)"),
         "pad": Phrase("numpy", "mt.if_then_else in an mt.compute"),
-        "softmax": Phrase("torch", "mt.workloads.softmax"),
-        "conv2d": Phrase("torch", "mt.workloads.conv2d"),
+        "softmax": Phrase("torch", "mt.ops.softmax"),
+        "conv2d": Phrase("torch", "mt.ops.conv2d"),
+        "layer_norm": Phrase("torch", "mt.ops.layer_norm"),
+        "reshape": Phrase("numpy", "mt.ops.reshape"),
+        "transpose": Phrase("numpy", "mt.ops.transpose"),
         "cumsum": Phrase("numpy", "mt.workloads.cumsum"),
         "program_id": Phrase("Triton", "s.bind(loop, 'blockIdx.x')"),
         "jit": Phrase("Triton", "mt.build"),
@@ -209,9 +217,11 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "axis": Phrase("TVM", "s.get_loops(C): the axes of C are loops of its block"),
         "reduce_axis": Phrase("TVM", "s.get_loops(C): the axes of C are loops of its block"),
         "T": Phrase("numpy", "C[j, i] in mt.compute"),
-        "transpose": Phrase("numpy", "C[j, i] in mt.compute"),
-        "reshape": Phrase("numpy", "mt.compute of the new shape"),
-        "sum": Phrase("numpy", "mt.compute(…, lambda i: mt.sum(C[i, k], axis=k))"),
+        "transpose": Phrase("numpy", "mt.ops.transpose(C), or C[j, i] in mt.compute"),
+        "reshape": Phrase("numpy", "mt.ops.reshape(C, shape=…)"),
+        "softmax": Phrase("torch", "mt.ops.softmax(C, axis=-1)"),
+        "relu": Phrase("torch, tinygrad", "mt.ops.relu(C)"),
+        "sum": Phrase("numpy", "mt.ops.reduce_sum(C, axes=…), or mt.sum(C[i, k], axis=k)"),
         "astype": Phrase("numpy", "C[i, j].astype('float16') in mt.compute"),
         "numpy": Phrase("TVM, torch", "nothing: a tensor has no values; a kernel returns arrays"),
         "asnumpy": Phrase("TVM", "nothing: a tensor has no values; a kernel returns arrays"),
@@ -227,8 +237,8 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "max": Phrase("numpy", "mt.compute(…, lambda i: mt.max(C[i, k], axis=k))"),
         "min": Phrase("numpy", "mt.compute(…, lambda i: mt.min(C[i, k], axis=k))"),
         "mean": Phrase("numpy", "mt.sum(C[i, k], axis=k), and another stage that divides by n"),
-        "dot": Phrase("numpy", "mt.sum(A[i, k] * B[k, j], axis=k)"),
-        "matmul": Phrase("numpy", "mt.sum(A[i, k] * B[k, j], axis=k)"),
+        "dot": Phrase("numpy", "mt.ops.matmul(A, B), or mt.sum(A[i, k] * B[k, j], axis=k)"),
+        "matmul": Phrase("numpy", "mt.ops.matmul(A, B), or mt.sum(A[i, k] * B[k, j], axis=k)"),
     },
     "kernel": {
         "time_evaluator": Phrase("TVM", "kernel.time(a, b).median, in seconds"),
@@ -248,6 +258,31 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "code": Phrase("", "kernel.source"),
         "asm": Phrase("", "kernel.assembly()"),
         "get_function": Phrase("TVM", "kernel itself: kernel(a, b)"),
+    },
+    "result": {
+        "print_best": Phrase("TVM", "print(result), and print(result.trace.as_python())"),
+        "apply_best": Phrase("TVM", "result.schedule"),
+        "get_best_config": Phrase("TVM", "result.schedule.trace.decisions"),
+        "best_config": Phrase("TVM", "result.schedule.trace.decisions"),
+        "best_schedule": Phrase("", "result.schedule"),
+        "best_time": Phrase("", "result.seconds"),
+        "build": Phrase("", "result.kernel()"),
+    },
+    "compute": {
+        "attrs": Phrase("TVM", "s.annotate(block, key, value), on a Schedule"),
+        "tag": Phrase("TVM", "name="),
+        "varargs_names": Phrase("TVM", "the names of the lambda's parameters"),
+    },
+    "lower": {
+        "simple_mode": Phrase("TVM", "print(program), which is always plain"),
+        "binds": Phrase("TVM", "nothing: parameters are what the list names"),
+        "args": Phrase("TVM", "the list of tensors, which comes first"),
+    },
+    "build": {
+        "target_host": Phrase("TVM", "nothing: the host runs C"),
+        "params": Phrase("TVM", "kernel.bind(B=b) for what is constant"),
+        "name": Phrase("TVM", "mt.lower([A, B, C], name=…)"),
+        "opt_level": Phrase("TVM", "nothing: a schedule says what is done"),
     },
     "split": {
         "factor": Phrase("TVM", "s.split(loop, [None, factor])"),
@@ -274,6 +309,9 @@ PHRASES: Final[Mapping[str, Mapping[str, Phrase]]] = {
         "booster": Phrase("xgboost", "model=, an object with fit and predict"),
         "before": Phrase("", "rules=[mine, *mt.search.DEFAULT_RULES]"),
         "early_stopping": Phrase("TVM", "patience=, in candidates"),
+        "verbose": Phrase("TVM, xgboost", "progress=True or False"),
+        "n_trials": Phrase("optuna", "trials="),
+        "timeout": Phrase("", "time_limit=, in seconds"),
     },
 }
 """By what the name belongs to: the module, a Schedule, a Tensor, a Kernel; keywords of a call."""
@@ -320,6 +358,8 @@ _MADE_OF_ONE: Final[Mapping[str, str]] = {
     "Kernel": "a kernel is built already: call it, or give the program that it was built from",
     "TuneResult": "give result.schedule, the best that was found, or result.program",
     "Log": "give mt.load_best(log, program), the best schedule of a log",
+    "Graph": "a graph is several kernels: mt.build, mt.tune and mt.interpret take it, and "
+    "mt.graph.program_of(graph, graph.kernels[0]).program is one",
     "Space": "give space.program, or a schedule of the space",
     "Scalar": "one symbolic value is no tensor: put it in mt.compute, and lower that",
     "Reduction": "a reduction is the expression of an mt.compute: write one, and lower that",
@@ -369,7 +409,7 @@ def _advice(value: object) -> str:
         if value.endswith(".py"):
             return "; in Python, import the file and give its program"
         if value.endswith(".onnx"):
-            return "; a program is one kernel: lower the operators of a network one by one"
+            return "; a network is read first: mt.build(mt.graph.from_onnx(path)), or mt.tune"
         return "; operators by name: mt.lower(mt.workloads.matmul(64, 64, 64))"
     if value is None:
         return "; does the function that made it end without a return?"

@@ -15,8 +15,8 @@ from minitensor.errors import CompileError, MeasureError, MinitensorError
 __all__ = ["cffi", "ctypes", "fcntl", "mmap", "resource", "subprocess"]
 
 WITHOUT: Final = (
-    'target="interpreter", schedules and their legality, sketches, features, the cost model and '
-    "tables of measured costs work without it"
+    'target="interpreter", schedules and their legality, sketches, features and the cost model '
+    "work without it"
 )
 
 

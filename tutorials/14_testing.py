@@ -301,7 +301,7 @@ assert parts.astype("float32").sum(dtype="float32") != parts.sum()
 #
 # It needs Hypothesis (MacIver and others), the Python library for properties: it draws, keeps what
 # is interesting, and shrinks. If the next cell says that it is missing, install it with
-# `python -m pip install 'minitensor[test]'`. The tasks of this lesson do without.
+# `python -m pip install 'minitensor[course]'`. The tasks of this lesson do without.
 
 # %%
 from minitensor.testing import arrays_for, assert_equivalent, evaluate_by_numpy, programs

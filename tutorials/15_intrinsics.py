@@ -254,7 +254,7 @@ assert [is_wrong(body, 200, 7, 9, 128) for body in bodies] == [True, True, True]
 # An accumulator that is not zero, strides that are not the usual ones, and numbers from the whole
 # range of their type. `mt.testing.check_intrinsic` draws all of that for bodies in C, and noise
 # around the output, which must stay as it was. It needs a C compiler and Hypothesis
-# (`pip install 'minitensor[test]'`), which makes what it finds small.
+# (`pip install 'minitensor[course]'`), which makes what it finds small.
 
 # %%
 wrong = mt.intrinsic("wrong_dot", operands(), BODY.replace("b_stride0", "4"), strides=STRIDES)

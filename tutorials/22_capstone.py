@@ -175,7 +175,7 @@ assert mt.interpret(s, a) == a.sum()
 
 # %% [markdown]
 # But there is more than one way to be wrong. Try it on drawn programs, with drawn steps before it
-# (lesson 14; it needs Hypothesis, `python -m pip install 'minitensor[test]'`). The property: the
+# (lesson 14; it needs Hypothesis, `python -m pip install 'minitensor[course]'`). The property: the
 # results are those of the definition, bit for bit. A refusal is no failure.
 
 # %%

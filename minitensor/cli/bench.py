@@ -27,6 +27,8 @@ AS_SLOW: Final = "the interpreter is as slow with one schedule as with another: 
 SCHEDULED: Final = "scheduled"
 DEFINED: Final = "as defined"
 NUMPY: Final = "numpy"
+BUSY: Final = 1.5
+"""The factor between turns of one call from which on the machine is called busy."""
 
 TEXT: Final = "time a schedule in turns with its definition and numpy"
 EPILOG: Final = """\
@@ -111,6 +113,17 @@ class Compared:
         yield from aligned(rows)
         for name, reason in self.dropped.items():
             yield console.styled(f"  {name}: {reason}", "yellow")
+        if self.spread > BUSY:
+            yield console.styled(
+                f"  the machine is busy: a slowest turn took {self.spread:.2g} times as long as "
+                "the fastest, and figures may be off by as much; close what else runs",
+                "yellow",
+            )
+
+    @property
+    def spread(self) -> float:
+        """The factor between the slowest turn and the fastest, of what varies most."""
+        return max(max(turns.fastest) / min(turns.fastest) for turns in self.turns.values())
 
     def ratio(self, name: str) -> float:
         """The factor by which the schedule is faster than a baseline."""

@@ -7,6 +7,9 @@ of the groups (`search`).
 """
 
 # fmt: off
+from typing import NoReturn as _NoReturn
+
+from minitensor.phrasebook import unknown_name as _unknown_name
 from minitensor.graph.assemble import Scheduled, Schedules, Task
 from minitensor.graph.classes import Kind, kind_of_node
 from minitensor.graph.fuse import POLICIES, Policy
@@ -29,3 +32,7 @@ __all__ = [
     "Value", "Var", "build_model", "call", "from_onnx", "kind_of_node", "load", "plan_memory",
     "program_of", "trace",
 ]
+
+
+def __getattr__(name: str) -> _NoReturn:
+    raise _unknown_name("graph", name, "mt.graph", __all__)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from minitensor import arith, ir
+from minitensor.answers import answered
 from minitensor.errors import ArgumentError, LoweringError, unexpected
 from minitensor.lang.checked import checked_name
 from minitensor.lang.scalar import describe
@@ -24,6 +25,7 @@ INDEX_LIMIT: Final = 1 << 62
 """Index arithmetic must stay below this, so that 64-bit integers hold it."""
 
 
+@answered
 def lower(
     tensors: Sequence[Tensor], name: str = "main", constants: Sequence[Tensor] = ()
 ) -> ir.Program:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from minitensor import ir
+from minitensor.answers import answered
 from minitensor.errors import ArgumentError, is_integer, unexpected
 from minitensor.lang.checked import (
     LARGEST,
@@ -26,6 +27,9 @@ from minitensor.lang.numpy_names import NoArray
 from minitensor.lang.promotion import converted, is_number
 from minitensor.lang.scalar import Label, Scalar, describe, operand
 from minitensor.phrasebook import unknown_name
+
+LONGEST: Final = 100
+"""The most characters of an expression that a tensor shows."""
 
 
 class Reference(str):
@@ -104,7 +108,19 @@ class Tensor(NoArray):
         return len(self.shape)
 
     def __repr__(self) -> str:
-        return f"Tensor({ir.print_name(self.name)}: {self.dtype}{list(self.shape)})"
+        """The tensor with the beginning of its expression."""
+        stage, name = self.stage, self._titled()
+        if stage is None:
+            return f"Tensor({name})"
+        text = ", ".join(describe(value) for value in stage.values)
+        if stage.reducer is not None:
+            text = f"{stage.reducer.name}({text})"
+        index = ", ".join(str(getattr(axis.var, "label", axis.var)) for axis in stage.axes)
+        shown = f"{ir.print_name(self.name)}[{index}] = {text}"
+        return f"Tensor({name}; {shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + '…'})"
+
+    def _titled(self) -> str:
+        return f"{ir.print_name(self.name)}: {self.dtype}{list(self.shape)}"
 
     if not TYPE_CHECKING:  # a checker knows what there is
 
@@ -170,7 +186,9 @@ class Tensor(NoArray):
         raise self.misplaced()
 
     def __iter__(self) -> NoReturn:
-        raise ArgumentError(f"{self!r} cannot be iterated over; index it inside mt.compute")
+        raise ArgumentError(
+            f"Tensor({self._titled()}) cannot be iterated over; index it inside mt.compute"
+        )
 
 
 class ReduceAxis(Scalar):
@@ -218,11 +236,13 @@ class Reduction:
 # ---- constructors
 
 
+@answered
 def placeholder(shape: Any, dtype: str = "float32", name: str | None = None) -> Tensor:
     """An input of the given shape (a tuple of ints; `()` for a scalar) and dtype."""
     return Tensor(checked_name(name, "placeholder"), checked_shape(shape), ir.DType.of(dtype))
 
 
+@answered
 def reduce_axis(dom: Any, name: str | None = None) -> ReduceAxis:
     """The variable of a reduction from dom[0] to dom[1] - 1; an int n stands for (0, n)."""
     pair = (0, dom) if isinstance(dom, numbers.Integral) else dom
@@ -238,6 +258,7 @@ def reduce_axis(dom: Any, name: str | None = None) -> ReduceAxis:
     return ReduceAxis(int(pair[0]), int(pair[1]), checked_name(name, "k"))
 
 
+@answered
 def compute(
     shape: Any, fcompute: Callable[..., Any], name: str | Sequence[str] | None = None
 ) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import random
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
@@ -17,7 +17,7 @@ from minitensor.errors import (
     shown,
     unexpected,
 )
-from minitensor.looks import Shown, shortened
+from minitensor.looks import Shown, coloured, difference, shortened, shows_colours
 from minitensor.phrasebook import no_program, unknown_name
 from minitensor.schedule.cache import StoragePrimitives
 from minitensor.schedule.candidates import CandidatePrimitives
@@ -252,31 +252,32 @@ class Schedule(
 
     # ---- how it looks
 
-    def show(self, *, diff: bool = False, html: str | os.PathLike[str] | None = None) -> None:
+    def show(
+        self, *, diff: bool = False, html: str | os.PathLike[str] | bool | None = None
+    ) -> pictures.Gallery | None:
         """Print the program; with diff=True what the last step changed, as a unified diff; with
         `html`, write a page of pictures to that file instead: the loops as nested boxes, the bytes
-        under each, the order in which elements are visited (see docs/pictures.md).
-
-        Raises ArgumentError for a path that cannot be written.
+        under each, the order of visits (see docs/pictures.md). html=True returns the pictures,
+        which a notebook shows. Raises ArgumentError for a path that cannot be written.
         """
-        if html is None:
-            print(self.diff() if diff else str(self.program))
-            return
+        if html is None or html is False:
+            text = self.diff() if diff else str(self.program)
+            return print(coloured(text) if diff and shows_colours(sys.stdout) else text)
         drawn, notes = pictures.program_pictures(
             self.program, pictures.known_caches(), pictures.lanes_of
         )
+        if html is True:
+            return pictures.Gallery(drawn)
         steps = shortened(str(self.trace), lines=400)
         title, code = ir.print_name(self.program.name), [("The steps", steps)]
         pictures.write(html, pictures.page_of(title, drawn, notes, code))
+        return None
 
     def diff(self) -> str:
         """The change of the last step, as a unified diff of the printed programs."""
         if len(self._history) < 2:
             return str(self.program)
-        before, after = (str(p).splitlines() for p in self._history[-2:])
-        lines = difflib.unified_diff(before, after, n=2, lineterm="")
-        body = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
-        return "\n".join(body) if body else "(no change)"
+        return difference(*map(str, self._history[-2:]))
 
     def __str__(self) -> str:
         return f"{self._head()}\n{self.program}"

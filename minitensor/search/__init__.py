@@ -13,6 +13,9 @@ What was tried is kept in logs (docs/records.md): `workload` (what a definition 
 """
 
 # fmt: off
+from typing import NoReturn as _NoReturn
+
+from minitensor.phrasebook import unknown_name as _unknown_name
 from minitensor.search import gbt
 from minitensor.search.best import apply_history_best, load_best
 from minitensor.search.evolution import Evolution
@@ -56,3 +59,7 @@ __all__ = [
     "network_schedules", "new_record", "nothing_works", "operations", "pictures", "random_inputs",
     "schedule_for", "sketches_picture", "trace_key", "tune", "workload_key",
 ]
+
+
+def __getattr__(name: str) -> _NoReturn:
+    raise _unknown_name("search", name, "mt.search", __all__)

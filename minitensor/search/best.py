@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from minitensor.answers import answered
 from minitensor.api import SCHEDULES
 from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, MinitensorError, TuningError, printable
@@ -28,6 +29,7 @@ from minitensor.search.workload import workload_key
 logger = logging.getLogger("minitensor")
 
 
+@answered
 def load_best(log: PathLike | Log, program: Program, target: str | Target = "c") -> Schedule:
     """The fastest schedule in a log for a program and a target: no search.
 

@@ -229,8 +229,9 @@ class Log:
         report = Report()
         return list(self.records(report)), report
 
-    def records(self, report: Report) -> Iterator[Record]:
-        """The records as iterating over the log gives them, counted in a report."""
+    def records(self, report: Report | None = None) -> Iterator[Record]:
+        """The records as iterating over the log gives them, counted in a report if one is given."""
+        report = Report() if report is None else report
         for entry in self._entries():
             report.add(entry)
             if isinstance(entry.found, Record):

@@ -33,6 +33,9 @@ except ImportError:
         "minitensor.testing needs Hypothesis: python -m pip install 'minitensor[test]'"
     ) from None
 
+from typing import NoReturn as _NoReturn
+
+from minitensor.phrasebook import unknown_name as _unknown_name
 from minitensor.testing.batch import Counts, check_pair
 from minitensor.testing.campaign import Campaign, Found, State
 from minitensor.testing.draws import Draws, drawn
@@ -59,3 +62,7 @@ __all__ = [
     "kernel_schedules", "matching_intrinsic", "pair_of", "pairs", "programs", "reduced",
     "schedules", "script_of", "small_arrays", "small_values",
 ]
+
+
+def __getattr__(name: str) -> _NoReturn:
+    raise _unknown_name("testing", name, "mt.testing", __all__)

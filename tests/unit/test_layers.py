@@ -20,12 +20,13 @@ LAYERS = {
     "version": set(),
     "interrupt": set(),
     "phrasebook": {"errors"},
+    "answers": {"phrasebook", "errors"},
     "looks": set(),
     "userfile": {"errors"},
     "system": {"errors"},
     "ir": {"looks", "errors"},
     "arith": {"ir", "errors"},
-    "lang": {"looks", "arith", "ir", "phrasebook", "errors"},
+    "lang": {"answers", "looks", "arith", "ir", "phrasebook", "errors"},
     "pictures": {"looks", "arith", "ir", "errors"},
     "schedule": {"looks", "pictures", "arith", "ir", "phrasebook", "errors"},
     "codegen": {"arith", "ir", "errors"},
@@ -35,6 +36,7 @@ LAYERS = {
     "graph": {"looks", "runtime", "codegen", "schedule", "lang", "ir", "phrasebook", "errors"},
     "api": {
         *(
+            "answers",
             "graph",
             "looks",
             "runtime",

@@ -24,7 +24,7 @@ def make(tmp_path):
     """
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     environ.pop("MFLAGS", None)
-    for name in ("Makefile", "pyproject.toml"):
+    for name in ("Makefile", "pyproject.toml", "setup.py"):
         shutil.copy(ROOT / name, tmp_path)
 
     def run(*words):

@@ -8,6 +8,9 @@ Not here: gradients, and operators whose shapes depend on values.
 """
 
 # fmt: off
+from typing import NoReturn as _NoReturn
+
+from minitensor.phrasebook import unknown_name as _unknown_name
 from minitensor.lang.ops.conv import (
     avg_pool, conv1d, conv2d, conv3d, conv_transpose2d, max_pool,
 )
@@ -37,3 +40,7 @@ __all__ = [
     "reshape", "round", "rsqrt", "sigmoid", "silu", "sin", "slice", "softmax", "split", "sqrt",
     "sub", "tanh", "transpose", "upsample", "where",
 ]
+
+
+def __getattr__(name: str) -> _NoReturn:
+    raise _unknown_name("ops", name, "mt.ops", __all__)

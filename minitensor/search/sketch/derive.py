@@ -114,13 +114,16 @@ class Sketch(Shown):
 
     @property
     def rules(self) -> str:
-        """The rules that led to it, in one line."""
+        """The rules that led to it, in one line; of a template's structure its steps."""
         found = [
             f"{print_name(step.block)}: {step.rule}" + f" ({step.what})" * bool(step.what)
             for step in self.history
             if step.rule != "skip"
         ]
-        return "; ".join(found) or "as it is written"
+        if found or not self.trace.steps:
+            return "; ".join(found) or "as it is written"
+        steps = [step.primitive for step in self.trace.steps if not step.is_decision]
+        return ", ".join(steps) or "decisions alone"
 
     def explain(self) -> str:
         """The derivation: one line for each block, from the output to the inputs."""

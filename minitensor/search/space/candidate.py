@@ -52,6 +52,7 @@ class Knob:
     is_place    whether it is where a template computes a block: one candidate, left as it is
     kind        "tile", "order" or "annotation", as its primitive is called; "" for others
     loops       that are put in order, or annotated
+    call        counted from 1, the call of sample_categorical that makes it; 0 for another
     """
 
     step: int
@@ -65,6 +66,7 @@ class Knob:
     is_place: bool = False
     kind: str = ""
     loops: tuple[str, ...] = ()
+    call: int = 0
 
     @property
     def is_tile(self) -> bool:
@@ -90,8 +92,9 @@ class Knob:
             return f"{self.kind} of {what}"
         if self.loop:
             return f"{'tile' if self.is_tile else 'choice'} of {what}"
-        place = f"place of {print_name(self.block)}" if self.is_place else ""
-        return place or f"choice {self.step + 1}"
+        if self.is_place:
+            return f"place of {print_name(self.block)}"
+        return f"sample_categorical, call {self.call}"
 
     def shown(self, value: Value) -> str:
         """A value in words."""

@@ -31,7 +31,7 @@ def knobs_of(schedule: Schedule) -> tuple[Knob, ...]:
     """The decisions of a schedule, as knobs."""
     found = []
     trace, history = schedule.trace, schedule.history
-    splits = _splits_by_decision(trace)
+    splits, calls = _splits_by_decision(trace), 0
     for number, step in enumerate(trace.steps):
         options = REGISTRY[step.primitive].options if step.primitive in REGISTRY else None
         if options is not None:
@@ -44,13 +44,14 @@ def knobs_of(schedule: Schedule) -> tuple[Knob, ...]:
             made = Knob(number, block, loop, candidates=candidates, kind=kind, loops=loops)
             found.append(made)
         elif step.primitive == "sample_categorical":
-            block, loop = "", ""
+            block, loop, calls = "", "", calls + 1
             if number in splits:
                 loop = resolved(trace, trace.steps[splits[number]].arguments["loop"])
                 block = _block_at(history[splits[number]], loop)
             candidates, weights = tuple(step.arguments["candidates"]), step.arguments["probs"]
             weights = tuple(weights or ())
-            found.append(Knob(number, block, loop, candidates=candidates, weights=weights))
+            made = Knob(number, block, loop, candidates=candidates, weights=weights, call=calls)
+            found.append(made)
         elif step.primitive == "sample_perfect_tile":
             loop = resolved(trace, step.arguments["loop"])
             extent = ir.loop_sites(history[number])[loop].loop.extent

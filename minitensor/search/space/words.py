@@ -66,7 +66,7 @@ def _subject(knob: Knob) -> str:
         return knob.name
     if knob.loop:
         return f"{print_name(knob.loop)} of {print_name(knob.block)}"
-    return print_name(knob.block) if knob.block else f"step {knob.step + 1}"
+    return print_name(knob.block) if knob.block else knob.name
 
 
 def _value(knob: Knob, value: Value) -> tuple[str, str]:

@@ -12,6 +12,7 @@ import math
 import random
 from typing import Final
 
+from minitensor.answers import answered
 from minitensor.codegen import Target
 from minitensor.errors import MinitensorError, TuningError
 from minitensor.ir import Program, Reduce, Select, walk
@@ -26,6 +27,7 @@ WORTH_THREADS: Final = 1 << 15
 """Instances of blocks from which on a program has threads: some ten microseconds of work."""
 
 
+@answered
 def schedule_for(program: Program, target: str | Target = "c") -> Schedule:
     """The schedule that rules give a program: no trial, no log.
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from minitensor.codegen import Target
 from minitensor.errors import printable, whole
 from minitensor.ir import Program, print_name
 from minitensor.looks import Shown, Text, figure, readable_count, readable_seconds
+from minitensor.phrasebook import unknown_name
 from minitensor.pictures import Gallery, folder_of, write
 from minitensor.runtime import Kernel
 from minitensor.schedule import Schedule, Trace
@@ -92,6 +93,11 @@ class TuneResult(Shown):
     written: Tried | None = None
     history: Pretrained | None = None
     estimated: str = ""
+
+    if not TYPE_CHECKING:  # a checker knows what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_name("result", name, "a TuneResult", dir(type(self)))
 
     def __str__(self) -> str:
         failed = sum(self.failures.values())

@@ -25,7 +25,8 @@ def test_a_ratio_is_the_median_of_those_within_the_rounds():
 def test_the_table():
     console = Console(io.StringIO(), colour=False, width=100)
     limits = Limits(1, 256, 200.0, 200.0, 30.0, 28.0, 29.0)
-    title, own, definition = compared(limits).lines(console)
+    title, own, definition, busy = compared(limits).lines(console)
+    assert busy.startswith("  the machine is busy: a slowest turn took 5 times as long as the fast")
     assert title == "mine.py:s, 1 thread"
     assert own.split() == ["scheduled", "10", "ms,", "100", "GFLOP/s,", "50", "%", "of", "peak"]
     assert definition.endswith("scheduled is 4 x as fast")

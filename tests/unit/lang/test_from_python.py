@@ -201,7 +201,7 @@ STATEMENTS = {
     "B = mt.placeholder((2 ** 99,), 'int32')": "a bin op",
     "B = mt.placeholder((1 << 62, 1 << 62), 'int32')": "arithmetic with numbers",
     "B = mt.placeholder((4611686018427387904,), 'int32')": "at most",
-    "B = mt.placeholder((1,), 'int32', color='B')": "TypeError",
+    "B = mt.placeholder((1,), 'int32', color='B')": "has no color=",
     "if 1: B = 2": "an if",
     "while 1: pass": "a while",
     "pass": "a pass",

@@ -35,7 +35,7 @@ def space():
 
 def test_a_space_shows_its_knobs(space):
     assert str(space).splitlines()[1:] == [
-        " 0  100.0%  4 decisions, 360 combinations  # as it is written",
+        " 0  100.0%  4 decisions, 360 combinations  # split, split, reorder, apply_annotation",
         "      tile of i                   5 options: 16 x 1 | 8 x 2 | 4 x 4 | 2 x 8 | 1 x 16",
         "      tile of j                   4 options: 16 x 1 | 8 x 2 | 4 x 4 | 2 x 8",
         "      order of k, i_1             2 options: k, i_1 | i_1, k",
