@@ -17,12 +17,13 @@ from typing import Any as _Any
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.bundle import SOURCE, load_kernel, save_kernel
 from minitensor.runtime.build import (
-    interpreter_kernel, load, load_program, load_together, native_target, shown_target,
+    digest_of_code, interpreter_kernel, load, load_program, load_together, native_target,
+    shown_target,
 )
 from minitensor.runtime.cache import TIME_LIMIT, compile_assembly, compile_library
 from minitensor.runtime.explain import Explanation, explained
 from minitensor.runtime.fault import Fault, element_at, element_name
-from minitensor.runtime.folder import cache_folder, scratch_folder
+from minitensor.runtime.folder import cache_folder, entry_name, recall, remember, scratch_folder
 from minitensor.runtime.interpreter import InterpreterKernel
 from minitensor.runtime.kernel import Kernel, NativeKernel
 from minitensor.runtime.machine import cpu_fingerprint, cpu_name, usable_cores
@@ -62,7 +63,7 @@ if _TYPE_CHECKING:
 _LATER = {
     "caches": ("USUAL_CACHES", "Caches", "known_caches", "largest_cache"),
     "confined": ("confine", "memory_of_this_process"),
-    "descendants": ("end_children",),
+    "descendants": ("end_children", "entry_name",),
     "doctor": ("Finding", "diagnose"),
     "limits": (
         "Limits", "Probe", "compute_probe", "known_limits", "measure_limits", "memory_probes",
@@ -71,7 +72,7 @@ _LATER = {
     "roofs": ("cache_bandwidths",),
     "rounds": (
         "BLAS_SPIN_SECONDS", "QUICK", "RULE", "SLOW_SECONDS", "SPIN_SECONDS", "Clock", "Pace",
-        "Turns", "interleave", "ratio", "take_turn",
+        "Turns", "interleave", "ratio", "recall", "remember", "take_turn",
     ),
     "worker": ("Parent", "ParentGoneError", "Reason", "Worker", "WorkerError", "waits_of"),
     "cuda.arrays": ("DeviceArray", "to_device"),
@@ -94,13 +95,14 @@ __all__ = [
     "ParentGoneError", "Probe", "Reason", "Resources", "Signature", "Timing", "Toolchain", "Turns",
     "Worker", "WorkerError", "address_of", "aligned_empty", "cache_bandwidths", "cache_folder",
     "compile_assembly", "compile_library", "compute_probe", "confine", "cpu_fingerprint",
-    "cpu_name", "cuda_of", "diagnose", "element_at", "element_name", "end_children", "explained",
-    "find_nvcc", "find_toolchain", "interleave", "interpreter_kernel", "known_caches",
-    "known_limits", "largest_cache", "load", "load_cuda", "load_cuda_program", "load_cuda_together",
-    "load_emulated", "load_function", "load_kernel", "load_program", "load_together", "measure",
-    "measure_limits", "memory_of_this_process", "memory_probes", "native_target", "null",
-    "pointer_to", "probe_toolchain", "ratio", "remember_limits", "save_kernel", "scratch_folder",
-    "shown_target", "starting_threads", "take_turn", "to_device", "usable_cores", "waits_of",
+    "cpu_name", "cuda_of", "diagnose", "digest_of_code", "element_at", "element_name",
+    "end_children", "entry_name", "explained", "find_nvcc", "find_toolchain", "interleave",
+    "interpreter_kernel", "known_caches", "known_limits", "largest_cache", "load", "load_cuda",
+    "load_cuda_program", "load_cuda_together", "load_emulated", "load_function", "load_kernel",
+    "load_program", "load_together", "measure", "measure_limits", "memory_of_this_process",
+    "memory_probes", "native_target", "null", "pointer_to", "probe_toolchain", "ratio", "recall",
+    "remember", "remember_limits", "save_kernel", "scratch_folder", "shown_target",
+    "starting_threads", "take_turn", "to_device", "usable_cores", "waits_of",
 ]
 
 

@@ -106,7 +106,7 @@ def program_library(
         facts, source = compiled.facts, compiled.source
         return [Emitted.restored(facts, source, program.params, outputs, target)]
 
-    depends = [_generator(), program.spelled(), repr(target), header]
+    depends = [digest_of_code(_GENERATOR), program.spelled(), repr(target), header]
     compiled = functools.partial(compile_generated, depends, generated, toolchain, time_limit)
     return compiled, restored
 
@@ -161,10 +161,12 @@ def _check_float16(emitted: Sequence[Emitted], toolchain: Toolchain) -> None:
 
 
 @functools.cache
-def _generator() -> str:
-    """The files that generate a text, with their sizes and times."""
+def digest_of_code(packages: tuple[str, ...]) -> str:
+    """A digest of the files of some packages, by their sizes and times: what they make of equal
+    inputs is equal as long as it is.
+    """
     root = Path(__file__).parents[1]
-    files = sorted(p for package in _GENERATOR for p in (root / package).rglob("*.py"))
+    files = sorted(p for package in packages for p in (root / package).rglob("*.py"))
     facts = [(str(p.relative_to(root)), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 

@@ -8,6 +8,7 @@ reductions.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 from typing import Final
@@ -17,12 +18,21 @@ from minitensor.codegen import Target
 from minitensor.errors import MinitensorError, TuningError
 from minitensor.ir import Program, Reduce, Select, walk
 from minitensor.phrasebook import no_program
-from minitensor.runtime import shown_target
-from minitensor.schedule import ROOT, Schedule
+from minitensor.runtime import (
+    digest_of_code,
+    entry_name,
+    known_caches,
+    recall,
+    remember,
+    shown_target,
+)
+from minitensor.schedule import ROOT, Schedule, Trace
 from minitensor.search.space import USUAL, Space
 
 ALIKE: Final = 0.99
 """The part of the greatest weight from which on sketches are as likely."""
+_RULES: Final = ("ir", "arith", "schedule", "search")
+"""The packages whose code decides."""
 WORTH_THREADS: Final = 1 << 15
 """Instances of blocks from which on a program has threads: some ten microseconds of work."""
 
@@ -37,8 +47,21 @@ def schedule_for(program: Program, target: str | Target = "c") -> Schedule:
     """
     if not isinstance(program, Program):
         raise no_program("program", program)
+    exact = shown_target(Target.of(target))
+    facts = (digest_of_code(_RULES), program.spelled(), repr(exact), str(known_caches()))
+    entry = entry_name("schedule", *facts)
+    with contextlib.suppress(MinitensorError, LookupError, TypeError):
+        return Trace.from_json((recall(entry) or {})["trace"]).apply(program)
+    found = _derived(program, exact)
+    with contextlib.suppress(MinitensorError):  # there may be no cache
+        remember(entry, {"trace": found.trace.to_json()})
+    return found
+
+
+def _derived(program: Program, target: Target) -> Schedule:
+    """The schedule, derived anew."""
     try:
-        space = Space.of(program, shown_target(Target.of(target)))
+        space = Space.of(program, target)
     except TuningError:
         return Schedule(program)
     made = [found for n in _likeliest(space) if (found := _by_hand(space, n)) is not None]

@@ -5,6 +5,7 @@ import pytest
 import minitensor as mt
 from minitensor.codegen import Target
 from minitensor.ir import LoopKind, loop_sites
+from minitensor.search.tasks import first
 
 TARGET = Target("c", num_cores=2, vector_bits=256)
 
@@ -37,3 +38,14 @@ def test_padding_is_not_asked_about_in_the_inner_loop():
 def test_what_is_no_program(wrong):
     with pytest.raises(mt.ArgumentError, match="program"):
         mt.schedule_for(wrong)
+
+
+def test_it_is_derived_once(monkeypatch, tmp_path):
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(tmp_path))
+    program = mt.lower(mt.workloads.matmul(m=32, n=32, k=32))
+    made = mt.schedule_for(program, TARGET)
+    monkeypatch.setattr(first, "_derived", None)
+    assert mt.schedule_for(program, TARGET).trace.as_python() == made.trace.as_python()
+    with pytest.raises(TypeError):  # for another target it is derived
+        mt.schedule_for(program, Target("c", num_cores=1, vector_bits=128))
