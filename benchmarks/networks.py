@@ -1,0 +1,155 @@
+"""Networks from ONNX files beside other runtimes, in turns.
+
+    python -m benchmarks.networks FOLDER [NAME …] [--log FILE] [--minutes M] [--save FILE.md]
+
+FOLDER has NAME.onnx, and NAME.npz with arrays `in_<input>` and `out_<output>`, which a result must
+equal within 1e-4 of its largest element. `--minutes` tunes each first, into the log; without a log
+the kernels run untuned. A ratio is the time of the other runtime over ours, the median of those
+within rounds: above 1 we are ahead. Rivals: onnxruntime; openvino, told to compute in float32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import minitensor as mt
+from minitensor import runtime
+
+CLOSE = 1e-4
+SPIN = 0.05
+"""Seconds for which the threads of other runtimes may keep a core busy after a call."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One that takes turns."""
+
+    name: str
+    call: Callable[[], object]
+    spin: float = SPIN
+
+
+def rivals(path: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Iterator[Call]:
+    """The other runtimes that are installed."""
+    with contextlib.suppress(ImportError):
+        import onnxruntime  # noqa: PLC0415
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"]
+        )
+        yield Call("onnxruntime", lambda: session.run(None, dict(inputs)))
+    with contextlib.suppress(ImportError):
+        import openvino  # noqa: PLC0415
+
+        core = openvino.Core()
+        settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads,
+                    "PERFORMANCE_HINT": "LATENCY"}  # fmt: skip
+        compiled = core.compile_model(core.read_model(str(path)), "CPU", settings)
+        request = compiled.create_infer_request()
+        yield Call("openvino", lambda: request.infer(dict(inputs)))
+
+
+def measured(path: Path, log: str | None, minutes: float, rounds: int) -> dict[str, Any]:
+    """All that is known of one network."""
+    start = time.perf_counter()
+    graph = mt.graph.from_onnx(path).optimize().fuse()
+    reading = time.perf_counter() - start
+    if minutes:
+        mt.tune(graph, time_limit=60 * minutes, log=log, progress=True)
+    builds = []
+    for _ in range(2):
+        start = time.perf_counter()
+        model = mt.build(graph, log=log)
+        builds.append(time.perf_counter() - start)
+    held = np.load(path.with_suffix(".npz"), allow_pickle=False)
+    inputs = {v.name: np.ascontiguousarray(held[f"in_{v.name}"]) for v in graph.inputs}
+    found = model(**inputs)
+    outputs = found if isinstance(found, tuple) else (found,)
+    wanted = [held[name] for name in held.files if name.startswith("out_")]
+    off = max(abs(a - b).max() / abs(b).max() for a, b in zip(outputs, wanted))
+    if off > CLOSE:
+        raise SystemExit(f"{path.name}: off by {off:.1e} of the largest element")
+    threads = model.target.num_cores or 1
+    own = [np.empty_like(array) for array in outputs]
+    prepared = model.prepare(*inputs.values(), *own)
+    calls = [Call("minitensor", prepared, runtime.SPIN_SECONDS), *rivals(path, inputs, threads)]
+    turns = runtime.interleave(calls, runtime.Pace(rounds=rounds, burst=0.2))
+    profile = model.profile(*inputs.values())
+    ours = turns["minitensor"]
+    return {
+        "name": path.stem,
+        "kernels": len(model.calls),
+        "tasks": len(model.tasks),
+        "off": off,
+        "reading": reading,
+        "build": builds[1],
+        "arena": model.memory.arena / max(model.memory.lower_bound, 1),
+        "ms": {name: 1e3 * turn.seconds for name, turn in turns.items()},
+        "ratios": {
+            name: runtime.ratio(ours.fastest, turn.fastest)
+            for name, turn in turns.items()
+            if turn is not ours
+        },
+        "kernel_ms": 1e3 * profile.seconds,
+        "untuned": sum(task.origin != "the log" for task in model.tasks),
+        "slowest": [
+            f"{row.name} {'x'.join(map(str, row.shape))} {1e3 * row.seconds:.3f} ms"
+            for row in sorted(profile.rows, key=lambda row: -row.seconds)[:5]
+        ],
+    }
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows as Markdown."""
+    lines = [
+        "| network | kernels (distinct, untuned) | ours, ms | others, ms | ratios | off | "
+        "read, s | warm build, s | arena / bound |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        others = ", ".join(f"{n} {t:.2f}" for n, t in row["ms"].items() if n != "minitensor")
+        ratios = ", ".join(f"{n} **{r:.2f}**" for n, r in row["ratios"].items())
+        lines.append(
+            f"| {row['name']} | {row['kernels']} ({row['tasks']}, {row['untuned']}) | "
+            f"{row['ms']['minitensor']:.2f} | {others} | {ratios} | {row['off']:.0e} | "
+            f"{row['reading']:.2f} | {row['build']:.2f} | {row['arena']:.3f} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*", help="all in the folder if there are none")
+    parser.add_argument("--log", help="of searches")
+    parser.add_argument("--minutes", type=float, default=0.0, help="of a search, each")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--save", type=Path, help="the table, to this file")
+    arguments = parser.parse_args()
+    if arguments.minutes and not arguments.log:
+        parser.error("--minutes needs --log, which keeps what is found")
+    names = arguments.names or sorted(path.stem for path in arguments.folder.glob("*.onnx"))
+    rows = []
+    for name in names:
+        path = arguments.folder / f"{name}.onnx"
+        rows.append(measured(path, arguments.log, arguments.minutes, arguments.rounds))
+        print(table(rows[-1:]).splitlines()[-1], flush=True)
+        print("    slowest:", "; ".join(rows[-1]["slowest"]), flush=True)
+    print(f"\n{runtime.cpu_name()}, {runtime.usable_cores()} cores\n\n{table(rows)}")
+    if arguments.save:
+        arguments.save.write_text(f"{table(rows)}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
