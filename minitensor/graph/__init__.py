@@ -2,8 +2,8 @@
 
 Read in this order: `nodes` (the data), `meaning` (the programs), `graph` (what a person holds),
 `trace`; `rewrite` and `rules`; `classes` and `fuse`; `memory`; `driver`, `assemble` and `model`
-(all kernels as one function), `checked`, `profile`. Not here: the search, which tunes the programs
-of the groups (`search`).
+(all kernels as one function), `checked`, `profile`, `saved`; `onnx`; `drawing`. Not here: the
+search, which tunes the programs of the groups (`search`).
 """
 
 # fmt: off
@@ -12,6 +12,7 @@ from typing import NoReturn as _NoReturn
 from minitensor.phrasebook import unknown_name as _unknown_name
 from minitensor.graph.assemble import Scheduled, Schedules, Task
 from minitensor.graph.classes import Kind, kind_of_node
+from minitensor.graph.drawing import graph_picture, memory_picture, profile_picture
 from minitensor.graph.fuse import POLICIES, Policy
 from minitensor.graph.graph import Graph
 from minitensor.graph.memory import Plan, Step, plan_memory
@@ -29,8 +30,8 @@ from minitensor.graph.trace import trace
 __all__ = [
     "POLICIES", "RULES", "Graph", "Kind", "Made", "Match", "Model", "Node", "Number", "Part",
     "Plan", "Policy", "Profile", "Rule", "RunningModel", "Scheduled", "Schedules", "Step", "Task",
-    "Value", "Var", "build_model", "call", "from_onnx", "kind_of_node", "load", "plan_memory",
-    "program_of", "trace",
+    "Value", "Var", "build_model", "call", "from_onnx", "graph_picture", "kind_of_node", "load",
+    "memory_picture", "plan_memory", "profile_picture", "program_of", "trace",
 ]
 
 

@@ -23,11 +23,11 @@ if _TYPE_CHECKING:
     from minitensor.pictures.order import order_pictures
     from minitensor.pictures.page import Gallery, folder_of, page_of, write
     from minitensor.pictures.program import program_pictures, refusal_pictures
-    from minitensor.pictures.svg import Picture, fitted
+    from minitensor.pictures.svg import Picture, escaped, fitted, label, tag
     from minitensor.pictures.tree import Branch, tree_picture
 
 _HOMES = {
-    "svg": ("Picture", "fitted"),
+    "svg": ("Picture", "escaped", "fitted", "label", "tag"),
     "chart": ("Axis", "Chart"),
     "tree": ("Branch", "tree_picture"),
     "page": ("Gallery", "folder_of", "page_of", "write"),
@@ -40,10 +40,10 @@ _HOMES = {
 }
 
 __all__ = [
-    "Axis", "Branch", "Chart", "Gallery", "Picture", "caches_by", "conflict_picture", "fitted",
-    "folder_of", "footprint_picture", "footprints", "known_caches", "lanes_by", "lanes_of",
-    "lanes_picture", "nest_picture", "order_pictures", "page_of", "program_pictures",
-    "refusal_pictures", "tree_picture", "write",
+    "Axis", "Branch", "Chart", "Gallery", "Picture", "caches_by", "conflict_picture", "escaped",
+    "fitted", "folder_of", "footprint_picture", "footprints", "known_caches", "label", "lanes_by",
+    "lanes_of", "lanes_picture", "nest_picture", "order_pictures", "page_of", "program_pictures",
+    "refusal_pictures", "tag", "tree_picture", "write",
 ]  # fmt: skip
 
 _CACHES: list[_Callable[[], _Mapping[str, int]]] = []

@@ -33,7 +33,17 @@ LAYERS = {
     "gpu": {"looks", "pictures", "codegen", "arith", "ir", "errors"},
     "runtime": {"looks", "codegen", "ir", "phrasebook", "system", "errors", "version"},
     "sanitize": {"runtime", "codegen", "ir", "system", "phrasebook", "errors"},
-    "graph": {"looks", "runtime", "codegen", "schedule", "lang", "ir", "phrasebook", "errors"},
+    "graph": {
+        "pictures",
+        "looks",
+        "runtime",
+        "codegen",
+        "schedule",
+        "lang",
+        "ir",
+        "phrasebook",
+        "errors",
+    },
     "api": {
         *(
             "answers",
