@@ -52,12 +52,12 @@ def agrees(program, schedule):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rules", ["ansor", "default"])
 @pytest.mark.parametrize("name", SMALL)
-def test_every_sketch_of_small_odd_shapes(name, rules):
+def test_every_sketch_of_small_odd_shapes(name):
     program = mt.lower(SMALL[name]())
-    for sketch in generate_sketches(program, TARGET, rules=rules):
-        for seed in range(3):
+    made = [s for r in ("ansor", "default") for s in generate_sketches(program, TARGET, rules=r)]
+    for sketch in {sketch.trace.to_json(): sketch for sketch in made}.values():
+        for seed in range(2):
             agrees(program, sketch.apply(seed=seed))
 
 

@@ -327,7 +327,7 @@ def test_the_odds_that_a_policy_asked_for_are_told():
 def test_a_search_with_policies_repeats_itself(name):
     runs = []
     for _ in range(2):
-        tuner = tuner_of(product(), 40, fails=False)
+        tuner = tuner_of(product(), 28, fails=False)
         plan = with_policies(SMALL, name, "learned")
         tuner.proposals.strategy = tuner.strategy = plan
         tuner.run()
