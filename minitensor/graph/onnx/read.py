@@ -174,7 +174,14 @@ class _Reader:
         if isinstance(value, Tensor):
             return value
         if id(value) not in self.made:
-            made = placeholder(value.shape, str(value.dtype), self.names.get(id(value), name))
+            own = self.names.get(id(value), name)
+            made = placeholder(value.shape, str(value.dtype), own)
+            if value.dtype.kind == "f" and np.isnan(value).any():
+                raise ArgumentError(
+                    f"the constant {print_name(own)} has {np.count_nonzero(np.isnan(value)):,} NaN "
+                    "of its elements: training has diverged, or the file is damaged; export it "
+                    "again"
+                )
             self.constants[id(made)] = frozen(made.name, value)
             self.made[id(value)] = value, made
         return self.made[id(value)][1]

@@ -118,6 +118,11 @@ def test_malformed_graphs():
     refused(strings, "the input s is of type string")
 
 
+def test_weights_that_are_no_numbers():
+    weights = np.array([[1, np.nan, np.nan]], "float32")
+    refused(single("Add", [X, weights], (1,)), "the constant i1 has 2 NaN of its elements")
+
+
 def test_versions():
     refused(single("Relu", [X], opset=8), "version 8 of ONNX's operators, and versions 9 to")
     refused(single("Relu", [X], opset=99), "version 99")
