@@ -78,7 +78,7 @@ def load(folder: str | os.PathLike[str]) -> RunningModel:
     Raises ArgumentError for a folder that is none of a model, or is damaged; CompileError if it has
     to be compiled and cannot be.
     """
-    place = Path(folder)
+    place = _path(folder)
     try:
         facts = json.loads((place / "model.json").read_text(encoding="utf-8"))
         if facts["version"] != VERSION:
@@ -115,13 +115,20 @@ def load(folder: str | os.PathLike[str]) -> RunningModel:
     )  # fmt: skip
 
 
+def _path(folder: object) -> Path:
+    """The path of a folder. Raises ArgumentError for what is none."""
+    if not isinstance(folder, (str, os.PathLike)):
+        raise unexpected("the path of a folder", "folder", folder)
+    return Path(folder)
+
+
 def _machine() -> str:
     """The processor and the flags that a library is for."""
     return f"{cpu_fingerprint()} {' '.join(find_toolchain().flags)}"
 
 
 def _write(model: Model, folder: str | os.PathLike[str], library: bool) -> None:
-    place = Path(folder)
+    place = _path(folder)
     if place.exists():
         raise ArgumentError(f"{place} exists already: name a new folder, or remove it first")
     try:

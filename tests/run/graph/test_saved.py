@@ -104,6 +104,13 @@ def test_damaged_folders(damage, message, folder, tmp_path):
         graph.load(place)
 
 
+@pytest.mark.parametrize("wrong", [None, 3, []])
+def test_what_is_no_path(wrong, model):
+    for call in (graph.load, model.save, model.export):
+        with pytest.raises(mt.ArgumentError, match="expected the path of a folder"):
+            call(wrong)
+
+
 def change(place, **changed):
     facts = json.loads((place / "model.json").read_text())
     (place / "model.json").write_text(json.dumps({**facts, **changed}))
