@@ -24,7 +24,7 @@ GIVEN = {
     "function": (function, "(function); call the function, and give what it returns"),
     "operator": ("matmul", "; operators by name: mt.lower(mt.workloads.matmul(64, 64, 64))"),
     "file": ("mine.py", "; in Python, import the file"),
-    "network": ("net.onnx", "; a program is one kernel"),
+    "network": ("net.onnx", "; a network is read first"),
     "nothing": (None, "; does the function that made it end without a return?"),
     "array": (np.ones(3), "; arrays go into the kernel: kernel = mt.build(program)"),
     "trace": (SCHEDULE.trace, "=<Trace>; a trace is steps without a program: trace.apply(program)"),
