@@ -31,6 +31,7 @@ MOST_INPUTS: Final = 16
 """The most arrays that the kernel of a group reads."""
 
 _LIGHT: Final = (Kind.ELEMENTWISE, Kind.BROADCAST)
+_HEAVY: Final = (Kind.REDUCTION, Kind.PRODUCT)
 MOVES: Final = frozenset(("reshape", "transpose", "slice", "identity", "broadcast_to"))
 """Operators that compute nothing: each element is one of the input's."""
 
@@ -173,7 +174,9 @@ class _Fusion:
         joined = [self.group[one] for one in (name, *middle, sink)]
         nodes = sorted({n for group in joined for n in group}, key=self.place.__getitem__)
         if reason:
-            if (name, sink) not in self.against:
+            heavy = self.kind_of_group(name) in _HEAVY
+            asked = step == (self.epilogue if heavy else self.chain)
+            if (name, sink) not in self.refused or (asked and (name, sink) not in self.against):
                 self.refused[name, sink] = reason
             return
         reason = self._too_large(nodes) or self.policy.wants(
@@ -201,17 +204,25 @@ class _Fusion:
         """The class of the group of a node."""
         return max(self.kind[one] for one in self.group[name])
 
+    def said(self, name: str) -> str:
+        """The class of a node, or of another one in its group, in words."""
+        own, group = self.kind[name], self.kind_of_group(name)
+        if own is group:
+            return f"{print_name(name)} is {_a(own)}"
+        return f"the kernel of {print_name(name)} has {_a(group)}"
+
     def epilogue(self, name: str, sink: str, middle: list[str]) -> str:
         """A product or a reduction, and the elementwise operators that follow it."""
         own = self.kind_of_group(name)
-        if own not in (Kind.REDUCTION, Kind.PRODUCT):
-            return f"{print_name(name)} is {_a(own)}, which others take in"
+        if own not in _HEAVY:
+            return f"{self.said(name)}, which others take in"
         shape = self.graph.values[name].shape
         for one in (*middle, sink):
             kind = self.kind_of_group(one)
             if kind not in _LIGHT:
                 return (
-                    f"{print_name(one)} is {_a(kind)}: only what is elementwise follows {_a(own)}"
+                    f"{self.said(name)}, and only what is elementwise follows in one kernel; "
+                    f"{self.said(one)}"
                 )
             if self.graph.values[one].shape != shape:
                 return (
@@ -223,16 +234,14 @@ class _Fusion:
         """Elementwise, broadcast and injective operators into each other, or into a reduction."""
         own = self.kind_of_group(name)
         if own > Kind.INJECTIVE:
-            return (
-                f"{print_name(name)} is {_a(own)}, whose result would be computed again and again"
-            )
+            return f"{self.said(name)}, whose result would be computed again and again"
         for one in middle:
             kind = self.kind_of_group(one)
             if kind > Kind.INJECTIVE:
-                return f"{print_name(one)}, which is {_a(kind)}, lies between them"
+                return f"{print_name(one)} lies between them, and {self.said(one)}"
         into = self.kind_of_group(sink)
         if into > Kind.REDUCTION:
-            return f"{print_name(sink)} is {_a(into)}, which would compute its operands again"
+            return f"{self.said(sink)}, which would compute its operands again"
         if into is Kind.REDUCTION:
             heavy = [n for n in self.group[sink] if self.kind[n] is Kind.REDUCTION]
             if any(self.place[n] < self.place[sink] for n in heavy):
@@ -253,7 +262,7 @@ class _Fusion:
         following = [self.graph.by_name[n].operator for n in self.group[sink]]
         if own is Kind.PRODUCT and all(operator in MOVES for operator in following):
             return ""
-        return self.chain(name, sink, middle) or f"{print_name(sink)} is {_a(into)}"
+        return self.chain(name, sink, middle) or self.said(sink)
 
     def reason(self, first: str, second: str) -> str:
         """The reason why two nodes, of which the second is below the first, are apart."""
@@ -263,7 +272,7 @@ class _Fusion:
                 return f"{print_name(first)} is an output of the graph, so it is stored in any case"
             users = ", ".join(map(print_name, self.users[first]))
             return f"the uses of {print_name(first)} ({users}) do not meet before the outputs"
-        if (first, sink) in self.refused:
+        if (first, sink) in self.refused and self.group[first] is not self.group[sink]:
             return self.refused[first, sink]
         if sink != second and second not in self.between(first, sink):
             return self.reason(sink, second) if second in self.below(sink) else "they never meet"

@@ -278,7 +278,8 @@ def rewritten(graph: Nodes, rules: Sequence[Rule]) -> Any:
         graph = after
     names = ", ".join(rule.name for rule in rules)
     raise VerifyError(
-        f"the rules ({names}) still apply after {MOST_ROUNDS} rounds: two undo each other"
+        f"the rules ({names}) still apply after {MOST_ROUNDS} rounds: two undo each other, or one "
+        "matches what it makes"
     )
 
 

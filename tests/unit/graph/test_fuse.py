@@ -127,6 +127,28 @@ class TestReasons:
         graph = trace(lambda x: ops.matmul(ops.softmax(x), x), x=((4, 4), "float32"))
         assert "softmax is a reduction operator" in graph.explain("softmax", "matmul")
 
+    def test_a_kernel_with_a_product_is_not_called_one(self):
+        def f(x, w):
+            y = ops.relu(ops.matmul(ops.neg(ops.abs(x)), w))
+            return ops.matmul(y, w)
+
+        graph = trace(f, x=((4, 4), "float32"), w=np.ones((4, 4), "float32"))
+        for text in (graph.explain("relu", "matmul2"), graph.explain("matmul", "matmul2")):
+            assert "the kernel of relu has a product operator, and only what is elementwise" in text
+            assert text.endswith("; matmul2 is a product operator")
+        text = graph.explain("abs", "matmul")  # abs and neg are one kernel: neg says why
+        assert text.endswith(
+            "apart: matmul is a product operator, which would compute its operands again"
+        )
+
+    def test_what_lies_between(self):
+        def shared(x):
+            y = ops.exp(x)
+            return ops.div(y, ops.reduce_sum(y, axes=(1,), keepdims=True))
+
+        text = trace(shared, x=((4, 4), "float32")).explain("exp", "div")
+        assert "reduce_sum lies between them, and reduce_sum is a reduction operator" in text
+
     def test_the_policy(self):
         graph = trace(lambda x: ops.relu(ops.neg(x)), x=X)
         assert 'the policy "none" fuses nothing' in graph.explain("neg", "relu", policy="none")
