@@ -9,10 +9,10 @@ TARGET = pathlib.Path(__file__).parents[1] / "tutorials" / "README.md"
 INTRODUCTION = """\
 # Tutorials
 
-A course in lessons, from a tensor expression to an auto-scheduler. Each is a Python file to read
-from top to bottom and to run: `python tutorials/01_first_kernel.py`. `make test` executes each, so
-what it says is what happens. You need Python and numpy; a C compiler makes it faster, and no lesson
-needs a GPU.
+A course in lessons, from a tensor expression to an auto-scheduler; behind the capstone, lesson 22,
+are lessons on networks. Each is a Python file to read from top to bottom and to run:
+`python tutorials/01_first_kernel.py`. `make test` executes each, so what it says is what happens.
+You need Python and numpy; a C compiler makes it faster, and no lesson needs a GPU.
 
 Each lesson has tasks. `minitensor course start my_course` writes the lessons and the files to fill
 in, `minitensor course check 01` judges what you wrote there, and `minitensor course quiz 07` asks

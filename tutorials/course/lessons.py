@@ -44,7 +44,7 @@ class Cell:
 class Lesson:
     """A lesson of the course.
 
-    number  "01" to "22"
+    number  of two digits: "01"
     path    of its text
     """
 
