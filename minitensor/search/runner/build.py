@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 from minitensor import runtime
 from minitensor.codegen import Emitted, Target, generate_together, split_constants
 from minitensor.errors import CompileError, MeasureError, reason_of, unexpected
-from minitensor.ir import Program
+from minitensor.ir import Buffer, Program
 from minitensor.schedule import Schedule
 from minitensor.search.runner.results import Result, Settings, Status
 from minitensor.search.runner.timing import compile_lock
@@ -49,12 +49,15 @@ class Built:
     command  what compiled it
     early    in the same text, what is computed of constants alone, before it is timed: it writes
              the last parameters of `emitted`; None if there is nothing
+    cold     the parameters of `emitted` that come from memory, not from a cache: constants, and
+             what is computed of them
     """
 
     emitted: Emitted
     library: str
     command: tuple[str, ...]
     early: Emitted | None = None
+    cold: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class Text:
 
     emitted: Emitted
     early: Emitted | None = None
+    cold: tuple[str, ...] = ()
 
 
 def compile_text(source: str, time_limit: float) -> Reply:
@@ -206,7 +210,9 @@ class _Build:
         if "library" in reply:
             for number, one in emitted.items():
                 command = tuple(reply["command"])
-                self.found[number] = Built(one.emitted, reply["library"], command, one.early)
+                self.found[number] = Built(
+                    one.emitted, reply["library"], command, one.early, one.cold
+                )
         elif len(programs) < 2:
             command, details = tuple(reply["command"]), reply["details"]
             failed = Result(Status.BUILD, message=reply["error"], command=command, details=details)
@@ -225,4 +231,13 @@ def _generated(programs: Sequence[Program], target: Target) -> list[Text]:
     early = [split.early for split in splits if split.early is not None and split.kept]
     emitted = generate_together([(program, target) for program in (*late, *early)])
     rest = iter(emitted[len(late) :])
-    return [Text(one, next(rest) if apart else None) for one, apart in zip(emitted, cut)]
+    return [
+        Text(one, next(rest) if apart else None, _cold(one, program, split.kept))
+        for one, program, split, apart in zip(emitted, programs, splits, cut)
+    ]
+
+
+def _cold(emitted: Emitted, program: Program, kept: Sequence[Buffer]) -> tuple[str, ...]:
+    """The parameters that are constants, or computed of some."""
+    known = program.constants | {buffer.name for buffer in kept}
+    return tuple(b.name for b in emitted.params if b.name in known)

@@ -234,7 +234,7 @@ class Server:
             self.worker = self._started()
         emitted, early = built.emitted, built.early
         job = {name: getattr(emitted, name) for name in ("entry", "workspace", "checks")}
-        job |= {"params": [b.name for b in emitted.params], "early": None}
+        job |= {"params": [b.name for b in emitted.params], "early": None, "cold": built.cold}
         if early is not None:
             job["early"] = Early(
                 early.entry,

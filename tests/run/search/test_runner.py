@@ -14,6 +14,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.runtime import usable_cores
+from minitensor.runtime.module import ffi
 from minitensor.search.runner import (
     Built,
     Runner,
@@ -23,6 +24,7 @@ from minitensor.search.runner import (
     failures_of,
     nothing_works,
 )
+from minitensor.search.runner.attempt import MOST_COPIES, Job
 from minitensor.search.runner.build import TEXTS
 from minitensor.search.runner.timing import compile_lock, timing_lock
 from tests.run.search.bad_kernels import doubled, kernel, task
@@ -379,8 +381,33 @@ class TestConstants:
             assert built.early is not None
             assert [b.name for b in built.emitted.params] == ["A", "C", "B_global"]
             assert [b.name for b in built.early.params] == ["B", "B_global"]
+            assert built.cold == ("B_global",)
+            (plain,) = runner.build([mt.Schedule(program)])
+            assert plain.cold == ("B",)
             results = list(runner.measure([self.packed(program), mt.Schedule(program)]))
         assert [result.status for result in results] == [Status.OK, Status.OK]
+
+    def test_calls_take_turns_with_copies_of_them(self, program):
+        task = Task.of(program)
+        names = [b.name for b in task.params]
+        job = Job(Path(), "", names, None, ["B"], 0, [], Path(), QUICK, None)
+        arrays = [np.ascontiguousarray(task.arrays[name]) for name in names]
+        seen = []
+        called = []
+
+        def function(*pointers):
+            seen.append([int(ffi().cast("uintptr_t", ffi().cast("void *", p))) for p in pointers])
+            called.append([bytes(ffi().buffer(p)) for p in pointers[:-1]])
+            return 0
+
+        call = job._in_turns(function, task, arrays, {}, np.empty(8, np.uint8))
+        for _ in range(2 * MOST_COPIES + 2):
+            call()
+        place = names.index("B")
+        assert [len({one[n] for one in seen}) for n in range(3)] == [
+            MOST_COPIES + 1 if n == place else 1 for n in range(3)
+        ]
+        assert all(one == called[0] for one in called)
 
     def test_a_packing_that_is_wrong_is_found(self, program):
         s = self.packed(program)
