@@ -8,7 +8,7 @@ from minitensor.codegen import Target
 from minitensor.errors import unexpected
 from minitensor.graph import Graph, Model, build_model
 from minitensor.runtime import native_target
-from minitensor.search import network_schedules
+from minitensor.search import network_schedules, recorded_layouts, snapshots
 
 
 def build_network(
@@ -25,7 +25,7 @@ def build_network(
             '"c", for a graph (mt.interpret(graph, …) runs it in the interpreter)', "target", target
         )
     exact = native_target(wanted)
-    schedules = network_schedules(log, exact)
-    return build_model(
-        graph.grouped(), exact, schedules, check=check, flush_denormals=flush_denormals
-    )
+    logs = snapshots(log)
+    grouped = recorded_layouts(graph.grouped(), logs, exact)
+    schedules = network_schedules(logs, exact)
+    return build_model(grouped, exact, schedules, check=check, flush_denormals=flush_denormals)

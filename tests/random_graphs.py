@@ -1,17 +1,34 @@
 """Drawn graphs as models, for as long as one likes: python -m tests.random_graphs COUNT [SEED].
 
-Each is optimized, fused, planned and built, and runs in the checked mode and as one function; what
-it computes must be what its interpreter does. The arrays hold small integers, so sums are exact but
-for operators whose results are none.
+Each is optimized, fused, planned and built, and runs in the checked mode, with layouts drawn for
+its values, and as one function; what it computes must be what its interpreter does. The arrays hold
+small integers, so sums are exact but for operators whose results are none.
 """
 
+import random
 import sys
 
 import numpy as np
 
 import minitensor as mt
+from minitensor.graph.layout import results_of, touched_by
 from minitensor.testing import drawn
 from tests.property.graph.drawn import graphs
+
+
+def laid_out(graph):
+    """The graph with a layout for each value that may have one: any divisor of its channels, or all
+    of them; always the same for the same graph.
+    """
+    grouped, draw = graph.grouped(), random.Random(str(graph))
+    blocks = {}
+    for group in grouped.kernels:
+        for name in results_of(grouped, group):
+            if name in touched_by(grouped, group):
+                channels = grouped.values[name].shape[1]
+                divisors = [n for n in range(1, channels + 1) if channels % n == 0]
+                blocks[name] = draw.choice([0, channels, *divisors])
+    return grouped.lay_out(blocks)
 
 
 def differences(graph, arrays):
@@ -23,6 +40,7 @@ def differences(graph, arrays):
         ("fused", graph),
         ("as it is", graph.fuse("none")),
         ("checked", graph.optimize().fuse()),
+        ("laid out", laid_out(graph)),
     ):
         model = mt.build(built, check=kind == "checked")
         results = model(*arrays)

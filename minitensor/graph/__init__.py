@@ -1,9 +1,9 @@
 """Networks: graphs of operators, their rewrites, and the groups that become kernels.
 
 Read in this order: `nodes` (the data), `meaning` (the programs), `graph` (what a person holds),
-`trace`; `rewrite` and `rules`; `classes` and `fuse`; `memory`; `driver`, `assemble` and `model`
-(all kernels as one function), `checked`, `profile`, `saved`; `onnx`; `drawing`. Not here: the
-search, which tunes the programs of the groups (`search`).
+`trace`; `rewrite` and `rules`; `classes`, `fuse` and `layout`; `memory`; `driver`, `assemble` and
+`model` (all kernels as one function), `checked`, `profile`, `saved`; `onnx`; `drawing`. Not here:
+the search, which tunes the programs of the groups (`search`).
 """
 
 # fmt: off
@@ -15,8 +15,9 @@ from minitensor.graph.classes import Kind, kind_of_node
 from minitensor.graph.drawing import graph_picture, memory_picture, profile_picture
 from minitensor.graph.fuse import POLICIES, Policy
 from minitensor.graph.graph import Graph
+from minitensor.graph.layout import Cost, Layouts, cheapest, images
 from minitensor.graph.memory import Plan, Step, plan_memory
-from minitensor.graph.meaning import Part, program_of
+from minitensor.graph.meaning import Part, program_of, title_of
 from minitensor.graph.model import Model, build_model
 from minitensor.graph.nodes import Node, Value
 from minitensor.graph.onnx import from_onnx
@@ -28,10 +29,11 @@ from minitensor.graph.saved import load
 from minitensor.graph.trace import trace
 
 __all__ = [
-    "POLICIES", "RULES", "Graph", "Kind", "Made", "Match", "Model", "Node", "Number", "Part",
-    "Plan", "Policy", "Profile", "Rule", "RunningModel", "Scheduled", "Schedules", "Step", "Task",
-    "Value", "Var", "build_model", "call", "from_onnx", "graph_picture", "kind_of_node", "load",
-    "memory_picture", "plan_memory", "profile_picture", "program_of", "trace",
+    "POLICIES", "RULES", "Cost", "Graph", "Kind", "Layouts", "Made", "Match", "Model", "Node",
+    "Number", "Part", "Plan", "Policy", "Profile", "Rule", "RunningModel", "Scheduled", "Schedules",
+    "Step", "Task", "Value", "Var", "build_model", "call", "cheapest", "from_onnx", "graph_picture",
+    "images", "kind_of_node", "load", "memory_picture", "plan_memory", "profile_picture",
+    "program_of", "title_of", "trace",
 ]
 
 

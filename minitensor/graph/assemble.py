@@ -157,8 +157,9 @@ def with_own_outputs(graph: Nodes) -> Nodes:
     if not copies:
         return graph
     groups = (*graph.kernels, *((node.name,) for node in copies))
+    nodes = (*graph.nodes, *copies)
     changed: Nodes = graph.replace(
-        nodes=(*graph.nodes, *copies), outputs=tuple(outputs), groups=groups
+        nodes=nodes, outputs=tuple(outputs), groups=groups, layouts=graph.layouts
     )
     return changed
 
@@ -179,6 +180,8 @@ def _views(graph: Nodes) -> Mapping[str, str]:
             node.operator not in RELABELS
             or node.name in graph.outputs
             or node.inputs[0] in graph.constants
+            or graph.layout_of(node.name) != 0
+            or graph.layout_of(node.inputs[0]) != 0
             for node in nodes
         ):
             continue

@@ -7,11 +7,12 @@ print(graph);  graph.explain("conv2d", "relu")
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minitensor.errors import ArgumentError
 from minitensor.graph.fuse import groups_of, policy_of, why_apart
+from minitensor.graph.layout import checked_layouts
 from minitensor.graph.meaning import interpret_graph, result_of
 from minitensor.graph.nodes import Nodes, verify_graph
 from minitensor.graph.rewrite import Rule, checked_rules, rewritten
@@ -54,6 +55,19 @@ class Graph(Shown, Nodes):
         Raises ArgumentError for another.
         """
         made: Graph = self.replace(groups=groups_of(self, policy_of(policy)))
+        return made
+
+    def lay_out(self, layouts: str | Mapping[str, int]) -> Graph:
+        """The graph as it is grouped, with a layout of its images: where the channels of each lie
+        in the memory between kernels. Inputs and outputs stay as they are.
+
+        layouts  "NCHW" as they are written, "NHWC", or "NCHW16c" with any number, for all images;
+                 or the channels that lie side by side by the names of values
+
+        Raises ArgumentError for other layouts, and values that cannot have one.
+        """
+        grouped = self.grouped()
+        made: Graph = grouped.replace(layouts=checked_layouts(grouped, layouts))
         return made
 
     def grouped(self) -> Graph:

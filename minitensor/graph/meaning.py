@@ -9,14 +9,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from minitensor import ir
 from minitensor.errors import ArgumentError, MinitensorError
-from minitensor.graph.nodes import Node, Nodes, Value
-from minitensor.lang import OPERATORS, Tensor, lower, placeholder
+from minitensor.graph.nodes import Node, Nodes, Value, layout_name
+from minitensor.lang import OPERATORS, Tensor, lower, placeholder, relaid
 
 LONGEST_NAME: Final = 60
 """The most characters of the name of a group's program."""
@@ -44,39 +44,125 @@ class Part:
     outputs: tuple[str, ...]
 
 
-def program_of(graph: Nodes, group: Sequence[str]) -> Part:
+def program_of(
+    graph: Nodes, group: Sequence[str], layouts: Mapping[str, int] | None = None
+) -> Part:
     """One program for the nodes of a group, which stand in an order in which they can run.
+
+    layouts  those of its values; None for those of the graph
 
     Its names depend on the structure of the group alone. Raises LoweringError for what does not
     make a program: an extent out of bounds.
     """
-    nodes = [graph.by_name[name] for name in group]
-    inside = set(group)
-    tensors: dict[str, Tensor] = {}
+    shape = _shape_of(graph, group, layouts)
+    return Part(
+        tuple(group),
+        _lowered(shape.leaves, shape.calls, shape.outputs, shape.title),
+        shape.inputs,
+        dict(shape.constants),
+        tuple(graph.by_name[group[n]].name for n in shape.outputs),
+    )
+
+
+def title_of(graph: Nodes, group: Sequence[str], layouts: Mapping[str, int]) -> str:
+    """The name of the program that `program_of` makes."""
+    return _shape_of(graph, group, layouts).title
+
+
+class Leaf(NamedTuple):
+    """What a group reads: a parameter of its program."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: ir.DType
+    block: int
+
+
+class _Call(NamedTuple):
+    """A node of a group; what it reads are leaves, from 0, and nodes, from -1 down.
+
+    spelled  the attributes as text: 1 and True are other attributes, and equal
+    """
+
+    operator: str
+    operands: tuple[str, ...]
+    inputs: tuple[int, ...]
+    attributes: tuple[tuple[str, Any], ...]
+    spelled: str
+    block: int
+
+
+class _Shape(NamedTuple):
+    """The structure of a group, and the values behind it; see `Part`."""
+
+    leaves: tuple[Leaf, ...]
+    calls: tuple[_Call, ...]
+    outputs: tuple[int, ...]
+    title: str
+    inputs: tuple[str, ...]
+    constants: tuple[tuple[str, str], ...]
+
+
+def _shape_of(graph: Nodes, group: Sequence[str], layouts: Mapping[str, int] | None) -> _Shape:
+    blocks = (graph.layouts if layouts is None else layouts) or {}
+    inside = {name: -1 - n for n, name in enumerate(group)}
+    leaves: dict[str, Leaf] = {}
     inputs: list[str] = []
     constants: dict[str, str] = {}
-    for node in nodes:
-        for name in node.inputs:
-            if name in tensors or name in inside:
+    calls = []
+    for name in group:
+        node = graph.by_name[name]
+        for read in node.inputs:
+            if read in leaves or read in inside:
                 continue
-            value = graph.values[name]
-            if name in graph.constants:
+            value = graph.values[read]
+            if read in graph.constants:
                 own = f"w{len(constants)}"
-                constants[own] = name
+                constants[own] = read
             else:
                 own = f"x{len(inputs)}"
-                inputs.append(name)
-            tensors[name] = placeholder(value.shape, value.dtype, name=own)
-        tensors[node.name] = applied(node, [tensors[name] for name in node.inputs])
-    outputs = [
-        name
-        for name in group
+                inputs.append(read)
+            leaves[read] = Leaf(own, value.shape, value.dtype, blocks.get(read, 0))
+        order = {read: n for n, read in enumerate(leaves)} | inside
+        places = tuple(order[read] for read in node.inputs)
+        given = (node.attributes, repr(node.attributes), blocks.get(name, 0))
+        calls.append(_Call(node.operator, node.operands, places, *given))
+    outputs = tuple(
+        n
+        for n, name in enumerate(group)
         if name in graph.outputs or any(user not in inside for user in graph.users[name])
-    ]
-    params = [tensors[name] for name in (*inputs, *constants.values(), *outputs)]
-    title = "_".join(node.operator for node in nodes)[:LONGEST_NAME].rstrip("_")
-    program = lower(params, title, [tensors[name] for name in constants.values()])
-    return Part(tuple(group), program, tuple(inputs), constants, tuple(outputs))
+    )
+    title = "_".join(call.operator for call in calls)[:LONGEST_NAME].rstrip("_")
+    laid = [layout_name(leaf.shape, leaf.block) for leaf in leaves.values()]
+    laid += [layout_name(graph.values[n].shape, blocks.get(n, 0)) for n in group]
+    title = "_".join([title, *dict.fromkeys(one.lower() for one in laid if one)])
+    return _Shape(
+        tuple(leaves.values()), tuple(calls), outputs, title, tuple(inputs), (*constants.items(),)
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _lowered(
+    leaves: tuple[Leaf, ...], calls: tuple[_Call, ...], outputs: tuple[int, ...], title: str
+) -> ir.Program:
+    """The program of a group."""
+    given = [placeholder(leaf.shape, leaf.dtype, name=leaf.name) for leaf in leaves]
+    made: list[Tensor] = []
+    for call in calls:
+        inputs = [given[n] if n >= 0 else made[-1 - n] for n in call.inputs]
+        operator = OPERATORS[call.operator]
+        made.append(operator.apply(call.operands, inputs, dict(call.attributes)))
+    blocks = {t: leaf.block for t, leaf in zip(given, leaves) if leaf.block}
+    blocks |= {t: call.block for t, call in zip(made, calls) if call.block}
+    # parameters: what is given at each call, constants, results
+    first = [n for n, leaf in enumerate(leaves) if leaf.name.startswith("x")]
+    weights = [n for n in range(len(leaves)) if n not in first]
+    params = [*(given[n] for n in (*first, *weights)), *(made[n] for n in outputs)]
+    known = params[len(first) : len(leaves)]
+    if blocks:
+        params = relaid(params, blocks, known)
+        known = params[len(first) : len(leaves)]
+    return lower(params, title, known)
 
 
 def applied(node: Node, inputs: Sequence[Tensor]) -> Tensor:

@@ -13,7 +13,7 @@ person does with a graph (`graph`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
@@ -22,7 +22,7 @@ import numpy as np
 
 from minitensor.errors import ArgumentError, VerifyError, unexpected
 from minitensor.ir import DType, numpy_dtype, print_name
-from minitensor.lang import OPERATORS
+from minitensor.lang import OPERATORS, fits
 
 WIDEST: Final = 100
 """The most columns of a line of the text before its type."""
@@ -96,6 +96,8 @@ class Nodes:
     constants  arrays by name, read-only: weights
     groups     names of nodes that become one kernel each, in an order in which they can run; None
                if each node is its own (see `fuse`)
+    layouts    channels that lie side by side, by the names of values between kernels: all of them
+               (NHWC), or a block (NCHW16c); others are as written. None if nobody chose
     """
 
     name: str
@@ -105,6 +107,7 @@ class Nodes:
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     constant_values: Mapping[str, Value] = field(default_factory=dict)
     groups: tuple[tuple[str, ...], ...] | None = None
+    layouts: Mapping[str, int] | None = None
 
     # ---- looking things up
 
@@ -136,6 +139,10 @@ class Nodes:
             raise unexpected(f"the name of a node, such as {_some(self.by_name)}", "name", name)
         return self.by_name[name]
 
+    def layout_of(self, name: str) -> int:
+        """The channels of a value that lie side by side; 0 for the order of its axes."""
+        return (self.layouts or {}).get(name, 0)
+
     @property
     def kernels(self) -> tuple[tuple[str, ...], ...]:
         """The groups; each node by itself where nothing was fused."""
@@ -146,9 +153,13 @@ class Nodes:
     # ---- making others
 
     def replace(self, **changes: Any) -> Any:
-        """A graph of the same class with some fields changed; `groups` go with `nodes`."""
+        """A graph of the same class with some fields changed; `groups` go with `nodes`, and
+        `layouts` with both.
+        """
         if "nodes" in changes:
             changes.setdefault("groups", None)
+        if "groups" in changes:
+            changes.setdefault("layouts", None)
         return replace(self, **changes)
 
     def with_nodes(
@@ -194,7 +205,8 @@ class Nodes:
             for name in group:
                 node = self.by_name[name]
                 text = f"{indent}{_cut(str(node), WIDEST - len(indent))}"
-                yield f"{text:<60}  # {node.result}"
+                layout = layout_name(node.result.shape, self.layout_of(name))
+                yield f"{text:<60}  # {node.result}{layout and f', {layout}'}"
         yield f"    return {', '.join(map(print_name, self.outputs))}"
 
     def __str__(self) -> str:
@@ -224,7 +236,10 @@ class Nodes:
         groups = None
         if self.groups is not None:
             groups = frozenset(frozenset(map(number, group)) for group in self.groups)
-        return inputs, nodes, tuple(map(number, self.outputs)), constants, groups
+        layouts = None
+        if self.layouts is not None:
+            layouts = frozenset((number(name), block) for name, block in self.layouts.items())
+        return inputs, nodes, tuple(map(number, self.outputs)), constants, groups, layouts
 
 
 def constant_value(name: str, array: np.ndarray, dtype: DType | None = None) -> Value:
@@ -296,6 +311,20 @@ def verify_graph(graph: Nodes, result_of: Callable[[Mapping[str, Value], Node], 
             raise VerifyError(f"the output {print_name(name)} is computed by no node")
     if graph.groups is not None:
         _verify_groups(graph)
+    for name, block in (graph.layouts or {}).items():
+        if name not in graph.by_name or name in graph.outputs:
+            raise VerifyError(f"{print_name(name)} has a layout, and is no value between kernels")
+        if not fits(graph.values[name].shape, block):
+            value = graph.values[name]
+            raise VerifyError(f"{print_name(name)}: {value} has no blocks of {block} channels")
+
+
+def layout_name(shape: Sequence[int], block: int) -> str:
+    """The usual name of a layout, such as NHWC or NCHW16c; "" for that of the axes."""
+    if not block:
+        return ""
+    spatial = "DHW"[-(len(shape) - 2) :]
+    return f"N{spatial}C" if block == shape[1] else f"NC{spatial}{block}c"
 
 
 def _verify_groups(graph: Nodes) -> None:

@@ -10,6 +10,7 @@ from minitensor.lang.from_python import program_from_python
 from minitensor.lang.intrinsic import intrinsic
 from minitensor.lang.lower import lower
 from minitensor.lang.ops import OPERATORS, Operator
+from minitensor.lang.relaid import fits, relaid
 from minitensor.lang.reduce import all_, any_, argmax, argmin, comm_reducer, max_, min_, prod, sum_
 from minitensor.lang.scalar import (
     Scalar, abs_, const, if_then_else, logical_and, logical_not, logical_or, maximum, minimum,
@@ -23,8 +24,9 @@ from minitensor.lang.update import update
 __all__ = [
     "OPERATORS", "Operator", "ReduceAxis", "Reduction", "Scalar", "Tensor", "abs_", "all_", "any_",
     "argmax", "argmin", "ceil", "comm_reducer", "compute", "const", "cos", "definition_as_python",
-    "erf", "exp", "expm1", "floor", "if_then_else", "intrinsic", "intrinsic_as_python", "log",
-    "log1p", "logical_and", "logical_not", "logical_or", "lower", "max_", "maximum", "min_",
+    "erf", "exp", "expm1", "fits", "floor", "if_then_else", "intrinsic", "intrinsic_as_python",
+    "log", "log1p", "logical_and", "logical_not", "logical_or", "lower", "max_", "maximum", "min_",
     "minimum", "ops", "placeholder", "power", "prod", "program_from_python", "reduce_axis",
-    "round_", "rsqrt", "select", "sigmoid", "sin", "sqrt", "sum_", "tanh", "update", "var",
+    "relaid", "round_", "rsqrt", "select", "sigmoid", "sin", "sqrt", "sum_", "tanh", "update",
+    "var",
 ]

@@ -44,7 +44,7 @@ def lower(
         raise ArgumentError("the tensors stand in one list: mt.lower([A, B, C], name='main')")
     given = _checked_tensors(tensors)
     program_name = checked_name(name, "main")
-    stages = _stages_in_order(given)
+    stages = stages_in_order(given)
     names, signs = _Names(given, stages), Signs()
     body: list[ir.Stmt] = []
     held: list[ir.Buffer] = []
@@ -112,7 +112,7 @@ def _checked_tensors(tensors: object) -> tuple[Tensor, ...]:
     return given
 
 
-def _stages_in_order(given: tuple[Tensor, ...]) -> list[Tensor]:
+def stages_in_order(given: tuple[Tensor, ...]) -> list[Tensor]:
     """One tensor for each stage that is needed, producers first; iterative, for long chains."""
     listed = {id(t) for t in given}
     done: set[int] = set()

@@ -1,32 +1,105 @@
-"""The schedules of a network's tasks: the best of a log, or what rules give."""
+"""The layouts of a network, and the schedules of its tasks: the best of a log, or of the rules."""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
+from typing import Final
 
 from minitensor.api import SCHEDULES
 from minitensor.codegen import Target
 from minitensor.errors import TuningError
-from minitensor.graph import Part, Scheduled, Schedules
+from minitensor.graph import (
+    Cost,
+    Graph,
+    Layouts,
+    Part,
+    Scheduled,
+    Schedules,
+    cheapest,
+    images,
+    program_of,
+    title_of,
+)
 from minitensor.search.best import best_of
 from minitensor.search.log import Log, PathLike
+from minitensor.search.records import OK
 from minitensor.search.tasks.first import schedule_for
+from minitensor.search.tasks.snapshot import Snapshot
+from minitensor.search.workload import workload_key
 
 logger = logging.getLogger("minitensor")
 
 TUNED = "the log"
 UNTUNED = "the first sketch"
+UNKNOWN: Final = 1e3
+"""Seconds that count for a kernel of which a log knows nothing: more than all others together."""
 
 
-def network_schedules(log: PathLike | Log | None, target: Target) -> Schedules:
-    """A function that gives the schedules of tasks: the best of the log for this target; that of
+def snapshots(log: PathLike | Log | None) -> list[Snapshot]:
+    """A log as it is now, read once; none without one."""
+    return [] if log is None else [Snapshot(log.path if isinstance(log, Log) else log)]
+
+
+def recorded_layouts(graph: Graph, logs: Sequence[Log], target: Target) -> Graph:
+    """The graph with the layouts whose kernels are the fastest in some logs, all together; as it
+    is where it has layouts, or the logs none.
+    """
+    names = set(images(graph)) if graph.layouts is None else set()
+    if not names:
+        return graph
+    known = [record for log in logs for record in log if record.target == target]
+    titles = {record.name for record in known if record.status == OK}
+    best: dict[str, float] = {}
+    for record in known:
+        best[record.workload] = min(record.median, best.get(record.workload, math.inf))
+
+    def cost(group: Sequence[str], layouts: Layouts) -> float:
+        if title_of(graph, group, layouts) not in titles:
+            return UNKNOWN
+        return best.get(workload_key(program_of(graph, group, layouts).program), UNKNOWN)
+
+    choices = layout_choices(graph, target)
+    found: Graph = graph.replace(layouts=cheapest(graph, choices, remembered(cost)))
+    return found
+
+
+def layout_choices(graph: Graph, target: Target) -> dict[str, tuple[int, ...]]:
+    """The layouts to choose among for each image, that of its axes first."""
+    each = [graph.lay_out(name).layouts or {} for name in layout_names(target)]
+    return {
+        name: tuple(dict.fromkeys(layouts.get(name, 0) for layouts in each))
+        for name in images(graph)
+    }
+
+
+def layout_names(target: Target) -> tuple[str, ...]:
+    """The layouts that are tried for the whole of a network: blocks are as wide as a vector."""
+    lanes = (target.vector_bits or 128) // 32
+    return ("NCHW", "NHWC", f"NCHW{lanes}c")
+
+
+def remembered(cost: Cost) -> Cost:
+    """The same cost, asked once for each group and its layouts."""
+    known: dict[tuple[Sequence[str], tuple[tuple[str, int], ...]], float] = {}
+
+    def found(group: Sequence[str], layouts: Layouts) -> float:
+        key = (group, tuple(layouts.items()))
+        if key not in known:
+            known[key] = cost(group, layouts)
+        return known[key]
+
+    return found
+
+
+def network_schedules(logs: Sequence[Log], target: Target) -> Schedules:
+    """A function that gives the schedules of tasks: the best of some logs for this target; that of
     `mt.apply_history_best` around it; or, for what was never tuned, what rules give. How many
     those are is logged.
 
     target  with nothing left open
     """
-    logs = [] if log is None else [log if isinstance(log, Log) else Log(log)]
 
     def chosen(parts: Sequence[Part]) -> list[Scheduled]:
         found = [_scheduled(part, logs, target) for part in parts]

@@ -45,7 +45,7 @@ from minitensor.search.runner import (
 from minitensor.search.sketch import Rules, check_rules
 from minitensor.search.space import Space
 from minitensor.search.strategy import Strategy, named
-from minitensor.search.tasks import network_schedules
+from minitensor.search.tasks import network_schedules, snapshots
 from minitensor.search.transfer import Logs, history_logs, other_searches, pretrained
 from minitensor.search.tune.learner import Learner, Model, check_model, usual_model
 from minitensor.search.tune.network import NetworkResult, tune_network
@@ -280,7 +280,7 @@ def _of_network(
         found: TuneResult = tune(program, progress=False, **own, **limits)
         return found
 
-    schedules = network_schedules(own["log"] if own["resume"] else None, own["target"])
+    schedules = network_schedules(snapshots(own["log"] if own["resume"] else None), own["target"])
     wanted, grouped = whole("trials", trials, 1), graph.grouped()
     return tune_network(grouped, own["target"], schedules, one, wanted, time_limit, progress)
 

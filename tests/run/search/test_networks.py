@@ -76,7 +76,7 @@ def test_interrupted(net, monkeypatch):
 
     monkeypatch.setattr(network, "_show", lambda *given: None)
     exact = mt.build(net).target
-    schedules = mt.search.network_schedules(None, exact)
+    schedules = mt.search.network_schedules([], exact)
     result = network.tune_network(net.grouped(), exact, schedules, one, 8, None, True)
     assert result.interrupted and len(calls) == 1
     assert [task.trials for task in result.tasks] == [0, 0]
@@ -88,7 +88,7 @@ def test_a_task_that_fails_does_not_end_the_search(net, capsys):
         raise mt.TuningError("nothing works")
 
     exact = mt.build(net).target
-    schedules = mt.search.network_schedules(None, exact)
+    schedules = mt.search.network_schedules([], exact)
     result = network.tune_network(net.grouped(), exact, schedules, one, 8, None, True)
     assert [task.failed for task in result.tasks] == ["nothing works"] * 2
     assert result.explain().count("nothing was found: nothing works") == 2
