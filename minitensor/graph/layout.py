@@ -87,7 +87,7 @@ def _may(graph: Nodes, name: str) -> bool:
 def block_in(shape: Sequence[int], wanted: int) -> int:
     """The largest block of channels that divides them, of `wanted` and its halves; 0 for none."""
     while wanted >= SMALLEST:
-        if shape[1] % wanted == 0 and shape[1] > wanted:
+        if shape[1] % wanted == 0:
             return wanted
         wanted //= 2
     return 0

@@ -44,10 +44,12 @@ FEWEST: Final = 8
 """Trials of a task, at least."""
 MOST: Final = 4
 """A task gets at most so many times the average of trials."""
-REPEATS: Final = 3
+REPEATS: Final = 9
 """Calls of the untuned network that are timed."""
 LAYOUTS: Final = 0.4
 """The part of the time after which layouts are chosen."""
+HOPELESS: Final = 1.5
+"""A layout in which a kernel takes this many times as long, untuned, is not tuned."""
 CONVERTED: Final = 1e10
 """Bytes of an image whose layout is changed in a second, as a first guess."""
 TUNED: Final = "this search"
@@ -249,11 +251,20 @@ class _Work:
             for task in self.profiled(variant):
                 tasks.setdefault(workload_key(task.program), task)
         self.known |= tasks
-        every = sorted(tasks.values(), key=lambda task: -task.count * task.first)
+        hopeful = {key for group in self.graph.kernels for key in self.hopeful(variants, group)}
+        every = [task for key, task in tasks.items() if key in hopeful]
+        every.sort(key=lambda task: -task.count * task.first)
         self.tune(every, max(1, self.trials // len(variants)), LAYOUTS, "layout of task")
         choices = layout_choices(self.graph, self.target)
         cost = remembered(partial(self.cost, variants))
         self.graph = self.graph.replace(layouts=cheapest(self.graph, choices, cost))
+
+    def hopeful(self, variants: Sequence[Graph], group: Sequence[str]) -> list[str]:
+        """The keys of a group's kernels that may be the fastest once they are tuned."""
+        keys = dict.fromkeys(workload_key(program_of(one, group).program) for one in variants)
+        times = {key: self.known[key].seconds for key in keys if key in self.known}
+        most = HOPELESS * min(times.values(), default=0.0)
+        return [key for key, seconds in times.items() if len(times) > 1 and seconds <= most]
 
     def cost(self, variants: Sequence[Graph], group: Sequence[str], layouts: Layouts) -> float:
         """Seconds of a kernel: as measured, or those with one layout for all that it reads and
