@@ -44,6 +44,7 @@ clean:
 	  { rm -rf .venv; echo "cannot make a virtual environment; on Debian: apt install python3-venv"; exit 1; }
 
 # minitensor, and the packages of extras
+.venv/run: EXTRAS := [onnx]
 .venv/test: EXTRAS := [test]
 .venv/dev: EXTRAS := [test,dev]
 .venv/docs: EXTRAS := [docs]

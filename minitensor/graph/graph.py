@@ -7,10 +7,13 @@ print(graph);  graph.explain("conv2d", "relu")
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from minitensor import pictures
 from minitensor.errors import ArgumentError
+from minitensor.graph.drawing import graph_picture
 from minitensor.graph.fuse import groups_of, policy_of, why_apart
 from minitensor.graph.layout import checked_layouts
 from minitensor.graph.meaning import interpret_graph, result_of
@@ -85,9 +88,20 @@ class Graph(Shown, Nodes):
         """Tell whether another graph is the same but for names."""
         return isinstance(other, Nodes) and self.signature() == other.signature()
 
-    def show(self) -> None:
-        """Print all of the text."""
-        print(self)
+    def show(self, *, html: str | os.PathLike[str] | bool | None = None) -> pictures.Gallery | None:
+        """Print all of the text; with `html`, write a page with a picture of the kernels to that
+        file instead. html=True returns the picture, which a notebook shows.
+
+        Raises ArgumentError for a path that cannot be written.
+        """
+        if html is None or html is False:
+            return print(self)
+        drawn = [graph_picture(self)]
+        if html is True:
+            return pictures.Gallery(drawn)
+        page = pictures.page_of(self.name, drawn, [drawn[0].title], [("The graph", str(self))])
+        pictures.write(html, page)
+        return None
 
     def _beginning(self) -> str:
         found: list[str] = []

@@ -10,7 +10,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 TARGETS = ["demo", "test", "whole", "quick", "lint", "types", "bench", "docs"]
-EXTRAS = {"demo": "", "bench": "", "docs": "[docs]", "lint": "[test,dev]", "types": "[test,dev]"}
+EXTRAS = {"demo": "[onnx]", "bench": "[onnx]", "docs": "[docs]"}
+EXTRAS |= dict.fromkeys(("lint", "types"), "[test,dev]")
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 

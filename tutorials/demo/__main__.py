@@ -24,7 +24,8 @@ from minitensor.runtime import Pace, cpu_name, find_toolchain, native_target, us
 
 from .. import schedules
 from ..schedules.registry import product
-from . import dense
+from . import dense, network
+from .network import Network
 from .story import Story
 from .tuned import RECORDED, Tuned, compared, search
 from .yardstick import Yardstick
@@ -41,11 +42,12 @@ TURNS: Final = 8
 class Effort:
     """The amount of work.
 
-    size    of the matrices of the story
-    rounds  of a timing
-    keys    the hand schedules whose workloads have recorded schedules
-    live    the one of them that is searched
-    trials  candidates of that search
+    size     of the matrices of the story
+    rounds   of a timing
+    keys     the hand schedules whose workloads have recorded schedules
+    live     the one of them that is searched
+    trials   candidates of that search
+    network  seconds of the search for a network
     """
 
     size: int
@@ -53,21 +55,24 @@ class Effort:
     keys: tuple[str, ...]
     live: str
     trials: int
+    network: float = 40.0
 
 
 FULL: Final = Effort(1024, 3, ("dense-1024", "conv-64-56", "softmax"), "dense-1024", trials=16)
-QUICK: Final = Effort(512, 2, ("dense-1024",), "dense-1024", trials=8)
+QUICK: Final = Effort(512, 2, ("dense-1024",), "dense-1024", trials=8, network=15.0)
 
 _EPILOG: Final = """\
 examples:
-  python -m tutorials.demo                          under a minute
+  python -m tutorials.demo                          about a minute
   python -m tutorials.demo --quick                  a smaller matrix, a shorter search
   OMP_NUM_THREADS=1 python -m tutorials.demo        one thread, for numpy too
 
 A workload is defined, scheduled by hand step by step, built, checked against numpy and timed in
 turns with it. Then schedules that long searches found, and one that a short search finds now
-(mt.tune), take turns with those by hand, numpy, and torch if it is installed. A time is that of the
-fastest call; "1.20 x numpy" means 1.2 times as fast as numpy's fastest.
+(mt.tune), take turns with those by hand, numpy, and torch if it is installed. At the end a small
+network is read from an ONNX file, fused, tuned for some seconds, and timed in turns with
+onnxruntime if that is installed. A time is that of the fastest call; "1.20 x numpy" means 1.2 times
+as fast as numpy's fastest.
 """
 
 
@@ -95,10 +100,11 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     yardstick = _yardstick(effort, target, shown)
     story = _dense(effort, yardstick, target, shown)
     found = _tuned(effort, target, shown, show=not arguments.json)
+    whole = network.show(effort.network, target, Pace(rounds=effort.rounds), shown)
     if arguments.json:
-        console.json(_report(target, story, found))
+        console.json(_report(target, story, found, whole))
     else:
-        _sum_up(story, found, console)
+        _sum_up(story, found, whole, console)
     return 0
 
 
@@ -184,8 +190,8 @@ def _show_source(function: Callable[..., Any], call: str, console: Console) -> N
     console.print()
 
 
-def _sum_up(story: Story, found: Sequence[Tuned], console: Console) -> None:
-    """A table of all stages, one of the searches, a warning if it was noisy, and where to go on."""
+def _sum_up(story: Story, found: Sequence[Tuned], whole: Network | None, console: Console) -> None:
+    """Tables of stages, searches and the network, a warning if it was noisy, and where to go on."""
     console.heading("Summary")
     yardstick = story.yardstick
     console.print(console.styled("Dense layer, by hand", "bold"))
@@ -199,6 +205,11 @@ def _sum_up(story: Story, found: Sequence[Tuned], console: Console) -> None:
     console.print(console.styled("By search, from a definition alone", "bold"))
     for line in aligned([_row(tuned) for tuned in found], right=range(1, 9)):
         console.print(f"  {line}".rstrip())
+    if whole is not None:
+        console.print()
+        console.print(console.styled("The network", "bold"))
+        for line in aligned(list(whole.rows()), right=(1, 2)):
+            console.print(f"  {line}".rstrip())
     if yardstick.spread() > NOISY:
         console.print()
         show_quiet(yardstick, console)
@@ -211,6 +222,7 @@ NEXT: Final = (
     ("tutorials/01_first_kernel.py", "the same from the beginning, line by line"),
     ("minitensor tune conv2d", "a longer search, with progress, a log and an explanation"),
     ("minitensor show --list", "operators to try; FILE.py:NAME is a program of your own"),
+    ("minitensor network FILE.onnx run", "a network of yours; see docs/networks.md"),
     ("docs/architecture.md", "how it works: 3,000 lines to read, in order"),
 )
 
@@ -223,7 +235,9 @@ def _row(tuned: Tuned) -> Sequence[str]:
     return (tuned.work.name, readable_seconds(own), ", ".join(ratios))
 
 
-def _report(target: Target, story: Story, found: Sequence[Tuned]) -> dict[str, Any]:
+def _report(
+    target: Target, story: Story, found: Sequence[Tuned], whole: Network | None
+) -> dict[str, Any]:
     yardstick = story.yardstick
     return {
         "machine": {
@@ -242,6 +256,7 @@ def _report(target: Target, story: Story, found: Sequence[Tuned]) -> dict[str, A
             "stages": [stage.described(yardstick.seconds) for stage in story.stages],
         },
         "tuned": [tuned.described() for tuned in found],
+        "network": None if whole is None else whole.described(),
     }
 
 

@@ -77,7 +77,7 @@ def layout_choices(graph: Graph, target: Target) -> dict[str, tuple[int, ...]]:
 def layout_names(target: Target) -> tuple[str, ...]:
     """The layouts that are tried for the whole of a network: blocks are as wide as a vector."""
     lanes = (target.vector_bits or 128) // 32
-    return ("NCHW", "NHWC", f"NCHW{lanes}c")
+    return ("NCHW", f"NCHW{lanes}c", "NHWC")
 
 
 def remembered(cost: Cost) -> Cost:

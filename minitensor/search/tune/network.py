@@ -242,13 +242,17 @@ class _Work:
                 _show(self.graph, tasks, number, self.elapsed, what)
 
     def choose_layouts(self) -> None:
-        """Try each layout for the whole of the network, and choose one for each image by the times
-        of the kernels.
+        """Try each layout for the whole of the network, as long as there is time, and choose one
+        for each image by the times of the kernels.
         """
-        variants = [self.graph.lay_out(name) for name in layout_names(self.target)]
+        variants: list[Graph] = []
         tasks: dict[str, TaskResult] = {}
-        for variant in variants:
-            for task in self.profiled(variant):
+        for name in layout_names(self.target):
+            left = self.left(LAYOUTS)
+            if variants and left is not None and left <= 0:
+                break
+            variants.append(self.graph.lay_out(name))
+            for task in self.profiled(variants[-1]):
                 tasks.setdefault(workload_key(task.program), task)
         self.known |= tasks
         hopeful = {key for group in self.graph.kernels for key in self.hopeful(variants, group)}

@@ -1,6 +1,7 @@
 """The demo from beginning to end."""
 
 import io
+import sys
 from dataclasses import replace
 from functools import partial
 
@@ -30,7 +31,7 @@ def brief(monkeypatch, private_cache, tmp_path):
     monkeypatch.setattr(tuned, "LOG", tmp_path / "recorded.jsonl")
     Log(tuned.LOG).append(record)
     monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(private_cache))
-    monkeypatch.setattr(command, "QUICK", command.Effort(64, 1, (KEY,), KEY, trials=2))
+    monkeypatch.setattr(command, "QUICK", command.Effort(64, 1, (KEY,), KEY, 2, network=0.5))
     monkeypatch.setattr(command, "Pace", lambda rounds: Pace(rounds, 0.0, 0.0, 1))
     for module in (yardstick, tuned):
         monkeypatch.setattr(module, "interleave", partial(interleave, pause=False))
@@ -47,6 +48,9 @@ def test_the_story_and_every_kernel_is_right(run, brief):
     assert "\x1b[" not in done.out
     for heading in ("1  A dense layer", "2  Schedules that a search finds", "Summary", "Next"):
         assert f"\n{heading}" in done.out
+    whole = done.out.partition("\n3  A residual network")[2]
+    assert "22 operators are 11 kernels" in whole and "conv2d + add + relu" in whole
+    assert "tuned now" in whole.partition("\nThe network")[2]
     story, _, searches = done.out.partition("\n2  Schedules")
     assert ("The machine is quiet: 8 turns" in story) or ("The machine is busy: " in story)
     assert story.count("=> ") == 7
@@ -78,6 +82,18 @@ def test_json(run, brief):
     assert list(found["ms"]) == ["recorded", "found now", "by hand", "numpy"]
     assert min(found["ms"].values()) > 0
     assert found["python"]
+    whole = report["network"]
+    assert (whole["operators"], whole["kernels"]) == (22, 11)
+    assert list(whole["ms"])[:2] == ["without a search", "tuned now"]
+
+
+def test_without_onnx_the_network_is_left_out(brief, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    console = Console(io.StringIO(), False, 100)
+    target = native_target(mt.Target("c", num_cores=1))
+    assert command.network.show(0.5, target, Pace(1), console) is None
+    said = " ".join(console.stream.getvalue().split())
+    assert "pip install 'minitensor[onnx]'" in said
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 
 import minitensor as mt
 from minitensor import ops
@@ -53,3 +54,16 @@ def test_a_profile_has_a_bar_for_each_kernel():
     picture = profile_picture(Profile(rows))
     assert picture.body.count("soft") == 3
     assert "3 kernels, 6 ms" in picture.title and "k2 2x3" in picture.svg()
+
+
+def test_a_graph_is_shown_as_text_a_picture_and_a_page(capsys, tmp_path):
+    net = mt.graph.trace(lambda x: ops.relu(ops.neg(x)), x=((4, 8), "float32")).fuse()
+    assert net.show() is None
+    assert capsys.readouterr().out == f"{net}\n"
+    assert "<svg" in net.show(html=True)._repr_html_()
+    assert net.show(html=tmp_path / "net.html") is None
+    page = (tmp_path / "net.html").read_text("utf-8")
+    assert "<svg" in page and "2 operators in 1 kernels" in page and "The graph" in page
+    assert capsys.readouterr().out == ""
+    with pytest.raises(mt.ArgumentError):
+        net.show(html=tmp_path / "missing" / "net.html")
