@@ -1,9 +1,9 @@
 """Networks: graphs of operators, their rewrites, and the groups that become kernels.
 
 Read in this order: `nodes` (the data), `meaning` (the programs), `graph` (what a person holds),
-`trace`; `rewrite` and `rules`; `classes`, `fuse` and `layout`; `memory`; `driver`, `assemble` and
-`model` (all kernels as one function), `checked`, `profile`, `saved`; `onnx`; `drawing`. Not here:
-the search, which tunes the programs of the groups (`search`).
+`trace`; `rewrite` and `rules`; `classes`, `policies`, `fuse`, `layout`; `memory`; `driver`,
+`assemble` and `model` (all kernels as one function), `checked`, `profile`, `saved`; `onnx`;
+`drawing`. Not here: the search, which tunes the programs of the groups (`search`).
 """
 
 # fmt: off
@@ -13,7 +13,7 @@ from minitensor.phrasebook import unknown_name as _unknown_name
 from minitensor.graph.assemble import Scheduled, Schedules, Task
 from minitensor.graph.classes import Kind, kind_of_node
 from minitensor.graph.drawing import graph_picture, memory_picture, profile_picture
-from minitensor.graph.fuse import POLICIES, Policy
+from minitensor.graph.policies import POLICIES, Policy
 from minitensor.graph.graph import Graph
 from minitensor.graph.layout import Cost, Layouts, cheapest, images
 from minitensor.graph.memory import Plan, Step, plan_memory

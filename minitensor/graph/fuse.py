@@ -15,14 +15,14 @@ whose heads are transposed between products.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from minitensor.errors import unexpected
 from minitensor.graph.classes import Kind, kind_of_node
 from minitensor.graph.nodes import Nodes
+from minitensor.graph.policies import Policy
 from minitensor.ir import print_name
 
 MOST_NODES: Final = 24
@@ -34,44 +34,6 @@ _LIGHT: Final = (Kind.ELEMENTWISE, Kind.BROADCAST)
 _HEAVY: Final = (Kind.REDUCTION, Kind.PRODUCT)
 MOVES: Final = frozenset(("reshape", "transpose", "slice", "identity", "broadcast_to"))
 """Operators that compute nothing: each element is one of the input's."""
-
-
-class Policy:
-    """A choice among the fusions that are possible: subclass it for one of your own.
-
-    `wants` is asked of each step that is possible: whether the nodes of `first` and those of
-    `second` shall be one kernel. It answers "" for yes, or the reason why not, in words.
-    """
-
-    name = "tvm"
-
-    def wants(self, graph: Nodes, first: Iterable[str], second: Iterable[str]) -> str:
-        """The reason against one kernel of two groups; "" for none."""
-        return ""
-
-
-class Nothing(Policy):
-    """Each operator is its own kernel."""
-
-    name = "none"
-
-    def wants(self, graph: Nodes, first: Iterable[str], second: Iterable[str]) -> str:
-        """Always against."""
-        return 'the policy "none" fuses nothing'
-
-
-POLICIES: Final[dict[str, Policy]] = {policy.name: policy for policy in (Policy(), Nothing())}
-"""Policies by name."""
-
-
-def policy_of(policy: object) -> Policy:
-    """A policy by its name, or as it is. Raises ArgumentError."""
-    if isinstance(policy, str) and policy in POLICIES:
-        return POLICIES[policy]
-    if isinstance(policy, Policy):
-        return policy
-    names = ", ".join(map(repr, POLICIES))
-    raise unexpected(f"one of {names}, or an mt.graph.Policy", "policy", policy)
 
 
 def groups_of(graph: Nodes, policy: Policy) -> tuple[tuple[str, ...], ...]:

@@ -14,10 +14,11 @@ from typing import Any
 from minitensor import pictures
 from minitensor.errors import ArgumentError
 from minitensor.graph.drawing import graph_picture
-from minitensor.graph.fuse import groups_of, policy_of, why_apart
+from minitensor.graph.fuse import groups_of, why_apart
 from minitensor.graph.layout import checked_layouts
 from minitensor.graph.meaning import interpret_graph, result_of
 from minitensor.graph.nodes import Nodes, verify_graph
+from minitensor.graph.policies import policy_of
 from minitensor.graph.rewrite import Rule, checked_rules, rewritten
 from minitensor.graph.rules import RULES
 from minitensor.looks import LINES, Shown, Text
@@ -53,7 +54,7 @@ class Graph(Shown, Nodes):
     def fuse(self, policy: object = "tvm") -> Graph:
         """The graph with groups of operators that become one kernel each.
 
-        policy  "tvm", "none", or an object of a subclass of `mt.graph.Policy`
+        policy  "tvm", "none", "pays", or an object of a subclass of `mt.graph.Policy`
 
         Raises ArgumentError for another.
         """

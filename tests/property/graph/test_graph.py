@@ -61,6 +61,9 @@ def test_groups_are_a_partition_that_can_run_and_compute_the_same(drawn):
     equal(graph, fused, arrays)
     assert len(fused.kernels) <= len(graph.nodes)
     assert len(graph.fuse("none").kernels) == len(graph.nodes)
+    paying = graph.fuse("pays")
+    paying.verify()
+    assert len(paying.kernels) >= len(fused.kernels)
     names = [node.name for node in graph.nodes]
     for first, second in itertools.pairwise(names):
         together = any(first in group and second in group for group in fused.kernels)

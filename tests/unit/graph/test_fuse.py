@@ -6,6 +6,7 @@ import pytest
 import minitensor as mt
 from minitensor import ops
 from minitensor.graph import Kind, Policy, kind_of_node, trace
+from minitensor.graph.policies import FUNCTION, operations
 
 X = ((1, 4, 8, 8), "float32")
 W = np.ones((4, 4, 3, 3), "float32")
@@ -163,6 +164,43 @@ def test_a_policy_of_the_users_own():
     assert groups(graph, NoRelu()) == [["abs", "neg"], ["relu"]]
     assert "no relu" in graph.explain("neg", "relu", policy=NoRelu())
     with pytest.raises(
-        mt.ArgumentError, match=r"expected one of 'tvm', 'none', or an mt\.graph\.Policy"
+        mt.ArgumentError, match=r"expected one of 'tvm', 'none', 'pays', or an mt\.graph\.Policy"
     ):
         graph.fuse("all")
+
+
+class TestWhatPays:
+    def pooled(self, operator, size=64):
+        def net(x):
+            return ops.avg_pool(getattr(ops, operator)(x), kernel=3, stride=1)
+
+        return mt.graph.trace(net, x=((1, 32, size, size), "float32"))
+
+    def test_a_cheap_operator_is_done_again(self):
+        assert len(self.pooled("relu").fuse("pays").kernels) == 1
+
+    def test_a_function_is_not(self):
+        net = self.pooled("sigmoid")
+        assert len(net.fuse().kernels) == 1
+        assert len(net.fuse("pays").kernels) == 2
+        said = net.explain("sigmoid", "avg_pool", policy="pays")
+        assert "does not pay" in said and "operations would be done again" in said
+
+    def test_starting_a_kernel_costs_too(self):
+        assert len(self.pooled("sigmoid", size=4).fuse("pays").kernels) == 1
+
+    def test_what_is_read_once_always_pays(self):
+        net = mt.graph.trace(
+            lambda x, w: ops.tanh(ops.add(ops.matmul(x, w), 1.0)),
+            x=((64, 64), "float32"),
+            w=np.ones((64, 64), "f"),
+        )
+        assert len(net.fuse("pays").kernels) == 1
+
+    def test_operations_by_hand(self):
+        x = mt.placeholder((10,), name="x")
+        k = mt.reduce_axis(3, name="k")
+        e = mt.compute((10,), lambda i: mt.exp(x[i]), name="e")
+        s = mt.compute((8,), lambda i: mt.sum(e[i + k] * 2.0, axis=k), name="s")
+        # 24 reads of e, each an exp; 24 products
+        assert operations(mt.lower([x, s])) == pytest.approx(24 * FUNCTION + 24)
