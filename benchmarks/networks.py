@@ -1,11 +1,12 @@
 """Networks from ONNX files beside other runtimes, in turns.
 
-    python -m benchmarks.networks FOLDER [NAME …] [--log FILE] [--minutes M] [--save FILE.md]
+    python -m benchmarks.networks FOLDER [NAME …] [--log FILE] [--minutes M] [--unfused]
 
 FOLDER has NAME.onnx, and NAME.npz with arrays `in_<input>` and `out_<output>`, which a result must
 equal within 1e-4 of its largest element. `--minutes` tunes each first, into the log; without a log
 the kernels run untuned. A ratio is the time of the other runtime over ours, the median of those
-within rounds: above 1 we are ahead. Rivals: onnxruntime; openvino, told to compute in float32.
+within rounds: above 1 we are ahead. Rivals: onnxruntime; openvino, told to compute in float32; with
+`--unfused` our own kernels, one for each operator, untuned too if there is no log.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def rivals(path: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Iterat
         yield Call("openvino", lambda: request.infer(dict(inputs)))
 
 
-def measured(path: Path, log: str | None, minutes: float, rounds: int) -> dict[str, Any]:
+def measured(
+    path: Path, log: str | None, minutes: float, rounds: int, unfused: bool = False
+) -> dict[str, Any]:
     """All that is known of one network."""
     start = time.perf_counter()
     graph = mt.graph.from_onnx(path).optimize().fuse()
@@ -83,6 +86,10 @@ def measured(path: Path, log: str | None, minutes: float, rounds: int) -> dict[s
     own = [np.empty_like(array) for array in outputs]
     prepared = model.prepare(*inputs.values(), *own)
     calls = [Call("minitensor", prepared, runtime.SPIN_SECONDS), *rivals(path, inputs, threads)]
+    if unfused:
+        apart = mt.build(graph.fuse("none"), log=log)
+        alone = apart.prepare(*inputs.values(), *[np.empty_like(array) for array in outputs])
+        calls.append(Call("unfused", alone, runtime.SPIN_SECONDS))
     turns = runtime.interleave(calls, runtime.Pace(rounds=rounds, burst=0.2))
     profile = model.profile(*inputs.values())
     ours = turns["minitensor"]
@@ -135,6 +142,7 @@ def main() -> None:
     parser.add_argument("--log", help="of searches")
     parser.add_argument("--minutes", type=float, default=0.0, help="of a search, each")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--unfused", action="store_true", help="beside a kernel for each operator")
     parser.add_argument("--save", type=Path, help="the table, to this file")
     arguments = parser.parse_args()
     if arguments.minutes and not arguments.log:
@@ -143,7 +151,8 @@ def main() -> None:
     rows = []
     for name in names:
         path = arguments.folder / f"{name}.onnx"
-        rows.append(measured(path, arguments.log, arguments.minutes, arguments.rounds))
+        limits = (arguments.log, arguments.minutes, arguments.rounds, arguments.unfused)
+        rows.append(measured(path, *limits))
         print(table(rows[-1:]).splitlines()[-1], flush=True)
         print("    slowest:", "; ".join(rows[-1]["slowest"]), flush=True)
     print(f"\n{runtime.cpu_name()}, {runtime.usable_cores()} cores\n\n{table(rows)}")
