@@ -93,18 +93,19 @@ def remembered(cost: Cost) -> Cost:
     return found
 
 
-def network_schedules(logs: Sequence[Log], target: Target) -> Schedules:
+def network_schedules(logs: Sequence[Log], target: Target, warns: bool = True) -> Schedules:
     """A function that gives the schedules of tasks: the best of some logs for this target; that of
     `mt.apply_history_best` around it; or, for what was never tuned, what rules give. How many
     those are is logged.
 
     target  with nothing left open
+    warns   whether it is: not where they are about to be tuned
     """
 
     def chosen(parts: Sequence[Part]) -> list[Scheduled]:
         found = [_scheduled(part, logs, target) for part in parts]
         untuned = [p.program.name for p, one in zip(parts, found) if one.origin == UNTUNED]
-        if logs and untuned:
+        if logs and untuned and warns:
             logger.warning(
                 "%s: %d of %d tasks were never tuned for this machine (%s%s); model.profile says "
                 "what share of the time they have, and mt.tune(graph, log=…) tunes them",

@@ -280,7 +280,8 @@ def _of_network(
         found: TuneResult = tune(program, progress=False, **own, **limits)
         return found
 
-    schedules = network_schedules(snapshots(own["log"] if own["resume"] else None), own["target"])
+    logs = snapshots(own["log"] if own["resume"] else None)
+    schedules = network_schedules(logs, own["target"], warns=False)
     wanted, grouped = whole("trials", trials, 1), graph.grouped()
     return tune_network(grouped, own["target"], schedules, one, wanted, time_limit, progress)
 

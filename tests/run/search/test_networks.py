@@ -32,6 +32,51 @@ def tuned(net, tmp_path_factory):
     return mt.tune(net, trials=8, log=log, settings=QUICK, progress=False), log
 
 
+def images_net():
+    w = np.random.default_rng(3).integers(-2, 3, (16, 16, 3, 3)).astype("f")
+
+    def layers(x, w):
+        for _ in range(2):
+            x = ops.relu(ops.conv2d(x, w, padding=1))
+        return ops.reduce_mean(x, axes=(2, 3))
+
+    return mt.graph.trace(layers, x=((1, 16, 8, 8), "float32"), w=w)
+
+
+def test_layouts_are_chosen_by_measuring_and_found_again(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(network, "HOPELESS", 1e9)
+    net, log = images_net(), tmp_path / "log.jsonl"
+    with caplog.at_level(logging.WARNING, logger="minitensor"):
+        result = mt.tune(net, trials=8, log=log, settings=QUICK, progress=False)
+    assert not caplog.records
+    assert result.graph.layouts is not None
+    names = {record.name for record in mt.search.Log(log)}
+    assert {"conv2d_relu", "conv2d_relu_nhwc"} <= names  # both were tried
+    x = np.random.default_rng(1).integers(-2, 3, (1, 16, 8, 8)).astype("f")
+    expected = mt.interpret(net, x)
+    np.testing.assert_allclose(result.model()(x), expected, rtol=1e-5)
+    with caplog.at_level(logging.WARNING, logger="minitensor"):
+        model = mt.build(net, log=log)
+    assert not caplog.records
+    assert {task.origin for task in model.tasks} == {"the log"}
+    np.testing.assert_allclose(model(x), expected, rtol=1e-5)
+
+
+def test_a_layout_of_the_users_own_stays(tmp_path):
+    plain = images_net().lay_out("NCHW")
+    result = mt.tune(plain, trials=8, settings=QUICK, progress=False)
+    assert result.graph.layouts == {}
+
+
+def test_layouts_that_no_log_has_measured_are_not_taken(tmp_path):
+    net, log = images_net(), tmp_path / "log.jsonl"
+    mt.tune(net.lay_out("NHWC"), trials=8, log=log, settings=QUICK, progress=False)
+    model = mt.build(net, log=log)
+    assert "NHWC" in str(model.graph)
+    assert {task.origin for task in model.tasks} == {"the log"}
+    assert mt.build(net, log=tmp_path / "nothing.jsonl").graph.layouts == {}
+
+
 def test_tasks_are_tuned_once_each(tuned):
     result, log = tuned
     assert sorted(task.count for task in result.tasks) == [1, 3]
