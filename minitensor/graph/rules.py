@@ -7,20 +7,27 @@ rule that keeps every bit says so.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any, Final
 
 import numpy as np
 
+from minitensor import ir
+from minitensor.codegen import Target
+from minitensor.errors import CompileError
 from minitensor.graph.meaning import by_interpreter, program_of
 from minitensor.graph.nodes import Node, Nodes, constant_value
 from minitensor.graph.rewrite import Made, Match, Number, Rule, Var, call
+from minitensor.runtime import find_toolchain, load_program, native_target
 
 X, Y, W, B = Var("x"), Var("y"), Var("w", constant=True), Var("b", constant=True)
 GAMMA = Var("gamma")
 MEAN, VARIANCE = Var("mean", constant=True), Var("variance", constant=True)
 SCALE, SHIFT = Var("scale", constant=True), Var("shift", constant=True)
 
+INTERPRETED: Final = 20_000
+"""The most instances of blocks that folding leaves to the interpreter."""
 LARGEST_FOLDED: Final = 1 << 26
 """Bytes of the largest constant that folding makes of smaller ones: a broadcast is left alone."""
 
@@ -87,11 +94,17 @@ def fold(node: Node, arrays: list[np.ndarray]) -> np.ndarray:
     alone = Nodes("fold", tuple(values.values()), (node,), (node.name,))
     part = program_of(alone, (node.name,))
     inputs = [arrays[node.inputs.index(name)] for name in part.inputs]
-    return np.asarray(FOLD_BY[-1](part.program, inputs)[0])
+    return np.asarray(_run(part.program, inputs))
 
 
-FOLD_BY: Final[list[Any]] = [by_interpreter]
-"""Runs the programs of folding: the last one. `api` puts compiled kernels there (see there)."""
+def _run(program: ir.Program, arrays: list[np.ndarray]) -> Any:
+    """The result of a program: compiled where it is long and there is a compiler."""
+    instances = sum(math.prod(i.extent for i in b.iters) for b in program.blocks.values())
+    if instances > INTERPRETED:
+        with contextlib.suppress(CompileError):
+            target = native_target(Target.of("c"))
+            return load_program(program, target, "", find_toolchain())(*arrays)
+    return by_interpreter(program, arrays)[0]
 
 
 # ---- batch normalisation

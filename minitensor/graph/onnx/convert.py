@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from minitensor.graph.onnx.context import Context, NotSupportedError, reshape
+from minitensor.graph.onnx.einsum import einsum
 from minitensor.graph.onnx.windows import WINDOWS
 from minitensor.lang import Tensor, ops
 
@@ -293,6 +294,21 @@ def _constant(c: Context) -> np.ndarray:
     return c.array("value")
 
 
+def _cumulative(c: Context, x: Any, axis: Any) -> Tensor:
+    """Sums of prefixes, as a product with a triangle of ones."""
+    c.only("exclusive", 0)
+    c.only("reverse", 0)
+    x = c.tensor(x)
+    place = int(c.known(axis, "the axis").item()) % x.ndim
+    order = [n for n in range(x.ndim) if n != place] + [place]
+    last = ops.transpose(x, axes=order)
+    count = x.shape[place]
+    ones = c.tensor(np.tril(np.ones((count, count), str(x.dtype))), "triangle")
+    rows = reshape(last, (*last.shape[:-1], 1, count))
+    sums = ops.reduce_sum(ops.mul(rows, ones), axes=(-1,))
+    return ops.transpose(sums, axes=[order.index(n) for n in range(x.ndim)])
+
+
 CONVERTERS: Final[dict[str, Converter]] = {
     **WINDOWS,
     "Abs": _unary(ops.abs),
@@ -305,9 +321,11 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "Concat": lambda c, *xs: ops.concat([c.tensor(x) for x in xs], axis=c.integer("axis")),
     "Constant": _constant,
     "Cos": _unary(ops.cos),
+    "CumSum": _cumulative,
     "DepthToSpace": _depth_to_space,
     "Div": _binary(ops.div),
     "Dropout": _dropout,
+    "Einsum": einsum,
     "Elu": lambda c, x: _elu(c, x, c.number("alpha", 1.0)),
     "Equal": _binary(ops.equal),
     "Erf": _unary(ops.erf),
@@ -327,6 +345,7 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "HardSwish": _unary(ops.hard_swish),
     "Identity": lambda c, x: x,
     "InstanceNormalization": _instance_norm,
+    "IsNaN": lambda c, x: ops.logical_not(ops.equal(x, x)),
     "LayerNormalization": _layer_norm,
     "LeakyRelu": lambda c, x: ops.leaky_relu(x, alpha=c.number("alpha", 0.01)),
     "Less": _binary(ops.less),

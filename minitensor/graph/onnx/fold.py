@@ -78,6 +78,13 @@ def _triangle(context: Context, x: np.ndarray, k: np.ndarray | None = None) -> n
     return cut(x, 0 if k is None else int(k.item()))
 
 
+def _scattered(context: Context, x: np.ndarray, indices: np.ndarray, new: np.ndarray) -> np.ndarray:
+    context.only("reduction", "none")
+    found: np.ndarray = np.array(x)
+    found[tuple(np.moveaxis(indices, -1, 0))] = new
+    return found
+
+
 FOLDERS: Final[dict[str, Folder]] = {
     "Abs": _of(np.abs),
     "Add": _of(np.add),
@@ -101,6 +108,7 @@ FOLDERS: Final[dict[str, Folder]] = {
     "Greater": _asks(np.greater),
     "GreaterOrEqual": _asks(np.greater_equal),
     "Identity": lambda c, x: x,
+    "IsNaN": _asks(np.isnan),
     "Less": _asks(np.less),
     "LessOrEqual": _asks(np.less_equal),
     "Log": _of(np.log),
@@ -122,6 +130,7 @@ FOLDERS: Final[dict[str, Folder]] = {
     "ReduceProd": _reduced(np.prod),
     "ReduceSum": _reduced(np.sum),
     "Reshape": _reshaped,
+    "ScatterND": _scattered,
     "Shape": lambda c, x: c.shape(x.shape),
     "Sin": _of(np.sin),
     "Size": lambda c, x: np.asarray(x.size, np.int64),

@@ -238,7 +238,8 @@ class _Reader:
         known = all(not isinstance(value, Tensor) for value in inputs)
         try:
             if known and kind in FOLDERS:
-                found = FOLDERS[kind](context, *inputs)
+                with np.errstate(all="ignore"):  # infinities in masks are meant
+                    found = FOLDERS[kind](context, *inputs)
             elif kind in CONVERTERS:
                 found = CONVERTERS[kind](context, *inputs)
             else:

@@ -8,7 +8,8 @@ import pytest
 import minitensor as mt
 from minitensor import ops
 from minitensor.errors import VerifyError
-from minitensor.graph import RULES, Rule, Var, call, trace
+from minitensor.graph import RULES, Rule, Var, call, rules, trace
+from minitensor.graph.meaning import by_interpreter
 
 RNG = np.random.default_rng(0)
 
@@ -166,3 +167,28 @@ class TestFaultsOfRules:
             trace(ops.relu, x=ROWS).optimize(["silu"])
         with pytest.raises(mt.ArgumentError, match=r"the name of an operator of mt\.ops"):
             call("rleu")
+
+
+@pytest.mark.parametrize("compiler", [True, False])
+def test_long_programs_are_folded_by_machine_code(monkeypatch, compiler):
+    ran = []
+
+    def interpreted(program, arrays):
+        ran.append(program)
+        return by_interpreter(program, arrays)
+
+    def missing():
+        raise mt.CompileError("no compiler")
+
+    monkeypatch.setattr(rules, "by_interpreter", interpreted)
+    monkeypatch.setattr(rules, "INTERPRETED", 100)
+    if not compiler:
+        monkeypatch.setattr(rules, "find_toolchain", missing)
+    a, b = (np.arange(64, dtype="f").reshape(8, 8) % n for n in (5, 7))
+    net = mt.graph.trace(
+        lambda x, a, b: ops.add(x, ops.matmul(a, b)), x=((8, 8), "float32"), a=a, b=b
+    ).optimize()
+    assert [node.operator for node in net.nodes] == ["add"]
+    (folded,) = net.constants.values()
+    np.testing.assert_array_equal(folded, a @ b)
+    assert bool(ran) != compiler

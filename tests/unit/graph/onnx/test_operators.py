@@ -43,6 +43,22 @@ CASES = [
     *[(kind, [X, f(4)], (), {}) for kind in ("GreaterOrEqual", "LessOrEqual")],
     *[(kind, [YES, NO], (), {}) for kind in ("And", "Or")],
     ("Not", [YES], (), {}),
+    ("IsNaN", [np.array([1, np.nan, np.inf], "f")], (), {}),
+    ("CumSum", [X, np.int64(1)], (1,), {}),
+    ("CumSum", [i(3, 1, 2), np.int64(-1)], (1,), {}),
+    *[
+        ("Einsum", [f(2, 3, 4), f(*shape)], (), {"equation": equation})
+        for equation, shape in [
+            ("bij,bjk->bik", (2, 4, 5)),
+            ("bij , bkj -> bik", (2, 5, 4)),
+            ("bij,jk->bik", (4, 5)),
+            ("bij,jk->kbi", (4, 5)),
+            ("bij,bij->", (2, 3, 4)),
+            ("abc,cd->ad", (4, 5)),
+            ("abc,de->abde", (5, 2)),
+        ]
+    ],
+    ("Einsum", [f(2, 3, 4)], (), {"equation": "abc->ca"}),
     ("Div", [X, positive(3, 4)], (), {}),
     ("Pow", [positive(3), np.float32(2)], (1,), {}),
     ("Pow", [positive(3), np.float32(0.5)], (1,), {}),
@@ -201,6 +217,9 @@ def test_of_other_versions_or_with_several_outputs(
     [
         ("ConstantOfShape", [i(2, 3)], {}),
         ("CumSum", [X, np.int64(1)], {}),
+        ("IsNaN", [np.array([1, np.nan], "f")], {}),
+        ("ScatterND", [f(3, 4), np.array([[0, 1], [2, 3]]), f(2)], {}),
+        ("ScatterND", [f(3, 4), np.array([[2], [0]]), f(2, 4)], {}),
         ("Range", [np.int64(0), np.int64(5), np.int64(2)], {}),
         ("NonZero", [np.array([[1, 0], [0, 2]])], {}),
         ("Mod", [i(5, -3), i(3, 2)], {}),
@@ -236,6 +255,6 @@ def test_every_operator_is_tried():
     tried |= {"Split", "Gelu", "GroupNormalization", "Mish", "Upsample"}
     assert CONVERTERS.keys() - tried == {"Constant", "Shape", "Size"}
     assert FOLDERS.keys() - CONVERTERS.keys() <= {
-        *("ConstantOfShape", "CumSum", "GatherElements", "Mod", "NonZero", "Range", "ReduceProd"),
-        *("Trilu", "Xor"),
+        *("ConstantOfShape", "GatherElements", "Mod", "NonZero", "Range", "ReduceProd"),
+        *("ScatterND", "Trilu", "Xor"),
     }
