@@ -8,7 +8,7 @@ from minitensor.codegen import Target
 from minitensor.errors import unexpected
 from minitensor.graph import Graph, Model, build_model
 from minitensor.runtime import native_target
-from minitensor.search import network_schedules, recorded_layouts, snapshots
+from minitensor.search import network_choices
 
 
 def build_network(
@@ -25,7 +25,5 @@ def build_network(
             '"c", for a graph (mt.interpret(graph, …) runs it in the interpreter)', "target", target
         )
     exact = native_target(wanted)
-    logs = snapshots(log)
-    grouped = recorded_layouts(graph.grouped(), logs, exact)
-    schedules = network_schedules(logs, exact)
-    return build_model(grouped, exact, schedules, check=check, flush_denormals=flush_denormals)
+    laid, schedules = network_choices(graph.grouped(), log, exact)
+    return build_model(laid, exact, schedules, check=check, flush_denormals=flush_denormals)

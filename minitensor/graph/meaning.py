@@ -70,7 +70,7 @@ def title_of(graph: Nodes, group: Sequence[str], layouts: Mapping[str, int]) -> 
 
 
 class Leaf(NamedTuple):
-    """What a group reads: a parameter of its program."""
+    """A value that a group reads: a parameter of its program."""
 
     name: str
     shape: tuple[int, ...]

@@ -56,7 +56,7 @@ class Nothing(Policy):
 
 
 class Paying(Policy):
-    """What saves more than it costs."""
+    """Fusions that save more than they cost."""
 
     name = "pays"
 

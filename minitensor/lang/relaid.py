@@ -237,7 +237,7 @@ def _is_axis(index: ir.Expr, axis: Axis) -> bool:
 def _indices(
     indices: Sequence[ir.Expr], shape: Sequence[int], block: int, ranges: arith.Ranges
 ) -> tuple[ir.Expr, ...]:
-    """Where an element of a tensor lies in a layout."""
+    """The place of an element of a tensor in a layout."""
     if not block:
         return tuple(indices)
     n, channel, *spatial = indices

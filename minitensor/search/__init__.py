@@ -37,9 +37,7 @@ from minitensor.search.sketch import (
 from minitensor.search.space import Candidate, Mutations, Space
 from minitensor.search.strategy import Round, Strategy
 from minitensor.search.tried import Tried
-from minitensor.search.tasks import (
-    network_schedules, recorded_layouts, schedule_for, snapshots,
-)
+from minitensor.search.tasks import network_choices, network_schedules, schedule_for
 from minitensor.search.transfer import Pretrained
 from minitensor.search.tune import (
     Model, NetworkResult, Progress, Roofline, TaskResult, TuneResult, tune,
@@ -58,9 +56,8 @@ __all__ = [
     "Sketch", "SketchPolicy", "SketchRule", "Space", "State", "Status", "Strategy", "Task",
     "TaskResult", "Tried", "TuneResult", "Verdict", "apply_history_best", "difference",
     "ensemble_picture", "extract_features", "failures_of", "gbt", "generate_sketches", "load_best",
-    "network_schedules", "new_record", "nothing_works", "operations", "pictures", "random_inputs",
-    "recorded_layouts", "schedule_for", "sketches_picture", "snapshots", "trace_key", "tune",
-    "workload_key",
+    "network_choices", "network_schedules", "new_record", "nothing_works", "operations", "pictures",
+    "random_inputs", "schedule_for", "sketches_picture", "trace_key", "tune", "workload_key",
 ]
 
 

@@ -42,6 +42,21 @@ def snapshots(log: PathLike | Log | None) -> list[Snapshot]:
     return [] if log is None else [Snapshot(log.path if isinstance(log, Log) else log)]
 
 
+def network_choices(
+    graph: Graph, log: PathLike | Log | None, target: Target
+) -> tuple[Graph, Schedules]:
+    """The layouts and the schedules that a log knows for a graph with groups.
+
+    log     its path, or a Log; None for none: nothing is laid out, and rules give the schedules
+    target  with nothing left open
+
+    Returns the graph with its layouts, and what `build_model` asks for the schedules of tasks.
+    Raises TuningError for a log that cannot be read.
+    """
+    logs = snapshots(log)
+    return recorded_layouts(graph, logs, target), network_schedules(logs, target)
+
+
 def recorded_layouts(graph: Graph, logs: Sequence[Log], target: Target) -> Graph:
     """The graph with the layouts whose kernels are the fastest in some logs, all together; as it
     is where it has layouts, or the logs none.

@@ -127,10 +127,9 @@ def test_models_are_right_in_every_layout(net):
     x = np.random.default_rng(1).integers(-2, 3, (1, 3, 8, 8)).astype("f")
     expected = mt.interpret(net, x)
     for layouts in ("NHWC", "NCHW4c", {images(net)[1]: 2, images(net)[2]: 12}):
-        laid = net.lay_out(layouts)
-        np.testing.assert_array_equal(mt.interpret(laid, x), expected)
-        np.testing.assert_array_equal(mt.build(laid)(x), expected)
-        np.testing.assert_array_equal(mt.build(laid, check=True)(x), expected)
+        np.testing.assert_array_equal(mt.interpret(net.lay_out(layouts), x), expected)
+    np.testing.assert_array_equal(mt.build(laid := net.lay_out("NCHW4c"))(x), expected)
+    np.testing.assert_array_equal(mt.build(laid, check=True)(x), expected)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +153,7 @@ def test_other_layouts_are_refused(net, layouts, part):
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_the_cheapest_is_the_best_of_all(seed):
     draw = random.Random(seed)
 
@@ -187,7 +186,7 @@ def test_the_cheapest_is_the_best_of_all(seed):
 
     found = cheapest(graph, choices, cost)
     names = list(choices)
-    every = [dict(zip(names, p)) for p in itertools.product(*choices.values())][:4000]
+    every = [dict(zip(names, p)) for p in itertools.product(*choices.values())][:1000]
     assert total(dict.fromkeys(names, 0) | found) <= min(map(total, every)) + 1e-9
 
 
