@@ -110,8 +110,8 @@ def cut(ordered: Floats, most: int) -> Floats:
     distinct = ordered[np.append(True, ordered[1:] > ordered[:-1])]
     if len(distinct) > most:
         ends = np.arange(1, most) * len(ordered) // most
-        after = np.unique(np.searchsorted(distinct, ordered[ends - 1], side="right"))
-        after = after[after < len(distinct)]
+        after = np.searchsorted(distinct, ordered[ends - 1], side="right")
+        after = np.unique(np.minimum(after, len(distinct) - 1))  # the largest may be most of all
     else:
         after = np.arange(1, len(distinct))
     low, high = distinct[after - 1], distinct[after]

@@ -92,6 +92,7 @@ def test_scores_are_what_a_walk_through_the_trees_finds(problem, unseen, trees):
 
 @many
 @given(tables(most_columns=3), st.integers(2, 255))
+@example(np.array([[0.0], [1.0], [2.0], [2.0], [2.0], [2.0]]), 2)
 def test_codes_and_cuts_say_the_same(table, most):
     values = finite(table)
     data = binned(values, most)
