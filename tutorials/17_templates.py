@@ -291,7 +291,8 @@ try:
     np.testing.assert_allclose(kernel(a, b), a @ b, rtol=1e-4)
     print(kernel.time(a, b).median, "seconds")
     print("\n".join(line for line in kernel.source.splitlines() if line.startswith("//")))
-    assert "s.sample_tile('i'" in kernel.source  # the schedule stands above the code
+    # The schedule stands above the code; a short search may find nothing faster than the program.
+    assert "s.sample_tile('i'" in kernel.source or "as written" in kernel.source
 except mt.CompileError as error:
     print(error)  # the interpreter cannot be tuned: there is nothing to time
 
