@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from minitensor.pictures.svg import Picture, label, tag, width_of
+from minitensor.pictures.svg import Picture, escaped, label, tag, width_of
 
 WIDTH: Final = 640.0
 HEIGHT: Final = 360.0
@@ -97,6 +97,19 @@ class Chart:
         style = f"curve {colour}{' dash' if dash else ''}"
         self.parts.append(tag("polyline", points=corners, class_=style))
         self._key(f"line {colour}", key)
+
+    def area(
+        self,
+        places: Sequence[tuple[float, float]],
+        below: Sequence[tuple[float, float]],
+        colour: str,
+        words: str,
+    ) -> None:
+        """The area between two lines; its words are shown under the pointer."""
+        corners = (self.at(*place) for place in (*places, *reversed(below)))
+        points = " ".join(f"{x:.5g},{y:.5g}" for x, y in corners)
+        inner = tag("title", escaped(words))
+        self.parts.append(tag("polygon", inner, points=points, class_=f"{colour} soft"))
 
     def note(
         self, text: str, x: float, y: float, by: tuple[float, float] = (6, -6), side: str = "start"

@@ -37,10 +37,13 @@ from minitensor.search.sketch import (
 from minitensor.search.space import Candidate, Mutations, Space
 from minitensor.search.strategy import Round, Strategy
 from minitensor.search.tried import Tried
-from minitensor.search.tasks import network_choices, network_schedules, schedule_for
+from minitensor.search.tasks import (
+    OBJECTIVES, SCHEDULERS, Curve, Gradient, Leg, Objective, Requirements, RoundRobin, Speedup,
+    TaskScheduler, Uniform, network_choices, network_schedules, race, schedule_for,
+)
 from minitensor.search.transfer import Pretrained
 from minitensor.search.tune import (
-    Model, NetworkResult, Progress, Roofline, TaskResult, TuneResult, tune,
+    Model, NetworkResult, Progress, Roofline, Step, TaskResult, TuneResult, tune,
 )
 from minitensor.search import pictures
 from minitensor.search.pictures import ensemble_picture, sketches_picture
@@ -48,16 +51,18 @@ from minitensor.search.tuners import STRATEGIES, Annealing, FlexTensor, Genetic
 from minitensor.search.workload import operations, workload_key
 
 __all__ = [
-    "DEFAULT_RULES", "FEATURE_NAMES", "MUTATION_POLICIES", "RULES", "SKETCH_POLICIES", "STRATEGIES",
-    "Annealing", "Candidate", "Derived", "Evolution", "Failures", "FlexTensor", "Genetic",
-    "GradientBoostedTrees", "History", "Host", "Log", "Merged", "Model", "MutationPolicy",
-    "Mutations", "NetworkResult", "Pretrained", "Progress", "Record", "Report", "Result",
-    "Rewritten", "Roofline", "Round", "Rule", "Runner", "RunnerProtocol", "Samples", "Settings",
-    "Sketch", "SketchPolicy", "SketchRule", "Space", "State", "Status", "Strategy", "Task",
-    "TaskResult", "Tried", "TuneResult", "Verdict", "apply_history_best", "difference",
-    "ensemble_picture", "extract_features", "failures_of", "gbt", "generate_sketches", "load_best",
-    "network_choices", "network_schedules", "new_record", "nothing_works", "operations", "pictures",
-    "random_inputs", "schedule_for", "sketches_picture", "trace_key", "tune", "workload_key",
+    "DEFAULT_RULES", "FEATURE_NAMES", "MUTATION_POLICIES", "OBJECTIVES", "RULES", "SCHEDULERS",
+    "SKETCH_POLICIES", "STRATEGIES", "Annealing", "Candidate", "Curve", "Derived", "Evolution",
+    "Failures", "FlexTensor", "Genetic", "Gradient", "GradientBoostedTrees", "History", "Host",
+    "Leg", "Log", "Merged", "Model", "MutationPolicy", "Mutations", "NetworkResult", "Objective",
+    "Pretrained", "Progress", "Record", "Report", "Requirements", "Result", "Rewritten", "Roofline",
+    "Round", "RoundRobin", "Rule", "Runner", "RunnerProtocol", "Samples", "Settings", "Sketch",
+    "SketchPolicy", "SketchRule", "Space", "Speedup", "State", "Status", "Step", "Strategy", "Task",
+    "TaskResult", "TaskScheduler", "Tried", "TuneResult", "Uniform", "Verdict",
+    "apply_history_best", "difference", "ensemble_picture", "extract_features", "failures_of",
+    "gbt", "generate_sketches", "load_best", "network_choices", "network_schedules", "new_record",
+    "nothing_works", "operations", "pictures", "race", "random_inputs", "schedule_for",
+    "sketches_picture", "trace_key", "tune", "workload_key",
 ]
 
 

@@ -65,8 +65,10 @@ def test_guides(page, tmp_path, monkeypatch):
     imported(code_of(f"{page}.md"))
 
 
-def test_networks():
-    imported(code_of("networks.md"))
+@pytest.mark.parametrize("page", ["networks", "tasks"])
+def test_networks(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    imported(code_of(f"{page}.md"))
 
 
 def test_explain(capsys):

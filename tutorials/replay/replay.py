@@ -21,8 +21,7 @@ from minitensor.search.strategy import Doubles, Round, Strategy
 from minitensor.search.transfer import Pretrained
 from minitensor.search.tried import Tried
 from minitensor.search.tune.learner import Floats, Learner, usual_model
-from minitensor.search.tune.proposals import MOST_PROPOSED
-from minitensor.search.tune.tuner import FIRST
+from minitensor.search.tune.proposals import FIRST, MOST_PROPOSED
 from minitensor.search.tuners import STRATEGIES
 
 from .space import TableSpace

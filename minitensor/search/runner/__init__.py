@@ -16,11 +16,11 @@ from minitensor.search.runner.report import nothing_works
 from minitensor.search.runner.results import (
     Failures, Result, RunnerProtocol, Settings, Status, checked_results, failures_of,
 )
-from minitensor.search.runner.runner import Runner
+from minitensor.search.runner.runner import Processes, Runner
 from minitensor.search.runner.task import Task, exact_target
 
 __all__ = [
-    "Built", "Candidate", "Device", "Estimates", "Failures", "Result", "Runner", "RunnerProtocol",
-    "Settings", "Status", "Task", "checked_results", "emulated", "exact_target", "failures_of",
-    "nothing_works",
+    "Built", "Candidate", "Device", "Estimates", "Failures", "Processes", "Result", "Runner",
+    "RunnerProtocol", "Settings", "Status", "Task", "checked_results", "emulated", "exact_target",
+    "failures_of", "nothing_works",
 ]

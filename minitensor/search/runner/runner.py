@@ -47,6 +47,45 @@ _ALONE: Final = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MALLOC_AR
 """A process that forks should have one thread, and these give numpy others."""
 
 
+class Processes:
+    """The processes of a runner, started when they are needed: one compiles, one measures. Runners
+    of several tasks may share them, one after the other.
+    """
+
+    def __init__(self) -> None:
+        self._compilers: Compilers | None = None
+        self._server: Server | None = None
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End those that were started; they start anew where they are needed again."""
+        for process in (self._compilers, self._server):
+            if process is not None:
+                process.close()
+        self._compilers = self._server = None
+
+    @property
+    def compilers(self) -> Compilers:
+        """The one that compiles."""
+        if self._compilers is None:
+            self._compilers = Compilers()
+        return self._compilers
+
+    def server(self, task: Path, settings: Settings) -> Server:
+        """The one that measures, with the arrays of a task."""
+        if self._server is None or self._server.settings != settings:
+            if self._server is not None:
+                self._server.close()
+            self._server = Server(task, settings)
+        self._server.task = task
+        return self._server
+
+
 class Runner:
     """Builds and measures candidates of one task, in processes of their own.
 
@@ -57,6 +96,7 @@ class Runner:
     settings  limits and precision
     builder   runs `compile_text`; None for a process of its own
     measurer  runs `measure_there`; None for a server of its own
+    processes shared with other runners, which are not closed; None for its own
 
     Any executor of concurrent.futures will do for either. Those that run elsewhere must see the
     cache folder under the same path. A thread or process pool of one worker that is given as
@@ -71,6 +111,7 @@ class Runner:
         *,
         builder: Executor | None = None,
         measurer: Executor | None = None,
+        processes: Processes | None = None,
     ) -> None:
         if not isinstance(task, Task):
             raise unexpected("a Task (see Task.of)", "task", task)
@@ -79,8 +120,7 @@ class Runner:
                 raise unexpected("an executor of concurrent.futures, or None", name, executor)
         self.task, self.settings = task, Settings() if settings is None else settings
         self._builder, self._measurer = builder, measurer
-        self._compilers: Compilers | None = None
-        self._server: Server | None = None
+        self._processes, self._shared = processes or Processes(), processes is not None
         self._kept: OrderedDict[str, Built] = OrderedDict()
         self._folder = Path(tempfile.mkdtemp(prefix="build-", dir=runtime.cache_folder()))
         task.save(self._folder)
@@ -92,8 +132,9 @@ class Runner:
         self.close()
 
     def close(self) -> None:
-        """End all processes that were started, and remove their files."""
-        self._stop()
+        """End all processes that were started for it alone, and remove their files."""
+        if not self._shared:
+            self._processes.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def build(
@@ -131,7 +172,7 @@ class Runner:
         except GeneratorExit:  # nothing runs meanwhile
             raise
         except BaseException:
-            self._stop()
+            self._processes.close()
             raise
 
     def _built(self, candidates: Sequence[Candidate]) -> list[Built | Result]:
@@ -148,18 +189,10 @@ class Runner:
         if len(self._kept) > KEPT:
             self._kept.popitem(last=False)
 
-    def _stop(self) -> None:
-        for process in (self._compilers, self._server):
-            if process is not None:
-                process.close()
-        self._compilers = self._server = None
-
     def _compile(self, source: str, time_limit: float) -> Callable[[], Reply]:
         if self._builder is not None:
             return self._builder.submit(compile_text, source, time_limit).result
-        if self._compilers is None:
-            self._compilers = Compilers()
-        return self._compilers.compile(source, time_limit)
+        return self._processes.compilers.compile(source, time_limit)
 
     def _run(self, built: Sequence[Built | Result], best: float | None) -> Iterator[Result]:
         """The result of each; those that were not built have one already."""
@@ -168,9 +201,7 @@ class Runner:
             there = functools.partial(measure_there, str(self._folder), jobs, self.settings, best)
             results = iter(self._measurer.submit(there).result())
         else:
-            if self._server is None:
-                self._server = Server(self._folder, self.settings)
-            results = self._server.measure(jobs, best)
+            results = self._processes.server(self._folder, self.settings).measure(jobs, best)
         return (b if isinstance(b, Result) else next(results) for b in built)
 
 
@@ -197,11 +228,15 @@ def _is_suspect(result: Result, built: Built | Result, others: Sequence[Built | 
 
 
 class Server:
-    """The process that measures, started when it is needed, and again where it is lost."""
+    """The process that measures, started when it is needed, and again where it is lost.
+
+    task  the folder with its arrays; where it is another than before, they are read anew
+    """
 
     def __init__(self, task: Path, settings: Settings) -> None:
         self.task, self.settings = task, settings
         self.worker: runtime.Worker | None = None
+        self._loaded = task
 
     def measure(self, built: Sequence[Built], best: float | None) -> Iterator[Result]:
         """The result of each, one at a time: the next is measured when the generator continues."""
@@ -220,18 +255,27 @@ class Server:
         settings = json.dumps(asdict(self.settings))
         arguments = ("measure", str(self.task), settings, str(guards_library()))
         worker = runtime.Worker.start(WORKER, *arguments, variables=_ALONE)
+        self._await(worker)
+        return worker
+
+    def _await(self, worker: runtime.Worker) -> None:
+        """Wait until a process has the arrays of the task."""
         try:
             worker.receive(_START)
         except BaseException as failure:
             worker.close()
+            self.worker = None
             if isinstance(failure, runtime.WorkerError):
                 raise MeasureError(f"the process that measures {failure.message}") from None
             raise
-        return worker
+        self._loaded = self.task
 
     def _one(self, built: Built, best: float | None) -> Result:
         if self.worker is None:
             self.worker = self._started()
+        elif self._loaded != self.task:
+            self.worker.send({"task": str(self.task)})
+            self._await(self.worker)
         emitted, early = built.emitted, built.early
         job = {name: getattr(emitted, name) for name in ("entry", "workspace", "checks")}
         job |= {"params": [b.name for b in emitted.params], "early": None, "cold": built.cold}
@@ -278,11 +322,14 @@ def serve_measurements(task: Path, settings: Settings, guards: Path) -> None:
         runtime.Parent.connected(watched=False) as parent,
         runtime.scratch_folder(runtime.cache_folder()) as scratch,
     ):
-        arena = Arena(Task.load(task)[0])
-        gc.collect()
-        gc.freeze()
+        arena = _arena(task)
         parent.send({})
         for request in parent.requests():
+            if "task" in request:
+                del arena  # before there is another: they may be large
+                arena = _arena(Path(request["task"]))
+                parent.send({})
+                continue
             request["library"] = Path(request["library"])
             request["early"] = request["early"] and Early(**request["early"])
             job = Job(**request, guards=guards, settings=settings)
@@ -292,3 +339,12 @@ def serve_measurements(task: Path, settings: Settings, guards: Path) -> None:
             ):
                 result = Attempt(job, arena, Path(folder), parent.check).result()
             parent.send(asdict(result))
+
+
+def _arena(task: Path) -> Arena:
+    """The arrays of a task, as what the processes of its candidates share."""
+    gc.unfreeze()
+    arena = Arena(Task.load(task)[0])
+    gc.collect()
+    gc.freeze()
+    return arena

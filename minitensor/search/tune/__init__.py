@@ -8,13 +8,13 @@ then what a person sees: `roofline` and `progress` (while it runs). The pictures
 
 # fmt: off
 from minitensor.search.tune.learner import Learner, Model
-from minitensor.search.tune.network import NetworkResult, TaskResult
+from minitensor.search.tune.network_result import NetworkResult, Step, TaskResult
 from minitensor.search.tune.result import TuneResult
 from minitensor.search.tune.roofline import Roofline
 from minitensor.search.tune.tune import tune
 from minitensor.search.tune.tuner import Progress, Tuner
 
 __all__ = [
-    "Learner", "Model", "NetworkResult", "Progress", "Roofline", "TaskResult", "TuneResult",
-    "Tuner", "tune",
+    "Learner", "Model", "NetworkResult", "Progress", "Roofline", "Step", "TaskResult",
+    "TuneResult", "Tuner", "tune",
 ]

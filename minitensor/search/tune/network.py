@@ -1,31 +1,29 @@
-"""Tuning a network: its distinct tasks, one after the other, by their share of the time.
+"""Tuning networks: their distinct tasks, each round of trials where it is worth the most.
 
 Where there are images, their layouts come first: each is tried for the whole network, its kernels
-are tuned a little, and `graph.cheapest` chooses. The network is built untuned and profiled; each
-task gets trials, and where there is a time limit seconds, in proportion to what its kernels take of
-a call. Source for "tasks": Zheng et al., Ansor,
-OSDI 2020, §6, whose scheduler divides the trials as it goes; here they are divided once.
+are tuned a little, and `graph.cheapest` chooses. A network is built untuned and profiled; then a
+scheduler of `search.tasks` gives rounds to tasks, whose searches stay as they are in between.
+Source for "tasks" and their scheduler: Zheng et al., Ansor, OSDI 2020, §6.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from minitensor.codegen import Target
-from minitensor.errors import MinitensorError
+from minitensor.errors import reason_of, unexpected
 from minitensor.graph import (
     Graph,
     Layouts,
     Model,
-    Part,
     Scheduled,
     build_model,
     cheapest,
@@ -33,17 +31,36 @@ from minitensor.graph import (
     program_of,
 )
 from minitensor.ir import Program, numpy_dtype, print_name
-from minitensor.looks import Shown, Text, readable_seconds
-from minitensor.schedule import Schedule
-from minitensor.search.tasks import UNTUNED, layout_choices, layout_names, remembered
+from minitensor.looks import readable_seconds
+from minitensor.schedule import Trace
+from minitensor.search.records import trace_key
+from minitensor.search.runner import Processes
+from minitensor.search.tasks import (
+    Curve,
+    Gradient,
+    Leg,
+    Objective,
+    Requirements,
+    TaskScheduler,
+    latencies_of,
+    layout_choices,
+    layout_names,
+    network_schedules,
+    objective_of,
+    race,
+    remembered,
+    scheduler_of,
+    snapshots,
+    value_of,
+)
+from minitensor.search.tune.network_result import NetworkResult
 from minitensor.search.tune.progress import clock
-from minitensor.search.tune.result import TuneResult
+from minitensor.search.tune.search import Options, Search
+from minitensor.search.tune.task import NetworkTask, legs_of
 from minitensor.search.workload import workload_key
 
-FEWEST: Final = 8
-"""Trials of a task, at least."""
-MOST: Final = 4
-"""A task gets at most so many times the average of trials."""
+logger = logging.getLogger("minitensor")
+
 REPEATS: Final = 9
 """Calls of the untuned network that are timed."""
 LAYOUTS: Final = 0.4
@@ -52,263 +69,325 @@ HOPELESS: Final = 1.5
 """A layout in which a kernel takes this many times as long, untuned, is not tuned."""
 CONVERTED: Final = 1e10
 """Bytes of an image whose layout is changed in a second, as a first guess."""
-TUNED: Final = "this search"
+FINALS: Final = 0.1
+"""The part of the time that is kept for finals, at most."""
+FINAL: Final = 1.0
+"""Seconds of the finals of a task, as a first guess."""
+EVERY: Final = 5.0
+"""Seconds between two lines of progress."""
 
-One = Callable[..., TuneResult]
-"""Tunes one program, with `trials` and `time_limit`."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskResult:
-    """One task of a network.
-
-    program   its definition
-    count     how many times a call runs it
-    first     seconds of its kernel before the search, where it stands in the network
-    schedule  the fastest; that of the rules if nothing was found
-    seconds   of it; `first` if nothing was found
-    trials    that were made
-    failed    the reason why its search found nothing; "" if it did
-    origin    where the schedule is from, in words
-    """
-
-    program: Program
-    count: int
-    first: float
-    schedule: Schedule
-    seconds: float
-    trials: int = 0
-    failed: str = ""
-    origin: str = UNTUNED
-
-    @property
-    def name(self) -> str:
-        """The name of its program."""
-        return self.program.name
-
-    @property
-    def scheduled(self) -> Scheduled:
-        """The schedule, and where it is from."""
-        return Scheduled(self.schedule, self.origin)
+Counts = dict[str, int]
+"""The times that a call of a network runs the program of a key."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class NetworkResult(Shown):
-    """The best schedules of the tasks of a network.
+class Plan(NamedTuple):
+    """How the trials are divided.
 
-    graph        with the groups and layouts that were tuned, which `model` builds
-    tasks        in the order of their share of the time
-    target       what was built for, with nothing left open
-    elapsed      seconds that the search took
-    interrupted  whether Ctrl-C ended it early
-    """
-
-    graph: Graph
-    tasks: tuple[TaskResult, ...]
-    target: Target
-    elapsed: float
-    interrupted: bool = False
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of a call, estimated: the sum over its kernels."""
-        return sum(task.count * task.seconds for task in self.tasks)
-
-    @property
-    def first(self) -> float:
-        """The same before the search."""
-        return sum(task.count * task.first for task in self.tasks)
-
-    def __str__(self) -> str:
-        trials = sum(task.trials for task in self.tasks)
-        return (
-            f"{print_name(self.graph.name)}: an estimated {readable_seconds(self.seconds)} a call, "
-            f"{readable_seconds(self.first)} before; {len(self.tasks)} tasks, {trials:,} trials in "
-            f"{readable_seconds(self.elapsed)}\n    .model(), .tasks, .explain()"
-        )
-
-    def explain(self) -> str:
-        """The tasks with their times before and after, as text."""
-        total = self.seconds or 1.0
-        lines = [f"{'share':>6} {'count':>5} {'before':>9} {'after':>9} {'trials':>6}  task"]
-        for task in sorted(self.tasks, key=lambda one: -one.count * one.seconds):
-            lines.append(
-                f"{task.count * task.seconds / total:6.1%} {task.count:5} "
-                f"{readable_seconds(task.first):>9} {readable_seconds(task.seconds):>9} "
-                f"{task.trials:6}  {print_name(task.name)}"
-            )
-            if task.failed:
-                lines.append(f"        nothing was found: {task.failed}")
-        return Text("\n".join([str(self).splitlines()[0], *lines]))
-
-    def model(self) -> Model:
-        """The network, built with these schedules."""
-        known = {task.program.spelled(): task.scheduled for task in self.tasks}
-        return build_model(
-            self.graph, self.target, lambda parts: [known[part.program.spelled()] for part in parts]
-        )
-
-
-def tune_network(
-    graph: Graph,
-    target: Target,
-    schedules: Callable[[Sequence[Part]], Sequence[Scheduled]],
-    one: One,
-    trials: int,
-    time_limit: float | None,
-    progress: bool | None,
-) -> NetworkResult:
-    """Tune the distinct tasks of a graph with groups.
-
-    schedules   those of the untuned network
     trials      of a task, on average
-    time_limit  seconds for all of it; None for no limit
-    progress    whether to show it on standard error; None: on a terminal
+    time_limit  seconds for all of it; infinity for no limit
+    """
+
+    scheduler: TaskScheduler
+    objective: Objective
+    trials: int
+    time_limit: float
+
+    @staticmethod
+    def of(
+        graphs: Sequence[Graph],
+        scheduler: str | TaskScheduler,
+        objective: str | Objective,
+        trials: int,
+        time_limit: float | None,
+    ) -> Plan:
+        """The arguments of `mt.tune`, checked. Raises ArgumentError."""
+        found = objective_of(objective)
+        value_of(found, [1.0] * len(graphs))
+        limit = math.inf if time_limit is None else float(time_limit)
+        return Plan(scheduler_of(scheduler), found, trials, limit)
+
+
+def networks_of(given: object) -> list[Graph] | None:
+    """The graphs of a list, or of one; None for what is no graph. Raises ArgumentError."""
+    if isinstance(given, Graph):
+        return [given]
+    if not isinstance(given, (list, tuple)):
+        return None
+    if not given or not all(isinstance(one, Graph) for one in given):
+        raise unexpected("a program, a graph, or a list of graphs", "program", given)
+    return list(given)
+
+
+def tune_networks(
+    graphs: Sequence[Graph], options: Options, plan: Plan, progress: bool | None
+) -> list[NetworkResult]:
+    """Tune the distinct tasks of some graphs together.
+
+    progress  whether to show it on standard error; None: on a terminal
 
     Ctrl-C ends it: what was found until then is returned.
     """
-    work = _Work(graph, target, schedules, one, trials, time_limit)
-    work.shown = sys.stderr.isatty() if progress is None else progress
-    if graph.layouts is None and images(graph):
-        work.choose_layouts()
-    tasks = work.profiled(work.graph)
-    work.tune(tasks, trials, 1.0)
-    return NetworkResult(work.graph, tuple(tasks), target, work.elapsed, work.interrupted)
+    if progress is not None and not isinstance(progress, bool):
+        raise unexpected("True, False, or None", "progress", progress)
+    with Processes() as processes:
+        work = _Work([graph.grouped() for graph in graphs], options, plan, processes)
+        work.shown = sys.stderr.isatty() if progress is None else progress
+        try:
+            return work.results()
+        finally:
+            work.close()
 
 
 class _Work:
-    """The tuning of a network, and what it knows of kernels until now.
+    """The tuning of networks, and what it knows of kernels until now.
 
-    known  the outcomes by the keys of programs
+    tasks  those by the keys of programs, in any layout that was tried
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        target: Target,
-        schedules: Callable[[Sequence[Part]], Sequence[Scheduled]],
-        one: One,
-        trials: int,
-        time_limit: float | None,
+        self, graphs: Sequence[Graph], options: Options, plan: Plan, processes: Processes
     ) -> None:
-        self.graph, self.target, self.one = graph, target, one
-        self.schedules, self.trials, self.time_limit = schedules, trials, time_limit
+        self._logs = snapshots(options.known)
+        known = self._logs[0] if self._logs else None  # it is read once, for all tasks
+        self.graphs, self.options, self.plan = list(graphs), replace(options, known=known), plan
+        self.processes = processes
         self.start = time.perf_counter()
         self.interrupted = False
+        self.stopped = ""
         self.shown = False
-        self.known: dict[str, TaskResult] = {}
+        self.tasks: dict[str, NetworkTask] = {}
+        self._said = -math.inf
+        self._schedules = network_schedules(self._logs, options.target, warns=False)
+
+    def close(self) -> None:
+        """End all searches."""
+        for entry in self.tasks.values():
+            if entry.search is not None:
+                entry.search.close()
 
     @property
     def elapsed(self) -> float:
         """Seconds since it began."""
         return time.perf_counter() - self.start
 
-    def left(self, part: float) -> float | None:
-        """Seconds until a part of the time is over; None without a limit."""
-        return None if self.time_limit is None else part * self.time_limit - self.elapsed
+    def left(self, part: float = 1.0) -> float:
+        """Seconds until a part of the time is over."""
+        return part * self.plan.time_limit - self.elapsed
 
-    def profiled(self, graph: Graph) -> list[TaskResult]:
-        """The tasks of a graph with what is known of them; the largest share first."""
-        found = []
-        for task in _profiled(build_model(graph, self.target, self.schedules)):
-            known = self.known.get(workload_key(task.program))
-            found.append(task if known is None else replace(known, count=task.count))
-        return sorted(found, key=lambda task: -task.count * task.seconds)
+    # ---- the whole
 
-    def tune(self, tasks: list[TaskResult], trials: int, part: float, what: str = "task") -> None:
-        """Tune tasks in their order, each by its share.
+    def results(self) -> list[NetworkResult]:
+        """Tune, and return what was found for each network."""
+        asked = [n for n, g in enumerate(self.graphs) if g.layouts is None and images(g)]
+        if asked:
+            self.choose_layouts(asked)
+        counts = [self.profiled(graph) for graph in self.graphs]
+        keys = self.by_share(counts)
+        reserve = min(FINALS * self.plan.time_limit, FINAL * len(keys))
+        self.tune(keys, counts, self.plan.trials, lambda: self.left() - reserve)
+        upcoming = self.upcoming(keys, counts)
+        self.finals(keys)
+        return [self.result(graph, keys, own, upcoming) for graph, own in zip(self.graphs, counts)]
 
-        trials  of a task, on average
-        part    of the time, at the end of which it is over
+    def result(
+        self, graph: Graph, keys: Sequence[str], counts: Counts, upcoming: str
+    ) -> NetworkResult:
+        """What was found for one network."""
+        own = [key for key in keys if key in counts]
+        tasks = [self.tasks[key].result(counts[key]) for key in own]
+        steps = [s._replace(task=n) for n, key in enumerate(own) for s in self.tasks[key].steps]
+        return NetworkResult(
+            graph, tuple(tasks), self.options.target, self.elapsed, self.interrupted,
+            self.stopped, tuple(sorted(steps, key=lambda step: step.elapsed)), upcoming,
+        )  # fmt: skip
+
+    def profiled(self, graph: Graph) -> Counts:
+        """The number of times that each task of a graph runs; new ones are built and timed."""
+        model = build_model(graph, self.options.target, self._schedules)
+        counts: Counts = {}
+        for task, seconds in zip(model.tasks, _profile(model)):
+            key, untuned = workload_key(task.part.program), Scheduled(task.schedule, task.origin)
+            counts[key] = counts.get(key, 0) + task.count
+            if key not in self.tasks:
+                entry = NetworkTask(task.part.program, seconds, untuned)
+                self.tasks[key] = entry
+                for log in self._logs:
+                    known = log.measured(entry.program, self.options.target)
+                    known.pop(trace_key(Trace()), None)  # as it is written: in finals alone
+                    entry.legs += legs_of(list(known.values()), self.options.batch)
+        return counts
+
+    def by_share(self, counts: Sequence[Counts]) -> list[str]:
+        """The keys of tasks, the largest share of all calls first."""
+        keys = dict.fromkeys(key for own in counts for key in own)
+        return sorted(
+            keys,
+            key=lambda key: -sum(own.get(key, 0) for own in counts) * self.tasks[key].seconds,
+        )
+
+    # ---- rounds
+
+    def tune(
+        self,
+        keys: Sequence[str],
+        counts: Sequence[Counts],
+        trials: int,
+        left: Callable[[], float],
+        what: str = "",
+    ) -> None:
+        """Give rounds to tasks.
+
+        trials  of a task on average, those of the log counted in
+        left    a function that gives the seconds that are left for it
         """
-        for number, task in enumerate(tasks):
-            left = self.left(part)
-            if self.interrupted or (left is not None and left <= 0):
-                break
-            share = _weight(task, tasks) / sum(_weight(other, tasks) for other in tasks[number:])
-            wanted = round(trials * len(tasks) * _weight(task, tasks))
-            wanted = min(max(FEWEST, wanted), max(FEWEST, MOST * trials))
-            seconds = None if left is None else left * share
-            try:
-                found = self.one(task.program, trials=wanted, time_limit=seconds)
-                tasks[number] = _better(task, found)
-                self.interrupted = found.interrupted
-            except KeyboardInterrupt:
-                self.interrupted = True
-            except MinitensorError as failure:
-                tasks[number] = replace(task, failed=failure.message.splitlines()[0])
-            self.known[workload_key(task.program)] = tasks[number]
-            if self.shown:
-                _show(self.graph, tasks, number, self.elapsed, what)
+        curves = [self.tasks[key].curve(own.get(key, 0) for own in counts) for key in keys]
+        wanted, objective = trials * len(curves), self.plan.objective
 
-    def choose_layouts(self) -> None:
-        """Try each layout for the whole of the network, as long as there is time, and choose one
+        def over() -> bool:
+            enough = isinstance(objective, Requirements) and objective.met(latencies_of(curves))
+            done = sum(curve.trials for curve in curves) >= wanted
+            return self.interrupted or done or enough or left() <= 0
+
+        def step(place: int) -> Leg | str:
+            task = self.tasks[keys[place]]
+            found = task.step(partial(self.search, task.program), left(), self.start)
+            self.interrupted |= task.search is not None and task.search.interrupted
+            return found
+
+        try:
+            for place in race(
+                curves, step, self.plan.scheduler, objective, over, self.options.seed
+            ):
+                self.show(curves, place, what)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        except Exception as failure:  # of the objective or the scheduler
+            if not any(entry.search is not None for entry in self.tasks.values()):
+                raise
+            self.stopped = reason_of(failure)
+            logger.warning("the search ended early: %s", self.stopped)
+
+    def search(self, program: Program) -> Search:
+        """The search of a task, which has not begun."""
+        return Search(program, self.options.apart(), 1, processes=self.processes)
+
+    def finals(self, keys: Sequence[str]) -> None:
+        """Let the fastest of each task run in turns, as long as there is time."""
+        for key in keys:
+            search = self.tasks[key].search
+            if self.interrupted or self.left() <= 0:
+                break
+            if search is not None and not self.tasks[key].failed:
+                search.finals()
+                self.interrupted |= search.interrupted
+
+    def upcoming(self, keys: Sequence[str], counts: Sequence[Counts]) -> str:
+        """The task that a gradient would choose next, and the reason."""
+        scheduler, objective = self.plan.scheduler, self.plan.objective
+        if not isinstance(scheduler, Gradient) or self.stopped:
+            return ""
+        curves = [self.tasks[key].curve(own.get(key, 0) for own in counts) for key in keys]
+        gains = scheduler.gains(curves, objective)
+        most = max(
+            (n for n, curve in enumerate(curves) if not curve.closed),
+            key=lambda n: gains[n],
+            default=None,
+        )
+        if most is None or not gains[most]:
+            return ""
+        name = print_name(curves[most].name)
+        if not curves[most].legs:
+            return f"next would be {name}, which has had no trial"
+        return (
+            f"next would be {name}: {gains[most]:.2g} of the objective is hoped for in "
+            f"a {'second' if scheduler.currency == 'seconds' else 'trial'} of it"
+        )
+
+    # ---- layouts
+
+    def choose_layouts(self, asked: Sequence[int]) -> None:
+        """Try each layout for the whole of some networks, as long as there is time, and choose one
         for each image by the times of the kernels.
+
+        asked  the places of the networks
         """
-        variants: list[Graph] = []
-        tasks: dict[str, TaskResult] = {}
-        for name in layout_names(self.target):
-            left = self.left(LAYOUTS)
-            if variants and left is not None and left <= 0:
+        variants: dict[int, list[Graph]] = {place: [] for place in asked}
+        counts: list[Counts] = [{} for _ in self.graphs]
+        names = layout_names(self.options.target)
+        for name in names:
+            if name != names[0] and self.left(LAYOUTS) <= 0:
                 break
-            variants.append(self.graph.lay_out(name))
-            for task in self.profiled(variants[-1]):
-                tasks.setdefault(workload_key(task.program), task)
-        self.known |= tasks
-        hopeful = {key for group in self.graph.kernels for key in self.hopeful(variants, group)}
-        every = [task for key, task in tasks.items() if key in hopeful]
-        every.sort(key=lambda task: -task.count * task.first)
-        self.tune(every, max(1, self.trials // len(variants)), LAYOUTS, "layout of task")
-        choices = layout_choices(self.graph, self.target)
-        cost = remembered(partial(self.cost, variants))
-        self.graph = self.graph.replace(layouts=cheapest(self.graph, choices, cost))
+            for place in asked:
+                variants[place].append(self.graphs[place].lay_out(name))
+                for key, count in self.profiled(variants[place][-1]).items():
+                    counts[place][key] = counts[place].get(key, 0) + count
+        hopeful = {
+            key
+            for place in asked
+            for group in self.graphs[place].kernels
+            for key in self.hopeful(variants[place], group)
+        }
+        keys = [key for key in self.by_share(counts) if key in hopeful]
+        trials = max(1, self.plan.trials // len(names))
+        self.tune(keys, counts, trials, lambda: self.left(LAYOUTS), "layouts")
+        for place in asked:
+            graph = self.graphs[place]
+            choices = layout_choices(graph, self.options.target)
+            cost = remembered(partial(self.cost, graph, variants[place]))
+            self.graphs[place] = graph.replace(layouts=cheapest(graph, choices, cost))
 
     def hopeful(self, variants: Sequence[Graph], group: Sequence[str]) -> list[str]:
         """The keys of a group's kernels that may be the fastest once they are tuned."""
         keys = dict.fromkeys(workload_key(program_of(one, group).program) for one in variants)
-        times = {key: self.known[key].seconds for key in keys if key in self.known}
+        times = {key: self.tasks[key].seconds for key in keys if key in self.tasks}
         most = HOPELESS * min(times.values(), default=0.0)
         return [key for key, seconds in times.items() if len(times) > 1 and seconds <= most]
 
-    def cost(self, variants: Sequence[Graph], group: Sequence[str], layouts: Layouts) -> float:
+    def cost(
+        self, graph: Graph, variants: Sequence[Graph], group: Sequence[str], layouts: Layouts
+    ) -> float:
         """Seconds of a kernel: as measured, or those with one layout for all that it reads and
         writes, and a conversion of each input that has another.
         """
-        exact = self.known.get(workload_key(program_of(self.graph, group, layouts).program))
+        exact = self.tasks.get(workload_key(program_of(graph, group, layouts).program))
         if exact is not None:
             return exact.seconds
         made = [name for name in layouts if name in group] or list(layouts)[:1]
         for variant in variants:
             if all(variant.layout_of(name) == layouts[name] for name in made):
-                like = self.known.get(workload_key(program_of(variant, group).program))
+                like = self.tasks.get(workload_key(program_of(variant, group).program))
                 if like is not None:
                     others = [n for n in layouts if variant.layout_of(n) != layouts[n]]
-                    moved = sum(self.graph.values[name].nbytes for name in others)
+                    moved = sum(graph.values[name].nbytes for name in others)
                     return like.seconds + moved / CONVERTED
         return math.inf
 
+    # ---- progress
 
-def _better(task: TaskResult, found: TuneResult) -> TaskResult:
-    """The outcome for a task: that of its search, or what it had before, if that is faster."""
-    if found.seconds > task.first:
-        return replace(task, trials=len(found.tried))
-    return replace(
-        task,
-        schedule=found.schedule,
-        seconds=found.seconds,
-        trials=len(found.tried),
-        origin=TUNED,
-    )
+    def show(self, curves: Sequence[Curve], place: int, what: str) -> None:
+        """A line on standard error, every few seconds: the estimated time of each network, and the
+        task that had a round.
+        """
+        if not self.shown or self.elapsed - self._said < EVERY:
+            return
+        self._said = self.elapsed
+        curve = curves[place]
+        now = ", ".join(map(readable_seconds, latencies_of(curves)))
+        before = latencies_of([replace(curve, legs=()) for curve in curves])
+        names = ", ".join(print_name(graph.name) for graph in self.graphs)
+        print(
+            f"{names}{what and f' ({what})'}: an estimated {now} "
+            f"({', '.join(map(readable_seconds, before))} before), "
+            f"{sum(c.trials for c in curves):,} trials of {len(curves)} tasks, "
+            f"{clock(self.elapsed)}; {print_name(curve.name)} {readable_seconds(curve.first)} -> "
+            f"{readable_seconds(curve.seconds)} after {curve.trials} trials",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
-def _weight(task: TaskResult, tasks: Sequence[TaskResult]) -> float:
-    """The part of the trials that a task gets: its share of the time, and a little in any case."""
-    total = sum(other.count * other.seconds for other in tasks) or 1.0
-    return task.count * task.seconds / total + 1 / (8 * len(tasks))
-
-
-def _profiled(model: Model) -> list[TaskResult]:
-    """The tasks of an untuned network, with the times of their kernels; the largest share first."""
+def _profile(model: Model) -> list[float]:
+    """Seconds of each distinct kernel of a model, in a network."""
     rng = np.random.default_rng(0)
     arrays = [
         rng.integers(0, 2, value.shape).astype(numpy_dtype(value.dtype))
@@ -318,27 +397,4 @@ def _profiled(model: Model) -> list[TaskResult]:
     spent = [math.inf] * len(model.tasks)
     for call, row in zip(model.calls, rows):
         spent[call.kernel] = min(spent[call.kernel], row.seconds)
-    tasks = [
-        TaskResult(
-            task.part.program, task.count, seconds, task.schedule, seconds, origin=task.origin
-        )
-        for task, seconds in zip(model.tasks, spent)
-    ]
-    return sorted(tasks, key=lambda task: -task.count * task.first)
-
-
-def _show(
-    graph: Graph, tasks: Sequence[TaskResult], number: int, elapsed: float, what: str
-) -> None:
-    """A line on standard error: the estimated time of the network, and the task that was tuned."""
-    task = tasks[number]
-    total = sum(one.count * one.seconds for one in tasks)
-    before = sum(one.count * one.first for one in tasks)
-    print(
-        f"{print_name(graph.name)}: an estimated {readable_seconds(total)} "
-        f"({readable_seconds(before)} before), {what} {number + 1} of {len(tasks)}, "
-        f"{clock(elapsed)}; {print_name(task.name)} {readable_seconds(task.first)} -> "
-        f"{readable_seconds(task.seconds)} after {task.trials} trials",
-        file=sys.stderr,
-        flush=True,
-    )
+    return spent

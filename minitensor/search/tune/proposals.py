@@ -25,6 +25,15 @@ MOST_PROPOSED: Final = 1 << 14
 """Candidates of a round that are looked at, of a strategy that never stops proposing."""
 
 
+FIRST: Final = 8
+"""Candidates of the first rounds; those of later ones grow with what is known."""
+
+
+def size_of_round(tried: int, most: int) -> int:
+    """The candidates of a round, where so many were tried before."""
+    return min(most, max(FIRST, tried // 2))
+
+
 @dataclass
 class Proposals:
     """The candidates that a strategy proposes in a space, without those that are known.

@@ -29,12 +29,10 @@ from minitensor.search.strategy import Advice, Round, Strategy
 from minitensor.search.tried import Tried, fastest, foreseen
 from minitensor.search.tune.comparisons import Incumbent, finalists, run_in_turns, winner
 from minitensor.search.tune.learner import Learner
-from minitensor.search.tune.proposals import Lineage, Proposals
+from minitensor.search.tune.proposals import Lineage, Proposals, size_of_round
 
 logger = logging.getLogger("minitensor")
 
-FIRST: Final = 8
-"""Candidates of the first rounds; those of later ones grow with what is known."""
 CHUNK: Final = 16
 """Candidates that are built together, before the first of them is measured."""
 
@@ -166,13 +164,20 @@ class Tuner:
         Ctrl-C ends it as it ends any loop; what was tried until then is in `tried` and in the log.
         """
         self._started = time.perf_counter()
-        if self.log is not None:
-            with contextlib.suppress(MinitensorError):  # `_append` warns of such a log
-                self.log.define(self.space.program)
         if self.tried:
             self._report(tuple(self.tried))
         while len(self.tried) < self.trials and not self._over() and self.round():
             pass
+
+    def step(self, limit: float) -> bool:
+        """Go on for one round, of which no chunk but the first is begun after `limit` seconds.
+        Returns whether there may be more to try.
+        """
+        self._started, self.limit = time.perf_counter(), limit
+        self.trials = len(self.tried) + self.batch
+        more, late = self.round(), self.ended
+        self.limit, self.ended = math.inf, ""
+        return more and (bool(late) or not self._over())
 
     def _over(self) -> bool:
         """Return whether a limit of the search is reached; never before anything was tried."""
@@ -185,7 +190,10 @@ class Tuner:
 
     def round(self) -> bool:
         """Propose, measure and learn once; False if there was nothing new to try."""
-        size = min(self.batch, max(FIRST, len(self.tried) // 2))
+        if self.log is not None and not self.rounds:
+            with contextlib.suppress(MinitensorError):  # `_append` warns of such a log
+                self.log.define(self.space.program)
+        size = size_of_round(len(self.tried), self.batch)
         seed = f"{self.seed}/{len(self.tried)}"
         ranked = sorted(fastest(self.tried), key=lambda t: t.steady)
         best = [t.candidate for t in ranked if t.candidate is not None]

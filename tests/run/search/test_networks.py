@@ -7,7 +7,7 @@ import pytest
 
 import minitensor as mt
 from minitensor import ops
-from minitensor.search.runner import Settings
+from minitensor.search.runner import Processes, Settings
 from minitensor.search.tune import network
 
 QUICK = Settings(repeats=2, most_repeats=4, budget=0.01, repeat=0.0005, noise=0.5)
@@ -87,6 +87,69 @@ def test_tasks_are_tuned_once_each(tuned):
     assert "matmul_relu" in result.explain() and ".model()" in str(result)
 
 
+def test_a_picture_of_the_search(tuned, tmp_path):
+    result, _ = tuned
+    (picture,) = result.plot(tmp_path / "pictures")
+    assert picture.name == "tasks" and (tmp_path / "pictures" / "tasks.svg").exists()
+    assert "matmul_relu" in picture.text
+    ends = result.curve()
+    assert len(ends) == len(result.steps) and ends[-1][1] <= result.first
+    assert [at for at, _ in ends] == sorted(at for at, _ in ends)
+
+
+def test_it_goes_on_from_its_log(net, tuned, monkeypatch):
+    """What was measured is not measured again, and counts among the trials."""
+    result, log = tuned
+    again = mt.tune(net, trials=8, log=log, settings=QUICK, progress=False)
+    assert again.steps == ()
+    known = {task.name: task.trials for task in again.tasks}
+    assert known == {task.name: task.trials for task in result.tasks}
+    more = mt.tune(net, trials=12, log=log, settings=QUICK, progress=False)
+    assert sum(task.trials for task in more.tasks) >= 24
+    assert sum(step.trials for step in more.steps) == sum(t.trials for t in more.tasks) - 16
+
+
+def test_several_networks_share_their_tasks(net, tmp_path):
+    other = mt.graph.trace(
+        lambda x, w: ops.relu(ops.matmul(x, w)),
+        x=((8, 16), "float32"),
+        w=np.ones((16, 16), "float32"),
+    )
+    log = tmp_path / "log.jsonl"
+    both = mt.tune([net, other], trials=8, log=log, settings=QUICK, progress=False)
+    assert [len(one.tasks) for one in both] == [2, 1]
+    names = [record.name for record in mt.search.Log(log)]
+    assert names.count("matmul_relu") == both[1].tasks[0].trials == 8
+    assert [task.count for task in both[1].tasks] == [1]
+    x = np.ones((8, 16), "float32")
+    np.testing.assert_allclose(both[1].model()(x), mt.interpret(other, x), rtol=1e-5)
+
+
+def test_fewer_trials_than_tasks_go_to_the_dearest(net):
+    result = mt.tune(net, trials=4, settings=QUICK, progress=False)
+    first, second = sorted(result.tasks, key=lambda task: -task.count * task.first)
+    assert (first.trials, second.trials) == (8, 0)
+    assert f"next would be {second.name}, which has had no trial" in result.explain()
+
+
+def test_what_is_required_ends_it(net):
+    enough = mt.search.Requirements(10.0)
+    result = mt.tune(net, trials=8, objective=enough, settings=QUICK, progress=False)
+    assert result.steps == () and result.upcoming == ""
+
+
+def test_an_objective_that_fails_later_ends_it(net, caplog):
+    def objective(latencies):
+        asked.append(latencies)
+        return sum(latencies) if len(asked) < 5 else float("nan")
+
+    asked = []
+    result = mt.tune(net, trials=8, objective=objective, settings=QUICK, progress=False)
+    assert "expected a number from the objective" in result.stopped
+    assert "the search ended early" in caplog.text and "ended early" in result.explain()
+    assert result.steps
+
+
 def test_models_are_right(net, tuned, caplog):
     result, log = tuned
     x = np.random.default_rng(0).integers(-2, 3, (8, 16)).astype("f")
@@ -111,33 +174,35 @@ def test_history_around_a_build(net, tuned):
         assert {task.origin for task in mt.build(net).tasks} == {"the log"}
 
 
+class Ending(Processes):
+    """Processes of which none can be had."""
+
+    def __init__(self, failure):
+        super().__init__()
+        self.failure, self.asked = failure, 0
+
+    @property
+    def compilers(self):
+        self.asked += 1
+        raise self.failure
+
+
 def test_interrupted(net, monkeypatch):
     """What was found until then is returned, and built."""
-    calls = []
-
-    def one(program, **options):
-        calls.append(program.name)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(network, "_show", lambda *given: None)
-    exact = mt.build(net).target
-    schedules = mt.search.network_schedules([], exact)
-    result = network.tune_network(net.grouped(), exact, schedules, one, 8, None, True)
-    assert result.interrupted and len(calls) == 1
+    processes = Ending(KeyboardInterrupt())
+    monkeypatch.setattr(network, "Processes", lambda: processes)
+    result = mt.tune(net, trials=8, settings=QUICK, progress=False)
+    assert result.interrupted and processes.asked == 1
     assert [task.trials for task in result.tasks] == [0, 0]
+    assert "it ended early: interrupted" in result.explain()
     assert result.model()(np.ones((8, 16), "f")).shape == (8, 16)
 
 
-def test_a_task_that_fails_does_not_end_the_search(net, capsys):
-    def one(program, **options):
-        raise mt.TuningError("nothing works")
-
-    exact = mt.build(net).target
-    schedules = mt.search.network_schedules([], exact)
-    result = network.tune_network(net.grouped(), exact, schedules, one, 8, None, True)
+def test_a_task_that_fails_does_not_end_the_search(net, monkeypatch):
+    monkeypatch.setattr(network, "Processes", lambda: Ending(mt.TuningError("nothing works")))
+    result = mt.tune(net, trials=8, settings=QUICK, progress=False)
     assert [task.failed for task in result.tasks] == ["nothing works"] * 2
     assert result.explain().count("nothing was found: nothing works") == 2
-    assert "task 2 of 2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -150,8 +215,21 @@ def test_a_task_that_fails_does_not_end_the_search(net, capsys):
         ({"time_limit": -1}, "time_limit"),
         ({"target": "cuda-emulator"}, "target"),
         ({"verbose": 1}, "verbose"),
+        ({"scheduler": "fair"}, "'gradient', 'round_robin', 'random'"),
+        ({"objective": "speed"}, "mt.search.Requirements"),
+        ({"objective": lambda latencies: None}, "expected a number from the objective"),
+        ({"objective": mt.search.Speedup(1.0, 2.0)}, "for each of 1 networks, but got 2"),
+        ({"progress": "yes"}, "progress"),
     ],
 )
 def test_bad_arguments(options, message, net):
     with pytest.raises(mt.ArgumentError, match=message):
         mt.tune(net, **options)
+
+
+def test_what_is_no_list_of_graphs(net):
+    for given in ([], [net, 3], (mt.lower(mt.workloads.matmul(8, 8, 8)),)):
+        with pytest.raises(mt.ArgumentError, match="a program, a graph, or a list of graphs"):
+            mt.tune(given)
+    with pytest.raises(mt.ArgumentError, match="scheduler= is for graphs"):
+        mt.tune(mt.lower(mt.workloads.matmul(8, 8, 8)), scheduler="round_robin")

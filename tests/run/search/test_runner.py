@@ -282,7 +282,7 @@ def test_closing_removes_everything(products, program, cache):
     before = {p.name for p in cache.iterdir() if p.is_dir()}
     with Runner(products, QUICK) as runner:
         assert measured(runner, [program])[0].ok
-        server, compilers = runner._server.worker, runner._compilers.worker
+        server, compilers = runner._processes._server.worker, runner._processes._compilers.worker
     assert (server._code, compilers._code) == (0, 0)
     assert {p.name for p in cache.iterdir() if p.is_dir()} == before
 

@@ -49,7 +49,7 @@ def descriptors(pid="self"):
 
 
 def server_of(runner):
-    return runner._server.worker.pid
+    return runner._processes._server.worker.pid
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -13,7 +13,7 @@ from minitensor.runtime import Timing
 from minitensor.search.runner import Device, Estimates, Settings, Status, gpu
 
 W = mt.workloads
-module = importlib.import_module("minitensor.search.tune.tune")
+module = importlib.import_module("minitensor.search.tune.search")
 EMULATED = Target("cuda-emulator", device="a100").resolved(1, 0)
 
 

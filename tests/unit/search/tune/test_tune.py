@@ -2,16 +2,15 @@
 
 import math
 import random
-import sys
 
 import numpy as np
 import pytest
 
 import minitensor as mt
 from minitensor.runtime import native_target
-from minitensor.search import GradientBoostedTrees, Rule
+from minitensor.search import GradientBoostedTrees, Rule, Task
 from minitensor.search.space import Space
-from minitensor.search.tune import tune as tuning_function
+from minitensor.search.tune import search
 from minitensor.search.tuners import Random
 
 
@@ -57,8 +56,7 @@ PROGRAM = mt.lower(mt.workloads.matmul(8, 8, 8))
 )
 def test_wrong_arguments(arguments, text, monkeypatch):
     if not arguments.keys() & {"inputs", "builder"}:
-        module = sys.modules[tuning_function.__module__]
-        monkeypatch.setattr(module.Task, "of", lambda *given: pytest.fail("built"))
+        monkeypatch.setattr(Task, "of", lambda *given: pytest.fail("built"))
     with pytest.raises(mt.ArgumentError, match=text):
         mt.tune(PROGRAM, **arguments)
 
@@ -72,11 +70,7 @@ def test_a_space_of_something_else():
 
 
 def test_numpys_integers_are_integers(monkeypatch):
-    monkeypatch.setattr(
-        sys.modules[tuning_function.__module__],
-        "_space",
-        lambda *given: pytest.fail(repr(given[-1])),
-    )
+    monkeypatch.setattr(search, "_space", lambda *given: pytest.fail(repr(given[-1])))
     with pytest.raises(pytest.fail.Exception, match=r"^7$"):
         mt.tune(PROGRAM, trials=np.int64(8), seed=np.int64(7), batch=np.int32(4))
 
