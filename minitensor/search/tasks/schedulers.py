@@ -114,9 +114,9 @@ class Gradient:
 
         alpha * (g(t - window) - g(t)) / window + (1 - alpha) * max(g / t, g - beta * C / V)
 
-    seconds of a call, which is multiplied by what a second is worth to the objective, and, where
-    `currency` is seconds, divided by the seconds that its rounds take. First each task has one
-    round, those that count most before the others.
+    seconds of a call, which is multiplied by what a second is worth to the objective, and divided
+    by the trials of a round, or the seconds that one takes. First each task has one round, those
+    that count most before the others.
 
     alpha     the trust in what was gained lately, against hope
     beta      the trust in alike tasks: how close to the best of these one may come
@@ -135,7 +135,7 @@ class Gradient:
     window: int = 3
     alike: bool = True
     hopeful: bool = True
-    currency: str = "seconds"
+    currency: str = "trials"
 
     def __post_init__(self) -> None:
         for name, most in (("alpha", 1), ("beta", math.inf), ("epsilon", 1)):

@@ -81,7 +81,7 @@ Counts = dict[str, int]
 
 
 class Plan(NamedTuple):
-    """How the trials are divided.
+    """The rules by which trials are divided.
 
     trials      of a task, on average
     time_limit  seconds for all of it; infinity for no limit
@@ -192,7 +192,7 @@ class _Work:
     def result(
         self, graph: Graph, keys: Sequence[str], counts: Counts, upcoming: str
     ) -> NetworkResult:
-        """What was found for one network."""
+        """The outcome for one network."""
         own = [key for key in keys if key in counts]
         tasks = [self.tasks[key].result(counts[key]) for key in own]
         steps = [s._replace(task=n) for n, key in enumerate(own) for s in self.tasks[key].steps]
@@ -205,7 +205,7 @@ class _Work:
         """The number of times that each task of a graph runs; new ones are built and timed."""
         model = build_model(graph, self.options.target, self._schedules)
         counts: Counts = {}
-        for task, seconds in zip(model.tasks, _profile(model)):
+        for task, seconds in zip(model.tasks, profiled_seconds(model)):
             key, untuned = workload_key(task.part.program), Scheduled(task.schedule, task.origin)
             counts[key] = counts.get(key, 0) + task.count
             if key not in self.tasks:
@@ -386,7 +386,7 @@ class _Work:
         )
 
 
-def _profile(model: Model) -> list[float]:
+def profiled_seconds(model: Model) -> list[float]:
     """Seconds of each distinct kernel of a model, in a network."""
     rng = np.random.default_rng(0)
     arrays = [

@@ -73,7 +73,8 @@ class Options:
 
     def __post_init__(self) -> None:
         plan = self.plan()
-        check_model(self.learns(plan))
+        if self.model is not None:
+            check_model(self.model)
         check_rules(self.rules)
         if self.settings is not None and not isinstance(self.settings, Settings):
             raise unexpected("Settings(...), or None", "settings", self.settings)
@@ -231,7 +232,7 @@ class Search:
         return None
 
     def result(self) -> TuneResult:
-        """What was found. Raises TuningError if nothing was."""
+        """The outcome. Raises TuningError if nothing was found."""
         tuner, best = self.tuner, self.tuner.best
         if best is None:
             raise self._no_result()

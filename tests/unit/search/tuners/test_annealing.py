@@ -1,7 +1,6 @@
 """Chains that climb a known score, and batches that are diverse."""
 
 import itertools
-import sys
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import pytest
 import minitensor as mt
 from minitensor.errors import ArgumentError
 from minitensor.search import Evolution
-from minitensor.search.tune import tune as tuning_function
+from minitensor.search.tune import search
 from minitensor.search.tuners import Annealing, genes
 from minitensor.search.tuners.annealing import diverse
 from tests.outside.search import Ridge
@@ -132,9 +131,8 @@ def test_a_batch_of_few():
 
 
 def test_its_model_ranks(monkeypatch):
-    module = sys.modules[tuning_function.__module__]
     kinds = []
-    monkeypatch.setattr(module, "usual_model", lambda *given: kinds.append(given) or Ridge())
+    monkeypatch.setattr(search, "usual_model", lambda *given: kinds.append(given) or Ridge())
     program = product(8)
     odd = type("Odd", (), {"objective": ["rank"], "propose": Evolution(8, 1).propose})()
     for strategy in ("annealing", "evolution", odd):
