@@ -55,6 +55,7 @@ from minitensor.search.tasks import (
 )
 from minitensor.search.tune.network_result import NetworkResult
 from minitensor.search.tune.progress import clock
+from minitensor.search.tune.proposals import FIRST
 from minitensor.search.tune.search import Options, Search
 from minitensor.search.tune.task import NetworkTask, legs_of
 from minitensor.search.workload import workload_key
@@ -111,10 +112,10 @@ def networks_of(given: object) -> list[Graph] | None:
     """The graphs of a list, or of one; None for what is no graph. Raises ArgumentError."""
     if isinstance(given, Graph):
         return [given]
-    if not isinstance(given, (list, tuple)):
+    if not isinstance(given, (list, tuple)) or not any(isinstance(one, Graph) for one in given):
         return None
-    if not given or not all(isinstance(one, Graph) for one in given):
-        raise unexpected("a program, a graph, or a list of graphs", "program", given)
+    if not all(isinstance(one, Graph) for one in given):
+        raise unexpected("a list of graphs alone", "program", given)
     return list(given)
 
 
@@ -328,7 +329,7 @@ class _Work:
             for key in self.hopeful(variants[place], group)
         }
         keys = [key for key in self.by_share(counts) if key in hopeful]
-        trials = max(1, self.plan.trials // len(names))
+        trials = max(FIRST, self.plan.trials // len(names))  # a round of each, or none compares
         self.tune(keys, counts, trials, lambda: self.left(LAYOUTS), "layouts")
         for place in asked:
             graph = self.graphs[place]

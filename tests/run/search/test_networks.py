@@ -228,8 +228,10 @@ def test_bad_arguments(options, message, net):
 
 
 def test_what_is_no_list_of_graphs(net):
-    for given in ([], [net, 3], (mt.lower(mt.workloads.matmul(8, 8, 8)),)):
-        with pytest.raises(mt.ArgumentError, match="a program, a graph, or a list of graphs"):
+    with pytest.raises(mt.ArgumentError, match="expected a list of graphs alone"):
+        mt.tune([net, mt.lower(mt.workloads.matmul(8, 8, 8))])
+    for given in ([], (mt.lower(mt.workloads.matmul(8, 8, 8)),)):
+        with pytest.raises(mt.ArgumentError, match=r"expected a program \(see mt.lower\)"):
             mt.tune(given)
     with pytest.raises(mt.ArgumentError, match="scheduler= is for graphs"):
         mt.tune(mt.lower(mt.workloads.matmul(8, 8, 8)), scheduler="round_robin")
