@@ -78,10 +78,10 @@ class NetworkTask:
             return self.over
         tuner = self.search.tuner
         tried, best = len(tuner.tried) - before, tuner.best
-        if not more:
+        if not more and not self.search.interrupted:
             self.over = self.search.stopped or tuner.ended or "nothing new is left to try"
-            if not tried:
-                return self.over
+        if not tried:
+            return self.over or "interrupted"
         seconds, now = best.seconds if best is not None else math.inf, time.perf_counter()
         self.legs.append(Leg(tried, round(now - start, 4), seconds))
         self.steps.append(Step(0, now - started, tried, seconds))
