@@ -53,7 +53,7 @@ from minitensor.schedule import Schedule, Trace, primitive, refuse
 from minitensor.version import __version__
 
 if _TYPE_CHECKING:
-    from minitensor import graph, sanitize, search, testing
+    from minitensor import accelerator, graph, sanitize, search, testing
     from minitensor.api import build, explain, gpu_cost, interpret, simplify, verify
     from minitensor.codegen import Target
     from minitensor.runtime import Kernel
@@ -64,6 +64,7 @@ _LATER = {
     "codegen": ("Target",),
     "runtime": ("Kernel",),
     "search": ("apply_history_best", "load_best", "schedule_for", "tune"),
+    "accelerator": (),
     "gpu": (),
     "graph": (),
     "sanitize": (),
@@ -76,7 +77,8 @@ __all__ = [
     "ArgumentError", "CompileError", "ExecutionError", "Intrinsic", "Kernel", "LoweringError",
     "MeasureError", "MinitensorError", "Program", "Schedule", "ScheduleArgumentError",
     "ScheduleError", "Target", "Tensor", "Trace", "TuningError", "VerifyError", "__version__",
-    "abs", "all", "any", "apply_history_best", "argmax", "argmin", "build", "ceil", "comm_reducer",
+    "abs", "accelerator", "all", "any", "apply_history_best", "argmax", "argmin", "build", "ceil",
+    "comm_reducer",
     "compute", "const", "cos", "erf", "exp", "explain", "expm1", "floor", "from_bfloat16",
     "gpu_cost", "graph", "if_then_else", "interpret", "intrinsic", "intrinsics", "load_best", "log",
     "log1p", "logical_and", "logical_not", "logical_or", "lower", "max", "maximum", "min",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final, overload
 
-from minitensor import arith, gpu, ir, pictures, runtime
+from minitensor import accelerator, arith, gpu, ir, pictures, runtime
 from minitensor.answers import answered
 from minitensor.codegen import (
     DEFAULT,
@@ -85,8 +85,8 @@ def build(
     model: its kernels, called by one function. Inside `with mt.apply_history_best(log):` a program
     is scheduled as the best of the log is.
 
-    target  "c", "cuda", "cuda-emulator", "interpreter", or an mt.Target with a number of cores and
-            a vector width, or a GPU
+    target  "c", "cuda", "cuda-emulator", "accelerator", "interpreter", an mt.Target with a number
+            of cores and a vector width, or a GPU, or an mt.accelerator.Machine
     check   verify the program after every pass of code generation; MINITENSOR_DEBUG=1 in the
             environment does so always, and 2 prints what each pass changes to standard error.
             For "cuda-emulator", each call looks for races, accesses outside buffers and barriers
@@ -105,7 +105,8 @@ def build(
     kernels have `faults` and `counters` besides. A kernel for "cuda" is compiled by nvcc, and needs
     a GPU only to be called: kernel.source, kernel.ptx and kernel.resources do without. It takes
     arrays of torch or cupy, which are used where they are, or numpy's, which are copied to the GPU
-    and back at each call.
+    and back at each call. "accelerator" gives an mt.accelerator.AcceleratorKernel: `simulate` runs
+    and times it.
 
     Raises CompileError if there is no compiler, it fails, or generating and compiling take more
     than 20 s (nvcc: 60 s); ArgumentError for a target that does not exist or is not available, for
@@ -130,9 +131,11 @@ def build(
     ordered = passes_of(wanted) if passes is None else checked_passes(passes, wanted)
     if dump is not None and not callable(dump):
         raise unexpected("a function of a text, such as print", "dump", dump)
-    if wanted.kind == "interpreter":
+    if wanted.kind in ("interpreter", "accelerator"):
         if passes is not None or dump is not None:
-            raise ArgumentError('target "interpreter" runs no passes: use "c"')
+            raise ArgumentError(f'target "{wanted.kind}" runs no passes of its own: use "c"')
+        if wanted.kind == "accelerator":
+            return _accelerated(program, wanted)
         return _interpreted(program)
     exact = native_target(wanted)
 
@@ -168,6 +171,10 @@ def _networks() -> Any:
     return importlib.import_module("minitensor.networks")
 
 
+def _accelerated(program: ir.Program, target: Target) -> accelerator.AcceleratorKernel:
+    return accelerator.build(program, accelerator.Machine.of(target))
+
+
 def _interpreted(program: ir.Program) -> Kernel:
     return interpreter_kernel(program).built_from(program, _interpreted)
 
@@ -191,6 +198,8 @@ def explain(what: Schedule | ir.Program, target: str | Target = "c") -> str:
     wanted = Target.of(target)
     if wanted.kind == "interpreter":
         return interpreter_kernel(program).explain()
+    if wanted.kind == "accelerator":
+        return _accelerated(program, wanted).explain()
     if wanted.is_gpu:
         return build(what, wanted).explain()
     exact = shown_target(wanted)

@@ -10,7 +10,7 @@ from minitensor.codegen.gpu.devices import device_named
 from minitensor.errors import ArgumentError, is_integer, unexpected, whole
 from minitensor.ir import Buffer
 
-KINDS: Final = ("c", "cuda", "cuda-emulator", "interpreter")
+KINDS: Final = ("c", "cuda", "cuda-emulator", "accelerator", "interpreter")
 WIDTHS: Final = (0, 64, 128, 256, 512, 1024, 2048)
 
 
@@ -18,13 +18,15 @@ WIDTHS: Final = (0, 64, 128, 256, 512, 1024, 2048)
 class Target:
     """A kind of target, with the threads and vectors that it has.
 
-    kind         "c" (with OpenMP), "interpreter", "cuda" or "cuda-emulator"
+    kind         "c" (with OpenMP), "interpreter", "cuda" or "cuda-emulator"; "accelerator" for one
+                 that is simulated (see `mt.accelerator`)
     num_cores    how many threads a parallel loop uses; None for what the machine offers
                  (OMP_NUM_THREADS if that is set)
     vector_bits  the width of vector registers in bits, 0 for none; None for what the toolchain
                  has found fast on this machine
     device       the GPU of "cuda" and "cuda-emulator", such as "h100" (see `codegen.DEVICES`);
-                 None for the first of this machine, or "a100" if there is none
+                 None for the first of this machine, or "a100" if there is none. Of "accelerator"
+                 what is not usual of it, as `mt.accelerator.Machine(…).target` says it
     """
 
     kind: str
@@ -42,9 +44,9 @@ class Target:
         bits = self.vector_bits
         if bits is not None and not (is_integer(bits) and bits in WIDTHS):
             raise unexpected("one of " + ", ".join(map(str, WIDTHS)), "vector_bits", bits)
-        if self.device is not None and not self.is_gpu:
+        if self.device is not None and not (self.is_gpu or self.kind == "accelerator"):
             raise unexpected(f"no GPU for target {self.kind!r}", "device", self.device)
-        if self.device is not None:
+        if self.device is not None and self.is_gpu:
             device_named(self.device)
         for name, value in (("num_cores", cores), ("vector_bits", bits)):
             object.__setattr__(self, name, None if value is None else int(value))
@@ -56,7 +58,8 @@ class Target:
 
     @staticmethod
     def of(target: object) -> Target:
-        """A Target as itself, a kind by its name."""
+        """A Target as itself, a kind by its name, what has a target (a Machine) by that."""
+        target = getattr(target, "target", target)
         if isinstance(target, Target):
             return target
         if not isinstance(target, str):

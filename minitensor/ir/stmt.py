@@ -50,6 +50,8 @@ class Scope(str, Enum):
     """As LOCAL, and meant to end in registers: for accumulator tiles whose loops are unrolled."""
     SHARED = "shared"
     """Shared by the threads of a GPU block; one instance a block."""
+    ACC_INPUT, ACC_WEIGHT, ACC_ACCUMULATOR = "acc.input", "acc.weight", "acc.accumulator"
+    """The memories of an accelerator (see `accelerator.Machine`); elsewhere as LOCAL."""
 
 
 class LoopKind(str, Enum):

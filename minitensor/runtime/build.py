@@ -186,7 +186,7 @@ def native_target(target: Target) -> Target:
 
     Raises CompileError if C is to be generated and there is no compiler.
     """
-    if target.kind == "interpreter":
+    if target.kind in ("interpreter", "accelerator"):
         return target.resolved(num_cores=1, vector_bits=0)
     if target.is_gpu:
         return cuda_target(target)

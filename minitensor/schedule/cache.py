@@ -52,6 +52,11 @@ def _copy_block(
     return ir.Block(name, iters, ir.sequence(*copies))
 
 
+def _name_in(buffer: str, scope: str) -> str:
+    """The name of a copy in a scope: A_local, A_input for "acc.input"."""
+    return f"{buffer}_{scope.rpartition('.')[2]}"
+
+
 def _rerouted(stmt: Any, old: str, new: str, loads: bool, stores: bool) -> Any:
     """The statement with accesses to one buffer going to another."""
 
@@ -100,7 +105,7 @@ def cache_read(
             C[i] = A[i] + 1.0          =>         A_local[ax0] = A[ax0]
                                               for i in range(8):
                                                   C[i] = A_local[i] + 1.0
-    scope  "global", "local", "register" or "shared"
+    scope  "global", "local", "register", "shared", or a memory of an accelerator: "acc.input", …
 
     The copy stands at the outermost place where the data is complete; compute_at moves it inwards,
     transform_layout changes the order of the copy (packing).
@@ -113,7 +118,7 @@ def cache_read(
         refuse(
             "R1", marks=ir.Marks(blocks={block: "does not read it"}), choices=sorted(read - written)
         )
-    return computed_first(program, block, buffer, f"{buffer}_{scope}", ir.Scope(scope), _reads)
+    return computed_first(program, block, buffer, _name_in(buffer, scope), ir.Scope(scope), _reads)
 
 
 def _reads(stmt: Any, old: str, new: str) -> Any:
@@ -248,7 +253,8 @@ def cache_write(program: ir.Program, block: BlockName, scope: ScopeName) -> Rewr
             C[i] = A[i] + 1.0          =>         C_local[i] = A[i] + 1.0
                                               for ax0 in range(8):
                                                   C[ax0] = C_local[ax0]
-    scope  "global", "local", "register" or "shared"
+    scope  "global", "local", "register" or "shared"; of an accelerator "acc.input", "acc.weight"
+           or "acc.accumulator"
 
     The copy stands after the block's nest; reverse_compute_at moves it inwards. The block that
     decompose_reduction made of it writes the new buffer too. Each buffer of a reduction of several
@@ -278,7 +284,7 @@ def cache_write(program: ir.Program, block: BlockName, scope: ScopeName) -> Rewr
         refuse("R4", marks=ir.Marks(blocks={block: "not known to write a box"}))
     olds = [program.buffers[buffer] for buffer in buffers]
     fresh = edit.Fresh(program)
-    renamed = {buffer: fresh.block(f"{buffer}_{scope}") for buffer in buffers}
+    renamed = {buffer: fresh.block(_name_in(buffer, scope)) for buffer in buffers}
     name = renamed[buffers[0]]
     copy = _copy_block(name, renamed, olds, [found])
     guards = insertion.shared_guards(program, [found], outer, every=True)

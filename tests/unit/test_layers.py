@@ -33,6 +33,9 @@ LAYERS = {
     "gpu": {"looks", "pictures", "codegen", "arith", "ir", "errors"},
     "runtime": {"looks", "codegen", "ir", "phrasebook", "system", "errors", "version"},
     "sanitize": {"runtime", "codegen", "ir", "system", "phrasebook", "errors"},
+    "accelerator": {
+        *("pictures", "looks", "runtime", "codegen", "lang", "arith", "ir", "errors"),
+    },
     "graph": {
         "pictures",
         "looks",
@@ -46,6 +49,7 @@ LAYERS = {
     },
     "api": {
         *(
+            "accelerator",
             "answers",
             "graph",
             "looks",

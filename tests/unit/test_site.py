@@ -66,7 +66,7 @@ def test_every_page_is_in_the_navigation():
     ids=["minitensor", "search", "testing", "sanitize", "graph"],
 )
 def test_every_public_name_is_on_a_page_with_an_example(module, prefix, called):
-    modules = {"__version__", "graph", "search", "testing"}
+    modules = {"__version__", "accelerator", "graph", "search", "testing"}
     shown = documented(prefix) | (modules if module is mt else set())
     for name in module.__all__:
         assert name in shown, f"::: minitensor.{prefix}{name}"

@@ -5,8 +5,9 @@
 
 Read in this order: `results` and `task` (what goes in and comes out), `build` (machine code),
 `timing`, `attempt` (one candidate: forked, checked, timed, ended), `runner`, `report` (no candidate
-works), `gpu` (candidates for a GPU, with and without one). Each process but for a GPU's is a
-`runtime.Worker`. docs/measurement.md has the whole, and its limits.
+works), `gpu` (candidates for a GPU, with and without one), `simulated` (for an accelerator). Each
+process but for those of the last two is a `runtime.Worker`. docs/measurement.md has the whole, and
+its limits.
 """
 
 # fmt: off
@@ -17,10 +18,11 @@ from minitensor.search.runner.results import (
     Failures, Result, RunnerProtocol, Settings, Status, checked_results, failures_of,
 )
 from minitensor.search.runner.runner import Processes, Runner
+from minitensor.search.runner.simulated import Simulated
 from minitensor.search.runner.task import Task, exact_target
 
 __all__ = [
     "Built", "Candidate", "Device", "Estimates", "Failures", "Processes", "Result", "Runner",
-    "RunnerProtocol", "Settings", "Status", "Task", "checked_results", "emulated", "exact_target",
-    "failures_of", "nothing_works",
+    "RunnerProtocol", "Settings", "Simulated", "Status", "Task", "checked_results", "emulated",
+    "exact_target", "failures_of", "nothing_works",
 ]

@@ -76,11 +76,11 @@ class Task:
 def exact_target(target: str | Target, gpu: bool = False) -> Target:
     """A target that candidates can be measured on, with nothing left open. Raises ArgumentError.
 
-    gpu  whether it may be a GPU, or the emulator of one
+    gpu  whether it may be a GPU, or the emulator of one, or the simulated accelerator
     """
     exact = native_target(Target.of(target))
-    if exact.kind != "c" and not (gpu and exact.is_gpu):
-        kinds = '"c", "cuda", "cuda-emulator"' if gpu else '"c"'
+    if exact.kind != "c" and not (gpu and (exact.is_gpu or exact.kind == "accelerator")):
+        kinds = '"c", "cuda", "cuda-emulator", "accelerator"' if gpu else '"c"'
         raise unexpected(f"{kinds} or an mt.Target for it", "target", target)
     return exact
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
@@ -118,6 +118,8 @@ class TuneResult(Shown):
         text = readable_seconds(self.seconds)
         if not self.estimated:
             return text
+        if self.target.kind == "accelerator":
+            return f"a simulated {text}"
         return f"an estimated {text} on {self.target.device} (nothing was measured)"
 
     @property
@@ -233,7 +235,11 @@ def _how_fast(result: TuneResult, roofline: Roofline) -> list[str]:
     """The time beside that of the roofline; of an estimate, what it is made of."""
     if not result.estimated:
         return roofline.lines(result.seconds)
-    cost = gpu_cost(result.schedule, result.target.device or "")
+    if result.target.kind == "accelerator":
+        kernel: Any = result.kernel()
+        cost: object = kernel.timing
+    else:
+        cost = gpu_cost(result.schedule, result.target.device or "")
     return [*str(cost).splitlines(), f"the schedule is {result.estimated}"]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from minitensor.accelerator import Machine
 from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, MinitensorError, TuningError, reason_of, unexpected
 from minitensor.ir import Program, print_name
@@ -27,11 +28,12 @@ from minitensor.search.runner import (
     Runner,
     RunnerProtocol,
     Settings,
+    Simulated,
     Task,
     emulated,
     nothing_works,
 )
-from minitensor.search.sketch import Rules, check_rules
+from minitensor.search.sketch import Rules, accelerator_template, check_rules
 from minitensor.search.space import Space
 from minitensor.search.strategy import Strategy, named
 from minitensor.search.transfer import other_searches, pretrained
@@ -141,6 +143,7 @@ class Search:
         }
         given = _given_runner(runner, program, target, own, seed)
         self._estimates = runner is None and target.kind == "cuda-emulator"
+        self._simulated = given if runner is None and isinstance(given, Simulated) else None
         self.program, self.options, self.inputs = program, options, inputs
         if log is not None:
             log.touch()
@@ -258,17 +261,26 @@ class Search:
             shares=tuple(tuner.advice.shares),
             odds=tuner.advice.odds,
             history=self.learner.history,
-            estimated=self._checked_estimate(schedule) if self._estimates else "",
+            estimated=self._checked_estimate(schedule),
         )
 
     def _checked_estimate(self, schedule: Schedule) -> str:
-        """A sentence on the best of a search that has measured nothing. Raises TuningError if it is
-        wrong.
+        """A sentence on the best of a search that has measured nothing; "" if it has. Raises
+        TuningError if it is wrong.
         """
         options = self.options
-        right, seen = emulated(schedule, self.program, options.target, self.inputs, options.seed)
+        if self._simulated is not None:
+            (right, seen), where = self._simulated.checked(schedule), "simulator"
+        elif self._estimates:
+            target, seed = options.target, options.seed
+            (right, seen), where = (
+                emulated(schedule, self.program, target, self.inputs, seed),
+                "emulator",
+            )
+        else:
+            return ""
         if not right:
-            raise TuningError(f"the best candidate is wrong in the emulator: {seen}")
+            raise TuningError(f"the best candidate is wrong in the {where}: {seen}")
         return seen
 
     def _no_result(self) -> TuningError:
@@ -303,12 +315,14 @@ def _given_runner(
     """A user's runner, checked; that of a GPU, or the estimates for one; None for a Runner."""
     if runner is not None:
         _check_runner(runner, target, own)
-    if runner is not None or not target.is_gpu:
+    if runner is not None or target.kind == "c":
         return runner
-    unused = ["builder", "measurer"] + ["settings"] * (target.kind == "cuda-emulator")
+    unused = ["builder", "measurer"] + ["settings"] * (target.kind != "cuda")
     for name in unused:
         if own[name] is not None:
             raise ArgumentError(f"for target {target.kind!r}, {name}= has no effect")
+    if target.kind == "accelerator":
+        return Simulated(program, target, own["inputs"], seed)
     if target.kind == "cuda-emulator":
         return Estimates(target)
     return Device.of(program, target, own["inputs"], seed, own["settings"])
@@ -331,6 +345,8 @@ def _space(
     rules: Rules,
     seed: int,
 ) -> Space:
+    if space is None and target.kind == "accelerator":
+        space = accelerator_template(program, Machine.of(target))
     if space is None:
         return Space.of(program, target, rules)
     if isinstance(space, Space):

@@ -13,7 +13,10 @@ def test_a_target_by_name_or_as_itself():
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: Target("fortran"), "expected 'c', 'cuda', 'cuda-emulator' or 'interpreter'"),
+        (
+            lambda: Target("fortran"),
+            "expected 'c', 'cuda', 'cuda-emulator', 'accelerator' or 'interpreter'",
+        ),
         (lambda: Target.of(3), "expected a target's name or an mt.Target, but got target=3"),
         (lambda: Target("c", num_cores=0), "from 1 to 4096, but got num_cores=0"),
         (lambda: Target("c", num_cores=True), "num_cores=True"),

@@ -1,0 +1,98 @@
+"""Streams of an accelerator against the program that they come from, in any order of the queues."""
+
+import numpy as np
+import pytest
+
+import minitensor as mt
+from minitensor import accelerator as acc
+from minitensor.accelerator.lower import operations
+from minitensor.accelerator.stream import bare_stream
+from minitensor.search.sketch import accelerator_template
+
+SMALL = acc.Machine(rows=4, columns=4, input_bytes=2048, weight_bytes=2048)
+
+
+def drawn(seed):
+    """A program, and a schedule of it that fits the machine."""
+    rng = np.random.default_rng(seed)
+    m, n, k = (int(x) for x in rng.integers(1, 14, 3))
+    if seed % 2:
+        program = acc.matmul(m, n, k, shift=4, machine=SMALL)
+    else:
+        kernel = int(rng.integers(1, 4))
+        sizes = (kernel + m % 5, kernel + n % 4, 1 + k % 6, 1 + n % 6, kernel)
+        program = acc.conv2d(*sizes, stride=1 + m % 2, padding=int(k) % 2, shift=4, machine=SMALL)
+    template = accelerator_template(program, SMALL)
+    for attempt in range(100):
+        s = mt.Schedule(program, seed=1000 * seed + attempt)
+        try:
+            template(s)
+        except mt.ScheduleError:
+            continue
+        return program, s
+    raise AssertionError("no draw of the template is legal")
+
+
+def inputs_of(program, seed):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(-128, 128, b.shape, dtype=np.int8) for b in program.inputs]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_any_order_of_the_queues_gives_what_the_interpreter_gives(seed):
+    program, s = drawn(seed)
+    arrays = inputs_of(program, seed)
+    wanted = mt.interpret(program, *arrays)
+    kernel = mt.build(s, SMALL)
+    acc.check(kernel.stream)
+    assert np.array_equal(kernel(*arrays), wanted)
+    for order in range(5):
+        run = kernel.simulate(*arrays, order=order)
+        assert np.array_equal(run.outputs[0], wanted)
+        assert run.cycles == kernel.timing.cycles
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_each_token_is_needed_and_its_absence_found(seed):
+    _, s = drawn(seed)
+    stream = mt.build(s, SMALL).stream
+    picked = np.random.default_rng(seed).permutation(len(stream.tokens))[:6]
+    for number in picked:
+        source, target = stream.tokens[number]
+        rest = [t for n, t in enumerate(stream.tokens) if n != number]
+        with pytest.raises(mt.ExecutionError, match="nothing orders") as failure:
+            acc.check(stream.with_tokens(rest))
+        assert "A token is missing" in failure.value.message
+        pushed = stream.without(source, "push", stream[target].queue)
+        popped = stream.without(target, "pop", stream[source].queue)
+        for broken in (pushed, popped):
+            with pytest.raises(mt.ExecutionError):
+                acc.check(broken)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_tokens_that_others_imply_change_no_time(seed):
+    _, s = drawn(seed)
+    bare = bare_stream(operations(s.program, SMALL), SMALL)
+    every, fewest = acc.with_tokens(bare, fewest=False), acc.with_tokens(bare)
+    acc.check(every)
+    assert len(fewest.tokens) <= len(every.tokens)
+    assert acc.timing_of(every).cycles == acc.timing_of(fewest).cycles
+
+
+def test_an_adversary_meets_a_race_that_a_missing_token_allows():
+    program, s = drawn(1)
+    kernel = mt.build(s, SMALL)
+    bare = kernel.with_stream(kernel.stream.with_tokens([]))
+    with pytest.raises(mt.ExecutionError, match="nothing orders"):
+        for order in range(50):
+            bare.simulate(*inputs_of(program, 1), order=order)
+
+
+def test_a_push_that_never_comes_is_a_deadlock_that_names_its_token():
+    _, s = drawn(1)
+    stream = mt.build(s, SMALL).stream
+    source, target = stream.tokens[0]
+    broken = stream.without(source, "push", stream[target].queue)
+    with pytest.raises(mt.ExecutionError, match=r"deadlock: \w+ #\d+ .* waits for a token of"):
+        acc.timing_of(broken)
