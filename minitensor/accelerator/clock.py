@@ -16,6 +16,7 @@ from minitensor.accelerator.draw import timeline_picture
 from minitensor.accelerator.lower import QUEUES
 from minitensor.accelerator.stream import Stream, by_queue
 from minitensor.accelerator.tokens import deadlock
+from minitensor.errors import whole
 
 _CHANNELS: Final = [(a, b) for a in QUEUES for b in QUEUES if a != b]
 
@@ -55,7 +56,10 @@ class Timing:
         """The three queues over time, as a picture.
 
         most  cycles from the start that are drawn
+
+        Raises ArgumentError for no whole number from 1.
         """
+        most = whole("most", most, 1)
         rows = [
             (one.queue, start, start + one.cycles, str(one), one.at, one.operation)
             for one, start in zip(self.stream, self.starts)

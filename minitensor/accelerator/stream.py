@@ -19,7 +19,7 @@ import numpy as np
 from minitensor import arith, ir
 from minitensor.accelerator.lower import QUEUES, Operation, Operations, Repeated
 from minitensor.accelerator.machine import Machine
-from minitensor.errors import ArgumentError, LoweringError, unexpected
+from minitensor.errors import ArgumentError, LoweringError, unexpected, whole
 from minitensor.looks import Whole
 
 MOST: Final = 1 << 21
@@ -122,6 +122,8 @@ class Stream:
         return iter(self.instructions)
 
     def __getitem__(self, number: int) -> Instruction:
+        if not isinstance(number, (int, np.integer)) or not 0 <= number < len(self):
+            raise unexpected(f"a number from 0 to {len(self) - 1}", "number", number)
         return self.instructions[number]
 
     @cached_property
@@ -146,6 +148,8 @@ class Stream:
         """
         pops: dict[int, list[str]] = {}
         pushes: dict[int, list[str]] = {}
+        if not isinstance(tokens, Iterable):
+            raise unexpected("pairs of numbers of instructions", "tokens", tokens)
         for token in tokens:
             source, target = self._checked(token)
             pushes.setdefault(source.number, []).append(target.queue)
@@ -182,9 +186,7 @@ class Stream:
         """
         if kind not in ("push", "pop"):
             raise unexpected("'push' or 'pop'", "kind", kind)
-        if not isinstance(number, (int, np.integer)) or not 0 <= number < len(self):
-            raise unexpected(f"a number from 0 to {len(self) - 1}", "number", number)
-        one = self.instructions[number]
+        one = self[number]
         field = "pushes" if kind == "push" else "pops"
         left = list(getattr(one, field))
         if queue not in left:
@@ -199,8 +201,9 @@ class Stream:
 
     def listing(self, most: int = LISTED) -> str:
         """The instructions as a table: number, queue, what is waited for, what is done, what is
-        signalled, and the loops that it comes from.
+        signalled, and the loops that it comes from. Raises ArgumentError for no whole number.
         """
+        most = whole("most", most, 0)
         rows = [("#", "queue", "pops", "instruction", "pushes", "cycles", "loops")]
         for one in self.instructions[:most]:
             row = (one.queue, _from(one.pops), one.text, _to(one.pushes), f"{one.cycles}")

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 from minitensor.accelerator.lower import QUEUES
 from minitensor.accelerator.stream import Box, Instruction, Stream, Token, by_queue
-from minitensor.errors import ExecutionError
+from minitensor.errors import ExecutionError, unexpected
 
 Clock: TypeAlias = tuple[int, int, int]
 """The number of instructions of each queue that are done, in the order of QUEUES."""
@@ -155,6 +155,8 @@ def check(stream: Stream) -> None:
     that gives another result than the program, or none at all; it names the instructions, what they
     share and the token that is missing.
     """
+    if not isinstance(stream, Stream):
+        raise unexpected("the stream of a kernel (kernel.stream)", "stream", stream)
     needs = Needs(stream)
     position = dict.fromkeys(QUEUES, 0)
     tokens: dict[tuple[str, str], list[Clock]] = {}

@@ -89,6 +89,24 @@ def test_a_machine_is_a_target_and_back():
         mt.build(acc.matmul(16, 16, 16), mt.Target("accelerator", device="a100"))
 
 
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda kernel: kernel.stream.with_tokens(3), "expected pairs of numbers"),
+        (lambda kernel: kernel.stream.with_tokens([(0, 9999)]), "expected pairs of numbers"),
+        (lambda kernel: kernel.stream[9999], "expected a number from 0 to"),
+        (lambda kernel: kernel.stream.without(0, "push", "lod"), "got 'lod'"),
+        (lambda kernel: kernel.stream.listing("x"), "got most='x'"),
+        (lambda kernel: kernel.timing.timeline(0), "got most=0"),
+        (lambda kernel: acc.check(3), "got stream=3"),
+    ],
+)
+def test_what_cannot_be_asked_of_a_kernel_is_an_error_in_words(call, message):
+    kernel = mt.build(scheduled(16, 16, 32, (8, 16, 16), 2), acc.Machine())
+    with pytest.raises(mt.ArgumentError, match=message):
+        call(kernel)
+
+
 def test_a_search_finds_more_than_half_of_the_peak():
     machine = acc.Machine(dram_bytes_per_cycle=16)
     result = mt.tune(acc.matmul(64, 64, 256), machine, trials=16, progress=False)
