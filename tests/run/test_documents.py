@@ -71,6 +71,14 @@ def test_networks(page, tmp_path, monkeypatch):
     imported(code_of(f"{page}.md"))
 
 
+def test_accelerator(capsys):
+    imported(code_of("accelerator.md"))
+    printed = capsys.readouterr().out
+    one, two = (float(part) for part in re.findall(r"([0-9.]+)% of the array's peak", printed)[:2])
+    assert one < two
+    assert "A token is missing" in printed
+
+
 def test_explain(capsys):
     first = """import minitensor as mt
 schedule = mt.Schedule(mt.lower(mt.workloads.matmul(m=16, n=16, k=16)))

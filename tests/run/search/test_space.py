@@ -43,7 +43,8 @@ def test_what_is_no_target(make, target):
 def test_a_name_of_no_target(make):
     with pytest.raises(
         mt.ArgumentError,
-        match=r"expected 'c', 'cuda', 'cuda-emulator' or 'interpreter', but got target='C'",
+        match=r"expected 'c', 'cuda', 'cuda-emulator', 'accelerator' or 'interpreter', "
+        r"but got target='C'",
     ):
         make(PROGRAM, "C")
 
