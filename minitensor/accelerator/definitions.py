@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from minitensor import ir
 from minitensor.accelerator.machine import machine_of
+from minitensor.answers import answered
 from minitensor.errors import unexpected, whole
 from minitensor.lang import (
     Tensor,
@@ -25,6 +26,7 @@ from minitensor.lang import (
 LARGEST = 1 << 20
 
 
+@answered
 def matmul(m: int, n: int, k: int, *, shift: int = 8, machine: object = None) -> ir.Program:
     """A product of int8 matrices, quantised again to int8.
 
@@ -53,6 +55,7 @@ def matmul(m: int, n: int, k: int, *, shift: int = 8, machine: object = None) ->
     return lower([a, b, d], name="matmul")
 
 
+@answered
 def conv2d(
     height: int,
     width: int,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from minitensor.accelerator.machine import machine_of
+from minitensor.answers import answered
 from minitensor.ir import Intrinsic
 from minitensor.lang import compute, placeholder, reduce_axis, sum_
 from minitensor.lang import intrinsic as declare
@@ -20,6 +21,7 @@ _PLAIN: Final = """
 """
 
 
+@answered
 def product(machine: object = None) -> Intrinsic:
     """The work of an accelerator's array in a cycle.
 

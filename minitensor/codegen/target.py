@@ -48,6 +48,8 @@ class Target:
             raise unexpected(f"no GPU for target {self.kind!r}", "device", self.device)
         if self.device is not None and self.is_gpu:
             device_named(self.device)
+        elif not (self.device is None or isinstance(self.device, str)):
+            raise unexpected("the target of an mt.accelerator.Machine", "device", self.device)
         for name, value in (("num_cores", cores), ("vector_bits", bits)):
             object.__setattr__(self, name, None if value is None else int(value))
 

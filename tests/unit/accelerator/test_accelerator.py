@@ -81,6 +81,20 @@ def test_a_machine_without_memory_is_none():
             acc.Machine(**{field: 0})
 
 
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: acc.matmul(3, 3), "matmul"),
+        (lambda: acc.matmul(3, 3, 3, shft=1), "shft"),
+        (lambda: acc.conv2d(3, 3, 3), "conv2d"),
+        (lambda: mt.Target("accelerator", device=3), "got device=3"),
+    ],
+)
+def test_a_call_that_does_not_fit_is_answered_in_words(call, message):
+    with pytest.raises(mt.ArgumentError, match=message):
+        call()
+
+
 def test_a_machine_is_a_target_and_back():
     machine = acc.Machine(dram_bytes_per_cycle=4, input_bytes=1024)
     assert acc.Machine.of(machine.target) == machine
