@@ -44,12 +44,13 @@ def _misfit(
     failure: TypeError,
 ) -> ArgumentError:
     """The error for a call that does not fit."""
-    name = function.__name__.rstrip("_")
+    name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2].rstrip("_")
     for keyword in named:
         if keyword not in signature.parameters:
             return unknown_argument(name, keyword, signature.parameters)
     shown = ", ".join(
         str(parameter.replace(annotation=inspect.Parameter.empty))
         for parameter in signature.parameters.values()
+        if parameter.name != "self"
     )
     return ArgumentError(f"{name}(): {failure}; its parameters are ({shown})")

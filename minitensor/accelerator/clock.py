@@ -7,28 +7,30 @@ longer than it is busy has *stalled*, and the token that came last says why.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any
+
+import numpy as np
 
 from minitensor import pictures
 from minitensor.accelerator.draw import timeline_picture
 from minitensor.accelerator.lower import QUEUES
-from minitensor.accelerator.stream import Stream, by_queue
-from minitensor.accelerator.tokens import deadlock
+from minitensor.accelerator.stream import Stream
+from minitensor.accelerator.tokens import in_order
 from minitensor.errors import whole
-
-_CHANNELS: Final = [(a, b) for a in QUEUES for b in QUEUES if a != b]
 
 
 @dataclass(frozen=True)
 class Timing:
     """The times of a stream.
 
-    cycles  from the first instruction to the end of the last
-    busy    cycles that each queue works
-    stalls  cycles that a queue waits, by (queue, the queue whose token it waits for)
-    starts  of each instruction, by its number
+    cycles   from the first instruction to the end of the last
+    busy     cycles that each queue works
+    stalls   cycles that a queue waits, by (queue, the queue whose token it waits for)
+    starts   of each instruction, by its number
+    outputs  the arrays of the outputs in call order, if the stream was also executed
     """
 
     stream: Stream
@@ -36,6 +38,7 @@ class Timing:
     busy: Mapping[str, int]
     stalls: Mapping[tuple[str, str], int]
     starts: Sequence[int]
+    outputs: tuple[np.ndarray, ...] = ()
 
     @property
     def multiply_adds(self) -> int:
@@ -59,13 +62,11 @@ class Timing:
 
         Raises ArgumentError for no whole number from 1.
         """
-        most = whole("most", most, 1)
-        rows = [
-            (one.queue, start, start + one.cycles, str(one), one.at, one.operation)
-            for one, start in zip(self.stream, self.starts)
-            if start < most
-        ]
-        return timeline_picture(rows, min(self.cycles, most), self.cycles, self.utilisation)
+        shown = min(self.cycles, whole("most", most, 1))
+        part = "" if shown >= self.cycles else f", the first {shown:,} drawn"
+        title = f"{self.cycles:,} cycles{part}; {self.utilisation:.0%} of the peak"
+        started = ((one, start) for one, start in zip(self.stream, self.starts) if start < most)
+        return timeline_picture(list(started), shown, title)
 
     def __str__(self) -> str:
         lines = [
@@ -83,53 +84,25 @@ class Timing:
             lines.append(f"  {queue:<8}{share:>6.1%} busy  {', '.join(waits)}".rstrip())
         return "\n".join(lines)
 
+    __repr__ = __str__
+
 
 def timing_of(stream: Stream) -> Timing:
     """The times of a stream. Raises ExecutionError for a deadlock."""
-    queues = by_queue(stream)
-    number = {channel: n for n, channel in enumerate(_CHANNELS)}
-    pushed: list[list[int]] = [[] for _ in _CHANNELS]
-    taken = [0] * len(_CHANNELS)
-    waited = [0] * len(_CHANNELS)
+    sources: Mapping[int, tuple[Any, ...]] = stream.sources
+    is_forward = all(s is not None and s < n for n, ones in sources.items() for s in ones)
     free = dict.fromkeys(QUEUES, 0)
-    position = dict.fromkeys(QUEUES, 0)
-    starts = [0] * len(stream)
-    moved = True
-    while moved:
-        moved = False
-        for queue, instructions in queues.items():
-            now, place, last = free[queue], position[queue], len(instructions)
-            while place < last:
-                one = instructions[place]
-                start = now
-                if one.pops:
-                    latest = -1
-                    for source in one.pops:
-                        channel = number[source, queue]
-                        if taken[channel] == len(pushed[channel]):
-                            break
-                        ready = pushed[channel][taken[channel]]
-                        taken[channel] += 1
-                        if ready > start:
-                            start, latest = ready, channel
-                    else:
-                        source = ""
-                    if source:  # not all are there: give back those that were taken
-                        for other in one.pops[: one.pops.index(source)]:
-                            taken[number[other, queue]] -= 1
-                        break
-                    if latest >= 0:
-                        waited[latest] += start - now
-                starts[one.number] = start
-                now = start + one.cycles
-                for target in one.pushes:
-                    pushed[number[queue, target]].append(now)
-                place += 1
-                moved = True
-            free[queue], position[queue] = now, place
-    left = [q[position[name]] for name, q in queues.items() if position[name] < len(q)]
-    if left:
-        raise deadlock(left, {c: len(pushed[n]) - taken[n] for c, n in number.items()})
-    busy = {queue: sum(one.cycles for one in ones) for queue, ones in queues.items()}
-    stalls = {(b, a): waited[n] for (a, b), n in number.items() if waited[n]}
-    return Timing(stream, max(free.values(), default=0), busy, stalls, starts)
+    stalls: Counter[tuple[str, str]] = Counter()
+    starts, ends = [0] * len(stream), [0] * len(stream)
+    for number, queue, _, _, _, _, cycles in stream if is_forward else in_order(stream):
+        start = now = free[queue]
+        if number in sources:
+            for source in sources[number]:
+                if ends[source] > start:
+                    last, start = source, ends[source]
+            if start > now:
+                stalls[queue, stream.instructions[last].queue] += start - now
+        starts[number] = start
+        ends[number] = free[queue] = start + cycles
+    busy = {queue: sum(one.cycles for one in ones) for queue, ones in stream.queues.items()}
+    return Timing(stream, max(free.values()), busy, stalls, starts)

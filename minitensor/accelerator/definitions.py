@@ -1,4 +1,5 @@
-"""Operators as an accelerator computes them: int8 in, int32 sums, int8 out, padded to its array.
+"""The product of the array, as an intrinsic, and operators as it computes them: int8 in and out,
+int32 sums.
 
 Where an extent does not divide the array, operands are padded with zeros, which add nothing; the
 copies that pad become loads that pad. The results have the extents that were asked for.
@@ -6,141 +7,149 @@ copies that pad become loads that pad. The results have the extents that were as
 
 from __future__ import annotations
 
-from minitensor import ir
+from collections.abc import Sequence
+from typing import Any, Final
+
 from minitensor.accelerator.machine import machine_of
 from minitensor.answers import answered
-from minitensor.errors import unexpected, whole
+from minitensor.errors import whole
+from minitensor.ir import Intrinsic, Program
 from minitensor.lang import (
     Tensor,
+    Windows,
+    check_sizes,
     compute,
-    if_then_else,
-    logical_and,
+    intrinsic,
     lower,
     maximum,
     minimum,
+    ops,
     placeholder,
     reduce_axis,
     sum_,
 )  # fmt: skip
 
-LARGEST = 1 << 20
+_PLAIN: Final = """
+    for (int j = 0; j < {rows}; ++j) {{
+        for (int k = 0; k < {columns}; ++k) {{
+            c[j] += (int32_t)a[k] * (int32_t)b[k * b_stride0 + j];
+        }}
+    }}
+"""
 
 
 @answered
-def matmul(m: int, n: int, k: int, *, shift: int = 8, machine: object = None) -> ir.Program:
+def product(machine: object = None) -> Intrinsic:
+    """The work of an accelerator's array in a cycle: what `tensorize` puts in the place of two
+    loops.
+
+        c[j] += sum over k < columns of a[k] * b[k, j]               for j < rows
+
+    a (columns,) int8 in "acc.input", b (columns, rows) int8 in "acc.weight", c (rows,) int32 in
+    "acc.accumulator". Rows of b may be apart. On a CPU it is plain C.
+
+    machine  an mt.accelerator.Machine; the usual one if None
+    """
+    found = machine_of(machine)
+    a = placeholder((found.columns,), "int8", name="a")
+    b = placeholder((found.columns, found.rows), "int8", name="b")
+    k = reduce_axis(found.columns, name="k")
+    c = compute((found.rows,), lambda j: sum_(_wide(a[k]) * _wide(b[k, j]), axis=k), name="c")
+    text = _PLAIN.format(rows=found.rows, columns=found.columns)
+    strides: dict[str, list[int | None]] = {"a": [1], "b": [None, 1], "c": [1]}
+    return intrinsic("accelerator_product", [a, b, c], text, strides=strides)
+
+
+@answered
+def matmul(m: int, n: int, k: int, *, shift: int = 8, machine: object = None) -> Program:
     """A product of int8 matrices, quantised again to int8.
 
-        D[i, j] = clip(sum over k of A[i, k] * B[j, k] >> shift)
+        D[i, j] = clip(sum over k of A[i, k] * B[k, j] >> shift, -128, 127)
 
-    A (m, k), B (n, k): rows of both are dot products' operands; D (m, n).
+    A (m, k), B (k, n), D (m, n).
 
     Raises ArgumentError for extents that are not whole numbers from 1, and a shift not in 0..31.
     """
-    m, n, k = (whole(name, value, 1, LARGEST) for name, value in zip("mnk", (m, n, k)))
+    check_sizes(m=m, n=n, k=k)
     found = machine_of(machine)
-    wide_n, wide_k = _padded(n, found.rows), _padded(k, found.columns)
-    a = placeholder((m, k), "int8", name="A")
-    b = placeholder((n, k), "int8", name="B")
-    left = _zero_padded(a, (m, wide_k), (0, 0), "A_padded")
-    right = _zero_padded(b, (wide_n, wide_k), (0, 0), "B_padded")
-    axis = reduce_axis(wide_k, name="k")
+    columns, terms = _multiple(n, found.rows), _multiple(k, found.columns)
+    a, b = placeholder((m, k), "int8", name="A"), placeholder((k, n), "int8", name="B")
+    left, right = _padded(a, (m, terms)), _padded(b, (terms, columns))
+    r = reduce_axis(terms, name="k")
     c = compute(
-        (m, wide_n),
-        lambda i, j: sum_(
-            left[i, axis].astype("int32") * right[j, axis].astype("int32"), axis=axis
-        ),
-        name="C",
+        (m, columns), lambda i, j: sum_(_wide(left[i, r]) * _wide(right[r, j]), axis=r), name="C"
     )
-    d = _quantised(c, (m, n), shift)
-    return lower([a, b, d], name="matmul")
+    return lower([a, b, _quantised(c, (m, n), shift)], name="matmul")
 
 
 @answered
 def conv2d(
-    height: int,
-    width: int,
-    channels: int,
-    outputs: int,
-    kernel: int = 3,
-    *,
+    n: int,
+    c: int,
+    h: int,
+    w: int,
+    f: int,
+    kernel: int,
     stride: int = 1,
     padding: int = 0,
+    *,
     shift: int = 8,
     machine: object = None,
-) -> ir.Program:
-    """A convolution of an int8 image with int8 weights, quantised again to int8.
+) -> Program:
+    """A convolution of int8 images with int8 weights, quantised again to int8.
 
-        D[y, x, o] = clip(sum of A[y*stride + r - padding, x*stride + q - padding, c]
-                          * B[r, q, o, c] >> shift)
+        D[n, y, x, f] = clip(sum over ry, rx, c of A[n, y*stride + ry - padding, x*stride + rx
+                             - padding, c] * B[ry, rx, c, f] >> shift, -128, 127)
 
-    A (height, width, channels), zeros around it; B (kernel, kernel, outputs, channels); D (rows,
-    columns, outputs) with rows = (height + 2*padding - kernel) // stride + 1.
+    A (n, h, w, c), zeros around it; B (kernel, kernel, c, f); D (n, oh, ow, f). The arguments are
+    those of `mt.workloads.conv2d` in layout "NHWC".
 
-    Raises ArgumentError for extents that are not whole numbers from 1, and a kernel that is larger
+    Raises ArgumentError for sizes that are not whole numbers from 1, and a kernel that is larger
     than the padded image.
     """
-    height, width = whole("height", height, 1, LARGEST), whole("width", width, 1, LARGEST)
-    channels, outputs = (
-        whole("channels", channels, 1, LARGEST),
-        whole("outputs", outputs, 1, LARGEST),
-    )
-    kernel, stride = whole("kernel", kernel, 1, LARGEST), whole("stride", stride, 1, LARGEST)
-    padding = whole("padding", padding, 0, LARGEST)
-    tall, broad = height + 2 * padding, width + 2 * padding
-    if kernel > min(tall, broad):
-        raise unexpected(f"at most the padded image, {tall} x {broad}", "kernel", kernel)
+    check_sizes(n=n, c=c, f=f)
+    windows = Windows.over("NHWC", {"h": h, "w": w}, kernel, stride, padding)
     found = machine_of(machine)
-    wide_o, wide_c = _padded(outputs, found.rows), _padded(channels, found.columns)
-    rows, columns = (tall - kernel) // stride + 1, (broad - kernel) // stride + 1
-    a = placeholder((height, width, channels), "int8", name="A")
-    b = placeholder((kernel, kernel, outputs, channels), "int8", name="B")
-    image = _zero_padded(a, (tall, broad, wide_c), (padding, padding, 0), "A_padded")
-    weights = _zero_padded(b, (kernel, kernel, wide_o, wide_c), (0, 0, 0, 0), "B_padded")
-    r, q = reduce_axis(kernel, name="r"), reduce_axis(kernel, name="q")
-    c = reduce_axis(wide_c, name="c")
+    inputs, outputs = _multiple(c, found.columns), _multiple(f, found.rows)
+    around = windows.layout.image(0, 0, windows.padding)
+    a = placeholder((n, h, w, c), "int8", name="A")
+    b = placeholder((*windows.kernel, c, f), "int8", name="B")
+    extents = (side + 2 * more for side, more in zip((h, w), windows.padding))
+    image = _padded(a, (n, *extents, inputs), around)
+    weights = _padded(b, (*windows.kernel, inputs, outputs))
+    taps, rc = windows.taps(), reduce_axis(inputs, name="rc")
     sums = compute(
-        (rows, columns, wide_o),
-        lambda y, x, o: sum_(
-            image[y * stride + r, x * stride + q, c].astype("int32")
-            * weights[r, q, o, c].astype("int32"),
-            axis=(r, q, c),
+        (n, *windows.outputs, outputs),
+        lambda n, y, x, f: sum_(
+            _wide(windows.read(image, n, rc, (y, x), taps))
+            * _wide(weights[windows.layout.weight(f, rc, taps)]),
+            axis=(*taps, rc),
         ),
         name="C",
     )
-    d = _quantised(sums, (rows, columns, outputs), shift)
-    return lower([a, b, d], name="conv2d")
+    return lower([a, b, _quantised(sums, (n, *windows.outputs, f), shift)], name="conv2d")
 
 
-def _padded(extent: int, multiple: int) -> int:
-    return -(-extent // multiple) * multiple
+def _wide(value: Any) -> Any:
+    return value.astype("int32")
 
 
-def _zero_padded(
-    tensor: Tensor, shape: tuple[int, ...], before: tuple[int, ...], name: str
-) -> Tensor:
+def _multiple(extent: int, of: int) -> int:
+    return -(-extent // of) * of
+
+
+def _padded(tensor: Tensor, shape: Sequence[int], before: Sequence[int] | None = None) -> Tensor:
     """A tensor with zeros around it; itself if there are none."""
-    if tuple(tensor.shape) == shape:
-        return tensor
-    odd = [axis for axis, n in enumerate(tensor.shape) if n != shape[axis]]
-
-    def element(*index):  # type: ignore[no-untyped-def]
-        place = [i - start if start else i for i, start in zip(index, before)]
-        inside = [place[axis] < tensor.shape[axis] for axis in odd]
-        inside += [place[axis] >= 0 for axis in odd if before[axis]]
-        condition = inside[0]
-        for other in inside[1:]:
-            condition = logical_and(condition, other)
-        return if_then_else(condition, tensor[tuple(place)], 0)
-
-    padded: Tensor = compute(shape, element, name=name)
-    return padded
+    before = [0] * len(shape) if before is None else before
+    after = [w - n - low for w, n, low in zip(shape, tensor.shape, before)]
+    return ops.pad(tensor, before=before, after=after) if any((*before, *after)) else tensor
 
 
-def _quantised(sums: Tensor, shape: tuple[int, ...], shift: int) -> Tensor:
+def _quantised(sums: Tensor, shape: Sequence[int], shift: int) -> Tensor:
     shift = whole("shift", shift, 0, 31)
-    found: Tensor = compute(
-        shape,
+    made: Tensor = compute(
+        tuple(shape),
         lambda *at: maximum(minimum(sums[at] >> shift, 127), -128).astype("int8"),
         name="D",
     )
-    return found
+    return made

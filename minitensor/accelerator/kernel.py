@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from minitensor import ir, pictures
+from minitensor import ir
 from minitensor.accelerator.clock import Timing, timing_of
 from minitensor.accelerator.execute import execute
 from minitensor.accelerator.lower import operations
@@ -17,36 +17,6 @@ from minitensor.accelerator.tokens import with_tokens
 from minitensor.errors import whole
 from minitensor.looks import Whole
 from minitensor.runtime import Signature
-
-
-@dataclass(frozen=True)
-class Run:
-    """One simulated run: what came out, and the time that it took.
-
-    outputs  the arrays of the outputs, in call order
-    """
-
-    outputs: tuple[np.ndarray, ...]
-    timing: Timing
-
-    @property
-    def cycles(self) -> int:
-        """From the first instruction to the end of the last."""
-        return self.timing.cycles
-
-    @property
-    def utilisation(self) -> float:
-        """The part of the array's peak that products reach, from 0 to 1."""
-        return self.timing.utilisation
-
-    def timeline(self, most: int = 4000) -> pictures.Picture:
-        """The three queues over time, as a picture; `most` cycles of it."""
-        return self.timing.timeline(most)
-
-    def __str__(self) -> str:
-        return str(self.timing)
-
-    __repr__ = __str__
 
 
 class AcceleratorKernel:
@@ -75,8 +45,8 @@ class AcceleratorKernel:
         outputs = self._run(arrays, None)
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def simulate(self, *arrays: Any, order: int | None = None) -> Run:
-        """Run and time it.
+    def simulate(self, *arrays: Any, order: int | None = None) -> Timing:
+        """Run and time it: the timing has `outputs`.
 
         order  the seed of an adversary that chooses an order of the queues that the tokens allow;
                None for the order of the program
@@ -86,23 +56,21 @@ class AcceleratorKernel:
         """
         if order is not None:
             order = whole("order", order, 0)
-        return Run(self._run(arrays, order), self.timing)
+        return replace(self.timing, outputs=self._run(arrays, order))
 
     def with_stream(self, stream: Stream) -> AcceleratorKernel:
-        """The same program with other tokens: `stream.with_tokens(…)`, `stream.without(…)`."""
+        """The same program with other tokens: `stream.with_tokens(…)`."""
         return AcceleratorKernel(self.program, stream)
 
     def _run(self, arrays: tuple[Any, ...], order: int | None) -> tuple[np.ndarray, ...]:
         accepted, results = self._signature.accept(arrays)
-        by_name = dict(zip((b.name for b in self.program.params), accepted))
-        outputs = {b.name: by_name.pop(b.name) for b in self.program.outputs}
-        execute(self.stream, by_name, outputs, order)
+        execute(self.stream, dict(zip((b.name for b in self.program.params), accepted)), order)
         return tuple(results)
 
     @property
     def source(self) -> str:
         """All instructions as text."""
-        return Whole(self.stream.listing(len(self.stream)))
+        return self.stream.listing(len(self.stream))
 
     def explain(self) -> str:
         """The machine, the memories that are used, and where the cycles go."""

@@ -14,24 +14,26 @@ while another multiplies. What a statement is follows from the memories that it 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, NoReturn
 
 from minitensor import arith, ir
-from minitensor.accelerator.interleave import interleaved, is_operation
+from minitensor.accelerator.definitions import product
 from minitensor.accelerator.machine import Machine
-from minitensor.accelerator.product import product
-from minitensor.codegen import PASSES, Target, lowered
+from minitensor.codegen import PASSES, Target, lowered, without_vthreads
 from minitensor.errors import LoweringError
 
 QUEUES: Final = ("load", "execute", "store")
 _PASSES: Final = ("check_bounds", "erase_blocks", "shrink_storage", "simplify")
-_COMPUTED: Final = frozenset(("+", "-", "*", "min", "max", "<<", ">>", "&", "|", "^"))
-_ASKED: Final = frozenset(("<", "<=", "==", "!=", "and", "or"))
-Access: TypeAlias = tuple[str, tuple[ir.Expr, ...]]
-"""A buffer and the indices at which it is accessed."""
+_OPERATORS: Final = frozenset(
+    ("+", "-", "*", "min", "max", "<<", ">>", "&", "|", "^", "<", "<=", "==", "!=", "and", "or")
+)
+_KINDS: Final = (
+    ir.LoopKind.SERIAL, ir.LoopKind.UNROLL, ir.LoopKind.TENSORIZE, ir.LoopKind.VTHREAD,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,7 @@ class Operation:
     inner    those within
     store    what is done in an iteration of them
     guard    the condition under which it is done
-    reads    the accesses of memory, without those of a product to its sums
+    reads    what it reads of memories; a product also reads what it adds to
     steps    cycles of an instruction, but for its issue and for what DRAM takes
     """
 
@@ -54,18 +56,13 @@ class Operation:
     inner: tuple[ir.For, ...]
     store: ir.Store
     guard: ir.Expr
-    reads: tuple[Access, ...]
+    reads: tuple[ir.Load, ...]
     steps: int
 
     @property
     def multiply_adds(self) -> int:
         """Of one instruction."""
         return math.prod(loop.extent for loop in self.inner) if self.kind == "product" else 0
-
-    @property
-    def writes(self) -> Access:
-        """The access that it stores by."""
-        return self.store.buffer, self.store.indices
 
 
 @dataclass(frozen=True)
@@ -93,55 +90,104 @@ def operations(program: ir.Program, machine: Machine) -> Operations:
     to do about it.
     """
     passes = [one for one in PASSES if one[0] in _PASSES]
-    plain = lowered(program, Target("c", num_cores=1, vector_bits=0), passes)
-    body = interleaved(plain.body)
+    plain = lowered(program, Target("c", num_cores=1, vector_bits=0), passes).body
+    body = without_vthreads(plain, _is_together, _together, ir.LoopKind.VTHREAD)
     buffers = {b.name: b for b in program.params}
     buffers |= {n.buffer.name: n.buffer for n in ir.stmts_of(body) if isinstance(n, ir.Alloc)}
-    found = _Former(program, machine, buffers)
-    held = found.held()
-    made = tuple(found.body(body, ()))
-    found.check_memories(held)
+    former = _Former(program, machine, buffers)
+    former.check_loops(body)
+    former.check_scopes()
+    made = tuple(former.body(body, ()))
+    former.check_room()
     return Operations(program, made, buffers)
 
 
-# ---- operations
+# ---- statements that are operations
+
+
+def _parts(stmt: ir.Stmt) -> tuple[list[ir.For], list[ir.Expr], ir.Tensorized | None, ir.Store]:
+    """The loops of an operation, its conditions, its intrinsic and its store. Raises ValueError for
+    a statement that is none.
+    """
+    loops: list[ir.For] = []
+    guards: list[ir.Expr] = []
+    done: ir.Tensorized | None = None
+    while not isinstance(stmt, ir.Store):
+        match stmt:
+            case ir.For(body=body) if stmt.kind is not ir.LoopKind.VTHREAD:
+                loops.append(stmt)
+                stmt = body
+            case ir.If(condition, then, None):
+                guards.append(condition)
+                stmt = then
+            case ir.Tensorized(body=body):
+                done, stmt = stmt, body
+            case _:
+                raise ValueError
+    return loops, guards, done, stmt
+
+
+def _is_operation(stmt: ir.Stmt) -> bool:
+    try:
+        _parts(stmt)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_together(stmt: ir.Stmt) -> bool:
+    """Tell whether virtual threads alternate around a statement as a whole."""
+    return all(map(_is_operation, stmt.stmts if isinstance(stmt, ir.Seq) else (stmt,)))
+
+
+def _together(stmts: Sequence[ir.Stmt]) -> Iterator[ir.Stmt]:
+    """Statements in order, neighbours that are operations as one."""
+    for is_operation, group in itertools.groupby(stmts, _is_operation):
+        several = tuple(group)
+        yield from (ir.sequence(*several),) if is_operation else several
 
 
 class _Former:
+    """Makes the operations of a program, or refuses them."""
+
     def __init__(
         self, program: ir.Program, machine: Machine, buffers: Mapping[str, ir.Buffer]
     ) -> None:
         self.program, self.machine, self.buffers = program, machine, buffers
+        self.key = product(machine).key
 
-    def fail(self, message: str, *, loop: str | None = None, label: str = "") -> NoReturn:
-        marks = ir.Marks({} if loop is None else {loop: label})
+    def fail(self, message: str, marks: Mapping[str, str] | None = None) -> NoReturn:
         raise LoweringError(
             f"{ir.print_name(self.program.name)}: {message}",
-            lambda: ir.print_program(self.program, marks),
+            lambda: ir.print_program(self.program, ir.Marks(marks or {})),
         )
 
-    def held(self) -> dict[ir.Scope, list[ir.Buffer]]:
-        """The buffers of each memory. Refuses those in scopes that are none."""
-        held: dict[ir.Scope, list[ir.Buffer]] = {}
+    def check_loops(self, body: ir.Stmt) -> None:
+        for loop in ir.stmts_of(body):
+            if isinstance(loop, ir.For) and loop.kind not in _KINDS:
+                self.fail(
+                    f"the loop {ir.print_name(loop.var)} is {loop.kind.value}, which the "
+                    'accelerator lacks; make it serial again, or bind it to "vthread"',
+                    {loop.var: loop.kind.value},
+                )
+
+    def check_scopes(self) -> None:
         for buffer in self.buffers.values():
-            if buffer.scope in self.machine.memories:
-                held.setdefault(buffer.scope, []).append(buffer)
-            elif buffer.scope is not ir.Scope.GLOBAL:
+            if buffer.scope not in (ir.Scope.GLOBAL, *self.machine.memories):
                 self.fail(
                     f"{ir.print_name(buffer.name)} is in scope {buffer.scope.value!r}, which the "
                     f'accelerator lacks; set_scope("{buffer.name}", …) to "global" (DRAM), '
                     '"acc.input", "acc.weight" or "acc.accumulator"'
                 )
-        return held
 
-    def check_memories(self, held: Mapping[ir.Scope, Sequence[ir.Buffer]]) -> None:
-        """Refuse buffers that no memory holds."""
+    def check_room(self) -> None:
         for scope, capacity in self.machine.memories.items():
-            needed = sum(buffer.nbytes for buffer in held.get(scope, ()))
+            held = [b for b in self.buffers.values() if b.scope is scope]
+            needed = sum(b.nbytes for b in held)
             if needed > capacity:
                 parts = ", ".join(
                     f"{ir.print_name(b.name)} {ir.print_type(b)} takes {b.nbytes:,}"
-                    for b in sorted(held[scope], key=lambda b: -b.nbytes)
+                    for b in sorted(held, key=lambda b: -b.nbytes)
                 )
                 self.fail(
                     f"{scope.value} has {capacity:,} bytes, and {needed:,} are needed: {parts}. "
@@ -150,24 +196,15 @@ class _Former:
                 )
 
     def body(self, stmt: ir.Stmt, around: tuple[ir.For, ...]) -> Iterator[Repeated | Operation]:
-        if is_operation(stmt):
-            yield from self.operation(stmt, around)
-            return
         match stmt:
+            case _ if _is_operation(stmt):
+                yield self.operation(stmt, around)
             case ir.Seq(stmts):
                 for child in stmts:
                     yield from self.body(child, around)
-            case ir.Alloc(_, inner):
+            case ir.Alloc(body=inner):
                 yield from self.body(inner, around)
-            case ir.For(_, _, inner):
-                if stmt.kind not in _SERIAL:
-                    name = ir.print_name(stmt.var)
-                    self.fail(
-                        f"the loop {name} is {stmt.kind.value}, which the accelerator lacks; "
-                        'make it serial again, or bind it to "vthread"',
-                        loop=stmt.var,
-                        label=stmt.kind.value,
-                    )
+            case ir.For(body=inner):
                 yield Repeated(stmt, tuple(self.body(inner, (*around, stmt))))
             case _:
                 self.fail(
@@ -175,244 +212,173 @@ class _Former:
                     "the accelerator has neither; split evenly, or pad (mt.accelerator.matmul)"
                 )
 
-    def operation(
-        self, stmt: ir.Stmt, around: tuple[ir.For, ...]
-    ) -> Iterator[Repeated | Operation]:
-        inner: list[ir.For] = []
-        guards: list[ir.Expr] = []
-        leaf: ir.Stmt | None = stmt
-        done: ir.Tensorized | None = None
-        while not isinstance(leaf, ir.Store):
-            match leaf:
-                case ir.For():
-                    inner.append(leaf)
-                    leaf = leaf.body
-                case ir.If(condition, then):
-                    guards.append(condition)
-                    leaf = then
-                case ir.Tensorized():
-                    done, leaf = leaf, leaf.body
-                case _:
-                    raise AssertionError(leaf)
-        kind = self.kind(leaf, done)
+    def operation(self, stmt: ir.Stmt, around: tuple[ir.For, ...]) -> Repeated | Operation:
+        loops, guards, done, store = _parts(stmt)
+        kind = self.kind(store, done)
         if guards and kind == "product":
             self.fail(
-                f"the product into {ir.print_name(leaf.buffer)} runs under a condition; split its "
+                f"the product into {ir.print_name(store.buffer)} runs under a condition; split its "
                 "loops evenly, or pad them (mt.accelerator.matmul, mt.accelerator.conv2d)"
             )
-        guard = ir.conjunction(guards)
-        loops = tuple(inner)
-        for loop in (*around, *loops):
-            if loop.kind not in _SERIAL:
-                self.fail(
-                    f"the loop {ir.print_name(loop.var)} is {loop.kind.value}, which the "
-                    'accelerator lacks; make it serial again, or bind it to "vthread"',
-                    loop=loop.var,
-                    label=loop.kind.value,
-                )
-        if kind in ("load", "store"):
-            outside, within, steps = self.transfer(leaf, loops)
-        else:
-            outside, within, steps = self.executed(leaf, kind, loops)
-        queue = kind if kind in QUEUES else "execute"
+        form = self.transfer if kind in QUEUES else self.executed
+        outside, inner, steps = form(store, kind, loops)
         reads = tuple(
-            (load.buffer, load.indices)
-            for load in ir.loads(leaf.value)
-            if not (kind == "product" and load.buffer == leaf.buffer)
+            load
+            for load in ir.loads(store.value)
+            if not (kind == "product" and load.buffer == store.buffer)
         )
-        one = Operation(queue, kind, (*around, *outside), within, leaf, guard, reads, steps)
-        yield _nested(outside, one)
+        queue = kind if kind in QUEUES else "execute"
+        made: Repeated | Operation = Operation(
+            queue, kind, (*around, *outside), tuple(inner), store, ir.conjunction(guards), reads,
+            steps,
+        )  # fmt: skip
+        for loop in reversed(outside):
+            made = Repeated(loop, (made,))
+        return made
+
+    # ---- what a statement is, by the memories that it touches
 
     def kind(self, store: ir.Store, done: ir.Tensorized | None) -> str:
-        """The kind of an operation, by the memories that it touches."""
+        if done is not None:
+            self.check_product(done)
+            return "product"
         name = ir.print_name(store.buffer)
         target = self.buffers[store.buffer].scope
-        is_on_chip = target in self.machine.memories
         sources = {self.buffers[load.buffer].scope for load in ir.loads(store.value)}
-        if done is not None:
-            return self.product(done)
-        if is_on_chip and sources == {ir.Scope.GLOBAL}:
-            if not _is_copy(store.value, padded=True):
+        if target is not ir.Scope.GLOBAL and sources == {ir.Scope.GLOBAL}:
+            if not _is_copy(store.value, is_load=True):
                 self.fail(
                     f"{name} is computed while it is loaded from DRAM, and a load only copies, "
                     "with zeros around; cache_read what it reads to acc.accumulator first"
                 )
             return "load"
-        if not is_on_chip and sources and all(scope in self.machine.memories for scope in sources):
-            if sources != {ir.Scope.ACC_ACCUMULATOR} or not _is_copy(store.value, padded=False):
+        if target is ir.Scope.GLOBAL and sources and ir.Scope.GLOBAL not in sources:
+            if sources != {ir.Scope.ACC_ACCUMULATOR} or not _is_copy(store.value, is_load=False):
                 self.fail(
                     f"{name} is computed while it is stored to DRAM, and a store only copies what "
                     f'acc.accumulator holds: cache_write("{store.buffer}", "acc.accumulator") '
                     "first, and compute_at what it reads"
                 )
             return "store"
-        if target is not ir.Scope.ACC_ACCUMULATOR:
-            if is_on_chip:
-                self.fail(
-                    f"{name} in {target.value} is computed on chip, but only loads write there; "
-                    f'set_scope("{store.buffer}", "acc.accumulator")'
-                )
+        if target is ir.Scope.GLOBAL:
             self.fail(
                 f"{name} is computed from DRAM to DRAM, and the accelerator computes on chip: "
                 f'cache_write("{store.buffer}", "acc.accumulator"), and cache_read what it reads'
             )
-        if not sources <= {ir.Scope.ACC_ACCUMULATOR}:
-            self.no_product(store)
-        self.vector(store)
+        if target is not ir.Scope.ACC_ACCUMULATOR:
+            self.fail(
+                f"{name} in {target.value} is computed on chip, but only loads write there; "
+                f'set_scope("{store.buffer}", "acc.accumulator")'
+            )
+        self.check_vector(store, name, sources)
         return "vector" if sources else "fill"
 
-    def product(self, done: ir.Tensorized) -> str:
-        """A product of the array: its operands are where it finds them."""
-        wanted = product(self.machine)
-        if done.intrinsic != wanted.key:
-            given = ir.print_name(done.intrinsic.partition(ir.SEPARATOR)[0])
+    def check_product(self, done: ir.Tensorized) -> None:
+        """Refuse a product that is not the array's, and operands where it does not find them."""
+        if done.intrinsic != self.key:
             self.fail(
-                f"loops are tensorized with {given}, and this accelerator has products of "
-                f"{self.machine.rows} x {self.machine.columns}: tensorize with "
-                "mt.accelerator.product(machine)"
+                f"loops are tensorized with {ir.print_name(done.intrinsic.split(ir.SEPARATOR)[0])},"
+                f" and this accelerator has products of {self.machine.columns} terms for "
+                f"{self.machine.rows} outputs: tensorize with mt.accelerator.product(machine)"
             )
         for operand, scope in zip(done.operands, self.machine.memories):
-            name, found = operand.buffer, self.buffers[operand.buffer].scope
+            found = self.buffers[operand.buffer].scope
             if found is not scope:
                 self.fail(
-                    f"the array has {ir.print_name(name)} in {scope.value}, and it is in "
+                    f"the array has {ir.print_name(operand.buffer)} in {scope.value}, and it is in "
                     f'{found.value}; cache_read, cache_write or set_scope it to "{scope.value}"'
                 )
-        return "product"
 
-    def no_product(self, store: ir.Store) -> NoReturn:
-        name = ir.print_name(store.buffer)
-        dtypes = {str(self.buffers[load.buffer].dtype) for load in ir.loads(store.value)}
-        dtypes |= {str(self.buffers[store.buffer].dtype)}
-        if not dtypes <= {"int8", "int32"}:
+    def check_vector(self, store: ir.Store, name: str, sources: set[ir.Scope]) -> None:
+        """Refuse what the vector unit does not compute: it has integers, and only its memory."""
+        dtypes = sorted({str(self.buffers[load.buffer].dtype) for load in ir.loads(store)})
+        odd = [t for t in dtypes if not t.startswith(("int", "uint", "bool"))]
+        if odd:
             self.fail(
-                f"{name} is computed in {', '.join(sorted(dtypes))}, and the array multiplies int8 "
-                "by int8 into int32: quantise in the definition"
+                f"{name} is computed in {', '.join(dtypes)}, and the array multiplies int8 by int8 "
+                "into int32, the vector unit has integers only: quantise in the definition"
             )
-        self.fail(
-            f"{name} is computed from several memories, and only a product is: split the loops to "
-            f"{self.machine.rows} outputs by {self.machine.columns} terms, innermost, "
-            "and tensorize them with mt.accelerator.product(); what else is computed reads "
-            "acc.accumulator"
-        )
-
-    def vector(self, store: ir.Store) -> None:
-        """Refuse what the vector unit does not compute."""
-        name = ir.print_name(store.buffer)
+        if not sources <= {ir.Scope.ACC_ACCUMULATOR}:
+            self.fail(
+                f"{name} is computed from several memories, and only a product is: split the loops "
+                f"to {self.machine.rows} outputs by {self.machine.columns} terms, innermost, "
+                "and tensorize them with mt.accelerator.product(); what else is computed reads "
+                "acc.accumulator"
+            )
         for node in ir.walk(store.value):
-            if isinstance(node, ir.Load) and not _is_integer(node.dtype):
+            called = getattr(node, "op", None) or getattr(node, "function", None)
+            if isinstance(node, (ir.Binary, ir.Call)) and called not in _OPERATORS:
                 self.fail(
-                    f"{name} is computed in {node.dtype}, and the vector unit has integers only: "
-                    "quantise in the definition"
-                )
-            odd = isinstance(node, ir.Binary) and node.op not in _COMPUTED | _ASKED
-            if odd or isinstance(node, ir.Call):
-                text = node.op if isinstance(node, ir.Binary) else node.function  # type: ignore[union-attr]
-                self.fail(
-                    f"{name} is computed with {text}, and the vector unit has "
-                    f"{' '.join(sorted(_COMPUTED))} and comparisons"
+                    f"{name} is computed with {called}, and the vector unit has "
+                    f"{' '.join(sorted(_OPERATORS))}"
                 )
 
-    # ---- the loops of an instruction
+    # ---- the loops outside of an instruction, those inside, and its cycles
 
     def executed(
-        self, store: ir.Store, kind: str, loops: tuple[ir.For, ...]
-    ) -> tuple[tuple[ir.For, ...], tuple[ir.For, ...], int]:
-        """The loops outside of an instruction of the execute queue, those inside, and its cycles.
-
-        Two loops of any length are part of the instruction; what the others are is written out in
-        micro-operations, of which there is room for so many.
+        self, store: ir.Store, kind: str, loops: list[ir.For]
+    ) -> tuple[list[ir.For], list[ir.For], int]:
+        """Of the execute queue: two loops of any length are part of the instruction; the others are
+        written out in micro-operations, of which there is room for so many.
         """
-        start = 0
-        while True:
-            outer = [loop.extent for loop in loops[start:] if loop.kind not in _TENSORIZED]
-            repeated = math.prod(sorted(outer)[-2:])
+        for start in range(len(loops) + 1):
+            extents = sorted(n.extent for n in loops[start:] if n.kind is not _KINDS[2])
+            steps = math.prod(extents)
             if kind != "product":
-                per = -(-math.prod(outer) // self.machine.rows)
-                steps, uses = per * max(1, _computed(store.value)), -(-per // max(1, repeated))
-            else:
-                steps, uses = math.prod(outer), math.prod(outer) // max(1, repeated)
-            if uses <= self.machine.micro_ops or start == len(loops):
-                return loops[:start], loops[start:], steps
-            start += 1
+                steps = -(-steps // self.machine.rows)
+            if -(-steps // math.prod(extents[-2:])) <= self.machine.micro_ops:
+                break
+        each = max(1, _computed(store.value)) if kind != "product" else 1
+        return loops[:start], loops[start:], steps * each
 
     def transfer(
-        self, store: ir.Store, loops: tuple[ir.For, ...]
-    ) -> tuple[tuple[ir.For, ...], tuple[ir.For, ...], int]:
-        """The loops outside of a transfer and those inside: rows of elements that lie side by side
-        both in DRAM and on chip, in two dimensions.
+        self, store: ir.Store, kind: str, loops: list[ir.For]
+    ) -> tuple[list[ir.For], list[ir.For], int]:
+        """Of a load or a store: rows of elements that lie side by side both in DRAM and on chip, in
+        two dimensions.
         """
         (load,) = ir.loads(store.value)
-        strides = [
-            _strides_along(self.buffers[name], indices, loops)
-            for name, indices in ((store.buffer, store.indices), (load.buffer, load.indices))
-        ]
+        here, there = (
+            _strides_along(self.buffers[one.buffer], one.indices) for one in (store, load)
+        )
         row, count = set(), 1
         for loop in reversed(loops):  # grow the row from the innermost loop outwards
-            steps = [along.get(loop.var) for along in strides]
-            if loop.extent == 1 or steps == [count, count]:
+            if loop.extent == 1 or here.get(loop.var) == there.get(loop.var) == count:
                 row.add(loop.var)
                 count *= loop.extent
-        others = [loop for loop in loops if loop.var not in row and strides[0].get(loop.var)]
-        others = [loop for loop in others if strides[1].get(loop.var)]
-        second = max(others, key=lambda loop: loop.extent, default=None)
-        within = row | ({second.var} if second is not None else set())
-        outside = tuple(loop for loop in loops if loop.var not in within)
-        return outside, tuple(loop for loop in loops if loop.var in within), 0
+        others = [n for n in loops if n.var not in row and here.get(n.var) and there.get(n.var)]
+        if others:
+            row.add(max(others, key=lambda loop: loop.extent).var)
+        outside = [loop for loop in loops if loop.var not in row]
+        return outside, [loop for loop in loops if loop.var in row], 0
 
 
-_SERIAL: Final = (
-    ir.LoopKind.SERIAL, ir.LoopKind.UNROLL, ir.LoopKind.TENSORIZE, ir.LoopKind.VTHREAD,
-)  # fmt: skip
-_TENSORIZED: Final = (ir.LoopKind.TENSORIZE,)
-
-
-def _nested(loops: Sequence[ir.For], one: Operation) -> Repeated | Operation:
-    found: Repeated | Operation = one
-    for loop in reversed(loops):
-        found = Repeated(loop, (found,))
-    return found
-
-
-def _is_integer(dtype: ir.DType) -> bool:
-    return str(dtype).startswith(("int", "uint", "bool", "index"))
-
-
-def _is_copy(value: ir.Expr, *, padded: bool) -> bool:
-    """Tell whether a value is an element, converted to fewer bits or not, or else 0."""
+def _is_copy(value: ir.Expr, *, is_load: bool) -> bool:
+    """Tell whether a value is an element; of a load also 0 instead, of a store also converted."""
     match value:
         case ir.Load():
             return True
-        case ir.Cast(_, inner) if not padded:
-            return _is_copy(inner, padded=False)
-        case ir.Select(_, ir.Load(), ir.Const(zero)) if padded:
+        case ir.Cast(_, inner) if not is_load:
+            return _is_copy(inner, is_load=False)
+        case ir.Select(_, ir.Load(), ir.Const(zero)) if is_load:
             return zero == 0
     return False
 
 
 def _computed(value: ir.Expr) -> int:
     """The operations of the vector unit in a value: those of the places are not its."""
-    match value:
-        case ir.Load() | ir.Const() | ir.Var():
-            return 0
-    here = isinstance(value, (ir.Unary, ir.Select)) or (
-        isinstance(value, ir.Binary) and value.op in _COMPUTED | _ASKED
-    )
-    return int(here) + sum(
-        _computed(part) for part in ir.children(value) if isinstance(part, ir.Expr)
-    )
+    if isinstance(value, ir.Load):
+        return 0
+    below = sum(_computed(part) for part in ir.children(value) if isinstance(part, ir.Expr))
+    return below + isinstance(value, (ir.Unary, ir.Select, ir.Binary))
 
 
-def _strides_along(
-    buffer: ir.Buffer, indices: Sequence[ir.Expr], loops: Sequence[ir.For]
-) -> dict[str, int]:
-    """By loop, how many elements further an access goes; without loops that do not go evenly."""
+def _strides_along(buffer: ir.Buffer, indices: Sequence[ir.Expr]) -> dict[str, int]:
+    """By loop, how many elements further an access goes; 0 for one that does not go evenly."""
     found: dict[str, int] = {}
     for index, stride in zip(indices, ir.strides_of(buffer)):
         for atom, factor in arith.linear_of(index).terms.items():
-            if isinstance(atom, ir.Var):
-                found[atom.name] = found.get(atom.name, 0) + int(factor) * stride
-            else:
-                for name in ir.free_vars(atom):
-                    found[name] = 0
-    return {loop.var: found.get(loop.var, 0) for loop in loops}
+            for name in ir.free_vars(atom):
+                even = found.get(name, 0) + int(factor) * stride
+                found[name] = even if isinstance(atom, ir.Var) else 0
+    return found

@@ -12,8 +12,9 @@ section 6.4.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Any, Final
 
+from minitensor.answers import answered
 from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, is_real, unexpected, whole
 from minitensor.ir import Scope
@@ -55,44 +56,33 @@ class Machine:
             if field.type == "int":
                 least = 0 if name in ("dram_latency", "issue_cycles") else 1
                 object.__setattr__(self, name, whole(name, value, least, 1 << 40))
-            else:
-                if not is_real(value, 0, 1e9) or value <= 0:
-                    raise unexpected("a number above 0", name, value)
+            elif is_real(value, 0, 1e9) and value > 0:
                 object.__setattr__(self, name, float(value))
+            else:
+                raise unexpected("a number above 0", name, value)
 
     @staticmethod
     def of(target: Target) -> Machine:
         """The machine that a target names. Raises ArgumentError for what is none."""
-        given: dict[str, float] = {}
-        types = {field.name: field.type for field in fields(Machine)}
-        for part in filter(None, (target.device or "").split(",")):
-            name, _, text = part.partition("=")
-            try:
-                given[name] = int(text) if types[name] == "int" else float(text)
-            except (KeyError, ValueError):
-                raise unexpected(
-                    "parts of an mt.accelerator.Machine, such as dram_bytes_per_cycle=8",
-                    "device",
-                    target.device,
-                ) from None
-        return Machine(**given)  # type: ignore[arg-type]
+        types = {field.name: int if field.type == "int" else float for field in fields(Machine)}
+        parts = (part.partition("=") for part in (target.device or "").split(",") if part)
+        try:
+            given: dict[str, Any] = {name: types[name](text) for name, _, text in parts}
+            return Machine(**given)
+        except (KeyError, ValueError):
+            wanted = "parts of an mt.accelerator.Machine, such as dram_bytes_per_cycle=8"
+            raise unexpected(wanted, "device", target.device) from None
 
     @property
     def target(self) -> Target:
         """The machine as a target: `device` has what is not usual of it."""
-        usual = Machine()
-        changed = [
-            f"{field.name}={getattr(self, field.name):g}"
-            if field.type == "float"
-            else f"{field.name}={getattr(self, field.name)}"
-            for field in fields(self)
-            if getattr(self, field.name) != getattr(usual, field.name)
-        ]
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        changed = [f"{n}={v}" for n, v in values.items() if v != getattr(_USUAL, n)]
         return Target(KIND, num_cores=1, vector_bits=0, device=",".join(changed) or None)
 
     @property
     def memories(self) -> dict[Scope, int]:
-        """The bytes of each memory on chip."""
+        """The bytes of each memory on chip, in the order of a product's operands."""
         return {
             Scope.ACC_INPUT: self.input_bytes,
             Scope.ACC_WEIGHT: self.weight_bytes,
@@ -109,6 +99,7 @@ class Machine:
         return cycles / (self.megahertz * 1e6)
 
     def __str__(self) -> str:
+        speed = 2 * self.peak * self.megahertz / 1e3
         lines = (
             ("array", f"{self.rows} x {self.columns}", "int8 x int8 -> int32, a step a cycle"),
             *((scope.value, f"{size:,} B", _HELD[scope]) for scope, size in self.memories.items()),
@@ -116,14 +107,13 @@ class Machine:
             ("DRAM", f"{self.dram_bytes_per_cycle:g} B/cycle", "each way"),
             ("DRAM latency", f"{self.dram_latency} cycles", "of a load or a store"),
             ("issue", f"{self.issue_cycles} cycles", "of any other instruction"),
-            ("clock", f"{self.megahertz:g} MHz", f"{self._peak()} at the peak"),
+            ("clock", f"{self.megahertz:g} MHz", f"{speed:g} GOP/s at the peak"),
         )
         return "\n".join(f"{name:<18}{value:>14}  {note}" for name, value, note in lines)
 
-    def _peak(self) -> str:
-        return f"{2 * self.peak * self.megahertz / 1e3:g} GOP/s"
 
-
+Machine.__init__ = answered(Machine.__init__)  # type: ignore[method-assign]
+_USUAL: Final = Machine()
 _HELD: Final = {
     Scope.ACC_INPUT: "inputs of products",
     Scope.ACC_WEIGHT: "weights of products",
@@ -133,8 +123,6 @@ _HELD: Final = {
 
 def machine_of(machine: object) -> Machine:
     """A machine as itself, the usual one for None. Raises ArgumentError for anything else."""
-    if machine is None:
-        return Machine()
-    if not isinstance(machine, Machine):
+    if machine is not None and not isinstance(machine, Machine):
         raise ArgumentError(f"expected an mt.accelerator.Machine, but got {type(machine).__name__}")
-    return machine
+    return machine or _USUAL

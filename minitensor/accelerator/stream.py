@@ -3,15 +3,16 @@
 An instruction is an operation at one iteration of the loops around it. Each goes to the queue of
 its kind; a queue does its instructions in order, at the same time as the others. Between queues
 there are tokens: an instruction *pushes* one to another queue when it is done, and *pops* one of
-another queue before it begins, the first that was pushed and not popped.
+another queue before it begins. Queues are in order, so the k-th pop takes what the k-th push left,
+whatever happens when.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from minitensor import arith, ir
 from minitensor.accelerator.lower import QUEUES, Operation, Operations, Repeated
 from minitensor.accelerator.machine import Machine
-from minitensor.errors import ArgumentError, LoweringError, unexpected, whole
+from minitensor.errors import ArgumentError, LoweringError, is_integer, unexpected, whole
 from minitensor.looks import Whole
 
 MOST: Final = 1 << 21
@@ -45,39 +46,33 @@ class Box(NamedTuple):
         pairs = zip(self.low, self.high, other.low, other.high)
         return all(low <= start and end <= high for low, high, start, end in pairs)
 
+    @property
+    def elements(self) -> int:
+        """Their number."""
+        return math.prod(max(0, high - low) for low, high in zip(self.low, self.high))
+
     def __str__(self) -> str:
-        axes = (
-            f"{low}" if high == low + 1 else f"{low}:{high}"
-            for low, high in zip(self.low, self.high)
-        )
+        axes = (f"{a}" if b == a + 1 else f"{a}:{b}" for a, b in zip(self.low, self.high))
         return f"{ir.print_name(self.buffer)}[{', '.join(axes)}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(NamedTuple):
     """An operation at one iteration.
 
     number  in the stream, from 0
+    queue   that does it
     at      the values of the loops around the operation
     reads   what it reads of memories, and `writes` what it writes
     cycles  that its queue takes
-    pops    queues of which it pops a token, before it begins
-    pushes  queues to which it pushes one, when it is done
     """
 
     number: int
+    queue: str
     operation: Operation
     at: tuple[int, ...]
     reads: tuple[Box, ...]
     writes: Box
     cycles: int
-    pops: tuple[str, ...] = ()
-    pushes: tuple[str, ...] = ()
-
-    @property
-    def queue(self) -> str:
-        """The queue that does it."""
-        return self.operation.queue
 
     @property
     def where(self) -> str:
@@ -104,6 +99,8 @@ class Instruction:
 
 Token: TypeAlias = tuple[int, int]
 """Two instructions by their numbers: the first pushes, the second pops."""
+Queues: TypeAlias = Mapping[int, tuple[str, ...]]
+"""By the number of an instruction, queues: those of which it pops, or to which it pushes."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +111,8 @@ class Stream:
     machine: Machine
     instructions: tuple[Instruction, ...]
     buffers: Mapping[str, ir.Buffer]
+    pops: Queues = field(default_factory=dict)
+    pushes: Queues = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.instructions)
@@ -122,82 +121,68 @@ class Stream:
         return iter(self.instructions)
 
     def __getitem__(self, number: int) -> Instruction:
-        if not isinstance(number, (int, np.integer)) or not 0 <= number < len(self):
+        if not is_integer(number, 0, len(self) - 1):
             raise unexpected(f"a number from 0 to {len(self) - 1}", "number", number)
         return self.instructions[number]
 
-    @cached_property
+    @functools.cached_property
+    def queues(self) -> Mapping[str, Sequence[Instruction]]:
+        """The instructions of each queue, in order."""
+        found: dict[str, list[Instruction]] = {queue: [] for queue in QUEUES}
+        for one in self.instructions:
+            found[one.queue].append(one)
+        return found
+
+    @functools.cached_property
+    def sources(self) -> Mapping[int, tuple[int | None, ...]]:
+        """For each instruction that pops, those whose pushes it pops; None for one that never
+        comes.
+        """
+        pushed: dict[tuple[str, str], list[int]] = {}
+        for number in sorted(self.pushes):
+            for queue in self.pushes[number]:
+                pushed.setdefault((self.instructions[number].queue, queue), []).append(number)
+        left = {channel: iter(numbers) for channel, numbers in pushed.items()}
+        return {
+            number: tuple(
+                next(left.get((queue, self.instructions[number].queue), iter(())), None)
+                for queue in self.pops[number]
+            )
+            for number in sorted(self.pops)
+        }
+
+    @property
     def tokens(self) -> tuple[Token, ...]:
         """The tokens in the order of their pops; those that are never popped are not among them."""
-        waiting: dict[tuple[str, str], list[int]] = {}
-        for one in self.instructions:
-            for queue in one.pushes:
-                waiting.setdefault((one.queue, queue), []).append(one.number)
-        sources = {channel: iter(numbers) for channel, numbers in waiting.items()}
-        found = []
-        for one in self.instructions:
-            for queue in one.pops:
-                source = next(sources.get((queue, one.queue), iter(())), None)
-                if source is not None:
-                    found.append((source, one.number))
-        return tuple(found)
+        pairs = ((one, number) for number, ones in self.sources.items() for one in ones)
+        return tuple((source, number) for source, number in pairs if source is not None)
 
     def with_tokens(self, tokens: Iterable[Token]) -> Stream:
         """The same instructions with these tokens only. Raises ArgumentError for numbers that are
         not in the stream, or two instructions of one queue.
         """
-        pops: dict[int, list[str]] = {}
-        pushes: dict[int, list[str]] = {}
         if not isinstance(tokens, Iterable):
             raise unexpected("pairs of numbers of instructions", "tokens", tokens)
+        pops: dict[int, tuple[str, ...]] = {}
+        pushes: dict[int, tuple[str, ...]] = {}
         for token in tokens:
             source, target = self._checked(token)
-            pushes.setdefault(source.number, []).append(target.queue)
-            pops.setdefault(target.number, []).append(source.queue)
-        made = tuple(
-            replace(
-                one, pops=tuple(pops.get(one.number, ())), pushes=tuple(pushes.get(one.number, ()))
-            )
-            for one in self.instructions
-        )
-        return replace(self, instructions=made)
+            pushes[source.number] = (*pushes.get(source.number, ()), target.queue)
+            pops[target.number] = (*pops.get(target.number, ()), source.queue)
+        return replace(self, pops=pops, pushes=pushes)
 
     def _checked(self, token: object) -> tuple[Instruction, Instruction]:
-        last = len(self.instructions) - 1
-        if not (
-            isinstance(token, (tuple, list))
-            and len(token) == 2
-            and all(isinstance(n, (int, np.integer)) and 0 <= n <= last for n in token)
-        ):
+        last = len(self) - 1
+        pair = token if isinstance(token, (tuple, list)) and len(token) == 2 else (-1, -1)
+        if not all(isinstance(n, (int, np.integer)) and 0 <= n <= last for n in pair):
             text = f"pairs of numbers of instructions, from 0 to {last}"
             raise unexpected(text, "tokens", token)
-        source, target = (self.instructions[int(n)] for n in token)
+        source, target = (self.instructions[number] for number in pair)
         if source.queue == target.queue:
             raise ArgumentError(
                 f"{source} and {target} are of one queue, which is in order: no token is needed"
             )
         return source, target
-
-    def without(self, number: int, kind: str, queue: str) -> Stream:
-        """The stream without one push or pop: to see what its absence does.
-
-        kind   "push" or "pop"
-        queue  to which, or of which
-        """
-        if kind not in ("push", "pop"):
-            raise unexpected("'push' or 'pop'", "kind", kind)
-        one = self[number]
-        field = "pushes" if kind == "push" else "pops"
-        left = list(getattr(one, field))
-        if queue not in left:
-            has = " and ".join(map(repr, left)) or "none"
-            raise ArgumentError(f"expected a queue that #{number} {kind}es, {has}: got {queue!r}")
-        left.remove(queue)
-        rest_of = tuple(left)
-        changed = replace(one, pushes=rest_of) if kind == "push" else replace(one, pops=rest_of)
-        rest = list(self.instructions)
-        rest[number] = changed
-        return replace(self, instructions=tuple(rest))
 
     def listing(self, most: int = LISTED) -> str:
         """The instructions as a table: number, queue, what is waited for, what is done, what is
@@ -206,27 +191,17 @@ class Stream:
         most = whole("most", most, 0)
         rows = [("#", "queue", "pops", "instruction", "pushes", "cycles", "loops")]
         for one in self.instructions[:most]:
-            row = (one.queue, _from(one.pops), one.text, _to(one.pushes), f"{one.cycles}")
-            rows.append((str(one.number), *row, one.where))
+            popped = " ".join(f"{queue}>" for queue in self.pops.get(one.number, ()))
+            pushed = " ".join(f">{queue}" for queue in self.pushes.get(one.number, ()))
+            row = (one.queue, popped, one.text, pushed, f"{one.cycles}", one.where)
+            rows.append((str(one.number), *row))
         widths = [max(map(len, column)) for column in zip(*rows)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
         if len(self) > most:
             lines.append(f"... and {len(self) - most:,} more")
-        return "\n".join(lines)
+        return Whole("\n".join(lines))
 
-    def __str__(self) -> str:
-        return self.listing()
-
-    def __repr__(self) -> str:
-        return Whole(self.listing()).__repr__()
-
-
-def _from(queues: Sequence[str]) -> str:
-    return " ".join(f"{queue}>" for queue in queues)
-
-
-def _to(queues: Sequence[str]) -> str:
-    return " ".join(f">{queue}" for queue in queues)
+    __str__ = __repr__ = listing
 
 
 # ---- from operations
@@ -240,28 +215,27 @@ def bare_stream(found: Operations, machine: Machine) -> Stream:
             f"{ir.print_name(found.program.name)}: {count:,} instructions, and a stream has at "
             f"most {MOST:,}; make the tiles larger"
         )
-    places: list[tuple[Operation, tuple[int, ...]]] = []
-    _collect(found.body, (), places)
-    by_operation: dict[int, list[int]] = {}
-    for number, (operation, _) in enumerate(places):
-        by_operation.setdefault(id(operation), []).append(number)
-    made: dict[int, Instruction] = {}
-    for numbers in by_operation.values():
-        operation = places[numbers[0]][0]
-        values = np.array([places[n][1] for n in numbers], np.int64).reshape(len(numbers), -1)
-        boxes = [
-            _boxes(found.buffers[name], indices, operation, values)
-            for name, indices in (operation.writes, *operation.reads)
+    places: dict[Operation, list[tuple[int, tuple[int, ...]]]] = {}
+    _collect(found.body, (), places, 0)
+    made: list[tuple[int, tuple[str, Operation, tuple[int, ...], Effect]]] = []
+    for operation, ones in places.items():
+        values = np.array([at for _, at in ones], np.int64).reshape(len(ones), -1)
+        effects = _effects(operation, values, found.buffers, machine)
+        made += [
+            (number, (operation.queue, operation, at, effect))
+            for (number, at), effect in zip(ones, effects)
+            if effect is not None  # else a condition leaves all of it out
         ]
-        for number, (writes, *reads) in zip(numbers, zip(*boxes)):
-            if writes is not None:  # else a condition leaves all of it out
-                kept = tuple(box for box in reads if box is not None)
-                cycles = _cycles(operation, writes, kept, found.buffers, machine)
-                at = places[number][1]
-                made[number] = Instruction(number, operation, at, kept, writes, cycles)
-    ordered = (made[number] for number in sorted(made))
-    numbered = (replace(one, number=n) for n, one in enumerate(ordered))
-    return Stream(found.program, machine, tuple(numbered), found.buffers)
+    made.sort(key=lambda pair: pair[0])
+    instructions = tuple(
+        Instruction(number, queue, operation, at, *effect)
+        for number, (_, (queue, operation, at, effect)) in enumerate(made)
+    )
+    return Stream(found.program, machine, instructions, found.buffers)
+
+
+Effect: TypeAlias = "tuple[tuple[Box, ...], Box, int]"
+"""Reads of an instruction, its write, its cycles."""
 
 
 def _count(part: Repeated | Operation) -> int:
@@ -271,52 +245,52 @@ def _count(part: Repeated | Operation) -> int:
 def _collect(
     body: Sequence[Repeated | Operation],
     at: tuple[int, ...],
-    found: list[tuple[Operation, tuple[int, ...]]],
-) -> None:
+    found: dict[Operation, list[tuple[int, tuple[int, ...]]]],
+    number: int,
+) -> int:
+    """Number the iterations of operations in the order of the program; gives the next number."""
     for part in body:
         if isinstance(part, Operation):
-            found.append((part, at))
+            found.setdefault(part, []).append((number, at))
+            number += 1
         else:
             for value in range(part.loop.extent):
-                _collect(part.body, (*at, value), found)
+                number = _collect(part.body, (*at, value), found, number)
+    return number
 
 
-def _cycles(
-    operation: Operation,
-    writes: Box,
-    reads: Sequence[Box],
-    buffers: Mapping[str, ir.Buffer],
-    machine: Machine,
-) -> int:
-    if operation.queue == "execute":
-        return machine.issue_cycles + operation.steps
-    moved = [writes] if operation.queue == "store" else list(reads)
-    count = 0
-    for box in moved:
-        elements = math.prod(high - low for low, high in zip(box.low, box.high))
-        count += elements * buffers[box.buffer].dtype.bits // 8
-    return machine.dram_latency + math.ceil(count / machine.dram_bytes_per_cycle)
-
-
-def _boxes(
-    buffer: ir.Buffer,
-    indices: Sequence[ir.Expr],
+def _effects(
     operation: Operation,
     values: np.ndarray,
-) -> list[Box | None]:
-    """For each iteration of the loops around an operation what an access touches: None if that is
-    outside of the buffer, where a load pads.
-    """
-    axes = [_bounds(index, operation, values) for index in indices]
-    lows = [np.maximum(low, 0).tolist() for low, _ in axes]
-    highs = [np.minimum(high + 1, n).tolist() for (_, high), n in zip(axes, buffer.shape)]
+    buffers: Mapping[str, ir.Buffer],
+    machine: Machine,
+) -> list[Effect | None]:
+    """The effect at each iteration of the loops around; None where there is none."""
+    touched: tuple[ir.Store | ir.Load, ...] = (operation.store, *operation.reads)
+    accesses = [(one.buffer, one.indices) for one in touched]
     count = len(values)
-    found: list[Box | None] = []
-    corners = zip(zip(*lows), zip(*highs)) if axes else iter([((), ())] * count)
-    for low, high in corners:
-        inside = all(start < end for start, end in zip(low, high))
-        found.append(Box(buffer.name, low, high) if inside else None)
-    return found
+    columns = []
+    for name, indices in accesses:  # what is outside of the buffer, where a load pads, is not read
+        bounds = [_bounds(index, operation, values) for index in indices]
+        lows = [np.maximum(low, 0).tolist() for low, _ in bounds]
+        highs = [np.minimum(h + 1, n).tolist() for (_, h), n in zip(bounds, buffers[name].shape)]
+        columns.append([Box(name, *ends) for ends in zip(_rows(lows, count), _rows(highs, count))])
+
+    @functools.cache
+    def effect(writes: Box, *reads: Box) -> Effect | None:
+        kept = tuple(box for box in reads if box.elements)
+        cycles = machine.issue_cycles + operation.steps
+        if operation.queue != "execute":
+            moved = (writes,) if operation.queue == "store" else kept
+            size = sum(box.elements * buffers[box.buffer].dtype.bits // 8 for box in moved)
+            cycles = machine.dram_latency + math.ceil(size / machine.dram_bytes_per_cycle)
+        return (kept, writes, cycles) if writes.elements else None
+
+    return [effect(*boxes) for boxes in zip(*columns)]
+
+
+def _rows(columns: Sequence[Sequence[int]], count: int) -> Iterable[tuple[int, ...]]:
+    return zip(*columns) if columns else [()] * count
 
 
 def _bounds(
@@ -333,31 +307,12 @@ def _bounds(
             first = last = values[:, outer[atom.name]]
         else:
             names = [name for name in ir.free_vars(atom) if name in outer]
-            ranges = [
-                arith.interval_of(atom, {**inner, **_points(names, row, outer)})
-                for row in (values if names else values[:1])
+            points = [
+                {name: arith.Interval(row[outer[name]], row[outer[name]]) for name in names}
+                for row in (values if names else values[:1]).tolist()
             ]
-            first = np.array([one.lo for one in ranges], np.int64)
-            last = np.array([one.hi for one in ranges], np.int64)
+            ranges = [arith.interval_of(atom, {**inner, **point}) for point in points]
+            first, last = np.array([(one.lo, one.hi) for one in ranges], np.int64).T
         ends = (first * factor, last * factor)
         low, high = low + np.minimum(*ends), high + np.maximum(*ends)
     return low, high
-
-
-def _points(
-    names: Sequence[str], row: np.ndarray, column: Mapping[str, int]
-) -> dict[str, arith.Interval]:
-    """The values of loops as ranges."""
-    values = {name: int(row[column[name]]) for name in names}
-    return {name: arith.Interval(value, value) for name, value in values.items()}
-
-
-# ---- queues
-
-
-def by_queue(stream: Stream) -> dict[str, list[Instruction]]:
-    """The instructions of each queue, in order."""
-    found: dict[str, list[Instruction]] = {queue: [] for queue in QUEUES}
-    for one in stream:
-        found[one.queue].append(one)
-    return found

@@ -16,82 +16,103 @@ done. (Fidge, Mattern: vector clocks, 1988.)
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 from minitensor.accelerator.lower import QUEUES
-from minitensor.accelerator.stream import Box, Instruction, Stream, Token, by_queue
+from minitensor.accelerator.stream import Box, Instruction, Stream, Token
 from minitensor.errors import ExecutionError, unexpected
 
-Clock: TypeAlias = tuple[int, int, int]
+Clock: TypeAlias = tuple[int, ...]
 """The number of instructions of each queue that are done, in the order of QUEUES."""
+_START: Final[Clock] = (0, 0, 0)
 _NUMBER: Final = {queue: n for n, queue in enumerate(QUEUES)}
+_STEADY: Final = 0.7
+"""The odds that an adversary lets the same queue go on."""
 
 
 class Needs:
     """The needs of each instruction of a stream.
 
-    needed  for each instruction and queue how many instructions of the queue must be done
+    needed  for each instruction how many instructions of each queue must be done
     place   of each instruction in its queue, from 1
-    queues  the instructions of each queue
     """
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.queues = by_queue(stream)
         self.place = [0] * len(stream)
-        for queue in self.queues.values():
-            for place, one in enumerate(queue, start=1):
+        users: dict[str, set[str]] = {}
+        written: set[str] = set()
+        for queue, ones in stream.queues.items():
+            for place, one in enumerate(ones, start=1):
                 self.place[one.number] = place
+                written.add(one.writes.buffer)
+                for box in (*one.reads, one.writes):
+                    users.setdefault(box.buffer, set()).add(queue)
+        self._shared = {name for name, queues in users.items() if len(queues) > 1} & written
         self.needed = list(self._found())
 
     def _found(self) -> Iterator[Clock]:
-        users: dict[str, set[str]] = {}
-        written: set[str] = set()
+        known: dict[tuple[str, int, bool], dict[Box, int]] = {}
         for one in self.stream:
-            for box in (*one.reads, one.writes):
-                users.setdefault(box.buffer, set()).add(one.queue)
-            written.add(one.writes.buffer)
-        shared = {name for name, queues in users.items() if len(queues) > 1} & written
-        known: dict[tuple[str, int, bool], list[tuple[Box, int]]] = {}
-        for one in self.stream:
-            own, needed = _NUMBER[one.queue], [0, 0, 0]
-            here = [(box, False) for box in _touched(one)] + [(one.writes, True)]
-            here = [(box, writes) for box, writes in here if box.buffer in shared]
+            own, needed, place = _NUMBER[one.queue], [0, 0, 0], self.place[one.number]
+            here = [(box, False) for box in _read(one) if box.buffer in self._shared]
+            here += [(one.writes, True)] if one.writes.buffer in self._shared else []
             for box, writes in here:
                 for queue in range(len(QUEUES)):
-                    for other in (True, False) if queue != own else ():
-                        if writes or other:
-                            earlier = known.get((box.buffer, queue, other), ())
+                    for stored in (True, False) if writes else (True,):
+                        earlier = known.get((box.buffer, queue, stored))
+                        if earlier and queue != own:
                             needed[queue] = max(needed[queue], _last(box, earlier))
             for box, writes in here:
-                same = known.setdefault((box.buffer, own, writes), [])
-                same[:] = [pair for pair in same if not box.holds(pair[0])]
-                same.append((box, self.place[one.number]))
-            yield needed[0], needed[1], needed[2]
+                same = known.setdefault((box.buffer, own, writes), {})
+                if same.pop(box, None) is None:
+                    for other in [other for other in same if box.holds(other)]:
+                        del same[other]
+                same[box] = place  # the last one is at the end
+            yield tuple(needed)
 
-    def reason(self, one: Instruction, other: Instruction) -> str:
-        """The element that two instructions share, in words."""
-        for box in (*_touched(one), one.writes):
-            for there in (*_touched(other), other.writes):
-                if box.buffer == there.buffer and box.meets(there):
-                    if box is one.writes and there is other.writes:
-                        return f"both write {box}"
-                    if box is one.writes:
-                        return f"the first writes {box}, which the second reads"
-                    if there is other.writes:
-                        return f"the first reads {box}, which the second writes"
-        return "they do not meet"
+    def require(self, one: Instruction, clock: Sequence[int]) -> None:
+        """Raise ExecutionError if an instruction may begin before one that it needs is done."""
+        for queue, count in enumerate(self.needed[one.number]):
+            if count > clock[queue]:
+                other = self.stream.queues[QUEUES[queue]][count - 1]
+                raise ExecutionError(
+                    f"nothing orders {other} before {one}: {_reason(other, one)}. A token is "
+                    f"missing, pushed to {one.queue} by #{other.number} or one of {other.queue} "
+                    f"behind it, and popped by #{one.number} or one of {one.queue} in front of it",
+                    "race",
+                )
 
 
-def _touched(one: Instruction) -> Sequence[Box]:
+def _read(one: Instruction) -> Sequence[Box]:
     """The reads of an instruction; of a product that is also what it adds to."""
     return (*one.reads, one.writes) if one.operation.kind == "product" else one.reads
 
 
-def _last(box: Box, earlier: Sequence[tuple[Box, int]]) -> int:
+def _last(box: Box, earlier: dict[Box, int]) -> int:
     """The place of the last access that meets a box; 0 for none."""
-    return next((place for there, place in reversed(earlier) if box.meets(there)), 0)
+    for there in reversed(earlier):
+        if there is box or box.meets(there):
+            return earlier[there]
+    return 0
+
+
+def _reason(first: Instruction, second: Instruction) -> str:
+    """The element that two instructions share, in words."""
+    texts = {
+        (True, True): "both write {}",
+        (True, False): "the first writes {}, which the second reads",
+        (False, True): "the first reads {}, which the second writes",
+    }
+    for one in (*_read(first), first.writes):
+        for other in (*_read(second), second.writes):
+            key = one is first.writes, other is second.writes
+            if any(key) and one.buffer == other.buffer and one.meets(other):
+                return texts[key].format(other)
+    raise AssertionError((first, second))
 
 
 # ---- which tokens
@@ -108,23 +129,22 @@ def with_tokens(stream: Stream, fewest: bool = True) -> Stream:
 
 
 def _all(needs: Needs) -> Iterator[Token]:
-    last: dict[tuple[int, int], int] = {}
+    last: Counter[tuple[str, int]] = Counter()
     for one in needs.stream:
-        own = _NUMBER[one.queue]
         for queue, count in enumerate(needs.needed[one.number]):
-            if count and count >= last.get((own, queue), 0):
-                last[own, queue] = count
-                yield needs.queues[QUEUES[queue]][count - 1].number, one.number
+            if count and count >= last[one.queue, queue]:
+                last[one.queue, queue] = count
+                yield needs.stream.queues[QUEUES[queue]][count - 1].number, one.number
 
 
 def _fewest(needs: Needs) -> Iterator[Token]:
     done: list[Clock] = []
-    latest: list[Clock] = [(0, 0, 0)] * len(QUEUES)
+    latest = [_START] * len(QUEUES)
     for one in needs.stream:
         own = _NUMBER[one.queue]
         clock = latest[own]
         sources = {
-            queue: needs.queues[QUEUES[queue]][count - 1].number
+            queue: needs.stream.queues[QUEUES[queue]][count - 1].number
             for queue, count in enumerate(needs.needed[one.number])
             if count > clock[queue]
         }
@@ -133,8 +153,8 @@ def _fewest(needs: Needs) -> Iterator[Token]:
             if not any(other[queue] >= needs.place[source] for other in others):
                 yield source, one.number
                 clock = _later(clock, done[source])
-        latest[own] = after = _advanced(clock, own, needs.place[one.number])
-        done.append(after)
+        latest[own] = _advanced(clock, own, needs.place[one.number])
+        done.append(latest[own])
 
 
 def _later(a: Clock, b: Clock) -> Clock:
@@ -142,12 +162,51 @@ def _later(a: Clock, b: Clock) -> Clock:
 
 
 def _advanced(clock: Clock, queue: int, place: int) -> Clock:
-    found = list(clock)
-    found[queue] = place
-    return found[0], found[1], found[2]
+    return (*clock[:queue], place, *clock[queue + 1 :])
 
 
-# ---- whether they suffice
+# ---- orders that they allow
+
+
+def in_order(stream: Stream, seed: int | None = None) -> Iterator[Instruction]:
+    """The instructions in an order that the tokens allow. Raises ExecutionError where none goes on.
+
+    seed  of an adversary, who lets one queue run ahead as far as it can, or the others, or changes
+          its mind at each step; None for a queue after the other, each as far as it goes
+    """
+    rng = random.Random(seed)
+    done = bytearray(len(stream))
+    place = dict.fromkeys(QUEUES, 0)
+    favourite, sources = QUEUES[0], stream.sources
+
+    def is_ready(queue: str) -> bool:
+        ones = stream.queues[queue]
+        if place[queue] == len(ones):
+            return False
+        waits = sources.get(ones[place[queue]].number, ())
+        return all(source is not None and done[source] for source in waits)
+
+    for _ in range(len(stream)):
+        if not is_ready(favourite) or (seed is not None and rng.random() > _STEADY):
+            ready = [queue for queue in QUEUES if is_ready(queue)]
+            if not ready:
+                raise _deadlock(stream, place, done)
+            favourite = ready[0] if seed is None else rng.choice(ready)
+        one = stream.queues[favourite][place[favourite]]
+        yield one
+        place[favourite] += 1
+        done[one.number] = True
+
+
+def _deadlock(stream: Stream, place: dict[str, int], done: bytearray) -> ExecutionError:
+    texts = []
+    for queue, ones in stream.queues.items():
+        if place[queue] < len(ones):
+            one = ones[place[queue]]
+            pairs = zip(stream.pops[one.number], stream.sources[one.number])
+            lacking = [q for q, source in pairs if source is None or not done[source]]
+            texts.append(f"{one} waits for a token of {' and '.join(dict.fromkeys(lacking))}")
+    return ExecutionError(f"deadlock: {'; '.join(texts)}", "deadlock")
 
 
 def check(stream: Stream) -> None:
@@ -158,82 +217,21 @@ def check(stream: Stream) -> None:
     if not isinstance(stream, Stream):
         raise unexpected("the stream of a kernel (kernel.stream)", "stream", stream)
     needs = Needs(stream)
-    position = dict.fromkeys(QUEUES, 0)
-    tokens: dict[tuple[str, str], list[Clock]] = {}
-    taken: dict[tuple[str, str], int] = {}
-    clocks: dict[str, Clock] = dict.fromkeys(QUEUES, (0, 0, 0))
-    moved = True
-    while moved:
-        moved = False
-        for queue, instructions in needs.queues.items():
-            while position[queue] < len(instructions):
-                one = instructions[position[queue]]
-                if not _can_pop(one, tokens, taken):
-                    break
-                clock = clocks[queue]
-                for source in one.pops:
-                    channel = source, queue
-                    clock = _later(clock, tokens[channel][taken.get(channel, 0)])
-                    taken[channel] = taken.get(channel, 0) + 1
-                _require_order(needs, one, clock)
-                position[queue] += 1
-                clocks[queue] = _advanced(clock, _NUMBER[queue], position[queue])
-                for target in one.pushes:
-                    tokens.setdefault((queue, target), []).append(clocks[queue])
-                moved = True
-    waiting = [q[position[name]] for name, q in needs.queues.items() if position[name] < len(q)]
-    if waiting:
-        raise deadlock(waiting, {c: len(t) - taken.get(c, 0) for c, t in tokens.items()})
-    for (source, target), pushed in tokens.items():
-        left = len(pushed) - taken.get((source, target), 0)
-        if left:
-            raise ExecutionError(
-                f"{left} of the tokens that {source} pushes to {target} {_are(left)} never popped: "
-                f"a pop in {target} is missing, and the next program would begin with {_it(left)}",
-                "race",
-            )
-
-
-def _can_pop(
-    one: Instruction,
-    tokens: dict[tuple[str, str], list[Clock]],
-    taken: dict[tuple[str, str], int],
-) -> bool:
-    for source in set(one.pops):
-        channel = source, one.queue
-        if len(tokens.get(channel, ())) - taken.get(channel, 0) < one.pops.count(source):
-            return False
-    return True
-
-
-def _require_order(needs: Needs, one: Instruction, clock: Clock) -> None:
-    for queue, count in enumerate(needs.needed[one.number]):
-        if count > clock[queue]:
-            raise race(needs, one, needs.queues[QUEUES[queue]][count - 1])
-
-
-def race(needs: Needs, one: Instruction, other: Instruction) -> ExecutionError:
-    """The error of an instruction that may begin before another is done that it needs."""
-    return ExecutionError(
-        f"nothing orders {other} before {one}: {needs.reason(other, one)}. A token is missing, "
-        f"pushed to {one.queue} by #{other.number} or one of {other.queue} behind it, and popped "
-        f"by #{one.number} or one of {one.queue} in front of it",
-        "race",
-    )
-
-
-def deadlock(waiting: Sequence[Instruction], left: dict[tuple[str, str], int]) -> ExecutionError:
-    """The error of queues that wait for each other, or for nothing."""
-    texts = []
-    for one in waiting:
-        lacking = [q for q in dict.fromkeys(one.pops) if left.get((q, one.queue), 0) < 1]
-        texts.append(f"{one} waits for a token of {' and '.join(lacking)}")
-    return ExecutionError(f"deadlock: {'; '.join(texts)}", "deadlock")
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def _it(count: int) -> str:
-    return "it" if count == 1 else "them"
+    done: list[Clock] = [_START] * len(stream)
+    latest = [_START] * len(QUEUES)
+    for one in in_order(stream):
+        own = _NUMBER[one.queue]
+        clock = latest[own]
+        for source in stream.sources.get(one.number, ()):
+            clock = _later(clock, done[source or 0])
+        needs.require(one, clock)
+        latest[own] = done[one.number] = _advanced(clock, own, needs.place[one.number])
+    pushed = Counter((stream[n].queue, queue) for n, to in stream.pushes.items() for queue in to)
+    popped = Counter((queue, stream[n].queue) for n, of in stream.pops.items() for queue in of)
+    for (giver, target), left in (pushed - popped).items():
+        are, them = ("is", "it") if left == 1 else ("are", "them")
+        raise ExecutionError(
+            f"{left} of the tokens that {giver} pushes to {target} {are} never popped: a pop in "
+            f"{target} is missing, and the next program would begin with {them}",
+            "race",
+        )

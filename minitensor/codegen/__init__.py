@@ -14,7 +14,7 @@ from minitensor.codegen.emit.mathematics import definitions
 from minitensor.codegen.emit.names import safe
 from minitensor.codegen.gpu.devices import DEFAULT, DEVICES, Device, device_named, device_of
 from minitensor.codegen.gpu.kernels import Kernel, is_host, kernel_of, nbytes, shared_offsets
-from minitensor.codegen.gpu.vthreads import indexed, with_axes
+from minitensor.codegen.gpu.vthreads import indexed, with_axes, without_vthreads
 from minitensor.codegen.pipeline import (
     CUDA_PASSES, PASSES, REQUIRED, Dump, Pass, Passes, checked_passes, generate, generate_together,
     lowered, passes_of, passes_without,
@@ -31,4 +31,5 @@ __all__ = [
     "generate", "generate_together", "gpu_remarks", "indexed", "intrinsics_in", "is_host",
     "kernel_of", "lowered", "nbytes", "passes_of", "passes_without", "report_of", "safe",
     "shared_offsets", "split_constants", "unsupported", "usual_registers", "with_axes",
+    "without_vthreads",
 ]

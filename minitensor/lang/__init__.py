@@ -20,13 +20,15 @@ from minitensor.lang.tensor import (
     ReduceAxis, Reduction, Tensor, compute, placeholder, reduce_axis,
 )
 from minitensor.lang.update import update
+from minitensor.lang.workloads.arguments import check_sizes
+from minitensor.lang.workloads.window import Windows
 
 __all__ = [
-    "OPERATORS", "Operator", "ReduceAxis", "Reduction", "Scalar", "Tensor", "abs_", "all_", "any_",
-    "argmax", "argmin", "ceil", "comm_reducer", "compute", "const", "cos", "definition_as_python",
-    "erf", "exp", "expm1", "fits", "floor", "if_then_else", "intrinsic", "intrinsic_as_python",
-    "log", "log1p", "logical_and", "logical_not", "logical_or", "lower", "max_", "maximum", "min_",
-    "minimum", "ops", "placeholder", "power", "prod", "program_from_python", "reduce_axis",
-    "relaid", "round_", "rsqrt", "select", "sigmoid", "sin", "sqrt", "sum_", "tanh", "update",
-    "var",
+    "OPERATORS", "Operator", "ReduceAxis", "Reduction", "Scalar", "Tensor", "Windows", "abs_",
+    "all_", "any_", "argmax", "argmin", "ceil", "check_sizes", "comm_reducer", "compute", "const",
+    "cos", "definition_as_python", "erf", "exp", "expm1", "fits", "floor", "if_then_else",
+    "intrinsic", "intrinsic_as_python", "log", "log1p", "logical_and", "logical_not", "logical_or",
+    "lower", "max_", "maximum", "min_", "minimum", "ops", "placeholder", "power", "prod",
+    "program_from_python", "reduce_axis", "relaid", "round_", "rsqrt", "select", "sigmoid", "sin",
+    "sqrt", "sum_", "tanh", "update", "var",
 ]

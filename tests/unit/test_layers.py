@@ -34,7 +34,8 @@ LAYERS = {
     "runtime": {"looks", "codegen", "ir", "phrasebook", "system", "errors", "version"},
     "sanitize": {"runtime", "codegen", "ir", "system", "phrasebook", "errors"},
     "accelerator": {
-        *("pictures", "looks", "runtime", "codegen", "lang", "arith", "answers", "ir", "errors"),
+        *("pictures", "looks", "runtime", "codegen", "lang", "arith", "answers", "ir"),
+        *("phrasebook", "errors"),
     },
     "graph": {
         "pictures",

@@ -13,30 +13,47 @@ that each of them has for itself get an axis.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+
 from minitensor import ir
 from minitensor.codegen.gpu.accesses import THREADS, is_unit
 
-
-def without_vthreads(stmt: ir.Stmt) -> ir.Stmt:
-    """The statement with its vthread loops written out."""
-    if isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.VTHREAD:
-        return _inwards(stmt, without_vthreads(stmt.body))
-    return ir.map_stmts(stmt, without_vthreads)
+Test = Callable[[ir.Stmt], bool]
+Split = Callable[[Sequence[ir.Stmt]], Iterable[ir.Stmt]]
 
 
-def _inwards(loop: ir.For, body: ir.Stmt) -> ir.Stmt:
-    """A vthread loop around a statement, as far inside of it as it goes."""
-    if not is_unit(body):
-        match body:
-            case ir.Seq(stmts):
-                return ir.sequence(*[_inwards(loop, child) for child in stmts])
-            case ir.For() if body.kind in THREADS or body.kind is ir.LoopKind.SERIAL:
-                return ir.with_body(body, _inwards(loop, body.body))
-            case ir.Alloc(buffer, inner) if not _meets_over(inner, buffer.name):
-                wide = with_axes(buffer, (loop.extent,))
-                own = indexed(inner, buffer.name, (ir.Var(loop.var),))
-                return ir.Alloc(wide, _inwards(loop, own))
-    return ir.For(loop.var, loop.extent, body, ir.LoopKind.UNROLL, loop.annotations)
+def without_vthreads(
+    stmt: ir.Stmt,
+    is_whole: Test = is_unit,
+    parts: Split = iter,
+    kind: ir.LoopKind = ir.LoopKind.UNROLL,
+) -> ir.Stmt:
+    """The statement with its vthread loops written out.
+
+    is_whole  whether a loop goes around a statement, and not into it
+    parts     of statements in order, those around which it goes together
+    kind      of the loops that are left
+    """
+
+    def inwards(loop: ir.For, body: ir.Stmt) -> ir.Stmt:
+        if not is_whole(body):
+            match body:
+                case ir.Seq(stmts):
+                    return ir.sequence(*[inwards(loop, part) for part in parts(stmts)])
+                case ir.For() if body.kind in (*THREADS, ir.LoopKind.SERIAL):
+                    return ir.with_body(body, inwards(loop, body.body))
+                case ir.Alloc(buffer, inner) if not _meets_over(inner, buffer.name):
+                    wide = with_axes(buffer, (loop.extent,))
+                    own = indexed(inner, buffer.name, (ir.Var(loop.var),))
+                    return ir.Alloc(wide, inwards(loop, own))
+        return ir.For(loop.var, loop.extent, body, kind, loop.annotations)
+
+    def rewritten(node: ir.Stmt) -> ir.Stmt:
+        if isinstance(node, ir.For) and node.kind is ir.LoopKind.VTHREAD:
+            return inwards(node, rewritten(node.body))
+        return ir.map_stmts(node, rewritten)
+
+    return rewritten(stmt)
 
 
 def _meets_over(stmt: ir.Stmt, buffer: str) -> bool:

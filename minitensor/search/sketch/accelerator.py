@@ -9,8 +9,8 @@
             D = f(C); store D
 
 It does any reduction of products of int8 in which one axis of the output, its columns, is the last
-but one of the weights, and one of the terms is the last of both: `mt.accelerator.matmul`,
-`mt.accelerator.conv2d`, and what is written like them.
+of the weights, and the axis before it, of terms, is the last of the inputs:
+`mt.accelerator.matmul`, `mt.accelerator.conv2d`, `mt.workloads.conv2d` in layout "NHWC".
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _product(program: ir.Program) -> _Product:
     if len(found) != 1:
         raise TuningError(
             f"{ir.print_name(program.name)} has {len(found) or 'no'} products of int8 into int32 "
-            "of the form that an accelerator's array does, C[…, j] = sum of A[…, k] * B[…, j, k] "
+            "of the form that an accelerator's array does, C[…, j] = sum of A[…, k] * B[…, k, j] "
             "(mt.accelerator.matmul, mt.accelerator.conv2d), and its template needs one; schedule "
             "others by hand, or give a space="
         )
@@ -190,7 +190,7 @@ def _as_product(block: ir.Block) -> _Product | None:
     for inputs, weights in ((a, b), (b, a)):
         if len(weights.indices) < 2 or not inputs.indices:
             continue
-        column, term = weights.indices[-2:]
+        term, column = weights.indices[-2:]
         if not (isinstance(column, ir.Var) and isinstance(term, ir.Var)):
             continue
         if column.name not in spatial or term.name not in summed or inputs.indices[-1] != term:
