@@ -61,6 +61,12 @@ def build(
 
 @overload
 def build(
+    what: Schedule | ir.Program, target: accelerator.Machine
+) -> accelerator.AcceleratorKernel: ...
+
+
+@overload
+def build(
     what: Graph,
     target: str | Target = "c",
     *,
@@ -73,7 +79,7 @@ def build(
 @answered
 def build(
     what: Schedule | ir.Program | Graph,
-    target: str | Target = "c",
+    target: str | Target | accelerator.Machine = "c",
     *,
     check: bool = False,
     passes: Passes | None = None,

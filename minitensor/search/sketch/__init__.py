@@ -6,7 +6,7 @@ rules); `factors`, `tiles`, `windows`, `rows`, `columns`, `transforms` (ours); `
 """
 
 # fmt: off
-from minitensor.search.sketch.accelerator import accelerator_template
+from minitensor.search.sketch.accelerator import Plan, accelerator_schedule, accelerator_template
 from minitensor.search.sketch.derive import DEFAULT as DEFAULT_RULES
 from minitensor.search.sketch.derive import RULES, Rules, Sketch, branch_weights, check_rules
 from minitensor.search.sketch.derive import generate_sketches
@@ -14,6 +14,7 @@ from minitensor.search.sketch.rule import Rule, SketchRule, Verdict
 from minitensor.search.sketch.rule import Derived, State
 
 __all__ = [
-    "DEFAULT_RULES", "RULES", "Derived", "Rule", "Rules", "Sketch", "SketchRule", "State",
-    "Verdict", "accelerator_template", "branch_weights", "check_rules", "generate_sketches",
+    "DEFAULT_RULES", "RULES", "Derived", "Plan", "Rule", "Rules", "Sketch", "SketchRule", "State",
+    "Verdict", "accelerator_schedule", "accelerator_template", "branch_weights", "check_rules",
+    "generate_sketches",
 ]
