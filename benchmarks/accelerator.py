@@ -180,12 +180,14 @@ def against_bandwidth(found: Utilisations) -> pictures.Picture:
     across = pictures.Axis(
         min(BANDWIDTHS), max(BANDWIDTHS), "bytes of DRAM a cycle", logarithm=True
     )
-    chart = pictures.Chart(across, pictures.Axis(0, 1, "part of the array's peak"))
+    chart = pictures.Chart(across, pictures.Axis(0, 1, "utilisation"))
     for colour, threads in zip(_COLOURS, THREADS):
-        for of, name, dash in ((max, "peak", False), (mean, "mean", True)):
+        for of, name in ((max, "peak"), (mean, "mean")):
             points = [(b, of(found[b, threads].values())) for b in BANDWIDTHS]
-            chart.line(points, colour, f"{_threads(threads)}, {name}", dash=dash)
+            chart.line(points, colour, _threads(threads), dash=of is mean)
             chart.points(points, colour)
+            if threads == 1:
+                chart.note(name, *points[1], by=(6, 16))
     return chart.picture("utilisation", "Utilisation of C2 to C12", "\n".join(table(found)))
 
 
@@ -208,14 +210,17 @@ def searched(trials: int, machine: Machine) -> None:
     """Print a search for each layer beside the best hand schedule."""
     rows = []
     for name, layer in LAYERS.items():
-        hand = max(by_hand(layer, n, machine).timing.utilisation for n in THREADS)
+        hand = min(by_hand(layer, n, machine).timing.cycles for n in THREADS)
         start = time.perf_counter()
         result = mt.tune(layer.program(machine), machine.target, trials=trials, progress=False)
-        best = mt.build(result.schedule, machine).timing.utilisation
+        timing = mt.build(result.schedule, machine).timing
         spent = f"{time.perf_counter() - start:.0f} s"
-        rows.append([name, f"{hand:.3f}", f"{best:.3f}", f"{best / hand:.2f}", spent])
-        print(f"{name}: by hand {hand:.3f}, found {best:.3f} in {spent}", flush=True)
-    head = ["layer", "by hand", "found", "ratio", "search"]
+        reached = f"{timing.utilisation:.3f}"
+        rows.append(
+            [name, f"{hand:,}", f"{timing.cycles:,}", f"{hand / timing.cycles:.3f}", reached, spent]
+        )
+        print(" ".join(rows[-1]), flush=True)
+    head = ["layer", "cycles by hand", "found", "ratio", "utilisation", "search"]
     print(*markdown_table([head, *rows]), sep="\n")
 
 
@@ -249,9 +254,10 @@ def main() -> None:
     }
     for threads in THREADS[:2]:
         timing = by_hand(LAYERS["C6"], threads, Machine()).timing
-        drawn[f"timeline-{threads}"] = timing.timeline(20000)
+        drawn[f"timeline-{threads}"] = timing.timeline(60000)
+    folder = pictures.folder_of(given.pictures)
     for name, picture in drawn.items():
-        print(pictures.write(given.pictures / f"{name}.svg", picture.svg()))
+        print(pictures.write(folder / f"{name}.svg", picture.svg()))
 
 
 if __name__ == "__main__":

@@ -331,7 +331,9 @@ def unknown_name(holder: str, name: str, owner: str, known: Iterable[str]) -> At
 
 def unknown_argument(call: str, name: str, known: Iterable[str]) -> ArgumentError:
     """The error for a keyword that a call does not take; the caller raises it."""
-    return ArgumentError(f"{call}() has no {printable(name)}={instead(call, name, known)}")
+    names = [one for one in known if one != "self"]
+    end = instead(call, name, names) or f"; it takes {', '.join(names) or 'nothing'}"
+    return ArgumentError(f"{call}() has no {printable(name)}={end}")
 
 
 def instead(holder: str, name: str, known: Iterable[str] = ()) -> str:

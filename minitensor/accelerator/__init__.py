@@ -21,8 +21,8 @@ from minitensor.accelerator.tokens import check, with_tokens
 from minitensor.phrasebook import unknown_name as _unknown_name
 
 __all__ = [
-    "KIND", "AcceleratorKernel", "Box", "Instruction", "Machine", "Stream", "Timing",
-    "build", "check", "conv2d", "matmul", "product", "timing_of", "with_tokens",
+    "KIND", "AcceleratorKernel", "Box", "Instruction", "Machine", "Stream", "Timing", "build",
+    "check", "conv2d", "matmul", "product", "timing_of", "with_tokens",
 ]  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def test_testing(capsys):
     "page",
     [
         *("define", "expressions", "schedule", "build", "errors", "search", "testing"),
-        *("sanitize", "ops", "graph"),
+        *("sanitize", "ops", "graph", "accelerator"),
     ],
 )
 def test_examples_of_the_reference(page, tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import minitensor as mt
-from minitensor import graph, sanitize, search, testing
+from minitensor import accelerator, graph, sanitize, search, testing
 from minitensor.cli.main import main
 from tests.unit.test_docs import ROOT, pages
 
@@ -62,8 +62,9 @@ def test_every_page_is_in_the_navigation():
         (testing, "testing.", "testing"),
         (sanitize, "sanitize.", "sanitize"),
         (graph, "graph.", "graph"),
+        (accelerator, "accelerator.", "accelerator"),
     ],
-    ids=["minitensor", "search", "testing", "sanitize", "graph"],
+    ids=["minitensor", "search", "testing", "sanitize", "graph", "accelerator"],
 )
 def test_every_public_name_is_on_a_page_with_an_example(module, prefix, called):
     modules = {"__version__", "accelerator", "graph", "search", "testing"}

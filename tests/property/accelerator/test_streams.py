@@ -89,6 +89,29 @@ def test_tokens_that_others_imply_change_no_time(seed):
     assert acc.timing_of(every).cycles == acc.timing_of(fewest).cycles
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize("first", range(0, 500, 25))
+def test_many_schedules_in_many_orders(first):
+    """500 schedules, 20 orders each; and 200 pushes or pops left out, each of which is found."""
+    for seed in range(first, first + 25):
+        program, s = drawn(seed)
+        arrays = inputs_of(program, seed)
+        wanted = mt.interpret(program, *arrays)
+        kernel = mt.build(s, SMALL)
+        acc.check(kernel.stream)
+        for order in range(20):
+            assert np.array_equal(kernel.simulate(*arrays, order=order).outputs[0], wanted)
+        if seed % 5 == 0 and kernel.stream.tokens:
+            for source, target in kernel.stream.tokens[:: max(1, len(kernel.stream.tokens) // 2)]:
+                queues = kernel.stream[source].queue, kernel.stream[target].queue
+                for broken in (
+                    without(kernel.stream, source, "pushes", queues[1]),
+                    without(kernel.stream, target, "pops", queues[0]),
+                ):
+                    with pytest.raises(mt.ExecutionError):
+                        acc.check(broken)
+
+
 def test_an_adversary_meets_a_race_that_a_missing_token_allows():
     program, s = drawn(1)
     kernel = mt.build(s, SMALL)
