@@ -14,7 +14,7 @@ The roofline has one roof for all bandwidths: across is what DRAM could feed of 
 were each byte moved once.
 
 Source: Chen et al., TVM: An Automated End-to-End Optimizing Compiler for Deep Learning, OSDI 2018,
-section 6.4 and figure 21.
+section 4.4 and figure 10.
 """
 
 from __future__ import annotations
