@@ -3,7 +3,8 @@
 Each command is a module with a line of TEXT, an EPILOG, `add_arguments` and `run`, which returns
 the exit status: 0 done; 1 the work failed, the reason is on stderr; 2 bad usage; 130 interrupted.
 Read in this order: `main`, `options`, `console`, `files`, `subject`, `target`; then `doctor`,
-`show`, `compile`, `explain`, `viz`, `bench` (with `by_numpy`), `tune`, `log`, `fuzz`, `demo`.
+`show`, `compile`, `explain`, `viz`, `bench` (with `by_numpy`), `tune`, `log`, `worker`, `fuzz`,
+`demo`.
 """
 
 from minitensor.cli.main import main

@@ -12,7 +12,19 @@ from importlib import metadata
 from types import ModuleType
 from typing import Final
 
-from minitensor.cli import bench, demo, doctor, explain, fuzz, log, network, show, tune, viz
+from minitensor.cli import (
+    bench,
+    demo,
+    doctor,
+    explain,
+    fuzz,
+    log,
+    network,
+    show,
+    tune,
+    viz,
+    worker,
+)
 from minitensor.cli import compile as compiling
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError, UsageError
@@ -20,7 +32,9 @@ from minitensor.cli.options import Parser
 from minitensor.errors import MinitensorError
 from minitensor.version import __version__
 
-COMMANDS: Final = (doctor, demo, show, compiling, explain, viz, tune, bench, network, log, fuzz)
+COMMANDS: Final = (
+    doctor, demo, show, compiling, explain, viz, tune, bench, network, log, worker, fuzz,
+)  # fmt: skip
 """Modules with a line of TEXT, an EPILOG, `add_arguments(parser)` and `run(arguments, console)`."""
 GROUP: Final = "minitensor.commands"
 """The entry points of other packages' commands: such modules too, whose parsers are their own."""
@@ -43,6 +57,7 @@ examples:
   minitensor bench my_file.py:s              a schedule against its definition and numpy
   minitensor network net.onnx tune           the kernels of a network, from an ONNX file
   minitensor log best tuning.jsonl           the fastest schedules that searches found
+  minitensor worker tcp://server:8786        measure for searches on other machines
   minitensor fuzz --seconds 30               random schedules of random programs, tested
 
 `minitensor COMMAND --help` says more. NO_COLOR turns colours off.

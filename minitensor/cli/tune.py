@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
 import json
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -16,6 +18,7 @@ from minitensor.cli.bench import AS_SLOW
 from minitensor.cli.console import Console, indented
 from minitensor.cli.errors import CommandError, UsageError
 from minitensor.cli.files import check_writable, write_text
+from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, printable
 from minitensor.ir import Program, print_name
 from minitensor.pictures import folder_of
@@ -27,6 +30,7 @@ from minitensor.search import (
     STRATEGIES,
     Log,
     Progress,
+    Remote,
     TuneResult,
     tune,
     workload_key,
@@ -43,6 +47,7 @@ examples:
   minitensor tune my_program.py:program --trials 256 --explain
   minitensor tune softmax --plot pictures            curves as SVG
   minitensor tune matmul --target cuda-emulator --device h100     by estimated cost
+  minitensor tune matmul --workers tcp://server:8786     on other machines
   minitensor tune matmul --json --quiet > best.json
   minitensor log best tuning.jsonl                   what was found, later
 
@@ -74,6 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--time-limit", type=float, metavar="T", help="seconds after which nothing more is tried"
     )
+    parser.add_argument(
+        "--workers", metavar="ADDRESS", help="measure on the workers of this Dask scheduler"
+    )
+    parser.add_argument("--kind", metavar="KIND", help="of workers, if there are several")
     parser.add_argument(
         "--patience", type=int, metavar="N", help="end after N candidates without a faster one"
     )
@@ -172,8 +181,10 @@ def _check_surroundings(arguments: argparse.Namespace) -> None:
     check_writable(arguments.log)
     if arguments.output:
         check_writable(arguments.output)
-    if not targets.of(arguments).is_gpu:
+    if arguments.workers is None and not targets.of(arguments).is_gpu:
         find_toolchain()
+    if arguments.kind is not None and arguments.workers is None:
+        raise UsageError("--kind is of workers: give --workers too")
     if arguments.plot:
         folder_of(arguments.plot)
 
@@ -184,10 +195,26 @@ def _searched(arguments: argparse.Namespace, program: Program, last: list[Progre
     def remember(progress: Progress) -> None:
         last[:] = [progress]
 
+    target, remote = targets.of(arguments), None
+    if arguments.workers is not None:
+        remote = Remote(arguments.workers, kind=arguments.kind, seed=arguments.seed)
+        target = remote.target
+    with remote or contextlib.nullcontext():
+        return _tuned(arguments, program, target, remote, remember)
+
+
+def _tuned(
+    arguments: argparse.Namespace,
+    program: Program,
+    target: Target,
+    remote: Remote | None,
+    remember: Callable[[Progress], None],
+) -> TuneResult:
     return tune(
         program,
-        targets.of(arguments),
+        target,
         arguments.trials,
+        runner=remote,
         log=Log(arguments.log),
         resume=not arguments.no_resume,
         seed=arguments.seed,

@@ -29,7 +29,8 @@ from minitensor.search.policies import (
 )
 from minitensor.search.records import Host, Record, new_record, trace_key
 from minitensor.search.runner import (
-    Failures, Result, Runner, RunnerProtocol, Settings, Status, Task, failures_of, nothing_works,
+    Failures, Remote, Result, Runner, RunnerProtocol, Settings, Status, Task, failures_of,
+    nothing_works,
 )
 from minitensor.search.sketch import (
     DEFAULT_RULES, RULES, Derived, Rule, Sketch, SketchRule, State, Verdict, generate_sketches,
@@ -55,10 +56,10 @@ __all__ = [
     "SKETCH_POLICIES", "STRATEGIES", "Annealing", "Candidate", "Curve", "Derived", "Evolution",
     "Failures", "FlexTensor", "Genetic", "Gradient", "GradientBoostedTrees", "History", "Host",
     "Leg", "Log", "Merged", "Model", "MutationPolicy", "Mutations", "NetworkResult", "Objective",
-    "Pretrained", "Progress", "Record", "Report", "Requirements", "Result", "Rewritten", "Roofline",
-    "Round", "RoundRobin", "Rule", "Runner", "RunnerProtocol", "Samples", "Settings", "Sketch",
-    "SketchPolicy", "SketchRule", "Space", "Speedup", "State", "Status", "Step", "Strategy", "Task",
-    "TaskResult", "TaskScheduler", "Tried", "TuneResult", "Uniform", "Verdict",
+    "Pretrained", "Progress", "Record", "Remote", "Report", "Requirements", "Result", "Rewritten",
+    "Roofline", "Round", "RoundRobin", "Rule", "Runner", "RunnerProtocol", "Samples", "Settings",
+    "Sketch", "SketchPolicy", "SketchRule", "Space", "Speedup", "State", "Status", "Step",
+    "Strategy", "Task", "TaskResult", "TaskScheduler", "Tried", "TuneResult", "Uniform", "Verdict",
     "apply_history_best", "difference", "ensemble_picture", "extract_features", "failures_of",
     "gbt", "generate_sketches", "load_best", "network_choices", "network_schedules", "new_record",
     "nothing_works", "operations", "pictures", "race", "random_inputs", "schedule_for",

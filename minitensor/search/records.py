@@ -237,8 +237,9 @@ def new_record(
     parents: Sequence[str] = (),
     change: str = "",
     spent: float = 0.0,
+    host: Host | None = None,
 ) -> Record:
-    """The record of a candidate that was tried now, on this machine.
+    """The record of a candidate that was tried now.
 
     program  the definition that the trace was applied to
     target   what was built for; what is left open is filled in from this machine
@@ -248,6 +249,7 @@ def new_record(
     error    what went wrong; the first line of it is kept
     seed     of the search
     disturbed, drift, parents, change, spent  see Record
+    host     where it was measured; None for this machine
 
     Raises ArgumentError for what cannot be recorded, CompileError if the target is C, something of
     it is left open, and there is no compiler.
@@ -264,7 +266,7 @@ def new_record(
         seconds=tuple(seconds),
         status=status,
         error=printable(lines[0])[:LONGEST_TEXT] if lines else "",
-        host=_this_host(exact),
+        host=host or this_host(exact),
         seed=seed,
         date=datetime.now(timezone.utc).isoformat(timespec="milliseconds")[:-6] + "Z",
         flop=flop,
@@ -374,7 +376,8 @@ def _object(data: Any) -> dict[str, Any]:
     return data
 
 
-def _this_host(target: Target) -> Host:
+def this_host(target: Target) -> Host:
+    """This machine, and the compiler that builds for a target here, if it needs one."""
     host = Host(cpu_name(), usable_cores())
     if target.kind != "interpreter":
         with contextlib.suppress(CompileError):  # a runner may need no compiler

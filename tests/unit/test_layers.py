@@ -81,6 +81,7 @@ OPTIONAL = {
     "onnxruntime": {"cli"},
     "hypothesis": {"testing"},
     "rich": {"cli", "search", "looks"},
+    "distributed": {"search", "cli"},
 }
 NEEDS_HYPOTHESIS = "minitensor.testing"
 OUTSIDE = {"tutorials", "minitensor_course", "benchmarks", "tests", "docs"}

@@ -5,14 +5,15 @@
 
 Read in this order: `results` and `task` (what goes in and comes out), `build` (machine code),
 `timing`, `attempt` (one candidate: forked, checked, timed, ended), `runner`, `report` (no candidate
-works), `gpu` (candidates for a GPU, with and without one), `simulated` (for an accelerator). Each
-process but for those of the last two is a `runtime.Worker`. docs/measurement.md has the whole, and
-its limits.
+works), `gpu` (candidates for a GPU, with and without one), `simulated` (for an accelerator),
+`remote` and `there` (on other machines). Each process but for those of `gpu` and `simulated` is a
+`runtime.Worker`. docs/measurement.md has the whole, and its limits.
 """
 
 # fmt: off
 from minitensor.search.runner.build import Built, Candidate
 from minitensor.search.runner.gpu import Device, Estimates, emulated
+from minitensor.search.runner.remote import Remote
 from minitensor.search.runner.report import nothing_works
 from minitensor.search.runner.results import (
     Failures, Result, RunnerProtocol, Settings, Status, checked_results, failures_of,
@@ -22,7 +23,7 @@ from minitensor.search.runner.simulated import Simulated
 from minitensor.search.runner.task import Task, exact_target
 
 __all__ = [
-    "Built", "Candidate", "Device", "Estimates", "Failures", "Processes", "Result", "Runner",
-    "RunnerProtocol", "Settings", "Simulated", "Status", "Task", "checked_results", "emulated",
-    "exact_target", "failures_of", "nothing_works",
+    "Built", "Candidate", "Device", "Estimates", "Failures", "Processes", "Remote", "Result",
+    "Runner", "RunnerProtocol", "Settings", "Simulated", "Status", "Task", "checked_results",
+    "emulated", "exact_target", "failures_of", "nothing_works",
 ]

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from minitensor.errors import ArgumentError, kind_of, shown, unexpected, whole
 from minitensor.schedule import Schedule
-from minitensor.search.records import checked_seconds, is_positive
+from minitensor.search.records import Host, checked_seconds, is_positive
 
 MOST_REPEATS: Final = 1_000
 """Times that a record may hold."""
@@ -117,6 +117,7 @@ class Result:
     command    the command that compiled it, from a file kernel.c; () if none ran
     details    for a compile error what the compiler printed
     spent      seconds that it took to build and to run, its part of those that were built together
+    host       the machine that measured it; None for this one
     """
 
     status: Status
@@ -129,6 +130,7 @@ class Result:
     command: tuple[str, ...] = ()
     details: str = ""
     spent: float = 0.0
+    host: Host | None = None
 
     @property
     def ok(self) -> bool:

@@ -148,7 +148,8 @@ def winner(
     clear = [result for result in results[number] if not result.disturbed]
     now = [t for result in clear or results[number] for t in result.times]
     scale = expected / median(now)
-    return number, Result(Status.OK, tuple(t * scale for t in now))
+    host = results[number][0].host
+    return number, Result(Status.OK, tuple(t * scale for t in now), host=host)
 
 
 def _ratio(own: Sequence[Result], first: Sequence[Result]) -> float | None:

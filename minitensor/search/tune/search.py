@@ -334,8 +334,12 @@ def _check_runner(runner: object, target: Target, own: Mapping[str, object]) -> 
     for name, value in own.items():
         if value is not None:
             raise ArgumentError(f"with runner=, {name}= has no effect; give it to the runner")
-    if isinstance(runner, Runner) and runner.task.target != target:
-        raise ArgumentError(f"expected a runner for {target}, but got {runner.task.target}")
+    measured = runner.task.target if isinstance(runner, Runner) else getattr(runner, "target", None)
+    if measured not in (None, target):
+        raise ArgumentError(
+            f"expected a runner for {target}, but got {measured}; tune(…, target=) is that of the "
+            "runner"
+        )
 
 
 def _space(

@@ -34,7 +34,8 @@ from minitensor.search.tune.proposals import Lineage, Proposals, size_of_round
 logger = logging.getLogger("minitensor")
 
 CHUNK: Final = 16
-"""Candidates that are built together, before the first of them is measured."""
+"""Candidates that are built together, before the first of them is measured; more for a runner that
+has more `at_once`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +210,11 @@ class Tuner:
         if self._has_model:
             guesses = self.learner.score([c for c, _ in chosen]).tolist()
         first = len(self.tried)
-        for start in range(0, len(chosen), CHUNK):
+        chunk = max(CHUNK, getattr(self.runner, "at_once", 0))
+        for start in range(0, len(chosen), chunk):
             if start and self._over():
                 break
-            part = slice(start, start + CHUNK)
+            part = slice(start, start + chunk)
             self._measured(chosen[part], guesses[part], bound)
         if self._has_model:
             self.correlation = foreseen(self.tried[first:])
@@ -231,7 +233,7 @@ class Tuner:
         schedules = [t.trace.apply(self.space.program) for t in near]
         if all(structural_hash(s.program) != structural_hash(written.program) for s in schedules):
             schedules.append(written)
-        results = run_in_turns(self._results, schedules)
+        results = run_in_turns(self._compared, schedules)
         self.measuring += time.perf_counter() - start
         for tried, (*_, last) in zip(near, results):
             if not last.ok:
@@ -248,7 +250,7 @@ class Tuner:
         known = next((t for t in self.tried if t.trace == schedule.trace), written)
         best = self._replace(known, seconds=seconds, disturbed=False, drift=STEADY)
         if self.log is not None:
-            self._append(self.log, self._record(best, result.times))
+            self._append(self.log, self._record(best, result))
 
     def _replace(self, tried: Tried, **changed: Any) -> Tried:
         now = replace(tried, **changed)
@@ -300,7 +302,7 @@ class Tuner:
                     number, schedule.trace, measured, *outcome, *state, *lineage, result.spent
                 )
                 if self.log is not None:
-                    self._append(self.log, self._record(one, result.times))
+                    self._append(self.log, self._record(one, result))
                 news.append(one)
                 if not result.ok and best is None:
                     self.failures.append((schedule, result))
@@ -317,12 +319,17 @@ class Tuner:
     def _results(self, schedules: Sequence[Schedule], best: float | None) -> Iterator[Result]:
         return checked_results(self.runner.measure(schedules, best), len(schedules))
 
-    def _record(self, tried: Tried, times: Sequence[float]) -> Record:
+    def _compared(self, schedules: Sequence[Schedule], best: float | None) -> Iterator[Result]:
+        """The same, of schedules that are compared: on one machine, if there are several."""
+        measure = getattr(self.runner, "together", self.runner.measure)
+        return checked_results(measure(schedules, best), len(schedules))
+
+    def _record(self, tried: Tried, result: Result) -> Record:
         return new_record(
             self.space.program,
             self.space.target,
             tried.trace,
-            seconds=times,
+            seconds=result.times,
             status=tried.status,
             error=tried.error,
             seed=self.seed,
@@ -331,6 +338,7 @@ class Tuner:
             parents=tried.parents,
             change=tried.change,
             spent=tried.spent,
+            host=result.host,
         )
 
     def _append(self, log: Log, record: Record) -> None:

@@ -1,0 +1,103 @@
+"""`minitensor worker`: measure candidates for searches on other machines."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import json
+import re
+import sys
+from typing import Any, Final
+
+from minitensor.cli.console import Console
+from minitensor.cli.errors import CommandError
+from minitensor.errors import printable, reason_of
+from minitensor.search import Remote
+
+TEXT: Final = "measure candidates for searches on other machines, through Dask"
+EPILOG: Final = """\
+examples:
+  dask scheduler                                     on the server: it prints its address
+  minitensor worker tcp://server:8786                on each machine that measures
+  minitensor tune matmul --workers tcp://server:8786          from anywhere
+
+A worker runs what it is sent, in its own cache (MINITENSOR_CACHE_DIR), and measures one candidate
+at a time. Start one on a machine, and nothing else there while it measures. The network has to be
+trusted, or made safe: --tls-ca-file, --tls-cert and --tls-key are Dask's. docs/many_machines.md has
+the whole. Ctrl-C ends it.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument("address", help="of the Dask scheduler, such as tcp://server:8786")
+    parser.add_argument(
+        "--trust",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="import this module first: its intrinsics and primitives may be asked for",
+    )
+    parser.add_argument("--name", help="of the worker, in Dask's pages")
+    for name in ("ca-file", "cert", "key"):
+        parser.add_argument(f"--tls-{name}", metavar="FILE", help="of Dask's TLS")
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Measure until the scheduler ends, or Ctrl-C."""
+    try:
+        import distributed  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise CommandError(
+            "a worker needs dask.distributed: python -m pip install 'minitensor[distributed]'"
+        ) from None
+    for module in arguments.trust:
+        if not re.fullmatch(r"\w+(\.\w+)*", module):
+            raise CommandError(f"--trust {printable(module)} is not the name of a module")
+        try:
+            importlib.import_module(module)
+        except ImportError as failure:
+            raise CommandError(f"--trust {module}: {reason_of(failure)}") from None
+    about = json.loads(Remote.described())
+    if "error" in about:
+        raise CommandError(f"this machine cannot measure: {about['error']}")
+    host, target = about["host"], about["target"]
+    console.print(
+        f"{host['cpu']}, {target['num_cores']} cores, {target['vector_bits']} bits; "
+        f"{host['compiler']}"
+    )
+    tls = [arguments.tls_ca_file, arguments.tls_cert, arguments.tls_key]
+    security = None
+    if any(tls):
+        security = distributed.Security(  # type: ignore[no-untyped-call]
+            tls_ca_file=tls[0], tls_worker_cert=tls[1], tls_worker_key=tls[2],
+            require_encryption=True,
+        )  # fmt: skip
+    try:
+        return asyncio.run(_serve(distributed, arguments, security, console))
+    except KeyboardInterrupt:
+        return 0
+    except (OSError, ValueError, asyncio.TimeoutError) as failure:
+        raise CommandError(
+            f"no Dask scheduler answers at {printable(arguments.address)}: {reason_of(failure)}"
+        ) from None
+
+
+async def _serve(
+    distributed: Any, arguments: argparse.Namespace, security: Any, console: Console
+) -> int:
+    """One slot for measurements; a nanny starts the process again where it is lost."""
+    async with distributed.Nanny(
+        arguments.address,
+        nthreads=1,
+        name=arguments.name,
+        security=security,
+        memory_limit=None,
+        preload=arguments.trust,
+        silence_logs=40,
+    ) as nanny:
+        console.print(f"worker {nanny.worker_address} of {arguments.address}; Ctrl-C ends it")
+        sys.stdout.flush()
+        await nanny.finished()
+    return 0

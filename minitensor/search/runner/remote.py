@@ -1,0 +1,432 @@
+"""Candidates measured on other machines, by value, through Dask: `mt.search.Remote`.
+
+Nothing of a file system is shared. A request holds the definition, traces and settings as text, and
+a worker (`there`) builds and measures in its own cache with its own compiler. Workers of one kind
+are used, the same processor, cores, vector width and compiler, so that a ranking has the speeds of
+one kind. Each is asked at times for the time of one candidate that all have measured, the
+*yardstick*: one that is not as fast as the others is set aside, and its last candidates are
+measured elsewhere.
+
+A request is on one worker at a time, and its answer counts once. If its worker is lost it goes to
+another; a candidate that was there when three were lost has ended them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from minitensor.errors import ArgumentError, MeasureError, is_integer, reason_of, unexpected
+from minitensor.ir import Program
+from minitensor.lang import definition_as_python
+from minitensor.schedule import Schedule
+from minitensor.search.records import Host
+from minitensor.search.runner import there
+from minitensor.search.runner.results import Result, Settings, Status
+from minitensor.version import __version__
+
+LOST: Final = 3
+"""Workers that a candidate may be on when they are lost."""
+UNLIKE: Final = 0.15
+"""A worker whose yardstick takes a longer or shorter time by more is not like the others."""
+EACH: Final = 8
+"""Requests to a worker after which the yardstick is measured there again."""
+_BEAT: Final = 0.5
+"""Seconds between two looks at which workers are there."""
+_WITHOUT: Final = (
+    "measuring on other machines needs dask.distributed: python -m pip install "
+    "'minitensor[distributed]'"
+)
+
+
+@dataclass
+class _Worker:
+    """A worker of the pool, and what it did.
+
+    speed   of its yardstick, in times of that of the first worker
+    reason  why it is set aside; "" if it is not
+    """
+
+    address: str
+    kind: str
+    about: Mapping[str, Any]
+    requests: int = 0
+    candidates: int = 0
+    speed: float = 1.0
+    reason: str = ""
+
+
+@dataclass
+class _Request:
+    """Candidates by their numbers; `lost` counts the workers that were lost with it."""
+
+    numbers: list[int]
+    lost: int = 0
+
+
+@dataclass
+class _Sent:
+    """A request on a worker."""
+
+    request: _Request
+    worker: _Worker
+    identity: str
+    yardstick: bool
+    until: float
+    future: Any = field(repr=False, default=None)
+
+
+class Remote:
+    """A runner whose candidates are built and measured by Dask workers on other machines.
+
+        remote = mt.search.Remote("tcp://server:8786")
+        result = mt.tune(program, target=remote.target, runner=remote, log="tuning.jsonl")
+
+    client    the address of a Dask scheduler, or a distributed.Client (with its own Security)
+    kind      the kind of workers that measure, as `kinds` names them; None if there is one only
+    settings  limits and precision of each measurement
+    seed      of the inputs
+    each      candidates in a request
+    wait      seconds to wait for a first worker
+
+    A worker runs code that it is sent: use a network that you trust, or Dask's TLS. Workers that
+    come later are used, those that are lost are not missed while there is one.
+
+    Raises ArgumentError for no scheduler at the address, and no worker of the kind; MeasureError,
+    in a search, if there is none left.
+    """
+
+    _work = staticmethod(there.measured)
+    _about = staticmethod(there.described)
+
+    def __init__(
+        self,
+        client: Any,
+        *,
+        kind: str | None = None,
+        settings: Settings | None = None,
+        seed: int = 0,
+        each: int = 4,
+        wait: float = 10.0,
+    ) -> None:
+        try:
+            import distributed  # noqa: PLC0415 - an extra
+        except ImportError:
+            raise ArgumentError(_WITHOUT) from None
+        self._dask: Any = distributed
+        if not is_integer(each, 1, there.MOST - 1):
+            raise unexpected(f"an integer from 1 to {there.MOST - 1}", "each", each)
+        if settings is not None and not isinstance(settings, Settings):
+            raise unexpected("mt.search.Settings(…), or None", "settings", settings)
+        self.settings, self.seed, self.each = settings or Settings(), seed, each
+        self._own = isinstance(client, str)
+        self._client = self._connected(client, wait) if self._own else client
+        if not isinstance(self._client, distributed.Client):
+            raise unexpected("an address, or a distributed.Client", "client", client)
+        self._workers: dict[str, _Worker] = {}
+        self._yardstick: tuple[str, str, float] | None = None
+        self._count = 0
+        until = time.monotonic() + wait
+        while not self._look() and time.monotonic() < until:
+            time.sleep(_BEAT / 5)
+        self.kind = self._chosen(kind)
+        about = next(w.about for w in self._workers.values() if w.kind == self.kind)
+        self.target = there.target_of(about["target"])
+
+    def __enter__(self) -> Remote:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the scheduler, if an address was given; its workers go on."""
+        if self._own:
+            self._client.close()
+
+    def _connected(self, address: str, wait: float) -> Any:
+        try:
+            return self._dask.Client(address, timeout=wait)
+        except (OSError, ValueError, ImportError) as failure:
+            raise ArgumentError(
+                f"no Dask scheduler answers at {address}: {reason_of(failure)}; start one there "
+                "with `dask scheduler`, and workers with `minitensor worker ADDRESS`"
+            ) from None
+
+    # ---- workers
+
+    @staticmethod
+    def described() -> str:
+        """This machine as a worker describes it: JSON, with an "error" if it cannot measure."""
+        return there.described()
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """The kinds of workers that are there, each with their number."""
+        self._look()
+        found: dict[str, int] = {}
+        for worker in self._workers.values():
+            found[worker.kind] = found.get(worker.kind, 0) + 1
+        return found
+
+    @property
+    def at_once(self) -> int:
+        """Candidates that all workers together take."""
+        return self.each * sum(n for kind, n in self.kinds.items() if kind == self.kind)
+
+    def explain(self) -> str:
+        """The workers: what they are, what they measured, and why some are set aside."""
+        lines = [f"{len(self._workers)} workers; measured on {self.kind}"]
+        for worker in self._workers.values():
+            text = f"{worker.candidates} candidates in {worker.requests} requests"
+            if worker.speed != 1.0:
+                text += f", {worker.speed:.2f} times as long as the first"
+            state = f"set aside: {worker.reason}" if worker.reason else text
+            lines.append(f"  {worker.about.get('name', '?')} {worker.address}: {state}")
+        return "\n".join(lines)
+
+    def _look(self) -> list[_Worker]:
+        """The workers that are there; new ones are asked what they are."""
+        try:
+            known = self._client.scheduler_info(n_workers=-1)["workers"]
+        except TypeError:  # of an older Dask
+            known = self._client.scheduler_info()["workers"]
+        for address in [a for a in self._workers if a not in known]:
+            del self._workers[address]
+        news = [address for address in known if address not in self._workers]
+        if news:
+            answers = self._client.run(self._about, workers=news, on_error="return")
+            for address, answer in answers.items():
+                about = json.loads(answer) if isinstance(answer, str) else {"error": str(answer)}
+                self._workers[address] = _worker(address, about)
+        return list(self._workers.values())
+
+    def _chosen(self, kind: str | None) -> str:
+        usable = sorted({w.kind for w in self._workers.values() if not w.reason})
+        listed = "; ".join(f"{name} ({n})" for name, n in self.kinds.items()) or "none"
+        reasons = "".join(f"; {w.reason}" for w in self._workers.values() if w.reason)
+        if kind is None and len(usable) == 1:
+            return usable[0]
+        if kind is None and usable:
+            raise ArgumentError(f"there are workers of several kinds: choose kind= among {listed}")
+        if kind not in usable:
+            wanted = "worker" if kind is None else f"worker of kind {kind!r}"
+            raise ArgumentError(
+                f"there is no {wanted} that can measure: {listed}{reasons}; start one with "
+                "`minitensor worker ADDRESS`"
+            )
+        return str(kind)
+
+    def _pool(self) -> list[_Worker]:
+        found = [w for w in self._look() if w.kind == self.kind and not w.reason]
+        if not found:
+            raise MeasureError(f"no worker of kind {self.kind} is left\n{self.explain()}")
+        return found
+
+    # ---- measurements
+
+    def measure(self, schedules: Sequence[Schedule], best: float | None = None) -> Iterator[Result]:
+        """Yield the result of each schedule, in order. Raises MeasureError if no worker is left,
+        ArgumentError for what no worker accepts.
+        """
+        return self._measured(schedules, best, self.each)
+
+    def together(
+        self, schedules: Sequence[Schedule], best: float | None = None
+    ) -> Iterator[Result]:
+        """The same on one worker, for schedules that are compared with each other."""
+        return self._measured(schedules, best, there.MOST - 1)
+
+    def _measured(
+        self, schedules: Sequence[Schedule], best: float | None, each: int
+    ) -> Iterator[Result]:
+        if not schedules:
+            return
+        definition = definition_as_python(_program_of(schedules))
+        traces = [schedule.trace.to_json() for schedule in schedules]
+        if self._yardstick is not None and self._yardstick[0] != definition:
+            self._yardstick = None
+        waiting = deque(
+            _Request(list(range(first, min(first + each, len(traces)))))
+            for first in range(0, len(traces), each)
+        )
+        found: dict[int, Result] = {}
+        flying: list[_Sent] = []
+        given = 0
+        try:
+            while given < len(traces):
+                self._send(waiting, flying, definition, traces, best)
+                self._receive(waiting, flying, found, definition, traces)
+                while given in found:
+                    yield found.pop(given)
+                    given += 1
+        finally:
+            for sent in flying:
+                sent.future.cancel()
+
+    def _send(
+        self,
+        waiting: deque[_Request],
+        flying: list[_Sent],
+        definition: str,
+        traces: Sequence[str],
+        best: float | None,
+    ) -> None:
+        """Give requests to workers that have none."""
+        pool = self._pool()
+        busy = {sent.worker.address for sent in flying}
+        for worker in pool:
+            if not waiting or worker.address in busy:
+                continue
+            request = waiting.popleft()
+            texts = [traces[number] for number in request.numbers]
+            measures = self._yardstick is not None and worker.requests % EACH == 0
+            if measures:
+                texts = [self._yardstick[1], *texts]  # type: ignore[index]
+            self._count += 1
+            identity = f"{self._count}"
+            payload = json.dumps(
+                {
+                    "version": there.VERSION,
+                    "id": identity,
+                    "definition": definition,
+                    "target": self.target.as_dict(),
+                    "settings": asdict(self.settings),
+                    "seed": self.seed,
+                    "best": best,
+                    "traces": texts,
+                }
+            )
+            limits = self.settings
+            seconds = len(texts) * (2 * limits.time_limit + limits.compile_limit) + 60.0
+            sent = _Sent(request, worker, identity, measures, time.monotonic() + seconds)
+            sent.future = self._client.submit(
+                self._work, payload, workers=[worker.address], pure=False, retries=0
+            )
+            flying.append(sent)
+
+    def _receive(
+        self,
+        waiting: deque[_Request],
+        flying: list[_Sent],
+        found: dict[int, Result],
+        definition: str,
+        traces: Sequence[str],
+    ) -> None:
+        """Take what has come, and see who is lost."""
+        futures = [sent.future for sent in flying]
+        try:
+            self._dask.wait(futures, timeout=_BEAT, return_when="FIRST_COMPLETED")
+        except (self._dask.TimeoutError, TimeoutError):
+            self._look()
+        for sent in list(flying):
+            lost = sent.worker.address not in self._workers
+            late = time.monotonic() > sent.until
+            if not sent.future.done() and not lost and not late:
+                continue
+            flying.remove(sent)
+            if not sent.future.done() or sent.future.status != "finished":
+                sent.future.cancel()
+                if late and not lost:
+                    sent.worker.reason = "it does not answer"
+                self._again(waiting, sent.request, found, lost or late)
+                continue
+            self._take(waiting, sent, sent.future.result(), found, definition, traces)
+
+    def _again(
+        self, waiting: deque[_Request], request: _Request, found: dict[int, Result], was_lost: bool
+    ) -> None:
+        """Have a request measured again; one candidate that was there too often has failed."""
+        request.lost += was_lost
+        if request.lost < LOST:
+            waiting.appendleft(request)
+        elif len(request.numbers) > 1:  # which of them is it
+            waiting.extendleft(_Request([number], LOST - 1) for number in request.numbers)
+        else:
+            message = f"{LOST} workers were lost while they measured it"
+            found[request.numbers[0]] = Result(Status.CRASH, message=message)
+
+    def _take(
+        self,
+        waiting: deque[_Request],
+        sent: _Sent,
+        reply: object,
+        found: dict[int, Result],
+        definition: str,
+        traces: Sequence[str],
+    ) -> None:
+        worker = sent.worker
+        try:
+            results = _results_of(reply, sent.identity, len(sent.request.numbers) + sent.yardstick)
+        except MeasureError as failure:
+            worker.reason = failure.message
+            self._again(waiting, sent.request, found, False)
+            return
+        worker.requests += 1
+        if sent.yardstick:
+            first = results.pop(0)
+            if first.ok and not first.disturbed:
+                worker.speed = first.median / self._yardstick[2]  # type: ignore[index]
+            if abs(worker.speed - 1) > UNLIKE and len(self._pool()) > 1:
+                worker.reason = (
+                    f"the candidate that all measure takes {worker.speed:.2f} times as long there"
+                )
+                self._again(waiting, sent.request, found, False)
+                return
+        worker.candidates += len(results)
+        for number, result in zip(sent.request.numbers, results):
+            found[number] = result
+            if self._yardstick is None and result.ok and not result.disturbed and not result.early:
+                self._yardstick = definition, traces[number], result.median
+
+
+def _worker(address: str, about: Mapping[str, Any]) -> _Worker:
+    """A worker, from what it says of itself."""
+    version, host = about.get("minitensor"), about.get("host")
+    reason = ""
+    if "error" in about or not isinstance(host, dict):
+        reason = f"{address} cannot measure: {about.get('error', 'it does not say what it is')}"
+    elif version != __version__:
+        reason = f"{address} has minitensor {version}, and here it is {__version__}"
+    if not isinstance(host, dict):
+        return _Worker(address, "unknown", about, reason=reason)
+    target = there.target_of(about["target"])
+    kind = f"{host['cpu']}, {target.num_cores} cores, {target.vector_bits} bits, {host['compiler']}"
+    return _Worker(address, kind, about, reason=reason)
+
+
+def _program_of(schedules: Sequence[Schedule]) -> Program:
+    programs = {id(schedule.history[0]): schedule.history[0] for schedule in schedules}
+    found: Program = next(iter(programs.values()))
+    return found
+
+
+def _results_of(reply: object, identity: str, count: int) -> list[Result]:
+    """The results of a reply. Raises MeasureError for trouble of the worker, ArgumentError for what
+    it refuses.
+    """
+    try:
+        data = json.loads(reply) if isinstance(reply, str) else None
+    except ValueError:
+        data = None
+    if not isinstance(data, dict) or data.get("version") != there.VERSION:
+        raise MeasureError("its replies are none of this version")
+    if "refused" in data:
+        raise ArgumentError(
+            f"a worker refuses the candidates: {str(data['refused'])[:2000]}; an intrinsic or a "
+            "primitive of your own needs `minitensor worker ADDRESS --trust MODULE` there"
+        )
+    if "error" in data:
+        raise MeasureError(str(data["error"])[:2000])
+    try:
+        host = Host(**{**data["host"], "flags": tuple(data["host"]["flags"])})
+        results = [there.result_from_dict(one, host) for one in data["results"]]
+    except (ArgumentError, TypeError, KeyError, LookupError) as failure:
+        raise MeasureError(f"its replies do not fit: {reason_of(failure)}") from None
+    if data.get("id") != identity or len(results) != count:
+        raise MeasureError("its replies are to another request")
+    return results

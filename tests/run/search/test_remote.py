@@ -1,0 +1,172 @@
+"""Measurement by value: a scheduler and two workers, each with a folder and a cache of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import minitensor as mt
+from minitensor.search import Remote, Settings, Status
+from minitensor.search.records import Host
+from minitensor.search.runner import there
+
+distributed = pytest.importorskip("distributed")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+PROGRAM = mt.lower(mt.workloads.matmul(m=32, n=32, k=32))
+QUICK = Settings(repeats=2, most_repeats=3, budget=0.01, repeat=0.0005)
+
+
+def started(words, folder, core=None):
+    folder.mkdir()
+    environment = {**os.environ, "MINITENSOR_CACHE_DIR": str(folder / "cache")}
+    pinned = [] if core is None else ["taskset", "-c", str(core)]
+    with (folder / "out.txt").open("w") as out:
+        return subprocess.Popen(
+            [*pinned, sys.executable, "-m", *words], cwd=folder, env=environment, stdout=out,
+            stderr=out, start_new_session=True,
+        )  # fmt: skip
+
+
+def ended(process):
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory):
+    """The address of a scheduler."""
+    folder = tmp_path_factory.mktemp("remote")
+    file = folder / "address.json"
+    words = ("distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard")
+    process = started((*words, "--scheduler-file", str(file)), folder / "scheduler")
+    until = time.monotonic() + 60
+    while not file.exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    yield json.loads(file.read_text())["address"]
+    ended(process)
+
+
+@pytest.fixture(scope="module")
+def workers(scheduler, tmp_path_factory):
+    """The address of the scheduler with two workers, each on one core."""
+    folder = tmp_path_factory.mktemp("workers")
+    cores = sorted(os.sched_getaffinity(0))
+    words = ("minitensor", "worker", scheduler)
+    processes = [started(words, folder / f"w{n}", cores[n % len(cores)]) for n in range(2)]
+    with distributed.Client(scheduler) as client:
+        client.wait_for_workers(2, timeout=60)
+    yield scheduler
+    for process in processes:
+        ended(process)
+
+
+def schedules(count):
+    found = []
+    for number in range(count):
+        s = mt.Schedule(PROGRAM)
+        i, _ = s.split("i", [None, 2 ** (1 + number % 4)])
+        s.split("j", [None, 1 + number])
+        s.annotate(i, "note", number)
+        found.append(s)
+    return found
+
+
+def test_the_documented_commands(workers, tmp_path):
+    words = ("minitensor", "tune", "matmul", "--size", "m=32,n=32,k=32", "--trials", "12")
+    search = started((*words, "--workers", workers, "--quiet"), tmp_path / "search")
+    assert search.wait(120) == 0, (tmp_path / "search/out.txt").read_text()
+    records = list(mt.search.Log(tmp_path / "search/tuning.jsonl"))
+    assert len(records) >= 12
+    assert {record.host.cores for record in records} == {1}  # those of the workers
+    assert all(record.target.num_cores == 1 for record in records)
+    assert not list((tmp_path / "search").glob("cache/build-*"))
+
+
+def test_results_come_in_order_from_both(workers):
+    with Remote(workers, settings=QUICK, each=2) as remote:
+        results = list(remote.measure(schedules(16)))
+        assert [r.status for r in results] == [Status.OK] * 16, [r.message for r in results]
+        assert all(isinstance(r.host, Host) and r.host.cores == 1 for r in results)
+        assert [w.requests > 0 for w in remote._workers.values()] == [True, True]
+        assert sum(w.candidates for w in remote._workers.values()) == 16
+        assert "2 workers" in remote.explain()
+        again = list(remote.together(schedules(6)))
+        assert all(r.ok for r in again)
+        with pytest.raises(mt.ArgumentError, match=r"tune\(…, target=\) is that of the runner"):
+            mt.tune(PROGRAM, mt.Target("c", 64, 128), runner=remote, trials=1, progress=False)
+
+
+def test_a_candidate_that_is_wrong_is_the_candidates_fault(workers):
+    broken = mt.Schedule(PROGRAM)
+    broken.split("i", [None, 4])
+    with Remote(workers, settings=Settings(longest=10)) as remote:
+        (result,) = remote.measure([broken])
+    assert result.status is Status.BUILD and "characters" in result.message
+
+
+def lost(workers, count):
+    """Kill a worker in the middle of a measurement, so many times."""
+    for _ in range(count):
+        with Remote(workers, settings=QUICK, each=4) as remote:
+            process = next(iter(remote._workers.values())).about["process"]
+            timer = threading.Timer(0.4, os.kill, (process, signal.SIGKILL))
+            timer.start()
+            results = list(remote.measure(schedules(24)))
+            timer.join()
+            assert [r.status for r in results] == [Status.OK] * 24
+            assert all(r.times for r in results)
+            until = time.monotonic() + 30
+            while len(remote.kinds) < 1 or sum(remote.kinds.values()) < 2:
+                assert time.monotonic() < until, remote.explain()
+                time.sleep(0.2)
+
+
+def test_a_worker_that_is_killed_loses_nothing(workers):
+    lost(workers, 1)
+
+
+@pytest.mark.whole
+def test_workers_that_are_killed_lose_nothing(workers):
+    lost(workers, 20)
+
+
+def test_what_a_worker_does_not_know_is_refused_with_the_way(workers):
+    class Other(Remote):
+        @staticmethod
+        def _work(text):
+            data = json.loads(text)
+            data["traces"] = [t.replace('"split"', '"my_split"') for t in data["traces"]]
+            return there.measured(json.dumps(data))
+
+    match = r"refuses the candidates: .*my_split.*--trust"
+    with Other(workers) as remote, pytest.raises(mt.ArgumentError, match=match):
+        list(remote.measure(schedules(2)))
+
+
+def test_who_is_there_is_said(workers):
+    match = r"no worker of kind 'PDP-11' that can measure: .*1 c"
+    with pytest.raises(mt.ArgumentError, match=match):
+        Remote(workers, kind="PDP-11", wait=2)
+
+
+def test_no_scheduler_and_no_worker():
+    with pytest.raises(mt.ArgumentError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
+        Remote("tcp://127.0.0.1:9", wait=0.5)
+    with pytest.raises(mt.ArgumentError, match="no Dask scheduler answers at nowhere"):
+        Remote("nowhere://x", wait=0.5)
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+        pytest.raises(mt.ArgumentError, match="no worker that can measure: none"),
+    ):
+        Remote(client, wait=0.2)
