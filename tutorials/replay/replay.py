@@ -117,6 +117,7 @@ def replay(
     objective: str | None = None,
     history: Pretrained | None = None,
     known: Features | None = None,
+    batch: int | None = None,
 ) -> Replay:
     """One search on a table, or on a space of it; the same arguments give the same candidates.
 
@@ -126,6 +127,7 @@ def replay(
     objective  of the model: "squared" or "rank"; the strategy's own if None
     history    a model that has learnt from other workloads
     known      features of candidates, to be kept from one replay to the next
+    batch      candidates of each round, as many workers measure at once; None for rounds that grow
 
     Raises ArgumentError.
     """
@@ -139,18 +141,25 @@ def replay(
     space = table if isinstance(table, TableSpace) else TableSpace(table)
     kept: Features = {} if known is None else known
     learner = Remembered(space, usual_model(seed, objective), kept, history)
-    return _searched(space, learner, strategy, seed, trials)
+    if batch is not None:
+        whole("batch", batch, 1)
+    return _searched(space, learner, strategy, seed, trials, batch)
 
 
 def _searched(
-    space: TableSpace, learner: Remembered, strategy: Strategy, seed: int, trials: int
+    space: TableSpace,
+    learner: Remembered,
+    strategy: Strategy,
+    seed: int,
+    trials: int,
+    batch: int | None,
 ) -> Replay:
     tried: list[Replayed] = []
     clock, times = 0.0, []
-    batch = min(BATCH, max(FIRST, trials // 8))
+    most = min(BATCH, max(FIRST, trials // 8))
     while len(tried) < trials:
         start = time.perf_counter()
-        size = min(batch, max(FIRST, len(tried) // 2), trials - len(tried))
+        size = min(batch or min(most, max(FIRST, len(tried) // 2)), trials - len(tried))
         ranked = sorted((t for t in tried if t.seconds < np.inf), key=lambda t: t.seconds)
         name = f"{seed}/{len(tried)}"
         best = [t.candidate for t in ranked if t.candidate is not None]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -35,6 +35,8 @@ UNLIKE: Final = 0.15
 """A worker whose yardstick takes a longer or shorter time by more is not like the others."""
 EACH: Final = 8
 """Requests to a worker after which the yardstick is measured there again."""
+AHEAD: Final = 2
+"""Requests that a worker has at once: it does the first."""
 _BEAT: Final = 0.5
 """Seconds between two looks at which workers are there."""
 _WITHOUT: Final = (
@@ -68,7 +70,7 @@ class _Request:
     lost: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class _Sent:
     """A request on a worker."""
 
@@ -129,11 +131,15 @@ class Remote:
             raise unexpected("an address, or a distributed.Client", "client", client)
         self._workers: dict[str, _Worker] = {}
         self._yardstick: tuple[str, str, float] | None = None
-        self._count = 0
+        self._count, self._looked = 0, -1e9
         until = time.monotonic() + wait
-        while not self._look() and time.monotonic() < until:
-            time.sleep(_BEAT / 5)
-        self.kind = self._chosen(kind)
+        try:
+            while not self._look(now=True) and time.monotonic() < until:
+                time.sleep(_BEAT / 5)
+            self.kind = self._chosen(kind)
+        except BaseException:
+            self.close()
+            raise
         about = next(w.about for w in self._workers.values() if w.kind == self.kind)
         self.target = there.target_of(about["target"])
 
@@ -167,7 +173,7 @@ class Remote:
     @property
     def kinds(self) -> dict[str, int]:
         """The kinds of workers that are there, each with their number."""
-        self._look()
+        self._look(now=True)
         found: dict[str, int] = {}
         for worker in self._workers.values():
             found[worker.kind] = found.get(worker.kind, 0) + 1
@@ -176,7 +182,7 @@ class Remote:
     @property
     def at_once(self) -> int:
         """Candidates that all workers together take."""
-        return self.each * sum(n for kind, n in self.kinds.items() if kind == self.kind)
+        return self.each * len(self._pool())
 
     def explain(self) -> str:
         """The workers: what they are, what they measured, and why some are set aside."""
@@ -189,8 +195,11 @@ class Remote:
             lines.append(f"  {worker.about.get('name', '?')} {worker.address}: {state}")
         return "\n".join(lines)
 
-    def _look(self) -> list[_Worker]:
-        """The workers that are there; new ones are asked what they are."""
+    def _look(self, now: bool = False) -> list[_Worker]:
+        """The workers that were there lately, or are now; new ones are asked what they are."""
+        if not now and time.monotonic() < self._looked + _BEAT:
+            return list(self._workers.values())
+        self._looked = time.monotonic()
         try:
             known = self._client.scheduler_info(n_workers=-1)["workers"]
         except TypeError:  # of an older Dask
@@ -276,12 +285,12 @@ class Remote:
         traces: Sequence[str],
         best: float | None,
     ) -> None:
-        """Give requests to workers that have none."""
+        """Give each worker a request, and one to go on with."""
         pool = self._pool()
-        busy = {sent.worker.address for sent in flying}
-        for worker in pool:
-            if not waiting or worker.address in busy:
-                continue
+        count = Counter(sent.worker.address for sent in flying)
+        for worker in [w for ahead in range(AHEAD) for w in pool if count[w.address] <= ahead]:
+            if not waiting:
+                break
             request = waiting.popleft()
             texts = [traces[number] for number in request.numbers]
             measures = self._yardstick is not None and worker.requests % EACH == 0
@@ -302,7 +311,7 @@ class Remote:
                 }
             )
             limits = self.settings
-            seconds = len(texts) * (2 * limits.time_limit + limits.compile_limit) + 60.0
+            seconds = AHEAD * (len(texts) * (2 * limits.time_limit + limits.compile_limit) + 60.0)
             sent = _Sent(request, worker, identity, measures, time.monotonic() + seconds)
             sent.future = self._client.submit(
                 self._work, payload, workers=[worker.address], pure=False, retries=0
@@ -323,19 +332,26 @@ class Remote:
             self._dask.wait(futures, timeout=_BEAT, return_when="FIRST_COMPLETED")
         except (self._dask.TimeoutError, TimeoutError):
             self._look()
+        done = [sent for sent in flying if sent.future.status == "finished"]
+        replies = self._client.gather([sent.future for sent in done], errors="skip")
+        if len(replies) < len(done):  # a worker was lost with what it had done
+            done, replies = [], []
+        first: set[str] = set()
         for sent in list(flying):
-            lost = sent.worker.address not in self._workers
+            gone = sent.worker.address not in self._workers
             late = time.monotonic() > sent.until
-            if not sent.future.done() and not lost and not late:
-                continue
-            flying.remove(sent)
-            if not sent.future.done() or sent.future.status != "finished":
+            ahead = sent.worker.address not in first
+            first.add(sent.worker.address)
+            if sent in done:
+                flying.remove(sent)
+                reply = replies[done.index(sent)]
+                self._take(waiting, sent, reply, found, definition, traces)
+            elif gone or late or sent.future.status in ("error", "cancelled", "lost"):
+                flying.remove(sent)
                 sent.future.cancel()
-                if late and not lost:
+                if late and not gone:
                     sent.worker.reason = "it does not answer"
-                self._again(waiting, sent.request, found, lost or late)
-                continue
-            self._take(waiting, sent, sent.future.result(), found, definition, traces)
+                self._again(waiting, sent.request, found, ahead and (gone or late))
 
     def _again(
         self, waiting: deque[_Request], request: _Request, found: dict[int, Result], was_lost: bool
