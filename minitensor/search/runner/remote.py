@@ -14,6 +14,7 @@ another; a candidate that was there when three were lost has ended them.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -156,12 +157,19 @@ class Remote:
 
     def _connected(self, address: str, wait: float) -> Any:
         try:
-            return self._dask.Client(address, timeout=wait)
+            for name in ("distributed.client", "distributed.utils"):  # it is said here
+                logging.getLogger(name).setLevel(logging.CRITICAL)
+            return self._dask.Client(address, timeout=wait, set_as_default=False)
         except (OSError, ValueError, ImportError) as failure:
             raise ArgumentError(
                 f"no Dask scheduler answers at {address}: {reason_of(failure)}; start one there "
                 "with `dask scheduler`, and workers with `minitensor worker ADDRESS`"
             ) from None
+
+    @property
+    def address(self) -> str:
+        """That of the scheduler."""
+        return str(self._client.scheduler.address)
 
     # ---- workers
 
@@ -273,6 +281,11 @@ class Remote:
                 while given in found:
                     yield found.pop(given)
                     given += 1
+        except (OSError, self._dask.CancelledError, self._dask.client.FuturesCancelledError):
+            raise MeasureError(
+                f"the Dask scheduler at {self.address} is gone; what was measured is in the log, "
+                "and the same search goes on from there once it is back"
+            ) from None
         finally:
             for sent in flying:
                 sent.future.cancel()
@@ -329,7 +342,8 @@ class Remote:
         """Take what has come, and see who is lost."""
         futures = [sent.future for sent in flying]
         try:
-            self._dask.wait(futures, timeout=_BEAT, return_when="FIRST_COMPLETED")
+            with self._client.as_current():
+                self._dask.wait(futures, timeout=_BEAT, return_when="FIRST_COMPLETED")
         except (self._dask.TimeoutError, TimeoutError):
             self._look()
         done = [sent for sent in flying if sent.future.status == "finished"]

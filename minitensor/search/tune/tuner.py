@@ -22,7 +22,7 @@ from minitensor.looks import readable_seconds
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.best import applied
 from minitensor.search.log import Log, counted
-from minitensor.search.records import OK, STEADY, Record, new_record, trace_key
+from minitensor.search.records import OK, STEADY, Host, Record, new_record, trace_key
 from minitensor.search.runner import Result, RunnerProtocol, checked_results
 from minitensor.search.space import Candidate, Space
 from minitensor.search.strategy import Advice, Round, Strategy
@@ -250,7 +250,7 @@ class Tuner:
         known = next((t for t in self.tried if t.trace == schedule.trace), written)
         best = self._replace(known, seconds=seconds, disturbed=False, drift=STEADY)
         if self.log is not None:
-            self._append(self.log, self._record(best, result))
+            self._append(self.log, self._record(best, result.times, result.host))
 
     def _replace(self, tried: Tried, **changed: Any) -> Tried:
         now = replace(tried, **changed)
@@ -302,7 +302,7 @@ class Tuner:
                     number, schedule.trace, measured, *outcome, *state, *lineage, result.spent
                 )
                 if self.log is not None:
-                    self._append(self.log, self._record(one, result))
+                    self._append(self.log, self._record(one, result.times, result.host))
                 news.append(one)
                 if not result.ok and best is None:
                     self.failures.append((schedule, result))
@@ -324,12 +324,12 @@ class Tuner:
         measure = getattr(self.runner, "together", self.runner.measure)
         return checked_results(measure(schedules, best), len(schedules))
 
-    def _record(self, tried: Tried, result: Result) -> Record:
+    def _record(self, tried: Tried, times: Sequence[float], host: Host | None = None) -> Record:
         return new_record(
             self.space.program,
             self.space.target,
             tried.trace,
-            seconds=result.times,
+            seconds=times,
             status=tried.status,
             error=tried.error,
             seed=self.seed,
@@ -338,7 +338,7 @@ class Tuner:
             parents=tried.parents,
             change=tried.change,
             spent=tried.spent,
-            host=result.host,
+            host=host,
         )
 
     def _append(self, log: Log, record: Record) -> None:

@@ -42,17 +42,22 @@ def ended(process):
         process.wait()
 
 
-@pytest.fixture(scope="module")
-def scheduler(tmp_path_factory):
-    """The address of a scheduler."""
-    folder = tmp_path_factory.mktemp("remote")
+def scheduled(folder):
+    """A scheduler and its address."""
     file = folder / "address.json"
     words = ("distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard")
     process = started((*words, "--scheduler-file", str(file)), folder / "scheduler")
     until = time.monotonic() + 60
     while not file.exists() and time.monotonic() < until:
         time.sleep(0.1)
-    yield json.loads(file.read_text())["address"]
+    return process, json.loads(file.read_text())["address"]
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory):
+    """The address of a scheduler."""
+    process, address = scheduled(tmp_path_factory.mktemp("remote"))
+    yield address
     ended(process)
 
 
@@ -138,6 +143,19 @@ def test_a_worker_that_is_killed_loses_nothing(workers):
 @pytest.mark.whole
 def test_workers_that_are_killed_lose_nothing(workers):
     lost(workers, 20)
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_lost_is_said(tmp_path):
+    process, address = scheduled(tmp_path)
+    worker = started(("minitensor", "worker", address), tmp_path / "worker")
+    with Remote(address, settings=QUICK, wait=60) as remote:
+        threading.Timer(0.5, os.killpg, (process.pid, signal.SIGKILL)).start()
+        with pytest.raises(mt.MeasureError, match=r"the Dask scheduler at .* is gone"):
+            for _ in range(20):
+                list(remote.measure(schedules(24)))
+    process.wait()
+    ended(worker)
 
 
 def test_what_a_worker_does_not_know_is_refused_with_the_way(workers):
