@@ -25,7 +25,6 @@ from minitensor.errors import ArgumentError, MeasureError, is_integer, reason_of
 from minitensor.ir import Program
 from minitensor.lang import definition_as_python
 from minitensor.schedule import Schedule
-from minitensor.search.records import Host
 from minitensor.search.runner import there
 from minitensor.search.runner.results import Result, Settings, Status
 from minitensor.version import __version__
@@ -168,7 +167,7 @@ class Remote:
 
     @property
     def address(self) -> str:
-        """That of the scheduler."""
+        """Address of the scheduler."""
         return str(self._client.scheduler.address)
 
     # ---- workers
@@ -391,7 +390,9 @@ class Remote:
     ) -> None:
         worker = sent.worker
         try:
-            results = _results_of(reply, sent.identity, len(sent.request.numbers) + sent.yardstick)
+            results = there.results_of(
+                reply, sent.identity, len(sent.request.numbers) + sent.yardstick
+            )
         except MeasureError as failure:
             worker.reason = failure.message
             self._again(waiting, sent.request, found, False)
@@ -433,30 +434,3 @@ def _program_of(schedules: Sequence[Schedule]) -> Program:
     programs = {id(schedule.history[0]): schedule.history[0] for schedule in schedules}
     found: Program = next(iter(programs.values()))
     return found
-
-
-def _results_of(reply: object, identity: str, count: int) -> list[Result]:
-    """The results of a reply. Raises MeasureError for trouble of the worker, ArgumentError for what
-    it refuses.
-    """
-    try:
-        data = json.loads(reply) if isinstance(reply, str) else None
-    except ValueError:
-        data = None
-    if not isinstance(data, dict) or data.get("version") != there.VERSION:
-        raise MeasureError("its replies are none of this version")
-    if "refused" in data:
-        raise ArgumentError(
-            f"a worker refuses the candidates: {str(data['refused'])[:2000]}; an intrinsic or a "
-            "primitive of your own needs `minitensor worker ADDRESS --trust MODULE` there"
-        )
-    if "error" in data:
-        raise MeasureError(str(data["error"])[:2000])
-    try:
-        host = Host(**{**data["host"], "flags": tuple(data["host"]["flags"])})
-        results = [there.result_from_dict(one, host) for one in data["results"]]
-    except (ArgumentError, TypeError, KeyError, LookupError) as failure:
-        raise MeasureError(f"its replies do not fit: {reason_of(failure)}") from None
-    if data.get("id") != identity or len(results) != count:
-        raise MeasureError("its replies are to another request")
-    return results

@@ -19,7 +19,14 @@ from dataclasses import asdict, fields
 from typing import Any, Final
 
 from minitensor.codegen import Target
-from minitensor.errors import ArgumentError, MinitensorError, is_integer, is_real, reason_of
+from minitensor.errors import (
+    ArgumentError,
+    MeasureError,
+    MinitensorError,
+    is_integer,
+    is_real,
+    reason_of,
+)
 from minitensor.lang import program_from_python
 from minitensor.schedule import Trace
 from minitensor.search.records import Host, this_host
@@ -154,3 +161,30 @@ def result_from_dict(data: object, host: Host) -> Result:
     if not (flags and numbers and isinstance(made.message, str)):
         raise ArgumentError(f"a result of a worker does not fit: {str(data)[:200]}")
     return made
+
+
+def results_of(reply: object, identity: str, count: int) -> list[Result]:
+    """The results of a reply. Raises MeasureError for trouble of the worker, ArgumentError for what
+    it refuses.
+    """
+    try:
+        data = json.loads(reply) if isinstance(reply, str) else None
+    except ValueError:
+        data = None
+    if not isinstance(data, dict) or data.get("version") != VERSION:
+        raise MeasureError("its replies are none of this version")
+    if "refused" in data:
+        raise ArgumentError(
+            f"a worker refuses the candidates: {str(data['refused'])[:2000]}; an intrinsic or a "
+            "primitive of your own needs `minitensor worker ADDRESS --trust MODULE` there"
+        )
+    if "error" in data:
+        raise MeasureError(str(data["error"])[:2000])
+    try:
+        host = Host(**{**data["host"], "flags": tuple(data["host"]["flags"])})
+        results = [result_from_dict(one, host) for one in data["results"]]
+    except (ArgumentError, TypeError, KeyError, LookupError) as failure:
+        raise MeasureError(f"its replies do not fit: {reason_of(failure)}") from None
+    if data.get("id") != identity or len(results) != count:
+        raise MeasureError("its replies are to another request")
+    return results

@@ -1,7 +1,6 @@
 """The loop of a search: propose, measure, record, learn.
 
-What a round proposes depends on the seed and on what was measured before it, and on nothing else:
-the same records give the same search, bit for bit.
+The same seed and records give the same search, bit for bit: a round depends on nothing else.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ from minitensor.search.tune.proposals import Lineage, Proposals, size_of_round
 logger = logging.getLogger("minitensor")
 
 CHUNK: Final = 16
-"""Candidates that are built together, before the first of them is measured; more for a runner that
-has more `at_once`."""
+"""Candidates that are built together, at least, before the first of them is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +231,8 @@ class Tuner:
         schedules = [t.trace.apply(self.space.program) for t in near]
         if all(structural_hash(s.program) != structural_hash(written.program) for s in schedules):
             schedules.append(written)
-        results = run_in_turns(self._compared, schedules)
+        runner = getattr(self.runner, "together", self.runner.measure)  # all on one machine
+        results = run_in_turns(lambda s, best: checked_results(runner(s, best), len(s)), schedules)
         self.measuring += time.perf_counter() - start
         for tried, (*_, last) in zip(near, results):
             if not last.ok:
@@ -296,11 +295,9 @@ class Tuner:
                 number = len(self.tried) + len(news) + 1
                 outcome = result.status.value, result.median, result.message, False, guess
                 state = result.busy, result.disturbed, drift, self.rounds
-                lineage = self._lineage.of(candidate)
+                line = self._lineage.of(candidate)
                 measured = self._lineage.add(trace_key(schedule.trace), candidate)
-                one = Tried(
-                    number, schedule.trace, measured, *outcome, *state, *lineage, result.spent
-                )
+                one = Tried(number, schedule.trace, measured, *outcome, *state, *line, result.spent)
                 if self.log is not None:
                     self._append(self.log, self._record(one, result.times, result.host))
                 news.append(one)
@@ -318,11 +315,6 @@ class Tuner:
 
     def _results(self, schedules: Sequence[Schedule], best: float | None) -> Iterator[Result]:
         return checked_results(self.runner.measure(schedules, best), len(schedules))
-
-    def _compared(self, schedules: Sequence[Schedule], best: float | None) -> Iterator[Result]:
-        """The same, of schedules that are compared: on one machine, if there are several."""
-        measure = getattr(self.runner, "together", self.runner.measure)
-        return checked_results(measure(schedules, best), len(schedules))
 
     def _record(self, tried: Tried, times: Sequence[float], host: Host | None = None) -> Record:
         return new_record(

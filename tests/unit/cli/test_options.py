@@ -7,7 +7,7 @@ import pytest
 from minitensor.cli.main import _parser
 
 SWITCHES = (argparse._StoreTrueAction, argparse._HelpAction, argparse._VersionAction)
-ADDING = {"size", "only", "history", "shape", "input"}
+ADDING = {"size", "only", "history", "shape", "input", "trust"}
 """The options that add up."""
 
 

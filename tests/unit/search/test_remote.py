@@ -88,8 +88,8 @@ def reply(**changed):
 )
 def test_a_reply_that_does_not_fit_is_the_workers_fault(text, error, message):
     with pytest.raises(error, match=message):
-        remote._results_of(text, "1", 1)
-    assert len(remote._results_of(reply(), "1", 1)) == 1
+        there.results_of(text, "1", 1)
+    assert len(there.results_of(reply(), "1", 1)) == 1
 
 
 def test_unlike_workers_are_of_other_kinds_and_old_ones_are_not_used():
