@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,10 @@ from minitensor.search.runner import there
 
 distributed = pytest.importorskip("distributed")
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(not shutil.which("taskset"), reason="a worker on one core needs taskset"),
+]
 PROGRAM = mt.lower(mt.workloads.matmul(m=32, n=32, k=32))
 QUICK = Settings(repeats=2, most_repeats=3, budget=0.01, repeat=0.0005)
 
