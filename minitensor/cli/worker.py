@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         return asyncio.run(_serve(distributed, arguments, security, console))
     except KeyboardInterrupt:
         return 0
-    except (OSError, ValueError, asyncio.TimeoutError) as failure:
+    except (OSError, ValueError, RuntimeError, asyncio.TimeoutError) as failure:
         raise CommandError(
             f"no Dask scheduler answers at {printable(arguments.address)}: {reason_of(failure)}"
         ) from None
@@ -88,6 +88,9 @@ async def _serve(
     distributed: Any, arguments: argparse.Namespace, security: Any, console: Console
 ) -> int:
     """One slot for measurements; a nanny starts the process again where it is lost."""
+    given = {} if security is None else security.get_connection_args("worker")
+    found = await distributed.comm.connect(arguments.address, timeout=10, **given)
+    await found.close()
     async with distributed.Nanny(
         arguments.address,
         nthreads=1,

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -155,6 +156,8 @@ class Remote:
             self._client.close()
 
     def _connected(self, address: str, wait: float) -> Any:
+        if not re.fullmatch(r"(tcp|tls)://[^\s/]+:\d+", address):
+            raise unexpected("an address such as tcp://server:8786", "client", address)
         try:
             for name in ("distributed.client", "distributed.utils"):  # it is said here
                 logging.getLogger(name).setLevel(logging.CRITICAL)

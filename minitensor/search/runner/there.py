@@ -41,6 +41,9 @@ MOST: Final = 256
 """Candidates of a request."""
 KEPT: Final = 2
 """Definitions whose runners are kept."""
+IDLE: Final = 300.0
+"""Seconds without a request after which the processes of a worker end."""
+_TIMERS: Final[list[threading.Timer]] = []
 _FIELDS: Final = ("version", "id", "definition", "target", "settings", "seed", "best", "traces")
 _RUNNERS: Final[OrderedDict[str, Runner]] = OrderedDict()
 _ALONE: Final = threading.Lock()
@@ -66,6 +69,7 @@ def measured(text: str) -> str:
     "error" is what is wrong with this machine, "refused" what is wrong with the request.
     """
     with _ALONE:
+        _end_later()
         reply: dict[str, Any] = {"version": VERSION, "id": ""}
         try:
             request = checked_request(text)
@@ -79,10 +83,19 @@ def measured(text: str) -> str:
     return json.dumps(reply)
 
 
-def close() -> None:
-    """End what was started here for requests."""
-    while _RUNNERS:
-        _RUNNERS.popitem()[1].close()
+def _end_later() -> None:
+    """End the processes of runners once nobody has asked for a while: the search is gone."""
+    for timer in _TIMERS:
+        timer.cancel()
+    _TIMERS[:] = [threading.Timer(IDLE, _end)]
+    _TIMERS[0].daemon = True
+    _TIMERS[0].start()
+
+
+def _end() -> None:
+    with _ALONE:
+        while _RUNNERS:
+            _RUNNERS.popitem()[1].close()
 
 
 def checked_request(text: object) -> dict[str, Any]:
