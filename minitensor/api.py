@@ -96,7 +96,8 @@ def build(
     check   verify the program after every pass of code generation; MINITENSOR_DEBUG=1 in the
             environment does so always, and 2 prints what each pass changes to standard error.
             For "cuda-emulator", each call looks for races, accesses outside buffers and barriers
-            that some threads do not reach, and raises ExecutionError for what it finds
+            that some threads do not reach, and raises ExecutionError for what it finds; for
+            "accelerator" the tokens of its queues are checked for every order that they allow
     passes  the passes of code generation, pairs of a name and a function of (program, target):
             usually `[*mt.codegen.PASSES, ("mine", f)]`, CUDA_PASSES for a GPU
     dump    is called with the difference that each pass makes, as text: `print`
@@ -141,7 +142,7 @@ def build(
         if passes is not None or dump is not None:
             raise ArgumentError(f'target "{wanted.kind}" runs no passes of its own: use "c"')
         if wanted.kind == "accelerator":
-            return _accelerated(program, wanted)
+            return _accelerated(program, wanted, check)
         return _interpreted(program)
     exact = native_target(wanted)
 
@@ -177,8 +178,13 @@ def _networks() -> Any:
     return importlib.import_module("minitensor.networks")
 
 
-def _accelerated(program: ir.Program, target: Target) -> accelerator.AcceleratorKernel:
-    return accelerator.build(program, accelerator.Machine.of(target))
+def _accelerated(
+    program: ir.Program, target: Target, check: bool = False
+) -> accelerator.AcceleratorKernel:
+    kernel = accelerator.build(program, accelerator.Machine.of(target))
+    if check:
+        accelerator.check(kernel.stream)
+    return kernel
 
 
 def _interpreted(program: ir.Program) -> Kernel:

@@ -17,7 +17,7 @@ import numpy as np
 from minitensor import pictures
 from minitensor.accelerator.draw import timeline_picture
 from minitensor.accelerator.lower import QUEUES
-from minitensor.accelerator.stream import Stream
+from minitensor.accelerator.stream import Stream, stream_of
 from minitensor.accelerator.tokens import in_order
 from minitensor.errors import whole
 
@@ -89,7 +89,7 @@ class Timing:
 
 def timing_of(stream: Stream) -> Timing:
     """The times of a stream. Raises ExecutionError for a deadlock."""
-    sources: Mapping[int, tuple[Any, ...]] = stream.sources
+    sources: Mapping[int, tuple[Any, ...]] = stream_of(stream).sources
     is_forward = all(s is not None and s < n for n, ones in sources.items() for s in ones)
     free = dict.fromkeys(QUEUES, 0)
     stalls: Counter[tuple[str, str]] = Counter()

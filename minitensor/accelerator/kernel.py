@@ -12,7 +12,7 @@ from minitensor.accelerator.clock import Timing, timing_of
 from minitensor.accelerator.execute import execute
 from minitensor.accelerator.lower import operations
 from minitensor.accelerator.machine import Machine
-from minitensor.accelerator.stream import Stream, bare_stream
+from minitensor.accelerator.stream import Stream, bare_stream, stream_of
 from minitensor.accelerator.tokens import with_tokens
 from minitensor.errors import whole
 from minitensor.looks import Whole
@@ -60,7 +60,7 @@ class AcceleratorKernel:
 
     def with_stream(self, stream: Stream) -> AcceleratorKernel:
         """The same program with other tokens: `stream.with_tokens(…)`."""
-        return AcceleratorKernel(self.program, stream)
+        return AcceleratorKernel(self.program, stream_of(stream))
 
     def _run(self, arrays: tuple[Any, ...], order: int | None) -> tuple[np.ndarray, ...]:
         accepted, results = self._signature.accept(arrays)

@@ -204,6 +204,13 @@ class Stream:
     __str__ = __repr__ = listing
 
 
+def stream_of(stream: object) -> Stream:
+    """A stream as itself. Raises ArgumentError for anything else."""
+    if not isinstance(stream, Stream):
+        raise unexpected("the stream of a kernel (kernel.stream)", "stream", stream)
+    return stream
+
+
 # ---- from operations
 
 

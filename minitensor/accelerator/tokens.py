@@ -22,8 +22,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 from minitensor.accelerator.lower import QUEUES
-from minitensor.accelerator.stream import Box, Instruction, Stream, Token
-from minitensor.errors import ExecutionError, unexpected
+from minitensor.accelerator.stream import Box, Instruction, Stream, Token, stream_of
+from minitensor.errors import ExecutionError
 
 Clock: TypeAlias = tuple[int, ...]
 """The number of instructions of each queue that are done, in the order of QUEUES."""
@@ -124,7 +124,7 @@ def with_tokens(stream: Stream, fewest: bool = True) -> Stream:
     fewest  without those that others imply; with False, one for each need that comes later than
             the need before
     """
-    needs = Needs(stream)
+    needs = Needs(stream_of(stream))
     return stream.with_tokens(_fewest(needs) if fewest else _all(needs))
 
 
@@ -214,9 +214,7 @@ def check(stream: Stream) -> None:
     that gives another result than the program, or none at all; it names the instructions, what they
     share and the token that is missing.
     """
-    if not isinstance(stream, Stream):
-        raise unexpected("the stream of a kernel (kernel.stream)", "stream", stream)
-    needs = Needs(stream)
+    needs = Needs(stream_of(stream))
     done: list[Clock] = [_START] * len(stream)
     latest = [_START] * len(QUEUES)
     for one in in_order(stream):

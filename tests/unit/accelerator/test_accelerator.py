@@ -113,6 +113,9 @@ def test_a_machine_is_a_target_and_back():
         (lambda kernel: kernel.stream.listing("x"), "got most='x'"),
         (lambda kernel: kernel.timing.timeline(0), "got most=0"),
         (lambda kernel: acc.check(3), "got stream=3"),
+        (lambda kernel: acc.timing_of(3), "got stream=3"),
+        (lambda kernel: acc.with_tokens(3), "got stream=3"),
+        (lambda kernel: kernel.with_stream(3), "got stream=3"),
     ],
 )
 def test_what_cannot_be_asked_of_a_kernel_is_an_error_in_words(call, message):
