@@ -4,7 +4,7 @@ Nothing of a file system is shared. A request holds the definition, traces and s
 a worker (`there`) builds and measures in its own cache with its own compiler. Workers of one kind
 are used, the same processor, cores, vector width and compiler, so that a ranking has the speeds of
 one kind. Each is asked at times for the time of one candidate that all have measured, the
-*yardstick*: one that is not as fast as the others is set aside, and its last candidates are
+*yardstick*: one that is slower than another, twice, is set aside, and its last candidates are
 measured elsewhere.
 
 A request is on one worker at a time, and its answer counts once. If its worker is lost it goes to
@@ -33,7 +33,7 @@ from minitensor.version import __version__
 LOST: Final = 3
 """Workers that a candidate may be on when they are lost."""
 UNLIKE: Final = 0.15
-"""A worker whose yardstick takes a longer or shorter time by more is not like the others."""
+"""A worker whose yardstick takes longer than the fastest one by more, twice, is not like it."""
 EACH: Final = 8
 """Requests to a worker after which the yardstick is measured there again."""
 AHEAD: Final = 2
@@ -50,7 +50,8 @@ _WITHOUT: Final = (
 class _Worker:
     """A worker of the pool, and what it did.
 
-    speed   of its yardstick, in times of that of the first worker
+    took    seconds of its yardstick, at last; 0 before that
+    doubted whether that was longer than it should be
     reason  why it is set aside; "" if it is not
     """
 
@@ -59,7 +60,8 @@ class _Worker:
     about: Mapping[str, Any]
     requests: int = 0
     candidates: int = 0
-    speed: float = 1.0
+    took: float = 0.0
+    doubted: bool = False
     reason: str = ""
 
 
@@ -131,7 +133,7 @@ class Remote:
         if not isinstance(self._client, distributed.Client):
             raise unexpected("an address, or a distributed.Client", "client", client)
         self._workers: dict[str, _Worker] = {}
-        self._yardstick: tuple[str, str, float] | None = None
+        self._yardstick: tuple[str, str] | None = None
         self._count, self._looked = 0, -1e9
         until = time.monotonic() + wait
         try:
@@ -199,8 +201,8 @@ class Remote:
         lines = [f"{len(self._workers)} workers; measured on {self.kind}"]
         for worker in self._workers.values():
             text = f"{worker.candidates} candidates in {worker.requests} requests"
-            if worker.speed != 1.0:
-                text += f", {worker.speed:.2f} times as long as the first"
+            if worker.took:
+                text += f", {self._slowness(worker):.2f} times as long as the fastest"
             state = f"set aside: {worker.reason}" if worker.reason else text
             lines.append(f"  {worker.about.get('name', '?')} {worker.address}: {state}")
         return "\n".join(lines)
@@ -246,6 +248,11 @@ class Remote:
             raise MeasureError(f"no worker of kind {self.kind} is left\n{self.explain()}")
         return found
 
+    def _slowness(self, worker: _Worker) -> float:
+        """The time of a worker's yardstick, in times of the fastest's."""
+        known = [w.took for w in self._workers.values() if w.took and not w.reason]
+        return worker.took / min(known) if known and worker.took else 1.0
+
     # ---- measurements
 
     def measure(self, schedules: Sequence[Schedule], best: float | None = None) -> Iterator[Result]:
@@ -269,6 +276,8 @@ class Remote:
         traces = [schedule.trace.to_json() for schedule in schedules]
         if self._yardstick is not None and self._yardstick[0] != definition:
             self._yardstick = None
+            for worker in self._workers.values():
+                worker.took, worker.doubted = 0.0, False
         waiting = deque(
             _Request(list(range(first, min(first + each, len(traces)))))
             for first in range(0, len(traces), each)
@@ -308,7 +317,8 @@ class Remote:
                 break
             request = waiting.popleft()
             texts = [traces[number] for number in request.numbers]
-            measures = self._yardstick is not None and worker.requests % EACH == 0
+            is_time = worker.doubted or worker.requests % EACH == 0
+            measures = self._yardstick is not None and is_time
             if measures:
                 texts = [self._yardstick[1], *texts]  # type: ignore[index]
             self._count += 1
@@ -403,19 +413,20 @@ class Remote:
         worker.requests += 1
         if sent.yardstick:
             first = results.pop(0)
-            if first.ok and not first.disturbed:
-                worker.speed = first.median / self._yardstick[2]  # type: ignore[index]
-            if abs(worker.speed - 1) > UNLIKE and len(self._pool()) > 1:
-                worker.reason = (
-                    f"the candidate that all measure takes {worker.speed:.2f} times as long there"
-                )
+            worker.took = first.median if first.ok and not first.disturbed else worker.took
+            slow, doubted = self._slowness(worker) > 1 + UNLIKE, worker.doubted
+            worker.doubted = slow
+            if slow and len(self._pool()) > 1:
+                if doubted:
+                    times = f"{self._slowness(worker):.2f} times as long"
+                    worker.reason = f"the candidate that all measure takes {times} there"
                 self._again(waiting, sent.request, found, False)
                 return
         worker.candidates += len(results)
         for number, result in zip(sent.request.numbers, results):
             found[number] = result
             if self._yardstick is None and result.ok and not result.disturbed and not result.early:
-                self._yardstick = definition, traces[number], result.median
+                self._yardstick, worker.took = (definition, traces[number]), result.median
 
 
 def _worker(address: str, about: Mapping[str, Any]) -> _Worker:

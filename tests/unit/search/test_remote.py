@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import deque
 
 import pytest
 
@@ -101,6 +102,24 @@ def test_unlike_workers_are_of_other_kinds_and_old_ones_are_not_used():
     assert remote._worker("b", wide).kind != one.kind
     assert "has minitensor 0.0" in remote._worker("c", {**about, "minitensor": "0.0"}).reason
     assert "cannot measure: no compiler" in remote._worker("d", {"error": "no compiler"}).reason
+
+
+def test_a_worker_that_is_slower_twice_is_set_aside():
+    """Its candidates are measured elsewhere, and the last worker is never set aside."""
+    pool = object.__new__(remote.Remote)
+    pool.kind, pool._looked, pool._yardstick = "k", float("inf"), ("d", "t")
+    fast, slow = (remote._Worker(name, "k", {}, took=1.0) for name in "ab")
+    pool._workers = {"a": fast, "b": slow}
+    for expected in ("", "takes 1.50 times as long"):
+        found, waiting = {}, deque()
+        first = there.result_as_dict(Result(Status.OK, (1.5,), 1))
+        sent = remote._Sent(remote._Request([7]), slow, "1", True, 0.0)
+        pool._take(waiting, sent, reply(results=[first, first]), found, "d", ["t"] * 8)
+        assert not found and waiting[0].numbers == [7] and waiting[0].lost == 0
+        assert expected in slow.reason and bool(expected) == bool(slow.reason)
+    sent = remote._Sent(remote._Request([7]), fast, "1", True, 0.0)
+    pool._take(waiting, sent, reply(results=[first, first]), found, "d", ["t"] * 8)
+    assert found[7].ok and not fast.reason
 
 
 def test_without_the_extra_the_way_is_said(monkeypatch):
