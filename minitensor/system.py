@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minitensor.errors import CompileError, MeasureError, MinitensorError
 
-__all__ = ["cffi", "ctypes", "fcntl", "mmap", "resource", "subprocess"]
+__all__ = ["asyncio", "cffi", "ctypes", "fcntl", "mmap", "resource", "subprocess"]
 
 WITHOUT: Final = (
     'target="interpreter", schedules and their legality, sketches, features and the cost model '
@@ -39,6 +39,7 @@ class _Module:
 
 
 if TYPE_CHECKING:
+    import asyncio
     import ctypes
     import fcntl
     import mmap
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     import _cffi_backend as cffi  # type: ignore[import-not-found, import-untyped, unused-ignore]
 else:
+    asyncio = _Module("asyncio", "by which workers of other machines' searches run", MeasureError)
     cffi = _Module("_cffi_backend", "by which compiled kernels are loaded", CompileError)
     subprocess = _Module("subprocess", "which starts the compiler", CompileError)
     ctypes = _Module("ctypes", "by which workers and guard pages call the system", MeasureError)

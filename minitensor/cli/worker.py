@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import importlib
 import json
 import re
@@ -14,6 +13,7 @@ from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError
 from minitensor.errors import printable, reason_of
 from minitensor.search import Remote
+from minitensor.system import asyncio
 
 TEXT: Final = "measure candidates for searches on other machines, through Dask"
 EPILOG: Final = """\

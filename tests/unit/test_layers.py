@@ -74,7 +74,16 @@ LAYERS["cli"] = LAYERS["__main__"] = LAYERS["__init__"] = {*LAYERS, "cli"}
 """What each package may import: those to its left in the path of a tensor program."""
 
 THIRD_PARTY = {"numpy"}
-NOT_EVERYWHERE = {"_cffi_backend", "cffi", "ctypes", "fcntl", "mmap", "resource", "subprocess"}
+NOT_EVERYWHERE = {
+    "asyncio",
+    "_cffi_backend",
+    "cffi",
+    "ctypes",
+    "fcntl",
+    "mmap",
+    "resource",
+    "subprocess",
+}
 """Modules that some Pythons lack: `minitensor.system` imports them when they are used."""
 OPTIONAL = {
     "onnx": {"graph"},
