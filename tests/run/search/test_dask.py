@@ -11,7 +11,7 @@ from minitensor.search import Runner, Status, Task
 distributed = pytest.importorskip("distributed")
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_a_local_cluster_builds_and_measures(tmp_path, monkeypatch):
     monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(tmp_path / "cache"))
     program = mt.lower(workloads.matmul(m=32, n=32, k=32))
