@@ -50,7 +50,7 @@ def test_a_first_call_that_takes_long_is_the_only_one():
     assert wrong.status is Status.WRONG
     assert hopeless.status is Status.TIMEOUT and "within 1 s" in hopeless.message
     assert took < 8
-    assert not calm.early and len(calm.times) >= 3
+    assert not calm.early and len(calm.times) + calm.spoilt >= 3  # others may run meanwhile
 
 
 @pytest.mark.slow
