@@ -41,7 +41,7 @@ def needs(steps: Sequence[Step]) -> list[Token]:
 
 
 def before(steps: Sequence[Step], tokens: Sequence[Token]) -> list[set[int]]:
-    """What is done before each instruction begins, whatever the queues do."""
+    """The predecessors of each instruction in the order of tokens and queues (happens-before)."""
     found: list[set[int]] = []
     for number, (queue, _, _) in enumerate(steps):
         own = [n for n in range(number) if steps[n][0] == queue][-1:]

@@ -23,7 +23,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from minitensor.errors import ArgumentError, MeasureError, is_integer, reason_of, unexpected
-from minitensor.ir import Program
 from minitensor.lang import definition_as_python
 from minitensor.schedule import Schedule
 from minitensor.search.runner import there
@@ -272,7 +271,7 @@ class Remote:
     ) -> Iterator[Result]:
         if not schedules:
             return
-        definition = definition_as_python(_program_of(schedules))
+        definition = definition_as_python(schedules[0].history[0])
         traces = [schedule.trace.to_json() for schedule in schedules]
         if self._yardstick is not None and self._yardstick[0] != definition:
             self._yardstick = None
@@ -317,10 +316,10 @@ class Remote:
                 break
             request = waiting.popleft()
             texts = [traces[number] for number in request.numbers]
-            is_time = worker.doubted or worker.requests % EACH == 0
-            measures = self._yardstick is not None and is_time
-            if measures:
-                texts = [self._yardstick[1], *texts]  # type: ignore[index]
+            measures = worker.doubted or worker.requests % EACH == 0
+            yardstick = self._yardstick if measures else None
+            if yardstick is not None:
+                texts = [yardstick[1], *texts]
             self._count += 1
             identity = f"{self._count}"
             payload = json.dumps(
@@ -337,7 +336,9 @@ class Remote:
             )
             limits = self.settings
             seconds = AHEAD * (len(texts) * (2 * limits.time_limit + limits.compile_limit) + 60.0)
-            sent = _Sent(request, worker, identity, measures, time.monotonic() + seconds)
+            sent = _Sent(
+                request, worker, identity, yardstick is not None, time.monotonic() + seconds
+            )
             sent.future = self._client.submit(
                 self._work, payload, workers=[worker.address], pure=False, retries=0
             )
@@ -442,9 +443,3 @@ def _worker(address: str, about: Mapping[str, Any]) -> _Worker:
     target = there.target_of(about["target"])
     kind = f"{host['cpu']}, {target.num_cores} cores, {target.vector_bits} bits, {host['compiler']}"
     return _Worker(address, kind, about, reason=reason)
-
-
-def _program_of(schedules: Sequence[Schedule]) -> Program:
-    programs = {id(schedule.history[0]): schedule.history[0] for schedule in schedules}
-    found: Program = next(iter(programs.values()))
-    return found

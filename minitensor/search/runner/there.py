@@ -57,7 +57,6 @@ def described() -> str:
     try:
         target = exact_target("c")
         found |= {"target": target.as_dict(), "host": asdict(this_host(target))}
-        found |= {"compiler": found["host"]["compiler"]}
     except MinitensorError as failure:
         found |= {"error": failure.message}
     return json.dumps(found)
@@ -84,7 +83,7 @@ def measured(text: str) -> str:
 
 
 def _end_later() -> None:
-    """End the processes of runners once nobody has asked for a while: the search is gone."""
+    """Schedule the end of the runners' processes, IDLE seconds after the last request."""
     for timer in _TIMERS:
         timer.cancel()
     _TIMERS[:] = [threading.Timer(IDLE, _end)]
