@@ -75,7 +75,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
             require_encryption=True,
         )  # fmt: skip
     try:
-        return asyncio.run(_serve(distributed, arguments, security, console))
+        cores = str(target["num_cores"])
+        return asyncio.run(_serve(distributed, arguments, security, cores, console))
     except KeyboardInterrupt:
         return 0
     except (OSError, ValueError, RuntimeError, asyncio.TimeoutError) as failure:
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 async def _serve(
-    distributed: Any, arguments: argparse.Namespace, security: Any, console: Console
+    distributed: Any, arguments: argparse.Namespace, security: Any, cores: str, console: Console
 ) -> int:
     """One slot for measurements; a nanny starts the process again where it is lost."""
     given = {} if security is None else security.get_connection_args("worker")
@@ -97,6 +98,7 @@ async def _serve(
         name=arguments.name,
         security=security,
         memory_limit=None,
+        env={"OMP_NUM_THREADS": cores},  # else Dask makes it 1
         preload=arguments.trust,
         silence_logs=40,
     ) as nanny:

@@ -12,6 +12,7 @@ import time
 import pytest
 
 import minitensor as mt
+from minitensor.runtime import usable_cores
 from minitensor.search import Remote, Settings, Status
 from minitensor.search.records import Host
 from minitensor.search.runner import there
@@ -154,6 +155,9 @@ def test_a_scheduler_that_is_lost_is_said(tmp_path):
     process, address = scheduled(tmp_path)
     worker = started(("minitensor", "worker", address), tmp_path / "worker")
     with Remote(address, settings=QUICK, wait=60) as remote:
+        assert (
+            remote.target.num_cores == usable_cores()
+        )  # all of them, whatever Dask says of OpenMP
         threading.Timer(0.5, os.killpg, (process.pid, signal.SIGKILL)).start()
         with pytest.raises(mt.MeasureError, match=r"the Dask scheduler at .* is gone"):
             for _ in range(20):
