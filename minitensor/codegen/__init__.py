@@ -22,14 +22,14 @@ from minitensor.codegen.pipeline import (
 from minitensor.codegen.pressure import Pressure, usual_registers
 from minitensor.codegen.remarks import Remark, Storage
 from minitensor.codegen.report import Report, gpu_remarks, report_of
-from minitensor.codegen.target import KINDS, Emitted, KernelShape, Target, unsupported
+from minitensor.codegen.target import FEATURES, KINDS, Emitted, KernelShape, Target, unsupported
 
 __all__ = [
-    "CUDA_PASSES", "DEFAULT", "DEVICES", "KINDS", "PASSES", "REQUIRED", "Device", "Dump", "Emitted",
-    "Kernel", "KernelShape", "Pass", "Passes", "Pressure", "Remark", "Report", "Split", "Storage",
-    "Target", "checked_passes", "comment", "definitions", "device_named", "device_of", "emit_alone",
-    "generate", "generate_together", "gpu_remarks", "indexed", "intrinsics_in", "is_host",
-    "kernel_of", "lowered", "nbytes", "passes_of", "passes_without", "report_of", "safe",
-    "shared_offsets", "split_constants", "unsupported", "usual_registers", "with_axes",
-    "without_vthreads",
+    "CUDA_PASSES", "DEFAULT", "DEVICES", "FEATURES", "KINDS", "PASSES", "REQUIRED", "Device",
+    "Dump", "Emitted", "Kernel", "KernelShape", "Pass", "Passes", "Pressure", "Remark", "Report",
+    "Split", "Storage", "Target", "checked_passes", "comment", "definitions", "device_named",
+    "device_of", "emit_alone", "generate", "generate_together", "gpu_remarks", "indexed",
+    "intrinsics_in", "is_host", "kernel_of", "lowered", "nbytes", "passes_of", "passes_without",
+    "report_of", "safe", "shared_offsets", "split_constants", "unsupported", "usual_registers",
+    "with_axes", "without_vthreads",
 ]

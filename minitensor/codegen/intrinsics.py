@@ -11,7 +11,7 @@ from minitensor.errors import LoweringError
 
 def declared(key: str) -> ir.Intrinsic:
     """The intrinsic with that key. Raises LoweringError if this process has not declared it."""
-    found = ir.DECLARED.get(key)
+    found = ir.known_intrinsic(key)
     if found is None:
         raise LoweringError(
             f"this process has not declared the intrinsic {ir.print_name(key)} (see mt.intrinsic)"

@@ -11,6 +11,11 @@ from minitensor.errors import ArgumentError, is_integer, unexpected, whole
 from minitensor.ir import Buffer
 
 KINDS: Final = ("c", "cuda", "cuda-emulator", "accelerator", "interpreter")
+FEATURES: Final = (
+    "amx_bf16", "amx_int8", "avx512_bf16", "avx512_fp16", "avx512_vnni", "avx512_vpopcntdq",
+    "avx_vnni",
+)  # fmt: skip
+"""Instructions beyond vectors of a width, as Linux calls them."""
 WIDTHS: Final = (0, 64, 128, 256, 512, 1024, 2048)
 
 
@@ -27,12 +32,15 @@ class Target:
     device       the GPU of "cuda" and "cuda-emulator", such as "h100" (see `codegen.DEVICES`);
                  None for the first of this machine, or "a100" if there is none. Of "accelerator"
                  what is not usual of it, as `mt.accelerator.Machine(…).target` says it
+    features     the instructions of FEATURES that schedules for "c" are derived for, such as
+                 ("avx512_vnni",); None for those that the compiler may use on this machine
     """
 
     kind: str
     num_cores: int | None = None
     vector_bits: int | None = None
     device: str | None = None
+    features: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -50,8 +58,22 @@ class Target:
             device_named(self.device)
         elif not (self.device is None or isinstance(self.device, str)):
             raise unexpected("the target of an mt.accelerator.Machine", "device", self.device)
+        if self.features is not None:
+            object.__setattr__(self, "features", self._checked_features())
         for name, value in (("num_cores", cores), ("vector_bits", bits)):
             object.__setattr__(self, name, None if value is None else int(value))
+
+    def _checked_features(self) -> tuple[str, ...]:
+        """The features in their order, each once."""
+        given = self.features
+        if self.kind != "c":
+            raise unexpected(f"no features for target {self.kind!r}", "features", given)
+        if not isinstance(given, (tuple, list, set, frozenset)):
+            raise unexpected("a list of names, such as ['avx512_vnni']", "features", given)
+        for name in given:
+            if name not in FEATURES:
+                raise unexpected("some of " + ", ".join(FEATURES), "features", name)
+        return tuple(sorted(set(given)))
 
     @property
     def is_gpu(self) -> bool:
@@ -69,9 +91,10 @@ class Target:
         return Target(target)
 
     def as_dict(self) -> dict[str, Any]:
-        """Its fields, for JSON; the GPU only where it is named."""
+        """Its fields, for JSON; the GPU and the features only where they are named."""
         fields = asdict(self)
-        return {n: value for n, value in fields.items() if n != "device" or value is not None}
+        optional = ("device", "features")
+        return {n: value for n, value in fields.items() if n not in optional or value is not None}
 
     def resolved(self, num_cores: int, vector_bits: int) -> Target:
         """The target with what was left open filled in."""

@@ -165,7 +165,7 @@ def _sites(
 
 def of_warp(stmt: ir.Tensorized) -> ir.Intrinsic | None:
     """The intrinsic that does a statement, if it is one of a GPU."""
-    found = ir.DECLARED.get(stmt.intrinsic)
+    found = ir.known_intrinsic(stmt.intrinsic)
     return found if found is not None and found.cuda else None
 
 

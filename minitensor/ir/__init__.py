@@ -44,7 +44,8 @@ from minitensor.ir.dataflow import accessed_buffers, readers, writers
 from minitensor.ir.facts import Note, fact
 from minitensor.ir.lifetime import lifetimes
 from minitensor.ir.interp import interpret
-from minitensor.ir.intrinsic import DECLARED, NOTE, SEPARATOR, Body, Intrinsic
+from minitensor.ir.intrinsic import DECLARED, NOTE, READY, SEPARATOR, Body, Intrinsic
+from minitensor.ir.intrinsic import known_intrinsic
 from minitensor.ir.memory import Counts
 from minitensor.ir.names import fresh_name
 from minitensor.ir.numbers import constant as constant_value
@@ -70,21 +71,21 @@ from minitensor.ir.visit import (
 
 __all__ = [
     "BITWISE", "BOOL", "COMPARISONS", "DECLARED", "FALSE", "FLOAT32", "FUNCTIONS", "INDEX", "INT64",
-    "LARGEST", "LOGICAL", "MOST_ALONG", "MOST_THREADS", "NOTE", "NOTHING", "SEPARATOR", "SHIFTS",
-    "TRUE", "USER_DTYPES", "WARP", "Alloc", "Annotation", "Annotations", "Barrier", "Binary",
-    "BinaryOp", "Block", "Body", "Broadcast", "Buffer", "Call", "Cast", "Const", "Counts", "DType",
-    "Expr", "For", "If", "Intrinsic", "Iter", "IterKind", "Lanes", "Load", "LoopKind", "LoopSite",
-    "Marks", "Node", "Note", "Prefetch", "Program", "Ramp", "Reduce", "Reducer", "Scope", "Select",
-    "Seq", "Stmt", "Store", "Tensorized", "ThreadReduce", "Unary", "UnaryOp", "Var",
-    "accessed_buffers", "accesses", "allocated", "apply_by_numpy", "apply_reducer", "arithmetic",
-    "as_expr", "at_most", "blocks_of", "children", "combines", "conjunction", "conjuncts", "const",
-    "constant_value", "equal", "evaluate", "fact", "floor_div", "floor_mod", "free_vars",
-    "fresh_name", "from_bfloat16", "interpret", "lacking_in_numpy", "less", "lifetimes", "loads",
-    "loop_sites", "loops_of", "make_room", "map_children", "map_stmts", "marked_loops", "measured",
-    "mentions", "names_in", "nest", "nests", "nodes_in", "numpy_dtype", "pack", "paths",
-    "print_expr", "print_indices", "print_name", "print_program", "print_stmt", "print_type",
-    "readers", "rewrite", "sequence", "simplify_indices_by", "stmts_of", "stored_buffers",
-    "strides_of", "structural_equal", "structural_hash", "substitute", "summary",
+    "LARGEST", "LOGICAL", "MOST_ALONG", "MOST_THREADS", "NOTE", "NOTHING", "READY", "SEPARATOR",
+    "SHIFTS", "TRUE", "USER_DTYPES", "WARP", "Alloc", "Annotation", "Annotations", "Barrier",
+    "Binary", "BinaryOp", "Block", "Body", "Broadcast", "Buffer", "Call", "Cast", "Const", "Counts",
+    "DType", "Expr", "For", "If", "Intrinsic", "Iter", "IterKind", "Lanes", "Load", "LoopKind",
+    "LoopSite", "Marks", "Node", "Note", "Prefetch", "Program", "Ramp", "Reduce", "Reducer",
+    "Scope", "Select", "Seq", "Stmt", "Store", "Tensorized", "ThreadReduce", "Unary", "UnaryOp",
+    "Var", "accessed_buffers", "accesses", "allocated", "apply_by_numpy", "apply_reducer",
+    "arithmetic", "as_expr", "at_most", "blocks_of", "children", "combines", "conjunction",
+    "conjuncts", "const", "constant_value", "equal", "evaluate", "fact", "floor_div", "floor_mod",
+    "free_vars", "fresh_name", "from_bfloat16", "interpret", "known_intrinsic", "lacking_in_numpy",
+    "less", "lifetimes", "loads", "loop_sites", "loops_of", "make_room", "map_children",
+    "map_stmts", "marked_loops", "measured", "mentions", "names_in", "nest", "nests", "nodes_in",
+    "numpy_dtype", "pack", "paths", "print_expr", "print_indices", "print_name", "print_program",
+    "print_stmt", "print_type", "readers", "rewrite", "sequence", "simplify_indices_by", "stmts_of",
+    "stored_buffers", "strides_of", "structural_equal", "structural_hash", "substitute", "summary",
     "summary_if_large", "survey", "to_bfloat16", "unpack", "value_by_numpy", "verify", "walk",
     "with_body", "wrap_integer", "writers",
 ]

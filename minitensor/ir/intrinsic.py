@@ -12,7 +12,7 @@ computes it (`arith.tensorized`), its text in C (`codegen.intrinsics`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -101,3 +101,16 @@ class Intrinsic:
 
 DECLARED: Final[dict[str, Intrinsic]] = {}
 """The intrinsics that this process has declared, by key."""
+READY: Final[dict[str, Callable[[], Intrinsic]]] = {}
+"""Declarations that come with the language, by name; each is made when it is first asked for."""
+
+
+def known_intrinsic(key: str) -> Intrinsic | None:
+    """The intrinsic with that key, or with that name if it comes with the language; None if this
+    process knows none.
+    """
+    make = READY.get(key.partition(SEPARATOR)[0])
+    if key not in DECLARED and make is not None:
+        made = make()
+        return made if key in (made.key, made.name) else None
+    return DECLARED.get(key)

@@ -3,6 +3,7 @@
 # fmt: off
 from minitensor.lang import ops
 from minitensor.lang.as_python import definition_as_python, intrinsic_as_python
+from minitensor.lang.dots import GROUP, LANES, PAIRS, dot_name
 from minitensor.lang.elementwise import (
     ceil, cos, erf, exp, expm1, floor, log, log1p, round_, rsqrt, sigmoid, sin, sqrt, tanh,
 )
@@ -24,11 +25,11 @@ from minitensor.lang.workloads.arguments import check_sizes
 from minitensor.lang.workloads.window import Windows
 
 __all__ = [
-    "OPERATORS", "Operator", "ReduceAxis", "Reduction", "Scalar", "Tensor", "Windows", "abs_",
-    "all_", "any_", "argmax", "argmin", "ceil", "check_sizes", "comm_reducer", "compute", "const",
-    "cos", "definition_as_python", "erf", "exp", "expm1", "fits", "floor", "if_then_else",
-    "intrinsic", "intrinsic_as_python", "log", "log1p", "logical_and", "logical_not", "logical_or",
-    "lower", "max_", "maximum", "min_", "minimum", "ops", "placeholder", "power", "prod",
-    "program_from_python", "reduce_axis", "relaid", "round_", "rsqrt", "select", "sigmoid", "sin",
-    "sqrt", "sum_", "tanh", "update", "var",
+    "GROUP", "LANES", "OPERATORS", "PAIRS", "Operator", "ReduceAxis", "Reduction", "Scalar",
+    "Tensor", "Windows", "abs_", "all_", "any_", "argmax", "argmin", "ceil", "check_sizes",
+    "comm_reducer", "compute", "const", "cos", "definition_as_python", "dot_name", "erf", "exp",
+    "expm1", "fits", "floor", "if_then_else", "intrinsic", "intrinsic_as_python", "log", "log1p",
+    "logical_and", "logical_not", "logical_or", "lower", "max_", "maximum", "min_", "minimum",
+    "ops", "placeholder", "power", "prod", "program_from_python", "reduce_axis", "relaid", "round_",
+    "rsqrt", "select", "sigmoid", "sin", "sqrt", "sum_", "tanh", "update", "var",
 ]

@@ -10,6 +10,7 @@ from typing import Final
 
 from minitensor.errors import unexpected, whole
 from minitensor.ir import Intrinsic
+from minitensor.lang.dots import dot
 from minitensor.lang.intrinsic import intrinsic
 from minitensor.lang.reduce import sum_
 from minitensor.lang.tensor import compute, placeholder, reduce_axis
@@ -18,45 +19,10 @@ MOST_REGISTERS: Final = 64
 """The most vectors that the accumulators of a micro-kernel may take."""
 LONGEST_DEPTH: Final = 1 << 12
 
-_DOT_VNNI: Final = """
-    // one instruction: 16 sums of 4 products of bytes, added to 16 numbers
-    typedef int v16 __attribute__((vector_size(64), aligned(4), may_alias));
-    int32_t a4;
-    __builtin_memcpy(&a4, a, 4);
-    v16 a_all = a4 - (v16){0};
-    *(v16 *)c = (v16)__builtin_ia32_vpdpbusd_v16si(*(v16 *)c, a_all, *(const v16 *)b);
-"""
-_DOT_PLAIN: Final = """
-    for (int j = 0; j < 16; ++j) {
-        for (int k = 0; k < 4; ++k) {
-            c[j] += (int32_t)a[k] * (int32_t)b[j * 4 + k];
-        }
-    }
-"""
-
 
 def dot_u8i8() -> Intrinsic:
-    """16 dot products of 4 bytes each with the same 4 bytes, added to 16 int32.
-
-        c[j] += sum over k < 4 of a[k] * b[j, k]                     for j < 16
-
-    a (4,) uint8, b (16, 4) int8, all in a row; c (16,) int32. With AVX-512 VNNI it is the one
-    instruction vpdpbusd, elsewhere plain C.
-    """
-    a = placeholder((4,), "uint8", name="a")
-    b = placeholder((16, 4), "int8", name="b")
-    k = reduce_axis(4, name="k")
-    c = compute(
-        (16,),
-        lambda j: sum_(a[k].astype("int32") * b[j, k].astype("int32"), axis=k),
-        name="c",
-    )
-    return intrinsic(
-        "dot_u8i8",
-        [a, b, c],
-        [("defined(__AVX512VNNI__)", _DOT_VNNI), _DOT_PLAIN],
-        strides={"a": [1], "b": [4, 1], "c": [1]},
-    )
+    """`dot("uint8", "int8")`: 16 dot products of 4 bytes each with the same 4 bytes."""
+    return dot("uint8", "int8")
 
 
 _MATMUL: Final = """

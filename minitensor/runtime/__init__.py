@@ -17,8 +17,8 @@ from typing import Any as _Any
 from minitensor.runtime.arguments import Signature
 from minitensor.runtime.bundle import SOURCE, load_kernel, save_kernel
 from minitensor.runtime.build import (
-    digest_of_code, interpreter_kernel, load, load_program, load_together, native_target,
-    shown_target,
+    digest_of_code, interpreter_kernel, load, load_program, load_together, native_features,
+    native_target, shown_target,
 )
 from minitensor.runtime.cache import TIME_LIMIT, compile_assembly, compile_library
 from minitensor.runtime.explain import Explanation, explained
@@ -100,9 +100,9 @@ __all__ = [
     "interpreter_kernel", "known_caches", "known_limits", "largest_cache", "load", "load_cuda",
     "load_cuda_program", "load_cuda_together", "load_emulated", "load_function", "load_kernel",
     "load_program", "load_together", "measure", "measure_limits", "memory_of_this_process",
-    "memory_probes", "native_target", "null", "pointer_to", "probe_toolchain", "ratio", "recall",
-    "remember", "remember_limits", "save_kernel", "scratch_folder", "shown_target",
-    "starting_threads", "take_turn", "to_device", "usable_cores", "waits_of",
+    "memory_probes", "native_features", "native_target", "null", "pointer_to", "probe_toolchain",
+    "ratio", "recall", "remember", "remember_limits", "save_kernel", "scratch_folder",
+    "shown_target", "starting_threads", "take_turn", "to_device", "usable_cores", "waits_of",
 ]
 
 

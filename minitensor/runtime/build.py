@@ -190,11 +190,29 @@ def native_target(target: Target) -> Target:
         return target.resolved(num_cores=1, vector_bits=0)
     if target.is_gpu:
         return cuda_target(target)
-    if target.num_cores is not None and target.vector_bits is not None:
+    if None not in (target.num_cores, target.vector_bits) and not target.features:
         return target
     toolchain = find_toolchain()
+    lacking = [name for name in target.features or () if name not in toolchain.features]
+    if lacking:
+        raise CompileError(
+            f"{toolchain.words[0]} may not use {', '.join(lacking)} for this machine, which the "
+            "target asks for: leave its features open, or name what `minitensor doctor` lists"
+        )
     wanted = _threads_wanted() if toolchain.openmp else None
     return target.resolved(wanted or toolchain.num_cores, toolchain.vector_bits)
+
+
+def native_features(target: Target) -> tuple[str, ...]:
+    """The features of a target for C: those named, or those that the compiler may use here; none
+    without a compiler, and for other targets.
+    """
+    if target.features is not None or target.kind != "c":
+        return target.features or ()
+    try:
+        return find_toolchain().features
+    except CompileError:
+        return ()
 
 
 def shown_target(target: Target) -> Target:

@@ -123,8 +123,9 @@ def _vectors(toolchain: Toolchain | None) -> Finding:
     if toolchain.rates:
         narrow, wide = toolchain.rates
         how += f"; one core: {wide:.0f} GFLOP/s with {WIDE} bits, {narrow:.0f} with {NARROW}"
-    detail = f"{count}{toolchain.vector_bits} bits ({how}); minitensor explain SUBJECT says what "
-    detail += "does not fit in them"
+    more = f"; {', '.join(toolchain.features)}" if toolchain.features else ""
+    detail = f"{count}{toolchain.vector_bits} bits ({how}){more}; minitensor explain SUBJECT says "
+    detail += "what does not fit in them"
     if toolchain.vector_bits:
         return Finding("vector registers", True, detail)
     advice = "check that CFLAGS names no older CPU; a newer compiler may know this one"

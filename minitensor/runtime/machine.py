@@ -8,6 +8,8 @@ import os
 from collections.abc import Collection
 from typing import Final
 
+from minitensor.codegen import FEATURES
+
 _NAMING = ("model name", "CPU implementer", "CPU part", "cpu")
 _TELLING = (*_NAMING, "vendor_id", "cpu family", "model", "stepping", "CPU variant")
 _FEATURES = ("flags", "Features")
@@ -24,6 +26,8 @@ INSTRUCTIONS: Final = {
     "__BMI__": "bmi1",
     "__LZCNT__": "abm",
     "__AVXVNNI__": "avx_vnni",
+    "__AMX_INT8__": "amx_int8",
+    "__AMX_BF16__": "amx_bf16",
 }
 """Instructions of x86 that compilers use without being asked, by their macros: Linux's names."""
 
@@ -60,6 +64,12 @@ def lacking(macros: Collection[str]) -> tuple[str, ...]:
     known = _about_cpu().get("flags", "").split()
     used = [name for macro, name in INSTRUCTIONS.items() if macro in macros]
     return tuple(name for name in used if known and name not in known)
+
+
+def features_in(macros: Collection[str]) -> tuple[str, ...]:
+    """The features of targets that a compiler with these macros may use."""
+    used = {name for macro, name in INSTRUCTIONS.items() if macro in macros}
+    return tuple(name for name in FEATURES if name in used)
 
 
 @functools.cache

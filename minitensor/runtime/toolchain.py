@@ -21,7 +21,13 @@ from typing import Any, Final
 from minitensor.errors import CompileError, shown
 from minitensor.runtime.flags import compiler_named, extra_flags
 from minitensor.runtime.folder import cache_folder, entry_name, recall, remember, scratch_folder
-from minitensor.runtime.machine import INSTRUCTIONS, cpu_name, lacking, usable_cores
+from minitensor.runtime.machine import (
+    INSTRUCTIONS,
+    cpu_name,
+    features_in,
+    lacking,
+    usable_cores,
+)
 from minitensor.runtime.module import load_function
 from minitensor.runtime.process import Finished, first_error, one_line, run_compiler
 from minitensor.runtime.width import (
@@ -110,6 +116,7 @@ class Toolchain:
                       them: code for another CPU can be made, but not loaded
     rates             GFLOP/s of one core with vectors of 256 and of 512 bits, by which the width
                       was chosen; empty if there was no choice, or they could not be measured
+    features          the instructions of `codegen.FEATURES` that `flags` allow
     """
 
     words: tuple[str, ...]
@@ -126,6 +133,7 @@ class Toolchain:
     identity: str = ""
     lacking: tuple[str, ...] = ()
     rates: tuple[float, ...] = field(default=(), compare=False)
+    features: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:
@@ -309,6 +317,7 @@ class _Probe:
             float16=self.compile(_FLOAT16, flags).status == 0,
             lacking=lacking(macros) if any(w.startswith("-m") for w in self.users) else (),
             rates=found.rates,
+            features=features_in(self.macros(flags)),
         )
 
     @property

@@ -169,7 +169,7 @@ def computed_first(
     init = None if found.init is None else rerouted(found.init, buffer, name)
     changed = edit.with_block(found, body=rerouted(found.body, buffer, name), init=init)
     new = point.insert(program, placed.stmt, {id(found): changed})
-    cached = ir.Buffer(name, old.shape, old.dtype, scope)
+    cached = ir.Buffer(name, old.shape, value(ir.Load(buffer, (), old.dtype)).dtype, scope)
     return new.replace(temporaries=(*program.temporaries, cached)), name
 
 

@@ -149,10 +149,11 @@ def intrinsics_still_match(before: ir.Program, after: ir.Program, check: bool) -
     for block, loop in now.items():
         key = dict(ir.loop_sites(after)[loop].loop.annotations).get(ir.NOTE)
         marks = ir.Marks({loop: "tensorized"}, {block: "done by an intrinsic"})
-        if not isinstance(key, str) or key not in ir.DECLARED:
+        found = ir.known_intrinsic(key) if isinstance(key, str) else None
+        if found is None or found.key != key:
             refuse("K3", f"{ir.print_name(loop)} is tensorized, and would name no intrinsic")
         try:
-            match_intrinsic(after, loop, ir.DECLARED[key], ir.LoopKind.TENSORIZE)
+            match_intrinsic(after, loop, found, ir.LoopKind.TENSORIZE)
         except MismatchError as problem:
             name = key.partition(ir.SEPARATOR)[0]
             detail = f"{name} would not do {ir.print_name(block)} any more: {problem.detail}"

@@ -108,9 +108,3 @@ def _call_use_reciprocal(scene: Scene) -> None:
         scene.do("use_reciprocal", *scene.pick(dividing))
     else:
         scene.do("use_reciprocal", scene.block(), scene.buffer())
-
-
-class ReciprocalPrimitives:
-    """The primitives of this file, as methods of a Schedule."""
-
-    use_reciprocal = use_reciprocal

@@ -31,9 +31,9 @@ from minitensor.schedule.inline import InlinePrimitives
 from minitensor.schedule.invariants import concurrent_loops_stay_independent
 from minitensor.schedule.layout import LayoutPrimitives
 from minitensor.schedule.loops import LoopPrimitives
+from minitensor.schedule.pad import OperandPrimitives
 from minitensor.schedule.prefetch import PrefetchPrimitives
 from minitensor.schedule.primitive import Primitive, Rewritten, recordable
-from minitensor.schedule.reciprocal import ReciprocalPrimitives
 from minitensor.schedule.refusal import Drawing, RefusedError
 from minitensor.schedule.reverse_compute_at import ReversePlacementPrimitives
 from minitensor.schedule.rfactor import ReductionPrimitives
@@ -132,7 +132,7 @@ class Schedule(
     ReductionPrimitives,
     TensorizePrimitives,
     ZeroPrimitives,
-    ReciprocalPrimitives,
+    OperandPrimitives,
     PrefetchPrimitives,
     DecisionPrimitives,
     TilePrimitives,

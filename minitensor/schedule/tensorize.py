@@ -42,6 +42,7 @@ def _intrinsic(program: ir.Program, name: str, value: Any) -> str:
     given = value.key if isinstance(value, ir.Intrinsic) else value
     if not isinstance(given, str):
         refuse("A2", unexpected("an intrinsic (see mt.intrinsic) or its name", name, value))
+    ir.known_intrinsic(given)  # declares it if it comes with the language
     wanted, _, digest = given.partition(ir.SEPARATOR)
     alike = [key for key in ir.DECLARED if key.partition(ir.SEPARATOR)[0] == wanted]
     if given not in ir.DECLARED and (digest or len(alike) != 1):

@@ -362,7 +362,7 @@ def _record(data: dict[str, Any]) -> Record:
     target, host = data["target"], data["host"]
     sizes = target["num_cores"], target["vector_bits"]
     made = {
-        "target": Target(target["kind"], *sizes, target.get("device")),
+        "target": Target(target["kind"], *sizes, target.get("device"), target.get("features")),
         "trace": _canonical(_object(data["trace"])),
         "host": Host(host["cpu"], host["cores"], host["compiler"], host["flags"]),
     }

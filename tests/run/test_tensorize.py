@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow  # make quick leaves it out
 
 def test_the_ready_made_bodies_compute_their_meanings():
     ran = check_intrinsic(mt.intrinsics.dot_u8i8())
-    assert list(ran) == ["defined(__AVX512VNNI__)", "portable"]
+    assert next(iter(ran)) == "defined(__AVX512VNNI__) && !defined(__clang__)"
     assert ran["portable"]
     for m, n, k, lanes in ((2, 8, 3, 4), (4, 16, 8, 16), (1, 4, 1, 2), (3, 32, 2, 32)):
         assert check_intrinsic(mt.intrinsics.matmul_f32(m, n, k, lanes), max_examples=10)

@@ -264,3 +264,22 @@ def spread_out(n=4, taps=3, period=2, outputs=""):
 
     C = mt.compute((wide - taps + 1,), window, name="C")
     return mt.lower([A, B, P, C] if "P" in outputs else [A, B, C])
+
+
+def narrow_product(m=5, n=6, k=7, left="uint8", right="int8", total="int32"):
+    """C[i, j] = sum over k of total(A[i, k]) * total(B[k, j]), of narrow numbers"""
+    A, B = mt.placeholder((m, k), left, name="A"), mt.placeholder((k, n), right, name="B")
+    r = mt.reduce_axis(k, name="k")
+    C = mt.compute(
+        (m, n), lambda i, j: mt.sum(A[i, r].astype(total) * B[r, j].astype(total), axis=r), name="C"
+    )
+    return mt.lower([A, B, C])
+
+
+def copied_product(left="uint8", right="int8", total="int32"):
+    """A schedule of `narrow_product` whose operands and result are copies"""
+    s = mt.Schedule(narrow_product(left=left, right=right, total=total))
+    s.cache_write("C", "global")
+    for buffer in ("A", "B"):
+        s.cache_read("C", buffer, "global")
+    return s

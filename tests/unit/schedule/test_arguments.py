@@ -12,8 +12,10 @@ from tests.unit.schedule.intrinsics import twice
 from tests.unit.schedule.programs import (
     chain,
     chain2d,
+    copied_product,
     grid,
     matmul,
+    narrow_product,
     quotients,
     scale,
     spread_out,
@@ -49,6 +51,10 @@ def divided():
     return mt.Schedule(quotients())
 
 
+def narrow():
+    return mt.Schedule(narrow_product())
+
+
 def spread():
     return mt.Schedule(spread_out())
 
@@ -80,6 +86,8 @@ VALID = {
     "rfactor": (reduction, ("k",), {"axis": 0}),
     "skip_zeros": (spread, ("C",), {}),
     "use_reciprocal": (divided, ("D", "S"), {}),
+    "widen": (narrow, ("C", "A", "int16"), {}),
+    "pad": (copied_product, ("k", 4), {}),
     "tensorize": (prepared, ("j", DOUBLE), {}),
     "prefetch": (prepared, ("A", "i", 2), {}),
     "sample_perfect_tile": (
@@ -141,6 +149,8 @@ KINDS = {
         [],
     ),
     "index_map": ([None, 3, "lambda i, j: (j, i)", (1, 0), [1, 0], object(), math.nan], []),
+    "multiple": ([None, 0, -4, 4.0, "4", True, [4], 1025, math.inf], []),
+    "dtype": ([*NOT_NAMES, "", "int", "bool", "index", "int8x4"], []),
     "distance": ([None, 1.0, "1", True, [1], 0, -1, 1 << 41, math.inf], []),
     "intrinsic": (NOT_NAMES, [*UNKNOWN, "B", "twice:0123456789abcdef"]),
     "n": ([None, 0, -1, 17, 2.0, "2", True, [2]], []),

@@ -8,6 +8,7 @@ from tests.unit.schedule.programs import (
     gather,
     grid,
     matmul,
+    narrow_product,
     quotients,
     rowsum,
     scale,
@@ -314,6 +315,13 @@ AFTERWARDS = [
         lambda: ahead(quotients, "S", "x"),
         lambda s: s.use_reciprocal("D", "S"),
         "nothing in x reads S",
+    ),
+    Refusal(
+        "widen",
+        "K4",
+        lambda: ahead(narrow_product, "A", "i"),
+        lambda s: s.widen("C", "A", "int16"),
+        "nothing in i reads A",
     ),
     Refusal(
         "set_scope",

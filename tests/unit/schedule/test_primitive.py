@@ -20,6 +20,7 @@ from tests.unit.schedule import (
     test_inline,
     test_layout,
     test_loops,
+    test_pad,
     test_prefetch,
     test_reciprocal,
     test_reverse_compute_at,
@@ -29,6 +30,7 @@ from tests.unit.schedule import (
     test_split,
     test_tensorize,
     test_tensorized,
+    test_widen,
 )
 from tests.unit.schedule.common import check
 from tests.unit.schedule.programs import chain2d, scale
@@ -46,6 +48,8 @@ TABLES = (
     test_layout,
     test_skip_zeros,
     test_reciprocal,
+    test_widen,
+    test_pad,
     test_tensorize,
     test_prefetch,
     test_decisions,
@@ -78,6 +82,8 @@ NO_CONFLICT = {
     "rfactor": "the new buffers have an axis for each iteration",
     "skip_zeros": "every loop that it changes is serial",
     "use_reciprocal": "the reciprocals live where the divisors do",
+    "widen": "the copies live where what they copy does",
+    "pad": "every loop that it changes is serial",
     "tensorize": "nothing moves",
     "prefetch": "nothing moves",
     "sample_perfect_tile": "the program stays",
@@ -122,6 +128,7 @@ STILL_OF_USE = {
     "decompose_reduction": "the loops stay, and those that are copied prefetch nothing",
     "rfactor": "the loops stay, and what they read",
     "skip_zeros": "no loop that it changes prefetches",
+    "pad": "the loops stay, and what they read",
     "prefetch": "its own rules ask for it",
     "sample_perfect_tile": "the program stays",
     "sample_categorical": "the program stays",

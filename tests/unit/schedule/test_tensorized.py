@@ -5,6 +5,7 @@ import pytest
 import minitensor as mt
 from tests.unit.schedule.common import Refusal, check, each, refused, run_refusal
 from tests.unit.schedule.intrinsics import copy2d, done, elementwise, product, tiled, twice, uneven
+from tests.unit.schedule.programs import copied_product
 
 
 def copied(strides=None):
@@ -38,6 +39,25 @@ def through(strides=None):
     if strides:
         s.storage_align("B", 0, strides[0])
     s.tensorize("i", copy2d(strides={"y": strides} if strides else None))
+    return s
+
+
+def converted():
+    """Numbers widened by an intrinsic."""
+    x = mt.placeholder((4,), "int8", name="x")
+    y = mt.compute((4,), lambda i: x[i].astype("int32"), name="y")
+    A = mt.placeholder((4,), "int8", name="A")
+    s = mt.Schedule(mt.lower([A, mt.compute((4,), lambda i: A[i].astype("int32"), name="C")]))
+    s.tensorize("i", mt.intrinsic("conversion", [x, y], ";"))
+    return s
+
+
+def packed():
+    """A copy whose rows an intrinsic copies."""
+    x = mt.placeholder((7,), "uint8", name="x")
+    y = mt.compute((7,), lambda i: x[i], name="y")
+    s = copied_product()
+    s.tensorize("A_global_ax1", mt.intrinsic("rows", [x, y], ";"))
     return s
 
 
@@ -103,6 +123,20 @@ AFTERWARDS = [
         divided,
         lambda s: s.use_reciprocal("C", "B"),
         "quotients would not do C any more",
+    ),
+    Refusal(
+        "widen",
+        "K3",
+        converted,
+        lambda s: s.widen("C", "A", "int16"),
+        "conversion would not do C any more",
+    ),
+    Refusal(
+        "pad",
+        "K3",
+        packed,
+        lambda s: s.pad("i", 4),
+        "rows would not do A_global any more",
     ),
     Refusal(
         "cache_write",

@@ -13,6 +13,7 @@ from tests.unit.schedule.programs import (
     grid,
     matmul,
     matmul_relu,
+    narrow_product,
     normalised,
     padded,
     quotients,
@@ -123,6 +124,13 @@ def _divided(s):
     s.compute_at(s.use_reciprocal("D", "S"), "x")
 
 
+def _widened(s):
+    s.cache_write("C", "local")
+    for buffer in ("A", "B"):
+        s.widen("C", buffer, "int16")
+    s.pad("k", s.sample_categorical([2, 4], decision=1))
+
+
 def _gathered(s):
     s.cache_read("C", "B", "local")
     s.parallel("x")
@@ -145,6 +153,7 @@ VALID = {
     "in phases": (spread_out, _in_phases),
     "ahead": (matmul, _ahead),
     "normalised": (normalised, _normalised),
+    "widened": (narrow_product, _widened),
     "gathered": (gather, _gathered),
     "chain": (chain, lambda s: s.compute_at("B", "j")),
     "product": (matmul, lambda s: s.reorder("k", "i")),
