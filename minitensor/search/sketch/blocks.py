@@ -240,8 +240,9 @@ def needs_more_reduction_parallelism(block: ir.Block, cores: int) -> bool:
     return reduction > cores
 
 
-FEW: Final = 4
-"""Rows that are enough for a register tile."""
+FEW, OFTEN = 4, 16
+"""Rows that are enough for a register tile, and uses for which an element is worth converting."""
+HALVES: Final = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -290,6 +291,11 @@ def dimensions(load: ir.Load, axis: ir.Iter) -> list[int]:
 def uses(load: ir.Load, axis: ir.Iter) -> bool:
     """Return whether the place depends on an axis."""
     return bool(dimensions(load, axis))
+
+
+def is_read_often(block: ir.Block, load: ir.Load) -> bool:
+    """Return whether each element is read for many elements of the result."""
+    return math.prod(a.extent for a in spatial_iters(block) if not uses(load, a)) >= OFTEN
 
 
 def is_last(load: ir.Load, axis: ir.Iter) -> bool:

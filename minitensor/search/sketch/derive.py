@@ -24,7 +24,7 @@ from minitensor.schedule import Schedule, Step, Trace
 from minitensor.search.sketch.ansor import CPU, INLINE_CHEAP
 from minitensor.search.sketch.between import ROWS_BETWEEN_PRODUCTS
 from minitensor.search.sketch.columns import COLUMNS_IN_LANES
-from minitensor.search.sketch.dots import DOTS
+from minitensor.search.sketch.dots import DOTS, WIDENING
 from minitensor.search.sketch.gpu import GPU, GPU_DEFAULT, bind_the_rest
 from minitensor.search.sketch.phases import PHASES
 from minitensor.search.sketch.reciprocals import RECIPROCALS
@@ -48,6 +48,7 @@ DEFAULT: Final[tuple[Rule, ...]] = (
     COLUMNS_IN_LANES,
     TRANSPOSED,
     DOTS,
+    WIDENING,
     WINDOWS,
     ROWS_BETWEEN_PRODUCTS,
     REGISTER_TILES,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from minitensor import ir
@@ -25,8 +25,10 @@ from minitensor.runtime import native_features
 from minitensor.schedule import IndexMap, Schedule
 from minitensor.search.sketch.blocks import (
     FEW,
+    HALVES,
     fusible_consumer,
     is_contiguous,
+    is_read_often,
     is_sum,
     loops_by_axis,
     place_of,
@@ -37,7 +39,7 @@ from minitensor.search.sketch.blocks import (
     writers,
     written_place,
 )
-from minitensor.search.sketch.rule import Rule, State, unless_refused, where
+from minitensor.search.sketch.rule import Rule, State, Verdict, unless_refused, where
 from minitensor.search.sketch.tiles import move_to_the_end
 from minitensor.search.sketch.windows import is_padding
 
@@ -303,3 +305,35 @@ def _row_tiles(state: State, extent: int) -> list[tuple[int, int, int]]:
 
 
 DOTS: Final = Rule("dot products", where(lambda state: _product(state) is not None), _apply)
+
+
+def _narrow_floats(state: State) -> list[str]:
+    """The buffers of 16-bit floats whose elements a sum converts at each of many uses."""
+    body = reduction_of(state.block)
+    if body is None or not is_sum(state.block):
+        return []
+    return [
+        load.buffer
+        for node in ir.walk(body.values[0])
+        if isinstance(node, ir.Cast) and isinstance(load := node.a, ir.Load)
+        if load.dtype in HALVES and node.dtype == "float32"
+        if is_read_often(state.block, load)
+    ]
+
+
+def _judge_widening(state: State, cores: int) -> Verdict:
+    narrow = _narrow_floats(state)
+    if not narrow or len(narrow) != len(set(narrow)):
+        return Verdict.SKIP
+    return Verdict.APPLY_AND_STOP
+
+
+@unless_refused
+def _widen(state: State, cores: int) -> list[State]:
+    schedule = state.schedule.copy()
+    made = [schedule.widen(state.name, name, "float32") for name in _narrow_floats(state)]
+    after = state.after("widening", "each element is converted once", schedule, stay=True)
+    return [replace(after, pending=(state.name, *made, *after.pending[1:]))]
+
+
+WIDENING: Final = Rule("widening", _judge_widening, _widen)
