@@ -33,9 +33,11 @@ _HEAD: Final = """
     int32_t few;
     __builtin_memcpy(&few, a, 4);
     const word all = few - (word){{0}};
-    const word own = *(const word *)b;
+    word own = *(const word *)b;
+    __asm__("" : "+v"(own));
 """
-"""`all` holds the elements of a in each lane, `own` those of b."""
+"""`all` holds the elements of a in each lane, `own` those of b. The assembly, of no instruction,
+has them loaded into a register once: else gcc loads them again for every row."""
 _VNNI: Final = {
     ("uint8", "int8"): "{dot}(*(word *)c, all, own)",
     ("int8", "uint8"): "{dot}(*(word *)c, own, all)",

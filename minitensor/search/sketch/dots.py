@@ -10,16 +10,20 @@ for o, i.0:                         strips of the other axes, and blocks of rows
                 for i.2, j.1:       rows and vectors, unrolled
                     dot             lanes of a vector, and the elements of a group
             the consumer
+
+A long reduction may run in parts, each over all tiles of a block of rows, as in `tiles`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from minitensor import ir
+from minitensor.errors import ScheduleError
 from minitensor.lang import GROUP, LANES, dot_name
 from minitensor.runtime import native_features
 from minitensor.schedule import IndexMap, Schedule
@@ -47,8 +51,10 @@ WASTE: Final = 1.07
 """The part of its columns that a result may have more for the sake of wider tiles."""
 TALLEST: Final = {16: 8, 32: 14}
 """The most rows of a tile, by the number of registers."""
-WIDEST: Final = 4
-"""The most vectors side by side in a tile."""
+WIDE, WIDEST = 2, 4
+"""Vectors side by side in most tiles, and the most of them."""
+MOST_PARTS: Final = 16
+"""The most parts of a reduction."""
 _BYTES: Final = ("int8", "uint8")
 _VNNI: Final = {"avx512_vnni", "avx_vnni"}
 
@@ -148,10 +154,27 @@ def _product(state: State) -> Product | None:
     return product_of(state.block, native_features(state.target), _lanes(state))
 
 
-@unless_refused
-def _apply(state: State, cores: int) -> list[State]:
+def _apply(state: State, cores: int) -> Iterator[State]:
+    """A state whose sums stay in registers, and one in which they do for a part of them."""
     product = _product(state)
     assert product is not None
+    for in_parts in (False, True):
+        with contextlib.suppress(ScheduleError):
+            if not in_parts or _part_counts(state, product):
+                yield _applied(state, product, in_parts)
+
+
+def _part_counts(state: State, product: Product) -> list[int]:
+    """Numbers of parts of a reduction whose panels take at least a quarter of L1, and at most a
+    quarter of L2; none if the whole of them is that short.
+    """
+    groups = -(-product.along.extent // product.group)
+    size = groups * WIDE * _lanes(state) * 4
+    counts = _divisors(groups, MOST_PARTS)[1:]
+    return [n for n in counts if state.caches.l1 // 4 <= size // n <= state.caches.l2 // 4]
+
+
+def _applied(state: State, product: Product, in_parts: bool) -> State:
     schedule, name = state.schedule.copy(), state.name
     consumer = fusible_consumer(schedule.program, state.block)
     consumer = consumer or schedule.cache_write(name, "local")
@@ -170,11 +193,13 @@ def _apply(state: State, cores: int) -> list[State]:
     _lay_out_right(schedule, product, right, _lanes(state))
     if left:
         _lay_out_left(schedule, product, left, _lanes(state))
-    _tile(schedule, state, product, loops, extents, consumer)
+    counts = _part_counts(state, product) if in_parts else []
+    _tile(schedule, state, product, loops, extents, consumer, counts)
     text = f"{product.along.var} in groups of {product.group}, {product.lanes.var} in lanes"
     rows = f", rows of {product.rows.var}" if product.rows is not None else ""
-    what = f"{text}{rows}, {consumer} follows each tile"
-    return [state.after("dot products", what, schedule, also=inlined)]
+    follows = "summed in parts, {} follows each strip" if in_parts else "{} follows each tile"
+    what = f"{text}{rows}, {follows.format(consumer)}"
+    return state.after("dot products", what, schedule, also=inlined)
 
 
 def _copy(schedule: Schedule, state: State, product: Product, load: ir.Load, dtype: str) -> str:
@@ -254,8 +279,12 @@ def _tile(
     loops: dict[str, str],
     extents: dict[str, int],
     consumer: str,
+    counts: list[int],
 ) -> None:
-    """Tile the sum, and have its innermost loops done by the instruction."""
+    """Tile the sum, and have its innermost loops done by the instruction.
+
+    counts  numbers of parts of the reduction; empty if it is one
+    """
     name, block, lanes = state.name, state.block, _lanes(state)
     strips = [
         loops[axis.var]
@@ -274,17 +303,21 @@ def _tile(
     j_0, j_1 = schedule.split(columns, schedule.sample_tile(columns, 2, candidates=widths))
     reduced = [loops[i.var] for i in reduce_iters(block)]
     k_0, k_1 = schedule.split(loops[product.along.var], [None, product.group])
+    parts: list[str] = []
+    if counts:
+        part, k_0 = schedule.split(k_0, [schedule.sample_categorical(counts), None])
+        parts = [part]
     reduced = [loop for loop in reduced if loop != loops[product.along.var]]
-    schedule.reorder(*strips, i_0, j_0, i_1, *reduced, k_0, i_2, j_1, j_2, k_1)
+    schedule.reorder(*strips, i_0, j_0, *parts, i_1, *reduced, k_0, i_2, j_1, j_2, k_1)
     schedule.unroll(i_2)
     schedule.unroll(j_1)
-    follow = schedule.reverse_compute_at(consumer, i_1)
+    follow = schedule.reverse_compute_at(consumer, j_0 if parts else i_1)
     at, last = written_place(block, product.lanes), len(spatial_iters(block)) - 1
     if at == last:
         schedule.vectorize(follow[at])
     else:
         move_to_the_end(schedule, name, at)
-    init = schedule.decompose_reduction(name, [*reduced, k_0][0])
+    init = schedule.decompose_reduction(name, [*parts, *reduced, k_0][0])
     schedule.vectorize(schedule.get_loops(init)[-1])
     schedule.tensorize(j_2, dot_name(*product.types, lanes))
 
