@@ -18,6 +18,7 @@ from minitensor.codegen import Target
 from minitensor.errors import CompileError
 from minitensor.graph.meaning import by_interpreter, program_of
 from minitensor.graph.nodes import Node, Nodes, constant_value
+from minitensor.graph.quantized import QUANTIZED, is_of_product
 from minitensor.graph.rewrite import Made, Match, Number, Rule, Var, call
 from minitensor.runtime import find_toolchain, load_program, native_target
 
@@ -77,6 +78,8 @@ def _folded(found: Match, made: Made) -> str | None:
     """The value of a node all of whose inputs are constants."""
     graph, node = found.graph, found.node
     if not all(name in graph.constants for name in node.inputs):
+        return None
+    if node.operator == "dequantize" and is_of_product(graph, node):
         return None
     given = sum(graph.values[name].nbytes for name in node.inputs)
     if node.result.nbytes > max(given, LARGEST_FOLDED) or node.result.dtype.is_packed:
@@ -233,6 +236,7 @@ def _plus_nothing(found: Match, made: Made) -> str | None:
 RULES: Final[tuple[Rule, ...]] = (
     Rule("identity", call("identity", X), _same, "the same bits"),
     Rule("cast to its own type", call("cast", X), _same, "the same bits"),
+    *QUANTIZED,
     Rule("constant folding", None, _folded, "computed by the same program, now"),
     Rule("reshape of reshape", call("reshape", call("reshape", X)), _as_reshape, "the same bits"),
     Rule("reshape to its own shape", call("reshape", X), _same, "the same bits"),

@@ -14,6 +14,7 @@ import numpy as np
 
 from minitensor.graph.onnx.context import Context, NotSupportedError, reshape
 from minitensor.graph.onnx.einsum import einsum
+from minitensor.graph.onnx.quantized import QUANTIZED
 from minitensor.graph.onnx.windows import WINDOWS
 from minitensor.lang import Tensor, ops
 
@@ -311,6 +312,7 @@ def _cumulative(c: Context, x: Any, axis: Any) -> Tensor:
 
 CONVERTERS: Final[dict[str, Converter]] = {
     **WINDOWS,
+    **QUANTIZED,
     "Abs": _unary(ops.abs),
     "Add": _binary(ops.add),
     "And": _binary(ops.logical_and),

@@ -14,7 +14,7 @@ from minitensor.lang import Tensor, ops
 Pads = list[tuple[int, int]]
 
 
-def _pads(
+def pads_of(
     c: Context,
     sizes: Sequence[int],
     kernel: Sequence[int],
@@ -49,7 +49,7 @@ def _conv(c: Context, x: Any, w: Any, bias: Any = None) -> Tensor:
         c.tensor(w, "weight"),
         None if bias is None else c.tensor(bias, "bias"),
         stride=strides,
-        padding=tuple(_pads(c, x.shape[2:], w.shape[2:], strides, dilations)),
+        padding=tuple(pads_of(c, x.shape[2:], w.shape[2:], strides, dilations)),
         dilation=dilations,
         groups=c.integer("group", 1),
     )
@@ -133,7 +133,7 @@ def _average_pool(c: Context, x: Any) -> Tensor:
 def _windows(c: Context, x: Any) -> tuple[tuple[int, ...], tuple[int, ...], Pads]:
     kernel = c.integers("kernel_shape")
     strides = c.integers("strides", (1,) * len(kernel))
-    return kernel, strides, _pads(c, x.shape[2:], kernel, strides, (1,) * len(kernel))
+    return kernel, strides, pads_of(c, x.shape[2:], kernel, strides, (1,) * len(kernel))
 
 
 def _global(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -22,6 +22,9 @@ from minitensor.lang.ops.elementwise import (
 )
 from minitensor.lang.ops.linear import gemm, matmul
 from minitensor.lang.ops.operator import OPERATORS, Operator
+from minitensor.lang.ops.quantized import (
+    conv_integer, dequantize, matmul_integer, qlinear_conv, qlinear_matmul, quantize, requantize,
+)
 from minitensor.lang.ops.reduce import (
     batch_norm, global_avg_pool, layer_norm, reduce_max, reduce_mean, reduce_min, reduce_sum,
     softmax,
@@ -32,13 +35,15 @@ from minitensor.lang.ops.shape import (
 
 __all__ = [
     "OPERATORS", "Operator", "abs", "add", "avg_pool", "batch_norm", "broadcast_to", "cast", "ceil",
-    "clip", "concat", "conv1d", "conv2d", "conv3d", "conv_transpose2d", "cos", "div", "equal",
-    "erf", "exp", "floor", "gather", "gelu", "gemm", "global_avg_pool", "greater", "hard_sigmoid",
-    "hard_swish", "identity", "layer_norm", "leaky_relu", "less", "log", "logical_and",
-    "logical_not", "logical_or", "matmul", "max_pool", "maximum", "minimum", "mul", "neg", "pad",
-    "power", "reciprocal", "reduce_max", "reduce_mean", "reduce_min", "reduce_sum", "relu",
-    "reshape", "round", "rsqrt", "sigmoid", "silu", "sin", "slice", "softmax", "split", "sqrt",
-    "sub", "tanh", "transpose", "upsample", "where",
+    "clip", "concat", "conv1d", "conv2d", "conv3d", "conv_integer", "conv_transpose2d", "cos",
+    "dequantize", "div", "equal", "erf", "exp", "floor", "gather", "gelu", "gemm",
+    "global_avg_pool", "greater", "hard_sigmoid", "hard_swish", "identity", "layer_norm",
+    "leaky_relu", "less", "log", "logical_and", "logical_not", "logical_or", "matmul",
+    "matmul_integer", "max_pool", "maximum", "minimum", "mul", "neg", "pad", "power",
+    "qlinear_conv", "qlinear_matmul", "quantize", "reciprocal", "reduce_max", "reduce_mean",
+    "reduce_min", "reduce_sum", "relu", "requantize", "reshape", "round", "rsqrt", "sigmoid",
+    "silu", "sin", "slice", "softmax", "split", "sqrt", "sub", "tanh", "transpose", "upsample",
+    "where",
 ]
 
 

@@ -75,14 +75,20 @@ def _around(x: Tensor, pads: Sequence[tuple[int, int]], value: float = 0) -> Ten
 
 
 def _checked(
-    name: str, rank: int, x: Tensor, w: Tensor, bias: Tensor | None, channels: int
+    name: str,
+    rank: int,
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None,
+    channels: int,
+    alike: bool = True,
 ) -> None:
     for label, one in (("x", x), ("w", w)):
         if tensor(f"ops.{name}: {label}", one).ndim != rank + 2:
             raise ArgumentError(
                 f"ops.{name}: expected {label} with {rank + 2} axes, but got {one.shape}"
             )
-    if x.dtype != w.dtype:
+    if alike and x.dtype != w.dtype:
         raise ArgumentError(f"ops.{name}: x is {x.dtype} and w is {w.dtype}; ops.cast converts one")
     if bias is not None and tensor(f"ops.{name}: bias", bias).shape != (channels,):
         raise ArgumentError(
@@ -99,7 +105,7 @@ def _plus(result: Tensor, bias: Tensor | None) -> Tensor:
     )
 
 
-def _conv(
+def convolution(
     name: str,
     x: Tensor,
     w: Tensor,
@@ -108,9 +114,17 @@ def _conv(
     padding: Padding,
     dilation: PerAxis,
     groups: int,
+    multiply: Callable[[Any, Any, Any], Any] | None = None,
+    outside: int = 0,
 ) -> Tensor:
+    """The convolution called "conv1d", "conv2d" or "conv3d".
+
+    multiply  gives a term from an element of x, one of w, and the filter; None for the product
+    outside   the value with which x is padded
+    """
     rank = int(name[4])
-    _checked(name, rank, x, w, bias, w.shape[0] if isinstance(w, Tensor) and w.ndim else 0)
+    channels = w.shape[0] if isinstance(w, Tensor) and w.ndim else 0
+    _checked(name, rank, x, w, bias, channels, alike=multiply is None)
     whole(f"ops.{name}: groups", groups, 1)
     filters, channels = w.shape[:2]
     if x.shape[1] != channels * groups or filters % groups:
@@ -123,7 +137,7 @@ def _conv(
     pads = _pairs(name, padding, rank)
     kernel, sizes = w.shape[2:], x.shape[2:]
     outputs = _outputs(name, sizes, kernel, strides, pads, dilations)
-    source, taps = _around(x, pads), _taps(kernel)
+    source, taps = _around(x, pads, outside), _taps(kernel)
     depthwise = channels == 1 and groups > 1
     rc = 0 if depthwise else reduce_axis(channels, "rc")
     over = filters // groups
@@ -133,7 +147,8 @@ def _conv(
         channel = rc if groups == 1 else group if depthwise else group * channels + rc
         place = [i * s + r * d for i, s, r, d in zip(at, strides, taps, dilations)]
         along = taps if depthwise else [rc, *taps]
-        return sum_(source[index_of(n, channel, *place)] * w[index_of(f, rc, *taps)], axis=along)
+        u, v = source[index_of(n, channel, *place)], w[index_of(f, rc, *taps)]
+        return sum_(u * v if multiply is None else multiply(u, v, f), axis=along)
 
     return _plus(_image((x.shape[0], filters, *outputs), "products", "f", element), bias)
 
@@ -150,7 +165,7 @@ def conv1d(
     groups: int = 1,
 ) -> Tensor:
     """Convolution over one axis: x (n, c, w), w (f, c/groups, k); see conv2d."""
-    return _conv("conv1d", x, w, bias, stride, padding, dilation, groups)
+    return convolution("conv1d", x, w, bias, stride, padding, dilation, groups)
 
 
 @operator("x", "w", "bias")
@@ -172,7 +187,7 @@ def conv2d(
     x (n, c, h, w), w (f, c/groups, kh, kw), bias (f,), of one dtype; groups divide c and f, and the
     filters of a group read its channels only. Raises ArgumentError for shapes that do not fit.
     """
-    return _conv("conv2d", x, w, bias, stride, padding, dilation, groups)
+    return convolution("conv2d", x, w, bias, stride, padding, dilation, groups)
 
 
 @operator("x", "w", "bias")
@@ -187,7 +202,7 @@ def conv3d(
     groups: int = 1,
 ) -> Tensor:
     """Convolution over volumes: x (n, c, d, h, w), w (f, c/groups, kd, kh, kw); see conv2d."""
-    return _conv("conv3d", x, w, bias, stride, padding, dilation, groups)
+    return convolution("conv3d", x, w, bias, stride, padding, dilation, groups)
 
 
 @operator("x", "w", "bias")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from minitensor.errors import ArgumentError
@@ -19,19 +20,26 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
     Both have at least 2 axes and one dtype. Raises ArgumentError where extents do not fit.
     """
-    tensor("ops.matmul: a", a)
-    tensor("ops.matmul: b", b)
+    for name, one in (("a", a), ("b", b)):
+        tensor(f"ops.matmul: {name}", one)
+    if a.dtype != b.dtype:
+        raise ArgumentError(f"ops.matmul: a is {a.dtype} and b is {b.dtype}: ops.cast converts one")
+    return product("matmul", a, b, lambda u, v: u * v)
+
+
+def product(name: str, a: Tensor, b: Tensor, multiply: Callable[[Any, Any], Any]) -> Tensor:
+    """The sums of products of `matmul`, of what `multiply` makes of two elements."""
     if a.ndim < 2 or b.ndim < 2:
         raise ArgumentError(
-            f"ops.matmul: expected two tensors of at least 2 axes, but got {a.shape} and "
+            f"ops.{name}: expected two tensors of at least 2 axes, but got {a.shape} and "
             f"{b.shape}; ops.reshape gives a vector a second one"
         )
-    if a.shape[-1] != b.shape[-2] or a.dtype != b.dtype:
+    if a.shape[-1] != b.shape[-2]:
         raise ArgumentError(
-            f"ops.matmul: a is {a.dtype}{list(a.shape)} and b is {b.dtype}{list(b.shape)}: the "
-            "last extent of a must be the one before the last of b, and the dtypes equal"
+            f"ops.{name}: a is {a.dtype}{list(a.shape)} and b is {b.dtype}{list(b.shape)}: the "
+            "last extent of a must be the one before the last of b"
         )
-    lead = broadcast_shape("matmul", a.shape[:-2], b.shape[:-2]) if a.ndim + b.ndim > 4 else ()
+    lead = broadcast_shape(name, a.shape[:-2], b.shape[:-2]) if a.ndim + b.ndim > 4 else ()
     k = reduce_axis(a.shape[-1], "k")
 
     def front(operand: Tensor, index: Any) -> tuple[Any, ...]:
@@ -41,9 +49,9 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
     def element(index: Any) -> Any:
         row = a[index_of(*front(a, index), index[-2], k)]
-        return sum_(row * b[index_of(*front(b, index), k, index[-1])], axis=k)
+        return sum_(multiply(row, b[index_of(*front(b, index), k, index[-1])]), axis=k)
 
-    return stage((*lead, a.shape[-2], b.shape[-1]), "matmul", element)
+    return stage((*lead, a.shape[-2], b.shape[-1]), name, element)
 
 
 @operator("a", "b", "c")

@@ -21,18 +21,13 @@ from minitensor.errors import ScheduleError
 from minitensor.ir import accessed_buffers
 from minitensor.schedule import Schedule
 from minitensor.search.sketch.blocks import (
-    HALVES,
-    elementwise_store,
     fused,
     fusible_consumer,
     has_data_reuse,
-    is_read_often,
     is_strictly_inlinable,
     loops_by_axis,
     needs_more_reduction_parallelism,
     operands,
-    readers,
-    reads_of,
     reduce_iters,
     spatial_iters,
     writers,
@@ -212,21 +207,6 @@ def _tiling(state: State, cores: int) -> list[State]:
 def _skip(state: State, cores: int) -> list[State]:
     return [state.after("skip", "left as it is")]
 
-
-def _is_cheap(state: State) -> bool:
-    """Return whether a reader may compute it, and no sum would convert it again and again."""
-    program, store = state.program, elementwise_store(state.block)
-    match store:
-        case ir.Store(buffer, _, ir.Cast("float32", ir.Load() as narrow)) if narrow.dtype in HALVES:
-            reading = [program.blocks[name] for name in readers(program, buffer)]
-            loads = [(b, n) for b in reading for n in reads_of(b) if n.buffer == buffer]
-            if any(reduce_iters(b) and is_read_often(b, n) for b, n in loads):
-                return False
-    return is_strictly_inlinable(program, state.block)
-
-
-INLINE_CHEAP: Final = inline("always inline", where(_is_cheap))
-"""Ours in the place of Ansor's first rule: a root or a tangent is computed once, too."""
 
 CONSTANTS: Final = Rule(
     "constant operands", where(lambda state: bool(_constant_axes(state))), _constants

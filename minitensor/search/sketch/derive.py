@@ -21,10 +21,10 @@ from minitensor.looks import Shown
 from minitensor.phrasebook import no_program
 from minitensor.runtime import USUAL_CACHES, Caches, known_caches, native_target, usable_cores
 from minitensor.schedule import Schedule, Step, Trace
-from minitensor.search.sketch.ansor import CPU, INLINE_CHEAP
+from minitensor.search.sketch.ansor import CPU
 from minitensor.search.sketch.between import ROWS_BETWEEN_PRODUCTS
 from minitensor.search.sketch.columns import COLUMNS_IN_LANES
-from minitensor.search.sketch.dots import DOTS, WIDENING
+from minitensor.search.sketch.dots import DOTS, INLINE_CHEAP, WIDENING
 from minitensor.search.sketch.gpu import GPU, GPU_DEFAULT, bind_the_rest
 from minitensor.search.sketch.phases import PHASES
 from minitensor.search.sketch.reciprocals import RECIPROCALS

@@ -30,12 +30,16 @@ from minitensor.schedule import IndexMap, Schedule
 from minitensor.search.sketch.blocks import (
     FEW,
     HALVES,
+    elementwise_store,
     fusible_consumer,
     is_contiguous,
     is_read_often,
+    is_strictly_inlinable,
     is_sum,
     loops_by_axis,
     place_of,
+    readers,
+    reads_of,
     reduce_iters,
     reduction_of,
     spatial_iters,
@@ -43,7 +47,7 @@ from minitensor.search.sketch.blocks import (
     writers,
     written_place,
 )
-from minitensor.search.sketch.rule import Rule, State, Verdict, unless_refused, where
+from minitensor.search.sketch.rule import Rule, State, Verdict, inline, unless_refused, where
 from minitensor.search.sketch.tiles import move_to_the_end
 from minitensor.search.sketch.windows import is_padding
 
@@ -370,3 +374,19 @@ def _widen(state: State, cores: int) -> list[State]:
 
 
 WIDENING: Final = Rule("widening", _judge_widening, _widen)
+
+
+def _is_cheap(state: State) -> bool:
+    """Return whether a reader may compute it, and no sum would convert it again and again."""
+    program, store = state.program, elementwise_store(state.block)
+    match store:
+        case ir.Store(buffer, _, ir.Cast("float32", ir.Load() as narrow)) if narrow.dtype in HALVES:
+            reading = [program.blocks[name] for name in readers(program, buffer)]
+            loads = [(b, n) for b in reading for n in reads_of(b) if n.buffer == buffer]
+            if any(reduce_iters(b) and is_read_often(b, n) for b, n in loads):
+                return False
+    return is_strictly_inlinable(program, state.block)
+
+
+INLINE_CHEAP: Final = inline("always inline", where(_is_cheap))
+"""Ours in the place of Ansor's first rule: a root or a tangent is computed once, too."""

@@ -31,7 +31,44 @@ X = f(2, 3, 4)
 IMAGE = f(1, 4, 5, 6)
 YES, NO = np.array([True, False, True]), np.array([True, True, False])
 
+
+def u(*shape):
+    return rng.integers(0, 256, shape, "uint8")
+
+
+def s(*shape):
+    return rng.integers(-128, 128, shape, "int8")
+
+
+SMALL, NONE, LOW = np.float32(0.0312), np.uint8(0), np.uint8(113)
+EACH = positive(5)
+BIAS = rng.integers(-2000, 2000, 5, "int32")
+QUANTIZED = [
+    ("QuantizeLinear", [X, SMALL], (1,), {}),
+    ("QuantizeLinear", [X, SMALL, LOW], (1, 2), {}),
+    ("QuantizeLinear", [X * 9, np.float32(0.1), np.int8(-3)], (1, 2), {}),
+    ("QuantizeLinear", [X, positive(3), s(3)], (1, 2), {}),
+    ("QuantizeLinear", [X, positive(4), np.zeros(4, "int8")], (1, 2), {"axis": -1}),
+    ("MatMulInteger", [u(4, 6), s(6, 5)], (), {}),
+    ("MatMulInteger", [u(4, 6), s(6, 5), LOW], (2,), {}),
+    ("MatMulInteger", [u(4, 6), u(6, 5), LOW, np.uint8(7)], (2, 3), {}),
+    ("MatMulInteger", [s(2, 4, 6), s(6, 5), np.int8(-9), s(5)], (1, 2, 3), {}),
+    ("MatMulInteger", [u(4, 6), s(6, 5), LOW, np.int8(3)], (), {}),
+    ("QLinearMatMul", [u(4, 6), SMALL, LOW, s(6, 5), SMALL, np.int8(0), SMALL * 3, LOW],
+     (1, 2, 3, 4, 5, 6, 7), {}),
+    ("QLinearMatMul", [s(4, 6), SMALL, np.int8(4), s(6, 5), EACH / 99, s(5), SMALL * 3, np.int8(1)],
+     (1, 2, 3, 4, 5, 6, 7), {}),
+    ("ConvInteger", [u(1, 4, 6, 7), s(5, 4, 3, 3), LOW], (1, 2), {"pads": [1, 1, 1, 1]}),
+    ("ConvInteger", [u(1, 4, 6, 7), u(5, 4, 3, 3), LOW, np.uint8(3)], (1, 2, 3), {}),
+    ("ConvInteger", [u(1, 4, 9), u(6, 2, 3), LOW], (1, 2), {"group": 2, "strides": [2]}),
+    ("QLinearConv", [u(1, 4, 6, 7), SMALL, LOW, s(5, 4, 3, 3), EACH / 99, np.zeros(5, "int8"),
+                     SMALL, LOW, BIAS], tuple(range(1, 9)), {"pads": [1, 1, 1, 1]}),
+    ("QLinearConv", [s(1, 4, 6, 7), SMALL, np.int8(-7), s(5, 4, 2, 3), SMALL, np.int8(0),
+                     SMALL * 5, np.int8(9)], tuple(range(1, 8)), {"strides": [2, 1]}),
+]  # fmt: skip
+
 CASES = [
+    *QUANTIZED,
     *[(kind, [X], (), {}) for kind in ("Abs", "Ceil", "Cos", "Erf", "Exp", "Floor", "Identity")],
     *[(kind, [X], (), {}) for kind in ("Neg", "Relu", "Sigmoid", "Sin", "Tanh", "Round")],
     *[(kind, [X], (), {}) for kind in ("HardSigmoid", "HardSwish", "LeakyRelu")],
@@ -178,6 +215,10 @@ def test_equals_the_reference(kind, arrays, constants, attributes):
         ("Split", [X, i(1, 3)], (1,), 2, 17, {"axis": 2}),
         ("Split", [X], (), 2, 17, {"axis": 0}),
         ("Split", [X], (), 2, 18, {"axis": 1, "num_outputs": 2}),
+        ("DequantizeLinear", [u(2, 3), SMALL], (1,), 1, 21, {}),
+        ("DequantizeLinear", [u(2, 3), SMALL, LOW], (1, 2), 1, 21, {}),
+        ("DequantizeLinear", [s(2, 3, 4), positive(2), s(2)], (1, 2), 1, 21, {"axis": 0}),
+        ("DequantizeLinear", [BIAS, SMALL], (1,), 1, 21, {}),
         ("Mish", [X], (), 1, 18, {}),
         ("Gelu", [X], (), 1, 20, {}),
         ("Gelu", [X], (), 1, 20, {"approximate": "tanh"}),
@@ -245,6 +286,15 @@ def test_what_is_known_is_folded(kind, arrays, attributes):
     np.testing.assert_array_equal(found, expected)
 
 
+def test_dynamic_quantisation():
+    made = single("DynamicQuantizeLinear", [X], outputs=3)
+    expected = ReferenceEvaluator(made).run(None, {"i0": X})
+    found = mt.interpret(mt.graph.from_onnx(made), X)
+    for mine, wanted in zip(found, expected):
+        assert mine.dtype == wanted.dtype
+        np.testing.assert_allclose(mine, wanted, rtol=1e-6)
+
+
 def test_padding_that_cuts():
     net = mt.graph.from_onnx(single("Pad", [X, i(0, -1, 0, 0, 0, -2)], (1,)))
     np.testing.assert_array_equal(mt.interpret(net, X), X[:, 1:, :2])
@@ -252,7 +302,15 @@ def test_padding_that_cuts():
 
 def test_every_operator_is_tried():
     tried = {case[0] for case in CASES}
-    tried |= {"Split", "Gelu", "GroupNormalization", "Mish", "Upsample"}
+    tried |= {
+        "DequantizeLinear",
+        "DynamicQuantizeLinear",
+        "Split",
+        "Gelu",
+        "GroupNormalization",
+        "Mish",
+        "Upsample",
+    }
     assert CONVERTERS.keys() - tried == {"Constant", "Shape", "Size"}
     assert FOLDERS.keys() - CONVERTERS.keys() <= {
         *("ConstantOfShape", "GatherElements", "Mod", "NonZero", "Range", "ReduceProd"),
