@@ -1,7 +1,7 @@
 """Ready-made intrinsics: worked examples of `mt.intrinsic`, and useful ones.
 
 Each function declares one (as often as it is called) and returns it, for `Schedule.tensorize`. To
-replay a trace that names one, call the function first.
+replay a trace that names one, call the function first; `dot` is declared when it is asked for.
 """
 
 from __future__ import annotations
