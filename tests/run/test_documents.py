@@ -55,7 +55,10 @@ def test_examples_of_the_reference(page, tmp_path, monkeypatch):
     imported(code_of(f"reference/{page}.md"))
 
 
-GUIDES = ["guide_schedule", "guide_template", "guide_measuring", "learned", "transfer", "faq"]
+GUIDES = [
+    *("guide_schedule", "guide_template", "guide_measuring", "learned", "transfer", "faq"),
+    "low_precision",
+]
 
 
 @pytest.mark.slow
