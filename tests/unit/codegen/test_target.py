@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 import minitensor as mt
@@ -28,11 +30,23 @@ def test_a_target_by_name_or_as_itself():
         ),
         (lambda: Target("cuda", device="gtx"), "'h100', 'h200', but got device='gtx'"),
         (lambda: Target("cuda", device=3), "but got device=3"),
+        (lambda: Target("c", features=["vnni"]), "expected some of amx_bf16, .*features='vnni'"),
+        (lambda: Target("c", features="avx_vnni"), "expected a list of names, such as"),
+        (lambda: Target("cuda", features=[]), "expected no features for target 'cuda'"),
     ],
 )
 def test_bad_targets(make, match):
     with pytest.raises(mt.ArgumentError, match=match):
         make()
+
+
+def test_features_are_kept_in_order_and_only_where_they_are_named():
+    one = Target("c", 2, 512, features=["avx_vnni", "amx_int8", "avx_vnni"])
+    assert one.features == ("amx_int8", "avx_vnni")
+    assert one == Target("c", 2, 512, features=("amx_int8", "avx_vnni"))
+    assert Target(**json.loads(json.dumps(one.as_dict()))) == one
+    assert "features" not in Target("c", 2, 512).as_dict()
+    assert Target("c", 2, 512, features=()).as_dict()["features"] == ()
 
 
 @pytest.mark.parametrize("what", [None, "C", 3, [1]])

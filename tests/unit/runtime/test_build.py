@@ -9,9 +9,16 @@ import pytest
 import minitensor as mt
 from minitensor.codegen import Target
 from minitensor.errors import CompileError, ExecutionError
-from minitensor.runtime import build, native_target, shown_target, usable_cores
+from minitensor.runtime import (
+    build,
+    native_features,
+    native_target,
+    shown_target,
+    usable_cores,
+)
 from minitensor.runtime.build import WITHOUT_COMPILER
 from minitensor.runtime.cuda import target
+from minitensor.runtime.machine import features_in
 from minitensor.runtime.toolchain import Toolchain
 
 WITH_OPENMP = Toolchain(
@@ -112,3 +119,19 @@ def test_without_nvcc_or_gpu_a_target_names_one_all_the_same(monkeypatch):
 
         monkeypatch.setattr(target, "find_nvcc", missing)
         assert native_target(Target("cuda")) == Target("cuda", 1, 0, "a100")
+
+
+def test_features_that_the_compiler_may_not_use_are_refused_by_name(monkeypatch):
+    known = dataclasses.replace(WITH_OPENMP, features=("avx512_bf16",))
+    monkeypatch.setattr(build, "find_toolchain", lambda: known)
+    with pytest.raises(mt.CompileError, match="may not use amx_int8, avx512_vnni for this machine"):
+        native_target(mt.Target("c", 1, 256, features=("avx512_vnni", "amx_int8", "avx512_bf16")))
+    named = mt.Target("c", 1, 256, features=("avx512_bf16",))
+    assert native_target(named) == named
+    assert native_features(named) == native_features(mt.Target("c")) == ("avx512_bf16",)
+    assert native_features(mt.Target("c", features=())) == native_features(mt.Target("cuda")) == ()
+
+
+def test_features_are_those_of_the_compilers_macros():
+    macros = {"__AVX512VNNI__": "1", "__AMX_INT8__": "1", "__AVX2__": "1"}
+    assert features_in(macros) == ("amx_int8", "avx512_vnni")
