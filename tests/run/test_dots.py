@@ -1,5 +1,7 @@
 """Dot products of narrow numbers: their bodies, and sketches that use them, against numpy."""
 
+import platform
+
 import numpy as np
 import pytest
 
@@ -166,6 +168,13 @@ def test_groups_are_as_long_as_the_instruction_wants_them():
     halves = product(8, 16, 12, "bfloat16", "bfloat16", "float32")
     found = sketch_of(halves, target=mt.Target("c", 1, 512, features=["avx512_bf16"]))
     assert "dot_bf16bf16_16" in str(found)
+
+
+def test_plain_c_is_not_all_that_is_tried(monkeypatch):
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    rules = [s.rules for s in mt.search.generate_sketches(product(16, 16, 16))]
+    assert any("dot products" in text for text in rules)
+    assert any("register tiles" in text for text in rules)
 
 
 NOT = {

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -61,6 +62,7 @@ MOST_PARTS: Final = 16
 """The most parts of a reduction."""
 _BYTES: Final = ("int8", "uint8")
 _VNNI: Final = {"avx512_vnni", "avx_vnni"}
+_X86: Final = ("x86_64", "AMD64")
 
 
 @dataclass(frozen=True)
@@ -341,7 +343,14 @@ def _row_tiles(state: State, extent: int) -> list[tuple[int, int, int]]:
     return found
 
 
-DOTS: Final = Rule("dot products", where(lambda state: _product(state) is not None), _apply)
+def _judge(state: State, cores: int) -> Verdict:
+    """On a processor for which there are only bodies in plain C, other rules are asked too."""
+    if _product(state) is None:
+        return Verdict.SKIP
+    return Verdict.APPLY_AND_STOP if platform.machine() in _X86 else Verdict.APPLY
+
+
+DOTS: Final = Rule("dot products", _judge, _apply)
 
 
 def _narrow_floats(state: State) -> list[str]:
