@@ -228,9 +228,8 @@ def _pad_batch(view: StepView) -> Effect:
 def _call_pad(scene: Scene) -> None:
     """Mostly an axis that can be padded, after what it takes."""
     program = scene.program
-    found = [name for name, b in program.blocks.items() if isinstance(b.body, ir.Reduce)]
-    block = scene.pick(sorted(found)) if found else scene.block()
-    if found and scene.chance(60):
+    block = scene.block()
+    if block in program.blocks and scene.chance(70):
         with suppress(ScheduleError):
             scene.do("cache_write", block, "global")
             for buffer in sorted(ir.accessed_buffers(program.blocks[block])[0]):

@@ -359,7 +359,7 @@ def _skip_zeros_batch(view: StepView) -> Effect:
     return effect
 
 
-@skip_zeros.random_call()
+@skip_zeros.random_call(often=2)
 def _call_skip_zeros(scene: Scene) -> None:
     scene.do("skip_zeros", scene.block())
 

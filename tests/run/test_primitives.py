@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.ir import Program, blocks_of, loops_of
+from minitensor.ir import Program, accessed_buffers, blocks_of, loops_of
 from minitensor.lang.workloads import WORKLOADS
 from minitensor.schedule import REGISTRY
 from minitensor.testing import matching_intrinsic
@@ -87,6 +87,15 @@ def plus_quotient(result: mt.Tensor) -> mt.Tensor:
     return mt.compute(result.shape, lambda *i: result[i] / powers[i[-1]], name="quotient")
 
 
+def plus_doubles(result: mt.Tensor) -> mt.Tensor:
+    """The elements behind an operator, doubled in float64."""
+    return mt.compute(
+        result.shape,
+        lambda *i: (result[i].astype("float64") * 2.0).astype("float32"),
+        name="doubles",
+    )
+
+
 def spread(array: np.ndarray) -> np.ndarray:
     """The same with numpy."""
     wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
@@ -99,6 +108,7 @@ VARIANTS: dict[str, tuple[Callable, Callable]] = {
     "relu": (plus_relu, lambda array: np.maximum(array + 1, 0)),
     "total": (plus_total, lambda array: array.sum(axis=-1, dtype=array.dtype)),
     "spread": (plus_spread, spread),
+    "doubles": (plus_doubles, lambda array: array * 2),
     "quotient": (plus_quotient, lambda array: array / np.tile(np.float32([4, 0.5]), 5)),
 }
 """What stands behind the operator: as tensors, and with numpy."""
@@ -612,6 +622,27 @@ def use_reciprocal(w):
     assert name == "powers_reciprocal"
     assert w.text.count(" / powers[") == 1
     w.has(f"    {name} = empty(float32[10])\n", "] = 1.0 / powers[", f"] * {name}[")
+
+
+@cell("widen", "doubles")
+def widen(w):
+    source = w.s.program.blocks["doubles"]
+    (buffer,) = accessed_buffers(source)[0]
+    name = w.s.widen("doubles", buffer, "float64")
+    assert name == f"{buffer}_float64"
+    shape = list(w.s.program.buffers[buffer].shape)
+    w.has(f"    {name} = empty(float64{shape})\n", f"] = float64({buffer}[")
+
+
+@cell("pad", "doubles")
+def pad(w):
+    (buffer,) = accessed_buffers(w.s.program.blocks["doubles"])[0]
+    w.s.cache_write("doubles", "global")
+    name = w.s.cache_read("doubles", buffer, "global")
+    w.s.pad(w.s.get_loops("doubles")[-1], 4)
+    *rows, columns = w.s.program.buffers[name].shape
+    assert columns == 12
+    w.has(f"    {name} = empty(float32{[*rows, 12]})\n", " < 10, ")
 
 
 # ---- decisions
