@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 from typing import Final
 
+from minitensor.answers import answered
 from minitensor.errors import unexpected, whole
 from minitensor.ir import READY, Intrinsic
 from minitensor.lang.intrinsic import intrinsic
@@ -96,6 +97,7 @@ def dot_name(left: str, right: str, lanes: int) -> str:
     return f"dot_{_SHORT[left]}{_SHORT[right]}_{lanes}"
 
 
+@answered
 def dot(left: str = "uint8", right: str = "int8", lanes: int = 16) -> Intrinsic:
     """Dot products of a few narrow numbers with the same few, added to wide numbers.
 

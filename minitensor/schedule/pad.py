@@ -1,8 +1,8 @@
 """The primitive that computes more than is asked for, so that nothing is left over: pad.
 
 What an instruction does has a fixed size. Where the extents of a program are no multiples of it,
-the operands get zeros behind their last elements, which change no sum, and the result elements that
-nobody reads.
+the operands get zeros behind their last elements, which change no sum, and the result gets
+elements that are never read.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def pad(program: ir.Program, loop: LoopName, multiple: Multiple) -> Rewritten[No
     multiple  in iterations; the loop may be one already
 
     An axis of the result is padded in the same way: the temporary that the block writes gets
-    elements that nobody reads.
+    elements that are never read.
 
     Preserves  every output.
     """

@@ -101,6 +101,8 @@ def test_arguments():
     for given in (("int8", "int16"), ("float32", "float32"), ("uint16", "uint16"), (3, 4)):
         with pytest.raises(mt.ArgumentError, match="expected one of the pairs 'uint8' and 'int8'"):
             dot(*given)
+    with pytest.raises(mt.ArgumentError, match="it takes left, right, lanes"):
+        dot(kind="int8")
     for lanes in (0, 5, 32, 8.0, "8"):
         with pytest.raises(mt.ArgumentError, match="lanes"):
             dot("int8", "int8", lanes)

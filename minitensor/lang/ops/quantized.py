@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from minitensor.errors import ArgumentError, unexpected
-from minitensor.ir import DType
+from minitensor.errors import ArgumentError, is_integer, is_real, unexpected
+from minitensor.ir import FLOAT32, DType
 from minitensor.lang import scalar
 from minitensor.lang.elementwise import round_
 from minitensor.lang.ops.conv import Padding, convolution
@@ -46,7 +46,7 @@ def quantize(
     wanted = _quantized("quantize", dtype)
     if tensor("ops.quantize: x", x).dtype != "float32":
         raise unexpected("a tensor of float32", "ops.quantize: x", x.dtype)
-    axis = _checked("quantize", x, scale, zero_point, axis)
+    axis = _checked("quantize", x, scale, zero_point, axis, wanted)
 
     def element(i: Any) -> Any:
         return _saturated(round_(x[i] / _at(scale, i, axis)), _at(zero_point, i, axis), wanted)
@@ -59,7 +59,7 @@ def dequantize(x: Tensor, scale: Operand, zero_point: Operand = 0, *, axis: int 
     """(x - zero_point) * scale, in float32: x of integers, the rest as for `quantize`."""
     if not tensor("ops.dequantize: x", x).dtype.is_integer:
         raise unexpected("a tensor of integers", "ops.dequantize: x", x.dtype)
-    axis = _checked("dequantize", x, scale, zero_point, axis)
+    axis = _checked("dequantize", x, scale, zero_point, axis, x.dtype)
 
     def element(i: Any) -> Any:
         whole = x[i].astype("int32")
@@ -81,7 +81,7 @@ def requantize(
     wanted = _quantized("requantize", dtype)
     if tensor("ops.requantize: x", x).dtype != "int32":
         raise unexpected("a tensor of int32", "ops.requantize: x", x.dtype)
-    axis = _checked("requantize", x, scale, zero_point, axis)
+    axis = _checked("requantize", x, scale, zero_point, axis, wanted)
 
     def element(i: Any) -> Any:
         value = round_(x[i].astype("float32") * _at(scale, i, axis))
@@ -99,8 +99,9 @@ def matmul_integer(
     a_zero_point  a number, or a tensor with one element, or one for each row of a
     b_zero_point  the same, or one for each column of b
     """
-    for name, one in (("a", a), ("b", b)):
+    for name, one, zero in (("a", a, a_zero_point), ("b", b, b_zero_point)):
         _bytes("matmul_integer", name, one)
+        _zero_of("matmul_integer", f"{name}_zero_point", zero, one.dtype)
     sums = product("matmul_integer", a, b, _wide_product)
     left, right = _is_zero(a_zero_point), _is_zero(b_zero_point)
     if left and right:
@@ -147,11 +148,10 @@ def conv_integer(
         _bytes("conv_integer", name, one)
     if not 3 <= x.ndim <= 5:
         raise ArgumentError(f"ops.conv_integer: expected x with 3 to 5 axes, but got {x.shape}")
-    low, high = x.dtype.min_value, x.dtype.max_value
-    if not low <= x_zero_point <= high:
-        raise unexpected(
-            f"a number from {low} to {high}", "ops.conv_integer: x_zero_point", x_zero_point
-        )
+    if isinstance(x_zero_point, Tensor):
+        raise unexpected("an integer", "ops.conv_integer: x_zero_point", x_zero_point)
+    _zero_of("conv_integer", "x_zero_point", x_zero_point, x.dtype)
+    _zero_of("conv_integer", "w_zero_point", w_zero_point, w.dtype)
     plain = _is_zero(w_zero_point)
     if not plain:
         _one_or_each("conv_integer: w_zero_point", w_zero_point, w.shape[0])
@@ -187,6 +187,7 @@ def qlinear_matmul(
     dtype: str = "uint8",
 ) -> Tensor:
     """The product of two matrices of quantised numbers, quantised as `dtype`: QLinearMatMul."""
+    _scales_of("qlinear_matmul", a_scale=a_scale, b_scale=b_scale, y_scale=y_scale)
     sums = matmul_integer(a, b, a_zero_point, b_zero_point)
     return requantize(sums, _ratio(a_scale, b_scale, y_scale), y_zero_point, dtype=dtype)
 
@@ -213,6 +214,7 @@ def qlinear_conv(
 
     bias  (f,) int32, in units of x_scale * w_scale
     """
+    _scales_of("qlinear_conv", x_scale=x_scale, w_scale=w_scale, y_scale=y_scale)
     sums = conv_integer(
         x,
         w,
@@ -275,7 +277,7 @@ def _own(operand: Tensor, index: tuple[Any, ...]) -> tuple[Any, ...]:
 def _at(value: Operand, index: tuple[Any, ...], axis: int) -> Any:
     """A number, or the element of a tensor that belongs to an index along an axis."""
     if not isinstance(value, Tensor):
-        return value
+        return int(value) if is_integer(value) else float(value)
     if value.ndim == 0:
         return value[()]
     return value[0] if value.shape == (1,) else value[index[axis]]
@@ -306,12 +308,35 @@ def _one_or_each(label: str, value: Operand, extent: int) -> None:
         raise unexpected(f"a number, or a tensor of shape ({extent},)", f"ops.{label}", value.shape)
 
 
-def _checked(name: str, x: Tensor, scale: Operand, zero_point: Operand, axis: int) -> int:
+def _scales_of(name: str, **scales: Operand) -> None:
+    """Require positive numbers, or tensors of float32."""
+    for label, scale in scales.items():
+        if isinstance(scale, Tensor):
+            fits = scale.dtype == FLOAT32
+        else:
+            fits = is_real(scale, 0.0) and scale > 0
+        if not fits:
+            expected = "a positive number, or a tensor of float32"
+            raise unexpected(expected, f"ops.{name}: {label}", scale)
+
+
+def _zero_of(name: str, label: str, value: Operand, dtype: DType) -> None:
+    """Require an integer that a type has, or a tensor of integers."""
+    low, high = dtype.min_value, dtype.max_value
+    fits = value.dtype.is_integer if isinstance(value, Tensor) else is_integer(value, low, high)
+    if not fits:
+        expected = f"an integer from {low} to {high}, or a tensor of integers"
+        raise unexpected(expected, f"ops.{name}: {label}", value)
+
+
+def _checked(
+    name: str, x: Tensor, scale: Operand, zero_point: Operand, axis: int, dtype: DType
+) -> int:
     """The axis, counted from the first; scale and zero point fit x."""
-    if not isinstance(scale, Tensor) and not 0 < scale < float("inf"):
-        raise unexpected("a positive number", f"ops.{name}: scale", scale)
-    if not isinstance(zero_point, Tensor) and not isinstance(zero_point, int):
-        raise unexpected("an integer, or a tensor", f"ops.{name}: zero_point", zero_point)
+    _scales_of(name, scale=scale)
+    _zero_of(name, "zero_point", zero_point, dtype)
+    if not is_integer(axis):
+        raise unexpected("an integer", f"ops.{name}: axis", axis)
     given = [one for one in (scale, zero_point) if isinstance(one, Tensor) and one.ndim]
     if any(one.shape != (1,) for one in given) and not -x.ndim <= axis < x.ndim:
         raise unexpected(f"an axis of x, which has {x.ndim}", f"ops.{name}: axis", axis)

@@ -79,7 +79,7 @@ def test_one_factor_is_enough_for_integers():
 
 
 def after_widening(left="uint8", right="int8", total="int32"):
-    """What the sum reads of B does not depend on k"""
+    """A sum whose second factor does not depend on k"""
     A, B = mt.placeholder((5, 7), left, name="A"), mt.placeholder((6,), right, name="B")
     k = mt.reduce_axis(7, name="k")
     C = mt.compute(

@@ -120,13 +120,35 @@ REFUSED = {
         lambda: ops.dequantize(BYTES, mt.placeholder((4,), name="s")), r"a tensor of shape \(3,\)",
     ),
     "a zero point between numbers": (lambda: ops.dequantize(BYTES, 1.0, 0.5), "an integer"),
+    "a scale in words": (lambda: ops.quantize(X, "a"), "a positive number"),
+    "an array of scales": (lambda: ops.quantize(X, np.ones(3, "f")), "a positive number"),
+    "a scale that is True": (lambda: ops.quantize(X, True), "a positive number"),
+    "scales of bytes": (lambda: ops.quantize(X, BYTES), "a tensor of float32"),
+    "an axis in words": (lambda: ops.quantize(X, 1.0, axis="c"), "an integer"),
+    "a zero point beyond the type": (lambda: ops.quantize(X, 1.0, 300), "from 0 to 255"),
+    "zero points in words": (lambda: ops.matmul_integer(BYTES, BYTES, "z"), "from -128 to 127"),
+    "zero points of floats": (lambda: ops.matmul_integer(BYTES, BYTES, X), "a tensor of integers"),
+    "a layer with a scale of 0": (
+        lambda: ops.qlinear_matmul(BYTES, BYTES, a_scale=1, b_scale=1, y_scale=0), "y_scale=0",
+    ),
+    "a layer with a scale in words": (
+        lambda: ops.qlinear_matmul(BYTES, BYTES, a_scale="a", b_scale=1, y_scale=1), "a_scale='a'",
+    ),
+    "a zero point of x that is half": (
+        lambda: ops.conv_integer(
+            mt.placeholder((1, 1, 3, 3), "uint8", name="x"),
+            mt.placeholder((1, 1, 3, 3), "int8", name="w"),
+            x_zero_point=1.5,
+        ),
+        "an integer from 0 to 255",
+    ),
     "a zero point that no byte is": (
         lambda: ops.conv_integer(
             mt.placeholder((1, 1, 3, 3), "uint8", name="x"),
             mt.placeholder((1, 1, 3, 3), "int8", name="w"),
             x_zero_point=256,
         ),
-        "a number from 0 to 255",
+        "an integer from 0 to 255",
     ),
     "sums that are no sums": (lambda: ops.requantize(BYTES, 1.0), "a tensor of int32"),
 }  # fmt: skip
