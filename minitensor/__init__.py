@@ -37,8 +37,8 @@ from minitensor.ir import Intrinsic, Program, from_bfloat16, to_bfloat16
 from minitensor.lang import (
     Tensor, argmax, argmin, ceil, comm_reducer, compute, const, cos, erf, exp, expm1, floor,
     if_then_else, intrinsic, intrinsics, log, log1p, logical_and, logical_not, logical_or, lower,
-    maximum, minimum, ops, placeholder, power, prod, reduce_axis, rsqrt, select, sigmoid, sin, sqrt,
-    tanh, update, var, workloads,
+    maximum, minimum, ops, placeholder, popcount, power, prod, reduce_axis, rsqrt, select, sigmoid,
+    sin, sqrt, tanh, update, var, workloads,
 )
 from minitensor.lang import abs_ as abs
 from minitensor.lang import all_ as all
@@ -82,9 +82,9 @@ __all__ = [
     "compute", "const", "cos", "erf", "exp", "explain", "expm1", "floor", "from_bfloat16",
     "gpu_cost", "graph", "if_then_else", "interpret", "intrinsic", "intrinsics", "load_best", "log",
     "log1p", "logical_and", "logical_not", "logical_or", "lower", "max", "maximum", "min",
-    "minimum", "ops", "placeholder", "power", "primitive", "prod", "reduce_axis", "refuse", "round",
-    "rsqrt", "schedule_for", "search", "select", "sigmoid", "simplify", "sin", "sqrt", "sum",
-    "tanh", "testing", "to_bfloat16", "tune", "update", "var", "verify", "workloads",
+    "minimum", "ops", "placeholder", "popcount", "power", "primitive", "prod", "reduce_axis",
+    "refuse", "round", "rsqrt", "schedule_for", "search", "select", "sigmoid", "simplify", "sin",
+    "sqrt", "sum", "tanh", "testing", "to_bfloat16", "tune", "update", "var", "verify", "workloads",
 ]
 
 

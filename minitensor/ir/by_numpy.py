@@ -14,6 +14,7 @@ import numpy as np
 from minitensor.errors import ArgumentError
 from minitensor.ir.dtype import INDEX, DType, numpy_dtype
 from minitensor.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
+from minitensor.ir.numbers import popcount
 from minitensor.ir.visit import measured
 
 Array = np.ndarray
@@ -126,6 +127,7 @@ _FUNCTION: Final[Mapping[str, Callable[..., Any]]] = {
     "log1p": np.log1p,
     "expm1": np.expm1,
     "abs": np.abs,
+    "popcount": popcount,
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.rint,

@@ -57,6 +57,7 @@ FUNCTIONS: Final[dict[str, int]] = {
     "log1p": 1,
     "expm1": 1,
     "abs": 1,
+    "popcount": 1,  # the bits that are set in an integer
     "floor": 1,
     "ceil": 1,
     "round": 1,

@@ -136,6 +136,12 @@ def _ldexp(x: Value, n: Value) -> Value:
     return _as_type_of(x, np.where(np.isnan(n), np.nan, scaled))
 
 
+def popcount(x: Value) -> Value:
+    """The bits that are set in each integer."""
+    each = np.ascontiguousarray(x)
+    return _as_type_of(x, np.unpackbits(each.view(np.uint8)).reshape(*np.shape(x), -1).sum(-1))
+
+
 FUNCTION: Final[dict[str, Callable[..., Value]]] = {
     "exp": np.exp,
     "exp_nonpositive": np.exp,
@@ -150,6 +156,7 @@ FUNCTION: Final[dict[str, Callable[..., Value]]] = {
     "log1p": np.log1p,
     "expm1": np.expm1,
     "abs": abs,
+    "popcount": popcount,
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.rint,

@@ -388,6 +388,7 @@ class _Verifier:
         fits = {
             "in_bounds": dtype.scalar == INDEX,
             "abs": dtype.kind != "bool",
+            "popcount": dtype.kind in ("int", "uint"),
             "ldexp": dtype.scalar == FLOAT32,
         }
         if not fits.get(function, dtype.is_float):

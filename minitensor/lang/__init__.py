@@ -15,7 +15,7 @@ from minitensor.lang.relaid import fits, relaid
 from minitensor.lang.reduce import all_, any_, argmax, argmin, comm_reducer, max_, min_, prod, sum_
 from minitensor.lang.scalar import (
     Scalar, abs_, const, if_then_else, logical_and, logical_not, logical_or, maximum, minimum,
-    power, select, var,
+    popcount, power, select, var,
 )
 from minitensor.lang.tensor import (
     ReduceAxis, Reduction, Tensor, compute, placeholder, reduce_axis,
@@ -30,6 +30,7 @@ __all__ = [
     "comm_reducer", "compute", "const", "cos", "definition_as_python", "dot_name", "erf", "exp",
     "expm1", "fits", "floor", "if_then_else", "intrinsic", "intrinsic_as_python", "log", "log1p",
     "logical_and", "logical_not", "logical_or", "lower", "max_", "maximum", "min_", "minimum",
-    "ops", "placeholder", "power", "prod", "program_from_python", "reduce_axis", "relaid", "round_",
-    "rsqrt", "select", "sigmoid", "sin", "sqrt", "sum_", "tanh", "update", "var",
+    "ops", "placeholder", "popcount", "power", "prod", "program_from_python", "reduce_axis",
+    "relaid", "round_", "rsqrt", "select", "sigmoid", "sin", "sqrt", "sum_", "tanh", "update",
+    "var",
 ]

@@ -42,6 +42,7 @@ _VALUES: Final[Mapping[str, Callable[..., Any]]] = {
     **{f.__name__.rstrip("_"): f for f in (
         scalar.const, scalar.select, scalar.if_then_else, scalar.minimum, scalar.maximum,
         scalar.logical_and, scalar.logical_or, scalar.logical_not, scalar.abs_, scalar.power,
+        scalar.popcount,
         *elementwise.FUNCTIONS,
     )},
     **_REDUCTIONS,

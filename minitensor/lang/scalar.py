@@ -386,6 +386,17 @@ def maximum(a: object, b: object) -> Scalar:
     return binary("max", a, b)
 
 
+def popcount(x: object) -> Scalar:
+    """The number of bits that are set in an integer, as its type; of -1 all of them.
+
+    Raises ArgumentError for what is no integer of a type such as uint32.
+    """
+    node = operand(x, ir.INT64)
+    if node.dtype.kind not in ("int", "uint"):
+        raise unexpected("an integer of a type, such as uint32", "x", x)
+    return Scalar(ir.Call("popcount", (node,), node.dtype))
+
+
 def abs_(x: object) -> Scalar:
     """The absolute value (of the least integer of a type: itself, as it wraps)."""
     node = operand(x, ir.FLOAT32)

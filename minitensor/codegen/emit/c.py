@@ -21,6 +21,7 @@ C: Final = Dialect(
     halved="(_Float16){}",
     widened=scalars.widened,
     product=products.product,
+    popcount="__builtin_popcountll",
     check_index=scalars.check_index,
     writer=VectorExpressions.of_definitions,
 )

@@ -71,6 +71,7 @@ CUDA: Final = Dialect(
     halved="double_to_float16({})",
     widened=_widened,
     product=_product,
+    popcount="__popcll",
     check_index=_check_index,
     writer=Expressions.of_definitions,
 )

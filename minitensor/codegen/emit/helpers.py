@@ -36,6 +36,7 @@ class Dialect:
     halved       the conversion of a double to float16, in one step: a format of the operand
     widened      float16 to float, or float to double, exactly: given the first type
     product      a product that is not fused with a sum: given the type that it is computed in
+    popcount     the function that counts the bits of a number of 64
     check_index  an index where it is inside its axis; else 0, and the number of the check is kept
     writer       makes the `functions.Writer` of what is defined in the IR's terms
     """
@@ -45,6 +46,7 @@ class Dialect:
     halved: str
     widened: Helper
     product: Helper
+    popcount: str
     check_index: Helper
     writer: Callable[[Helpers], Any]
 

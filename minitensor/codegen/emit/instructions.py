@@ -85,11 +85,28 @@ def _of_kind(kind: str, dtype: str, lanes: int) -> dict[tuple[str, str, int], tu
     return table
 
 
+def _counting() -> dict[tuple[str, str, int], tuple[str, str]]:
+    """The bits that are set in each of 32 or 64, in 256 and in 512 bits."""
+    table = {}
+    for letter, bits, word in (("d", 32, "int"), ("q", 64, "long long")):
+        for size, also in ((256, " && defined(__AVX512VL__)"), (512, "")):
+            lanes = size // bits
+            of_words = f"({word} __attribute__((vector_size({size // 8}))))"
+            call = f"({{1}})__builtin_ia32_vpopcount{letter}_v{lanes}{'s' if bits == 32 else 'd'}i"
+            for kind in ("int", "uint"):
+                table["popcount", f"{kind}{bits}", lanes] = (
+                    f"defined(__AVX512VPOPCNTDQ__){also}",
+                    f"{call}({of_words}{{0}})",
+                )
+    return table
+
+
 _BITS8, _BITS16 = "__attribute__((vector_size(16)))", "__attribute__((vector_size(32)))"
 _SCALED = (_AVX512, "__builtin_ia32_scalefps512_mask({0}, {1}, {0}, -1, 4)")
 _INSTRUCTIONS: Final[dict[tuple[str, str, int], tuple[str, str]]] = {
     **_of_kind("ps", "float32", 8),
     **_of_kind("pd", "float64", 4),
+    **_counting(),
     ("ldexp", "float32", 16): _SCALED,
     ("ldexp_nonpositive", "float32", 16): _SCALED,
     ("widen", "float16", 8): (

@@ -28,6 +28,8 @@ def called(helpers: Helpers, name: str, dtype: ir.DType) -> str:
     """The C function that computes one of LIBRARY on scalars of a type."""
     if name == "abs" and dtype.is_integer:
         return helpers.need(_integer_abs, compute_type(dtype))
+    if name == "popcount":
+        return helpers.need(_popcount, compute_type(dtype))
     helpers.need(_math)
     return LIBRARY[name] + _SUFFIX[dtype.scalar]
 
@@ -39,6 +41,11 @@ def _math(helpers: Helpers) -> Definition:
 def _integer_abs(helpers: Helpers, kind: str) -> Definition:
     body = f"return ({kind})(x < 0 ? 0 - (u{kind})x : (u{kind})x);"
     return function(kind, f"abs_{kind}", f"{kind} x", body)
+
+
+def _popcount(helpers: Helpers, kind: str) -> Definition:
+    body = f"return ({kind}){helpers.dialect.popcount}((u{kind.removeprefix('u')})x);"
+    return function(kind, f"popcount_{kind}", f"{kind} x", body)
 
 
 def prefetch(helpers: Helpers) -> Definition:

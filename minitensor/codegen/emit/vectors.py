@@ -16,6 +16,7 @@ from minitensor.codegen.emit.c_types import (
 )
 from minitensor.codegen.emit.helpers import Definition, Helpers, function
 from minitensor.codegen.emit.instructions import with_instruction
+from minitensor.codegen.emit.popcounts import popcount
 from minitensor.codegen.remarks import missed_call
 
 
@@ -154,6 +155,8 @@ def library(helpers: Helpers, name: str, dtype: ir.DType) -> Definition:
     """A function of the C library in each lane."""
     if name == "abs":
         return _absolute(helpers, dtype)
+    if name == "popcount":
+        return popcount(helpers, dtype)
     call = scalars.called(helpers, name, dtype.scalar)
     own, text = _each_lane(helpers, name, call, dtype, 2 if name == "power" else 1)
     return own, with_instruction(text, name, dtype, ("x",))

@@ -21,7 +21,7 @@ from minitensor.lang.workloads.arguments import PerAxis, labelled, per_axis
 Padding: TypeAlias = PerAxis | Sequence[Sequence[int]]
 
 
-def _pairs(name: str, padding: Any, rank: int) -> tuple[tuple[int, int], ...]:
+def pairs_of(name: str, padding: Any, rank: int) -> tuple[tuple[int, int], ...]:
     """The padding before and after each spatial axis."""
     if isinstance(padding, (tuple, list)) and padding and isinstance(padding[0], (tuple, list)):
         pairs = tuple(tuple(pair) for pair in padding)
@@ -114,12 +114,13 @@ def convolution(
     padding: Padding,
     dilation: PerAxis,
     groups: int,
-    multiply: Callable[[Any, Any, Any], Any] | None = None,
+    multiply: Callable[[Any, Any, Any, Any], Any] | None = None,
     outside: int = 0,
 ) -> Tensor:
     """The convolution called "conv1d", "conv2d" or "conv3d".
 
-    multiply  gives a term from an element of x, one of w, and the filter; None for the product
+    multiply  gives a term from an element of x, one of w, the filter, and the channel of w; None
+              for the product
     outside   the value with which x is padded
     """
     rank = int(name[4])
@@ -134,7 +135,7 @@ def convolution(
         )
     strides = per_axis(f"ops.{name}: stride", stride, rank, 1)
     dilations = per_axis(f"ops.{name}: dilation", dilation, rank, 1)
-    pads = _pairs(name, padding, rank)
+    pads = pairs_of(name, padding, rank)
     kernel, sizes = w.shape[2:], x.shape[2:]
     outputs = _outputs(name, sizes, kernel, strides, pads, dilations)
     source, taps = _around(x, pads, outside), _taps(kernel)
@@ -148,7 +149,7 @@ def convolution(
         place = [i * s + r * d for i, s, r, d in zip(at, strides, taps, dilations)]
         along = taps if depthwise else [rc, *taps]
         u, v = source[index_of(n, channel, *place)], w[index_of(f, rc, *taps)]
-        return sum_(u * v if multiply is None else multiply(u, v, f), axis=along)
+        return sum_(u * v if multiply is None else multiply(u, v, f, rc), axis=along)
 
     return _plus(_image((x.shape[0], filters, *outputs), "products", "f", element), bias)
 
@@ -230,7 +231,7 @@ def conv_transpose2d(
         )
     strides = per_axis(f"ops.{name}: stride", stride, 2, 1)
     extra = per_axis(f"ops.{name}: output_padding", output_padding, 2, 0)
-    pads, kernel = _pairs(name, padding, 2), w.shape[2:]
+    pads, kernel = pairs_of(name, padding, 2), w.shape[2:]
     if any(max(p) >= k for p, k in zip(pads, kernel)) or any(
         e >= s for e, s in zip(extra, strides)
     ):
@@ -278,7 +279,7 @@ def _windows(
         raise unexpected("a tensor of 3 to 5 axes (n, c, spatial…)", f"ops.{name}: x", x)
     window = per_axis(f"ops.{name}: kernel", kernel, rank, 1)
     strides = window if stride is None else per_axis(f"ops.{name}: stride", stride, rank, 1)
-    pads = _pairs(name, padding, rank)
+    pads = pairs_of(name, padding, rank)
     if any(2 * max(p) > k for p, k in zip(pads, window)):
         raise ArgumentError(
             f"ops.{name}: expected padding of at most half the kernel, but got padding={padding} "

@@ -156,7 +156,7 @@ def conv_integer(
     if not plain:
         _one_or_each("conv_integer: w_zero_point", w_zero_point, w.shape[0])
 
-    def terms(u: Any, v: Any, f: Any) -> Any:
+    def terms(u: Any, v: Any, f: Any, rc: Any) -> Any:
         if plain:
             return _wide_product(u, v)
         moved = _whole(_at(w_zero_point, (f,), 0))

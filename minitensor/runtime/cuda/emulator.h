@@ -183,6 +183,7 @@ static inline float __fmul_rn(float a, float b) { return a * b; }
 static inline double __dmul_rn(double a, double b) { return a * b; }
 static inline float __fadd_rn(float a, float b) { return a + b; }
 static inline double __dadd_rn(double a, double b) { return a + b; }
+static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 

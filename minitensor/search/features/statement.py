@@ -14,7 +14,7 @@ AUTO_UNROLL: Final = "auto_unroll_max_step"
 """The annotation, of a block or of a loop around it, that says up to how many copies the compiler
 may unroll."""
 _FREE: Final = ("reinterpret", "in_bounds")
-_OTHER: Final = ("abs", "floor", "ceil", "round")
+_OTHER: Final = ("abs", "popcount", "floor", "ceil", "round")
 _SYMBOLS: Final = {
     "+": 0, "-": 0, "*": 1, "/": 2, "//": 2, "%": 3, "min": 4, "max": 4,
     **dict.fromkeys(ir.BITWISE, 0),

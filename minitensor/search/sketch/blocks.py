@@ -16,7 +16,7 @@ from minitensor.schedule import Schedule
 
 PARALLELISM: Final = 16
 """Iterations for each core that are enough to keep it busy."""
-_CHEAP: Final = ("abs", "floor", "ceil", "round")
+_CHEAP: Final = ("abs", "popcount", "floor", "ceil", "round")
 
 
 def spatial_iters(block: ir.Block) -> tuple[ir.Iter, ...]:

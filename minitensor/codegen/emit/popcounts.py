@@ -1,0 +1,61 @@
+"""The bits that are set in each lane of a vector of integers.
+
+AVX-512 has an instruction for it (VPOPCNTDQ). AVX2 looks up both halves of each byte in a table of
+16 (Mula, Kurz and Lemire, "Faster Population Counts Using AVX2 Instructions", 2018), any other
+machine counts pairs of bits, then fours, then bytes (Warren, Hacker's Delight, section 5-1). Then
+the bytes of a lane are added up.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from minitensor import ir
+from minitensor.codegen.emit.c_types import of_lanes
+from minitensor.codegen.emit.helpers import Definition, Helpers, function
+from minitensor.codegen.emit.instructions import with_instruction
+
+_TABLE: Final = tuple(n.bit_count() for n in range(16))
+
+
+def popcount(helpers: Helpers, dtype: ir.DType) -> Definition:
+    """The bits that are set in each lane."""
+    kind, bits = helpers.vector(dtype), dtype.bits
+    unsigned = helpers.vector(of_lanes(f"uint{bits}", dtype))
+
+    def every(byte: int) -> str:
+        return "0x" + bits // 8 * f"{byte:02x}" + "u"
+
+    counted = [
+        f"u -= u >> 1 & {every(0x55)};",
+        f"u = (u & {every(0x33)}) + (u >> 2 & {every(0x33)});",
+        f"u = (u + (u >> 4)) & {every(0x0F)};",
+    ]
+    if bits * dtype.lanes == 256 and bits >= 32:  # of narrower ones no shift keeps its places
+        table = ", ".join(map(str, _TABLE + _TABLE))
+        low, high = (
+            f"__builtin_ia32_pshufb256(table, (bytes)({half} & {every(0x0F)}))"
+            for half in ("u", "(u >> 4)")
+        )
+        counted = [
+            "#if defined(__AVX2__) && !defined(__clang__)",
+            "typedef char bytes __attribute__((vector_size(32)));",
+            f"const bytes table = {{{table}}};",
+            f"u = ({unsigned})({low} + {high});",
+            "#else",
+            *counted,
+            "#endif",
+        ]
+    added = [f"u += u >> {n};" for n in (8, 16, 32) if n < bits]
+    if added:
+        added.append("u &= 0x7fu;")
+    name, text = function(
+        kind,
+        f"popcount_{kind}",
+        f"{kind} x",
+        f"{unsigned} u = ({unsigned})x;",
+        *counted,
+        *added,
+        f"return ({kind})u;",
+    )
+    return name, with_instruction(text, "popcount", dtype, ("x", kind))
