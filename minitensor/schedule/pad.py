@@ -45,8 +45,8 @@ Multiple: TypeAlias = Annotated[int, ints(1, LARGEST)]
             "cache_read or widen the buffer first",
         ),
         "R4": (
-            "along a reduction, terms beyond its end are zero: they are summed, and each is a "
-            "product of what is padded (of integers, one factor is enough)",
+            "along an axis that is not spatial, terms beyond its end are zero: they are summed, "
+            "and each is a product of what is padded (of integers, one factor is enough)",
             "cache_read or widen each factor first",
         ),
     },
@@ -77,7 +77,8 @@ def pad(program: ir.Program, loop: LoopName, multiple: Multiple) -> Rewritten[No
     padded = -(-site.loop.extent // multiple) * multiple
     target, place = _result(program, block, axis, site.loop.extent)
     copies = [_copy(program, block, name, axis) for name in _read_along(block, axis)]
-    if driven[0].kind is ir.IterKind.REDUCE and not _adds_nothing(block, {c.name for c in copies}):
+    spatial = driven[0].kind is ir.IterKind.SPATIAL
+    if not spatial and not _adds_nothing(block, {c.name for c in copies}):
         refuse("R4", marks=ir.Marks({loop: "to pad"}, {block.name: "adds other terms"}))
     if padded == site.loop.extent:
         return program, None

@@ -184,7 +184,7 @@ class _Codes:
         return stage(shape, f"{operand}_planes", element)
 
     def term(self, u: Any, v: Any, along: Any) -> Any:
-        """What the words of x and w at one place of the packed axis add to a sum."""
+        """The part of the words of x and w at one place of the packed axis in a sum."""
         count = popcount(u & v).astype("int32")
         if self.bits == {"x": 1, "w": 1}:
             return count

@@ -162,6 +162,7 @@ class Remote:
         try:
             for name in ("distributed.client", "distributed.utils"):  # it is said here
                 logging.getLogger(name).setLevel(logging.CRITICAL)
+            there.reach(address, wait)  # a client that fails would leave a thread behind
             return self._dask.Client(address, timeout=wait, set_as_default=False)
         except (OSError, ValueError, ImportError) as failure:
             raise ArgumentError(

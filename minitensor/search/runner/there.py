@@ -13,10 +13,12 @@ import os
 import platform
 import socket
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from minitensor.codegen import Target
 from minitensor.errors import (
@@ -60,6 +62,19 @@ def described() -> str:
     except MinitensorError as failure:
         found |= {"error": failure.message}
     return json.dumps(found)
+
+
+def reach(address: str, wait: float) -> None:
+    """Connect once, to see that somebody listens. Raises OSError if nobody does for so long."""
+    place, until = urlsplit(address), time.monotonic() + wait
+    while True:
+        try:
+            with socket.create_connection((place.hostname or "", place.port or 0), max(wait, 0.1)):
+                return
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
 
 
 def measured(text: str) -> str:

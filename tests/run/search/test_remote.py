@@ -188,6 +188,7 @@ def test_who_is_there_is_said(workers):
 def test_no_scheduler_and_no_worker():
     with pytest.raises(mt.ArgumentError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
         Remote("tcp://127.0.0.1:9", wait=0.5)
+    assert "IO loop" not in [thread.name for thread in threading.enumerate()]
     for address in ("nowhere://x", "server", "tcp://server"):
         with pytest.raises(mt.ArgumentError, match="an address such as tcp://server:8786"):
             Remote(address, wait=0.5)

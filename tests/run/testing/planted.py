@@ -3,6 +3,7 @@
 Each takes a step that was right and makes it wrong in the way of a common mistake.
 """
 
+import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,8 +27,20 @@ from minitensor.ir import (
     rewrite,
 )
 from minitensor.schedule import REGISTRY, invariants
+from minitensor.testing import FailedError, check_pair, pair_of
 
 Change = Callable[[object], object]
+PAIRS = 400
+
+
+def found(check, name):
+    """The number of the first pair with which a check fails, and how it fails."""
+    for n in range(PAIRS):
+        try:
+            check(pair_of(name, n))
+        except FailedError as failed:
+            return n, failed
+    raise AssertionError(f"no pair of {PAIRS} shows {name}")
 
 
 @contextmanager
@@ -229,3 +242,8 @@ CUDA = {
     ),
 }
 """Found in kernels for a GPU."""
+
+
+if __name__ == "__main__":  # the fault of a pass: how it fails
+    with PASSES[sys.argv[1]]():
+        print(found(check_pair, sys.argv[1])[1].failure.kind, end="")

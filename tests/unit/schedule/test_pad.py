@@ -5,7 +5,7 @@ import pytest
 
 import minitensor as mt
 from tests.unit.schedule.common import Refusal, check, each, golden, run_refusal
-from tests.unit.schedule.programs import after, chain2d, copied_product, matmul, start
+from tests.unit.schedule.programs import after, chain2d, copied_product, horner, matmul, start
 
 
 def test_pad():
@@ -153,7 +153,7 @@ REFUSALS = [
         "R4",
         lambda: after_widening("float16", "float16", "float32"),
         lambda s: s.pad("k", 4),
-        "R4: along a reduction, terms beyond its end are zero",
+        "R4: along an axis that is not spatial, terms beyond its end are zero",
         marks=("; <- adds other terms",),
     ),
 ]
@@ -186,6 +186,14 @@ def test_other_reductions_are_not_padded():
     s.cache_read("C", "A", "global")
     s.pad("i", 4)
     check(s)
+    with pytest.raises(mt.ScheduleError, match="breaks R4"):
+        s.pad("k", 4)
+
+
+def test_steps_that_are_no_sum():
+    s = mt.Schedule(horner())
+    s.cache_write("W", "global")
+    s.cache_read("W", "A", "global")
     with pytest.raises(mt.ScheduleError, match="breaks R4"):
         s.pad("k", 4)
 
