@@ -237,10 +237,10 @@ class Tensorized(ScheduleTask):
 
     def requirements(self, program: ir.Program, *arguments: Any) -> Sequence[Requirement]:
         (instruction,) = arguments
-        return [_done_by(instruction)]
+        return [done_by(instruction)]
 
 
-def _done_by(instruction: ir.Intrinsic) -> Requirement:
+def done_by(instruction: ir.Intrinsic) -> Requirement:
     """All reductions are done by an intrinsic."""
 
     def look(s: Schedule) -> str | None:
