@@ -15,6 +15,12 @@ from minitensor.codegen.emit.c_types import of_lanes
 from minitensor.codegen.emit.helpers import Definition, Helpers, function
 from minitensor.codegen.emit.instructions import with_instruction
 
+_ADDED: Final = {
+    32: "__builtin_ia32_pmaddwd256(__builtin_ia32_pmaddubsw256(counts, (bytes){0} + 1), "
+    "(short __attribute__((vector_size(32)))){0} + 1)",
+    64: "__builtin_ia32_psadbw256(counts, (bytes){0})",
+}
+"""The bytes of each lane, added up."""
 _TABLE: Final = tuple(n.bit_count() for n in range(16))
 
 
@@ -26,36 +32,29 @@ def popcount(helpers: Helpers, dtype: ir.DType) -> Definition:
     def every(byte: int) -> str:
         return "0x" + bits // 8 * f"{byte:02x}" + "u"
 
-    counted = [
+    body = [
         f"u -= u >> 1 & {every(0x55)};",
         f"u = (u & {every(0x33)}) + (u >> 2 & {every(0x33)});",
         f"u = (u + (u >> 4)) & {every(0x0F)};",
+        *[f"u += u >> {n};" for n in (8, 16, 32) if n < bits],
+        f"return ({kind})(u & 0x7fu);",
     ]
-    if bits * dtype.lanes == 256 and bits >= 32:  # of narrower ones no shift keeps its places
+    if bits >= 32 and bits * dtype.lanes == 256:
         table = ", ".join(map(str, _TABLE + _TABLE))
         low, high = (
             f"__builtin_ia32_pshufb256(table, (bytes)({half} & {every(0x0F)}))"
             for half in ("u", "(u >> 4)")
         )
-        counted = [
+        body = [
             "#if defined(__AVX2__) && !defined(__clang__)",
             "typedef char bytes __attribute__((vector_size(32)));",
             f"const bytes table = {{{table}}};",
-            f"u = ({unsigned})({low} + {high});",
+            f"const bytes counts = {low} + {high};",
+            f"return ({kind}){_ADDED[bits]};",
             "#else",
-            *counted,
+            *body,
             "#endif",
         ]
-    added = [f"u += u >> {n};" for n in (8, 16, 32) if n < bits]
-    if added:
-        added.append("u &= 0x7fu;")
-    name, text = function(
-        kind,
-        f"popcount_{kind}",
-        f"{kind} x",
-        f"{unsigned} u = ({unsigned})x;",
-        *counted,
-        *added,
-        f"return ({kind})u;",
-    )
+    params = f"{kind} x", f"{unsigned} u = ({unsigned})x;"
+    name, text = function(kind, f"popcount_{kind}", *params, *body)
     return name, with_instruction(text, "popcount", dtype, ("x", kind))
