@@ -6,7 +6,7 @@ A vector of conditions is held as integers as wide as what it selects from: all 
 from __future__ import annotations
 
 from minitensor import ir
-from minitensor.codegen.emit import masks, products, vectors
+from minitensor.codegen.emit import bits, masks, products, vectors
 from minitensor.codegen.emit.c_types import computed, int_twin, is_narrow_float, of_lanes, widest
 from minitensor.codegen.emit.expressions import Expressions
 from minitensor.codegen.emit.guarded import KEEP_SCALAR, reads_under_condition
@@ -87,6 +87,10 @@ class VectorExpressions(Expressions):
                 mine = PRECEDENCE[op]
                 text = f"{self._side(expr, a, mine)} {op} {self._side(expr, b, mine + 1)}"
                 return self._rounded_vector(expr.dtype, text, mine, outer)
+            case ir.Binary(op, a, ir.Broadcast(b)) if bits.is_shift_of_bytes(expr):
+                power = power_of_two(b) if op == "//" else None
+                name = self.helpers.need(bits.shift_of_bytes, "<<" if op == "<<" else ">>", dtype)
+                return f"{name}({self.expr(a)}, {self.expr(b) if power is None else power})"
             case ir.Binary("//" | "%", _, b) if (power := power_of_two(b)) is not None:
                 text, mine = self._shifted(expr, power)
                 return wrap(text, mine, outer)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from minitensor import ir
 from minitensor.codegen.emit import scalars
+from minitensor.codegen.emit.bits import popcount
 from minitensor.codegen.emit.c_types import (
     compute_type,
     element_type,
@@ -16,7 +17,6 @@ from minitensor.codegen.emit.c_types import (
 )
 from minitensor.codegen.emit.helpers import Definition, Helpers, function
 from minitensor.codegen.emit.instructions import with_instruction
-from minitensor.codegen.emit.popcounts import popcount
 from minitensor.codegen.remarks import missed_call
 
 

@@ -21,6 +21,7 @@ from minitensor.lang.ops.elementwise import (
     minimum, mul, neg, power, reciprocal, relu, round, rsqrt, sigmoid, silu, sin, sqrt, sub, tanh,
     where,
 )
+from minitensor.lang.ops.int4 import matmul_int4
 from minitensor.lang.ops.linear import gemm, matmul
 from minitensor.lang.ops.operator import OPERATORS, Operator
 from minitensor.lang.ops.quantized import (
@@ -40,11 +41,11 @@ __all__ = [
     "conv3d", "conv_integer", "conv_transpose2d", "cos", "dequantize", "div", "equal", "erf", "exp",
     "floor", "gather", "gelu", "gemm", "global_avg_pool", "greater", "hard_sigmoid", "hard_swish",
     "identity", "layer_norm", "leaky_relu", "less", "log", "logical_and", "logical_not",
-    "logical_or", "matmul", "matmul_integer", "max_pool", "maximum", "minimum", "mul", "neg", "pad",
-    "power", "qlinear_conv", "qlinear_matmul", "quantize", "reciprocal", "reduce_max",
-    "reduce_mean", "reduce_min", "reduce_sum", "relu", "requantize", "reshape", "round", "rsqrt",
-    "sigmoid", "silu", "sin", "slice", "softmax", "split", "sqrt", "sub", "tanh", "transpose",
-    "upsample", "where",
+    "logical_or", "matmul", "matmul_int4", "matmul_integer", "max_pool", "maximum", "minimum",
+    "mul", "neg", "pad", "power", "qlinear_conv", "qlinear_matmul", "quantize", "reciprocal",
+    "reduce_max", "reduce_mean", "reduce_min", "reduce_sum", "relu", "requantize", "reshape",
+    "round", "rsqrt", "sigmoid", "silu", "sin", "slice", "softmax", "split", "sqrt", "sub", "tanh",
+    "transpose", "upsample", "where",
 ]
 
 

@@ -15,6 +15,7 @@ TERMS = {
     "left": lambda a, b: (a << b) + (1 << b),
     "right": lambda a, b: a >> b,
     "of results": lambda a, b: (a * b >> (b - a)) << (a ^ b),
+    "by numbers": lambda a, b: ((a >> 3) ^ (b << 2)) + (b >> 7) + a // 4 + a // 64,
     "counted": lambda a, b: mt.popcount(a ^ b) - mt.popcount(a),
     "compared": lambda a, b: mt.select((a & b) < (a >> b), a << b, ~b),
 }
