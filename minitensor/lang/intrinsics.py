@@ -10,7 +10,7 @@ from typing import Final
 
 from minitensor.errors import unexpected, whole
 from minitensor.ir import Intrinsic
-from minitensor.lang.dots import dot as dot
+from minitensor.lang.dots import dot as dot  # noqa: PLC0414 - it is public here
 from minitensor.lang.intrinsic import intrinsic
 from minitensor.lang.reduce import sum_
 from minitensor.lang.tensor import compute, placeholder, reduce_axis
