@@ -2,12 +2,14 @@
 
     python -m benchmarks.low_precision                      six drawn products and layers
     python -m benchmarks.low_precision --seed 3 --trials 64 --threads 1
+    python -m benchmarks.low_precision --few                products of a few bits
 
 Extents are drawn from a seed, small factors and odd ones among them. Weights are constants, as in a
 network: here they are bound (`Kernel.bind`), there they are initializers. A row is timed in turns,
 the median of several rounds. onnxruntime takes part if it is installed; "wrong" says that its sums
 are not those of numpy: on processors without VNNI it multiplies bytes with an instruction that
-saturates.
+saturates. `--few` has codes of 2 bits times codes of 1 beside bytes, packing included, and 4-bit
+weights beside float32.
 """
 
 from __future__ import annotations
@@ -81,6 +83,33 @@ def drawn(seed: int) -> list[Row]:
     return products + layers
 
 
+def few_bits(size: int, depth: int) -> list[tuple[str, mt.Program, mt.Program]]:
+    """Products of a few bits, each with the product that it takes the place of."""
+    x, w = (mt.placeholder((size, size), "uint8", name=name) for name in "xw")
+    bits = mt.lower([x, w, ops.bitserial_dense(x, w)], name="bits")
+    row = mt.placeholder((1, depth), "float32", name="x")
+    codes = mt.placeholder((depth, depth // 2), "uint8", name="w")
+    scale = mt.placeholder((depth, depth // 32), "float32", name="scale")
+    int4 = mt.lower([row, codes, scale, ops.matmul_int4(row, codes, scale)], name="int4")
+    return [
+        (f"2 bits x 1 bit, {size}³", bits, product(size, size, size).program),
+        (f"4-bit weights, {depth}²", int4, product(1, depth, depth).floats),
+    ]
+
+
+def compared(
+    name: str, program: mt.Program, other: mt.Program, trials: int, target: mt.Target
+) -> list[str]:
+    """The line of a product of a few bits."""
+    calls = [ours(one, trials, target) for one in (program, other)]
+    wanted = mt.build(program, target=target)(*arrays_of(program))
+    if not np.allclose(calls[0](), wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max()):
+        raise AssertionError(f"{name}: the searched kernel is wrong")
+    rounds = [[min(seconds(call, 3)) for call in calls] for _ in range(ROUNDS)]
+    mine, others = (median(times) for times in zip(*rounds))
+    return [name, f"{1e3 * mine:.3f}", f"{1e3 * others:.3f}", f"{others / mine:.2f}"]
+
+
 def arrays_of(program: mt.Program) -> list[np.ndarray]:
     """Any bytes, or as floats."""
     rng = np.random.default_rng(0)
@@ -93,9 +122,9 @@ def arrays_of(program: mt.Program) -> list[np.ndarray]:
 
 def ours(program: mt.Program, trials: int, target: mt.Target) -> Callable[[], Any]:
     """The call of the kernel that a search finds, its weights bound."""
-    data, weights = arrays_of(program)
+    data, *weights = arrays_of(program)
     kernel = mt.tune(program, trials=trials, target=target, progress=False).kernel()
-    bound = kernel.bind(**{program.inputs[1].name: weights})
+    bound = kernel.bind(**{b.name: own for b, own in zip(program.inputs[1:], weights)})
     return lambda: bound(data)
 
 
@@ -149,7 +178,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the extents (default: 0)")
     parser.add_argument("--trials", type=int, default=48, help="of each search (default: 48)")
     parser.add_argument("--threads", type=int, default=2, help="of each kernel (default: 2)")
+    parser.add_argument("--few", action="store_true", help="products of a few bits instead")
     arguments = parser.parse_args(argv)
+    if arguments.few:
+        target = mt.Target("c", num_cores=arguments.threads)
+        lines = [compared(*row, arguments.trials, target) for row in few_bits(1024, 4096)]
+        print(machine())
+        print("\n".join(markdown_table([["product", "ms", "otherwise, ms", "ratio"], *lines])))
+        return
     head = ["operator", "bytes, ms", "float32, ms", "ratio", "onnxruntime, ms", "ratio", ""]
     rows = [measured(row, arguments.trials, arguments.threads) for row in drawn(arguments.seed)]
     print(machine())

@@ -126,9 +126,9 @@ def _checked(name: str, x: Tensor, w: Tensor, rank: int) -> None:
     """Require tensors of integers with so many axes, of which the second have one extent."""
     for label, one in (("x", x), ("w", w)):
         if tensor(f"ops.{name}: {label}", one).ndim != rank or not one.dtype.is_integer:
-            given = f"{one.dtype}{list(one.shape)}"
-            raise unexpected(
-                f"a tensor of integers with {rank} axes", f"ops.{name}: {label}", given
+            raise ArgumentError(
+                f"ops.{name}: expected {label} of integers with {rank} axes, but got "
+                f"{one.dtype}{list(one.shape)}"
             )
     if x.shape[1] != w.shape[1]:
         raise ArgumentError(
@@ -146,7 +146,6 @@ class _Codes:
     def __init__(
         self, name: str, x_bits: int, w_bits: int, x_means: str, w_means: str, depth: int
     ) -> None:
-        self.name = name
         self.bits = {
             "x": whole(f"ops.{name}: activation_bits", x_bits, 1, MOST_BITS),
             "w": whole(f"ops.{name}: weight_bits", w_bits, 1, MOST_BITS),

@@ -39,8 +39,10 @@ def matmul_int4(x: Tensor, w: Tensor, scale: Tensor, *, group: int = 32) -> Tens
     name = "matmul_int4"
     for label, one, dtype in (("x", x, "float32"), ("w", w, "uint8"), ("scale", scale, "float32")):
         if tensor(f"ops.{name}: {label}", one).ndim != 2 or one.dtype != dtype:
-            given = f"{one.dtype}{list(one.shape)}"
-            raise unexpected(f"a {dtype} tensor with 2 axes", f"ops.{name}: {label}", given)
+            raise ArgumentError(
+                f"ops.{name}: expected {label} of {dtype} with 2 axes, but got "
+                f"{one.dtype}{list(one.shape)}"
+            )
     (rows, depth), half = x.shape, whole(f"ops.{name}: group", group, 2) // 2
     if group % 2 or depth % group:
         raise unexpected(f"an even number that divides k = {depth}", f"ops.{name}: group", group)

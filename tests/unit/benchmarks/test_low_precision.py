@@ -5,7 +5,15 @@ import pytest
 
 import minitensor as mt
 from benchmarks import low_precision
-from benchmarks.low_precision import arrays_of, convolution, drawn, measured, product
+from benchmarks.low_precision import (
+    arrays_of,
+    compared,
+    convolution,
+    drawn,
+    few_bits,
+    measured,
+    product,
+)
 
 
 def test_rows_are_drawn_from_a_seed():
@@ -31,3 +39,11 @@ def test_a_line_has_its_ratios(monkeypatch):
     assert name == "product 8x16x12"
     assert float(ratio) == pytest.approx(float(floats) / float(mine), abs=1.0)
     assert len(others) == 3
+
+
+@pytest.mark.slow
+def test_lines_of_a_few_bits(monkeypatch):
+    monkeypatch.setattr(low_precision, "ROUNDS", 1)
+    for row in few_bits(16, 64):
+        name, mine, others, ratio = compared(*row, 2, mt.Target("c", num_cores=1))
+        assert name == row[0] and float(mine) > 0 and float(others) > 0 and float(ratio) > 0

@@ -29,8 +29,8 @@ def test_rows_with_weights_of_four_bits(m, n, k, group):
         ({"group": 48}, "an even number that divides k = 64"),
         ({"group": 0}, "group"),
         ({"w": ((5, 64), "uint8")}, r"expected w of shape \(5, 32\)"),
-        ({"w": ((5, 32), "int8")}, "a uint8 tensor with 2 axes"),
-        ({"x": ((64,), "float32")}, "a float32 tensor with 2 axes"),
+        ({"w": ((5, 32), "int8")}, "expected w of uint8 with 2 axes"),
+        ({"x": ((64,), "float32")}, "expected x of float32 with 2 axes"),
         ({"scale": ((5, 3), "float32")}, r"expected scale of shape \(5, 2\)"),
     ],
 )
