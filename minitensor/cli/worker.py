@@ -29,10 +29,6 @@ the whole. Ctrl-C ends it.
 """
 
 
-_QUIET: Final = {"distributed": {"worker": {"profile": {"enabled": False}}}}
-"""Dask looks at what a worker does a hundred times a second, beside what is timed."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument("address", help="of the Dask scheduler, such as tcp://server:8786")
@@ -104,7 +100,6 @@ async def _serve(
         memory_limit=None,
         env={"OMP_NUM_THREADS": cores},  # else Dask makes it 1
         preload=arguments.trust,
-        config=_QUIET,
         silence_logs=40,
     ) as nanny:
         console.print(f"worker {nanny.worker_address} of {arguments.address}; Ctrl-C ends it")
