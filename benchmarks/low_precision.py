@@ -8,8 +8,8 @@ Extents are drawn from a seed, small factors and odd ones among them. Weights ar
 network: here they are bound (`Kernel.bind`), there they are initializers. A row is timed in turns,
 the median of several rounds. onnxruntime takes part if it is installed; "wrong" says that its sums
 are not those of numpy: on processors without VNNI it multiplies bytes with an instruction that
-saturates. `--few` has codes of 2 bits times codes of 1 beside bytes, packing included, and 4-bit
-weights beside float32.
+saturates. `--few` has codes of 2 bits times codes of 1 beside bytes, and 4-bit weights beside
+float32; their weights are bound, too.
 """
 
 from __future__ import annotations
