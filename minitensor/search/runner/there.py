@@ -65,7 +65,7 @@ def described() -> str:
 
 
 def reach(address: str, wait: float) -> None:
-    """Connect once, to see that somebody listens. Raises OSError if nobody does for so long."""
+    """Wait until a server listens at an address. Raises OSError after `wait` seconds."""
     place, until = urlsplit(address), time.monotonic() + wait
     while True:
         try:

@@ -16,7 +16,7 @@ CASES = list(itertools.product((1, 2), (1, 2), ENCODINGS, ENCODINGS))
 
 
 def numbers(codes, bits, encoding):
-    """What codes stand for; only their lowest bits count."""
+    """The numbers that the lowest bits of codes encode."""
     own = codes.astype(np.int64) & ((1 << bits) - 1)
     return own if encoding == "unipolar" else 2 * own - ((1 << bits) - 1)
 
