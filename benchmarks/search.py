@@ -180,14 +180,13 @@ def live(name: str, trials: int, seed: int, folder: Path | None) -> str:
         log = folder / f"tuning-{name}.jsonl"
     result, points = common.searched(hand.define(), log, trials, seed)
     flop = hand.flop or 0
-    outside = result.elapsed - result.measuring
     steps = [p for p in points if p[1] in (32, 64, 128, 256, 512, 1000) or p is points[-1]]
     curve = ", ".join(f"{n}: {b * 1e3:.3f} ms at {s:.0f} s" for s, n, b in steps)
     speed = f"{flop / result.seconds / 1e9:.0f} GFLOP/s" if flop else ""
     return (
         f"{hand.name}: {result.seconds * 1e3:.3f} ms {speed} after {len(result.tried)} trials, "
         f"{result.elapsed:.0f} s ({len(result.tried) / result.elapsed:.1f} trials/s), "
-        f"{outside / result.elapsed:.0%} outside building and running; "
+        f"{result.time}; "
         f"failed {dict(result.failures)}; {curve}"
     )
 

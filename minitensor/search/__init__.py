@@ -22,6 +22,7 @@ from minitensor.search.evolution import Evolution
 from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees, Samples
 from minitensor.search.inputs import random_inputs
+from minitensor.search.ledger import Ledger
 from minitensor.search.log import Log, Merged, Report, Rewritten
 from minitensor.search.measure import difference
 from minitensor.search.policies import (
@@ -55,12 +56,12 @@ __all__ = [
     "DEFAULT_RULES", "FEATURE_NAMES", "MUTATION_POLICIES", "OBJECTIVES", "RULES", "SCHEDULERS",
     "SKETCH_POLICIES", "STRATEGIES", "Annealing", "Candidate", "Curve", "Derived", "Evolution",
     "Failures", "FlexTensor", "Genetic", "Gradient", "GradientBoostedTrees", "History", "Host",
-    "Leg", "Log", "Merged", "Model", "MutationPolicy", "Mutations", "NetworkResult", "Objective",
-    "Pretrained", "Progress", "Record", "Remote", "Report", "Requirements", "Result", "Rewritten",
-    "Roofline", "Round", "RoundRobin", "Rule", "Runner", "RunnerProtocol", "Samples", "Settings",
-    "Sketch", "SketchPolicy", "SketchRule", "Space", "Speedup", "State", "Status", "Step",
-    "Strategy", "Task", "TaskResult", "TaskScheduler", "Tried", "TuneResult", "Uniform", "Verdict",
-    "apply_history_best", "difference", "ensemble_picture", "extract_features", "failures_of",
+    "Ledger", "Leg", "Log", "Merged", "Model", "MutationPolicy", "Mutations", "NetworkResult",
+    "Objective", "Pretrained", "Progress", "Record", "Remote", "Report", "Requirements", "Result",
+    "Rewritten", "Roofline", "Round", "RoundRobin", "Rule", "Runner", "RunnerProtocol", "Samples",
+    "Settings", "Sketch", "SketchPolicy", "SketchRule", "Space", "Speedup", "State", "Status",
+    "Step", "Strategy", "Task", "TaskResult", "TaskScheduler", "Tried", "TuneResult", "Uniform",
+    "Verdict", "apply_history_best", "difference", "ensemble_picture", "extract_features", "failures_of",
     "gbt", "generate_sketches", "load_best", "network_choices", "network_schedules", "new_record",
     "nothing_works", "operations", "pictures", "race", "random_inputs", "schedule_for",
     "sketches_picture", "trace_key", "tune", "workload_key",

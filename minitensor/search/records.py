@@ -41,6 +41,7 @@ from minitensor.lang import definition_as_python
 from minitensor.looks import readable_seconds
 from minitensor.runtime import cpu_name, find_toolchain, native_target, usable_cores
 from minitensor.schedule import Trace
+from minitensor.search.ledger import LONGEST, Ledger
 from minitensor.search.workload import KEY_DIGITS, names_of, operations, workload_key
 from minitensor.version import __version__
 
@@ -49,7 +50,6 @@ DEFINITIONS: Final = 2
 """The version that lines of definitions have."""
 OK: Final = "ok"
 """The status of a candidate that worked."""
-LONGEST_SPENT: Final = 1e9
 STEADY: Final = 1.0
 """The drift of a machine that is as fast as it was; records do not mention it."""
 LONGEST_LINE: Final = 1 << 20
@@ -131,6 +131,7 @@ class Record:
     parents     the keys of the traces that it was made from, two at most; () if it was drawn
     change      what differs from the first of them, for people; "" if it was drawn
     spent       seconds that building and running it took; 0 if that is not known
+    ledger      the phases of these; all 0 if they are not known
 
     Raises ArgumentError for a field that cannot be written or does not fit the others.
     """
@@ -152,6 +153,7 @@ class Record:
     parents: tuple[str, ...] = ()
     change: str = ""
     spent: float = 0.0
+    ledger: Ledger = Ledger()
 
     def __post_init__(self) -> None:
         _check_key("workload", self.workload)
@@ -175,7 +177,9 @@ class Record:
             raise unexpected("True or False", "disturbed", self.disturbed)
         if not is_positive(self.drift):
             raise unexpected("a finite number above 0", "drift", self.drift)
-        real("spent", self.spent, 0, LONGEST_SPENT)
+        real("spent", self.spent, 0, LONGEST)
+        if not isinstance(self.ledger, Ledger):
+            raise unexpected("a Ledger", "ledger", self.ledger)
         object.__setattr__(self, "parents", _checked_tuple("parents", self.parents))
         for key in self.parents:
             _check_key("parents", key)
@@ -218,7 +222,8 @@ class Record:
         return Trace.from_json(self.trace)
 
 
-_USUAL: Final = {"disturbed": False, "drift": STEADY, "parents": (), "change": "", "spent": 0.0}
+_USUAL: Final = {"disturbed": False, "drift": STEADY, "parents": (), "change": "", "spent": 0.0,
+                 "ledger": {}}  # fmt: skip
 """The fields that are not written where they are so; earlier versions had none of them."""
 _FIELDS: Final = tuple(field.name for field in fields(Record))
 
@@ -237,6 +242,7 @@ def new_record(
     parents: Sequence[str] = (),
     change: str = "",
     spent: float = 0.0,
+    ledger: Ledger = Ledger(),
     host: Host | None = None,
 ) -> Record:
     """The record of a candidate that was tried now.
@@ -248,7 +254,7 @@ def new_record(
     status   "ok", or what kind of failure it was
     error    what went wrong; the first line of it is kept
     seed     of the search
-    disturbed, drift, parents, change, spent  see Record
+    disturbed, drift, parents, change, spent, ledger  see Record
     host     where it was measured; None for this machine
 
     Raises ArgumentError for what cannot be recorded, CompileError if the target is C, something of
@@ -276,6 +282,7 @@ def new_record(
         parents=tuple(parents),
         change=change,
         spent=spent,
+        ledger=ledger,
     )
 
 
@@ -294,6 +301,7 @@ def canonical_trace(trace: Trace) -> str:
 def encode(record: Record) -> bytes:
     """The record as a line, its end included. Raises ArgumentError if it has no room in one."""
     data = {name: getattr(record, name) for name in _FIELDS}
+    data["ledger"] = record.ledger.rounded()
     for name, usual in _USUAL.items():
         if data[name] == usual:
             del data[name]
@@ -361,12 +369,13 @@ def _definition(data: dict[str, Any]) -> Definition | Fault:
 def _record(data: dict[str, Any]) -> Record:
     target, host = data["target"], data["host"]
     sizes = target["num_cores"], target["vector_bits"]
+    data = {**_USUAL, **data}
     made = {
+        "ledger": Ledger.parsed(data["ledger"]),
         "target": Target(target["kind"], *sizes, target.get("device"), target.get("features")),
         "trace": _canonical(_object(data["trace"])),
         "host": Host(host["cpu"], host["cores"], host["compiler"], host["flags"]),
     }
-    data = {**_USUAL, **data}
     return Record(**{name: data[name] for name in _FIELDS} | made)
 
 

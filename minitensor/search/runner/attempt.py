@@ -14,7 +14,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -25,6 +25,7 @@ from minitensor import runtime, sanitize
 from minitensor.errors import reason_of
 from minitensor.ir import DType, numpy_dtype
 from minitensor.runtime import confine, memory_of_this_process
+from minitensor.search.ledger import Ledger
 from minitensor.search.runner.results import Result, Settings, Status
 from minitensor.search.runner.task import Arena, Task
 from minitensor.search.runner.timing import Times, lost_now, time_call
@@ -215,9 +216,16 @@ class Attempt:
         self, job: Job, arena: Arena, folder: Path, meanwhile: Callable[[], object]
     ) -> None:
         self.job, self.arena, self.folder, self.meanwhile = job, arena, folder, meanwhile
+        self._running = 0.0  # seconds of timing
 
     def result(self) -> Result:
         """Run it. No process is left when this returns, or raises."""
+        start = time.perf_counter()
+        result = self._result()
+        checking = time.perf_counter() - start - self._running
+        return replace(result, ledger=Ledger(check=max(0.0, checking), run=self._running))
+
+    def _result(self) -> Result:
         self.arena.reset()
         own = memory_of_this_process(1)
         try:
@@ -246,8 +254,12 @@ class Attempt:
         early = early and not ran["spoilt"]
         repeated = not early and took <= settings.time_limit / MOST_CALLS
         self.arena.reset()
+        start = time.perf_counter()
         worker.send({"repeated": repeated, "early": early})
-        timed = worker.receive(settings.time_limit, self.meanwhile)
+        try:
+            timed = worker.receive(settings.time_limit, self.meanwhile)
+        finally:
+            self._running = time.perf_counter() - start
         wrong = self.arena.fault()
         if wrong is not None:
             return Result(wrong[0], message=f"{wrong[1]}, when it is called again")

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from minitensor.errors import ArgumentError, kind_of, shown, unexpected, whole
 from minitensor.schedule import Schedule
+from minitensor.search.ledger import Ledger
 from minitensor.search.records import Host, checked_seconds, is_positive
 
 MOST_REPEATS: Final = 1_000
@@ -118,6 +119,7 @@ class Result:
     details    for a compile error what the compiler printed
     spent      seconds that it took to build and to run, its part of those that were built together
     host       the machine that measured it; None for this one
+    ledger     the phases of `spent`; all 0 if they are not known
     """
 
     status: Status
@@ -131,6 +133,7 @@ class Result:
     details: str = ""
     spent: float = 0.0
     host: Host | None = None
+    ledger: Ledger = Ledger()
 
     @property
     def ok(self) -> bool:

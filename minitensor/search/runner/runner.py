@@ -24,6 +24,7 @@ from minitensor.errors import MeasureError, unexpected
 from minitensor.ir import Program, print_name, structural_hash
 from minitensor.sanitize import guards_library
 from minitensor.schedule import Schedule
+from minitensor.search.ledger import Ledger
 from minitensor.search.runner.attempt import Attempt, Early, Job
 from minitensor.search.runner.build import (
     GRACE,
@@ -122,6 +123,7 @@ class Runner:
         self._builder, self._measurer = builder, measurer
         self._processes, self._shared = processes or Processes(), processes is not None
         self._kept: OrderedDict[str, Built] = OrderedDict()
+        self._compiling = 0.0  # seconds of waiting for compilers
         self._folder = Path(tempfile.mkdtemp(prefix="build-", dir=runtime.cache_folder()))
         task.save(self._folder)
 
@@ -156,9 +158,11 @@ class Runner:
         with contextlib.suppress(OSError):
             os.utime(self._folder)  # others remove old folders
         try:
-            start = time.perf_counter()
+            start, self._compiling = time.perf_counter(), 0.0
             built, alone = self._built(candidates), replace(self.settings, batch=1)
-            building = (time.perf_counter() - start) / max(1, len(candidates))
+            building, compiling = time.perf_counter() - start, self._compiling
+            share = max(1, len(candidates))
+            own = Ledger(emit=(building - compiling) / share, compile=compiling / share)
             results, start = self._run(built, best), time.perf_counter()
             for candidate, one, first in zip(candidates, built, results):
                 result = first
@@ -166,8 +170,10 @@ class Runner:
                     (result,) = self._run(self.build([candidate], alone), best)
                 elif result.ok and isinstance(one, Built):
                     self._keep(candidate, one)
-                running = time.perf_counter() - start
-                yield replace(result, spent=round(building + running, 4))
+                ledger = own + first.ledger
+                spent = building / share + time.perf_counter() - start
+                ledger = ledger.rest_is("wait", spent)
+                yield replace(result, spent=round(spent, 4), ledger=ledger)
                 start = time.perf_counter()
         except GeneratorExit:  # nothing runs meanwhile
             raise
@@ -191,8 +197,17 @@ class Runner:
 
     def _compile(self, source: str, time_limit: float) -> Callable[[], Reply]:
         if self._builder is not None:
-            return self._builder.submit(compile_text, source, time_limit).result
-        return self._processes.compilers.compile(source, time_limit)
+            wait = self._builder.submit(compile_text, source, time_limit).result
+        else:
+            wait = self._processes.compilers.compile(source, time_limit)
+        return functools.partial(self._waited, wait)
+
+    def _waited(self, wait: Callable[[], Reply]) -> Reply:
+        start = time.perf_counter()
+        try:
+            return wait()
+        finally:
+            self._compiling += time.perf_counter() - start
 
     def _run(self, built: Sequence[Built | Result], best: float | None) -> Iterator[Result]:
         """The result of each; those that were not built have one already."""
@@ -299,6 +314,7 @@ class Server:
             text = f"{name} took the process along that measured it, which {lost.message}"
             return Result(Status.CRASH, message=text, command=built.command)
         reply |= {"status": Status(reply["status"]), "times": tuple(reply["times"])}
+        reply["ledger"] = Ledger(**reply["ledger"])
         return Result(**{**reply, "command": built.command})
 
 
@@ -333,12 +349,15 @@ def serve_measurements(task: Path, settings: Settings, guards: Path) -> None:
             request["library"] = Path(request["library"])
             request["early"] = request["early"] and Early(**request["early"])
             job = Job(**request, guards=guards, settings=settings)
+            start = time.perf_counter()
             with (
                 tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as folder,
                 timing_lock(parent.check),
             ):
+                waited = Ledger(wait=time.perf_counter() - start)
                 result = Attempt(job, arena, Path(folder), parent.check).result()
-            parent.send(asdict(result))
+            ledger = dict(waited + result.ledger)
+            parent.send({**asdict(replace(result, ledger=Ledger())), "ledger": ledger})
 
 
 def _arena(task: Path) -> Arena:

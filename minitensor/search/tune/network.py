@@ -33,6 +33,7 @@ from minitensor.graph import (
 from minitensor.ir import Program, numpy_dtype, print_name
 from minitensor.looks import readable_seconds
 from minitensor.schedule import Trace
+from minitensor.search.ledger import Ledger
 from minitensor.search.records import trace_key
 from minitensor.search.runner import Processes
 from minitensor.search.tasks import (
@@ -199,8 +200,14 @@ class _Work:
         steps = [s._replace(task=n) for n, key in enumerate(own) for s in self.tasks[key].steps]
         return NetworkResult(
             graph, tuple(tasks), self.options.target, self.elapsed, self.interrupted,
-            self.stopped, tuple(sorted(steps, key=lambda step: step.elapsed)), upcoming,
+            self.stopped, tuple(sorted(steps, key=lambda step: step.elapsed)), upcoming, self.time(),
         )  # fmt: skip
+
+    def time(self) -> Ledger:
+        """The phases of the seconds until now, of all tasks together."""
+        searches = [task.search for task in self.tasks.values() if task.search is not None]
+        known = sum((search.tuner.ledger for search in searches), Ledger())
+        return known.rest_is("propose", self.elapsed)
 
     def profiled(self, graph: Graph) -> Counts:
         """The number of times that each task of a graph runs; new ones are built and timed."""

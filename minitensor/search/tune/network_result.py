@@ -13,6 +13,7 @@ from minitensor.ir import Program, print_name
 from minitensor.looks import Shown, Text, readable_seconds
 from minitensor.pictures import Gallery, folder_of, write
 from minitensor.schedule import Schedule
+from minitensor.search.ledger import Ledger
 from minitensor.search.pictures import Layer, tasks_picture
 from minitensor.search.tasks import UNTUNED
 
@@ -82,6 +83,7 @@ class NetworkResult(Shown):
     stopped      why it ended early; "" if it did not
     steps        the rounds, one after the other, but those in layouts that were not chosen
     upcoming     which task would be next, and why, as text; "" if none would
+    time         the phases of `elapsed` (mt.search.Ledger)
     """
 
     graph: Graph
@@ -92,6 +94,7 @@ class NetworkResult(Shown):
     stopped: str = ""
     steps: tuple[Step, ...] = ()
     upcoming: str = ""
+    time: Ledger = Ledger()
 
     @property
     def seconds(self) -> float:
@@ -140,6 +143,7 @@ class NetworkResult(Shown):
             if task.failed or task.ended:
                 said = f"nothing was found: {task.failed}" if task.failed else task.ended
                 lines.append(f"        {said}")
+        lines.append(f"where the time went: {self.time}")
         return Text("\n".join([*lines, *([self.upcoming] if self.upcoming else [])]))
 
     def plot(self, folder: str | os.PathLike[str] | None = None) -> Gallery:

@@ -28,6 +28,8 @@ LABELLED: Final = ("best", "model", "machine")
 """Headings that stand in a line too: their texts alone do not say what they are of."""
 BUSY: Final = 0.25
 """The part of candidates that are interrupted on a machine that is called busy."""
+MENTIONED: Final = 3
+"""The phases that are named, those that took most."""
 EVERY_SECONDS: Final = 5.0
 """Between two plain lines."""
 
@@ -93,6 +95,7 @@ class Teller:
             "model": "" if correlation is None else f"rank correlation {correlation:.2f}",
             "machine": machine_text(progress),
             "time": clock(progress.elapsed) + (f", {clock(progress.eta)} left" if goes_on else ""),
+            "spent": progress.ledger.shares(MENTIONED),
         }
         return Standing(self.name, known, min(1.0, progress.trials / progress.wanted))
 

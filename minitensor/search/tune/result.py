@@ -23,6 +23,7 @@ from minitensor.runtime import Kernel
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees
+from minitensor.search.ledger import PHASES, Ledger
 from minitensor.search.log import counted
 from minitensor.search.pictures import Searched
 from minitensor.search.policies import Arm, arms_of
@@ -55,7 +56,8 @@ class TuneResult(Shown):
     space        what was searched
     model        what was learnt; None if nothing was
     elapsed      seconds that the search took
-    measuring    of these, building and running candidates
+    time         the phases of these, a mapping and attributes: propose, emit, compile, check, run,
+                 wait (mt.search.Ledger)
     interrupted  whether Ctrl-C ended it early
     stopped      the exception that ended it early; "" if none did
     ended        which of time_limit and patience ended it early, in words; "" if none did
@@ -80,7 +82,7 @@ class TuneResult(Shown):
     space: Space
     model: Model | None
     elapsed: float
-    measuring: float
+    time: Ledger
     interrupted: bool = False
     stopped: str = ""
     ended: str = ""
@@ -106,14 +108,14 @@ class TuneResult(Shown):
         sketch = best.candidate.sketch if best.candidate is not None else None
         found = "as it is written" if sketch is None else self.space.sketches[sketch].rules
         return (
-            f"{print_name(self.program.name)}: {self.time} a call{rate}, the "
+            f"{print_name(self.program.name)}: {self.shown_time} a call{rate}, the "
             f"fastest of {len(self.tried):,} ({failed:,} failed) in "
             f"{readable_seconds(self.elapsed)}\n    {found}\n"
             "    .schedule, .kernel(), .best(count), .explain(), .report(path)"
         )
 
     @property
-    def time(self) -> str:
+    def shown_time(self) -> str:
         """The time of a call in words: of an estimate, that it is none that was measured."""
         text = readable_seconds(self.seconds)
         if not self.estimated:
@@ -211,7 +213,7 @@ def explanation(result: TuneResult, roofline: Roofline) -> str:
     """The text: headings, and under each lines that are indented."""
     name = print_name(result.program.name)
     tried = len(result.tried)
-    head = f"{name}: {result.time} a call, the fastest of {tried:,}"
+    head = f"{name}: {result.shown_time} a call, the fastest of {tried:,}"
     if result.interrupted:
         head += "; the search was interrupted"
     if result.stopped or result.ended:
@@ -402,10 +404,9 @@ def _share(result: TuneResult, arm: Arm) -> str:
 
 
 def _time(result: TuneResult) -> Iterator[str]:
-    searching = max(0.0, result.elapsed - result.measuring)
     yield f"{clock(result.elapsed)} in all"
-    yield f"{_seconds(result.measuring, result.elapsed)} building and running candidates"
-    yield f"{_seconds(searching, result.elapsed)} searching and learning"
+    for phase, seconds in result.time.items():
+        yield f"{_seconds(seconds, result.elapsed):>16}  {phase}: {PHASES[phase]}"
     busy = sum(t.busy for t in result.tried)
     if busy:
         yield f"{counted(busy, 'candidate')} interrupted again and again: other programs ran"

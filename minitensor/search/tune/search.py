@@ -19,6 +19,7 @@ from minitensor.ir import Program, print_name
 from minitensor.schedule import Schedule
 from minitensor.search.evolution import taught, with_policies
 from minitensor.search.gbt import OBJECTIVES
+from minitensor.search.ledger import Ledger
 from minitensor.search.log import Log
 from minitensor.search.policies import MutationPolicy, SketchPolicy
 from minitensor.search.runner import (
@@ -147,7 +148,9 @@ class Search:
         self.program, self.options, self.inputs = program, options, inputs
         if log is not None:
             log.touch()
+        checking = time.perf_counter()
         self.task = Task.of(program, target, inputs, seed) if given is None else None
+        checked = Ledger(check=time.perf_counter() - checking)
         searched = _space(program, target, space, options.rules, seed)
         plan, logs = options.plan(), options.history
         plan = taught(plan, partial(other_searches, logs, program, target)) if logs else plan
@@ -164,7 +167,7 @@ class Search:
                 processes=processes,
             )
         self.tuner = Tuner(searched, given, plan, self.learner, trials, options.batch, log, seed)
-        self.tuner.patience = options.patience
+        self.tuner.patience, self.tuner.ledger = options.patience, checked
         self.interrupted, self.stopped = False, ""
         self.elapsed = time.perf_counter() - start
         """Seconds of all that was done for it."""
@@ -250,7 +253,7 @@ class Search:
             space=tuner.space,
             model=self.learner.model if self.learner.fitted else None,
             elapsed=self.elapsed,
-            measuring=tuner.measuring,
+            time=tuner.ledger.rest_is("propose", self.elapsed),
             interrupted=self.interrupted,
             stopped=self.stopped,
             ended=tuner.ended,

@@ -11,15 +11,17 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from minitensor.errors import ArgumentError, MinitensorError
 from minitensor.ir import structural_hash
 from minitensor.looks import readable_seconds
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.best import applied
+from minitensor.search.ledger import Ledger
 from minitensor.search.log import Log, counted
 from minitensor.search.records import OK, STEADY, Host, Record, new_record, trace_key
 from minitensor.search.runner import Result, RunnerProtocol, checked_results
@@ -31,6 +33,8 @@ from minitensor.search.tune.learner import Learner
 from minitensor.search.tune.proposals import Lineage, Proposals, size_of_round
 
 logger = logging.getLogger("minitensor")
+
+Measure: TypeAlias = "Callable[[Sequence[Schedule], float | None], Iterable[Result]]"
 
 CHUNK: Final = 16
 """Candidates that are built together, at least, before the first of them is measured."""
@@ -47,7 +51,7 @@ class Progress:
     correlation  of the model's scores with what was measured in the last round: Spearman's ρ; None
                  if there is no model yet
     elapsed      seconds since the search began
-    measuring    of these, building and running candidates
+    ledger       the phases of these
     latest       what was tried since the last call
     drift        how many times as long as at first a call takes now
     known        of the trials, those that the log had, which took no time
@@ -60,7 +64,7 @@ class Progress:
     best: float
     correlation: float | None
     elapsed: float
-    measuring: float
+    ledger: Ledger
     latest: tuple[Tried, ...]
     drift: float = STEADY
     known: int = 0
@@ -100,7 +104,8 @@ class Tuner:
     written: Tried | None = None
     """The program as it is written, number 0, if it won the finals of a search."""
     rounds: int = 0
-    measuring: float = 0.0
+    ledger: Ledger = Ledger()
+    """The phases of building and running candidates."""
     correlation: float | None = None
     failures: list[tuple[Schedule, Result]] = field(default_factory=list)
     """Those of this run while nothing has worked."""
@@ -226,14 +231,12 @@ class Tuner:
         """
         if not self.rounds or self.best is None:
             return
-        start = time.perf_counter()
         near, written = finalists(self.tried, self.best), Schedule(self.space.program)
         schedules = [t.trace.apply(self.space.program) for t in near]
         if all(structural_hash(s.program) != structural_hash(written.program) for s in schedules):
             schedules.append(written)
         runner = getattr(self.runner, "together", self.runner.measure)  # all on one machine
-        results = run_in_turns(lambda s, best: checked_results(runner(s, best), len(s)), schedules)
-        self.measuring += time.perf_counter() - start
+        results = run_in_turns(partial(self._results, runner=runner), schedules)
         for tried, (*_, last) in zip(near, results):
             if not last.ok:
                 outcome = {"status": last.status.value, "error": last.message}
@@ -249,7 +252,7 @@ class Tuner:
         known = next((t for t in self.tried if t.trace == schedule.trace), written)
         best = self._replace(known, seconds=seconds, disturbed=False, drift=STEADY)
         if self.log is not None:
-            self._append(self.log, self._record(best, result.times, result.host))
+            self._append(self.log, self._record(best, result))
 
     def _replace(self, tried: Tried, **changed: Any) -> Tried:
         now = replace(tried, **changed)
@@ -269,9 +272,7 @@ class Tuner:
 
     def _again(self, trace: Trace) -> Result:
         """The result of a candidate that was measured before."""
-        start = time.perf_counter()
         (result,) = self._results([trace.apply(self.space.program)], None)
-        self.measuring += time.perf_counter() - start
         return result
 
     def _measured(
@@ -288,7 +289,6 @@ class Tuner:
         drift = self._incumbent.drift
         news: list[Tried] = []
 
-        start = time.perf_counter()
         try:
             results = self._results([schedule for _, schedule in chosen], best)
             for result, (candidate, schedule), guess in zip(results, chosen, guesses):
@@ -299,7 +299,7 @@ class Tuner:
                 measured = self._lineage.add(trace_key(schedule.trace), candidate)
                 one = Tried(number, schedule.trace, measured, *outcome, *state, *line, result.spent)
                 if self.log is not None:
-                    self._append(self.log, self._record(one, result.times, result.host))
+                    self._append(self.log, self._record(one, result))
                 news.append(one)
                 if not result.ok and best is None:
                     self.failures.append((schedule, result))
@@ -308,20 +308,32 @@ class Tuner:
         except BaseException:  # Ctrl-C; what is in the log was tried
             self.tried += news
             raise
-        finally:
-            self.measuring += time.perf_counter() - start
         self._take(news)
         self._report(tuple(news))
 
-    def _results(self, schedules: Sequence[Schedule], best: float | None) -> Iterator[Result]:
-        return checked_results(self.runner.measure(schedules, best), len(schedules))
+    def _results(
+        self,
+        schedules: Sequence[Schedule],
+        best: float | None,
+        runner: Measure | None = None,
+    ) -> Iterator[Result]:
+        """What a runner says of schedules, checked; the seconds until the last are accounted for."""
+        start, known = time.perf_counter(), Ledger()
+        measure = self.runner.measure if runner is None else runner
+        try:
+            for result in checked_results(measure(schedules, best), len(schedules)):
+                known += result.ledger
+                yield result
+        finally:
+            rest = "wait" if known.total else "run"  # a runner that keeps no ledger
+            self.ledger += known.rest_is(rest, time.perf_counter() - start)
 
-    def _record(self, tried: Tried, times: Sequence[float], host: Host | None = None) -> Record:
+    def _record(self, tried: Tried, result: Result) -> Record:
         return new_record(
             self.space.program,
             self.space.target,
             tried.trace,
-            seconds=times,
+            seconds=result.times,
             status=tried.status,
             error=tried.error,
             seed=self.seed,
@@ -330,7 +342,8 @@ class Tuner:
             parents=tried.parents,
             change=tried.change,
             spent=tried.spent,
-            host=host,
+            ledger=result.ledger,
+            host=result.host,
         )
 
     def _append(self, log: Log, record: Record) -> None:
@@ -354,7 +367,7 @@ class Tuner:
                 self.learner.fit()
 
     def _report(self, latest: tuple[Tried, ...]) -> None:
-        best = self.best
+        best, elapsed = self.best, time.perf_counter() - self._started
         self.callback(
             Progress(
                 self.rounds,
@@ -363,8 +376,8 @@ class Tuner:
                 Counter(t.status for t in self.tried if t.status != OK),
                 best.seconds if best is not None else float("inf"),
                 self.correlation,
-                time.perf_counter() - self._started,
-                self.measuring,
+                elapsed,
+                self.ledger.rest_is("propose", elapsed),
                 latest,
                 self._incumbent.drift,
                 sum(t.known for t in self.tried),

@@ -8,6 +8,7 @@ from minitensor.ir import loop_sites
 from minitensor.runtime import Limits
 from minitensor.search import STRATEGIES, GradientBoostedTrees, generate_sketches
 from minitensor.search.evolution import Evolution, NoModel
+from minitensor.search.ledger import Ledger
 from minitensor.search.runner import Result, Status
 from minitensor.search.space import Space
 from minitensor.search.tune import Learner, Progress, Tuner, TuneResult
@@ -87,7 +88,7 @@ def searched(program, trials=40, fails=True, strategy="evolution", records=()):
         space=tuner.space,
         model=tuner.learner.model if tuner.learner.fitted else None,
         elapsed=20.0,
-        measuring=15.0,
+        time=Ledger(5.0, 2.0, 4.0, 3.0, 5.0, 1.0),
     )
     return result, told
 
@@ -102,7 +103,7 @@ def progress(**changed):
         "best": 1.25e-3,
         "correlation": 0.714,
         "elapsed": 31.4,
-        "measuring": 25.0,
+        "ledger": Ledger(6.4, 2.0, 12.0, 3.0, 7.0, 1.0),
         "latest": (),
     }
     return Progress(**{**given, **changed})
