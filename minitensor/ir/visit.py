@@ -68,21 +68,25 @@ def map_stmts(stmt: Stmt, f: Callable[[Stmt], Stmt]) -> Stmt:
 
 def _mapped(node: N, names: tuple[str, ...], f: Callable[[Any], Any]) -> N:
     """`node` with `f` applied to what some of its fields hold."""
-    changed: dict[str, object] = {}
+    changed: dict[str, object] | None = None
     for name in names:
         old = getattr(node, name)
         if type(old) is tuple:
-            mapped = tuple([f(child) for child in old])
-            if any(a is not b for a, b in zip(old, mapped)):
-                changed[name] = mapped
+            mapped = [f(child) for child in old]
+            for a, b in zip(old, mapped):
+                if a is not b:
+                    changed = changed or {}
+                    changed[name] = tuple(mapped)
+                    break
         elif old is not None:
             new = f(old)
             if new is not old:
+                changed = changed or {}
                 changed[name] = new
-    if not changed:
+    if changed is None:
         return node
     kind: Callable[..., N] = type(node)
-    return kind(*[changed.get(n) or getattr(node, n) for n in _FIELDS[type(node)]])
+    return kind(*[changed.get(n) or getattr(node, n) for n in _FIELDS[kind]])  # type: ignore[index]
 
 
 def stmts_of(stmt: Stmt) -> Iterator[Stmt]:
@@ -127,7 +131,12 @@ def walk(node: Node) -> Iterator[Node]:
 
 def rewrite(node: N, f: Callable[[Node], Node]) -> N:
     """`f` applied to every node from the leaves up; `f` returns its argument to leave it alone."""
-    return f(map_children(node, lambda child: rewrite(child, f)))  # type: ignore[return-value]
+
+    def rewritten(node: Any) -> Any:
+        names = CHILDREN[type(node)]
+        return f(_mapped(node, names, rewritten) if names else node)
+
+    return rewritten(node)  # type: ignore[no-any-return]
 
 
 def substitute(node: N, values: Mapping[str, Expr]) -> N:
@@ -135,21 +144,29 @@ def substitute(node: N, values: Mapping[str, Expr]) -> N:
     values = {n: e for n, e in values.items() if not (type(e) is Var and e.name == n)}
     if not values:
         return node
-    return _substitute(node, values)  # type: ignore[return-value]
+
+    def substituted(node: Any) -> Any:
+        kind = type(node)
+        if kind is Var:
+            return values.get(node.name, node)
+        if kind is Block:
+            iters = tuple([map_children(i, substituted) for i in node.iters])
+            predicate = substituted(node.predicate)
+            if predicate is node.predicate and all(a is b for a, b in zip(iters, node.iters)):
+                return node
+            return Block(node.name, iters, node.body, node.init, predicate, node.annotations)
+        if (kind is Lanes or kind is For) and node.var in values:
+            return _without(values, node.var, node)
+        names = CHILDREN[kind]
+        return _mapped(node, names, substituted) if names else node
+
+    return substituted(node)  # type: ignore[no-any-return]
 
 
-def _substitute(node: Node, values: Mapping[str, Expr]) -> Node:
-    if isinstance(node, Var):
-        return values.get(node.name, node)
-    if isinstance(node, Block):
-        iters = tuple(map_children(i, lambda e: _substitute(e, values)) for i in node.iters)
-        predicate = _substitute(node.predicate, values)
-        if predicate is node.predicate and all(a is b for a, b in zip(iters, node.iters)):
-            return node
-        return Block(node.name, iters, node.body, node.init, predicate, node.annotations)  # type: ignore[arg-type]
-    if isinstance(node, (Lanes, For)) and node.var in values:
-        values = {name: value for name, value in values.items() if name != node.var}
-    return map_children(node, lambda child: _substitute(child, values))
+def _without(values: Mapping[str, Expr], name: str, binder: N) -> N:
+    """What is under the binder of a name, with the other variables replaced."""
+    others = {n: value for n, value in values.items() if n != name}
+    return map_children(binder, lambda child: substitute(child, others))
 
 
 def free_vars(node: Node) -> dict[str, Var]:
