@@ -31,7 +31,7 @@ from operator import index
 from typing import Final, Literal, SupportsIndex, TypeAlias
 
 from minitensor.ir.dtype import BOOL, INDEX, DType
-from minitensor.ir.facts import Subject
+from minitensor.ir.facts import Subject, hashed_once
 
 UnaryOp: TypeAlias = Literal["-", "not"]
 BinaryOp: TypeAlias = Literal[
@@ -130,6 +130,7 @@ class Const(_Arithmetic):
         return hash((_identity(self.value), self.dtype))
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
 class Unary(_Arithmetic):
     """`-a` on numbers or `not a` on booleans."""
@@ -142,6 +143,7 @@ class Unary(_Arithmetic):
         object.__setattr__(self, "dtype", self.a.dtype)
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
 class Binary(_Arithmetic):
     """`a op b`, both of one dtype; a comparison gives bool."""
@@ -155,6 +157,7 @@ class Binary(_Arithmetic):
         object.__setattr__(self, "dtype", _binary_dtype(self.op, self.a.dtype))
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
 class Select(_Arithmetic):
     """`a` where the condition holds, else `b`; if `lazy`, the other side is not evaluated."""
@@ -169,6 +172,7 @@ class Select(_Arithmetic):
         object.__setattr__(self, "dtype", self.a.dtype)
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
 class Cast(_Arithmetic):
     """`a` converted: to an integer by truncation and wrapping (what no 64-bit integer holds, NaN
@@ -179,6 +183,7 @@ class Cast(_Arithmetic):
     a: Expr
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
 class Load(_Arithmetic):
     """One element of a buffer (or, after vectorization, one a lane)."""
@@ -188,6 +193,7 @@ class Load(_Arithmetic):
     dtype: DType
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
 class Call(_Arithmetic):
     """An elementwise function of FUNCTIONS."""
@@ -197,6 +203,7 @@ class Call(_Arithmetic):
     dtype: DType
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
 class Ramp(_Arithmetic):
     """The vector (base, base + stride, …) of `lanes` integers."""
@@ -210,6 +217,7 @@ class Ramp(_Arithmetic):
         object.__setattr__(self, "dtype", self.base.dtype.with_lanes(self.lanes))
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
 class Broadcast(_Arithmetic):
     """The vector that holds the scalar `a` in every lane."""

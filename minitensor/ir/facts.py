@@ -19,8 +19,9 @@ class Subject:
     equality, its text, nor of a copy in another process.
     """
 
-    __slots__ = ("_facts",)
+    __slots__ = ("_facts", "_hash")
     _facts: dict[object, Any]
+    _hash: int
 
 
 S = TypeVar("S", bound=Subject)
@@ -53,6 +54,23 @@ class Note(Generic[T]):
     def keep(self, subject: Subject, found: T) -> None:
         """Make a note on a node, in the place of one that was there."""
         _facts_of(subject)[self] = found
+
+
+def hashed_once(kind: type[S]) -> type[S]:
+    """A class of nodes whose hash is computed once: else that of a deep expression, which
+    dictionaries ask for again and again, is computed from its leaves each time.
+    """
+    derive = kind.__hash__
+
+    def __hash__(self: S) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", found := derive(self))
+            return found
+
+    kind.__hash__ = __hash__  # type: ignore[method-assign]
+    return kind
 
 
 def _facts_of(subject: Subject) -> dict[object, Any]:

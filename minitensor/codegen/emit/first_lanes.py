@@ -47,10 +47,15 @@ def in_registers(stmt: ir.Alloc) -> ir.Stmt | None:
                     return None
                 vectors_of[array.name] = vector
                 ends[array.name] = ir.Store(vector, (), ir.Load(array.name, everything, dtype))
-    if len(ends) < len(arrays):
+    if len(ends) < len(arrays) or stmts[-1] not in ends.values():
         return None
     used = [s for s in stmts[len(arrays) :] if s not in ends.values()]
-    accesses = [a for s in used for array in arrays for a in ir.accesses(s, array.name)]
+    accesses = [
+        node
+        for stmt in used
+        for node in ir.walk(stmt)
+        if isinstance(node, (ir.Load, ir.Store)) and node.buffer in ends
+    ]
     written = {access.buffer for access in accesses if isinstance(access, ir.Store)}
     back = [end for array, end in ends.items() if array in written]
     if not back or stmts[len(arrays) :] != [*used, *back]:

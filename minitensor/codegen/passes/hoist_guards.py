@@ -75,6 +75,8 @@ class _Hoister:
 
     def versions(self, line: list[ir.Stmt]) -> ir.Stmt:
         """A straight line, in two versions if many of its values have guards in common."""
+        if len(line) > self.room:
+            return ir.sequence(*line)
         nodes = [node for stmt in line for node in ir.walk(stmt)]
         lanes = {node.var for node in nodes if isinstance(node, ir.Lanes)}
         guarded = {
@@ -85,7 +87,7 @@ class _Hoister:
         }
         counts = Counter(part for parts in guarded.values() for part in parts)
         common = [part for part, n in counts.items() if n >= max(FEWEST, len(guarded) / 2)]
-        if not common or len(guarded) > MOST_GUARDED or len(line) > self.room:
+        if not common or len(guarded) > MOST_GUARDED:
             return ir.sequence(*line)
         self.room -= len(line)
 

@@ -54,6 +54,10 @@ class _Namer:
         """The statement where `known` arrays have become variables."""
         if _split_vectors(stmt, known):
             return self.in_parts([stmt], known)
+        return self.whole(stmt, known)
+
+    def whole(self, stmt: ir.Stmt, known: Known) -> ir.Stmt:
+        """The same of one that splits no vector itself."""
         match stmt:
             case ir.Seq(stmts):
                 runs = groupby(stmts, key=lambda child: bool(_split_vectors(child, known)))
@@ -61,7 +65,7 @@ class _Namer:
                     *[
                         self.in_parts(list(run), known)
                         if split
-                        else ir.sequence(*[self.statement(child, known) for child in run])
+                        else ir.sequence(*[self.whole(child, known) for child in run])
                         for split, run in runs
                     ]
                 )
@@ -130,11 +134,12 @@ class _Namer:
             return ir.Store(array.name, at, node.value)
 
         body = ir.rewrite(ir.sequence(*stmts), one)
+        written = {node.buffer for node in ir.walk(body) if isinstance(node, ir.Store)}
         head, tail = [], []
         for (buffer, whole), array in arrays.items():
             vector, all_of_it = known[buffer][whole], (ir.Ramp(ir.Const(0), 1, whole[1]),)
             head.append(ir.Store(array.name, all_of_it, ir.Load(vector.name, (), vector.dtype)))
-            if any(isinstance(access, ir.Store) for access in ir.accesses(body, array.name)):
+            if array.name in written:
                 back = ir.Load(array.name, all_of_it, vector.dtype)
                 tail.append(ir.Store(vector.name, (), back))
         inner = ir.sequence(*head, self.statement(body, known), *tail)

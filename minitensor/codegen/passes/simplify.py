@@ -26,19 +26,21 @@ def simplified(stmt: ir.Stmt, ranges: arith.Ranges) -> ir.Stmt:
     return _Simplifier(dict(ranges), ()).statement(stmt)
 
 
-class _OfLoads(arith.Simplifier):
-    """A simplifier that looks at each load once: what is unrolled repeats them."""
+class _Remembering(arith.Simplifier):
+    """A simplifier that looks at each load, index and condition once: what is unrolled repeats them.
+    """
 
     def __init__(self, ranges: arith.Ranges) -> None:
         super().__init__(ranges)
-        self.loads: dict[ir.Expr, ir.Expr] = {}
+        self.known: dict[ir.Expr, ir.Expr] = {}
 
     def expr(self, expr: ir.Expr) -> ir.Expr:
-        if not isinstance(expr, ir.Load):
+        if type(expr) is not ir.Load and expr.dtype not in (ir.INDEX, ir.BOOL):
             return super().expr(expr)
-        if expr not in self.loads:
-            self.loads[expr] = super().expr(expr)
-        return self.loads[expr]
+        found = self.known.get(expr)
+        if found is None:
+            found = self.known[expr] = super().expr(expr)
+        return found
 
 
 class _Simplifier:
@@ -52,7 +54,7 @@ class _Simplifier:
         self.blocks = blocks
         self.ranges = ranges
         self.facts = facts
-        self.simplifier = simplifier or _OfLoads(ranges)
+        self.simplifier = simplifier or _Remembering(ranges)
         self.verdicts: dict[ir.Expr, bool | None] = {}
         """Of conditions that were looked at; what is unrolled repeats them."""
 
@@ -142,6 +144,8 @@ class _Simplifier:
         return self.simplifier.expr(self.taken(expr) if self.facts else expr)
 
     def taken(self, expr: ir.Expr) -> ir.Expr:
+        if type(expr) in (ir.Var, ir.Const):
+            return expr
         if isinstance(expr, ir.Select):
             condition = self.decided(expr.condition)
             if condition in (ir.TRUE, ir.FALSE):

@@ -66,9 +66,10 @@ class _Unroller:
         body = self.statement(stmt.body)
         if stmt.kind is not ir.LoopKind.UNROLL:
             return ir.with_body(stmt, body)
-        if not self.has_room(stmt.var, stmt.extent, body):
+        statements = _statements(body)
+        if not self.has_room(stmt.var, stmt.extent, body, statements):
             return ir.For(stmt.var, stmt.extent, body, ir.LoopKind.SERIAL, stmt.annotations)
-        if stmt.extent * _statements(body) > SHORT and self.is_plain(stmt.var, body):
+        if stmt.extent * statements > SHORT and self.is_plain(stmt.var, body):
             became(stmt.var, "unrolled by the compiler")
             return ir.with_body(stmt, body)
         became(stmt.var, "written out")
@@ -94,9 +95,9 @@ class _Unroller:
                 return False
         return True
 
-    def has_room(self, loop: str, extent: int, body: ir.Stmt) -> bool:
+    def has_room(self, loop: str, extent: int, body: ir.Stmt, statements: int) -> bool:
         """Tell whether `extent` copies of a body may be written; if so, the room is taken."""
-        more = max(0, extent - 1) * _statements(body)
+        more = max(0, extent - 1) * statements
         operations = max(0, extent - 1) * _operations(body)
         if more > self.statements:
             text = f"{more} statements more, and of {MOST_STATEMENTS} {self.statements} are left"
