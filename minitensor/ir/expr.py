@@ -111,6 +111,7 @@ class Var(_Arithmetic):
     dtype: DType = INDEX
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True, eq=False)
 class Const(_Arithmetic):
     """A number: `value` is a Python int for integer types, float for float types, bool for bool."""

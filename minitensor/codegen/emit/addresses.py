@@ -23,6 +23,7 @@ class Addresses(ABC):
         self.names = Names()
         self.rows: dict[Key, tuple[str, int]] = {}
         """The row pointers in scope, each with the constant of the position it points to."""
+        self._positions: dict[tuple[str, tuple[ir.Expr, ...]], arith.Linear] = {}
 
     @abstractmethod
     def expr(self, expr: ir.Expr) -> str:
@@ -68,8 +69,11 @@ class Addresses(ABC):
 
     def position(self, name: str, indices: tuple[ir.Expr, ...]) -> arith.Linear:
         """The position of an element in a buffer, counted in elements."""
-        total = arith.linear_of(ir.Const(0))
-        for index, stride in zip(indices, ir.strides_of(self.buffers[name])):
-            scalar = index.base if isinstance(index, ir.Ramp) else index
-            total = total.plus(arith.linear_of(scalar), stride)
-        return total
+        found = self._positions.get((name, indices))
+        if found is None:
+            found = arith.linear_of(ir.Const(0))
+            for index, stride in zip(indices, ir.strides_of(self.buffers[name])):
+                scalar = index.base if isinstance(index, ir.Ramp) else index
+                found = found.plus(arith.linear_of(scalar), stride)
+            self._positions[name, indices] = found
+        return found

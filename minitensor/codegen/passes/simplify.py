@@ -57,6 +57,8 @@ class _Simplifier:
         self.simplifier = simplifier or _Remembering(ranges)
         self.verdicts: dict[ir.Expr, bool | None] = {}
         """Of conditions that were looked at; what is unrolled repeats them."""
+        self.indices: dict[ir.Expr, ir.Expr] = {}
+        """Those in which `taken` was looked for."""
 
     def inside(self, loop: ir.For) -> _Simplifier:
         ranges = {**self.ranges, loop.var: arith.extent_range(loop.extent)}
@@ -146,6 +148,14 @@ class _Simplifier:
     def taken(self, expr: ir.Expr) -> ir.Expr:
         if type(expr) in (ir.Var, ir.Const):
             return expr
+        if expr.dtype == ir.INDEX:
+            found = self.indices.get(expr)
+            if found is None:
+                found = self.indices[expr] = self.undecided(expr)
+            return found
+        return self.undecided(expr)
+
+    def undecided(self, expr: ir.Expr) -> ir.Expr:
         if isinstance(expr, ir.Select):
             condition = self.decided(expr.condition)
             if condition in (ir.TRUE, ir.FALSE):
