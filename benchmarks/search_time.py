@@ -133,7 +133,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     rows = [["program", "ms", "s", "trials/s", *phases, "time / other", "speed / other"]]
     ratios = []
     for name in given.programs or PROGRAMS:
-        ours, others = [], []
+        ours: list[Searched] = []
+        others: list[Searched] = []
         for seed in range(given.seed, given.seed + given.seeds):
             places = [(HERE.parent.parent, ours), (given.against, others)]
             for place, found in places if seed % 2 else places[::-1]:

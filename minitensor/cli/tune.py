@@ -308,6 +308,7 @@ def _report(
         "correlation": last[-1].correlation if last else None,
         "curve": [seconds if seconds < float("inf") else None for seconds in result.curve()],
         "elapsed": result.elapsed,
+        "measuring": result.measuring,
         "time": result.time.rounded(),
         "interrupted": result.interrupted,
         "stopped": result.stopped or None,

@@ -28,10 +28,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import index
-from typing import Final, Literal, SupportsIndex, TypeAlias
+from typing import Final, Literal, SupportsIndex, TypeAlias, get_args
 
 from minitensor.ir.dtype import BOOL, INDEX, DType
-from minitensor.ir.facts import Subject, hashed_once
+from minitensor.ir.facts import Subject, hash_once
 
 UnaryOp: TypeAlias = Literal["-", "not"]
 BinaryOp: TypeAlias = Literal[
@@ -111,7 +111,6 @@ class Var(_Arithmetic):
     dtype: DType = INDEX
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True, eq=False)
 class Const(_Arithmetic):
     """A number: `value` is a Python int for integer types, float for float types, bool for bool."""
@@ -131,7 +130,6 @@ class Const(_Arithmetic):
         return hash((_identity(self.value), self.dtype))
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True)
 class Unary(_Arithmetic):
     """`-a` on numbers or `not a` on booleans."""
@@ -144,7 +142,6 @@ class Unary(_Arithmetic):
         object.__setattr__(self, "dtype", self.a.dtype)
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True)
 class Binary(_Arithmetic):
     """`a op b`, both of one dtype; a comparison gives bool."""
@@ -158,7 +155,6 @@ class Binary(_Arithmetic):
         object.__setattr__(self, "dtype", _binary_dtype(self.op, self.a.dtype))
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True)
 class Select(_Arithmetic):
     """`a` where the condition holds, else `b`; if `lazy`, the other side is not evaluated."""
@@ -173,7 +169,6 @@ class Select(_Arithmetic):
         object.__setattr__(self, "dtype", self.a.dtype)
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True)
 class Cast(_Arithmetic):
     """`a` converted: to an integer by truncation and wrapping (what no 64-bit integer holds, NaN
@@ -184,7 +179,6 @@ class Cast(_Arithmetic):
     a: Expr
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True)
 class Load(_Arithmetic):
     """One element of a buffer (or, after vectorization, one a lane)."""
@@ -194,7 +188,6 @@ class Load(_Arithmetic):
     dtype: DType
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True)
 class Call(_Arithmetic):
     """An elementwise function of FUNCTIONS."""
@@ -204,7 +197,6 @@ class Call(_Arithmetic):
     dtype: DType
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True)
 class Ramp(_Arithmetic):
     """The vector (base, base + stride, …) of `lanes` integers."""
@@ -218,7 +210,6 @@ class Ramp(_Arithmetic):
         object.__setattr__(self, "dtype", self.base.dtype.with_lanes(self.lanes))
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True)
 class Broadcast(_Arithmetic):
     """The vector that holds the scalar `a` in every lane."""
@@ -247,6 +238,8 @@ class Lanes(_Arithmetic):
 Expr: TypeAlias = (
     Var | Const | Unary | Binary | Select | Cast | Load | Call | Ramp | Broadcast | Lanes
 )
+for _kind in get_args(Expr):
+    hash_once(_kind)
 
 TRUE: Final = Const(True, BOOL)
 FALSE: Final = Const(False, BOOL)

@@ -56,21 +56,20 @@ class Note(Generic[T]):
         _facts_of(subject)[self] = found
 
 
-def hashed_once(kind: type[S]) -> type[S]:
-    """A class of nodes whose hash is computed once: else that of a deep expression, which
-    dictionaries ask for again and again, is computed from its leaves each time.
+def hash_once(kind: type[S]) -> None:
+    """Let nodes of a class keep their hash: else that of a deep expression, which dictionaries ask
+    for again and again, is computed from its leaves each time.
     """
     derive = kind.__hash__
 
-    def __hash__(self: S) -> int:
+    def hashed(node: S) -> int:
         try:
-            return self._hash
+            return node._hash
         except AttributeError:
-            object.__setattr__(self, "_hash", found := derive(self))
+            object.__setattr__(node, "_hash", found := derive(node))
             return found
 
-    kind.__hash__ = __hash__  # type: ignore[method-assign]
-    return kind
+    kind.__hash__ = hashed  # type: ignore[method-assign, assignment]
 
 
 def _facts_of(subject: Subject) -> dict[object, Any]:

@@ -164,7 +164,7 @@ def substitute(node: N, values: Mapping[str, Expr]) -> N:
 
 
 def _without(values: Mapping[str, Expr], name: str, binder: N) -> N:
-    """What is under the binder of a name, with the other variables replaced."""
+    """A node that binds a name, with the other variables below it replaced."""
     others = {n: value for n, value in values.items() if n != name}
     return map_children(binder, lambda child: substitute(child, others))
 

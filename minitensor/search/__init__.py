@@ -61,10 +61,10 @@ __all__ = [
     "Rewritten", "Roofline", "Round", "RoundRobin", "Rule", "Runner", "RunnerProtocol", "Samples",
     "Settings", "Sketch", "SketchPolicy", "SketchRule", "Space", "Speedup", "State", "Status",
     "Step", "Strategy", "Task", "TaskResult", "TaskScheduler", "Tried", "TuneResult", "Uniform",
-    "Verdict", "apply_history_best", "difference", "ensemble_picture", "extract_features", "failures_of",
-    "gbt", "generate_sketches", "load_best", "network_choices", "network_schedules", "new_record",
-    "nothing_works", "operations", "pictures", "race", "random_inputs", "schedule_for",
-    "sketches_picture", "trace_key", "tune", "workload_key",
+    "Verdict", "apply_history_best", "difference", "ensemble_picture", "extract_features",
+    "failures_of", "gbt", "generate_sketches", "load_best", "network_choices", "network_schedules",
+    "new_record", "nothing_works", "operations", "pictures", "race", "random_inputs",
+    "schedule_for", "sketches_picture", "trace_key", "tune", "workload_key",
 ]
 
 

@@ -69,7 +69,7 @@ class Ledger(Mapping[str, float]):
 
     @staticmethod
     def parsed(data: Any) -> Ledger:
-        """What `rounded` returned; phases of later versions are left out. Raises ArgumentError for
+        """The ledger that `rounded` returned; phases of later versions are left out. Raises ArgumentError for
         what are no seconds, TypeError for what is no mapping.
         """
         return Ledger(**{phase: data[phase] for phase in Ledger() if phase in data})
@@ -81,3 +81,7 @@ class Ledger(Mapping[str, float]):
 
     def __str__(self) -> str:
         return self.shares()
+
+
+NO_SECONDS: Final = Ledger()
+"""Of what took no time, or of which it is not known."""

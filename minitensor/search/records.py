@@ -41,7 +41,7 @@ from minitensor.lang import definition_as_python
 from minitensor.looks import readable_seconds
 from minitensor.runtime import cpu_name, find_toolchain, native_target, usable_cores
 from minitensor.schedule import Trace
-from minitensor.search.ledger import LONGEST, Ledger
+from minitensor.search.ledger import LONGEST, NO_SECONDS, Ledger
 from minitensor.search.workload import KEY_DIGITS, names_of, operations, workload_key
 from minitensor.version import __version__
 
@@ -153,7 +153,7 @@ class Record:
     parents: tuple[str, ...] = ()
     change: str = ""
     spent: float = 0.0
-    ledger: Ledger = Ledger()
+    ledger: Ledger = NO_SECONDS
 
     def __post_init__(self) -> None:
         _check_key("workload", self.workload)
@@ -242,7 +242,7 @@ def new_record(
     parents: Sequence[str] = (),
     change: str = "",
     spent: float = 0.0,
-    ledger: Ledger = Ledger(),
+    ledger: Ledger = NO_SECONDS,
     host: Host | None = None,
 ) -> Record:
     """The record of a candidate that was tried now.

@@ -27,8 +27,7 @@ def simplified(stmt: ir.Stmt, ranges: arith.Ranges) -> ir.Stmt:
 
 
 class _Remembering(arith.Simplifier):
-    """A simplifier that looks at each load, index and condition once: what is unrolled repeats them.
-    """
+    """A simplifier that looks at each load, index and condition once: copies repeat them."""
 
     def __init__(self, ranges: arith.Ranges) -> None:
         super().__init__(ranges)

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from minitensor.errors import ArgumentError, kind_of, shown, unexpected, whole
 from minitensor.schedule import Schedule
-from minitensor.search.ledger import Ledger
+from minitensor.search.ledger import NO_SECONDS, Ledger
 from minitensor.search.records import Host, checked_seconds, is_positive
 
 MOST_REPEATS: Final = 1_000
@@ -133,7 +133,7 @@ class Result:
     details: str = ""
     spent: float = 0.0
     host: Host | None = None
-    ledger: Ledger = Ledger()
+    ledger: Ledger = NO_SECONDS
 
     @property
     def ok(self) -> bool:

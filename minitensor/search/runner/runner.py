@@ -33,6 +33,7 @@ from minitensor.search.runner.build import (
     Candidate,
     Compilers,
     Reply,
+    Wait,
     build_all,
     compile_text,
 )
@@ -196,6 +197,7 @@ class Runner:
             self._kept.popitem(last=False)
 
     def _compile(self, source: str, time_limit: float) -> Callable[[], Reply]:
+        wait: Wait
         if self._builder is not None:
             wait = self._builder.submit(compile_text, source, time_limit).result
         else:

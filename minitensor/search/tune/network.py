@@ -200,7 +200,8 @@ class _Work:
         steps = [s._replace(task=n) for n, key in enumerate(own) for s in self.tasks[key].steps]
         return NetworkResult(
             graph, tuple(tasks), self.options.target, self.elapsed, self.interrupted,
-            self.stopped, tuple(sorted(steps, key=lambda step: step.elapsed)), upcoming, self.time(),
+            self.stopped, tuple(sorted(steps, key=lambda step: step.elapsed)), upcoming,
+            self.time(),
         )  # fmt: skip
 
     def time(self) -> Ledger:

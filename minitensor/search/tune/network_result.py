@@ -13,7 +13,7 @@ from minitensor.ir import Program, print_name
 from minitensor.looks import Shown, Text, readable_seconds
 from minitensor.pictures import Gallery, folder_of, write
 from minitensor.schedule import Schedule
-from minitensor.search.ledger import Ledger
+from minitensor.search.ledger import NO_SECONDS, Ledger
 from minitensor.search.pictures import Layer, tasks_picture
 from minitensor.search.tasks import UNTUNED
 
@@ -94,7 +94,7 @@ class NetworkResult(Shown):
     stopped: str = ""
     steps: tuple[Step, ...] = ()
     upcoming: str = ""
-    time: Ledger = Ledger()
+    time: Ledger = NO_SECONDS
 
     @property
     def seconds(self) -> float:

@@ -24,7 +24,7 @@ from minitensor.search.tune.tuner import Progress
 
 BAR: Final = 24
 """Columns of a full bar."""
-LABELLED: Final = ("best", "model", "machine")
+LABELLED: Final = ("best", "model", "machine", "spent")
 """Headings that stand in a line too: their texts alone do not say what they are of."""
 BUSY: Final = 0.25
 """The part of candidates that are interrupted on a machine that is called busy."""

@@ -115,6 +115,11 @@ class TuneResult(Shown):
         )
 
     @property
+    def measuring(self) -> float:
+        """Seconds of building and running candidates."""
+        return self.time.total - self.time.propose
+
+    @property
     def shown_time(self) -> str:
         """The time of a call in words: of an estimate, that it is none that was measured."""
         text = readable_seconds(self.seconds)

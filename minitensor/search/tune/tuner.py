@@ -21,9 +21,9 @@ from minitensor.ir import structural_hash
 from minitensor.looks import readable_seconds
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.best import applied
-from minitensor.search.ledger import Ledger
+from minitensor.search.ledger import NO_SECONDS, Ledger
 from minitensor.search.log import Log, counted
-from minitensor.search.records import OK, STEADY, Host, Record, new_record, trace_key
+from minitensor.search.records import OK, STEADY, Record, new_record, trace_key
 from minitensor.search.runner import Result, RunnerProtocol, checked_results
 from minitensor.search.space import Candidate, Space
 from minitensor.search.strategy import Advice, Round, Strategy
@@ -104,7 +104,7 @@ class Tuner:
     written: Tried | None = None
     """The program as it is written, number 0, if it won the finals of a search."""
     rounds: int = 0
-    ledger: Ledger = Ledger()
+    ledger: Ledger = NO_SECONDS
     """The phases of building and running candidates."""
     correlation: float | None = None
     failures: list[tuple[Schedule, Result]] = field(default_factory=list)
@@ -312,12 +312,9 @@ class Tuner:
         self._report(tuple(news))
 
     def _results(
-        self,
-        schedules: Sequence[Schedule],
-        best: float | None,
-        runner: Measure | None = None,
+        self, schedules: Sequence[Schedule], best: float | None, runner: Measure | None = None
     ) -> Iterator[Result]:
-        """What a runner says of schedules, checked; the seconds until the last are accounted for."""
+        """Results of a runner, checked; the seconds until the last are accounted for."""
         start, known = time.perf_counter(), Ledger()
         measure = self.runner.measure if runner is None else runner
         try:
@@ -330,21 +327,11 @@ class Tuner:
 
     def _record(self, tried: Tried, result: Result) -> Record:
         return new_record(
-            self.space.program,
-            self.space.target,
-            tried.trace,
-            seconds=result.times,
-            status=tried.status,
-            error=tried.error,
-            seed=self.seed,
-            drift=tried.drift,
-            disturbed=tried.disturbed,
-            parents=tried.parents,
-            change=tried.change,
-            spent=tried.spent,
-            ledger=result.ledger,
-            host=result.host,
-        )
+            self.space.program, self.space.target, tried.trace, seconds=result.times,
+            status=tried.status, error=tried.error, seed=self.seed, drift=tried.drift,
+            disturbed=tried.disturbed, parents=tried.parents, change=tried.change,
+            spent=tried.spent, ledger=result.ledger, host=result.host,
+        )  # fmt: skip
 
     def _append(self, log: Log, record: Record) -> None:
         """Record a candidate. Those that the log does not take (a full disk) are counted, and the

@@ -106,6 +106,15 @@ def repeated(result):
     return QUICK.repeats <= len(result.times) <= QUICK.most_repeats and result.calls > 1
 
 
+def test_the_seconds_of_a_candidate_are_accounted_for(runner, program):
+    for result in measured(runner, [split(program, factor) for factor in (2, 8)]):
+        ledger = result.ledger
+        assert ledger.total == pytest.approx(result.spent, abs=2e-4)
+        assert min(ledger.emit, ledger.check, ledger.run) > 0.0
+        assert ledger.run >= sum(result.times) * result.calls
+        assert ledger.propose == 0.0
+
+
 def test_nothing_to_do(runner):
     assert measured(runner, []) == []
 

@@ -143,7 +143,7 @@ def test_what_is_collected_lane_by_lane_counts_for_each_lane():
 def test_loops_of_no_iterations_give_no_room():
     unroller = unroll_loops._Unroller(5, 100)
     s = elementwise((3,))
-    assert unroller.has_room("i", 0, s.program.body)
+    assert unroller.has_room("i", 0, s.program.body, 3)
     assert (unroller.statements, unroller.operations) == (5, 100)
 
 

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import minitensor as mt
 from minitensor.codegen import Target
 from minitensor.search import random_inputs
-from minitensor.search.measure import difference, reference
+from minitensor.search.measure import BLOCK, difference, reference
 
 INTERPRETER = Target("interpreter")
 
@@ -71,3 +73,31 @@ def test_random_inputs():
     assert first.dtype == np.uint8
     assert first.max() == 4
     np.testing.assert_array_equal(first, second)
+
+
+ODD = (0.0, -0.0, 1.0, 1e-30, 1e30, float("inf"), float("-inf"), float("nan"))
+
+
+@given(st.data())
+def test_blocks_say_what_the_whole_says(data):
+    """Arrays are compared by blocks first; numpy's comparison of the whole decides alike."""
+    dtype = data.draw(st.sampled_from(["float32", "float64", "float16"]))
+    count = data.draw(st.sampled_from([0, 1, 7, BLOCK, BLOCK + 1]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 9)))
+    with np.errstate(all="ignore"):
+        expected = rng.integers(-8, 9, count).astype(dtype)
+        measured = expected.copy()
+        for _ in range(min(count, data.draw(st.integers(0, 3)))):
+            at, value = data.draw(st.integers(0, count - 1)), data.draw(st.sampled_from(ODD))
+            expected[at] = value
+            measured[at] = value if data.draw(st.booleans()) else data.draw(st.sampled_from(ODD))
+        buffer = doubled(dtype, (count,)).outputs[0]
+        tolerance = buffer.dtype.tolerance
+        largest = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
+        if count and data.draw(st.booleans()):
+            off_by = float(largest) * tolerance * data.draw(st.sampled_from([0.5, 2.0]))
+            measured[count - 1] += np.asarray(off_by, dtype)
+        near = np.isclose(
+            measured, expected, rtol=0.0, atol=tolerance * float(largest), equal_nan=True
+        )
+        assert (difference(buffer, measured, expected) is None) == bool(near.all())

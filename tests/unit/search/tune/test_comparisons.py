@@ -106,7 +106,8 @@ def test_the_lucky_one_does_not_win(tmp_path):
     tuner.run()
     program, (best, *_, slow) = tuner.space.program, fastest(tuner.tried)
     lucky = 0.99 * best.seconds
-    log.append(tuner._record(tuner._replace(slow, seconds=lucky), (lucky,)))
+    fast = Result(Status.OK, (lucky,), 1)
+    log.append(tuner._record(tuner._replace(slow, seconds=lucky), fast))
     assert tuner.best.number == slow.number
     tuner.finals()
     assert tuner.best.number == best.number
