@@ -69,8 +69,8 @@ class Ledger(Mapping[str, float]):
 
     @staticmethod
     def parsed(data: Any) -> Ledger:
-        """The ledger that `rounded` returned; phases of later versions are left out. Raises ArgumentError for
-        what are no seconds, TypeError for what is no mapping.
+        """The ledger that `rounded` returned; phases of later versions are left out. Raises
+        ArgumentError for what are no seconds, TypeError for what is no mapping.
         """
         return Ledger(**{phase: data[phase] for phase in Ledger() if phase in data})
 
