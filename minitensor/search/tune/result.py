@@ -116,7 +116,7 @@ class TuneResult(Shown):
 
     @property
     def measuring(self) -> float:
-        """Seconds of building and running candidates."""
+        """Seconds of building, checking and running: all phases but `propose`."""
         return self.time.total - self.time.propose
 
     @property
