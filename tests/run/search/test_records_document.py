@@ -5,6 +5,7 @@ import pathlib
 import re
 
 from minitensor.search import Log
+from minitensor.search.ledger import Ledger
 from minitensor.search.records import decode, encode
 from tests.made_records import KEY, made
 from tests.sent import imported
@@ -39,5 +40,5 @@ def test_a_line_of_a_tool_of_your_own():
 def test_every_field_is_in_the_table():
     described = re.findall(r"^\| `(\w+)` \|", PAGE, re.M)
     optional = {"drift": 1.5, "disturbed": True, "parents": (KEY,), "change": "unrolling: 1 -> 2"}
-    optional |= {"spent": 0.5}
+    optional |= {"spent": 0.5, "ledger": Ledger(run=0.5)}
     assert sorted(described) == sorted(json.loads(encode(made(**optional))))
