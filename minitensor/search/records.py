@@ -371,7 +371,7 @@ def _record(data: dict[str, Any]) -> Record:
     sizes = target["num_cores"], target["vector_bits"]
     data = {**_USUAL, **data}
     made = {
-        "ledger": Ledger.parsed(data["ledger"]),
+        "ledger": Ledger.parsed(_object(data["ledger"])),
         "target": Target(target["kind"], *sizes, target.get("device"), target.get("features")),
         "trace": _canonical(_object(data["trace"])),
         "host": Host(host["cpu"], host["cores"], host["compiler"], host["flags"]),

@@ -1,12 +1,15 @@
 """The ledger: seconds by phase, of a candidate and of a search."""
 
+import json
+import zlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import minitensor as mt
 from minitensor.search import Ledger, Log, Result, Status, new_record
-from minitensor.search.records import decode, encode
+from minitensor.search.records import Fault, decode, encode
 from tests.unit.search.tune.made import TARGET, product, tuner_of
 
 SECONDS = st.floats(0, 1e6)
@@ -40,6 +43,19 @@ def test_a_record_keeps_it(ledger):
 def test_a_record_without_one_is_as_it_was():
     record = new_record(product(), TARGET, mt.Trace(), seconds=(1e-3,))
     assert b"ledger" not in encode(record)
+
+
+@pytest.mark.parametrize("wrong", [[], "run", 3, {"run": -1.0}, {"run": "1"}, {"run": None}])
+def test_a_line_with_another_is_damaged(wrong):
+    good = encode(new_record(product(), TARGET, mt.Trace(), seconds=(1e-3,)))
+    body = json.dumps({**json.loads(good), "ledger": wrong}, sort_keys=True, separators=(",", ":"))
+    body = "{" + body[len('{"crc":"00000000",') :]
+    line = b'{"crc":"%08x",%s' % (zlib.crc32(body.encode()), body[1:].encode())
+    assert decode(line) is Fault.DAMAGED
+
+
+def test_phases_of_a_later_version_are_left_out():
+    assert Ledger.parsed({"run": 1.0, "think": 2.0}) == Ledger(run=1.0)
 
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf"), "1", None, True])
