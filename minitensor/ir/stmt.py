@@ -29,7 +29,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from minitensor.ir.dtype import DType
 from minitensor.ir.expr import TRUE, Const, Expr, Load, Var
@@ -205,7 +205,7 @@ class Seq(Subject):
 class Block(Subject):
     """The unit of scheduling; see the module's text."""
 
-    READING_ORDER: ClassVar = ("name", "iters", "predicate", "init", "body", "annotations")
+    READING_ORDER: ClassVar[Any] = ("name", "iters", "predicate", "init", "body", "annotations")
     name: str
     iters: tuple[Iter, ...]
     body: Stmt

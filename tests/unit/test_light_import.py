@@ -1,12 +1,15 @@
 """A first import that is light, and possible where C cannot be compiled or loaded."""
 
+import ast
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
 EIGHTS = [[8.0] * 8] * 8
 WORKS = {
     "interpret": EIGHTS,
@@ -98,3 +101,14 @@ def test_a_definition_and_its_schedule_import_no_more_than_they_need():
     rooms = {module.partition(".")[2] for module in done.stdout.split()}
     assert not rooms & {"api", "cli", "codegen", "gpu", "runtime", "sanitize", "search", "testing"}
     assert {"ir", "lang", "schedule"} <= rooms
+
+
+def test_no_class_variable_is_without_its_type():
+    """Python 3.10 cannot read the types of a class with a bare ClassVar, as those of nodes are."""
+    bare = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted((ROOT / "minitensor").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "ClassVar"
+    ]
+    assert bare == []
