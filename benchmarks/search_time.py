@@ -58,7 +58,7 @@ class Searched(NamedTuple):
     ledger: dict[str, float]
 
     def time_to(self, seconds: float) -> float:
-        """When it had a kernel as fast as that; its end if it never had."""
+        """Seconds until a call of its best took no longer; `elapsed` if it always did."""
         return next((at for at, best in self.points if best <= seconds), self.elapsed)
 
 

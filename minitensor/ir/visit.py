@@ -86,7 +86,7 @@ def _mapped(node: N, names: tuple[str, ...], f: Callable[[Any], Any]) -> N:
     if changed is None:
         return node
     kind: Callable[..., N] = type(node)
-    return kind(*[changed.get(n) or getattr(node, n) for n in _FIELDS[kind]])  # type: ignore[index]
+    return kind(*[changed.get(n) or getattr(node, n) for n in _FIELDS[type(node)]])
 
 
 def stmts_of(stmt: Stmt) -> Iterator[Stmt]:
@@ -136,7 +136,8 @@ def rewrite(node: N, f: Callable[[Node], Node]) -> N:
         names = CHILDREN[type(node)]
         return f(_mapped(node, names, rewritten) if names else node)
 
-    return rewritten(node)  # type: ignore[no-any-return]
+    found: N = rewritten(node)
+    return found
 
 
 def substitute(node: N, values: Mapping[str, Expr]) -> N:
@@ -160,7 +161,8 @@ def substitute(node: N, values: Mapping[str, Expr]) -> N:
         names = CHILDREN[kind]
         return _mapped(node, names, substituted) if names else node
 
-    return substituted(node)  # type: ignore[no-any-return]
+    found: N = substituted(node)
+    return found
 
 
 def _without(values: Mapping[str, Expr], name: str, binder: N) -> N:

@@ -58,7 +58,7 @@ class Ledger(Mapping[str, float]):
         return sum(self.values())
 
     def rest_is(self, phase: str, total: float) -> Ledger:
-        """The same with what is missing to a total of seconds in one phase."""
+        """The ledger with the seconds that it lacks of a total added to one phase."""
         missing = max(0.0, total - self.total)
         return Ledger(**{**self, phase: self[phase] + missing})
 

@@ -163,7 +163,8 @@ class Runner:
             built, alone = self._built(candidates), replace(self.settings, batch=1)
             building, compiling = time.perf_counter() - start, self._compiling
             share = max(1, len(candidates))
-            own = Ledger(emit=(building - compiling) / share, compile=compiling / share)
+            emitting = max(0.0, building - compiling)  # sums of seconds are rounded
+            own = Ledger(emit=emitting / share, compile=compiling / share)
             results, start = self._run(built, best), time.perf_counter()
             for candidate, one, first in zip(candidates, built, results):
                 result = first
@@ -171,9 +172,8 @@ class Runner:
                     (result,) = self._run(self.build([candidate], alone), best)
                 elif result.ok and isinstance(one, Built):
                     self._keep(candidate, one)
-                ledger = own + first.ledger
                 spent = building / share + time.perf_counter() - start
-                ledger = ledger.rest_is("wait", spent)
+                ledger = (own + first.ledger).rest_is("wait", spent)
                 yield replace(result, spent=round(spent, 4), ledger=ledger)
                 start = time.perf_counter()
         except GeneratorExit:  # nothing runs meanwhile
@@ -358,8 +358,7 @@ def serve_measurements(task: Path, settings: Settings, guards: Path) -> None:
             ):
                 waited = Ledger(wait=time.perf_counter() - start)
                 result = Attempt(job, arena, Path(folder), parent.check).result()
-            ledger = dict(waited + result.ledger)
-            parent.send({**asdict(replace(result, ledger=Ledger())), "ledger": ledger})
+            parent.send(asdict(replace(result, ledger=waited + result.ledger)))
 
 
 def _arena(task: Path) -> Arena:
