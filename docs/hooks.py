@@ -4,6 +4,7 @@ README.md, CONTRIBUTING.md and the tutorials become pages without a second copy 
 link to a file that is no page (a folder of code) becomes its name.
 """
 
+import logging
 import os
 import pathlib
 import posixpath
@@ -20,6 +21,8 @@ from mkdocs.structure.pages import Page
 from docs.docstrings import markdown
 from docs.lessons import LessonError, lesson_page, outputs, page_of
 from tutorials.course.lessons import PICTURES, Lesson, lessons
+from tutorials.web import AssetError, fetched, head, write_files
+from tutorials.web.pages import archive
 
 ROOT = pathlib.Path(__file__).parents[1]
 LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
@@ -29,6 +32,11 @@ ALONE = {
 }
 """What is left out beside a page that is a section of its own: the glossary needs the width."""
 LESSONS = {f"tutorials/{lesson.path.name}": lesson for lesson in lessons()}
+KEPT = ROOT / "build" / "web"
+"""Files of others that cells need to run in a browser."""
+log = logging.getLogger("mkdocs")
+RUNS: list[str] = []
+"""The name of the archive with minitensor, if cells run in these pages."""
 CODE = re.compile(r"(^```.*?^```$|^ {4}[^\n]*$|`[^`\n]+`)", re.M | re.S)
 
 
@@ -86,6 +94,31 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         picture = drawn.read_text(encoding="utf-8")
         files.append(File.generated(config, f"learn/pictures/{drawn.name}", content=picture))
     return files
+
+
+def on_pre_build(config: MkDocsConfig) -> None:
+    """Fetch the files by which cells run in a browser; pages without them are as good to read."""
+    RUNS.clear()
+    try:
+        fetched(KEPT)
+    except AssetError as failure:
+        log.info("the cells of lessons do not run in these pages: %s", failure.message)
+    else:
+        RUNS.append(archive()[0])
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Make the cells of a lesson run."""
+    lesson = LESSONS.get(pages_elsewhere().get(page.file.src_uri, ""))
+    if lesson is None or not RUNS:
+        return output
+    return output.replace("</head>", head(lesson, RUNS[0]) + "</head>", 1)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write what the cells need beside the pages of the lessons."""
+    if RUNS:
+        write_files(pathlib.Path(config.site_dir) / "learn", KEPT)
 
 
 def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:

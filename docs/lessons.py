@@ -20,13 +20,10 @@ from collections.abc import Sequence
 
 import minitensor
 from tutorials import Lesson
-from tutorials.course.lessons import PICTURES
+from tutorials.web import lesson_markdown
 
-PICTURE = re.compile(r"^picture\(\s*\"(\w+)\"[^\n]*(?:\n[^\n]+)*", re.M)
 KEPT = pathlib.Path(__file__).parents[1] / "build" / "lessons"
 MARK = "\x1e"
-LINES = 60
-"""The most lines of an output on a page."""
 HEADING = re.compile(r"# -{3,} (.+?) -+")
 
 
@@ -36,28 +33,7 @@ class LessonError(Exception):
 
 def lesson_page(lesson: Lesson) -> str:
     """A lesson as Markdown, with its output and pictures, and where its tasks are."""
-    printed = iter(outputs(lesson))
-    parts = []
-    for cell in lesson.cells:
-        if cell.kind == "markdown":
-            parts.append(cell.text)
-            continue
-        drawn = PICTURE.findall(cell.text)
-        code = PICTURE.sub("", cell.text).strip("\n")
-        parts += [f"```python\n{code}\n```"] if code else []
-        output = next(printed).strip("\n")
-        if output:
-            lines = output.splitlines()
-            cut = [*lines[:LINES], "…"] if len(lines) > LINES else lines
-            parts.append('```text title="prints"\n' + "\n".join(cut) + "\n```")
-        parts += [f"![{_title_of(name)}](pictures/{name}.svg)" for name in drawn]
-    stubs = lesson.stubs.read_text(encoding="utf-8")
-    about = f"About {lesson.minutes} minutes with the tasks."
-    start = f"`minitensor course start` writes the lesson and `{lesson.stubs.name}`, to fill in:"
-    title, _, first = parts[0].partition("\n")
-    parts[0] = f"{title}\n\n*{about}*\n{first}"
-    parts.append(f"## The file to fill in\n\n{start}\n\n```python\n{stubs}```")
-    return "\n\n".join(parts) + "\n"
+    return lesson_markdown(lesson, outputs(lesson))
 
 
 def outputs(lesson: Lesson) -> Sequence[str]:
@@ -90,12 +66,6 @@ def outputs(lesson: Lesson) -> Sequence[str]:
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps({"key": key, "outputs": found}), encoding="utf-8")
     return found
-
-
-def _title_of(name: str) -> str:
-    """The title that a kept picture has in it."""
-    found = re.search(r"<title[^>]*>([^<]+)</title>", (PICTURES / f"{name}.svg").read_text())
-    return found[1] if found else name
 
 
 def _state(lesson: Lesson) -> str:

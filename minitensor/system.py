@@ -8,11 +8,13 @@ imported everywhere, and no other file asks for these modules (`tests/unit/test_
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from minitensor.errors import CompileError, MeasureError, MinitensorError
 
-__all__ = ["asyncio", "cffi", "ctypes", "fcntl", "mmap", "resource", "subprocess"]
+__all__ = ["asyncio", "cffi", "ctypes", "fcntl", "is_ours", "mmap", "resource", "subprocess"]
 
 WITHOUT: Final = (
     'target="interpreter", schedules and their legality, sketches, features and the cost model '
@@ -38,6 +40,21 @@ class _Module:
         return getattr(module, attribute)
 
 
+class _Alone:
+    """The locks of a tab of a browser, in which no other process is: nobody waits for anybody."""
+
+    LOCK_SH, LOCK_EX, LOCK_NB, LOCK_UN = 1, 2, 4, 8
+
+    @staticmethod
+    def flock(descriptor: int, operation: int) -> None:
+        """Lock a file, or unlock it."""
+
+
+def is_ours(found: os.stat_result) -> bool:
+    """True for a file of this user; for any, where users have no numbers (Windows, a browser)."""
+    return not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+
+
 if TYPE_CHECKING:
     import asyncio
     import ctypes
@@ -54,4 +71,5 @@ else:
     ctypes = _Module("ctypes", "by which workers and guard pages call the system", MeasureError)
     mmap = _Module("mmap", "which makes guard pages", MeasureError)
     resource = _Module("resource", "which limits the processes of candidates", MeasureError)
-    fcntl = _Module("fcntl", "which locks logs and the timing of kernels", MinitensorError)
+    locks = _Module("fcntl", "which locks logs and the timing of kernels", MinitensorError)
+    fcntl = _Alone if sys.platform == "emscripten" else locks

@@ -354,6 +354,6 @@ def _deepest(words: Numbers, active: Mask) -> Numbers:
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     new &= ordered >= 0
     row = np.repeat(np.arange(len(words)), ordered.shape[1]).reshape(ordered.shape)
-    place = (row * BANKS + ordered % BANKS)[new]
+    place = (row * BANKS + ordered % BANKS)[new].astype(np.intp)
     found: Numbers = np.bincount(place, minlength=len(words) * BANKS).reshape(-1, BANKS).max(axis=1)
     return found

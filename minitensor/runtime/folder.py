@@ -33,6 +33,7 @@ from typing import Any
 
 from minitensor.errors import CompileError, unexpected
 from minitensor.runtime.machine import cpu_fingerprint
+from minitensor.system import is_ours
 from minitensor.version import __version__
 
 logger = logging.getLogger("minitensor")
@@ -111,7 +112,7 @@ def read_entry(path: Path) -> bytes:
     """
     with open(path, "rb", opener=_open_entry) as file:
         found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        if not stat.S_ISREG(found.st_mode) or not is_ours(found):
             raise PermissionError(errno.EPERM, "no plain file of this user", str(path))
         if found.st_mode & _OTHERS:
             raise PermissionError(errno.EPERM, "others could have written to it", str(path))
@@ -193,7 +194,7 @@ def _fault_of(folder: Path) -> str | None:
         return "is a symbolic link"
     if not stat.S_ISDIR(found.st_mode):
         return "is not a folder"
-    if found.st_uid != os.geteuid():
+    if not is_ours(found):
         return "belongs to another user"
     if found.st_mode & _OTHERS:
         return "is writable by others"

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from minitensor.errors import ArgumentError, TuningError, printable
-from minitensor.system import fcntl
+from minitensor.system import fcntl, is_ours
 
 logger = logging.getLogger("minitensor")
 
@@ -293,7 +293,7 @@ def _write_new(path: str, lines: Iterable[bytes], like: os.stat_result) -> None:
         try:
             os.fchown(file.fileno(), like.st_uid, like.st_gid)
         except PermissionError:
-            if like.st_uid != os.geteuid():  # its owner could not read it any more
+            if not is_ours(like):  # its owner could not read it any more
                 raise
         os.fchmod(file.fileno(), stat.S_IMODE(like.st_mode))
         for line in lines:

@@ -19,7 +19,10 @@ from minitensor.cli.console import Console, aligned, counted
 from minitensor.cli.errors import CommandError, UsageError
 from minitensor.cli.files import check_writable, write_text
 from minitensor.errors import ArgumentError, printable
+from minitensor.runtime import cache_folder
 
+from ..web.pages import write_site
+from ..web.serve import HOST, PORT, serve
 from . import folder as folders
 from . import reports
 from .check import SEED, Verdict, check_task
@@ -30,6 +33,7 @@ TEXT: Final = "lessons from an expression to an auto-scheduler, with tasks that 
 EPILOG: Final = f"""\
 examples:
   {COMMAND} start my_course            lessons, and files to fill in
+  {COMMAND} start --web                lessons that run in a browser, on this machine
   {COMMAND} list --dir my_course       what there is, and what is done
   {COMMAND} check 01                   judge 01_tasks.py of this folder
   {COMMAND} check --dir my_course      all of a folder
@@ -55,10 +59,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     start = command(
         "start", _start, "write the lessons and the files to fill in; keep what is there"
     )
-    start.add_argument("folder", metavar="DIR", help="where they go; made if it is missing")
+    start.add_argument(
+        "folder", metavar="DIR", nargs="?", help="where they go; made if it is missing"
+    )
     known = ", ".join(languages())
     start.add_argument("--language", metavar="CODE", default="en", help=f"one of {known} (en)")
     start.add_argument("--notebooks", action="store_true", help="lessons as notebooks too")
+    start.add_argument(
+        "--web", action="store_true", help="write pages whose cells run in a browser, and serve them"
+    )
+    start.add_argument("--host", default=HOST, metavar="NAME", help=f"for --web ({HOST})")
+    start.add_argument("--port", type=int, default=PORT, metavar="N", help=f"for --web ({PORT})")
     listing = command("list", _list, "list the lessons, and what is done")
     check = command("check", _check, "judge answers; status 1 if one is not right")
     check.add_argument("lessons", nargs="*", metavar="LESSON", help="numbers, as 07; else all")
@@ -93,6 +104,10 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _start(arguments: argparse.Namespace, console: Console) -> int:
+    if arguments.web:
+        return _start_web(arguments, console)
+    if arguments.folder is None:
+        raise UsageError(f"name the folder to write to: {COMMAND} start my_course")
     folder = Path(arguments.folder)
     started = folders.start(folder, arguments.language, arguments.notebooks)
     if arguments.json:
@@ -114,6 +129,32 @@ def _start(arguments: argparse.Namespace, console: Console) -> int:
         f"01_tasks.py beside it, and have them judged: {judging}"
     )
     return 0
+
+
+def _start_web(arguments: argparse.Namespace, console: Console) -> int:
+    """Pages in a folder, or in the cache, and a server of them until Ctrl-C."""
+    if arguments.notebooks or arguments.language != "en":
+        raise UsageError("--web has the English lessons, and goes without --notebooks")
+    kept = cache_folder() / "web"
+    folder = Path(arguments.folder) if arguments.folder else kept / "pages"
+    console.paragraph("The files by which cells run are fetched, 20 MB, if they are not here yet.")
+    try:
+        write_site(folder, kept / "files")
+    except OSError as failure:
+        raise CommandError(
+            f"cannot write pages to {printable(str(folder))}: {failure.strerror}"
+        ) from failure
+    serve(folder, arguments.host, arguments.port, lambda at: _served(console, folder, at))
+    return 0
+
+
+def _served(console: Console, folder: Path, address: str) -> None:
+    """Say where the pages are."""
+    where = printable(str(folder))
+    console.paragraph(
+        f"The lessons are at {address} until Ctrl-C. Any web server can hand out {where}; a page "
+        f"keeps what a student writes, and its Download makes the file that `{COMMAND} check` judges."
+    )
 
 
 def _list(arguments: argparse.Namespace, console: Console) -> int:

@@ -126,17 +126,17 @@ class _Grower:
         nodes = 2 ** (limits.depth + 1) - 1
         self.tree = Grown(
             np.full(nodes, -1),
-            np.zeros(nodes, np.int64),
+            np.zeros(nodes, np.intp),
             np.zeros(nodes, bool),
             np.zeros(nodes),
-            np.zeros(data.codes.shape[1], np.int64),
+            np.zeros(data.codes.shape[1], np.intp),
         )
-        self.bins = np.array([len(cuts) for cuts in data.cuts], np.int64)
+        self.bins = np.array([len(cuts) for cuts in data.cuts], np.intp)
         self.lambda_ = limits.lambda_ / numbers.hessian_unit
         self.cover = max(1.0, float(np.ceil(limits.cover / numbers.hessian_unit)))
 
     def run(self) -> Grown:
-        slots = np.zeros(1, np.int64)  # the node in each slot
+        slots = np.zeros(1, np.intp)  # the node in each slot
         histograms = []
         for group in self.data.groups:
             whole = np.empty((group.last - group.first, 1, group.width), np.int64)
@@ -218,8 +218,8 @@ class _Grower:
         """The best split of every slot, over all columns, and its gain in units of the loss."""
         best = _Best(
             np.full(slots, -1.0),
-            np.zeros(slots, np.int64),
-            np.zeros(slots, np.int64),
+            np.zeros(slots, np.intp),
+            np.zeros(slots, np.intp),
             np.zeros(slots, bool),
         )
         if not histograms:

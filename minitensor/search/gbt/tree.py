@@ -167,7 +167,7 @@ def _walk(tree: Tree) -> _Walk:
         np.copyto(left, value[first:last], where=leaf[first:last])
     return _Walk(
         tree.depth,
-        np.where(leaf, 0, tree.feature).astype(np.int64),
+        np.where(leaf, 0, tree.feature).astype(np.intp),
         np.where(leaf, LARGEST, tree.threshold),
         ~tree.missing_left & ~leaf,
         value[len(value) // 2 :],
@@ -185,10 +185,10 @@ def _score(
     lanes = np.arange(rows)
     flat = columns.reshape(-1)
     missing = np.isnan(flat).any()
-    at, right = np.empty(rows, np.int64), np.empty(rows, np.bool_)
+    at, right = np.empty(rows, np.intp), np.empty(rows, np.bool_)
     value, bound = np.empty(rows, np.float32), np.empty(rows, np.float32)
     for walk in walks:
-        node = np.zeros(rows, np.int64)  # its number in the level
+        node = np.zeros(rows, np.intp)  # its number in the level
         column = np.searchsorted(used, walk.feature)
         begins = column * rows  # of each node's column, in the flat table
         for level in range(walk.depth):

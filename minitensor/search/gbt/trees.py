@@ -61,7 +61,7 @@ class Samples(Sequence[npt.NDArray[Any]]):
 
     def __init__(self, table: npt.NDArray[Any], counts: Sequence[int] | Integers) -> None:
         self.table = table
-        self.counts: Integers = np.asarray(counts, np.int64)
+        self.counts: Integers = np.asarray(counts, np.intp)
         self._ends = np.cumsum(self.counts)
 
     @staticmethod
@@ -359,7 +359,7 @@ def _samples(X: Rows) -> Samples:
         return Samples.of(tables)
     empty = isinstance(X, (list, tuple)) and not X
     table = np.zeros((0, 0)) if empty else _table(X)  # type: ignore[arg-type]
-    return Samples(table, np.ones(len(table), np.int64))
+    return Samples(table, np.ones(len(table), np.intp))
 
 
 def _is_table(value: object) -> bool:
@@ -379,9 +379,9 @@ def _table(values: npt.ArrayLike) -> npt.NDArray[Any]:
 def _groups(values: npt.ArrayLike | None, count: int) -> Integers:
     """For each sample the number of its group, from 0; all in one if None."""
     if values is None:
-        return np.zeros(count, np.int64)
+        return np.zeros(count, np.intp)
     found = _for_each("group", values, "biuU", count)
-    return np.unique(found, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return np.unique(found, return_inverse=True)[1].reshape(-1).astype(np.intp)
 
 
 def _weights(values: npt.ArrayLike | None, count: int) -> Doubles:

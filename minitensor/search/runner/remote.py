@@ -13,6 +13,7 @@ another; a candidate that was there when three were lost has ended them.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import re
@@ -39,6 +40,8 @@ AHEAD: Final = 2
 """Requests that a worker has at once: it does the first."""
 _BEAT: Final = 0.5
 """Seconds between two looks at which workers are there."""
+_FETCHING: Final = 10.0
+"""Seconds in which a reply comes from the worker that has it."""
 _WITHOUT: Final = (
     "measuring on other machines needs dask.distributed: python -m pip install "
     "'minitensor[distributed]'"
@@ -361,18 +364,19 @@ class Remote:
         except (self._dask.TimeoutError, TimeoutError):
             self._look()
         done = [sent for sent in flying if sent.future.status == "finished"]
-        replies = self._client.gather([sent.future for sent in done], errors="skip")
-        if len(replies) < len(done):  # a worker was lost with what it had done
-            done, replies = [], []
+        replies: dict[str, object] = {}
+        for sent in done:  # Dask waits for ever for a reply whose worker was lost with it
+            with contextlib.suppress(self._dask.TimeoutError, TimeoutError):
+                replies[sent.identity] = sent.future.result(timeout=_FETCHING)
         first: set[str] = set()
         for sent in list(flying):
             gone = sent.worker.address not in self._workers
             late = time.monotonic() > sent.until
             ahead = sent.worker.address not in first
             first.add(sent.worker.address)
-            if sent in done:
+            if sent.identity in replies:
                 flying.remove(sent)
-                reply = replies[done.index(sent)]
+                reply = replies[sent.identity]
                 self._take(waiting, sent, reply, found, definition, traces)
             elif gone or late or sent.future.status in ("error", "cancelled", "lost"):
                 flying.remove(sent)

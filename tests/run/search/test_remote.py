@@ -145,6 +145,23 @@ def test_a_worker_that_is_killed_loses_nothing(workers):
     lost(workers, 1)
 
 
+def test_a_reply_that_does_not_come_is_not_waited_for(workers, monkeypatch):
+    # its worker may be lost with it, and no other may do it again
+    fetch, waits = distributed.Future.result, []
+
+    def late(future, timeout=None):
+        waits.append(timeout)
+        if len(waits) in (1, 4):
+            raise distributed.TimeoutError
+        return fetch(future, timeout)
+
+    monkeypatch.setattr(distributed.Future, "result", late)
+    with Remote(workers, settings=QUICK, each=2) as remote:
+        results = list(remote.measure(schedules(16)))
+    assert [r.status for r in results] == [Status.OK] * 16
+    assert len(waits) >= 4 and None not in waits
+
+
 @pytest.mark.whole
 def test_workers_that_are_killed_lose_nothing(workers):
     lost(workers, 20)

@@ -1,0 +1,159 @@
+"""Lessons in a real browser: a headless Chromium opens their pages and does what a reader does.
+
+`python -m tests.in_browser [LESSON …]` runs every cell of lessons, and tries answers, Stop, damaged
+states and axe-core on one. A page gets a script that acts and reports (`in_browser.mjs`); there is
+nothing between it and the browser.
+"""
+
+import html
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tutorials import lessons
+from tutorials.web import write_site
+from tutorials.web.serve import Handler, server_of
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+SCRIPT = Path(__file__).with_suffix(".mjs")
+EARLY = """<script>
+window.errors = [];
+addEventListener("error", (event) => window.errors.push(String(event.message)));
+addEventListener("unhandledrejection", (event) => window.errors.push(String(event.reason)));
+const said = console.error;
+console.error = (...words) => { window.errors.push(words.join(" ")); said(...words); };
+</script>
+"""
+
+
+def browser():
+    """The path of a Chromium, or None."""
+    return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+class Acting(Handler):
+    """A server of pages that act by themselves, and tell how it went."""
+
+    site = None
+
+    def do_GET(self):  # noqa: N802
+        name = self.path.partition("?")[0].lstrip("/")
+        if name.endswith("in_browser.mjs"):
+            return self._send(SCRIPT.read_bytes(), "text/javascript")
+        if name.endswith(".html") and self.site.wish is not None:
+            page = (Path(self.directory) / name).read_text(encoding="utf-8")
+            wish = html.escape(json.dumps(self.site.wish), quote=False)
+            early = f'<script type="application/json" id="wish">{wish}</script>\n{EARLY}'
+            early += self.site.before
+            late = '<script type="module" src="in_browser.mjs"></script>\n'
+            page = page.replace("<head>", f"<head>\n{early}", 1).replace("</body>", late + "</body>")
+            return self._send(page.encode(), "text/html; charset=utf-8")
+        return super().do_GET()
+
+    def do_POST(self):  # noqa: N802
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        self.site.reports.put(json.loads(data))
+        self._send(b"", "text/plain")
+
+    def _send(self, data, kind):
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+class Site:
+    """Pages on a port, and a browser that opens them."""
+
+    def __init__(self, folder, port):
+        self.folder, self.port = folder, port
+        self.reports = queue.Queue()
+        self.wish, self.before = None, ""
+        self.profile = tempfile.mkdtemp(prefix="minitensor-browser-")
+
+    def act(self, page, wish, limit=300, before="", **options):
+        """What a page reports that does what is wished.
+
+        before  HTML at the beginning of the page: a state of the browser
+        """
+        self.wish, self.before = wish, before
+        with self.open(page, **options):
+            return self.reports.get(timeout=limit)
+
+    @contextmanager
+    def open(self, page, *words, fresh=True):
+        """A browser with a page, as one that was never there, or as the last one was left."""
+        if fresh:
+            shutil.rmtree(self.profile, ignore_errors=True)
+        words = [
+            *(browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+            *("--disable-dev-shm-usage", f"--user-data-dir={self.profile}", *words),
+            f"http://127.0.0.1:{self.port}/{page}",
+        ]
+        process = subprocess.Popen(
+            words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@contextmanager
+def served(folder):
+    """A Site of a folder of pages."""
+    handler = type("OfSite", (Acting,), {})
+    with server_of(folder, port=0, handler=handler) as server:
+        handler.site = Site(folder, server.server_address[1])
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield handler.site
+        finally:
+            server.shutdown()
+            shutil.rmtree(handler.site.profile, ignore_errors=True)
+
+
+def main(numbers):
+    """Run all cells of lessons; the exit status."""
+    failed = 0
+    folder = Path(tempfile.mkdtemp(prefix="minitensor-site-"))
+    write_site(folder, Path("build/web"))
+    with served(folder) as site:
+        for lesson in lessons():
+            if numbers and lesson.number not in numbers:
+                continue
+            began = time.monotonic()
+            report = site.act(f"{lesson.name}.html", {"act": "cells"}, 600)
+            ran = report.get("value", {}).get("ran", [])
+            wrong = [f"cell {n}: {c['text']}" for n, c in enumerate(ran, 1) if not c["done"]]
+            wrong += [report["failed"]] if "failed" in report else []
+            wrong += report["errors"]
+            failed += bool(wrong)
+            first = report.get("value", {}).get("first", 0)
+            spent = time.monotonic() - began
+            print(
+                f"{lesson.number}  {sum(c['done'] for c in ran)} of {len(ran)} cells, the first "
+                f"after {first:.1f} s, all after {spent:.1f} s",
+                *wrong,
+                sep="\n    ",
+                flush=True,
+            )
+    shutil.rmtree(folder)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+// Python, in a thread of its own: the page stays alive while a cell runs, and can end it.
+//
+// To it:   {kind: "start", base, pyodide, wheels, archive}, {kind: "run", id, source, name},
+//          {kind: "check", id, lesson, answers}
+// From it: {kind: "status", text}, {kind: "ready"}, {kind: "show", id, what, text},
+//          {kind: "done", id, value}, {kind: "broken", text}
+
+const SITE = "/lib/python3.12/site-packages";
+let python, tab, current = 0;
+
+const say = (message) => self.postMessage(message);
+const show = (what, text) => say({ kind: "show", id: current, what, text });
+
+async function bytes(url) {
+  const answer = await fetch(url);
+  if (!answer.ok) throw new Error(`the server answers ${answer.status} for ${url}`);
+  return new Uint8Array(await answer.arrayBuffer());
+}
+
+function stream(what) {
+  const decoder = new TextDecoder();
+  return {
+    write(buffer) {
+      show(what, decoder.decode(buffer, { stream: true }));
+      return buffer.length;
+    },
+  };
+}
+
+async function start({ base, pyodide, wheels, archive }) {
+  say({ kind: "status", text: "Python is on its way (20 MB, the first time)" });
+  const at = (path) => new URL(path, base).href;
+  const { loadPyodide } = await import(at(`${pyodide}/pyodide.mjs`));
+  const archives = Promise.all([...wheels.slice(1), archive].map((path) => bytes(at(path))));
+  archives.catch(() => 0); // it is awaited below
+  python = await loadPyodide({ indexURL: at(`${pyodide}/`) });
+  python.setStdout(stream("text"));
+  python.setStderr(stream("text"));
+  say({ kind: "status", text: "numpy and minitensor are loaded" });
+  await python.loadPackage(at(wheels[0]), { messageCallback: () => 0 });
+  python.globals.set("archives", await archives);
+  python.runPython(`
+import io, zipfile
+for data in archives:
+    zipfile.ZipFile(io.BytesIO(data.to_bytes())).extractall("${SITE}")
+del archives, data
+import importlib; importlib.invalidate_caches()`);
+  tab = python.pyimport("minitensor_course.web.tab");
+  tab.start();
+  say({ kind: "ready" });
+}
+
+function run({ id, source, name }) {
+  current = id;
+  return tab.run(source, name, show);
+}
+
+function check({ id, lesson, answers }) {
+  current = id;
+  return tab.check(lesson, answers, show);
+}
+
+self.onmessage = async ({ data }) => {
+  try {
+    if (data.kind === "start") await start(data);
+    else say({ kind: "done", id: data.id, value: (data.kind === "run" ? run : check)(data) });
+  } catch (failure) {
+    say({ kind: "broken", text: String(failure.message ?? failure).slice(-2000) });
+  }
+};
