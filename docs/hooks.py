@@ -21,8 +21,8 @@ from mkdocs.structure.pages import Page
 from docs.docstrings import markdown
 from docs.lessons import LessonError, lesson_page, outputs, page_of
 from tutorials.course.lessons import PICTURES, Lesson, lessons
-from tutorials.web import AssetError, fetched, head, write_files
-from tutorials.web.pages import archive
+from tutorials.web.assets import AssetError, fetched
+from tutorials.web.pages import archive, head, write_files
 
 ROOT = pathlib.Path(__file__).parents[1]
 LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")

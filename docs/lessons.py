@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import minitensor
 from tutorials import Lesson
-from tutorials.web import lesson_markdown
+from tutorials.web.pages import lesson_markdown
 
 KEPT = pathlib.Path(__file__).parents[1] / "build" / "lessons"
 MARK = "\x1e"

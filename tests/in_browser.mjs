@@ -27,6 +27,7 @@ const acts = {
     await runner.run(cells[0]);
     const first = seconds();
     await runner.run(cells.at(-1));
+    await pause(1000 * (wish.pause ?? 0)); // what the page keeps is on its way
     const drawn = document.querySelectorAll(".mt-drawn svg").length;
     const ran = cells.map((cell) => ({ done: cell.done, text: cell.done ? "" : shown(cell) }));
     return { first, drawn, ran, last: shown(cells.at(-1)) };
@@ -110,6 +111,5 @@ try {
 } catch (failure) {
   told = { failed: `${failure.message}\n${failure.stack}` };
 }
-python.worker?.terminate();
 const report = { ...told, errors: window.errors, seconds: seconds(), url: location.pathname };
 await fetch("/report", { method: "POST", body: JSON.stringify(report) });

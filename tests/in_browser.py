@@ -20,11 +20,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tutorials import lessons
-from tutorials.web import write_site
+from tutorials.web.assets import fetched, npm
+from tutorials.web.pages import write_site
 from tutorials.web.serve import Handler, server_of
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SCRIPT = Path(__file__).with_suffix(".mjs")
+AXE = npm(
+    "axe-core",
+    "4.14.1",
+    "e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745",
+    {"axe.min.js": "axe.js"},
+)
+"""Rules of accessibility, which only tests need."""
+KEPT = Path(__file__).parents[1] / "build"
 EARLY = """<script>
 window.errors = [];
 addEventListener("error", (event) => window.errors.push(String(event.message)));
@@ -47,8 +56,11 @@ class Acting(Handler):
 
     def do_GET(self):  # noqa: N802
         name = self.path.partition("?")[0].lstrip("/")
+        self.site.asked.append(name)
         if name.endswith("in_browser.mjs"):
             return self._send(SCRIPT.read_bytes(), "text/javascript")
+        if name == "axe.js":
+            return self._send((fetched(KEPT / "axe", [AXE]) / name).read_bytes(), "text/javascript")
         if name.endswith(".html") and self.site.wish is not None:
             page = (Path(self.directory) / name).read_text(encoding="utf-8")
             wish = html.escape(json.dumps(self.site.wish), quote=False)
@@ -57,6 +69,8 @@ class Acting(Handler):
             late = '<script type="module" src="in_browser.mjs"></script>\n'
             page = page.replace("<head>", f"<head>\n{early}", 1).replace("</body>", late + "</body>")
             return self._send(page.encode(), "text/html; charset=utf-8")
+        if (self.site.wish or {}).get("offline"):
+            return self.send_error(503)
         return super().do_GET()
 
     def do_POST(self):  # noqa: N802
@@ -78,7 +92,7 @@ class Site:
     def __init__(self, folder, port):
         self.folder, self.port = folder, port
         self.reports = queue.Queue()
-        self.wish, self.before = None, ""
+        self.wish, self.before, self.asked = None, "", []
         self.profile = tempfile.mkdtemp(prefix="minitensor-browser-")
 
     def act(self, page, wish, limit=300, before="", **options):
@@ -86,7 +100,7 @@ class Site:
 
         before  HTML at the beginning of the page: a state of the browser
         """
-        self.wish, self.before = wish, before
+        self.wish, self.before, self.asked = wish, before, []
         with self.open(page, **options):
             return self.reports.get(timeout=limit)
 
@@ -130,7 +144,7 @@ def main(numbers):
     """Run all cells of lessons; the exit status."""
     failed = 0
     folder = Path(tempfile.mkdtemp(prefix="minitensor-site-"))
-    write_site(folder, Path("build/web"))
+    write_site(folder, KEPT / "web")
     with served(folder) as site:
         for lesson in lessons():
             if numbers and lesson.number not in numbers:

@@ -12,14 +12,36 @@ a copy works under any name (docs/teaching.md), for imports in it are relative. 
 answers are in tests/course, and not here.
 """
 
-# fmt: off
-from .course.check import SEED, Verdict, check_task
-from .course.costs import TABLES, table, tables
-from .course.drawing import Drawing, picture
-from .course.lessons import Cell, Lesson, find, languages, lessons
-from .course.tasks import small_arrays
+import importlib
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from .course.check import SEED, Verdict, check_task
+    from .course.costs import TABLES, table, tables
+    from .course.drawing import Drawing, picture
+    from .course.lessons import Cell, Lesson, find, languages, lessons
+    from .course.tasks import small_arrays
+
+# fmt: off
 __all__ = [
     "SEED", "TABLES", "Cell", "Drawing", "Lesson", "Verdict", "check_task", "find", "languages",
     "lessons", "picture", "small_arrays", "table", "tables",
 ]
+# fmt: on
+_HOMES = {
+    "check": ("SEED", "Verdict", "check_task"),
+    "costs": ("TABLES", "table", "tables"),
+    "drawing": ("Drawing", "picture"),
+    "lessons": ("Cell", "Lesson", "find", "languages", "lessons"),
+    "tasks": ("small_arrays",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A name of the course, from its module, which is imported for it: a picture needs no judge."""
+    for module, names in _HOMES.items():
+        if name in names:
+            found = getattr(importlib.import_module(f".course.{module}", __name__), name)
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,13 +8,3 @@
 `worker.mjs` starts Python in a thread of its own, `cells.mjs` makes cells of a page's code, and
 `offline.js` keeps what was loaded for the next time.
 """
-
-# fmt: off
-from .assets import Asset, AssetError, fetched
-from .pages import head, lesson_markdown, write_files, write_site
-from .serve import serve
-
-__all__ = [
-    "Asset", "AssetError", "fetched", "head", "lesson_markdown", "serve", "write_files",
-    "write_site",
-]

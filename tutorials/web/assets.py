@@ -58,7 +58,8 @@ class Asset:
     others: Sequence[tuple[str, str, str]] = field(default=())
 
 
-def _npm(name: str, version: str, sha256: str, members: Mapping[str, str]) -> Asset:
+def npm(name: str, version: str, sha256: str, members: Mapping[str, str]) -> Asset:
+    """Files of a package of npm: {path in the package: path under the page's folder}."""
     url = f"{_NPM}/{name}/-/{name.rpartition('/')[2]}-{version}.tgz"
     return Asset([url], sha256, {f"package/{path}": to for path, to in members.items()})
 
@@ -86,7 +87,7 @@ def module_file(name: str) -> str:
 
 
 ASSETS: Final[Sequence[Asset]] = (
-    _npm(
+    npm(
         "pyodide",
         PYODIDE,
         "89d5d952675eb08e11286e52c7238f1248ce71726e896db9703e73bef23dc343",
@@ -128,7 +129,7 @@ ASSETS: Final[Sequence[Asset]] = (
         {"": "wheels/sortedcontainers-2.4.0-py2.py3-none-any.whl"},
     ),
     *(
-        _npm(name, version, sha256, {path: module_file(name)})
+        npm(name, version, sha256, {path: module_file(name)})
         for name, (version, path, sha256) in EDITOR.items()
     ),
 )
@@ -140,12 +141,12 @@ def wheels() -> list[str]:
     return [path for path in paths if path.startswith("wheels/")]
 
 
-def fetched(folder: Path) -> Path:
-    """The folder, with all files in it; those that it lacks are fetched.
+def fetched(folder: Path, assets: Sequence[Asset] = ASSETS) -> Path:
+    """The folder, with all files of assets in it; those that it lacks are fetched.
 
     Raises AssetError if one cannot be had; what was fetched before stays.
     """
-    for asset in ASSETS:
+    for asset in assets:
         if all((folder / to).is_file() for to in asset.members.values()):
             continue
         archive = _archive(asset)

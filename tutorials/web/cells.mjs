@@ -107,6 +107,7 @@ class Python {
     else if (message.kind === "ready") {
       this.started.resolve();
       this.started = null;
+      offline(message.loaded);
     } else if (message.kind === "broken") this.broken(message.text);
     else if (running && message.id === running.id) {
       if (message.kind === "show") running.show(message.what, message.text);
@@ -427,6 +428,7 @@ const python = new Python();
 const first = document.querySelector(".mt-cell");
 first?.before(notes);
 document.body.append(statusLine);
+for (const listing of document.querySelectorAll("pre")) listing.tabIndex = 0; // keys scroll it
 const kept = new Kept();
 let cells = [];
 let tasks = [];
@@ -438,7 +440,23 @@ if (location.protocol === "file:") {
 } else {
   cells = [...document.querySelectorAll(".mt-cell")].map((box, number) => new Cell(box, number));
   tasks = [...document.querySelectorAll(".mt-tasks")].map((box) => new Tasks(box));
-  if ("serviceWorker" in navigator) navigator.serviceWorker.register(new URL("../offline.js", base)).catch(() => 0);
+  const { imports } = JSON.parse(document.querySelector('script[type="importmap"]').textContent);
+  const editor = Object.values(imports).map((path) => new URL(path, location).href);
+  const loaded = performance.getEntriesByType("resource").map((entry) => entry.name);
+  offline([location.href.split("#")[0], new URL("worker.mjs", base).href, ...loaded, ...editor]);
+}
+
+async function offline(urls) {
+  // Keep files for a visit without a network: those that came before `offline.js` was at work.
+  try {
+    await navigator.serviceWorker.register(new URL("../offline.js", base));
+    const kept = await caches.open("minitensor-lessons");
+    for (const url of new Set(urls)) {
+      if (url.startsWith(location.origin) && !(await kept.match(url))) await kept.add(url);
+    }
+  } catch {
+    // no https, or no room: the page works, and loads again the next time
+  }
 }
 
 export { cells, kept, python, runner, tasks };

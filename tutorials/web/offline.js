@@ -9,6 +9,7 @@ self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim(
 
 async function asked(request, kept) {
   const answer = await fetch(request);
+  if (answer.status >= 500) throw new Error(`the server answers ${answer.status}`);
   if (answer.ok) {
     try {
       await kept.put(request, answer.clone());

@@ -10,6 +10,7 @@ import ast
 import code
 import contextlib
 import importlib
+import io
 import json
 import linecache
 import os
@@ -17,6 +18,7 @@ import random
 import sys
 import tempfile
 import traceback
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -78,6 +80,21 @@ def run(source: str, name: str, show: Show) -> bool:
     if _cells.failure is not None:
         show("error", _told(_cells.failure))
     return _cells.failure is None
+
+
+def compiled(site: str) -> bytes:
+    """The bytecode of what was imported from a folder, as a zip file to be unpacked over it.
+
+    It is marked as not to be compared with its source, which gets another time when it is unpacked
+    (PEP 552).
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as into:
+        for path in Path(site).rglob("*.pyc"):
+            data = path.read_bytes()
+            unchecked = data[:4] + (1).to_bytes(4, "little") + bytes(8) + data[16:]
+            into.writestr(path.relative_to(site).as_posix(), unchecked)
+    return buffer.getvalue()
 
 
 def show_value(value: Any, show: Show) -> None:

@@ -2,11 +2,12 @@
 //
 // To it:   {kind: "start", base, pyodide, wheels, archive}, {kind: "run", id, source, name},
 //          {kind: "check", id, lesson, answers}
-// From it: {kind: "status", text}, {kind: "ready"}, {kind: "show", id, what, text},
+// From it: {kind: "status", text}, {kind: "ready", loaded}, {kind: "show", id, what, text},
 //          {kind: "done", id, value}, {kind: "broken", text}
 
 const SITE = "/lib/python3.12/site-packages";
-let python, tab, current = 0;
+const COMPILED = "minitensor-compiled";
+let python, tab, unkept, current = 0;
 
 const say = (message) => self.postMessage(message);
 const show = (what, text) => say({ kind: "show", id: current, what, text });
@@ -33,21 +34,40 @@ async function start({ base, pyodide, wheels, archive }) {
   const { loadPyodide } = await import(at(`${pyodide}/pyodide.mjs`));
   const archives = Promise.all([...wheels.slice(1), archive].map((path) => bytes(at(path))));
   archives.catch(() => 0); // it is awaited below
+  const compiled = await kept(at(archive));
   python = await loadPyodide({ indexURL: at(`${pyodide}/`) });
   python.setStdout(stream("text"));
   python.setStderr(stream("text"));
   say({ kind: "status", text: "numpy and minitensor are loaded" });
   await python.loadPackage(at(wheels[0]), { messageCallback: () => 0 });
-  python.globals.set("archives", await archives);
+  python.globals.set("archives", [...(await archives), ...compiled]);
   python.runPython(`
-import io, zipfile
+import io, sys, zipfile
+sys.dont_write_bytecode = False # what importing compiles is kept
 for data in archives:
     zipfile.ZipFile(io.BytesIO(data.to_bytes())).extractall("${SITE}")
 del archives, data
 import importlib; importlib.invalidate_caches()`);
   tab = python.pyimport("minitensor_course.web.tab");
   tab.start();
-  say({ kind: "ready" });
+  unkept = !compiled.length && at(archive);
+  say({ kind: "ready", loaded: performance.getEntriesByType("resource").map(({ name }) => name) });
+}
+
+// ---- bytecode, which is kept by the browser: importing takes half of the time with it
+
+async function kept(url) {
+  if (!self.caches) return []; // a page without https, from another machine
+  const found = await (await caches.open(COMPILED)).match(url);
+  return found ? [new Uint8Array(await found.arrayBuffer())] : [];
+}
+
+async function keep(url) {
+  if (!self.caches) return;
+  const data = tab.compiled(SITE);
+  await caches.delete(COMPILED); // that of an older version too
+  await (await caches.open(COMPILED)).put(url, new Response(data.toJs()));
+  data.destroy();
 }
 
 function run({ id, source, name }) {
@@ -64,6 +84,11 @@ self.onmessage = async ({ data }) => {
   try {
     if (data.kind === "start") await start(data);
     else say({ kind: "done", id: data.id, value: (data.kind === "run" ? run : check)(data) });
+    if (unkept && data.kind === "run") {
+      const url = unkept;
+      unkept = null;
+      await keep(url).catch(() => 0); // no room: it compiles again the next time
+    }
   } catch (failure) {
     say({ kind: "broken", text: String(failure.message ?? failure).slice(-2000) });
   }

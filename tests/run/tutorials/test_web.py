@@ -1,0 +1,122 @@
+"""Lessons in a headless Chromium: cells, judges, Stop, what the browser keeps."""
+
+import json
+
+import pytest
+
+from tests import in_browser
+from tutorials.web.assets import ASSETS, AssetError, fetched
+from tutorials.web.pages import write_site
+
+FIRST, FOURTEENTH = "01_first_kernel.html", "14_testing.html"
+RIGHT = """
+import minitensor as mt
+
+def define(n):
+    A = mt.placeholder((n + 2,), "float32", name="A")
+    R = mt.compute((n,), lambda i: 3 * A[i + 1] - A[i] - A[i + 2], name="R")
+    return mt.lower([A, R], name="sharpen")
+
+def recompute(s):
+    s.compute_inline("P")
+
+def tiles(s, size):
+    y, = s.get_loops("Q")
+    outer, _ = s.split(y, [None, size])
+    s.compute_at("P", outer)
+"""
+WRONG = RIGHT.replace("3 * A", "2 * A").replace('s.compute_inline("P")', "pass")
+WRONG = WRONG.replace('    s.compute_at("P", outer)\n', "")
+STATE = "<script>localStorage.setItem('minitensor-course', {})</script>"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    if in_browser.browser() is None:
+        pytest.skip("there is no Chromium on PATH, and pages can only be tried in a browser")
+    try:
+        fetched(in_browser.KEPT / "web")
+    except AssetError as failure:
+        pytest.skip(f"what pages need is not here: {failure}")
+    folder = tmp_path_factory.mktemp("site")
+    write_site(folder, in_browser.KEPT / "web")
+    with in_browser.served(folder) as found:
+        yield found
+
+
+def value(report):
+    assert "failed" not in report, report["failed"]
+    assert report["errors"] == []
+    return report["value"]
+
+
+@pytest.mark.parametrize("page", [FIRST, FOURTEENTH])
+def test_every_cell_runs(site, page):
+    found = value(site.act(page, {"act": "cells"}))
+    assert [cell["text"] for cell in found["ran"] if not cell["done"]] == []
+    assert len(found["ran"]) >= 10
+    assert found["drawn"] >= (page == FIRST)
+
+
+def test_answers_are_judged_and_the_verdicts_kept(site):
+    found = value(site.act(FIRST, {"act": "tasks", "answers": [WRONG, RIGHT]}))
+    wrong, right = found["found"]
+    assert [line[0] for line in wrong] == ["✗"] * 3
+    assert "a script that shows it" in wrong[0]
+    assert right == ["✓ define: right", "✓ recompute: right", "✓ tiles: right"]
+    assert found["right"] == ["define", "recompute", "tiles"]
+
+
+@pytest.mark.whole
+def test_a_loop_without_end_is_stopped(site):
+    found = value(site.act(FIRST, {"act": "stop"}))
+    assert found["works"]
+    assert found["said"].startswith("Stopped. Python and its variables are gone")
+    assert found["again"] == "42\n"
+    assert "MemoryError" in found["full"] or "no memory left" in found["full"]
+    assert found["text"].startswith("x = []")
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("state", ["{", "[]", '{"format": 2}', '{"format": 1, "lessons": 3}'])
+def test_a_damaged_state_is_set_aside(site, state):
+    before = STATE.format(json.dumps(state))
+    found = value(site.act(FIRST, {"act": "look"}, before=before))
+    assert "cannot be read" in found["noted"] and "Download it" in found["noted"]
+    assert found["text"][0].startswith("import numpy")
+
+
+def test_what_was_written_is_there_again(site):
+    cells = {"1": {"text": "N = 3", "was": "N = 4"}}
+    state = {"format": 1, "lessons": {"01": {"cells": cells, "right": ["tiles"]}}}
+    before = STATE.format(json.dumps(json.dumps(state)))
+    found = value(site.act(FIRST, {"act": "look"}, before=before))
+    assert found["text"][1] == "N = 3"
+    assert "The lesson has changed since you edited cell 2; your text is kept" in found["noted"]
+
+
+@pytest.mark.whole
+def test_a_browser_without_webassembly_shows_the_text(site):
+    before = "<script>delete window.WebAssembly</script>"
+    found = value(site.act(FIRST, {"act": "look"}, before=before))
+    assert "need WebAssembly" in found["noted"]
+    assert found["runs"] == 0
+
+
+@pytest.mark.whole
+def test_a_page_that_was_loaded_needs_no_server(site):
+    value(site.act(FIRST, {"act": "cells", "pause": 3}))
+    again = value(site.act(FIRST, {"act": "cells", "offline": True}, fresh=False))
+    assert [cell["text"] for cell in again["ran"] if not cell["done"]] == []
+
+
+@pytest.mark.whole
+def test_axe_finds_nothing_serious(site):
+    found = value(site.act(FIRST, {"act": "axe"}))
+    assert [one for one in found if one["impact"] in ("serious", "critical")] == []
+
+
+def test_a_page_weighs_at_most_25_megabytes(site):
+    loaded = [path for path in site.folder.joinpath("web").rglob("*") if path.is_file()]
+    assert len(loaded) >= sum(len(asset.members) for asset in ASSETS) + 4
+    assert sum(path.stat().st_size for path in loaded) < 25e6
