@@ -67,7 +67,9 @@ class Acting(Handler):
             early = f'<script type="application/json" id="wish">{wish}</script>\n{EARLY}'
             early += self.site.before
             late = '<script type="module" src="in_browser.mjs"></script>\n'
-            page = page.replace("<head>", f"<head>\n{early}", 1).replace("</body>", late + "</body>")
+            page = page.replace("<head>", f"<head>\n{early}", 1).replace(
+                "</body>", late + "</body>"
+            )
             return self._send(page.encode(), "text/html; charset=utf-8")
         if (self.site.wish or {}).get("offline"):
             return self.send_error(503)

@@ -66,7 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     start.add_argument("--language", metavar="CODE", default="en", help=f"one of {known} (en)")
     start.add_argument("--notebooks", action="store_true", help="lessons as notebooks too")
     start.add_argument(
-        "--web", action="store_true", help="write pages whose cells run in a browser, and serve them"
+        "--web",
+        action="store_true",
+        help="write pages whose cells run in a browser, and serve them",
     )
     start.add_argument("--host", default=HOST, metavar="NAME", help=f"for --web ({HOST})")
     start.add_argument("--port", type=int, default=PORT, metavar="N", help=f"for --web ({PORT})")
@@ -152,8 +154,8 @@ def _served(console: Console, folder: Path, address: str) -> None:
     """Say where the pages are."""
     where = printable(str(folder))
     console.paragraph(
-        f"The lessons are at {address} until Ctrl-C. Any web server can hand out {where}; a page "
-        f"keeps what a student writes, and its Download makes the file that `{COMMAND} check` judges."
+        f"The lessons are at {address} until Ctrl-C. Any web server can hand out {where}. A page "
+        f"keeps what a student writes; Download makes the file that `{COMMAND} check` judges."
     )
 
 

@@ -65,20 +65,37 @@ def npm(name: str, version: str, sha256: str, members: Mapping[str, str]) -> Ass
 
 
 EDITOR: Final = {
-    "@codemirror/state": ("6.7.6", "dist/index.js", "91d75acc955ceeaf86af9396c11cda7694fe6222aac8427fa033d89eff5ac839"),
-    "@codemirror/view": ("6.43.15", "dist/index.js", "f0d5921406f841d211fa0887aabf10626c47676bfc63a4abed2a4d207e27c5ac"),
-    "@codemirror/language": ("6.13.1", "dist/index.js", "e711ec28da046f6c163e777c5466d8ac805ee9ef5f51c511e8729c6789be7f83"),
-    "@codemirror/commands": ("6.11.1", "dist/index.js", "f477f46d8c00278e1b387baebd53bd6556fd5f3c7401ebe2a05543600fcbff0f"),
-    "@codemirror/legacy-modes": ("6.5.5", "mode/python.js", "ca845d375f3fb240ca6adc737fe77f30b19ef208e4fcf93d0e25cc492d8ca125"),
-    "@codemirror/streamparser": ("6.0.0", "dist/index.js", "b4888c5ab40350e7a1747d765948a8fa45cfd127c479dd4cdef8097046efe14a"),
-    "@lezer/common": ("1.5.5", "dist/index.js", "ed93cee36403124f51eae638b8a032d6694914c19704de7610db7f2a9441c963"),
-    "@lezer/highlight": ("1.2.5", "dist/index.js", "e349eec1ff4382439c1e6286ae937e0203a8349c5192e2e133863391775ac7ff"),
-    "style-mod": ("4.1.5", "src/style-mod.js", "c4a44844213a141da55c51a2f81d701acdb9944465328b4a2a6b9626c6d9fc39"),
-    "w3c-keyname": ("2.2.8", "index.js", "05d21484026d1f2dd842c843181e391e66d60f1d5dff292d562c3f40302dab36"),
-    "crelt": ("1.0.7", "index.js", "3542299c0278fdc26aceb2b13d31bffbcb89d7367706bbc457130e3fd103c03e"),
-    "@marijn/find-cluster-break": ("1.0.4", "src/index.js", "5d12b770b64d46632c84fcd18e1d4c09f195ed0f5dbc71f94a41f0af333eaeae"),
-}  # fmt: skip
-"""Modules of the editor: the version, the file of it that a browser imports, and the SHA-256."""
+    "@codemirror/state": ("6.7.6", "dist/index.js"),
+    "@codemirror/view": ("6.43.15", "dist/index.js"),
+    "@codemirror/language": ("6.13.1", "dist/index.js"),
+    "@codemirror/commands": ("6.11.1", "dist/index.js"),
+    "@codemirror/legacy-modes": ("6.5.5", "mode/python.js"),
+    "@codemirror/streamparser": ("6.0.0", "dist/index.js"),
+    "@lezer/common": ("1.5.5", "dist/index.js"),
+    "@lezer/highlight": ("1.2.5", "dist/index.js"),
+    "style-mod": ("4.1.5", "src/style-mod.js"),
+    "w3c-keyname": ("2.2.8", "index.js"),
+    "crelt": ("1.0.7", "index.js"),
+    "@marijn/find-cluster-break": ("1.0.4", "src/index.js"),
+}
+"""Modules of the editor: the version, and the file of it that a browser imports."""
+_SHA256: Final = {
+    "@codemirror/state": "91d75acc955ceeaf86af9396c11cda7694fe6222aac8427fa033d89eff5ac839",
+    "@codemirror/view": "f0d5921406f841d211fa0887aabf10626c47676bfc63a4abed2a4d207e27c5ac",
+    "@codemirror/language": "e711ec28da046f6c163e777c5466d8ac805ee9ef5f51c511e8729c6789be7f83",
+    "@codemirror/commands": "f477f46d8c00278e1b387baebd53bd6556fd5f3c7401ebe2a05543600fcbff0f",
+    "@codemirror/legacy-modes": "ca845d375f3fb240ca6adc737fe77f30b19ef208e4fcf93d0e25cc492d8ca125",
+    "@codemirror/streamparser": "b4888c5ab40350e7a1747d765948a8fa45cfd127c479dd4cdef8097046efe14a",
+    "@lezer/common": "ed93cee36403124f51eae638b8a032d6694914c19704de7610db7f2a9441c963",
+    "@lezer/highlight": "e349eec1ff4382439c1e6286ae937e0203a8349c5192e2e133863391775ac7ff",
+    "style-mod": "c4a44844213a141da55c51a2f81d701acdb9944465328b4a2a6b9626c6d9fc39",
+    "w3c-keyname": "05d21484026d1f2dd842c843181e391e66d60f1d5dff292d562c3f40302dab36",
+    "crelt": "3542299c0278fdc26aceb2b13d31bffbcb89d7367706bbc457130e3fd103c03e",
+    "@marijn/find-cluster-break": (
+        "5d12b770b64d46632c84fcd18e1d4c09f195ed0f5dbc71f94a41f0af333eaeae"
+    ),
+}
+"""Of their packages."""
 
 
 def module_file(name: str) -> str:
@@ -129,8 +146,8 @@ ASSETS: Final[Sequence[Asset]] = (
         {"": "wheels/sortedcontainers-2.4.0-py2.py3-none-any.whl"},
     ),
     *(
-        npm(name, version, sha256, {path: module_file(name)})
-        for name, (version, path, sha256) in EDITOR.items()
+        npm(name, version, _SHA256[name], {path: module_file(name)})
+        for name, (version, path) in EDITOR.items()
     ),
 )
 

@@ -6,6 +6,7 @@ files of `assets`, it is a listing. A picture at the end of a cell is drawn anew
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import html
 import importlib
@@ -32,7 +33,6 @@ WEB: Final = "web"
 """The folder beside the pages that their files are in."""
 _HERE: Final = Path(__file__).parent
 _OURS: Final = ("cells.css", "cells.mjs", "worker.mjs")
-_PICTURE: Final = re.compile(r"^picture\(\s*\"(\w+)\"[^\n]*(?:\n[^\n]+)*", re.M)
 _LINK: Final = re.compile(r"\]\((\d\d_\w+)\.py")
 _TITLE: Final = re.compile(r"<title[^>]*>([^<]+)</title>")
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
@@ -63,19 +63,29 @@ def lesson_markdown(lesson: Lesson, printed: Sequence[str] | None = None) -> str
 
 def _cell_markdown(text: str, printed: str) -> str:
     """A cell of code, what it prints, and its pictures."""
-    drawn = [found[0] for found in _PICTURE.finditer(text)]
-    code = _PICTURE.sub("", text).strip("\n")
+    code, drawn = without_pictures(text)
     parts = [f"```python\n{code}\n```"] if code else []
     if printed:
         lines = printed.splitlines()
         cut = [*lines[:LINES], "…"] if len(lines) > LINES else lines
         parts.append('```text title="prints"\n' + "\n".join(cut) + "\n```")
-    names = _PICTURE.findall(text)
-    parts += [f"![{_title_of(name)}]({PICTURES.name}/{name}.svg)" for name in names]
-    tail = html.escape("\n".join(drawn)).replace("\n", "&#10;")
+    parts += [f"![{_title_of(name)}]({PICTURES.name}/{name}.svg)" for name in drawn]
+    tail = html.escape("\n".join(drawn.values())).replace("\n", "&#10;")
     inside = "\n\n".join(parts)
     listed = ' data-code=""' if code else ""
     return f'<div class="mt-cell"{listed} data-tail="{tail}" markdown="1">\n\n{inside}\n\n</div>'
+
+
+def without_pictures(text: str) -> tuple[str, dict[str, str]]:
+    """The code of a cell without its statements `picture(…)`, and those, by the pictures' names."""
+    lines, drawn = text.splitlines(), {}
+    for node in ast.parse(text).body:
+        match node:
+            case ast.Expr(ast.Call(ast.Name("picture"), [ast.Constant(str(name)), *_])):
+                at = slice(node.lineno - 1, node.end_lineno)
+                drawn[name] = "\n".join(lines[at])
+                lines[at] = [""] * len(lines[at])
+    return "\n".join(lines).strip("\n"), drawn
 
 
 def _title_of(name: str) -> str:
@@ -212,6 +222,4 @@ def _page(
         for lesson, text in ((before, "← Before"), (after, "Next →"))
     ]
     title = html.escape(re.sub(r"[`*]", "", title))
-    return _PAGE.format(
-        title=title, head=head, body=body, web=WEB, before=links[0], after=links[1]
-    )
+    return _PAGE.format(title=title, head=head, body=body, web=WEB, before=links[0], after=links[1])
