@@ -21,7 +21,7 @@ from mkdocs.structure.pages import Page
 from docs.docstrings import markdown
 from docs.lessons import LessonError, lesson_page, outputs, page_of
 from tutorials.course.lessons import PICTURES, Lesson, lessons
-from tutorials.web.assets import AssetError, fetched
+from tutorials.web.assets import ASSETS, COMPILER, AssetError, fetched
 from tutorials.web.pages import archive, head, write_files
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -100,7 +100,7 @@ def on_pre_build(config: MkDocsConfig) -> None:
     """Fetch the files by which cells run in a browser; pages without them are as good to read."""
     RUNS.clear()
     try:
-        fetched(KEPT)
+        fetched(KEPT, (*ASSETS, *COMPILER))
     except AssetError as failure:
         log.info("the cells of lessons do not run in these pages: %s", failure.message)
     else:

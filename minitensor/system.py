@@ -14,8 +14,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minitensor.errors import CompileError, MeasureError, MinitensorError
 
-__all__ = ["asyncio", "cffi", "ctypes", "fcntl", "is_ours", "mmap", "resource", "subprocess"]
+# fmt: off
+__all__ = [
+    "ALONE",
+    "asyncio",
+    "cffi",
+    "ctypes",
+    "fcntl",
+    "is_ours",
+    "mmap",
+    "resource",
+    "subprocess",
+]
 
+ALONE: Final = sys.platform == "emscripten"
+"""True in a tab of a browser: no other process is there, and no other user."""
 WITHOUT: Final = (
     'target="interpreter", schedules and their legality, sketches, features and the cost model '
     "work without it"
@@ -41,7 +54,7 @@ class _Module:
 
 
 class _Alone:
-    """The locks of a tab of a browser, in which no other process is: nobody waits for anybody."""
+    """Locks where there is no other process: nobody waits for anybody."""
 
     LOCK_SH, LOCK_EX, LOCK_NB, LOCK_UN = 1, 2, 4, 8
 
@@ -66,10 +79,11 @@ if TYPE_CHECKING:
     import _cffi_backend as cffi  # type: ignore[import-not-found, import-untyped, unused-ignore]
 else:
     asyncio = _Module("asyncio", "by which workers of other machines' searches run", MeasureError)
-    cffi = _Module("_cffi_backend", "by which compiled kernels are loaded", CompileError)
+    backend = "minitensor.runtime.webassembly" if ALONE else "_cffi_backend"
+    cffi = _Module(backend, "by which compiled kernels are loaded", CompileError)
     subprocess = _Module("subprocess", "which starts the compiler", CompileError)
     ctypes = _Module("ctypes", "by which workers and guard pages call the system", MeasureError)
     mmap = _Module("mmap", "which makes guard pages", MeasureError)
     resource = _Module("resource", "which limits the processes of candidates", MeasureError)
     locks = _Module("fcntl", "which locks logs and the timing of kernels", MinitensorError)
-    fcntl = _Alone if sys.platform == "emscripten" else locks
+    fcntl = _Alone if ALONE else locks

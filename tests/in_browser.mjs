@@ -69,6 +69,17 @@ const acts = {
     return { works, said, again, full: shown(cell), text: cell.code.text };
   },
 
+  async compiler() {
+    document.getElementById("mt-compiler").click();
+    const cell = cells.find((one) => one.code.listing);
+    await edit(cell.box, wish.source);
+    await runner.run(cell);
+    const said = shown(cell);
+    await runner.run(cells.at(-1));
+    const ran = cells.map((one) => ({ done: one.done, text: one.done ? "" : shown(one) }));
+    return { said, ran, seconds: seconds() };
+  },
+
   async look() {
     await pause(500);
     const text = cells.map((cell) => cell.code.text);

@@ -1,11 +1,10 @@
 """Lessons in a real browser: a headless Chromium opens their pages and does what a reader does.
 
-`python -m tests.in_browser [LESSON …]` runs every cell of lessons, and tries answers, Stop, damaged
-states and axe-core on one. A page gets a script that acts and reports (`in_browser.mjs`); there is
-nothing between it and the browser.
+`python -m tests.in_browser [--compiler] [LESSON …]` runs every cell of lessons; with the option
+kernels are compiled in the tab. A page gets a script that acts and reports (`in_browser.mjs`); there
+is nothing between it and the browser.
 """
 
-import html
 import json
 import os
 import queue
@@ -26,6 +25,10 @@ from tutorials.web.serve import Handler, server_of
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SCRIPT = Path(__file__).with_suffix(".mjs")
+COMPILER = "--compiler"
+STATE = """<script>
+localStorage.setItem("minitensor-course", '{"format": 1, "lessons": {}, "compiler": true}');
+</script>"""
 AXE = npm(
     "axe-core",
     "4.14.1",
@@ -63,7 +66,7 @@ class Acting(Handler):
             return self._send((fetched(KEPT / "axe", [AXE]) / name).read_bytes(), "text/javascript")
         if name.endswith(".html") and self.site.wish is not None:
             page = (Path(self.directory) / name).read_text(encoding="utf-8")
-            wish = html.escape(json.dumps(self.site.wish), quote=False)
+            wish = json.dumps(self.site.wish).replace("<", "\\u003c")
             early = f'<script type="application/json" id="wish">{wish}</script>\n{EARLY}'
             early += self.site.before
             late = '<script type="module" src="in_browser.mjs"></script>\n'
@@ -142,9 +145,11 @@ def served(folder):
             shutil.rmtree(handler.site.profile, ignore_errors=True)
 
 
-def main(numbers):
+def main(words):
     """Run all cells of lessons; the exit status."""
     failed = 0
+    numbers = [word for word in words if word != COMPILER]
+    before = STATE if COMPILER in words else ""
     folder = Path(tempfile.mkdtemp(prefix="minitensor-site-"))
     write_site(folder, KEPT / "web")
     with served(folder) as site:
@@ -152,7 +157,7 @@ def main(numbers):
             if numbers and lesson.number not in numbers:
                 continue
             began = time.monotonic()
-            report = site.act(f"{lesson.name}.html", {"act": "cells"}, 600)
+            report = site.act(f"{lesson.name}.html", {"act": "cells"}, 600, before)
             ran = report.get("value", {}).get("ran", [])
             wrong = [f"cell {n}: {c['text']}" for n, c in enumerate(ran, 1) if not c["done"]]
             wrong += [report["failed"]] if "failed" in report else []

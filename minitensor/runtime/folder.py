@@ -33,7 +33,7 @@ from typing import Any
 
 from minitensor.errors import CompileError, unexpected
 from minitensor.runtime.machine import cpu_fingerprint
-from minitensor.system import is_ours
+from minitensor.system import ALONE, is_ours
 from minitensor.version import __version__
 
 logger = logging.getLogger("minitensor")
@@ -209,7 +209,7 @@ def _loose_parent(folder: Path) -> Path | None:
     """A folder on the way to this one that everyone may write to, and change what others put there
     (not so where the sticky bit is set, as in /tmp); None if there is none.
     """
-    for parent in (*folder.parents, *folder.resolve().parents):
+    for parent in (*folder.parents, *folder.resolve().parents) if not ALONE else ():
         mode = os.stat(parent).st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             return parent

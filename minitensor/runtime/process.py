@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -35,6 +35,10 @@ class Finished:
     stderr: str
 
 
+REPLACED: Final[list[Callable[[Sequence[str], Path], Finished]]] = []
+"""The function of `runtime.webassembly` that runs compilers, where it is used."""
+
+
 def run_compiler(command: Sequence[str], folder: Path, time_limit: float) -> Finished:
     """Run a command in `folder`, which also takes its temporary files, and wait for its end.
 
@@ -43,6 +47,8 @@ def run_compiler(command: Sequence[str], folder: Path, time_limit: float) -> Fin
     it is stopped together with everything it started.
     Raises CompileError if it does not start, or does not end in time.
     """
+    if REPLACED:
+        return REPLACED[-1](command, folder)
     try:
         process = subprocess.Popen(
             command,

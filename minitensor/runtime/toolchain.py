@@ -196,22 +196,24 @@ def find_toolchain() -> Toolchain:
     Raises CompileError if there is none, or it cannot make a library; ArgumentError for CFLAGS
     that are refused.
     """
-    words, extra = _find_compiler(), extra_flags()
-    key = _key(words, extra)
-    if key not in _known:
-        _known[key] = _recall(key) or _probe_and_record(words, extra, key)
-    return _known[key]
+    return REPLACED[-1] if REPLACED else _found(again=False)
 
 
 def probe_toolchain() -> Toolchain:
     """As `find_toolchain`, but probed again: something may have been installed since."""
+    return REPLACED[-1] if REPLACED else _found(again=True)
+
+
+def _found(again: bool) -> Toolchain:
     words, extra = _find_compiler(), extra_flags()
     key = _key(words, extra)
-    _known[key] = _probe_and_record(words, extra, key)
+    if again or key not in _known:
+        _known[key] = (not again and _recall(key)) or _probe_and_record(words, extra, key)
     return _known[key]
 
 
 _known: dict[str, Toolchain] = {}
+REPLACED: Final[list[Toolchain]] = []  # that of `runtime.webassembly`, where it is used
 
 
 def _find_compiler() -> tuple[str, ...]:

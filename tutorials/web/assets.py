@@ -152,6 +152,26 @@ ASSETS: Final[Sequence[Asset]] = (
 )
 
 
+_CLANG: Final = "22.0.0-git20542-10"
+CLANG: Final = f"clang-{_CLANG}"
+"""The folder of the C compiler."""
+COMPILER: Final[Sequence[Asset]] = (
+    npm(
+        "@yowasp/clang",
+        _CLANG,
+        "6230ea1afa9691fa065935cf68c01642ff9b31c183fe8ac64cdfda025df06009",
+        {
+            f"gen/{name}": f"{CLANG}/{name}"
+            for name in (
+                *("bundle.js", "llvm-resources.tar", "llvm.core.wasm", "llvm.core2.wasm"),
+                *("llvm.core3.wasm", "llvm.core4.wasm"),
+            )
+        },
+    ),
+)
+"""clang and its linker, in WebAssembly and for it: 105 MB, for readers who ask for them."""
+
+
 def wheels() -> list[str]:
     """The paths of the wheels under the page's folder, numpy first."""
     paths = [path for asset in ASSETS for path in asset.members.values()]

@@ -97,7 +97,8 @@ class Python {
       this.broken(event.message || "the files of Python cannot be loaded");
     };
     const { pyodide, wheels, archive } = about;
-    this.worker.postMessage({ kind: "start", base, pyodide, wheels, archive });
+    const compiler = kept.all.compiler === true && about.compiler;
+    this.worker.postMessage({ kind: "start", base, pyodide, wheels, archive, compiler });
     return this.ready;
   }
 
@@ -422,6 +423,19 @@ class Tasks {
   }
 }
 
+// ---- a C compiler, of 105 MB, which a reader may ask for
+
+function offerCompiler() {
+  const wanted = element("input", { type: "checkbox", id: "mt-compiler" });
+  wanted.checked = kept.all.compiler === true;
+  wanted.addEventListener("change", () => {
+    kept.change(() => (kept.all.compiler = wanted.checked));
+    if (python.worker) python.end("Python starts anew, for it has another compiler now.");
+  });
+  const text = "Compile to WebAssembly with a C compiler (105 MB, once); without it the interpreter runs";
+  notes.before(element("p", { class: "mt-compiler" }, wanted, " ", element("label", { for: "mt-compiler" }, text)));
+}
+
 // ---- the page
 
 const python = new Python();
@@ -439,6 +453,7 @@ if (location.protocol === "file:") {
   tell("The cells of this page need WebAssembly, which this browser has not, or has switched off. The text is all here, and minitensor course start writes the lesson as a file that you can run.");
 } else {
   cells = [...document.querySelectorAll(".mt-cell")].map((box, number) => new Cell(box, number));
+  if (about.compiler) offerCompiler();
   tasks = [...document.querySelectorAll(".mt-tasks")].map((box) => new Tasks(box));
   const { imports } = JSON.parse(document.querySelector('script[type="importmap"]').textContent);
   const editor = Object.values(imports).map((path) => new URL(path, location).href);

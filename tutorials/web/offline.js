@@ -2,7 +2,7 @@
 // network. Names in web/ have a version or a hash in them where they are large, so what is kept of
 // them is never old; all else is asked of the server first.
 const KEPT = "minitensor-lessons";
-const FIXED = /\/web\/(pyodide-|wheels\/|minitensor-)/;
+const FIXED = /\/web\/(pyodide-|clang-|wheels\/|minitensor-)/;
 
 self.addEventListener("install", () => self.skipWaiting());
 self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));

@@ -25,7 +25,7 @@ from minitensor.errors import ArgumentError
 
 from ..course.lessons import PICTURES, Lesson, lessons
 from ..course.place import ROOT
-from .assets import EDITOR, PYTHON, fetched, module_file, wheels
+from .assets import ASSETS, CLANG, COMPILER, EDITOR, PYTHON, fetched, module_file, wheels
 
 LINES: Final = 60
 """The most lines of an output on a page."""
@@ -104,7 +104,7 @@ def write_files(folder: Path, kept: Path) -> None:
 
     Raises AssetError if one of those cannot be fetched.
     """
-    fetched(kept)
+    fetched(kept, (*ASSETS, *COMPILER))
     web = folder / WEB
     shutil.copytree(kept, web, dirs_exist_ok=True)
     for name in _OURS:
@@ -146,6 +146,7 @@ def head(lesson: Lesson, archive_name: str) -> str:
         "pyodide": PYTHON,
         "wheels": wheels(),
         "archive": archive_name,
+        "compiler": CLANG,
     }
     imports = {
         name if name != "@codemirror/legacy-modes" else f"{name}/mode/python": f"./{WEB}/{file}"

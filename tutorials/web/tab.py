@@ -19,7 +19,7 @@ import sys
 import tempfile
 import traceback
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,6 +56,20 @@ def start() -> None:
     sys.modules.setdefault(ALIAS, importlib.import_module(PACKAGE))
     _cells = _Cells()
     os.chdir(tempfile.mkdtemp(prefix="minitensor-cells-"))
+
+
+def use_compiler(compile_text: Callable[..., Any], version: str) -> None:
+    """Build kernels with a C compiler that is a function of JavaScript.
+
+    compile_text  takes words, the name of the source and its text; gives bytes and what was printed
+    """
+    from minitensor.runtime import webassembly  # noqa: PLC0415 - it needs ctypes, most cells do not
+
+    def compiled(words: Sequence[str], source: str, text: str) -> tuple[bytes, str]:
+        made, printed = compile_text(list(words), source, text)
+        return bytes(made), str(printed)
+
+    webassembly.use(compiled, version)
 
 
 def run(source: str, name: str, show: Show) -> bool:

@@ -1,6 +1,6 @@
 // Python, in a thread of its own: the page stays alive while a cell runs, and can end it.
 //
-// To it:   {kind: "start", base, pyodide, wheels, archive}, {kind: "run", id, source, name},
+// To it:   {kind: "start", base, pyodide, wheels, archive, compiler}, {kind: "run", id, source, name},
 //          {kind: "check", id, lesson, answers}
 // From it: {kind: "status", text}, {kind: "ready", loaded}, {kind: "show", id, what, text},
 //          {kind: "done", id, value}, {kind: "broken", text}
@@ -28,7 +28,7 @@ function stream(what) {
   };
 }
 
-async function start({ base, pyodide, wheels, archive }) {
+async function start({ base, pyodide, wheels, archive, compiler }) {
   say({ kind: "status", text: "Python is on its way (20 MB, the first time)" });
   const at = (path) => new URL(path, base).href;
   const { loadPyodide } = await import(at(`${pyodide}/pyodide.mjs`));
@@ -50,8 +50,32 @@ del archives, data
 import importlib; importlib.invalidate_caches()`);
   tab = python.pyimport("minitensor_course.web.tab");
   tab.start();
+  if (compiler) await use(at(`${compiler}/bundle.js`), compiler);
   unkept = !compiled.length && at(archive);
   say({ kind: "ready", loaded: performance.getEntriesByType("resource").map(({ name }) => name) });
+}
+
+// ---- a C compiler, where the reader wants one
+
+async function use(url, version) {
+  const { commands } = await import(url);
+  const fetchProgress = ({ doneLength, totalLength }) => {
+    const part = Math.round((100 * doneLength) / totalLength);
+    say({ kind: "status", text: `the C compiler is on its way: ${part} % of 105 MB` });
+  };
+  await commands.clang(undefined, {}, { fetchProgress });
+  const compile = (words, source, text) => {
+    const said = [];
+    const print = (data) => data && said.push(new TextDecoder().decode(data));
+    const options = { synchronously: true, decodeASCII: false, stdout: print, stderr: print };
+    try {
+      const files = commands.clang([...words], { [source]: text }, options);
+      return [files[words[words.indexOf("-o") + 1]], said.join("")];
+    } catch (failure) {
+      return [new Uint8Array(0), said.join("") || String(failure.message)];
+    }
+  };
+  tab.use_compiler(compile, version);
 }
 
 // ---- bytecode, which is kept by the browser: importing takes half of the time with it

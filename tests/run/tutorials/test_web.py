@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests import in_browser
-from tutorials.web.assets import ASSETS, AssetError, fetched
+from tutorials.web.assets import ASSETS, COMPILER, AssetError, fetched
 from tutorials.web.pages import write_site
 
 FIRST, FOURTEENTH = "01_first_kernel.html", "14_testing.html"
@@ -35,7 +35,7 @@ def site(tmp_path_factory):
     if in_browser.browser() is None:
         pytest.skip("there is no Chromium on PATH, and pages can only be tried in a browser")
     try:
-        fetched(in_browser.KEPT / "web")
+        fetched(in_browser.KEPT / "web", (*ASSETS, *COMPILER))
     except AssetError as failure:
         pytest.skip(f"what pages need is not here: {failure}")
     folder = tmp_path_factory.mktemp("site")
@@ -86,6 +86,31 @@ def test_a_damaged_state_is_set_aside(site, state):
     assert found["text"][0].startswith("import numpy")
 
 
+BUILDS = """
+import numpy as np
+import minitensor as mt
+from minitensor_course import picture
+
+built = mt.build(mt.lower(list(mt.workloads.softmax(16, 64)), name="softmax"))
+x = np.linspace(-4, 90, 1024, dtype="float32").reshape(16, 64)
+right = np.exp(x - x.max(axis=1, keepdims=True))
+right /= right.sum(axis=1, keepdims=True)
+print(type(built).__name__, built.target.vector_bits, abs(built(x) - right).max() < 1e-6)
+print(built.time(x).median > 0, "wasm" in built.command[-1] or built.command[0])
+try:
+    mt.build(mt.lower(list(mt.workloads.softmax(2, 4, dtype="float16")), name="halves"))
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.whole
+def test_kernels_are_compiled_in_the_tab(site):
+    found = value(site.act(FIRST, {"act": "compiler", "source": BUILDS}))
+    assert found["said"].startswith("NativeKernel 128 True\n"), found["said"]
+    assert [cell["text"] for cell in found["ran"] if not cell["done"]] == []
+
+
 def test_what_was_written_is_there_again(site):
     cells = {"1": {"text": "N = 3", "was": "N = 4"}}
     state = {"format": 1, "lessons": {"01": {"cells": cells, "right": ["tiles"]}}}
@@ -117,6 +142,7 @@ def test_axe_finds_nothing_serious(site):
 
 
 def test_a_page_weighs_at_most_25_megabytes(site):
-    loaded = [path for path in site.folder.joinpath("web").rglob("*") if path.is_file()]
+    found = site.folder.joinpath("web").rglob("*")
+    loaded = [p for p in found if p.is_file() and not p.parent.name.startswith("clang-")]
     assert len(loaded) >= sum(len(asset.members) for asset in ASSETS) + 4
     assert sum(path.stat().st_size for path in loaded) < 25e6
