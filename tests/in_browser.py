@@ -1,8 +1,8 @@
 """Lessons in a real browser: a headless Chromium opens their pages and does what a reader does.
 
 `python -m tests.in_browser [--compiler] [LESSON …]` runs every cell of lessons; with the option
-kernels are compiled in the tab. A page gets a script that acts and reports (`in_browser.mjs`); there
-is nothing between it and the browser.
+kernels are compiled in the tab. A page gets a script that acts and reports (`in_browser.mjs`);
+nothing is between it and the browser.
 """
 
 import json

@@ -9,7 +9,6 @@ There are no threads: parallel loops run serially. Vectors have 128 bits.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +17,7 @@ from minitensor.runtime.process import REPLACED as COMPILERS
 from minitensor.runtime.process import Finished
 from minitensor.runtime.toolchain import REPLACED as TOOLCHAINS
 from minitensor.runtime.toolchain import Toolchain
+from minitensor.system import ctypes
 
 Compile = Callable[[Sequence[str], str, str], tuple[bytes, str]]
 """Compiles: arguments, the name of the source among them and its text; what is made of it, empty
