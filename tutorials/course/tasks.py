@@ -252,7 +252,11 @@ def equal(got: Any, want: Any) -> bool:
 def lines_for(want: Any) -> list[str]:
     """Python that asserts that `got` is a value."""
     if isinstance(want, np.ndarray):
-        return [f"want = {as_python(want)}", "np.testing.assert_array_equal(got, want)"]
+        lines = [
+            "assert got.dtype == want.dtype, got.dtype",
+            "np.testing.assert_array_equal(got, want)",
+        ]
+        return [f"want = {as_python(want)}", *lines]
     imported = f"from {__name__} import equal"
     return [imported, f"want = {as_python(want)}", "assert equal(got, want), got"]
 
