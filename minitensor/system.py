@@ -45,6 +45,8 @@ class _Module:
         if attribute.startswith("__"):  # of who looks at objects, and uses nothing
             raise AttributeError(attribute)
         try:
+            if ALONE and self._name == "subprocess":  # it is there, and starts nothing
+                raise ImportError("a tab of a browser has no other processes")
             module = importlib.import_module(self._name)
         except ImportError as failure:
             raise self._error(

@@ -127,7 +127,7 @@ class Worker:
 
         Raises MeasureError if it cannot be started.
         """
-        token = secrets.token_hex(16)
+        popen, token = subprocess.Popen, secrets.token_hex(16)
         root = str(Path(__file__).parents[2])
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
         ours, theirs = socket.socketpair()
@@ -135,7 +135,7 @@ class Worker:
         own = {"MINITENSOR_CACHE_DIR": str(cache_folder()), "PYTHONPATH": path, MARK: token}
         merged: dict[str, str | None] = {**os.environ, **own, **variables}
         try:
-            process = subprocess.Popen(
+            process = popen(
                 [sys.executable, "-m", module, *arguments],
                 stdin=theirs.fileno(),
                 stdout=errors,
