@@ -23,6 +23,7 @@ from minitensor.runtime import cache_folder
 
 from ..web.pages import write_site
 from ..web.serve import HOST, PORT, serve
+from ..web.slides import write_slides
 from . import folder as folders
 from . import reports
 from .check import SEED, Verdict, check_task
@@ -72,6 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     start.add_argument("--host", default=HOST, metavar="NAME", help=f"for --web ({HOST})")
     start.add_argument("--port", type=int, default=PORT, metavar="N", help=f"for --web ({PORT})")
+    slides = command("slides", _slides, "write a lesson's slides as HTML, and as PDF by Chromium")
+    slides.add_argument("lessons", nargs="*", metavar="LESSON", help="numbers, as 07; else all")
+    slides.add_argument("--out", metavar="DIR", default="slides", help="where they go (slides)")
     listing = command("list", _list, "list the lessons, and what is done")
     check = command("check", _check, "judge answers; status 1 if one is not right")
     check.add_argument("lessons", nargs="*", metavar="LESSON", help="numbers, as 07; else all")
@@ -157,6 +161,22 @@ def _served(console: Console, folder: Path, address: str) -> None:
         f"The lessons are at {address} until Ctrl-C. Any web server can hand out {where}. A page "
         f"keeps what a student writes; Download makes the file that `{COMMAND} check` judges."
     )
+
+
+def _slides(arguments: argparse.Namespace, console: Console) -> int:
+    wanted = [find(number) for number in arguments.lessons] or list(lessons())
+    written = []
+    for lesson in wanted:
+        try:
+            written += write_slides(lesson, Path(arguments.out))
+        except OSError as failure:
+            where = printable(arguments.out)
+            raise CommandError(f"cannot write to {where}: {failure.strerror}") from failure
+        if not arguments.json:
+            console.print(f"{printable(str(written[-1]))}")
+    if arguments.json:
+        console.json([str(path) for path in written])
+    return 0
 
 
 def _list(arguments: argparse.Namespace, console: Console) -> int:

@@ -186,22 +186,23 @@ def write_site(folder: Path, kept: Path) -> None:
 
     Raises AssetError, or ArgumentError without the package Markdown.
     """
-    markdown = _markdown()
+    markdown = markdown_package()
     folder.mkdir(parents=True, exist_ok=True)
     write_files(folder, kept)
     name, _ = archive()
     shutil.copytree(PICTURES, folder / PICTURES.name, dirs_exist_ok=True)
     every = lessons()
     for before, lesson, after in zip([None, *every], every, [*every[1:], None]):
-        body = _as_html(markdown, lesson_markdown(lesson))
+        body = as_html(markdown, lesson_markdown(lesson))
         page = _page(lesson.title, body, head(lesson, name), before, after)
         (folder / f"{lesson.name}.html").write_text(page, encoding="utf-8")
     listed = (ROOT / "README.md").read_text(encoding="utf-8").partition("\nThen\n")[0]
-    body = _as_html(markdown, re.sub(r"\[([^\]]*)\]\(\.\./[^)]*\)", r"\1", listed))
+    body = as_html(markdown, re.sub(r"\[([^\]]*)\]\(\.\./[^)]*\)", r"\1", listed))
     (folder / "index.html").write_text(_page("Tutorials", body, ""), encoding="utf-8")
 
 
-def _markdown() -> ModuleType:
+def markdown_package() -> ModuleType:
+    """The package Markdown. Raises ArgumentError without it."""
     try:
         return importlib.import_module("markdown")
     except ImportError:
@@ -210,7 +211,8 @@ def _markdown() -> ModuleType:
         ) from None
 
 
-def _as_html(markdown: ModuleType, text: str) -> str:
+def as_html(markdown: ModuleType, text: str) -> str:
+    """Markdown as HTML."""
     extensions = ["tables", "fenced_code", "md_in_html", "toc", "sane_lists"]
     return str(markdown.markdown(_LINK.sub(r"](\1.html", text), extensions=extensions))
 

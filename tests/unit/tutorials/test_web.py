@@ -9,13 +9,14 @@ import threading
 import urllib.error
 import urllib.request
 import zipfile
+from pathlib import Path
 
 import pytest
 
 import minitensor as mt
 from minitensor.cli.main import main
 from tutorials import find, lessons
-from tutorials.web import assets, pages, tab
+from tutorials.web import assets, pages, slides, tab
 from tutorials.web.assets import Asset, AssetError, fetched
 from tutorials.web.serve import server_of
 
@@ -137,6 +138,35 @@ def test_a_site_is_pages_that_lead_to_each_other(tmp_path, monkeypatch):
     assert len(set(links)) > len(found)
     assert [link for link in set(links) if not (tmp_path / "site" / link).is_file()] == []
     assert (tmp_path / "site/offline.js").is_file()
+
+
+# ---- slides
+
+
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.number)
+def test_slides_have_the_questions_and_the_pictures(lesson):
+    pytest.importorskip("markdown")
+    text = slides.slides(lesson)
+    questions = sum(cell.text.count("**Predict first.**") for cell in lesson.cells)
+    assert text.count('<div class="question">') == questions >= 1
+    assert text.count("<svg") == pages.lesson_markdown(lesson).count("](pictures/")
+    assert 8 <= text.count("<section") <= 60
+    assert "## " not in re.sub(r"<pre>.*?</pre>", "", text, flags=re.S)
+
+
+def test_slides_are_written_and_printed(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("markdown")
+    monkeypatch.setattr(slides.shutil, "which", lambda name: None)
+    assert main(["course", "slides", "7", "--out", str(tmp_path), "--json"]) == 0
+    assert [p.name for p in map(Path, json.loads(capsys.readouterr().out))] == ["07_refusals.html"]
+    monkeypatch.setattr(slides.shutil, "which", lambda name: "/nowhere/chromium")
+    assert main(["course", "slides", "7", "--out", str(tmp_path)]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "does not print 07_refusals.html as PDF; open it there, and print it" in said
+    assert main(["course", "slides", "77"]) == 1
+    (tmp_path / "file").write_text("")
+    assert main(["course", "slides", "7", "--out", str(tmp_path / "file")]) == 1
+    assert "cannot write to" in capsys.readouterr().err
 
 
 # ---- the tab
