@@ -57,6 +57,11 @@ const acts = {
     press(cell.box, "■ Stop");
     await until(() => !runner.at, 10);
     const said = shown(cell);
+    await edit(cell.box, "while True:\n    print('more')");
+    press(cell.box, "▶ Run");
+    await until(() => shown(cell).includes("more is not shown"));
+    press(cell.box, "■ Stop");
+    await until(() => !runner.at, 10);
     await edit(cell.box, "print(6 * 7)");
     press(cell.box, "▶ Run");
     await until(() => runner.at);

@@ -6,46 +6,67 @@
 
 const about = JSON.parse(document.querySelector('meta[name="minitensor-lesson"]').content);
 const base = new URL("./", import.meta.url).href;
-const KEY = "minitensor-course";
+const KEY = `minitensor-lesson-${about.lesson}`;
+const COMPILER = "minitensor-compiler";
 const MOST_SHOWN = 200_000; // characters of a cell's output
 
-// ---- what is kept
+// ---- what is kept: one entry for each lesson, for two may be open at once
+
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 class Kept {
   constructor() {
-    this.all = { format: 1, lessons: {} };
+    this.lesson = { format: 1, cells: {}, right: [] };
     let text = null;
     try {
       text = localStorage.getItem(KEY);
-      if (text !== null) this.all = this.checked(JSON.parse(text));
+      if (text !== null) this.lesson = this.checked(JSON.parse(text));
     } catch (failure) {
-      if (text === null) return tell("This browser keeps nothing here: what you write is gone with the page.");
-      const aside = `${KEY}-damaged-${Date.now()}`;
-      localStorage.setItem(aside, text);
-      tell("What was kept of your work cannot be read. It is set aside, as it was, and nothing of it is lost: ", ["Download it", () => download("damaged-state.json", text)]);
+      if (text === null) tell("This browser keeps nothing here: what you write is gone with the page.");
+      else this.setAside(text);
     }
   }
 
   checked(found) {
-    const lessons = found?.lessons;
-    const right = found?.format === 1 && lessons && typeof lessons === "object" && !Array.isArray(lessons);
-    if (!right) throw new Error("another format");
+    const { format, cells, right, tasks } = found ?? {};
+    const texts = isObject(cells) ? [...Object.values(cells), tasks ?? { text: "" }] : [null];
+    const written = texts.every((one) => isObject(one) && typeof one.text === "string");
+    if (format !== 1 || !written || !Array.isArray(right)) throw new Error("another format");
     return found;
   }
 
-  get lesson() {
-    const found = this.all.lessons[about.lesson];
-    const fresh = { cells: {}, right: [] };
-    return (this.all.lessons[about.lesson] = { ...fresh, ...(found && typeof found === "object" ? found : {}) });
+  setAside(text) {
+    tell("What was kept of your work in this lesson cannot be read. Nothing of it is lost: ", [
+      "Download it",
+      () => download(`${KEY}-damaged.json`, text),
+    ]);
+    this.write(`${KEY}-damaged-${Date.now()}`, text);
   }
 
   change(action) {
     action(this.lesson);
+    this.write(KEY, JSON.stringify(this.lesson));
+  }
+
+  write(key, text) {
     try {
-      localStorage.setItem(KEY, JSON.stringify(this.all));
+      localStorage.setItem(key, text);
     } catch (failure) {
-      tell("The browser has no room to keep what you write; download it before you leave.");
+      if (!this.full) tell("The browser has no room to keep what you write; download it before you leave.");
+      this.full = true;
     }
+  }
+
+  get compiler() {
+    try {
+      return localStorage.getItem(COMPILER) === "yes";
+    } catch (failure) {
+      return false;
+    }
+  }
+
+  set compiler(wanted) {
+    this.write(COMPILER, wanted ? "yes" : "no");
   }
 }
 
@@ -97,7 +118,7 @@ class Python {
       this.broken(event.message || "the files of Python cannot be loaded");
     };
     const { pyodide, wheels, archive } = about;
-    const compiler = kept.all.compiler === true && about.compiler;
+    const compiler = kept.compiler && about.compiler;
     this.worker.postMessage({ kind: "start", base, pyodide, wheels, archive, compiler });
     return this.ready;
   }
@@ -221,6 +242,8 @@ class Code {
       this.view = null;
       return tell(`The editor cannot be loaded: ${failure.message}`);
     }
+    const { doc } = this.view.state;
+    if (doc.toString() !== this.text) this.view.dispatch({ changes: { from: 0, to: doc.length, insert: this.text } });
     this.listing.hidden = true;
     this.listing.after(host);
     if (focus) this.view.focus();
@@ -330,7 +353,7 @@ const runner = {
       status(cell.done ? `cell ${cell.name} has run` : `cell ${cell.name} has ended with an error`);
       return cell.done;
     } catch (failure) {
-      cell.clear();
+      if (cell.output.hidden) cell.clear();
       cell.show("error", `${failure.message}\n`);
       status("");
       return false;
@@ -427,9 +450,9 @@ class Tasks {
 
 function offerCompiler() {
   const wanted = element("input", { type: "checkbox", id: "mt-compiler" });
-  wanted.checked = kept.all.compiler === true;
+  wanted.checked = kept.compiler;
   wanted.addEventListener("change", () => {
-    kept.change(() => (kept.all.compiler = wanted.checked));
+    kept.compiler = wanted.checked;
     if (python.worker) python.end("Python starts anew, for it has another compiler now.");
   });
   const text = "Compile to WebAssembly with a C compiler (105 MB, once); without it the interpreter runs";

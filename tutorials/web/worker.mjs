@@ -10,7 +10,31 @@ const COMPILED = "minitensor-compiled";
 let python, tab, unkept, current = 0;
 
 const say = (message) => self.postMessage(message);
-const show = (what, text) => say({ kind: "show", id: current, what, text });
+
+// ---- what a cell shows: printed text in few pieces, and not without end, or the page would stand
+
+const MOST = 250_000; // characters that one cell prints; the page says that there were more
+const WAIT = 100; // milliseconds between two pieces
+let printed = 0, pending = "", sent = 0;
+
+function flush() {
+  if (pending) say({ kind: "show", id: current, what: "text", text: pending });
+  pending = "";
+  sent = performance.now();
+}
+
+function print(text) {
+  if (printed > MOST) return;
+  printed += text.length;
+  pending += text;
+  if (printed > MOST || performance.now() - sent > WAIT) flush();
+}
+
+function show(what, text) {
+  if (what === "text") return print(text);
+  flush();
+  say({ kind: "show", id: current, what, text });
+}
 
 async function bytes(url) {
   const answer = await fetch(url);
@@ -18,11 +42,11 @@ async function bytes(url) {
   return new Uint8Array(await answer.arrayBuffer());
 }
 
-function stream(what) {
+function stream() {
   const decoder = new TextDecoder();
   return {
     write(buffer) {
-      show(what, decoder.decode(buffer, { stream: true }));
+      print(decoder.decode(buffer, { stream: true }));
       return buffer.length;
     },
   };
@@ -36,8 +60,8 @@ async function start({ base, pyodide, wheels, archive, compiler }) {
   archives.catch(() => 0); // it is awaited below
   const compiled = await kept(at(archive));
   python = await loadPyodide({ indexURL: at(`${pyodide}/`) });
-  python.setStdout(stream("text"));
-  python.setStderr(stream("text"));
+  python.setStdout(stream());
+  python.setStderr(stream());
   say({ kind: "status", text: "numpy and minitensor are loaded" });
   await python.loadPackage(at(wheels[0]), { messageCallback: () => 0 });
   python.globals.set("archives", [...(await archives), ...compiled]);
@@ -107,7 +131,12 @@ function check({ id, lesson, answers }) {
 self.onmessage = async ({ data }) => {
   try {
     if (data.kind === "start") await start(data);
-    else say({ kind: "done", id: data.id, value: (data.kind === "run" ? run : check)(data) });
+    else {
+      printed = 0;
+      const value = (data.kind === "run" ? run : check)(data);
+      flush();
+      say({ kind: "done", id: data.id, value });
+    }
     if (unkept && data.kind === "run") {
       const url = unkept;
       unkept = null;

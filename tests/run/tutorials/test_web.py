@@ -28,7 +28,7 @@ def tiles(s, size):
 """
 WRONG = RIGHT.replace("3 * A", "2 * A").replace('s.compute_inline("P")', "pass")
 WRONG = WRONG.replace('    s.compute_at("P", outer)\n', "")
-STATE = "<script>localStorage.setItem('minitensor-course', {})</script>"
+STATE = "<script>localStorage.setItem('minitensor-lesson-01', {})</script>"
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,14 @@ def test_a_loop_without_end_is_stopped(site):
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("state", ["{", "[]", '{"format": 2}', '{"format": 1, "lessons": 3}'])
+@pytest.mark.parametrize(
+    "state",
+    [
+        *("{", "[]", "null", '{"format": 2, "cells": {}, "right": []}'),
+        *('{"format": 1, "cells": {"1": 5}, "right": []}', '{"format": 1, "cells": {}}'),
+        '{"format": 1, "cells": {}, "right": [], "tasks": {"text": 7}}',
+    ],
+)
 def test_a_damaged_state_is_set_aside(site, state):
     before = STATE.format(json.dumps(state))
     found = value(site.act(FIRST, {"act": "look"}, before=before))
@@ -119,7 +126,7 @@ def test_kernels_are_compiled_in_the_tab(site):
 
 def test_what_was_written_is_there_again(site):
     cells = {"1": {"text": "N = 3", "was": "N = 4"}}
-    state = {"format": 1, "lessons": {"01": {"cells": cells, "right": ["tiles"]}}}
+    state = {"format": 1, "cells": cells, "right": ["tiles"]}
     before = STATE.format(json.dumps(json.dumps(state)))
     found = value(site.act(FIRST, {"act": "look"}, before=before))
     assert found["text"][1] == "N = 3"
