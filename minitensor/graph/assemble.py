@@ -29,7 +29,6 @@ from minitensor.runtime import (
     usable_cores,
 )
 from minitensor.schedule import Schedule
-from minitensor.system import ALONE
 
 RELABELS: Final = frozenset(("reshape", "identity"))
 """Operators whose result has the elements of their input in the same order."""
@@ -260,7 +259,8 @@ def _compiled(
             failure.message = f"{ir.print_name(program.name)}: {failure.message}"
             raise
 
-    if ALONE:  # no threads either
+    cores = usable_cores()
+    if cores == 1:  # and in a tab of a browser no thread either
         return list(map(compiled, programs, chosen))
-    with ThreadPoolExecutor(usable_cores(), thread_name_prefix="minitensor") as pool:
+    with ThreadPoolExecutor(cores, thread_name_prefix="minitensor") as pool:
         return list(pool.map(compiled, programs, chosen))

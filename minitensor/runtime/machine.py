@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import Final
 
 from minitensor.codegen import FEATURES
+from minitensor.system import ALONE
 
 _NAMING = ("model name", "CPU implementer", "CPU part", "cpu")
 _TELLING = (*_NAMING, "vendor_id", "cpu family", "model", "stepping", "CPU variant")
@@ -36,7 +37,7 @@ def usable_cores() -> int:
     """The number of cores this process may run on: its affinity where that is known, else all."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return 1 if ALONE else os.cpu_count() or 1
 
 
 def cpu_name() -> str:

@@ -38,10 +38,8 @@ EACH: Final = 8
 """Requests to a worker after which the yardstick is measured there again."""
 AHEAD: Final = 2
 """Requests that a worker has at once: it does the first."""
-_BEAT: Final = 0.5
-"""Seconds between two looks at which workers are there."""
-_FETCHING: Final = 10.0
-"""Seconds in which a reply comes from the worker that has it."""
+_BEAT: Final = 0.5  # seconds between two looks at which workers are there
+_FETCHING: Final = 10.0  # seconds in which replies come from the workers that have them
 _WITHOUT: Final = (
     "measuring on other machines needs dask.distributed: python -m pip install "
     "'minitensor[distributed]'"
@@ -365,9 +363,11 @@ class Remote:
             self._look()
         done = [sent for sent in flying if sent.future.status == "finished"]
         replies: dict[str, object] = {}
+        until = time.monotonic() + _FETCHING
         for sent in done:  # Dask waits for ever for a reply whose worker was lost with it
             with contextlib.suppress(self._dask.TimeoutError, TimeoutError):
-                replies[sent.identity] = sent.future.result(timeout=_FETCHING)
+                left = max(0.1, until - time.monotonic())
+                replies[sent.identity] = sent.future.result(timeout=left)
         first: set[str] = set()
         for sent in list(flying):
             gone = sent.worker.address not in self._workers
