@@ -143,7 +143,7 @@ def _start_web(arguments: argparse.Namespace, console: Console) -> int:
         raise UsageError("--web has the English lessons, and goes without --notebooks")
     kept = cache_folder() / "web"
     folder = Path(arguments.folder) if arguments.folder else kept / "pages"
-    console.paragraph("The files by which cells run are fetched, 20 MB, if they are not here yet.")
+    console.paragraph("What cells need to run is fetched, some 40 MB, if it is not here yet.")
     try:
         write_site(folder, kept / "files")
     except OSError as failure:
