@@ -470,9 +470,7 @@ const kept = new Kept();
 let cells = [];
 let tasks = [];
 
-if (location.protocol === "file:") {
-  tell("The cells of this page run once a server hands it out: minitensor course start --web, or python -m http.server in its folder.");
-} else if (typeof WebAssembly === "undefined" || typeof Worker === "undefined") {
+if (typeof WebAssembly === "undefined" || typeof Worker === "undefined") {
   tell("The cells of this page need WebAssembly, which this browser has not, or has switched off. The text is all here, and minitensor course start writes the lesson as a file that you can run.");
 } else {
   cells = [...document.querySelectorAll(".mt-cell")].map((box, number) => new Cell(box, number));

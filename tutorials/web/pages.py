@@ -35,6 +35,16 @@ _HERE: Final = Path(__file__).parent
 _OURS: Final = ("cells.css", "cells.mjs", "worker.mjs")
 _LINK: Final = re.compile(r"\]\((\d\d_\w+)\.py")
 _TITLE: Final = re.compile(r"<title[^>]*>([^<]+)</title>")
+_FROM_DISK: Final = """
+if (location.protocol === "file:") addEventListener("DOMContentLoaded", () => {
+  const note = document.createElement("p");
+  note.className = "mt-disk";
+  note.textContent = "The cells of this page run once a server hands it out, as " +
+    "`minitensor course start --web` does, or `python -m http.server` in the folder of the site.";
+  document.querySelector(".mt-cell").before(note);
+});
+"""
+"""A browser loads no modules from a disk, so this is none."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The time of every file in the archive, so that its bytes depend on the files alone."""
 
@@ -157,6 +167,7 @@ def head(lesson: Lesson, archive_name: str) -> str:
         f'<script type="importmap">{json.dumps({"imports": imports})}</script>\n'
         f'<meta name="minitensor-lesson" content="{html.escape(json.dumps(about))}">\n'
         f'<script type="module" src="{WEB}/cells.mjs"></script>\n'
+        f"<script>{_FROM_DISK}</script>\n"
     )
 
 

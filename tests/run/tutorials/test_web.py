@@ -2,6 +2,7 @@
 
 import json
 import queue
+import subprocess
 
 import pytest
 
@@ -157,6 +158,15 @@ def test_a_page_that_was_loaded_needs_no_server(site):
 def test_axe_finds_nothing_serious(site):
     found = value(site.act(FIRST, {"act": "axe"}))
     assert [one for one in found if one["impact"] in ("serious", "critical")] == []
+
+
+@pytest.mark.whole
+def test_a_page_that_is_read_from_the_disk_says_how_it_runs(site):
+    words = [in_browser.browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    page = (site.folder / FIRST).as_uri()
+    done = subprocess.run([*words, page], check=True, capture_output=True, text=True, timeout=60)
+    assert '<p class="mt-disk">The cells of this page run once a server hands it out' in done.stdout
+    assert "<button" not in done.stdout
 
 
 def test_a_page_weighs_at_most_25_megabytes(site):
