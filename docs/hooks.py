@@ -21,7 +21,7 @@ from mkdocs.structure.pages import Page
 from docs.docstrings import markdown
 from docs.lessons import LessonError, lesson_page, outputs, page_of
 from tutorials.course.lessons import PICTURES, Lesson, lessons
-from tutorials.web.assets import ASSETS, COMPILER, AssetError, fetched
+from tutorials.web.assets import AssetError, gathered, has_compiler
 from tutorials.web.pages import archive, head, write_files
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -100,11 +100,13 @@ def on_pre_build(config: MkDocsConfig) -> None:
     """Fetch the files by which cells run in a browser; pages without them are as good to read."""
     RUNS.clear()
     try:
-        fetched(KEPT, (*ASSETS, *COMPILER))
+        lacking = gathered(KEPT)
     except AssetError as failure:
         log.info("the cells of lessons do not run in these pages: %s", failure.message)
     else:
         RUNS.append(archive()[0])
+        if lacking:
+            log.info("%s", lacking)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
@@ -112,7 +114,7 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     lesson = LESSONS.get(pages_elsewhere().get(page.file.src_uri, ""))
     if lesson is None or not RUNS:
         return output
-    return output.replace("</head>", head(lesson, RUNS[0]) + "</head>", 1)
+    return output.replace("</head>", head(lesson, RUNS[0], has_compiler(KEPT)) + "</head>", 1)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -145,11 +145,13 @@ def _start_web(arguments: argparse.Namespace, console: Console) -> int:
     folder = Path(arguments.folder) if arguments.folder else kept / "pages"
     console.paragraph("What cells need to run is fetched, some 40 MB, if it is not here yet.")
     try:
-        write_site(folder, kept / "files")
+        lacking = write_site(folder, kept / "files")
     except OSError as failure:
         raise CommandError(
             f"cannot write pages to {printable(str(folder))}: {failure.strerror}"
         ) from failure
+    if lacking:
+        console.paragraph(lacking)
     serve(folder, arguments.host, arguments.port, lambda at: _served(console, folder, at))
     return 0
 

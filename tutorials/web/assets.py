@@ -192,6 +192,25 @@ def fetched(folder: Path, assets: Sequence[Asset] = ASSETS) -> Path:
     return folder
 
 
+def gathered(folder: Path) -> str:
+    """Fetch all that pages need, and the C compiler, without which they run too; why that is not
+    there, or "".
+
+    Raises AssetError as `fetched`.
+    """
+    fetched(folder)
+    try:
+        fetched(folder, COMPILER)
+    except AssetError as failure:
+        return f"kernels are not compiled in these pages: {failure.message}"
+    return ""
+
+
+def has_compiler(folder: Path) -> bool:
+    """True for a folder with all files of the C compiler."""
+    return all((folder / to).is_file() for asset in COMPILER for to in asset.members.values())
+
+
 def _archive(asset: Asset) -> bytes:
     """The bytes of an archive, from the first source that has them."""
     said: list[str] = []

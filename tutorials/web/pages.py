@@ -25,7 +25,7 @@ from minitensor.errors import ArgumentError
 
 from ..course.lessons import PICTURES, Lesson, lessons
 from ..course.place import ROOT
-from .assets import ASSETS, CLANG, COMPILER, EDITOR, PYTHON, fetched, module_file, wheels
+from .assets import CLANG, EDITOR, PYTHON, gathered, module_file, wheels
 
 LINES: Final = 60
 """The most lines of an output on a page."""
@@ -110,11 +110,8 @@ def _title_of(name: str) -> str:
 def write_files(folder: Path, kept: Path) -> None:
     """Write what running cells need into the folder of the pages: `web/`, and `offline.js`.
 
-    kept  a folder in which files of others stay for the next time
-
-    Raises AssetError if one of those cannot be fetched.
+    kept  the folder with files of others, as `assets.gathered` makes it
     """
-    fetched(kept, (*ASSETS, *COMPILER))
     web = folder / WEB
     shutil.copytree(kept, web, dirs_exist_ok=True)
     for name in _OURS:
@@ -147,8 +144,11 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def head(lesson: Lesson, archive_name: str) -> str:
-    """The lines of a lesson's page, for its `<head>`, that make its cells run."""
+def head(lesson: Lesson, archive_name: str, compiler: bool) -> str:
+    """The lines of a lesson's page, for its `<head>`, that make its cells run.
+
+    compiler  whether the files of the C compiler are there
+    """
     about = {
         "lesson": lesson.number,
         "tasks": [task.name for task in lesson.tasks],
@@ -156,7 +156,7 @@ def head(lesson: Lesson, archive_name: str) -> str:
         "pyodide": PYTHON,
         "wheels": wheels(),
         "archive": archive_name,
-        "compiler": CLANG,
+        "compiler": CLANG if compiler else None,
     }
     imports = {
         name if name != "@codemirror/legacy-modes" else f"{name}/mode/python": f"./{WEB}/{file}"
@@ -192,11 +192,15 @@ _PAGE: Final = """\
 """
 
 
-def write_site(folder: Path, kept: Path) -> None:
-    """Write all lessons as pages whose cells run, a page that lists them, and their files.
+def write_site(folder: Path, kept: Path) -> str:
+    """Write all lessons as pages whose cells run, a page that lists them, and their files; what is
+    lacking, or "" (see `assets.gathered`).
+
+    kept  a folder in which files of others stay for the next time
 
     Raises AssetError, or ArgumentError without the package Markdown.
     """
+    lacking = gathered(kept)
     markdown = markdown_package()
     folder.mkdir(parents=True, exist_ok=True)
     write_files(folder, kept)
@@ -205,11 +209,12 @@ def write_site(folder: Path, kept: Path) -> None:
     every = lessons()
     for before, lesson, after in zip([None, *every], every, [*every[1:], None]):
         body = as_html(markdown, lesson_markdown(lesson))
-        page = _page(lesson.title, body, head(lesson, name), before, after)
+        page = _page(lesson.title, body, head(lesson, name, not lacking), before, after)
         (folder / f"{lesson.name}.html").write_text(page, encoding="utf-8")
     listed = (ROOT / "README.md").read_text(encoding="utf-8").partition("\nThen\n")[0]
     body = as_html(markdown, re.sub(r"\[([^\]]*)\]\(\.\./[^)]*\)", r"\1", listed))
     (folder / "index.html").write_text(_page("Tutorials", body, ""), encoding="utf-8")
+    return lacking
 
 
 def markdown_package() -> ModuleType:

@@ -66,6 +66,18 @@ def test_the_next_source_answers_where_one_does_not(tmp_path):
         fetched(tmp_path / "kept", [wrong])
 
 
+def test_pages_do_without_a_compiler(tmp_path, monkeypatch):
+    url, right = offered(tmp_path, b"python")
+    monkeypatch.setattr(assets, "ASSETS", ())
+    monkeypatch.setattr(assets.fetched, "__defaults__", ((),))
+    monkeypatch.setattr(assets, "COMPILER", [Asset([url], right, {"": "clang/bundle.js"})])
+    assert assets.gathered(tmp_path / "kept") == "" and assets.has_compiler(tmp_path / "kept")
+    monkeypatch.setattr(assets, "COMPILER", [Asset([url], "0" * 64, {"": "clang/more.js"})])
+    said = assets.gathered(tmp_path / "kept")
+    assert said.startswith("kernels are not compiled in these pages: thing.bin is another file")
+    assert not assets.has_compiler(tmp_path / "kept")
+
+
 def test_every_archive_is_pinned():
     assert all(re.fullmatch("[0-9a-f]{64}", asset.sha256) for asset in assets.ASSETS)
     assert all(url.startswith("https://") for asset in assets.ASSETS for url in asset.urls)
@@ -113,11 +125,12 @@ def test_the_archive_is_the_same_each_time_and_whole():
 
 
 def test_the_head_of_a_page_names_what_the_worker_loads():
-    head = pages.head(find("02"), "minitensor-abc.zip")
+    head = pages.head(find("02"), "minitensor-abc.zip", False)
     about = json.loads(re.search('content="([^"]*)"', head)[1].replace("&quot;", '"'))
     assert about["lesson"] == "02" and about["file"] == "02_tasks.py"
     assert about["tasks"] == [task.name for task in find("02").tasks]
     assert about["archive"] == "minitensor-abc.zip"
+    assert about["compiler"] is None
     imports = json.loads(re.search('importmap">(.*)</script>', head)[1])["imports"]
     assert imports["@codemirror/legacy-modes/mode/python"].startswith("./web/editor/")
 
@@ -125,7 +138,7 @@ def test_the_head_of_a_page_names_what_the_worker_loads():
 def test_a_site_is_pages_that_lead_to_each_other(tmp_path, monkeypatch):
     pytest.importorskip("markdown")
     kept = tmp_path / "kept"
-    for asset in assets.ASSETS:
+    for asset in (*assets.ASSETS, *assets.COMPILER):
         for to in asset.members.values():
             (kept / to).parent.mkdir(parents=True, exist_ok=True)
             (kept / to).write_bytes(b"")
