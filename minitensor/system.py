@@ -56,7 +56,7 @@ class _Module:
 
 
 class _Alone:
-    """Locks where there is no other process: nobody waits for anybody."""
+    """File locks that do nothing, for a process that has no competitor."""
 
     LOCK_SH, LOCK_EX, LOCK_NB, LOCK_UN = 1, 2, 4, 8
 

@@ -22,8 +22,8 @@ from tutorials import lessons
 from tutorials.web.assets import fetched, npm
 from tutorials.web.pages import write_site
 from tutorials.web.serve import Handler, server_of
+from tutorials.web.slides import BROWSERS
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SCRIPT = Path(__file__).with_suffix(".mjs")
 COMPILER = "--compiler"
 STATE = '<script>localStorage.setItem("minitensor-compiler", "yes")</script>'
@@ -47,7 +47,7 @@ console.error = (...words) => { window.errors.push(words.join(" ")); said(...wor
 
 def browser():
     """The path of a Chromium, or None."""
-    return next(filter(None, map(shutil.which, NAMES)), None)
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 class Acting(Handler):
@@ -57,7 +57,6 @@ class Acting(Handler):
 
     def do_GET(self):  # noqa: N802
         name = self.path.partition("?")[0].lstrip("/")
-        self.site.asked.append(name)
         if name.endswith("in_browser.mjs"):
             return self._send(SCRIPT.read_bytes(), "text/javascript")
         if name == "axe.js":
@@ -95,15 +94,15 @@ class Site:
     def __init__(self, folder, port):
         self.folder, self.port = folder, port
         self.reports = queue.Queue()
-        self.wish, self.before, self.asked = None, "", []
+        self.wish, self.before = None, ""
         self.profile = tempfile.mkdtemp(prefix="minitensor-browser-")
 
     def act(self, page, wish, limit=300, before="", **options):
-        """What a page reports that does what is wished.
+        """The report of a page that has performed an action.
 
         before  HTML at the beginning of the page: a state of the browser
         """
-        self.wish, self.before, self.asked = wish, before, []
+        self.wish, self.before = wish, before
         with self.open(page, **options):
             return self.reports.get(timeout=limit)
 

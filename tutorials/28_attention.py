@@ -125,7 +125,7 @@ for name, scores in rows.items():
 assert found["falling"] == [] and found["rising, far below 0"] == ["forgets", "inverse", "zero"]
 
 # %% [markdown]
-# Where the largest score comes first, the factor is 1 for ever, and any factor passes. Random
+# If the largest score comes first, the factor stays 1, and any correction passes. Random
 # scores rise now and then, so a test with random rows finds the first two; the third needs scores
 # that are small enough for `exp` to give 0. A test is made of what can go wrong: rows that rise,
 # rows that fall, large scores of both signs, equal scores, one key, and keys that are masked
@@ -229,7 +229,7 @@ assert np.allclose(mt.interpret(one_query, q[:1], k, v), want[:1], atol=1e-6)
 #
 # 1. `step(state, score, value)`: take one more key. A state is `(m, z, o)`, with a list `o`; the
 #    first is `(-inf, 0.0, [0.0, …])`. A key with the score -inf changes nothing.
-# 2. `is_right(attend)`: `attend(scores, values)` is somebody's `one_pass`; return True if it is
+# 2. `is_right(attend)`: `attend(scores, values)` is a version of `one_pass`; return True if it is
 #    right, False if not. Its faults are of the kinds above, and some more.
 # 3. `fuse(s, keys)`: `s` is a schedule of the program `attention`, of other sizes. Fuse it so that
 #    the temporaries take no more than `keys` scores, the state of one query (`3 d` numbers) and the

@@ -123,7 +123,7 @@ except RuntimeError as error:
 # %% [markdown]
 # Here a race gives the same number twice, and a test of the results would pass. In minitensor
 # `parallel` is *refused* where two iterations touch one element (lesson 7): a definition says what
-# an element is, so the system can know. A block program says what to do, so somebody has to look.
+# an element is, so races are detected. A block program states operations, its author must check.
 #
 # ## The same loops from a definition
 #
@@ -169,7 +169,7 @@ picture("30_grid", s)
 # | `dot` | the innermost loops: `vectorize` and `unroll`, or `tensorize` |
 # | `store` | the definition's own store; `reverse_compute_at` for what follows |
 #
-# What is natural differs. An algorithm that *changes the computation*, as attention in one pass, is
+# Each has its strength. An algorithm that *changes the computation*, as attention in one pass, is
 # easy to write as a block; as a definition it needed an idea (lesson 28). *Trying other sizes* is
 # easy with a schedule: numbers change and the meaning cannot, so a search may do it.
 #

@@ -35,7 +35,7 @@ from minitensor_course.replay import TableSpace, replay
 # | no fine-tuning | random draws, on all sketches |
 # | limited space | the same evolution, on the first sketch alone, with the usual annotations |
 #
-# What is *not* the same: another machine, a table of some thousand programs in place of an endless
+# The *differences*: another machine, a table of some thousand programs in place of an endless
 # space, another number of trials. A reproduction states this first. If the effect is real it is
 # larger than these differences.
 
