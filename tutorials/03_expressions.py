@@ -185,7 +185,8 @@ def pairs(a):
 # %% [markdown]
 # Now the whole interpreter. It runs *statements*: loops, blocks and stores. (The condition `i > 0`
 # has become `1 <= i`, the same for integers, so `<=` is enough.) A block binds its own variables
-# to expressions of the loops (the next lesson is about that).
+# to expressions of the loops (the next lesson is about that). In `match`, `lazy=True` asks for a
+# value of a field, and an `if` behind a pattern is one more condition.
 #
 # **Predict first.** The program reads `A` in two places. How many loads does it make for N = 8?
 

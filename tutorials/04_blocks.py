@@ -67,10 +67,10 @@ assert s.program.blocks["R"].body == block.body and s.program.blocks["R"].init =
 picture("04_rows", s)
 
 # %% [markdown]
-# Only the binding of `k`, and a guard: 3 pieces of 4 are 12, and the domain ends at 10. The body
-# and the init are the same trees as before, compared by structure. So a step of a schedule need not
-# understand the body. It must only see to it that each instance still runs, in an order that is
-# allowed. The kind of an iter says what is allowed.
+# Only the binding of `k`. And there is a *guard*, a condition in front of the block: 3 pieces of 4
+# are 12, but the domain ends at 10. The body and the init are the same trees as before, compared by
+# structure. So a step of a schedule need not understand the body. It must only see to it that each
+# instance still runs, in an order that is allowed. The kind of an iter says what is allowed.
 #
 # ## Three kinds
 #

@@ -8,7 +8,8 @@
 # A loop nest speaks of `A[j, i]`, of blocks, of loops that run in parallel. C knows none of these:
 # it has one long row of bytes, pointers into it, and statements. The way from one to the other is a
 # sequence of small steps, and you can watch each of them. No C compiler is needed for that: the
-# text is made without one.
+# text is made without one. It is made for a *target*, the description of a machine: here it has two
+# cores, and vectors of 256 bits.
 
 # %%
 import numpy as np

@@ -129,8 +129,8 @@ def two_threads(a, b):
 assert two_threads(3, 4) == 4
 
 # %% [markdown]
-# The interpreter finds such *races* when a program runs. Here the loop is made parallel by force,
-# past all rules, which no step of a schedule does:
+# The interpreter finds such *races* when a program runs. Here the loop is made parallel by force:
+# we write the two loops anew, around the body of the old ones, which no step of a schedule does.
 
 # %%
 racing = ir.For("k", 8, ir.loop_sites(sums)["k"].loop.body, ir.LoopKind.PARALLEL)
@@ -292,7 +292,7 @@ s.parallel(y_0)  # accepted, though both tiles write P[4] and P[5]: each has its
 # To see that it is the lifetime which makes the difference, take it away. On a GPU, memory of scope
 # `"shared"` is one for all threads of a group. Moved there, `P` is one array for both iterations,
 # and the loop that was legal is no longer. This step would break it, so rule K1 refuses *this
-# step*:
+# step*. (`bind` gives the iterations of a loop to the threads of such a group.)
 
 # %%
 s = mt.Schedule(blur)
