@@ -76,7 +76,7 @@ assert counts.loads["P"] == 3 * 32
 # All of `P` is written to memory before any of it is read. For 32 elements that is harmless; for
 # 32 million it means a trip to memory and back. So cut `Q` into tiles of 8 elements, and compute of
 # `P` only what one tile needs, right before it: 8 elements and 2 more, the *halo*. `get_loops`
-# gives the loops around a block, the outermost first; around `Q` there is one.
+# gives the loops around a block.
 
 # %%
 s = mt.Schedule(program)
@@ -137,10 +137,9 @@ except mt.ScheduleError as error:
 # Tiles do not depend on each other, for each has its own piece of `P`. So they can run in parallel,
 # on several *threads*, each of which uses a core of the processor; and the elements of a tile in
 # the lanes of *vector instructions*, which treat several numbers at once. A step takes the name of
-# a loop, or what another step returned; `compute_at` returns the new loops of `P`. The *trace* of a
-# schedule is the list of its steps. `mt.build` writes C, a language near the machine, and has it
-# compiled; where there is no C compiler, the interpreter stands in. You need not read the C yet:
-# lesson 5 does.
+# a loop, or what another step returned; `compute_at` returns the new loops of `P`. The *trace*
+# lists the steps. `mt.build` writes C, a language near the machine, and has it compiled; where
+# there is no C compiler, the interpreter stands in. You need not read the C yet: lesson 5 does.
 
 # %%
 s = mt.Schedule(program)

@@ -51,6 +51,7 @@ class Verdict:
     script        Python that shows it, and fails; "" where there is nothing to run
     printed       what the answer printed, as far as it is kept
     seconds       that it took
+    hidden        True for a task of a lecturer's file: a student should not see the verdict
     """
 
     lesson: str
@@ -60,6 +61,7 @@ class Verdict:
     script: str = ""
     printed: str = ""
     seconds: float = 0.0
+    hidden: bool = False
 
     @property
     def passed(self) -> bool:
@@ -67,8 +69,13 @@ class Verdict:
         return not self.lacking
 
 
-def check_task(lesson: Lesson, task: Task, file: Path, seed: str = SEED) -> Verdict:
-    """The verdict on a student's file, which runs in a process of its own."""
+def check_task(
+    lesson: Lesson, task: Task, file: Path, seed: str = SEED, hidden: Path | None = None
+) -> Verdict:
+    """The verdict on a student's file, which runs in a process of its own.
+
+    hidden  the file that the task is from (see `tasks_in`); None if it is the lesson's
+    """
     began = time.monotonic()
     if not _is_file(file):
         lacking = (
@@ -78,13 +85,14 @@ def check_task(lesson: Lesson, task: Task, file: Path, seed: str = SEED) -> Verd
     else:
         drawn = f"{seed}:{lesson.number}:{task.name}"
         with unchanged() as changed:
-            reply = _replied(lesson, task, file, drawn)
+            reply = _replied(lesson, task, file, drawn, hidden)
         lacking, script = judged(task, task.cases(random.Random(drawn)), reply, lesson.number, file)
         printed = str(reply.get("printed", ""))[:MOST_SHOWN]
         if changed:
             lacking, script = f"it wrote over {changed[0]}, which is as it was again", ""
     spent = time.monotonic() - began
-    return Verdict(lesson.number, task.name, task.points, lacking, script, printed, spent)
+    found = lesson.number, task.name, task.points, lacking, script, printed, spent
+    return Verdict(*found, hidden is not None)
 
 
 def _is_file(path: Path) -> bool:
@@ -93,13 +101,16 @@ def _is_file(path: Path) -> bool:
     return False
 
 
-def _replied(lesson: Lesson, task: Task, file: Path, seed: str) -> Mapping[str, Any]:
+def _replied(
+    lesson: Lesson, task: Task, file: Path, seed: str, hidden: Path | None
+) -> Mapping[str, Any]:
     """The last reply of the student's process; "stopped" in it says why there was none."""
     at: dict[str, Any] = {}
     folder = tempfile.mkdtemp(prefix="minitensor-course-")
     try:
         with Worker.start(f"{PACKAGE}.course.submission", variables=_variables(folder)) as worker:
             request = {"lesson": lesson.number, "task": task.name, "seed": seed}
+            request["hidden"] = str(hidden.resolve()) if hidden is not None else ""
             worker.send({**request, "file": str(file.resolve())})
             at = worker.receive(_STARTING)
             until = time.monotonic() + _SLOWER * task.seconds

@@ -11,7 +11,7 @@ import contextlib
 import importlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,8 +27,9 @@ from ..web.slides import write_slides
 from . import folder as folders
 from . import reports
 from .check import SEED, Verdict, check_task
-from .lessons import Lesson, find, languages, lessons
+from .lessons import Lesson, find, languages, lessons, tasks_in
 from .place import COMMAND, INSTALLED, PACKAGE
+from .tasks import Task
 
 TEXT: Final = "lessons from an expression to an auto-scheduler, with tasks that are judged"
 EPILOG: Final = f"""\
@@ -81,6 +82,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument("lessons", nargs="*", metavar="LESSON", help="numbers, as 07; else all")
     check.add_argument("--file", metavar="FILE", help="the answers of one lesson, in another file")
     check.add_argument("--task", metavar="NAME", help="only this task")
+    text = "tasks of your own for one lesson, which the student does not see: a file with TASKS"
+    check.add_argument("--hidden", metavar="FILE", help=text)
     check.add_argument("--seed", default=SEED, metavar="TEXT", help="for other hidden cases")
     check.add_argument(
         "--gradescope", metavar="FILE", help="write results as Gradescope reads them"
@@ -218,27 +221,32 @@ def _folder(name: str) -> Path:
 
 def _check(arguments: argparse.Namespace, console: Console) -> int:
     folder = _folder(arguments.dir)
-    if arguments.file and len(arguments.lessons) != 1:
-        raise UsageError("--file is for one lesson: check 07 --file answers.py")
+    for option in ("file", "hidden"):
+        if getattr(arguments, option) and len(arguments.lessons) != 1:
+            raise UsageError(f"--{option} is for one lesson: check 07 --{option} FILE.py")
     for written in filter(None, (arguments.gradescope, arguments.nbgrader)):
         check_writable(written)
     wanted = folders.lessons_in(folder, arguments.lessons)
+    hidden = Path(arguments.hidden) if arguments.hidden else None
+    secret = _hidden_tasks(hidden, wanted[0]) if hidden else ()
     if arguments.task:
-        _known_task(arguments.task, wanted)
+        _known_task(arguments.task, wanted, secret)
     verdicts: list[Verdict] = []
     for lesson in wanted:
         file = Path(arguments.file) if arguments.file else folder / lesson.stubs.name
         if not arguments.json:
             console.print(console.styled(f"{lesson.number} {lesson.title}", "bold"))
-        for task in lesson.tasks:
+        for task in (*lesson.tasks, *secret):
             if arguments.task in (None, task.name):
-                verdict = check_task(lesson, task, file, arguments.seed)
+                source = hidden if task in secret else None
+                verdict = check_task(lesson, task, file, arguments.seed, source)
                 verdicts.append(verdict)
-                script = None if arguments.file else folders.keep_script(folder, verdict)
+                keep = not arguments.file and not verdict.hidden
+                script = folders.keep_script(folder, verdict) if keep else None
                 if not arguments.json:
                     _tell(console, verdict, script)
         if not arguments.file:
-            folders.note(folder, verdicts)
+            folders.note(folder, [v for v in verdicts if not v.hidden])
     _write_reports(arguments, verdicts)
     if arguments.json:
         console.json(reports.as_json(verdicts))
@@ -248,8 +256,22 @@ def _check(arguments: argparse.Namespace, console: Console) -> int:
     return int(not all(v.passed for v in verdicts))
 
 
-def _known_task(name: str, wanted: list[Lesson]) -> None:
+def _hidden_tasks(file: Path, lesson: Lesson) -> tuple[Task, ...]:
+    """The tasks of a lecturer's file, for a lesson."""
+    found = tasks_in(str(file))
+    both = [task.name for task in lesson.tasks if task.name in {one.name for one in found}]
+    if both:
+        where = printable(str(file)[:200])
+        raise CommandError(
+            f"{where}: lesson {lesson.number} has a task {both[0]} of its own; "
+            f"give yours another name, or take `--seed` for other cases of that one"
+        )
+    return found
+
+
+def _known_task(name: str, wanted: list[Lesson], hidden: Sequence[Task]) -> None:
     known = [task.name for lesson in wanted for task in lesson.tasks]
+    known += [task.name for task in hidden]
     if name not in known:
         raise CommandError(f"there is no task {printable(name)!r}; there are {', '.join(known)}")
 

@@ -17,7 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-from minitensor.errors import ArgumentError, printable
+from minitensor.errors import ArgumentError, printable, shown
+from minitensor.userfile import run_file
 
 from .place import PACKAGE, ROOT
 from .tasks import Task
@@ -140,3 +141,24 @@ def tasks_of(number: str) -> Sequence[Task]:
     module = importlib.import_module(f"{PACKAGE}.judges.lesson_{number}")
     found: Sequence[Task] = module.TASKS
     return found
+
+
+def tasks_in(file: str) -> tuple[Task, ...]:
+    """The tasks of a lecturer's own file, which is written as a module of judges: its TASKS.
+
+    Raises ArgumentError for a file without tasks.
+    """
+    found = getattr(run_file(file), "TASKS", None)
+    where = printable(str(file)[:200])
+    if not isinstance(found, (tuple, list)) or not found:
+        raise ArgumentError(f"{where} has no tasks: TASKS = (MyTask(), …) is wanted in it")
+    for task in found:
+        if not isinstance(task, Task):
+            hint = " (make one: MyTask())" if isinstance(task, type) else ""
+            raise ArgumentError(f"{where}: TASKS has {shown(task)}, which is no Task{hint}")
+        if not str(getattr(task, "name", "")).isidentifier():
+            raise ArgumentError(f"{where}: a task needs a name, that of the function it judges")
+    names = [task.name for task in found]
+    if len(set(names)) < len(names):
+        raise ArgumentError(f"{where}: two tasks have one name; there are {', '.join(names)}")
+    return tuple(found)

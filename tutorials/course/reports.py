@@ -28,6 +28,7 @@ def as_json(verdicts: Sequence[Verdict]) -> dict[str, Any]:
             "script": v.script,
             "printed": v.printed,
             "seconds": round(v.seconds, 3),
+            "hidden": v.hidden,
         }
         for v in verdicts
     ]
@@ -43,6 +44,7 @@ def as_gradescope(verdicts: Sequence[Verdict]) -> dict[str, Any]:
             "max_score": v.points,
             "status": "passed" if v.passed else "failed",
             "output": v.lacking,
+            "visibility": "hidden" if v.hidden else "visible",
         }
         for v in verdicts
     ]

@@ -2,11 +2,11 @@
 
     python -m minitensor_course.course.submission
 
-A worker (see `runtime.Worker`). It replies to {"file": …, "lesson": …, "task": …, "seed": …} with
-{"at": n} before each case, with -1 when it is ready; and at the end {"answers": […]}, or
-{"raised": text} for what an answer raised. Limits and an audit hook (PEP 578) keep accidents and
-pranks inside: memory, output, files outside the temporary folder, forks, imports of the judges.
-They are no wall against an attacker: strangers' code belongs into a container.
+A worker (see `runtime.Worker`). It replies to {"file": …, "lesson": …, "task": …, "seed": …,
+"hidden": …} with {"at": n} before each case, with -1 when it is ready; and at the end with
+{"answers": […]}, or {"raised": text} for what an answer raised. Limits and an audit hook (PEP 578)
+keep accidents and pranks inside: memory, output, files outside the temporary folder, forks, imports
+of the judges. They are no wall against an attacker: strangers' code belongs into a container.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from minitensor.errors import ArgumentError, kind_of, printable
 from minitensor.runtime import Parent, cache_folder, confine
 from minitensor.userfile import failure_in, run_file
 
-from .lessons import tasks_of
+from .lessons import tasks_in, tasks_of
 from .place import INSTALLED, PACKAGE, ROOT
 from .tasks import Task
 from .wire import MOST_SHOWN, encode
@@ -79,7 +79,9 @@ def main() -> None:
 
 
 def _reply(parent: Parent, request: dict[str, str]) -> dict[str, Any]:
-    task = next(t for t in tasks_of(request["lesson"]) if t.name == request["task"])
+    hidden = request["hidden"]  # a lecturer's file
+    tasks = tasks_in(hidden) if hidden else tasks_of(request["lesson"])
+    task = next(t for t in tasks if t.name == request["task"])
     cases = task.cases(random.Random(request["seed"]))
     _hide(task)
     confine(MEMORY, LARGEST_FILE)
