@@ -75,12 +75,11 @@ assert counts.loads["P"] == 3 * 32
 #
 # All of `P` is written to memory before any of it is read. For 32 elements that is harmless; for
 # 32 million it means a trip to memory and back. So cut `Q` into tiles of 8 elements, and compute of
-# `P` only what one tile needs, right before it: 8 elements and 2 more, the *halo*. `get_loops`
-# gives the loops around a block.
+# `P` only what one tile needs, right before it: 8 elements and 2 more, the *halo*.
 
 # %%
 s = mt.Schedule(program)
-(y,) = s.get_loops("Q")
+(y,) = s.get_loops("Q")  # the loops around block Q
 y_0, y_1 = s.split(y, [None, 8])  # None: as many tiles as it takes
 s.compute_at("P", y_0)
 s.show()

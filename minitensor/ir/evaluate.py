@@ -55,6 +55,15 @@ class Evaluator(Generic[F]):
                 return lambda frame: held
             case Unary(op, a):
                 return self._operation(UNARY[op], expr.dtype, self.expr(a))
+            case Binary(op, Var(name), Const(value, dtype)) if not expr.dtype.is_packed:
+                compute, held = binary(op, dtype), constant(value, dtype)
+                return lambda frame: compute(frame.values[name], held)
+            case Binary(op, a, Const(value, dtype)) if not expr.dtype.is_packed:
+                left, compute, held = self.expr(a), binary(op, dtype), constant(value, dtype)
+                return lambda frame: compute(left(frame), held)
+            case Binary(op, a, Var(name)) if not expr.dtype.is_packed:
+                left, compute = self.expr(a), binary(op, a.dtype)
+                return lambda frame: compute(left(frame), frame.values[name])
             case Binary(op, a, b):
                 return self._operation(binary(op, a.dtype), expr.dtype, self.expr(a), self.expr(b))
             case Select():

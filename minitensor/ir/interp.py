@@ -25,6 +25,7 @@ import numpy as np
 
 from minitensor.errors import ArgumentError, ExecutionError, VerifyError
 from minitensor.ir.dtype import numpy_dtype, pack, unpack
+from minitensor.ir.expr import TRUE
 from minitensor.ir.lifetime import lifetimes
 from minitensor.ir.meeting import Combine, Stop, as_one, combined, has_stop, meet
 from minitensor.ir.memory import Counts, Frame, Memory, Storage, Team
@@ -245,7 +246,7 @@ class _Machine:
     def block(self, block: Block) -> _Run:
         bindings = [(i.var, i.extent, self.expr(i.binding)) for i in block.iters]
         carried = [i.var for i in block.iters if i.kind is not IterKind.SPATIAL]
-        predicate = self.expr(block.predicate)
+        predicate = None if block.predicate == TRUE else self.expr(block.predicate)
         together = self.threads_x & frozenset(
             name for i in block.iters if i.kind is IterKind.REDUCE for name in free_vars(i.binding)
         )
@@ -254,7 +255,7 @@ class _Machine:
         init = self.as_one(self.statement(block.init)) if block.init is not None else None
 
         def run_block(frame: Frame) -> None:
-            if not predicate(frame):
+            if predicate is not None and not predicate(frame):
                 return
             values: dict[str, Value] = {}
             for var, extent, binding in bindings:

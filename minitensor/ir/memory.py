@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from minitensor.errors import ExecutionError
 from minitensor.ir.dtype import compute_dtype
 from minitensor.ir.evaluate import Evaluator
-from minitensor.ir.expr import Expr, Load
+from minitensor.ir.expr import Expr, Load, Var
 from minitensor.ir.numbers import Value
 from minitensor.ir.printer import Marks, print_name, print_type
 from minitensor.ir.program import Program, print_program
@@ -207,12 +208,23 @@ class Memory:
                     raise self._outside(name, index, shape)
             return index
 
+        def locate_variables(frame: Frame) -> tuple[Any, ...]:
+            index: tuple[Any, ...] = values_of(frame.values)
+            for value, extent in zip(index, shape):
+                if not 0 <= value < extent:
+                    raise self._outside(name, index, shape)
+            return index
+
         def locate_lanes(frame: Frame) -> tuple[Any, ...]:
             index = tuple([part(frame) for part in parts])
             if not all(np.all((i >= 0) & (i < extent)) for i, extent in zip(index, shape)):
                 raise self._outside(name, index, shape)
             return index
 
+        names = [i.name for i in indices if isinstance(i, Var)]
+        if len(names) == len(indices) > 1:  # the usual access, which need not be slow
+            values_of = itemgetter(*names)
+            return locate_variables
         return locate_one if _lanes_of(indices) == 1 else locate_lanes
 
     def _outside(self, name: str, index: tuple[Any, ...], shape: tuple[int, ...]) -> ExecutionError:

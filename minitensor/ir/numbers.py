@@ -8,6 +8,7 @@ which it is computed, and rounded after each step; a conversion goes through tha
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -80,23 +81,23 @@ def binary(op: str, dtype: DType) -> Callable[[Value, Value], Value]:
 
 
 _BINARY: Final[dict[str, Callable[[Value, Value], Value]]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
     "//": np.floor_divide,
     "%": np.remainder,
     "min": lambda a, b: b if b < a or b != b else a,
     "max": lambda a, b: b if b > a or b != b else a,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "&": lambda a, b: a & b,
-    "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b,
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "and": operator.and_,
+    "or": operator.or_,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
     "<<": lambda a, b: a << (b & (8 * b.itemsize - 1)),
     ">>": lambda a, b: a >> (b & (8 * b.itemsize - 1)),
 }

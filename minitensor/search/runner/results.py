@@ -192,7 +192,10 @@ def failures_of(results: Iterable[Result]) -> list[Failures]:
 
 
 class RunnerProtocol(Protocol):
-    """A source of measurements; `mt.search.Runner` is one, and so is a table of recorded costs."""
+    """A source of measurements; `mt.search.Runner` is one, and so is a table of recorded costs.
+
+    Where it has a method `prepare`, that is called before candidates are chosen.
+    """
 
     def measure(
         self, schedules: Sequence[Schedule], best: float | None = None, /

@@ -140,6 +140,15 @@ class Runner:
             self._processes.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def prepare(self) -> None:
+        """Begin to start the processes, while candidates are still being chosen: Python takes most
+        of a second to start, twice. `measure` waits for them, and starts those that are not there.
+        """
+        if self._builder is None:
+            _ = self._processes.compilers
+        if self._measurer is None:
+            self._processes.server(self._folder, self.settings).start()
+
     def build(
         self, candidates: Sequence[Candidate], settings: Settings | None = None
     ) -> list[Built | Result]:
@@ -253,7 +262,8 @@ class Server:
     def __init__(self, task: Path, settings: Settings) -> None:
         self.task, self.settings = task, settings
         self.worker: runtime.Worker | None = None
-        self._loaded = task
+        self._loading = task
+        self._loaded: Path | None = None  # None until the worker has the first
 
     def measure(self, built: Sequence[Built], best: float | None) -> Iterator[Result]:
         """The result of each, one at a time: the next is measured when the generator continues."""
@@ -268,15 +278,17 @@ class Server:
             self.worker.close(GRACE)
         self.worker = None
 
-    def _started(self) -> runtime.Worker:
-        settings = json.dumps(asdict(self.settings))
-        arguments = ("measure", str(self.task), settings, str(guards_library()))
-        worker = runtime.Worker.start(WORKER, *arguments, variables=_ALONE)
-        self._await(worker)
-        return worker
+    def start(self) -> runtime.Worker:
+        """The process; where there is none it begins to start, and reads the arrays of the task."""
+        if self.worker is None:
+            settings = json.dumps(asdict(self.settings))
+            arguments = ("measure", str(self.task), settings, str(guards_library()))
+            self.worker = runtime.Worker.start(WORKER, *arguments, variables=_ALONE)
+            self._loading, self._loaded = self.task, None
+        return self.worker
 
     def _await(self, worker: runtime.Worker) -> None:
-        """Wait until a process has the arrays of the task."""
+        """Wait until a process has the arrays that it reads."""
         try:
             worker.receive(_START)
         except BaseException as failure:
@@ -285,14 +297,16 @@ class Server:
             if isinstance(failure, runtime.WorkerError):
                 raise MeasureError(f"the process that measures {failure.message}") from None
             raise
-        self._loaded = self.task
+        self._loaded = self._loading
 
     def _one(self, built: Built, best: float | None) -> Result:
-        if self.worker is None:
-            self.worker = self._started()
-        elif self._loaded != self.task:
-            self.worker.send({"task": str(self.task)})
-            self._await(self.worker)
+        worker = self.start()
+        if self._loaded is None:
+            self._await(worker)
+        if self._loaded != self.task:
+            self._loading = self.task
+            worker.send({"task": str(self.task)})
+            self._await(worker)
         emitted, early = built.emitted, built.early
         job = {name: getattr(emitted, name) for name in ("entry", "workspace", "checks")}
         job |= {"params": [b.name for b in emitted.params], "early": None, "cold": built.cold}
@@ -306,11 +320,11 @@ class Server:
                     for b in (p for p in early.params if p.name in early.outputs)
                 ],
             )._asdict()
-        self.worker.send({**job, "library": built.library, "best": best})
+        worker.send({**job, "library": built.library, "best": best})
         try:
-            reply = self.worker.receive(math.inf)
+            reply = worker.receive(math.inf)
         except runtime.WorkerError as lost:
-            self.worker.close()
+            worker.close()
             self.worker = None
             name = print_name(emitted.name or emitted.entry)
             text = f"{name} took the process along that measured it, which {lost.message}"

@@ -197,6 +197,7 @@ class Tuner:
         if self.log is not None and not self.rounds:
             with contextlib.suppress(MinitensorError):  # `_append` warns of such a log
                 self.log.define(self.space.program)
+        getattr(self.runner, "prepare", lambda: None)()
         size = size_of_round(len(self.tried), self.batch)
         seed = f"{self.seed}/{len(self.tried)}"
         ranked = sorted(fastest(self.tried), key=lambda t: t.steady)
@@ -288,7 +289,6 @@ class Tuner:
         best = self.best.seconds if bound is None and self.best is not None else bound
         drift = self._incumbent.drift
         news: list[Tried] = []
-
         try:
             results = self._results([schedule for _, schedule in chosen], best)
             for result, (candidate, schedule), guess in zip(results, chosen, guesses):

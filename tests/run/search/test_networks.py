@@ -33,14 +33,14 @@ def tuned(net, tmp_path_factory):
 
 
 def images_net():
-    w = np.random.default_rng(3).integers(-2, 3, (16, 16, 3, 3)).astype("f")
+    w = np.random.default_rng(3).integers(-2, 3, (8, 8, 3, 3)).astype("f")
 
     def layers(x, w):
         for _ in range(2):
             x = ops.relu(ops.conv2d(x, w, padding=1))
         return ops.reduce_mean(x, axes=(2, 3))
 
-    return mt.graph.trace(layers, x=((1, 16, 8, 8), "float32"), w=w)
+    return mt.graph.trace(layers, x=((1, 8, 4, 4), "float32"), w=w)
 
 
 def test_layouts_are_chosen_by_measuring_and_found_again(tmp_path, caplog, monkeypatch):
@@ -52,7 +52,7 @@ def test_layouts_are_chosen_by_measuring_and_found_again(tmp_path, caplog, monke
     assert result.graph.layouts is not None
     names = {record.name for record in mt.search.Log(log)}
     assert {"conv2d_relu", "conv2d_relu_nhwc"} <= names  # both were tried
-    x = np.random.default_rng(1).integers(-2, 3, (1, 16, 8, 8)).astype("f")
+    x = np.random.default_rng(1).integers(-2, 3, (1, 8, 4, 4)).astype("f")
     expected = mt.interpret(net, x)
     np.testing.assert_allclose(result.model()(x), expected, rtol=1e-5)
     with caplog.at_level(logging.WARNING, logger="minitensor"):

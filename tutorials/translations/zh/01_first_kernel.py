@@ -74,11 +74,10 @@ assert counts.loads["P"] == 3 * 32
 # 在读取 `P` 的任何元素之前，整个 `P` 都已写入内存。只有 32 个元素时这没有什么关系；如果是
 # 3200 万个元素，数据就要在内存里往返一趟。所以我们把 `Q` 切成每块 8 个元素的分块（tile），在计算
 # 每个分块之前，只计算这个分块所需要的那部分 `P`：8 个元素，再加上 2 个边缘元素，即 *halo*。
-# `get_loops` 给出一个块外面的各层循环。
 
 # %%
 s = mt.Schedule(program)
-(y,) = s.get_loops("Q")
+(y,) = s.get_loops("Q")  # 块 Q 外面的各层循环
 y_0, y_1 = s.split(y, [None, 8])  # None：需要多少个分块，就有多少个
 s.compute_at("P", y_0)
 s.show()
