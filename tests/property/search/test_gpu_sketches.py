@@ -106,7 +106,7 @@ def drawn(space, rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("rules", ["ansor", "default"])
 @pytest.mark.parametrize("name", SMALL)
-@examples(3, 30)
+@examples(2, 30)
 @given(seed=st.integers(0, 2**32))
 def test_candidates_compute_the_same(name, rules, seed):
     space = space_of(name, rules)
@@ -133,7 +133,7 @@ def test_features_of_a_batch_are_those_of_each(name, rules):
         if plan.structure is None:  # what rfactor makes of a fused sum is moved
             assert name == "everything", space.sketches[sketch].explain()
             continue
-        found = dict(drawn(space, rng) for _ in range(30))
+        found = dict(drawn(space, rng) for _ in range(times(14, 30)))
         own = [candidate for candidate in found if candidate.sketch == sketch]
         batch = [candidate for candidate in own if is_numbered(space, plan, candidate)]
         half = batch[: len(batch) // 2]
@@ -151,7 +151,7 @@ def test_features_of_a_batch_are_those_of_each(name, rules):
 def test_what_is_said_to_have_no_room_has_none(name):
     """The resources of candidates, against their kernels."""
     space, rng = space_of(name, "ansor"), random.Random(1)
-    for _ in range(20):
+    for _ in range(times(8, 20)):
         candidate = space.draw(rng)
         plan = space.plan(candidate.sketch, ())
         assert space.has_room(plan, [candidate]) == [True]  # they are small

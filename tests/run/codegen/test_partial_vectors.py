@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.codegen import Target, generate
+from minitensor.codegen import Target, generate, generate_together
 from minitensor.runtime import find_toolchain, native_target
 from minitensor.sanitize import Sanitizer, load_sanitized, run_guarded
+from tests.run.together import built_together
 
 EXTENTS = [3, 5, 6, 7, 9, 11, 13, 15, 19, 23, 31, 45]
 
@@ -44,23 +45,23 @@ def arrays_of(program, seed=0):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize("bits", [128, 256, 512])
 def test_every_rest(dtype, bits, reverse):
-    for columns in EXTENTS:
-        s = chain(3, columns, dtype, reverse)
+    target = Target("c", 1, bits)
+    schedules = {columns: chain(3, columns, dtype, reverse) for columns in EXTENTS}
+    kernels = built_together({n: (s, target) for n, s in schedules.items()})
+    for columns, s in schedules.items():
         arrays = arrays_of(s.program)
         (want,), _ = mt.ir.interpret(s.program, arrays)
-        got = mt.build(s, target=Target("c", 1, bits))(*arrays)
-        assert np.array_equal(got, want), columns
+        assert np.array_equal(kernels[columns](*arrays), want), columns
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
 def test_nothing_behind_an_array_is_touched(bits):
-    for columns in EXTENTS:
-        emitted = generate(
-            chain(3, columns, "float32").program, native_target(Target("c", 1, bits))
-        )
-        (kernel,) = load_sanitized(Sanitizer.GUARDS, [emitted], find_toolchain())
-        arrays = arrays_of(chain(3, columns, "float32").program)
-        assert run_guarded(kernel, arrays).faults == (), columns
+    target = native_target(Target("c", 1, bits))
+    programs = [chain(3, columns, "float32").program for columns in EXTENTS]
+    emitted = generate_together([(program, target) for program in programs])
+    kernels = load_sanitized(Sanitizer.GUARDS, emitted, find_toolchain())
+    for columns, program, kernel in zip(EXTENTS, programs, kernels, strict=True):
+        assert run_guarded(kernel, arrays_of(program)).faults == (), columns
 
 
 @pytest.mark.parametrize(
@@ -124,16 +125,16 @@ def rows(columns, lanes, reduced):
 @pytest.mark.parametrize("reduced", [mt.sum, mt.max])
 @pytest.mark.parametrize(("lanes", "bits"), [(4, 128), (8, 256), (16, 512)])
 def test_what_is_left_of_a_row_stays_in_registers(lanes, bits, reduced):
-    rng = np.random.default_rng(lanes)
-    for rest in range(1, lanes):
-        s = rows(2 * lanes + rest, lanes, reduced)
-        target = Target("c", 1, bits)
+    rng, target = np.random.default_rng(lanes), Target("c", 1, bits)
+    schedules = {rest: rows(2 * lanes + rest, lanes, reduced) for rest in range(1, lanes)}
+    kernels = built_together({rest: (s, target) for rest, s in schedules.items()})
+    for rest, s in schedules.items():
         text = generate(s.program, target).source
         assert (f"first_{rest}_float32x{lanes}(" in text) == (rest > lanes // 2)
         a = rng.integers(-4, 5, (4, 2 * lanes + rest)).astype("f")
         a[1, -1], a[2, -1], a[3, -1] = np.nan, -np.inf, -0.0
         (want,), _ = mt.ir.interpret(s.program, [a])
-        np.testing.assert_array_equal(mt.build(s, target=target)(a), want)
+        np.testing.assert_array_equal(kernels[rest](a), want)
 
 
 def test_registers_keep_the_lanes_behind_a_rest():
