@@ -268,7 +268,7 @@ class _Machine:
                     )
                 values[var] = value
             inner = frame.child(values)
-            if init is not None and not any(values[var] for var in carried):
+            if init is not None and not any(map(values.get, carried)):
                 init(inner)
             body(inner)
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from minitensor.ir.expr import Binary
 from minitensor.ir.memory import Frame, Memory
-from minitensor.ir.numbers import Value
+from minitensor.ir.numbers import Value, binary
 from minitensor.ir.stmt import Barrier, Reducer, Stmt, ThreadReduce
 from minitensor.ir.visit import apply_reducer, walk
 
@@ -40,7 +41,13 @@ def has_stop(stmt: Stmt) -> bool:
 
 def combined(memory: Memory, reducer: Reducer) -> Callable[[Frame, list[Value]], list[Value]]:
     """The values that a reducer makes of those of its two sides."""
-    results = [memory.evaluator.expr(e) for e in apply_reducer(reducer, reducer.lhs, reducer.rhs)]
+    made = apply_reducer(reducer, reducer.lhs, reducer.rhs)
+    match made:
+        case (Binary(op, a, b),) if ((a,), (b,)) == (reducer.lhs, reducer.rhs):
+            if not a.dtype.is_packed:  # as of a sum: there is nothing to look up
+                one = binary(op, a.dtype)
+                return lambda frame, sides: [one(*sides)]
+    results = [memory.evaluator.expr(e) for e in made]
     names = [v.name for v in reducer.lhs + reducer.rhs]
 
     def evaluate(frame: Frame, sides: list[Value]) -> list[Value]:
