@@ -73,6 +73,7 @@ def build(
     check: bool = False,
     log: str | os.PathLike[str] | None = None,
     flush_denormals: bool = False,
+    precision: str | None = None,
 ) -> Model: ...
 
 
@@ -86,6 +87,7 @@ def build(
     dump: Dump | None = None,
     log: str | os.PathLike[str] | None = None,
     flush_denormals: bool = False,
+    precision: str | None = None,
 ) -> Any:
     """A kernel: the program, or the schedule's program, compiled for a target; or of a graph a
     model: its kernels, called by one function. Inside `with mt.apply_history_best(log):` a program
@@ -107,6 +109,8 @@ def build(
             another is
     flush_denormals  for a graph: numbers below the normal range count as 0 while the model runs;
             where weights are as small, it is many times as fast on most processors
+    precision  for a graph: "bf16" or "f16" for products and convolutions whose operands are rounded
+            to 16 bits (`graph.in_precision`)
 
     "cuda-emulator" runs the text that "cuda" compiles on a CPU, thread by thread (slowly): its
     kernels have `faults` and `counters` besides. A kernel for "cuda" is compiled by nvcc, and needs
@@ -123,11 +127,12 @@ def build(
     if isinstance(what, Graph):
         if passes is not None or dump is not None:
             raise ArgumentError("passes= and dump= are for one program: see mt.graph.program_of")
-        return _networks().build_network(what, target, log, check, flush_denormals)
-    if log is not None or flush_denormals:
+        graph = what if precision is None else what.in_precision(precision)
+        return _networks().build_network(graph, target, log, check, flush_denormals)
+    if log is not None or flush_denormals or precision is not None:
         raise ArgumentError(
-            "log= and flush_denormals= are for a graph; mt.load_best(log, program) gives the "
-            "schedule of one program"
+            "log=, flush_denormals= and precision= are for a graph; mt.load_best(log, program) "
+            "gives the schedule of one program"
         )
     program, header = _program_of(what)
     wanted = Target.of(target)

@@ -34,6 +34,7 @@ examples:
   minitensor network net.onnx tune --minutes 30       into tuning.jsonl; then beside onnxruntime,
                                                       where it is installed
   minitensor network net.onnx profile --log tuning.jsonl           the time of each kernel
+  minitensor network net.onnx run --precision bf16    products of halves, summed in float32
   minitensor network net.onnx export -o folder        C, weights and a Makefile: no Python
   minitensor network net.onnx show --shape x=1x3x224x224           for extents that are open
 
@@ -72,6 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--input", type=_file, action="add", metavar="NAME=FILE", help="an array; may be repeated"
     )
+    text = "bf16 or f16: of the operands of products and convolutions"
+    parser.add_argument("--precision", metavar="P", help=text)
     parser.add_argument("--log", metavar="FILE", help=f"of searches (tune: {LOG})")
     parser.add_argument(
         "--trials", type=int, metavar="N", help=f"of a kernel, on average (tune: {TRIALS})"
@@ -84,6 +87,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     """Read the network, and do what was asked."""
     _check(arguments)
     graph = from_onnx(arguments.file, arguments.shape)
+    if arguments.precision is not None:
+        graph = graph.in_precision(arguments.precision)
     acts: Mapping[str, Callable[[argparse.Namespace, Console, Graph], int]] = {
         "show": _show, "run": _run, "tune": _tune, "profile": _profile, "export": _export,
     }  # fmt: skip

@@ -1,9 +1,9 @@
 """Networks: graphs of operators, their rewrites, and the groups that become kernels.
 
 Read in this order: `nodes` (the data), `meaning` (the programs), `graph` (what a person holds),
-`trace`; `rewrite` and `rules`; `classes`, `policies`, `fuse`, `layout`; `memory`; `driver`,
-`assemble` and `model` (all kernels as one function), `checked`, `profile`, `saved`; `onnx`;
-`drawing`. Not here: the search, which tunes the programs of the groups (`search`).
+`trace`; `rewrite`, `rules` and `precision`; `classes`, `policies`, `fuse`, `layout`; `memory`;
+`driver`, `assemble` and `model` (all kernels as one function), `checked`, `profile`, `saved`;
+`onnx`; `drawing`. Not here: the search, which tunes the programs of the groups (`search`).
 """
 
 # fmt: off

@@ -19,6 +19,7 @@ from minitensor.graph.layout import checked_layouts
 from minitensor.graph.meaning import interpret_graph, result_of
 from minitensor.graph.nodes import Nodes, verify_graph
 from minitensor.graph.policies import policy_of
+from minitensor.graph.precision import narrowed
 from minitensor.graph.rewrite import Rule, checked_rules, rewritten
 from minitensor.graph.rules import RULES
 from minitensor.looks import LINES, Shown, Text
@@ -72,6 +73,21 @@ class Graph(Shown, Nodes):
         """
         grouped = self.grouped()
         made: Graph = grouped.replace(layouts=checked_layouts(grouped, layouts))
+        return made
+
+    def in_precision(self, precision: str) -> Graph:
+        """The optimized graph with the operands of its products and convolutions rounded to 16
+        bits: "bf16", or "f16", which is finer and holds no number above 65504; "f32" is the graph
+        itself. Sums are float32, and so is all the rest. Give it before `fuse`.
+
+        Raises ArgumentError for another precision, a graph with groups, and weights that are too
+        large.
+        """
+        if self.groups is not None:
+            raise ArgumentError(
+                "precision is for a graph without groups: graph.in_precision(…).fuse()"
+            )
+        made: Graph = narrowed(self.optimize(), precision)
         return made
 
     def grouped(self) -> Graph:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from minitensor.errors import ArgumentError, is_integer, unexpected, whole
 from minitensor.lang.ops.elementwise import index_of
+from minitensor.lang.ops.linear import product_in
 from minitensor.lang.ops.operator import operator, tensor
 from minitensor.lang.ops.shape import pad
 from minitensor.lang.reduce import lowest, max_, sum_
@@ -116,12 +117,14 @@ def convolution(
     groups: int,
     multiply: Callable[[Any, Any, Any, Any], Any] | None = None,
     outside: int = 0,
+    out_dtype: str | None = None,
 ) -> Tensor:
     """The convolution called "conv1d", "conv2d" or "conv3d".
 
-    multiply  gives a term from an element of x, one of w, the filter, and the channel of w; None
-              for the product
-    outside   the value with which x is padded
+    multiply   gives a term from an element of x, one of w, the filter, and the channel of w; None
+               for the product
+    outside    the value with which x is padded
+    out_dtype  of the products and their sum; None for that of x
     """
     rank = int(name[4])
     channels = w.shape[0] if isinstance(w, Tensor) and w.ndim else 0
@@ -142,6 +145,7 @@ def convolution(
     depthwise = channels == 1 and groups > 1
     rc = 0 if depthwise else reduce_axis(channels, "rc")
     over = filters // groups
+    times = product_in(out_dtype)
 
     def element(n: Any, f: Any, *at: Any) -> Any:
         group = f if over == 1 else f // over
@@ -149,7 +153,7 @@ def convolution(
         place = [i * s + r * d for i, s, r, d in zip(at, strides, taps, dilations)]
         along = taps if depthwise else [rc, *taps]
         u, v = source[index_of(n, channel, *place)], w[index_of(f, rc, *taps)]
-        return sum_(u * v if multiply is None else multiply(u, v, f, rc), axis=along)
+        return sum_(times(u, v) if multiply is None else multiply(u, v, f, rc), axis=along)
 
     return _plus(_image((x.shape[0], filters, *outputs), "products", "f", element), bias)
 
@@ -164,9 +168,11 @@ def conv1d(
     padding: Padding = 0,
     dilation: PerAxis = 1,
     groups: int = 1,
+    out_dtype: str | None = None,
 ) -> Tensor:
     """Convolution over one axis: x (n, c, w), w (f, c/groups, k); see conv2d."""
-    return convolution("conv1d", x, w, bias, stride, padding, dilation, groups)
+    given = stride, padding, dilation, groups
+    return convolution("conv1d", x, w, bias, *given, out_dtype=out_dtype)
 
 
 @operator("x", "w", "bias")
@@ -179,6 +185,7 @@ def conv2d(
     padding: Padding = 0,
     dilation: PerAxis = 1,
     groups: int = 1,
+    out_dtype: str | None = None,
 ) -> Tensor:
     """Convolution over images, in the sense of networks (no flip).
 
@@ -186,9 +193,11 @@ def conv2d(
                              * padded[n, rc, y*stride + ry*dilation, x*stride + rx*dilation]
 
     x (n, c, h, w), w (f, c/groups, kh, kw), bias (f,), of one dtype; groups divide c and f, and the
-    filters of a group read its channels only. Raises ArgumentError for shapes that do not fit.
+    filters of a group read its channels only. With out_dtype, products and their sum are of that
+    one, as bias is. Raises ArgumentError for shapes that do not fit.
     """
-    return convolution("conv2d", x, w, bias, stride, padding, dilation, groups)
+    given = stride, padding, dilation, groups
+    return convolution("conv2d", x, w, bias, *given, out_dtype=out_dtype)
 
 
 @operator("x", "w", "bias")
@@ -201,9 +210,11 @@ def conv3d(
     padding: Padding = 0,
     dilation: PerAxis = 1,
     groups: int = 1,
+    out_dtype: str | None = None,
 ) -> Tensor:
     """Convolution over volumes: x (n, c, d, h, w), w (f, c/groups, kd, kh, kw); see conv2d."""
-    return convolution("conv3d", x, w, bias, stride, padding, dilation, groups)
+    given = stride, padding, dilation, groups
+    return convolution("conv3d", x, w, bias, *given, out_dtype=out_dtype)
 
 
 @operator("x", "w", "bias")
@@ -215,6 +226,7 @@ def conv_transpose2d(
     stride: PerAxis = 1,
     padding: Padding = 0,
     output_padding: PerAxis = 0,
+    out_dtype: str | None = None,
 ) -> Tensor:
     """The gradient of a convolution: x (n, c, h, w), w (c, f, kh, kw) to
 
@@ -245,7 +257,7 @@ def conv_transpose2d(
         before.append(-(-reach // s))
         skipped.append(before[-1] * s - reach)
         after.append((k - 1 - high + more) // s)
-    source = _around(x, list(zip(before, after)))
+    source, times = _around(x, list(zip(before, after))), product_in(out_dtype)
     rc, taps = reduce_axis(x.shape[1], "rc"), _taps(kernel)
     outputs = [
         (n - 1) * s - low - high + k + more
@@ -255,10 +267,8 @@ def conv_transpose2d(
     def element(n: Any, f: Any, *at: Any) -> Any:
         place = [i + r + skip for i, r, skip in zip(at, taps, skipped)]
         flipped = [k - 1 - r for k, r in zip(kernel, taps)]
-        product = (
-            source[index_of(n, rc, *[p // s for p, s in zip(place, strides)])]
-            * w[index_of(rc, f, *flipped)]
-        )
+        u = source[index_of(n, rc, *[p // s for p, s in zip(place, strides)])]
+        product = times(u, w[index_of(rc, f, *flipped)])
         hits = [p % s == 0 for p, s in zip(place, strides) if s > 1]
         if hits:
             hit = hits[0] if len(hits) == 1 else logical_and(*hits)

@@ -6,25 +6,35 @@ from collections.abc import Callable
 from typing import Any
 
 from minitensor.errors import ArgumentError
+from minitensor.ir import DType
 from minitensor.lang.ops.elementwise import add, at, broadcast_shape, index_of, mul, stage
 from minitensor.lang.ops.operator import operator, tensor
 from minitensor.lang.reduce import sum_
 from minitensor.lang.tensor import Tensor, reduce_axis
 
 
+def product_in(out_dtype: str | None) -> Callable[[Any, Any], Any]:
+    """The product of two elements in a dtype; None for their own."""
+    if out_dtype is None:
+        return lambda u, v: u * v
+    wide = DType.of(out_dtype)
+    return lambda u, v: u.astype(wide) * v.astype(wide)
+
+
 @operator("a", "b")
-def matmul(a: Tensor, b: Tensor) -> Tensor:
+def matmul(a: Tensor, b: Tensor, *, out_dtype: str | None = None) -> Tensor:
     """The product of matrices in the last two axes, those in front broadcast: numpy.matmul.
 
         result[..., i, j] = sum over k of a[..., i, k] * b[..., k, j]
 
-    Both have at least 2 axes and one dtype. Raises ArgumentError where extents do not fit.
+    Both have at least 2 axes and one dtype; with out_dtype, products and their sum are of that one.
+    Raises ArgumentError where extents do not fit.
     """
     for name, one in (("a", a), ("b", b)):
         tensor(f"ops.matmul: {name}", one)
     if a.dtype != b.dtype:
         raise ArgumentError(f"ops.matmul: a is {a.dtype} and b is {b.dtype}: ops.cast converts one")
-    return product("matmul", a, b, lambda u, v: u * v)
+    return product("matmul", a, b, product_in(out_dtype))
 
 
 def product(name: str, a: Tensor, b: Tensor, multiply: Callable[[Any, Any], Any]) -> Tensor:
@@ -64,8 +74,10 @@ def gemm(
     beta: float = 1.0,
     transpose_a: bool = False,
     transpose_b: bool = False,
+    out_dtype: str | None = None,
 ) -> Tensor:
-    """alpha * a @ b + beta * c of matrices, both transposed first if asked; c broadcasts.
+    """alpha * a @ b + beta * c of matrices, both transposed first if asked; c broadcasts. With
+    out_dtype, products and their sum are of that dtype, as c is.
 
     Raises ArgumentError where extents do not fit.
     """
@@ -81,13 +93,12 @@ def gemm(
             f"ops.gemm: a is {a.dtype}{list(a.shape)} and b is {b.dtype}{list(b.shape)}, with "
             f"transpose_a={transpose_a} and transpose_b={transpose_b}: {depth} and {other} differ"
         )
-    k = reduce_axis(depth, "k")
+    k, times = reduce_axis(depth, "k"), product_in(out_dtype)
 
     def element(index: Any) -> Any:
         i, j = index
-        return sum_(
-            (a[k, i] if transpose_a else a[i, k]) * (b[j, k] if transpose_b else b[k, j]), axis=k
-        )
+        u, v = a[k, i] if transpose_a else a[i, k], b[j, k] if transpose_b else b[k, j]
+        return sum_(times(u, v), axis=k)
 
     result = stage((m, n), "products", element)
     if alpha != 1.0:

@@ -70,6 +70,7 @@ def tune(
     history: Logs = None,
     scheduler: str | TaskScheduler = "gradient",
     objective: str | Objective = "latency",
+    precision: str | None = None,
     inputs: Sequence[Any] | None = None,
     batch: int | None = None,
     time_limit: float | None = None,
@@ -127,6 +128,7 @@ def tune(
     objective  of graphs: what is to fall. "latency" for the sum of their seconds,
                mt.search.Requirements(...), mt.search.Speedup(...), or a function of the seconds of
                each
+    precision  of graphs: "bf16" or "f16", as mt.build has it; None for that of the graph
     inputs     one array for each input; small random integers if None, and for what is used as an
                index, positions that are there
     batch      candidates of a round at most; None for an eighth of the trials, from 8 to 64. The
@@ -169,10 +171,13 @@ def tune(
     network = networks_of(program)
     if network is None:
         calls = _checked(program, callbacks)
-        _refuse("for graphs, and this is one program", scheduler=scheduler, objective=objective)
+        its = {"scheduler": scheduler, "objective": objective, "precision": precision}
+        _refuse("for graphs, and this is one program", **its)
     else:
         alone = {"space": space, "inputs": inputs, "runner": runner, "callbacks": callbacks}
         _refuse("for one program, and this is a graph of several", **alone)
+        if precision is not None:
+            network = [graph.in_precision(precision) for graph in network]
     where = log if isinstance(log, Log) or log is None else Log(log)
     options = Options(
         target=exact_target(target, gpu=network is None),

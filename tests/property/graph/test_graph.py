@@ -4,8 +4,9 @@ import itertools
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from minitensor.graph import RULES, plan_memory
+from minitensor.graph import RULES, Node, Value, plan_memory
 from minitensor.graph.memory import Step
 from tests.property.graph.drawn import graphs
 
@@ -83,3 +84,30 @@ def test_no_two_values_that_are_alive_share_memory(drawn):
     plan = plan_memory(steps, sizes, graph.outputs)
     assert plan.overlaps() == []
     assert plan.lower_bound <= plan.arena <= plan.separate
+
+
+@given(graphs(), st.sampled_from(["bf16", "f16"]))
+@settings(max_examples=40, suppress_health_check=SLOW)
+def test_products_of_halves_are_those_of_what_halves_hold(drawn, precision):
+    """The obligation of `in_precision`: rounded to 16 bits and back, the operands give the same."""
+    graph, arrays = drawn
+    made = graph.in_precision(precision)
+    made.verify()
+    assert made.outputs == graph.outputs
+    wide: list[Node] = []
+    for node in made.nodes:
+        if node.attribute("out_dtype") is None:
+            wide.append(node)
+            continue
+        for operand in node.inputs:
+            value = made.values[operand]
+            if value.dtype != "float32" and all(one.name != f"{operand}_back" for one in wide):
+                back = Value(f"{operand}_back", value.shape, node.result.dtype)
+                wide.append(Node(back, "cast", ("x",), (operand,), (("dtype", "float32"),)))
+        known = {one.name for one in wide}
+        inputs = tuple(f"{n}_back" if f"{n}_back" in known else n for n in node.inputs)
+        plain = tuple(pair for pair in node.attributes if pair[0] != "out_dtype")
+        wide.append(node.replace(inputs=inputs, attributes=plain))
+    other = made.with_nodes(wide)
+    for one, two in zip(outputs(made, arrays), outputs(other, arrays), strict=True):
+        np.testing.assert_array_equal(one, two)

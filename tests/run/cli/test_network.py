@@ -43,6 +43,13 @@ def test_run_writes_what_the_interpreter_computes(file, capsys):
     np.testing.assert_array_equal(np.load("out/0.npy"), expected)
 
 
+def test_show_and_run_in_another_precision(file, capsys):
+    assert main(["network", file, "show", *SHAPE, "--precision", "bf16"]) == 0
+    assert "matmul(x_bfloat16, b=w_bfloat16, out_dtype='float32')" in capsys.readouterr().out
+    assert main(["network", file, "run", *SHAPE, "--precision", "f16"]) == 0
+    assert "y: float32[4, 8]" in capsys.readouterr().out
+
+
 def test_tune_then_profile_and_export(file, capsys):
     words = ["network", file, "tune", *SHAPE, "--trials", "8", "--minutes", "1", "--json"]
     assert main(words) == 0
@@ -63,6 +70,7 @@ def test_tune_then_profile_and_export(file, capsys):
         (["net.onnx", "show", "--shape", "x=4"], 1, "2 extents >= 1"),
         (["net.onnx", "show", "--shape", "x:4"], 2, "expected NAME=1x3x224x224"),
         (["net.onnx", "show", *SHAPE, "--trials", "8"], 2, "--trials is for tune"),
+        (["net.onnx", "run", *SHAPE, "--precision", "fp8"], 1, '"bf16", "f16" or "f32"'),
         (["net.onnx", "export", *SHAPE], 2, "export needs -o FOLDER"),
         (["net.onnx", "run", *SHAPE, "--input", "z=x.npy"], 1, "there is no input z"),
         (["net.onnx", "run", *SHAPE, "--input", "x=x.npy"], 1, "cannot read x.npy"),

@@ -257,3 +257,51 @@ class TestBadInput:
         program = graph.program_of(net, [net.nodes[0].name]).program
         with pytest.raises(mt.ArgumentError, match="are for a graph"):
             mt.build(program, log="x.jsonl")
+
+
+class TestPrecision:
+    """Small integers are the same in 16 bits, so nothing is rounded."""
+
+    def network(self, x, w, v, u):
+        y = ops.relu(ops.conv2d(x, w, padding=1))
+        z = ops.add(ops.conv2d(y, v), y)
+        return ops.matmul(ops.reshape(z, shape=(1, -1)), u)
+
+    @pytest.fixture
+    def graph(self):
+        def small(*shape):
+            return np.random.default_rng(len(shape)).integers(-1, 2, shape).astype("f")
+
+        weights = {"w": small(8, 3, 3, 3), "v": small(8, 8, 1, 1), "u": small(8 * 36, 5)}
+        return mt.graph.trace(self.network, x=((1, 3, 6, 6), "float32"), **weights)
+
+    @pytest.fixture
+    def image(self):
+        return np.random.default_rng(2).integers(-1, 2, (1, 3, 6, 6)).astype("f")
+
+    @pytest.mark.parametrize("precision", ["bf16", "f16"])
+    def test_a_model_of_halves(self, graph, image, precision):
+        expected = mt.interpret(graph, image)
+        model = mt.build(graph, precision=precision)
+        assert {str(v.dtype) for v in model.graph.values.values()} > {"float32"}
+        np.testing.assert_array_equal(model(image), expected)
+        checked = mt.build(graph, precision=precision, check=True)
+        np.testing.assert_array_equal(checked(image), expected)
+
+    def test_in_another_layout_saved_and_loaded(self, graph, image, tmp_path):
+        model = mt.build(graph.in_precision("bf16").lay_out("NHWC"))
+        assert "NHWC" in str(model.graph)
+        model.save(tmp_path / "halves")
+        expected = mt.interpret(graph, image)
+        np.testing.assert_array_equal(mt.graph.load(tmp_path / "halves")(image), expected)
+
+    def test_tuned(self, tmp_path):
+        log, settings = tmp_path / "log.jsonl", mt.search.Settings(repeats=2, most_repeats=2)
+        x, w = (np.random.default_rng(n).integers(-2, 3, (8, 8)).astype("f") for n in (0, 1))
+        net = mt.graph.trace(lambda x, w: ops.matmul(x, w), x=((8, 8), "float32"), w=w)
+        options = {"settings": settings, "progress": False, "log": log}
+        result = mt.tune(net, trials=8, precision="bf16", **options)
+        np.testing.assert_array_equal(result.model()(x), x @ w)
+        model = mt.build(net, precision="bf16", log=log)
+        assert {task.origin for task in model.tasks} == {"the log"}
+        assert [str(b.dtype) for b in model.tasks[-1].late.inputs] == ["bfloat16"] * 2
