@@ -336,6 +336,9 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "Flatten": lambda c, x: reshape(c.tensor(x), c.flattened(x.shape)),
     "Floor": _unary(ops.floor),
     "Gather": _gather,
+    "GatherElements": lambda c, x, i: ops.gather_elements(
+        c.tensor(x), c.tensor(i, "indices"), axis=c.integer("axis", 0)
+    ),
     "Gelu": lambda c, x: ops.gelu(x, approximate=c.attribute("approximate", "none")),
     "Gemm": _gemm,
     "Greater": _binary(ops.greater),

@@ -32,14 +32,15 @@ from minitensor.lang.ops.reduce import (
     softmax,
 )
 from minitensor.lang.ops.shape import (
-    broadcast_to, concat, gather, pad, reshape, slice, split, transpose, upsample,
+    broadcast_to, concat, gather, gather_elements, pad, reshape, slice, split, transpose, upsample,
 )
 
 __all__ = [
     "OPERATORS", "Operator", "abs", "add", "avg_pool", "batch_norm", "bitserial_conv2d",
     "bitserial_dense", "broadcast_to", "cast", "ceil", "clip", "concat", "conv1d", "conv2d",
     "conv3d", "conv_integer", "conv_transpose2d", "cos", "dequantize", "div", "equal", "erf", "exp",
-    "floor", "gather", "gelu", "gemm", "global_avg_pool", "greater", "hard_sigmoid", "hard_swish",
+    "floor", "gather", "gather_elements", "gelu", "gemm", "global_avg_pool", "greater",
+    "hard_sigmoid", "hard_swish",
     "identity", "layer_norm", "leaky_relu", "less", "log", "logical_and", "logical_not",
     "logical_or", "matmul", "matmul_int4", "matmul_integer", "max_pool", "maximum", "minimum",
     "mul", "neg", "pad", "power", "qlinear_conv", "qlinear_matmul", "quantize", "reciprocal",

@@ -229,20 +229,50 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     """x[..., indices, ...]: the axis is replaced by those of the indices, integers that may be
     negative, as in numpy.take. An index that is out of bounds raises ExecutionError in the call.
     """
-    tensor("ops.gather: x", x)
-    tensor("ops.gather: indices", indices)
-    if indices.dtype.kind not in ("int", "uint"):
-        raise ArgumentError(f"ops.gather: expected integers as indices, but got {indices.dtype}")
-    place = axis_of("gather", axis, x.ndim)
+    place = _gathered("gather", x, indices, axis)
     rank, extent = indices.ndim, x.shape[place]
 
     def element(index: Any) -> Any:
-        chosen = indices[tuple(index[place : place + rank])]
-        if indices.dtype.kind == "int":
-            chosen = scalar.select(chosen < 0, chosen + extent, chosen)
+        chosen = _from_the_end(indices[tuple(index[place : place + rank])], extent)
         return x[index_of(*index[:place], chosen, *index[place + rank :])]
 
     return stage((*x.shape[:place], *indices.shape, *x.shape[place + 1 :]), "gather", element)
+
+
+@operator("x", "indices")
+def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
+    """x[i, ..., indices[i, ..., k], ..., k]: of each element of the indices the one of x at its
+    place, but for the axis, as in numpy.take_along_axis. Along the other axes the indices are no
+    longer than x. An index that is out of bounds raises ExecutionError in the call.
+    """
+    place = _gathered("gather_elements", x, indices, axis)
+    if indices.ndim != x.ndim or any(
+        n > m for a, (n, m) in enumerate(zip(indices.shape, x.shape)) if a != place
+    ):
+        raise ArgumentError(
+            f"ops.gather_elements: expected indices with {x.ndim} axes, no longer than those of x "
+            f"{x.shape} but for axis {place}, but got {indices.shape}"
+        )
+
+    def element(index: Any) -> Any:
+        chosen = _from_the_end(indices[tuple(index)], x.shape[place])
+        return x[index_of(*index[:place], chosen, *index[place + 1 :])]
+
+    return stage(indices.shape, "gather_elements", element)
+
+
+def _gathered(name: str, x: Tensor, indices: Tensor, axis: int) -> int:
+    """The axis that is gathered, from 0. Raises ArgumentError."""
+    tensor(f"ops.{name}: x", x)
+    tensor(f"ops.{name}: indices", indices)
+    if indices.dtype.kind not in ("int", "uint"):
+        raise ArgumentError(f"ops.{name}: expected integers as indices, but got {indices.dtype}")
+    return axis_of(name, axis, x.ndim)
+
+
+def _from_the_end(index: Any, extent: int) -> Any:
+    """An index that may count from the end."""
+    return scalar.select(index < 0, index + extent, index) if index.dtype.kind == "int" else index
 
 
 @operator("x")

@@ -125,6 +125,7 @@ CASES = [
     ("Expand", [f(3, 1), i(2, 1, 4)], (1,), {}),
     ("Tile", [X, i(1, 2, 3)], (1,), {}),
     ("Gather", [X, i(2, -1)], (), {"axis": 1}),
+    ("GatherElements", [X, np.array([[[0, -1, 1, 0]], [[2, 0, -3, 1]]])], (), {"axis": 1}),
     ("Gather", [X, np.int64(1)], (1,), {"axis": 1}),
     ("DepthToSpace", [IMAGE], (), {"blocksize": 2}),
     ("DepthToSpace", [IMAGE], (), {"blocksize": 2, "mode": "CRD"}),
@@ -313,6 +314,6 @@ def test_every_operator_is_tried():
     }
     assert CONVERTERS.keys() - tried == {"Constant", "Shape", "Size"}
     assert FOLDERS.keys() - CONVERTERS.keys() <= {
-        *("ConstantOfShape", "GatherElements", "Mod", "NonZero", "Range", "ReduceProd"),
+        *("ConstantOfShape", "Mod", "NonZero", "Range", "ReduceProd"),
         *("ScatterND", "Trilu", "Xor"),
     }

@@ -290,6 +290,18 @@ def test_gather():
     )
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((3, 2, 2), 1), ((1, 4, 2), 0), ((2, 4, 5), -1)])
+def test_gather_elements(shape, axis):
+    x = small(3, 4, 2)
+    extent = x.shape[axis]
+    indices = np.random.default_rng(0).integers(-extent, extent, shape)
+    part = x[tuple(slice(n) if a != axis % 3 else slice(None) for a, n in enumerate(shape))]
+    np.testing.assert_array_equal(
+        run(lambda x, i: ops.gather_elements(x, i, axis=axis), x, indices),
+        np.take_along_axis(part, indices % extent, axis),
+    )
+
+
 def of(*shape, dtype="float32"):
     return mt.placeholder(shape, dtype, "t")
 
@@ -316,6 +328,13 @@ REFUSED = {
     "ops.softmax: axis": lambda: ops.softmax(of(2, 3), axis=2),
     "ops.reduce_sum: axes": lambda: ops.reduce_sum(of(2, 3), axes=(0, 0)),
     "ops.gather: expected integers": lambda: ops.gather(of(3), of(2)),
+    "ops.gather_elements: expected integers": lambda: ops.gather_elements(of(3), of(2)),
+    "ops.gather_elements: expected indices with 2 axes": lambda: ops.gather_elements(
+        of(3, 2), of(2, dtype="int64")
+    ),
+    "ops.gather_elements: .* but for axis 0, but got": lambda: ops.gather_elements(
+        of(3, 2), of(2, 3, dtype="int64")
+    ),
     "ops.where: expected a condition": lambda: ops.where(of(2), of(2), of(2)),
     "ops.div: expected floats": lambda: ops.div(of(2, dtype="int32"), 2),
     "ops.layer_norm: expected gamma": lambda: ops.layer_norm(of(2, 3), of(2)),
