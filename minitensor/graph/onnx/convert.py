@@ -15,6 +15,7 @@ import numpy as np
 from minitensor.graph.onnx.context import Context, NotSupportedError, reshape
 from minitensor.graph.onnx.einsum import einsum
 from minitensor.graph.onnx.quantized import QUANTIZED
+from minitensor.graph.onnx.recurrent import recurrent
 from minitensor.graph.onnx.windows import WINDOWS
 from minitensor.lang import Tensor, ops
 
@@ -339,6 +340,7 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "GatherElements": lambda c, x, i: ops.gather_elements(
         c.tensor(x), c.tensor(i, "indices"), axis=c.integer("axis", 0)
     ),
+    "GRU": recurrent,
     "Gelu": lambda c, x: ops.gelu(x, approximate=c.attribute("approximate", "none")),
     "Gemm": _gemm,
     "Greater": _binary(ops.greater),
@@ -352,6 +354,7 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "InstanceNormalization": _instance_norm,
     "IsNaN": lambda c, x: ops.logical_not(ops.equal(x, x)),
     "LayerNormalization": _layer_norm,
+    "LSTM": recurrent,
     "LeakyRelu": lambda c, x: ops.leaky_relu(x, alpha=c.number("alpha", 0.01)),
     "Less": _binary(ops.less),
     "LessOrEqual": _binary(lambda a, b: ops.logical_not(ops.greater(a, b))),
@@ -367,6 +370,7 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "Or": _binary(ops.logical_or),
     "PRelu": _prelu,
     "Pow": _pow,
+    "RNN": recurrent,
     "Reciprocal": _unary(ops.reciprocal),
     "ReduceL1": _reduced(ops.reduce_sum, ops.abs),
     "ReduceL2": _reduced(
