@@ -65,7 +65,9 @@ def recurrent(
 def _checked(c: Context, lengths: Any, peepholes: Any) -> tuple[int, tuple[bool, ...]]:
     """The size of a state, and whether each direction is backwards. Raises NotSupportedError."""
     hidden, direction = c.integer("hidden_size"), c.attribute("direction", "forward")
-    reverse = _DIRECTIONS.get(direction, ())
+    if direction not in _DIRECTIONS:
+        raise NotSupportedError(f"{c.kind} with direction={direction!r}")
+    reverse = _DIRECTIONS[direction]
     usual = list(_ACTIVATIONS[c.kind]) * len(reverse)
     words = [n.decode() if isinstance(n, bytes) else n for n in c.attribute("activations", ())]
     names = [{"Sigmoid": "S", "Tanh": "T"}.get(word, "?") for word in words]
@@ -144,8 +146,8 @@ def _rnn(c: Context, r: np.ndarray, bias: np.ndarray) -> Step:
 
 
 def _product(c: Context, r: np.ndarray, bias: np.ndarray) -> Callable[[Tensor], Tensor]:
-    """A function that multiplies a state by its weights and adds the bias. The constants are the same
-    in all steps.
+    """A function that multiplies a state by its weights, the same constants in all steps, and adds
+    the bias.
     """
     weights, shift = c.tensor(np.ascontiguousarray(r.T), "kept"), c.tensor(bias, "bias")
     return lambda h: ops.add(ops.matmul(h, weights), shift)

@@ -107,6 +107,14 @@ def test_what_is_not_supported(attributes, message):
         mt.graph.from_onnx(network("LSTM", **attributes)[0])
 
 
+def test_a_direction_that_is_none():
+    made, _ = network("LSTM")
+    (attribute,) = (one for one in made.graph.node[0].attribute if one.name == "direction")
+    attribute.CopyFrom(helper.make_attribute("direction", "sideways"))
+    with pytest.raises(mt.ArgumentError, match="LSTM with direction='sideways'"):
+        mt.graph.from_onnx(made)
+
+
 def test_the_usual_activations_may_be_named():
     made, _ = network("LSTM", activations=["Sigmoid", "Tanh", "Tanh"])
     assert mt.graph.from_onnx(made).equals(mt.graph.from_onnx(network("LSTM")[0]))
