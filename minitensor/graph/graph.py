@@ -77,8 +77,8 @@ class Graph(Shown, Nodes):
 
     def in_precision(self, precision: str) -> Graph:
         """The optimized graph with the operands of its products and convolutions rounded to 16
-        bits: "bf16", or "f16", which is finer and holds no number above 65504; "f32" is the graph
-        itself. Sums are float32, and so is all the rest. Give it before `fuse`.
+        bits: "bf16", or "f16", which is finer and holds no number above 65504. With "f32" none is.
+        Sums are float32, and so is all the rest.
 
         Raises ArgumentError for another precision, a graph with groups, and weights that are too
         large.

@@ -2,9 +2,9 @@
 
     conv2d(x, w, bias)  ->  conv2d(cast(x), cast(w), bias, out_dtype="float32")
 
-The operands are rounded; products of two bfloat16 are exact in float32, and so is what is added up.
-Everything else stays float32: sums with biases, normalisations, softmax. Weights are rounded once.
-A value that several products read is rounded once too, by the kernel that computes it.
+The operands are rounded; the product of two halves is exact in float32, and sums are float32 as
+before. So is everything else: biases, normalisations, softmax. Weights are rounded when the graph
+is made, and any value once for all products that read it.
 """
 
 from __future__ import annotations
