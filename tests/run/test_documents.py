@@ -13,7 +13,7 @@ from tests.sent import imported
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
-OTHERS = {"cost_model", "records", "sanitizers"}
+OTHERS = {"cost_model", "records", "sanitizers", "teaching"}
 """Pages whose code runs in the tests of what they are about."""
 
 
