@@ -16,7 +16,9 @@ from minitensor.lang import Tensor, ops
 
 MOST_STEPS: Final = 512
 """Steps of a sequence; each is some kernels of its own."""
-_ACTIVATIONS: Final = {"LSTM": "STT", "GRU": "ST", "RNN": "T"}
+_ACTIVATIONS: Final = {
+    "LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",),
+}  # fmt: skip
 _DIRECTIONS: Final = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 State: TypeAlias = "tuple[Tensor, ...]"
@@ -68,10 +70,8 @@ def _checked(c: Context, lengths: Any, peepholes: Any) -> tuple[int, tuple[bool,
     if direction not in _DIRECTIONS:
         raise NotSupportedError(f"{c.kind} with direction={direction!r}")
     reverse = _DIRECTIONS[direction]
-    usual = list(_ACTIVATIONS[c.kind]) * len(reverse)
-    words = [n.decode() if isinstance(n, bytes) else n for n in c.attribute("activations", ())]
-    names = [{"Sigmoid": "S", "Tanh": "T"}.get(word, "?") for word in words]
-    if words and names != usual:
+    words = [name.decode() for name in c.attribute("activations", ())]
+    if words and words != [*_ACTIVATIONS[c.kind]] * len(reverse):
         raise NotSupportedError(f"{c.kind} with the activations {', '.join(words)}")
     c.only("layout", 0)
     c.only("input_forget", 0)

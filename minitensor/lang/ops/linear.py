@@ -6,18 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from minitensor.errors import ArgumentError
-from minitensor.ir import DType
 from minitensor.lang.ops.elementwise import add, at, broadcast_shape, index_of, mul, stage
 from minitensor.lang.ops.operator import operator, tensor
 from minitensor.lang.reduce import sum_
 from minitensor.lang.tensor import Tensor, reduce_axis
+from minitensor.lang.workloads.arguments import number_dtype
 
 
 def product_in(out_dtype: str | None) -> Callable[[Any, Any], Any]:
     """The product of two elements in a dtype; None for their own."""
     if out_dtype is None:
         return lambda u, v: u * v
-    wide = DType.of(out_dtype)
+    wide = number_dtype(out_dtype, "out_dtype")
     return lambda u, v: u.astype(wide) * v.astype(wide)
 
 
