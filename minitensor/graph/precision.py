@@ -19,7 +19,7 @@ from minitensor.graph.quantized import PRODUCTS
 from minitensor.ir import DType, fresh_name, print_name, to_bfloat16
 
 NARROWED: Final = {name: (a, b) for name, (a, b, _) in PRODUCTS.items()} | {
-    "conv_transpose2d": ("x", "w")
+    f"conv_transpose{n}d": ("x", "w") for n in (1, 2, 3)
 }
 """The two operands of each product."""
 WIDE: Final = "float32"
@@ -63,7 +63,8 @@ class _Narrowing:
         found = [self.graph.values[n] for o, n in zip(node.operands, node.inputs) if o in factors]
         if len(found) != 2 or any(value.dtype != WIDE for value in found):
             return False
-        depthwise = node.attribute("groups", 1) > 1 == found[1].shape[1]
+        groups = node.attribute("groups", 1)
+        depthwise = groups > 1 and groups == found[0].shape[1]
         return not depthwise and node.attribute("out_dtype") is None
 
     def product(self, node: Node) -> Node:

@@ -127,8 +127,10 @@ def _into_convolution(found: Match, made: Made) -> str | None:
     conv = found.nodes["conv"]
     weight, (scale, shift) = found.array("w"), _scale_and_shift(found)
     bias = found.array("b").astype(np.float64) if "b" in found.values else 0.0
-    if conv.operator == "conv_transpose2d":
-        per_channel = scale.reshape(1, -1, *(1,) * (weight.ndim - 2))
+    if conv.operator.startswith("conv_transpose"):
+        groups = conv.attribute("groups", 1)
+        own = np.repeat(scale.reshape(groups, -1), len(weight) // groups, axis=0)
+        per_channel = own.reshape(*own.shape, *(1,) * (weight.ndim - 2))
     else:
         per_channel = scale.reshape(-1, *(1,) * (weight.ndim - 1))
     folded = (weight * per_channel).astype(weight.dtype)
@@ -139,7 +141,7 @@ def _into_convolution(found: Match, made: Made) -> str | None:
 
 def _norm_rules() -> list[Rule]:
     rules = []
-    for operator in ("conv1d", "conv2d", "conv3d", "conv_transpose2d"):
+    for operator in (f"{kind}{n}d" for kind in ("conv", "conv_transpose") for n in (1, 2, 3)):
         for inputs in ((X, W), (X, W, B)):
             conv = call(operator, *inputs, name="conv")
             statistics = (Var("gamma", True), Var("beta", True), MEAN, VARIANCE)

@@ -57,23 +57,53 @@ def _conv(c: Context, x: Any, w: Any, bias: Any = None) -> Tensor:
 
 def _conv_transpose(c: Context, x: Any, w: Any, bias: Any = None) -> Tensor:
     rank = x.ndim - 2
-    c.only("auto_pad", "NOTSET")
-    c.only("group", 1)
-    c.only("dilations", [1] * rank)
     c.only("kernel_shape", list(w.shape[2:]))
-    if c.attribute("output_shape", None) is not None:
-        raise NotSupportedError("ConvTranspose with output_shape")
-    if rank != 2:
+    if rank not in (1, 2, 3):
         raise NotSupportedError(f"ConvTranspose over {rank} axes")
-    pads = c.integers("pads", (0,) * (2 * rank))
-    return ops.conv_transpose2d(
+    strides = c.integers("strides", (1,) * rank)
+    dilations = c.integers("dilations", (1,) * rank)
+    extra = c.integers("output_padding", (0,) * rank)
+    spans = [d * (k - 1) + 1 for k, d in zip(w.shape[2:], dilations)]
+    function = (ops.conv_transpose1d, ops.conv_transpose2d, ops.conv_transpose3d)[rank - 1]
+    return function(
         c.tensor(x),
         c.tensor(w, "weight"),
         None if bias is None else c.tensor(bias, "bias"),
-        stride=c.integers("strides", (1,) * rank),
-        padding=tuple(zip(pads[:rank], pads[rank:])),
-        output_padding=c.integers("output_padding", (0,) * rank),
+        stride=strides,
+        padding=tuple(_cropped(c, x.shape[2:], spans, strides, extra)),
+        output_padding=extra,
+        dilation=dilations,
+        groups=c.integer("group", 1),
     )
+
+
+def _cropped(
+    c: Context,
+    sizes: Sequence[int],
+    spans: Sequence[int],
+    strides: Sequence[int],
+    extra: Sequence[int],
+) -> Pads:
+    """The rows that a transposed convolution cuts off before and after each spatial axis."""
+    rank, mode = len(sizes), c.attribute("auto_pad", "NOTSET")
+    given = c.integers("pads", (0,) * (2 * rank))
+    if c.attribute("output_shape", None) is not None:
+        wanted = c.integers("output_shape", ())[-rank:]
+    elif mode in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = tuple(n * s for n, s in zip(sizes, strides))
+    else:
+        return list(zip(given[:rank], given[rank:]))
+    found = []
+    for size, span, stride, more, result in zip(sizes, spans, strides, extra, wanted):
+        total = (size - 1) * stride + more + span - result
+        if total < 0:
+            raise NotSupportedError(
+                f"ConvTranspose whose result, {result}, is larger than what its windows reach, "
+                f"{result + total}"
+            )
+        small, large = total // 2, total - total // 2
+        found.append((small, large) if mode == "SAME_UPPER" else (large, small))
+    return found
 
 
 def _surrounded(x: Tensor, pads: Pads, value: float) -> Tensor:

@@ -13,7 +13,8 @@ from typing import NoReturn as _NoReturn
 from minitensor.phrasebook import unknown_name as _unknown_name
 from minitensor.lang.ops.bitserial import bitserial_conv2d, bitserial_dense
 from minitensor.lang.ops.conv import (
-    avg_pool, conv1d, conv2d, conv3d, conv_transpose2d, max_pool,
+    avg_pool, conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d,
+    max_pool,
 )
 from minitensor.lang.ops.elementwise import (
     abs, add, cast, ceil, clip, cos, div, equal, erf, exp, floor, gelu, greater, hard_sigmoid,
@@ -38,15 +39,15 @@ from minitensor.lang.ops.shape import (
 __all__ = [
     "OPERATORS", "Operator", "abs", "add", "avg_pool", "batch_norm", "bitserial_conv2d",
     "bitserial_dense", "broadcast_to", "cast", "ceil", "clip", "concat", "conv1d", "conv2d",
-    "conv3d", "conv_integer", "conv_transpose2d", "cos", "dequantize", "div", "equal", "erf", "exp",
-    "floor", "gather", "gather_elements", "gelu", "gemm", "global_avg_pool", "greater",
-    "hard_sigmoid", "hard_swish",
-    "identity", "layer_norm", "leaky_relu", "less", "log", "logical_and", "logical_not",
-    "logical_or", "matmul", "matmul_int4", "matmul_integer", "max_pool", "maximum", "minimum",
-    "mul", "neg", "pad", "power", "qlinear_conv", "qlinear_matmul", "quantize", "reciprocal",
-    "reduce_max", "reduce_mean", "reduce_min", "reduce_sum", "relu", "requantize", "reshape",
-    "round", "rsqrt", "sigmoid", "silu", "sin", "slice", "softmax", "split", "sqrt", "sub", "tanh",
-    "transpose", "upsample", "where",
+    "conv3d", "conv_integer", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cos",
+    "dequantize", "div", "equal", "erf", "exp", "floor", "gather", "gather_elements", "gelu",
+    "gemm", "global_avg_pool", "greater", "hard_sigmoid", "hard_swish", "identity", "layer_norm",
+    "leaky_relu", "less", "log", "logical_and", "logical_not", "logical_or", "matmul",
+    "matmul_int4", "matmul_integer", "max_pool", "maximum", "minimum", "mul", "neg", "pad", "power",
+    "qlinear_conv", "qlinear_matmul", "quantize", "reciprocal", "reduce_max", "reduce_mean",
+    "reduce_min", "reduce_sum", "relu", "requantize", "reshape", "round", "rsqrt", "sigmoid",
+    "silu", "sin", "slice", "softmax", "split", "sqrt", "sub", "tanh", "transpose", "upsample",
+    "where",
 ]
 
 

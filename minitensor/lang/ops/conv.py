@@ -217,6 +217,97 @@ def conv3d(
     return convolution("conv3d", x, w, bias, *given, out_dtype=out_dtype)
 
 
+def _scattered(
+    name: str,
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None,
+    stride: PerAxis,
+    padding: Padding,
+    output_padding: PerAxis,
+    dilation: PerAxis,
+    groups: int,
+    out_dtype: str | None,
+) -> Tensor:
+    """The transposed convolution called "conv_transpose1d", "conv_transpose2d" or
+    "conv_transpose3d", written as a gather: each output reads a window of x spread out by the
+    stride, and the zeros in between are never read.
+    """
+    rank = int(name[-2])
+    whole(f"ops.{name}: groups", groups, 1)
+    over = w.shape[1] if isinstance(w, Tensor) and w.ndim > 1 else 0
+    _checked(name, rank, x, w, bias, over * groups)
+    if x.shape[1] != w.shape[0] or x.shape[1] % groups:
+        raise ArgumentError(
+            f"ops.{name}: x has {x.shape[1]} channels and w {list(w.shape)} takes {w.shape[0]}; "
+            f"they must be equal, and divisible by {groups} groups"
+        )
+    strides = per_axis(f"ops.{name}: stride", stride, rank, 1)
+    dilations = per_axis(f"ops.{name}: dilation", dilation, rank, 1)
+    extra = per_axis(f"ops.{name}: output_padding", output_padding, rank, 0)
+    pads, kernel = pairs_of(name, padding, rank), w.shape[2:]
+    spans = [d * (k - 1) + 1 for d, k in zip(dilations, kernel)]
+    if any(max(p) >= span for p, span in zip(pads, spans)) or any(
+        e >= max(s, d) for e, s, d in zip(extra, strides, dilations)
+    ):
+        raise ArgumentError(
+            f"ops.{name}: expected padding below what the window spans, {spans}, and "
+            f"output_padding below the stride {list(strides)} or the dilation {list(dilations)}, "
+            f"but got {padding} and {output_padding}"
+        )
+    before, skipped, after = [], [], []
+    for span, s, (low, high), more in zip(spans, strides, pads, extra):
+        reach = span - 1 - low
+        before.append(-(-reach // s))
+        skipped.append(before[-1] * s - reach)
+        after.append((span - 1 - high + more) // s)
+    source, times = _around(x, list(zip(before, after))), product_in(out_dtype)
+    channels = x.shape[1] // groups
+    depthwise = channels == 1 and groups > 1
+    rc, taps = 0 if depthwise else reduce_axis(channels, "rc"), _taps(kernel)
+    outputs = [
+        (n - 1) * s - low - high + span + more
+        for n, s, (low, high), span, more in zip(x.shape[2:], strides, pads, spans, extra)
+    ]
+    if min(outputs) < 1:
+        raise ArgumentError(f"ops.{name}: the result would have the extents {outputs}")
+
+    def element(n: Any, f: Any, *at: Any) -> Any:
+        group = f if over == 1 else f // over
+        channel = rc if groups == 1 else group if depthwise else group * channels + rc
+        own = f if groups == 1 else 0 if over == 1 else f % over
+        place = [i + r * d + skip for i, r, d, skip in zip(at, taps, dilations, skipped)]
+        flipped = [k - 1 - r for k, r in zip(kernel, taps)]
+        u = source[index_of(n, channel, *[p // s for p, s in zip(place, strides)])]
+        product = times(u, w[index_of(channel, own, *flipped)])
+        hits = [p % s == 0 for p, s in zip(place, strides) if s > 1]
+        if hits:
+            product = if_then_else(logical_and(*hits), product, 0)
+        return sum_(product, axis=taps if depthwise else [rc, *taps])
+
+    return _plus(_image((x.shape[0], over * groups, *outputs), "products", "f", element), bias)
+
+
+@operator("x", "w", "bias")
+def conv_transpose1d(
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    output_padding: PerAxis = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """Transposed convolution over one axis: x (n, c, w), w (c, f/groups, k); see
+    conv_transpose2d.
+    """
+    given = stride, padding, output_padding, dilation, groups, out_dtype
+    return _scattered("conv_transpose1d", x, w, bias, *given)
+
+
 @operator("x", "w", "bias")
 def conv_transpose2d(
     x: Tensor,
@@ -226,56 +317,40 @@ def conv_transpose2d(
     stride: PerAxis = 1,
     padding: Padding = 0,
     output_padding: PerAxis = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
     out_dtype: str | None = None,
 ) -> Tensor:
-    """The gradient of a convolution: x (n, c, h, w), w (c, f, kh, kw) to
+    """The gradient of a convolution: x (n, c, h, w), w (c, f/groups, kh, kw) to
 
-        (h - 1)*stride - padding before and after + kh + output_padding
+        (h - 1)*stride - padding before and after + dilation*(kh - 1) + 1 + output_padding
 
     rows, and columns alike. Each element of x adds its multiple of the window at `stride` times its
-    place. Raises ArgumentError for padding beyond kernel - 1.
+    place, to the filters of its group. Raises ArgumentError for shapes that do not fit, and for
+    padding as large as the window.
     """
-    name = "conv_transpose2d"
-    _checked(name, 2, x, w, bias, w.shape[1] if isinstance(w, Tensor) and w.ndim > 1 else 0)
-    if x.shape[1] != w.shape[0]:
-        raise ArgumentError(
-            f"ops.{name}: x has {x.shape[1]} channels and w {list(w.shape)} takes {w.shape[0]}"
-        )
-    strides = per_axis(f"ops.{name}: stride", stride, 2, 1)
-    extra = per_axis(f"ops.{name}: output_padding", output_padding, 2, 0)
-    pads, kernel = pairs_of(name, padding, 2), w.shape[2:]
-    if any(max(p) >= k for p, k in zip(pads, kernel)) or any(
-        e >= s for e, s in zip(extra, strides)
-    ):
-        raise ArgumentError(
-            f"ops.{name}: expected padding below the kernel {kernel} and output_padding below the "
-            f"stride {strides}, but got {padding} and {output_padding}"
-        )
-    before, skipped, after = [], [], []
-    for k, s, (low, high), more in zip(kernel, strides, pads, extra):
-        reach = k - 1 - low
-        before.append(-(-reach // s))
-        skipped.append(before[-1] * s - reach)
-        after.append((k - 1 - high + more) // s)
-    source, times = _around(x, list(zip(before, after))), product_in(out_dtype)
-    rc, taps = reduce_axis(x.shape[1], "rc"), _taps(kernel)
-    outputs = [
-        (n - 1) * s - low - high + k + more
-        for n, s, (low, high), k, more in zip(x.shape[2:], strides, pads, kernel, extra)
-    ]
+    given = stride, padding, output_padding, dilation, groups, out_dtype
+    return _scattered("conv_transpose2d", x, w, bias, *given)
 
-    def element(n: Any, f: Any, *at: Any) -> Any:
-        place = [i + r + skip for i, r, skip in zip(at, taps, skipped)]
-        flipped = [k - 1 - r for k, r in zip(kernel, taps)]
-        u = source[index_of(n, rc, *[p // s for p, s in zip(place, strides)])]
-        product = times(u, w[index_of(rc, f, *flipped)])
-        hits = [p % s == 0 for p, s in zip(place, strides) if s > 1]
-        if hits:
-            hit = hits[0] if len(hits) == 1 else logical_and(*hits)
-            product = if_then_else(hit, product, 0)
-        return sum_(product, axis=[rc, *taps])
 
-    return _plus(_image((x.shape[0], w.shape[1], *outputs), "products", "f", element), bias)
+@operator("x", "w", "bias")
+def conv_transpose3d(
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    output_padding: PerAxis = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """Transposed convolution over volumes: x (n, c, d, h, w), w (c, f/groups, kd, kh, kw); see
+    conv_transpose2d.
+    """
+    given = stride, padding, output_padding, dilation, groups, out_dtype
+    return _scattered("conv_transpose3d", x, w, bias, *given)
 
 
 # ---- pools

@@ -30,6 +30,7 @@ WINDOWS = {
     "grouped": lambda x, w: ops.conv2d(x, w, groups=2, padding=((0, 1), (1, 0))),
     "depthwise": lambda x, w: ops.conv2d(x, w, groups=x.shape[1], dilation=2, padding=1),
     "transposed": lambda x, w: ops.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1),
+    "transposed, grouped": lambda x, w: ops.conv_transpose2d(x, w, groups=2, dilation=(2, 1)),
     "max_pool": lambda x, w: ops.max_pool(x, kernel=2, stride=1, padding=1),
     "avg_pool": lambda x, w: ops.avg_pool(x, kernel=(3, 2), stride=1),
     "elementwise": lambda x, w: ops.relu(ops.add(x, ops.mul(x, x))),
@@ -44,7 +45,7 @@ WINDOWS = {
     "flat": lambda x, w: ops.reshape(ops.relu(x), shape=(1, 80)),
 }
 WEIGHTS = {"conv2d": (6, 4, 3, 3), "grouped": (6, 2, 2, 2), "depthwise": (8, 1, 2, 2)}
-WEIGHTS["transposed"] = (4, 6, 3, 3)
+WEIGHTS |= {"transposed": (4, 6, 3, 3), "transposed, grouped": (4, 3, 2, 2)}
 
 
 def divisors(n):

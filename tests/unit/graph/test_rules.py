@@ -26,6 +26,11 @@ def transposed_norm(x, w, gamma, beta, mean, variance):
     return ops.batch_norm(ops.conv_transpose2d(x, w, stride=2), gamma, beta, mean, variance)
 
 
+def grouped_norm(x, w, gamma, beta, mean, variance):
+    y = ops.conv_transpose1d(x, w, groups=2)
+    return ops.batch_norm(y, gamma, beta, mean, variance)
+
+
 def written_out_norm(x, gamma, beta):
     off = ops.sub(x, ops.reduce_mean(x, axes=(-1,), keepdims=True))
     variance = ops.reduce_mean(ops.power(off, 2.0), axes=(-1,), keepdims=True)
@@ -60,6 +65,15 @@ CASES = {
         transposed_norm,
         {"x": IMAGE, "w": small(2, 3, 2, 2), **STATISTICS},
         ["conv_transpose2d"],
+    ),
+    "norm into a transposed one of groups": (
+        grouped_norm,
+        {
+            "x": ((1, 4, 5), "float32"),
+            "w": small(4, 3, 2),
+            **{name: np.concatenate([one, one + 1]) for name, one in STATISTICS.items()},
+        },
+        ["conv_transpose1d"],
     ),
     "layer norm": (
         written_out_norm,

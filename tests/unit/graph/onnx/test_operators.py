@@ -163,6 +163,21 @@ CASES = [
         (1,),
         {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]},
     ),
+    ("ConvTranspose", [f(1, 2, 3, 3), f(2, 3, 3, 2), f(3)], (1, 2), {"dilations": [2, 3]}),
+    ("ConvTranspose", [f(1, 4, 3, 3), f(4, 3, 3, 3), f(6)], (1, 2), {"group": 2}),
+    ("ConvTranspose", [f(1, 4, 5, 2), f(4, 1, 4, 1)], (1,), {"group": 4, "strides": [2, 1]}),
+    (
+        "ConvTranspose",
+        [f(1, 2, 2, 3, 2), f(2, 2, 2, 3, 3)],
+        (1,),
+        {"strides": [2, 1, 2], "pads": [0, 1, 1, 0, 1, 1], "output_padding": [1, 0, 1]},
+    ),
+    (
+        "ConvTranspose",
+        [f(1, 2, 3, 3), f(2, 3, 3, 3)],
+        (1,),
+        {"strides": [3, 2], "auto_pad": "SAME_UPPER", "output_padding": [2, 0]},
+    ),
     ("MaxPool", [IMAGE], (), {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 0]}),
     ("MaxPool", [IMAGE], (), {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
     ("AveragePool", [IMAGE], (), {"kernel_shape": [2, 2]}),
@@ -208,6 +223,40 @@ def agree(made, arrays):
 )
 def test_equals_the_reference(kind, arrays, constants, attributes):
     agree(single(kind, arrays, constants, **attributes), arrays)
+
+
+@pytest.mark.parametrize(
+    ("shape", "window", "attributes", "plain"),
+    [
+        ((4,), (5,), {"strides": [3]}, {"strides": [1, 3]}),
+        ((4,), (5,), {"strides": [3], "pads": [2, 0]}, {"strides": [1, 3], "pads": [0, 2, 0, 0]}),
+        (
+            (3, 3),
+            (4, 3),
+            {"strides": [2, 2], "output_shape": [7, 5]},
+            {"strides": [2, 2], "pads": [1, 1, 0, 1]},
+        ),
+        (
+            (3, 3),
+            (4, 3),
+            {"strides": [2, 2], "output_shape": [1, 3, 7, 6], "auto_pad": "SAME_UPPER"},
+            {"strides": [2, 2], "pads": [0, 0, 1, 1]},
+        ),
+    ],
+)
+def test_transposed_convolutions_that_the_reference_does_not_know(shape, window, attributes, plain):
+    x, w = f(1, 2, *shape), f(2, 3, *window)
+    got = mt.build(mt.graph.from_onnx(single("ConvTranspose", [x, w], (1,), **attributes)))(x)
+    images = [one.reshape(*one.shape[:2], *(1,) * (4 - one.ndim), *one.shape[2:]) for one in (x, w)]
+    model = single("ConvTranspose", images, (1,), **plain)
+    wanted = ReferenceEvaluator(model).run(None, {"i0": images[0]})[0]
+    np.testing.assert_allclose(got.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_transposed_convolution_whose_result_is_too_large():
+    model = single("ConvTranspose", [f(1, 2, 3), f(2, 3, 3)], (1,), strides=[2], output_shape=[9])
+    with pytest.raises(mt.ArgumentError, match=r"result, 9, is larger than .* reach, 7"):
+        mt.graph.from_onnx(model)
 
 
 @pytest.mark.parametrize(

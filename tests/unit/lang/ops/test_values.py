@@ -224,29 +224,76 @@ def test_convolutions(function, x, w, stride, pads, dilation, groups):
     np.testing.assert_array_equal(got, wanted + bias.reshape(-1, *(1,) * (len(x) - 2)))
 
 
+def scattered(x, w, stride, pads, extra, dilation, groups):
+    """The transposed convolution: each element of x adds its multiple of a window."""
+    n, c, *sizes = x.shape
+    over, *kernel = w.shape[1:]
+    spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
+    full = np.zeros((n, groups, over, *((m - 1) * s + span + e
+                    for m, s, span, e in zip(sizes, stride, spans, extra))))  # fmt: skip
+    windows = w.reshape(groups, c // groups, *w.shape[1:])
+    for at in np.ndindex(*sizes):
+        part = x[(..., *at)].reshape(n, groups, -1)
+        place = tuple(
+            slice(i * s, i * s + span, d) for i, s, span, d in zip(at, stride, spans, dilation)
+        )
+        full[(..., *place)] += np.einsum("ngc,gcf...->ngf...", part, windows)
+    cut = tuple(slice(low, m - high) for m, (low, high) in zip(full.shape[3:], pads))
+    return full.reshape(n, groups * over, *full.shape[3:])[(..., *cut)]
+
+
 @pytest.mark.parametrize(
-    ("kernel", "stride", "padding", "extra"),
-    [((4, 4), 2, 1, 0), ((3, 2), (1, 2), (1, 0), 0), ((3, 3), 2, 1, 1), ((2, 2), 3, 0, 0)],
-)
-def test_transposed_convolution(kernel, stride, padding, extra):
-    x, w = small(1, 2, 3, 4), small(2, 3, *kernel)
-    strides = (stride, stride) if isinstance(stride, int) else stride
-    low = (padding, padding) if isinstance(padding, int) else padding
-    sizes = [(n - 1) * s + k + extra for n, s, k in zip(x.shape[2:], strides, kernel)]
-    full = np.zeros((1, 3, *sizes))
-    for i, j in np.ndindex(3, 4):
-        rows = slice(i * strides[0], i * strides[0] + kernel[0])
-        columns = slice(j * strides[1], j * strides[1] + kernel[1])
-        full[:, :, rows, columns] += np.einsum("nc,cfyx->nfyx", x[:, :, i, j], w)
-    wanted = full[:, :, low[0] : sizes[0] - low[0], low[1] : sizes[1] - low[1]]
-    got = run(
-        lambda x, w: ops.conv_transpose2d(
-            x, w, stride=stride, padding=padding, output_padding=extra
-        ),
-        x,
-        w,
+    ("x", "w", "given"),
+    [
+        ((1, 2, 3, 4), (2, 3, 4, 4), {"stride": 2, "padding": 1}),
+        ((1, 2, 3, 4), (2, 3, 3, 2), {"stride": (1, 2), "padding": (1, 0)}),
+        ((1, 2, 3, 4), (2, 3, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1}),
+        ((1, 2, 3, 4), (2, 3, 2, 2), {"stride": 3}),
+        ((1, 2, 3, 4), (2, 3, 3, 2), {"dilation": (2, 3), "padding": ((3, 1), (0, 2))}),
+        ((1, 2, 3, 4), (2, 3, 3, 3), {"dilation": 3, "stride": 2, "output_padding": 2}),
+        ((2, 6, 3, 2), (6, 2, 3, 3), {"groups": 3, "stride": 2}),
+        ((2, 4, 3, 2), (4, 1, 2, 3), {"groups": 2}),
+        ((1, 4, 3, 3), (4, 1, 3, 3), {"groups": 4, "stride": 2, "padding": 1}),
+        ((1, 2, 3, 3), (2, 3, 2, 2), {"groups": 2, "dilation": 2}),
+        ((1, 2, 5), (2, 3, 4), {"stride": 3, "padding": 2}),
+        ((2, 4, 4), (4, 2, 3), {"groups": 2, "dilation": 2, "stride": 2, "output_padding": 1}),
+        ((1, 2, 2, 3, 2), (2, 2, 3, 2, 2), {"stride": (2, 1, 3), "padding": (1, 0, 0)}),
+    ],
+)  # fmt: skip
+def test_transposed_convolution(x, w, given):
+    x, w = small(*x), small(*w)
+    rank, groups = x.ndim - 2, given.get("groups", 1)
+    bias = small(w.shape[1] * groups)
+
+    def each(name, value):
+        found = given.get(name, value)
+        return found if isinstance(found, tuple) else (found,) * rank
+
+    pads = [p if isinstance(p, tuple) else (p, p) for p in each("padding", 0)]
+    wanted = scattered(
+        x, w, each("stride", 1), pads, each("output_padding", 0), each("dilation", 1), groups
     )
-    np.testing.assert_array_equal(got, wanted)
+    function = getattr(ops, f"conv_transpose{rank}d")
+    got = run(lambda x, w, bias: function(x, w, bias, **given), x, w, bias)
+    np.testing.assert_array_equal(got, wanted + bias.reshape(-1, *(1,) * rank))
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "given", "message"),
+    [
+        ((1, 4, 3), (4, 2, 3), {"groups": 3}, "divisible by 3 groups"),
+        ((1, 4, 3), (2, 2, 3), {"groups": 2}, "must be equal"),
+        ((1, 4, 3), (4, 2, 3), {"groups": 0}, "groups"),
+        ((1, 4, 3), (4, 2, 3), {"dilation": 0}, "dilation"),
+        ((1, 4, 3), (4, 2, 3), {"padding": 3}, r"padding below what the window spans, \[3\]"),
+        ((1, 4, 3), (4, 2, 3), {"output_padding": 1}, "output_padding below the stride"),
+        ((1, 4, 3, 3), (4, 2, 3), {}, "expected x with 3 axes"),
+        ((1, 4, 1), (4, 2, 3), {"padding": 2}, r"the result would have the extents \[-1\]"),
+    ],
+)  # fmt: skip
+def test_transposed_convolutions_that_do_not_fit(x, w, given, message):
+    with pytest.raises(mt.ArgumentError, match=message):
+        ops.conv_transpose1d(mt.placeholder(x, name="x"), mt.placeholder(w, name="w"), **given)
 
 
 @pytest.mark.parametrize(
