@@ -89,9 +89,7 @@ def _pressure(
     for name in sorted(updated & set(variables) - own):
         dtype = variables[name].dtype
         if dtype.lanes > 1 or dtype.is_float:
-            tiles[ir.print_name(recorder.origin(name))] += _registers(
-                dtype.bits * dtype.lanes, bits
-            )
+            tiles[ir.print_name(recorder.origin(name))] += registers_of(dtype, bits)
     if not tiles:
         return None
     return Pressure(loop.var, dict(tiles), _operands(loop, variables, bits), available)
@@ -100,7 +98,7 @@ def _pressure(
 def _operands(loop: ir.For, variables: Mapping[str, ir.Buffer], bits: int) -> int:
     """The registers for the vectors that several statements read, and one for a broadcast."""
     shared = [
-        _registers(s.value.dtype.bits * s.value.dtype.lanes, bits)
+        registers_of(s.value.dtype, bits)
         for s in ir.stmts_of(loop.body)
         if isinstance(s, ir.Store) and s.buffer in variables and isinstance(s.value, ir.Load)
         if s.value.dtype.lanes > 1 and s.value.buffer not in variables
@@ -108,8 +106,9 @@ def _operands(loop: ir.For, variables: Mapping[str, ir.Buffer], bits: int) -> in
     return sum(shared) + any(isinstance(n, ir.Broadcast) for n in ir.walk(loop.body))
 
 
-def _registers(size: int, bits: int) -> int:
-    return -(-size // bits)
+def registers_of(dtype: ir.DType, bits: int) -> int:
+    """The registers of some bits that a value takes."""
+    return -(-dtype.bits * dtype.lanes // bits)
 
 
 def _tell(program: ir.Program, pressure: Pressure, bits: int) -> None:

@@ -118,13 +118,13 @@ class CEmitter(VectorExpressions, Emitter):
         outside = self.rows
         self.rows = dict(outside)
         stores = [stmt for stmt in stmts if isinstance(stmt, ir.Store)]
-        for row in shared_rows(stores, self._position):
-            const = "" if row.is_written else "const "
+        for row in shared_rows(stores, self._position, self.vector_bits):
             kind = self.storage_type(self.buffers[row.start.buffer].dtype)
             address = self.address(row.start.buffer, row.start.indices)
             name = self.names.fresh(f"{row.start.buffer}_row")
             self.scopes[-1].append(partial(self.names.release, name))
-            self.line(f"{const}{kind} *{name} = {address};")
+            for line in row.declaration(kind, name, address):
+                self.line(line)
             self.rows[row.key] = name, row.offset
         for stmt in stmts:
             self.statement(stmt)

@@ -5,6 +5,11 @@
     C_2 += A[i * 8192 + k * 8 + 2] * b;      C_1 += A_row[1] * b;  …
 
 A pointer points to an element that is accessed whatever conditions hold, so it stays in its array.
+
+Numbers that are broadcast to a tile of registers are read again for each tap of a convolution, a
+place further on. A compiler sees that, and keeps them in registers from tap to tap; where the tile
+fills the registers already, it does so at the tile's cost. So there it is not to know: the pointer
+passes through an empty instruction, behind which it might be any.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from minitensor import arith, ir
+from minitensor.codegen.pressure import registers_of, usual_registers
 
 FEWEST: Final = 3
 """The accesses from which on they share a pointer."""
@@ -31,12 +37,21 @@ class Row:
     start       the first that is accessed whatever conditions hold
     offset      the constant in the position of `start`
     is_written  whether one is a store
+    is_hidden   whether the compiler is not to know where the pointer comes from
     """
 
     key: Key
     start: Access
     offset: int
     is_written: bool
+    is_hidden: bool
+
+    def declaration(self, kind: str, name: str, address: str) -> Iterator[str]:
+        """The lines that make the pointer to elements of a type."""
+        const = "" if self.is_written else "const "
+        yield f"{const}{kind} *{name} = {address};"
+        if self.is_hidden:
+            yield f'__asm__("" : "+r"({name}));'
 
 
 def key_of(buffer: str, position: arith.Linear) -> Key:
@@ -45,11 +60,12 @@ def key_of(buffer: str, position: arith.Linear) -> Key:
 
 
 def shared_rows(
-    stmts: Sequence[ir.Stmt], position: Callable[[Access], arith.Linear | None]
+    stmts: Sequence[ir.Store], position: Callable[[Access], arith.Linear | None], bits: int
 ) -> list[Row]:
     """The groups of accesses that get a pointer, in the order of the text.
 
     position  gives that of an access in its buffer; None where there is none
+    bits      of a vector register
     """
     groups: dict[Key, list[tuple[Access, int, bool]]] = {}
     for stmt in stmts:
@@ -58,14 +74,40 @@ def shared_rows(
             if form is not None and _is_long(form):
                 group = groups.setdefault(key_of(access.buffer, form), [])
                 group.append((access, int(form.constant), always))
-    rows = []
+    rows, full = [], fill_registers(stmts, bits)
     for key, group in groups.items():
         certain = [(offset, n) for n, (_, offset, always) in enumerate(group) if always]
         if len(group) >= FEWEST and certain:
             offset, first = min(certain)
             is_written = any(isinstance(access, ir.Store) for access, _, _ in group)
-            rows.append(Row(key, group[first][0], offset, is_written))
+            is_hidden = full and not is_written
+            rows.append(Row(key, group[first][0], offset, is_written, is_hidden))
     return rows
+
+
+def fill_registers(stmts: Sequence[ir.Store], bits: int) -> bool:
+    """Tell whether a tile of sums, two or more vectors that all of them use, and one number that is
+    broadcast take three quarters of the registers or more, and fit.
+    """
+    bits = max(bits, 128)
+    vectors = [
+        registers_of(stmt.value.dtype, bits)
+        for stmt in stmts
+        if isinstance(stmt.value, ir.Load) and stmt.value.dtype.lanes > 1
+    ]
+    if len(vectors) < 2 or not any(_broadcasts(stmt.value) for stmt in stmts):
+        return False
+    sums = {
+        stmt.buffer: registers_of(stmt.value.dtype, bits)
+        for stmt in stmts
+        if any(load.buffer == stmt.buffer for load in ir.loads(stmt.value))
+    }
+    needed, available = sum(sums.values()) + sum(vectors) + 1, usual_registers(bits)
+    return bool(sums) and 3 * available <= 4 * needed <= 4 * available
+
+
+def _broadcasts(value: ir.Expr) -> bool:
+    return any(isinstance(node, ir.Broadcast) for node in ir.walk(value))
 
 
 def _is_long(position: arith.Linear) -> bool:

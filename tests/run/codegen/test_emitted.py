@@ -52,6 +52,32 @@ def tiled():
     return s
 
 
+@pytest.mark.parametrize(
+    ("rows", "vectors", "bits", "hidden"),
+    [(6, 2, 256, True), (4, 3, 256, True), (3, 3, 256, True), (4, 2, 256, False),
+     (3, 4, 256, False), (12, 1, 256, False), (6, 4, 512, True), (6, 2, 512, False),
+     (3, 1, 0, False)],
+)  # fmt: skip
+def test_a_tile_that_fills_the_registers_keeps_them(rows, vectors, bits, hidden):
+    lanes = max(1, bits // 32)
+    a, b = mt.placeholder((2 * rows, 8), name="A"), mt.placeholder((8, vectors * lanes), name="B")
+    r = mt.reduce_axis(8, name="k")
+    c = mt.compute((2 * rows, vectors * lanes), lambda i, j: mt.sum(a[i, r] * b[r, j], axis=r), "C")
+    s = mt.Schedule(mt.lower([a, b, c]))
+    i, j, k = s.get_loops("C")
+    i_0, i_1 = s.split(i, [2, None])
+    j_0, j_1 = s.split(j, [None, lanes])
+    s.reorder(i_0, k, i_1, j_0, j_1)
+    s.unroll(i_1)
+    s.unroll(j_0)
+    if bits:
+        s.vectorize(j_1)
+    kernel = mt.build(s, target=mt.Target("c", vector_bits=bits))
+    assert ('__asm__("" : "+r"(A_row));' in kernel.source) == hidden
+    given = [np.random.default_rng(0).integers(-4, 5, p.shape).astype("f") for p in (a, b)]
+    np.testing.assert_array_equal(kernel(*given), given[0] @ given[1])
+
+
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda n: repr(n)[:20])
 def test_hostile_names_give_right_and_clean_code(name):
     A = mt.placeholder((4,), name=name)
