@@ -133,7 +133,9 @@ class Expressions(Addresses):
         if op in ("//", "%"):
             return self._division(expr, outer)
         if op in ("min", "max"):
-            return self._call_of(scalars.extremum, op, compute_type(a.dtype))(a, b)
+            clips = a.dtype.is_float and isinstance(a, ir.Binary) and a.op in ("min", "max")
+            helper = scalars.second_bound if clips else scalars.extremum
+            return self._call_of(helper, op, compute_type(a.dtype))(a, b)
         if not self.fuses and (factors := products.factors(expr)) is not None:
             return self._rounded(expr.dtype, self._product(expr.dtype, factors), ATOM, outer)
         mine = PRECEDENCE[op]

@@ -17,6 +17,8 @@ from minitensor.search.sketch.rule import State
 
 ROWS: Final = {16: (1, 2, 3, 4, 6), 32: (2, 4, 6, 7, 8, 12, 14)}
 """Rows of a register tile, by the number of registers: with two vectors they fill most of them."""
+MOST_LIKELY_ROWS: Final = {16: 6, 32: 8}
+"""Rows from which on more are no more likely, by the number of registers."""
 VECTORS: Final = (1, 2, 3, 4)
 """Vectors side by side in a tile."""
 WAYS: Final = (1, 2, 4, 8)
@@ -56,9 +58,9 @@ def ways(schedule: Schedule, extent: int | None = None) -> int:
 
 def height(schedule: Schedule, candidates: Sequence[int], extent: int, registers: int) -> int:
     """A number of rows among some: the more, the likelier, as each serves all that is loaded; up to
-    a quarter of the registers, for there are several vectors in each.
+    a limit, for there are several vectors in each.
     """
-    weights = [min(n, registers // 4) * used(extent, n) for n in candidates]
+    weights = [min(n, MOST_LIKELY_ROWS[registers]) * used(extent, n) for n in candidates]
     return choose(schedule, candidates, weights)
 
 

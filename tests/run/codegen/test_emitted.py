@@ -78,6 +78,25 @@ def test_a_tile_that_fills_the_registers_keeps_them(rows, vectors, bits, hidden)
     np.testing.assert_array_equal(kernel(*given), given[0] @ given[1])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_the_second_bound_of_a_clip_is_compared_in_any_case(dtype):
+    x = mt.placeholder((10,), dtype, name="x")
+    low, high = (mt.const(n, dtype) for n in (0, 6))
+    y = mt.compute((10,), lambda i: mt.minimum(mt.maximum(x[i], low), high), name="y")
+    z = mt.compute((10,), lambda i: mt.maximum(mt.minimum(x[i], high), low), name="z")
+    kernel = mt.build(mt.lower([x, y, z]))
+    kind = {"float32": "float", "float64": "double", "int32": "int32_t"}[dtype]
+    for op in ("min", "max"):
+        assert (f"{op}_{kind}_after(" in kernel.source) == (dtype != "int32")
+    given = np.array([-1, 7, 3, 0, 6, 5, -9, 90, 1, 2], dtype)
+    if dtype != "int32":
+        given[4:8] = np.nan, -0.0, np.inf, -np.inf
+    wanted = mt.interpret(mt.lower([x, y, z]), given)
+    for one, other in zip(kernel(given), wanted, strict=True):
+        np.testing.assert_array_equal(one.view(f"u{one.itemsize}"), other.view(f"u{one.itemsize}"))
+    np.testing.assert_array_equal(wanted[0], np.minimum(np.maximum(given, 0), 6))
+
+
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda n: repr(n)[:20])
 def test_hostile_names_give_right_and_clean_code(name):
     A = mt.placeholder((4,), name=name)
