@@ -37,7 +37,7 @@ def told(tuner):
 
 @pytest.mark.slow
 def test_parents_were_measured_before(space):
-    tried = family(96).tried
+    tried = family(160).tried
     known = {t.key: t for t in tried}
     for t in tried:
         assert t.key == trace_key(t.trace) and t.candidate.origin == (t.key,)
