@@ -91,6 +91,10 @@ def _cropped(
         wanted = c.integers("output_shape", ())[-rank:]
     elif mode in ("SAME_UPPER", "SAME_LOWER"):
         wanted = tuple(n * s for n, s in zip(sizes, strides))
+    elif mode == "VALID":
+        return [(0, 0)] * rank
+    elif mode not in ("NOTSET", ""):
+        raise NotSupportedError(f"ConvTranspose with auto_pad={mode!r}")
     else:
         return list(zip(given[:rank], given[rank:]))
     found = []

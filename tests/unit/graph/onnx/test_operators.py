@@ -227,6 +227,7 @@ def test_equals_the_reference(kind, arrays, constants, attributes):
     ("shape", "window", "attributes", "plain"),
     [
         ((4,), (5,), {"strides": [3]}, {"strides": [1, 3]}),
+        ((4,), (5,), {"auto_pad": "VALID"}, {}),
         ((4,), (5,), {"strides": [3], "pads": [2, 0]}, {"strides": [1, 3], "pads": [0, 2, 0, 0]}),
         (
             (3, 3),
@@ -249,6 +250,12 @@ def test_transposed_convolutions_that_the_reference_does_not_know(shape, window,
     model = single("ConvTranspose", images, (1,), **plain)
     wanted = ReferenceEvaluator(model).run(None, {"i0": images[0]})[0]
     np.testing.assert_allclose(got.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_transposed_convolution_with_padding_of_no_kind():
+    model = single("ConvTranspose", [f(1, 2, 3), f(2, 3, 3)], (1,), auto_pad="SAME")
+    with pytest.raises(mt.ArgumentError, match="ConvTranspose with auto_pad='SAME'"):
+        mt.graph.from_onnx(model)
 
 
 @pytest.mark.parametrize("groups", [2, 4])
