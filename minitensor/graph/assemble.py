@@ -231,7 +231,7 @@ def _held(
     """The arrays of a group that are known now, by their names in what a call runs."""
     held = {own: graph.constants[name] for own, name in part.constants.items()}
     if packer is not None and split.early is not None:
-        results = packer(*[held[b.name] for b in split.early.inputs])
+        results = packer(*[held[b.name].reshape(b.shape) for b in split.early.inputs])
         results = results if isinstance(results, tuple) else (results,)
         held |= {b.name: array for b, array in zip(split.kept, results)}
     return held

@@ -16,7 +16,7 @@ import numpy as np
 from minitensor import ir
 from minitensor.errors import ArgumentError, MinitensorError
 from minitensor.graph.nodes import Node, Nodes, Value, layout_name
-from minitensor.lang import OPERATORS, Tensor, lower, placeholder, relaid
+from minitensor.lang import OPERATORS, Tensor, lower, merged, placeholder, relaid
 
 LONGEST_NAME: Final = 60
 """The most characters of the name of a group's program."""
@@ -45,11 +45,17 @@ class Part:
 
 
 def program_of(
-    graph: Nodes, group: Sequence[str], layouts: Mapping[str, int] | None = None
+    graph: Nodes,
+    group: Sequence[str],
+    layouts: Mapping[str, int] | None = None,
+    *,
+    merge: bool = True,
 ) -> Part:
     """One program for the nodes of a group, which stand in an order in which they can run.
 
     layouts  those of its values; None for those of the graph
+    merge    whether axes that always come together are one, and those of extent 1 are left out: the
+             arrays of the program have the elements of the graph's values, and fewer dimensions
 
     Its names depend on the structure of the group alone. Raises LoweringError for what does not
     make a program: an extent out of bounds.
@@ -57,7 +63,7 @@ def program_of(
     shape = _shape_of(graph, group, layouts)
     return Part(
         tuple(group),
-        _lowered(shape.leaves, shape.calls, shape.outputs, shape.title),
+        _lowered(shape.leaves, shape.calls, shape.outputs, shape.title, merge),
         shape.inputs,
         dict(shape.constants),
         tuple(graph.by_name[group[n]].name for n in shape.outputs),
@@ -143,7 +149,11 @@ def _shape_of(graph: Nodes, group: Sequence[str], layouts: Mapping[str, int] | N
 
 @functools.lru_cache(maxsize=1024)
 def _lowered(
-    leaves: tuple[Leaf, ...], calls: tuple[_Call, ...], outputs: tuple[int, ...], title: str
+    leaves: tuple[Leaf, ...],
+    calls: tuple[_Call, ...],
+    outputs: tuple[int, ...],
+    title: str,
+    merge: bool,
 ) -> ir.Program:
     """The program of a group."""
     given = [placeholder(leaf.shape, leaf.dtype, name=leaf.name) for leaf in leaves]
@@ -158,10 +168,12 @@ def _lowered(
     first = [n for n, leaf in enumerate(leaves) if leaf.name.startswith("x")]
     weights = [n for n in range(len(leaves)) if n not in first]
     params = [*(given[n] for n in (*first, *weights)), *(made[n] for n in outputs)]
-    known = params[len(first) : len(leaves)]
     if blocks:
-        params = relaid(params, blocks, known)
         known = params[len(first) : len(leaves)]
+        params = relaid(params, blocks, known)
+    if merge:
+        params = merged(params)
+    known = params[len(first) : len(leaves)]
     return lower(params, title, known)
 
 
@@ -204,7 +216,7 @@ def evaluate(
     """
     known: dict[str, np.ndarray] = {**graph.constants, **given}
     for group in graph.kernels:
-        part = program_of(graph, group)
+        part = program_of(graph, group, merge=False)
         arrays = {f"x{n}": known[name] for n, name in enumerate(part.inputs)}
         arrays |= {own: known[name] for own, name in part.constants.items()}
         try:

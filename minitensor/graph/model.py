@@ -84,7 +84,7 @@ class Model(RunningModel):
         Raises as a call does.
         """
         given, _ = self._signature.accept(self._by_position(arrays, named))
-        return profile_of(self.calls, self.tasks, partial(self._timed, given), repeat)
+        return profile_of(self.graph, self.calls, self.tasks, partial(self._timed, given), repeat)
 
     def explain(self) -> str:
         """The kernels with their schedules' origins, and the memory, as text."""

@@ -12,6 +12,7 @@ from minitensor.codegen import report_of
 from minitensor.errors import is_integer, unexpected
 from minitensor.graph.assemble import Task
 from minitensor.graph.driver import Call
+from minitensor.graph.nodes import Nodes
 from minitensor.looks import Shown, readable_seconds
 
 
@@ -66,6 +67,7 @@ class Profile(Shown):
 
 
 def profile_of(
+    graph: Nodes,
     calls: Sequence[Call],
     tasks: Sequence[Task],
     timed: Callable[[], Iterator[np.ndarray]],
@@ -79,7 +81,7 @@ def profile_of(
     rows = []
     for call, spent in zip(calls, seconds):
         task, report = tasks[call.kernel], reports[call.kernel]
-        shape = task.part.program.outputs[0].shape
+        shape = graph.values[call.outputs[0]].shape
         counts = (report.operations, report.argument_bytes)
         rows.append(Row(call.name, call.outputs[0], shape, task.origin, float(spent), *counts))
     return Profile(tuple(rows))

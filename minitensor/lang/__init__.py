@@ -10,6 +10,7 @@ from minitensor.lang.elementwise import (
 from minitensor.lang.from_python import program_from_python
 from minitensor.lang.intrinsic import intrinsic
 from minitensor.lang.lower import lower
+from minitensor.lang.merged import merged
 from minitensor.lang.ops import OPERATORS, Operator
 from minitensor.lang.relaid import fits, relaid
 from minitensor.lang.reduce import all_, any_, argmax, argmin, comm_reducer, max_, min_, prod, sum_
@@ -29,8 +30,8 @@ __all__ = [
     "Tensor", "Windows", "abs_", "all_", "any_", "argmax", "argmin", "ceil", "check_sizes",
     "comm_reducer", "compute", "const", "cos", "definition_as_python", "dot_name", "erf", "exp",
     "expm1", "fits", "floor", "if_then_else", "intrinsic", "intrinsic_as_python", "log", "log1p",
-    "logical_and", "logical_not", "logical_or", "lower", "max_", "maximum", "min_", "minimum",
-    "ops", "placeholder", "popcount", "power", "prod", "program_from_python", "reduce_axis",
-    "relaid", "round_", "rsqrt", "select", "sigmoid", "sin", "sqrt", "sum_", "tanh", "update",
-    "var",
+    "logical_and", "logical_not", "logical_or", "lower", "max_", "maximum", "merged", "min_",
+    "minimum", "ops", "placeholder", "popcount", "power", "prod", "program_from_python",
+    "reduce_axis", "relaid", "round_", "rsqrt", "select", "sigmoid", "sin", "sqrt", "sum_", "tanh",
+    "update", "var",
 ]
