@@ -100,7 +100,8 @@ def assembled(graph: Nodes, target: Target, schedules: Schedules) -> Assembly:
     """
     graph = with_own_outputs(graph)
     views = _views(graph)
-    parts = [program_of(graph, group) for group in graph.kernels if group[-1] not in views]
+    groups = [group for group in graph.kernels if group[-1] not in views]
+    parts = [program_of(graph, group, merge=True) for group in groups]
     keys = [part.program.spelled() for part in parts]
     firsts = dict(reversed(list(zip(keys, parts))))
     distinct = [(key, firsts[key]) for key in dict.fromkeys(keys)]

@@ -49,13 +49,14 @@ def program_of(
     group: Sequence[str],
     layouts: Mapping[str, int] | None = None,
     *,
-    merge: bool = True,
+    merge: bool = False,
 ) -> Part:
     """One program for the nodes of a group, which stand in an order in which they can run.
 
     layouts  those of its values; None for those of the graph
-    merge    whether axes that always come together are one, and those of extent 1 are left out: the
-             arrays of the program have the elements of the graph's values, and fewer dimensions
+    merge    whether axes that always come together are one, and those of extent 1 are left out, as
+             in the kernels of a model: arrays have the elements of the graph's values in their
+             order, and fewer dimensions
 
     Its names depend on the structure of the group alone. Raises LoweringError for what does not
     make a program: an extent out of bounds.
@@ -216,7 +217,7 @@ def evaluate(
     """
     known: dict[str, np.ndarray] = {**graph.constants, **given}
     for group in graph.kernels:
-        part = program_of(graph, group, merge=False)
+        part = program_of(graph, group)
         arrays = {f"x{n}": known[name] for n, name in enumerate(part.inputs)}
         arrays |= {own: known[name] for own, name in part.constants.items()}
         try:

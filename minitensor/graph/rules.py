@@ -95,7 +95,7 @@ def fold(node: Node, arrays: list[np.ndarray]) -> np.ndarray:
         return np.ascontiguousarray(arrays[0].transpose(_transposed_by(node, arrays[0].ndim)))
     values = {name: constant_value(name, array) for name, array in zip(node.inputs, arrays)}
     alone = Nodes("fold", tuple(values.values()), (node,), (node.name,))
-    part = program_of(alone, (node.name,), merge=False)
+    part = program_of(alone, (node.name,))
     inputs = [arrays[node.inputs.index(name)] for name in part.inputs]
     return np.asarray(_run(part.program, inputs))
 

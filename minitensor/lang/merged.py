@@ -100,7 +100,7 @@ class _Merging:
                     self.apart |= set(_of_axis(name, follows, precedes)) - held
 
     def reads(self, stage: Stage) -> tuple[list[_Read], set[str]]:
-        """What a stage reads, and the axes that it uses elsewhere than in places."""
+        """The places that a stage reads, and the axes that it uses elsewhere."""
         found: list[_Read] = []
         bare: set[str] = set()
         for value in self.settled(stage):

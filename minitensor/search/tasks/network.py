@@ -73,7 +73,9 @@ def recorded_layouts(graph: Graph, logs: Sequence[Log], target: Target) -> Graph
     def cost(group: Sequence[str], layouts: Layouts) -> float:
         if title_of(graph, group, layouts) not in titles:
             return UNKNOWN
-        return best.get(workload_key(program_of(graph, group, layouts).program), UNKNOWN)
+        return best.get(
+            workload_key(program_of(graph, group, layouts, merge=True).program), UNKNOWN
+        )
 
     choices = layout_choices(graph, target)
     found: Graph = graph.replace(layouts=cheapest(graph, choices, remembered(cost)))

@@ -347,7 +347,9 @@ class _Work:
 
     def hopeful(self, variants: Sequence[Graph], group: Sequence[str]) -> list[str]:
         """The keys of a group's kernels that may be the fastest once they are tuned."""
-        keys = dict.fromkeys(workload_key(program_of(one, group).program) for one in variants)
+        keys = dict.fromkeys(
+            workload_key(program_of(one, group, merge=True).program) for one in variants
+        )
         times = {key: self.tasks[key].seconds for key in keys if key in self.tasks}
         most = HOPELESS * min(times.values(), default=0.0)
         return [key for key, seconds in times.items() if len(times) > 1 and seconds <= most]
@@ -358,13 +360,13 @@ class _Work:
         """Seconds of a kernel: as measured, or those with one layout for all that it reads and
         writes, and a conversion of each input that has another.
         """
-        exact = self.tasks.get(workload_key(program_of(graph, group, layouts).program))
+        exact = self.tasks.get(workload_key(program_of(graph, group, layouts, merge=True).program))
         if exact is not None:
             return exact.seconds
         made = [name for name in layouts if name in group] or list(layouts)[:1]
         for variant in variants:
             if all(variant.layout_of(name) == layouts[name] for name in made):
-                like = self.tasks.get(workload_key(program_of(variant, group).program))
+                like = self.tasks.get(workload_key(program_of(variant, group, merge=True).program))
                 if like is not None:
                     others = [n for n in layouts if variant.layout_of(n) != layouts[n]]
                     moved = sum(graph.values[name].nbytes for name in others)
