@@ -258,6 +258,11 @@ def scattered(x, w, stride, pads, extra, dilation, groups):
         ((1, 2, 5), (2, 3, 4), {"stride": 3, "padding": 2}),
         ((2, 4, 4), (4, 2, 3), {"groups": 2, "dilation": 2, "stride": 2, "output_padding": 1}),
         ((1, 2, 2, 3, 2), (2, 2, 3, 2, 2), {"stride": (2, 1, 3), "padding": (1, 0, 0)}),
+        ((2, 3, 1, 1), (3, 2, 4, 3), {}),
+        ((1, 3, 1, 1), (3, 2, 4, 4), {"stride": 3, "padding": 1, "output_padding": 2}),
+        ((1, 3, 1, 1), (3, 2, 3, 2), {"dilation": (3, 2), "output_padding": (2, 0)}),
+        ((2, 4, 1), (4, 2, 3), {"groups": 2, "padding": ((0, 1),), "stride": 2}),
+        ((2, 4, 1, 1), (4, 1, 3, 3), {"groups": 4, "dilation": 2, "padding": ((1, 2), (3, 0))}),
     ],
 )  # fmt: skip
 def test_transposed_convolution(x, w, given):
