@@ -64,7 +64,7 @@ class _Cutter:
             if parts:
                 return self.fused(stmt, body, parts, ranges)
         live = _live_part(stmt, ranges)
-        if live != (0, stmt.extent):
+        if live != (0, stmt.extent) and self.may_be_shorter(stmt):
             return self.statement(_iterations(stmt, *live, ranges), ranges)
         span = _hot_part(stmt, ranges)
         if span is None or not self.has_room(stmt, *span):
@@ -80,6 +80,14 @@ class _Cutter:
         before = self.piece(stmt, 0, start, ranges)
         after = self.piece(stmt, end, stmt.extent, ranges)
         return ir.sequence(before, hot, after)
+
+    def may_be_shorter(self, loop: ir.For) -> bool:
+        """Tell whether iterations may go: not those of a block of a GPU, nor those of a loop that
+        was fused, which are counted with others.
+        """
+        return not _is_forked(loop) or (
+            loop.kind is ir.LoopKind.PARALLEL and loop.var not in self.whole
+        )
 
     def has_room(self, loop: ir.For, start: int, end: int) -> bool:
         """Tell whether a loop may be cut around the iterations start … end-1; if so, take the room.
@@ -223,31 +231,38 @@ def _hot_part(loop: ir.For, ranges: dict[str, arith.Interval]) -> tuple[int, int
 
 
 def _live_part(loop: ir.For, ranges: dict[str, arith.Interval]) -> tuple[int, int]:
-    """The iterations outside of which a guard around all of the body holds nowhere."""
-    start, end = 0, loop.extent
-    if _is_forked(loop):
-        return start, end
-    inner, stmt = {**ranges, loop.var: arith.extent_range(loop.extent)}, loop.body
-    while isinstance(stmt, (ir.For, ir.If)):
-        if isinstance(stmt, ir.For):
-            inner, stmt = {**inner, stmt.var: arith.extent_range(stmt.extent)}, stmt.body
-            continue
-        if stmt.otherwise is not None:
-            break
-        for form, _ in _forms(stmt.condition, inner):
-            coefficient = form.coefficient(loop.var)
-            rest = form.part(lambda atom, _: atom != ir.Var(loop.var)).shifted(form.constant)
-            if coefficient == 0 or rest.mentions_any([loop.var]):
-                continue
-            best = rest.interval(inner).hi
-            if math.isinf(best):
-                continue
-            if coefficient < 0:
-                end = min(end, int(best) // -coefficient + 1)
-            else:
-                start = max(start, -(int(best) // coefficient))
-        stmt = stmt.then
+    """The iterations outside of which guards around all that the body does hold nowhere."""
+    inner = {**ranges, loop.var: arith.extent_range(loop.extent)}
+    start, end = _live(loop.body, loop, inner)
     return (start, end) if start < end else (0, 0)
+
+
+def _live(stmt: ir.Stmt, loop: ir.For, ranges: dict[str, arith.Interval]) -> tuple[int, int]:
+    match stmt:
+        case ir.For(var, extent, body):
+            return _live(body, loop, {**ranges, var: arith.extent_range(extent)})
+        case ir.Alloc(body=body):
+            return _live(body, loop, ranges)
+        case ir.Seq(stmts):
+            parts = [part for one in stmts if (part := _live(one, loop, ranges))[0] < part[1]]
+            starts, ends = zip(*parts or [(0, 0)])
+            return min(starts), max(ends)
+        case ir.If(condition, then, None):
+            start, end = _live(then, loop, ranges)
+            for form, _ in _forms(condition, ranges):
+                coefficient = form.coefficient(loop.var)
+                rest = form.part(lambda atom, _: atom != ir.Var(loop.var)).shifted(form.constant)
+                if coefficient == 0 or rest.mentions_any([loop.var]):
+                    continue
+                best = rest.interval(ranges).hi
+                if math.isinf(best):
+                    continue
+                if coefficient < 0:
+                    end = min(end, int(best) // -coefficient + 1)
+                else:
+                    start = max(start, -(int(best) // coefficient))
+            return start, end
+    return 0, loop.extent
 
 
 def _guards(

@@ -236,6 +236,41 @@ def test_an_oversize_factor_leaves_no_empty_iterations():
     assert body(s.program, "partition_loops") == "for i_1 in range(5):\n    B[i_1] = A[i_1] + 1.0"
 
 
+@pytest.mark.parametrize("kind", ["serial", "parallel"])
+def test_iterations_that_do_nothing_go(kind):
+    """32 parts of 2 rows are asked for, and 28 have any; in a parallel loop too, whose iterations
+    are shared out before it is known what they do.
+    """
+    s = vector_add(56)
+    outer, _ = s.split("i", [32, None])
+    if kind == "parallel":
+        s.parallel(outer)
+    text = body(s.program, "partition_loops")
+    assert "(28)" in text and "if " not in text
+
+
+def test_iterations_that_only_allocate_go():
+    A = mt.placeholder((9, 5), name="A")
+    B = mt.compute((9, 5), lambda i, j: A[i, j] + 1.0, name="B")
+    s = mt.Schedule(mt.lower([A, mt.compute((9, 5), lambda i, j: B[i, j] * 2.0, name="C")]))
+    part, _ = s.split(s.get_loops("C")[0], [4, None])
+    s.compute_at("B", part)
+    program = run(s.program, "partition_loops")
+    (outer,) = (node for node in walk(program.body) if isinstance(node, For) and node.var == part)
+    assert outer.extent == 3, "of three rows each; a fourth has none"
+    assert not conditions(program)
+
+
+def test_a_fused_loop_keeps_its_iterations():
+    """Those of a part of it that do nothing are counted with the others."""
+    A = mt.placeholder((56, 3), name="A")
+    s = mt.Schedule(mt.lower([A, mt.compute((56, 3), lambda i, j: A[i, j] + 1.0, name="B")]))
+    outer, inner = s.split("i", [32, None])
+    s.reorder(outer, "j", inner)
+    s.parallel(s.fuse(outer, "j"))
+    assert "parallel(96)" in body(s.program, "partition_loops")
+
+
 def test_nested_non_dividing_splits():
     s = vector_add(61)
     s.split("i", [None, 3, 7])
