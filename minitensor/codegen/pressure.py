@@ -9,7 +9,7 @@ an estimate: what the compiler makes of it is measured in its assembly.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from minitensor import ir
@@ -109,6 +109,29 @@ def _operands(loop: ir.For, variables: Mapping[str, ir.Buffer], bits: int) -> in
 def registers_of(dtype: ir.DType, bits: int) -> int:
     """The registers of some bits that a value takes."""
     return -(-dtype.bits * dtype.lanes // bits)
+
+
+def fills_registers(stmts: Sequence[ir.Store], bits: int) -> bool:
+    """Tell whether a tile of sums, two or more vectors that all of them use, and one number that is
+    broadcast take three quarters of the registers of some bits or more, and fit.
+    """
+    bits = max(bits, 128)
+    stored = {stmt.buffer for stmt in stmts}
+    sums: dict[ir.Expr, int] = {}
+    vectors: Counter[ir.Expr] = Counter()
+    for stmt in stmts:
+        named = isinstance(stmt.value, ir.Load)  # for all that use it (see `name_values`)
+        for load in frozenset(ir.loads(stmt.value)):
+            if load.buffer == stmt.buffer and load.indices == stmt.indices:
+                sums[load] = registers_of(load.dtype, bits)
+            elif load.dtype.lanes > 1 and load.buffer not in stored:
+                vectors[load] += 1 + named
+    shared = [registers_of(load.dtype, bits) for load, uses in vectors.items() if uses > 1]
+    broadcast = any(isinstance(n, ir.Broadcast) for stmt in stmts for n in ir.walk(stmt.value))
+    if len(shared) < 2 or not sums or not broadcast:
+        return False
+    needed, available = sum(sums.values()) + sum(shared) + 1, usual_registers(bits)
+    return 3 * available <= 4 * needed <= 4 * available
 
 
 def _tell(program: ir.Program, pressure: Pressure, bits: int) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from minitensor import arith, ir
-from minitensor.codegen.pressure import registers_of, usual_registers
+from minitensor.codegen.pressure import fills_registers
 
 FEWEST: Final = 3
 """The accesses from which on they share a pointer."""
@@ -74,7 +74,7 @@ def shared_rows(
             if form is not None and _is_long(form):
                 group = groups.setdefault(key_of(access.buffer, form), [])
                 group.append((access, int(form.constant), always))
-    rows, full = [], fill_registers(stmts, bits)
+    rows, full = [], fills_registers(stmts, bits)
     for key, group in groups.items():
         certain = [(offset, n) for n, (_, offset, always) in enumerate(group) if always]
         if len(group) >= FEWEST and certain:
@@ -83,31 +83,6 @@ def shared_rows(
             is_hidden = full and not is_written
             rows.append(Row(key, group[first][0], offset, is_written, is_hidden))
     return rows
-
-
-def fill_registers(stmts: Sequence[ir.Store], bits: int) -> bool:
-    """Tell whether a tile of sums, two or more vectors that all of them use, and one number that is
-    broadcast take three quarters of the registers or more, and fit.
-    """
-    bits = max(bits, 128)
-    vectors = [
-        registers_of(stmt.value.dtype, bits)
-        for stmt in stmts
-        if isinstance(stmt.value, ir.Load) and stmt.value.dtype.lanes > 1
-    ]
-    if len(vectors) < 2 or not any(_broadcasts(stmt.value) for stmt in stmts):
-        return False
-    sums = {
-        stmt.buffer: registers_of(stmt.value.dtype, bits)
-        for stmt in stmts
-        if any(load.buffer == stmt.buffer for load in ir.loads(stmt.value))
-    }
-    needed, available = sum(sums.values()) + sum(vectors) + 1, usual_registers(bits)
-    return bool(sums) and 3 * available <= 4 * needed <= 4 * available
-
-
-def _broadcasts(value: ir.Expr) -> bool:
-    return any(isinstance(node, ir.Broadcast) for node in ir.walk(value))
 
 
 def _is_long(position: arith.Linear) -> bool:

@@ -76,9 +76,16 @@ def width(schedule: Schedule, candidates: Sequence[int], extent: int, lanes: int
     return choose(schedule, candidates, weights)
 
 
-def part(schedule: Schedule, candidates: Sequence[int], wanted: int) -> int:
-    """A number of parts among some: the nearer to what an author would choose, the likelier."""
-    return choose(schedule, candidates, [1 / (1 + abs(math.log2(n / wanted))) for n in candidates])
+def part(
+    schedule: Schedule, candidates: Sequence[int], wanted: int, extent: int | None = None
+) -> int:
+    """A number of parts among some: the nearer to what an author would choose, the likelier, and
+    the more even the parts of an extent are.
+    """
+    weights = [1 / (1 + abs(math.log2(n / wanted))) for n in candidates]
+    if extent is not None:
+        weights = [w * used(extent, -(-extent // n)) for w, n in zip(weights, candidates)]
+    return choose(schedule, candidates, weights)
 
 
 def up_to(extent: int, candidates: Iterable[int]) -> list[int]:

@@ -77,7 +77,7 @@ def in_panels(
 
 
 MANY_PARTS, FEW_PARTS = 16, 2
-"""Parts for each core that an author would choose (see `_parts_for_each_core`)."""
+"""Parts for each core that an author would choose (see `usual_parts`)."""
 TILES_OF_A_PART: Final = 8
 """Tiles, one below the other, that a part of the rows has at least, by hand."""
 PANEL: Final = 4
@@ -156,7 +156,7 @@ def tile(
     at, last = written_place(block, pair.lanes), len(spatial_iters(block)) - 1
     if consumer is None and at != last:
         consumer = schedule.cache_write(name, "local")
-    for_each = _parts_for_each_core(state, pair)
+    wanted = usual_parts(state, pair, packing, cores)
     loops = loops_by_axis(schedule, name)
     strips, rest = [], []
     for axis in spatial_iters(block):
@@ -169,7 +169,8 @@ def tile(
             continue
         if axis.extent > 1:
             counts = factors.parts(axis.extent, cores)
-            count = factors.part(schedule, counts, for_each * cores)
+            count = factors.part(schedule, counts, wanted, axis.extent)
+            wanted = -(-wanted // axis.extent)
             loop, inner = schedule.split(loop, [count, None])
             rest.append(inner)
         strips.append(loop)
@@ -179,7 +180,7 @@ def tile(
     counts = factors.parts(pair.rows.extent, cores, most[-1])
     counts = _even(state, pair.rows, counts, pair.rows.extent)
     large = max(1, pair.rows.extent // (TILES_OF_A_PART * most[-1]))
-    blocks = factors.part(schedule, counts, min(for_each * cores, large))
+    blocks = factors.part(schedule, counts, min(wanted, large))
     i_0, i_1, i_2 = schedule.split(loops[pair.rows.var], [blocks, None, height])
     j_0, *j = lane_loops(schedule, state, loops[pair.lanes.var], pair.lanes, packing)
     reduced = [loops[i.var] for i in reduce_iters(block)]
@@ -206,13 +207,23 @@ def tile(
     return consumer
 
 
-def _parts_for_each_core(state: State, pair: Pair) -> int:
+def usual_parts(state: State, pair: Pair, packing: Packing, cores: int) -> int:
     """The parts into which an author would cut rows, and what is beside a tile: many where all that
     has lanes stays in the L2 cache from one to the next; else few, for each part reads it again.
+
+    Where nothing is packed for a part, cores can share the columns instead: then so few that what
+    the others of a part are computed from stays in the cache.
     """
-    buffers = {load.buffer for load in operands(state.block) if uses(load, pair.lanes)}
-    size = sum(state.program.buffers[name].nbytes for name in buffers)
-    return MANY_PARTS if size <= state.caches.l2 // 2 else FEW_PARTS
+    sizes = {True: 0, False: 0}
+    for name in {load.buffer for load in operands(state.block)}:
+        has_lanes = any(uses(o, pair.lanes) for o in operands(state.block) if o.buffer == name)
+        sizes[has_lanes] += state.program.buffers[name].nbytes
+    if sizes[True] <= state.caches.l2 // 2:
+        return MANY_PARTS * cores
+    columns = pair.lanes.extent // (PANEL_VECTORS * state.lanes)
+    if packing.rows or columns < TILES_OF_A_PART * cores:
+        return FEW_PARTS * cores
+    return max(1, -(-sizes[False] // (state.caches.l2 // 2)))
 
 
 def _cut(schedule: Schedule, state: State, reduced: list[str]) -> str:

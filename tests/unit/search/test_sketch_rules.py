@@ -11,7 +11,7 @@ from minitensor.errors import CompileError
 from minitensor.runtime import USUAL_CACHES
 from minitensor.schedule.edit import loops_around
 from minitensor.search import DEFAULT_RULES, Rule, Verdict, generate_sketches
-from minitensor.search.sketch import derive, factors
+from minitensor.search.sketch import derive, factors, tiles
 from minitensor.search.sketch.blocks import pairs
 from minitensor.search.sketch.rule import Derived, State
 from minitensor.testing import assert_equivalent
@@ -478,6 +478,37 @@ def test_candidates_reach_over_an_extent_once():
     assert factors.up_to(1, [2, 4]) == [2]
     assert factors.parts(12, 2) == [1, 2, 4, 8, 12]
     assert factors.parts(1000, 3, smallest=14) == [1, 3, 6, 12, 24, 48]
+
+
+def test_even_parts_are_likelier():
+    s = mt.Schedule(mt.lower(product_by_axes("ik", "kj")))
+    factors.part(s, [1, 2, 4, 7], 2)
+    factors.part(s, [1, 2, 4, 7], 2, 7)
+    plain, even = (step.arguments["probs"] for step in s.trace.steps)
+    assert list(plain) == [0.5, 1, 0.5, 0.36]
+    assert list(even) == [0.5, 0.67, 0.33, 0.36], "7 as 4 and 3, and as 2, 2, 2 and 1"
+
+
+@pytest.mark.parametrize(
+    ("image", "channels", "filters", "wanted"),
+    [
+        (7, 512, 512, 1),  # the weights are read once, the image from the L2 cache
+        (14, 256, 256, 1),
+        (28, 256, 256, 4),  # the image is larger than half of the cache
+        (56, 64, 64, 32),  # the weights stay in the cache
+        (28, 128, 128, 4),  # too few filters for threads to share them
+    ],
+)
+def test_parts_of_an_image(image, channels, filters, wanted):
+    """What an author would choose, for two cores and 512 KiB."""
+    program = mt.lower(W.conv2d(1, channels, image, image, filters, 3, padding=1))
+    target = mt.Target("c", num_cores=2, vector_bits=256)
+    state = State(mt.Schedule(program), ("conv",), target=target)
+    pair = next(one for one in pairs(state.block, 8) if one.lanes.var == "f")
+    packing = tiles.Packing(pair.lanes_packed)
+    assert tiles.usual_parts(state, pair, packing, 2) == wanted
+    also_rows = tiles.Packing(pair.lanes_packed, pair.lanes_packed)
+    assert tiles.usual_parts(state, pair, also_rows, 2) == max(wanted, 4), "packed for a part"
 
 
 # ---- reciprocals

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 import minitensor as mt
-from minitensor.codegen import PASSES, REQUIRED, Target, generate, lowered, passes_without
+from minitensor.codegen import (
+    PASSES,
+    REQUIRED,
+    Target,
+    generate,
+    lowered,
+    passes_without,
+    report_of,
+)
 from minitensor.ir import For, If, interpret, print_expr, print_stmt, verify, walk
 from minitensor.testing import assert_equivalent
 
@@ -413,6 +421,33 @@ def test_a_window_around_a_tile_is_left_to_the_compiler():
     assert sum("C_acc_5_0[()] = C_acc_5_0[()] + " in line for line in lines) == 1
     assert "#pragma GCC unroll 7\n" in mt.build(s, target=TARGET).source
     assert_equivalent(windowed().program, s, targets=["passes", "interpreter", "c"])
+
+
+@pytest.mark.parametrize(
+    ("bits", "width", "vectors", "stays"),
+    [(256, 6, 2, True), (256, 4, 3, True), (256, 4, 2, False), (256, 12, 1, False),
+     (256, 6, 3, False), (512, 6, 2, False), (512, 12, 2, True)],
+)  # fmt: skip
+def test_a_window_around_a_tile_that_fills_the_registers_stays_a_loop(bits, width, vectors, stays):
+    """12 sums, two vectors and a number are 15 of 16 registers, and 9 are not many."""
+    lanes = bits // 32
+    A = mt.placeholder((4, width + 2), name="A")
+    W = mt.placeholder((4, 3, vectors * lanes), name="W")
+    rc, rx = mt.reduce_axis(4, name="rc"), mt.reduce_axis(3, name="rx")
+    value = lambda x, f: mt.sum(A[rc, x + rx] * W[rc, rx, f], axis=[rc, rx])
+    s = mt.Schedule(mt.lower([A, W, mt.compute((width, vectors * lanes), value, name="C")]))
+    wide, lane = s.split("f", [None, lanes])
+    s.reorder("rc", "rx", "x", wide, lane)
+    for loop in ("rx", "x", wide):
+        s.unroll(loop)
+    s.vectorize(lane)
+    target = Target("c", num_cores=1, vector_bits=bits)
+    assert ("for rx in range(3):" in body(s.program, "unroll_loops", target)) == stays
+    assert "in unroll(3)" in print_stmt(s.program.body)
+    found = [r for r in report_of(s.program, target).remarks if r.where == "rx"]
+    assert [r.text for r in found] == (
+        ["stays a loop: what it repeats fills the vector registers"] if stays else []
+    )
 
 
 def test_a_short_window_is_written_out():
