@@ -128,10 +128,14 @@ class VectorExpressions(Expressions):
     def _vector_load(self, load: ir.Load) -> str:
         buffer = self.buffers[load.buffer]
         if buffer.dtype.lanes == 1:
-            step = self.step(buffer, load.indices)
-            name = self.helpers.need(*vectors.loading(load.dtype, step))
+            step = self.distance(buffer, load.indices)
+            loading = vectors.loading(load.dtype, step)
+            name = self.helpers.need(*loading)
             target = self.address(load.buffer, load.indices)
-            target = f"{name}({target}{'' if step == 1 else f', {step}'})"
+            apart = ""
+            if loading[0] is vectors.gather:
+                apart = f", {self.step(buffer, load.indices)}"
+            target = f"{name}({target}{apart})"
         else:
             target = self.element(load.buffer, load.indices)
         if is_narrow_float(load.dtype):

@@ -22,6 +22,8 @@ from minitensor.codegen.remarks import missed_call
 
 def loading(dtype: ir.DType, step: int) -> tuple[Any, ...]:
     """The helper that loads so many lanes `step` apart, and what it is about."""
+    if step == 2 and dtype == whole(dtype) and dtype.bits in (32, 64):
+        return every_second, dtype
     if step != 1:
         return gather, dtype, dtype.lanes
     return (load, dtype) if dtype == whole(dtype) else (load_part, dtype, dtype.lanes)
@@ -77,6 +79,25 @@ def gather(helpers: Helpers, dtype: ir.DType, count: int) -> Definition:
     params = f"const {element_type(dtype)} *p, int64_t step"
     name = f"gather_{_part(count, dtype)}{kind}"
     return function(kind, name, params, f"return ({kind}){{{elements}}};")
+
+
+def every_second(helpers: Helpers, dtype: ir.DType) -> Definition:
+    """The vector of every second element from an address on: two vectors that have all of them, of
+    which the second begins with the last element of the first, so that nothing behind is read.
+    """
+    kind, lanes = helpers.vector(dtype), dtype.lanes
+    read, mask = helpers.need(load, dtype), helpers.vector(int_twin(dtype))
+    order = ", ".join(str(2 * n + (2 * n >= lanes)) for n in range(lanes))
+    return function(
+        kind,
+        f"every_second_{kind}",
+        f"const {element_type(dtype)} *p",
+        "#ifdef __clang__",
+        f"return ({kind}){{{', '.join(f'p[{2 * n}]' for n in range(lanes))}}};",
+        "#else",
+        f"return __builtin_shuffle({read}(p), {read}(p + {lanes - 1}), ({mask}){{{order}}});",
+        "#endif",
+    )
 
 
 def scatter(helpers: Helpers, dtype: ir.DType, count: int) -> Definition:

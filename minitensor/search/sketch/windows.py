@@ -24,6 +24,7 @@ from minitensor.schedule import Schedule
 from minitensor.search.sketch import factors
 from minitensor.search.sketch.blocks import (
     elementwise_store,
+    fusible_consumer,
     is_last,
     is_output,
     is_sum,
@@ -99,7 +100,7 @@ def _apply(state: State, cores: int) -> Iterator[State]:
     for padding in (*_paddings(state), None):
         schedule = state.schedule.copy()
         with contextlib.suppress(ScheduleError):
-            image = _tile(schedule, state)
+            image, consumer = _tile(schedule, state)
             if padding is not None and image is not None:
                 schedule.vectorize(schedule.compute_at(padding, image)[-1])
             what = "rows of it in registers, the window written out"
@@ -107,6 +108,8 @@ def _apply(state: State, cores: int) -> Iterator[State]:
                 what = what.replace("the window", "the rows of the window")
             if padding is not None:
                 what += f", {padding} for each image"
+            if consumer is not None:
+                what += f", {consumer} follows each tile"
             yield state.after("window", what, schedule, also=[padding] if padding else [])
 
 
@@ -121,8 +124,10 @@ def _paddings(state: State) -> list[str]:
     ]
 
 
-def _tile(schedule: Schedule, state: State) -> str | None:
-    """Perform the steps; returns the loop over whole images, if there is one."""
+def _tile(schedule: Schedule, state: State) -> tuple[str | None, str | None]:
+    """Perform the steps; returns the loop over whole images, if there is one, and the consumer that
+    follows each tile.
+    """
     block = state.block
     loops = loops_by_axis(schedule, state.name)
     *images, y, x = spatial_iters(block)
@@ -137,9 +142,14 @@ def _tile(schedule: Schedule, state: State) -> str | None:
     schedule.vectorize(x_1)
     for loop in (*window[-_written_out(block) :], y_1):
         schedule.unroll(loop)
+    consumer = fusible_consumer(schedule.program, block)
+    if consumer is not None:
+        *_, rows, pixels = schedule.reverse_compute_at(consumer, x_0)
+        schedule.vectorize(pixels)
+        schedule.unroll(rows)
     slid = {name for load in operands(block) for name in _slid_along(block, load)}
     whole = [loop for loop, axis in zip(around, takewhile(lambda i: i.var not in slid, images))]
-    return whole[-1] if whole else None
+    return whole[-1] if whole else None, consumer
 
 
 WINDOWS: Final = Rule("window", always, _apply)

@@ -156,3 +156,37 @@ def test_several_registers_of_one_row():
     target = Target("c", 1, 256)
     assert generate(s.program, target).source.count("first_7_float32x8(") == 3
     np.testing.assert_array_equal(mt.build(s, target=target)(a), a.max(1) + (a * a).sum(1))
+
+
+def every_second(dtype, n, first):
+    """Elements 2 i + first of an array that ends with the last of them."""
+    A = mt.placeholder((2 * n - 1 + first,), dtype, name="A")
+    s = mt.Schedule(mt.lower([A, mt.compute((n,), lambda i: A[2 * i + first] + A[0], name="B")]))
+    s.vectorize("i")
+    return s
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+def test_every_second_element_is_taken_from_two_vectors(bits):
+    target = native_target(Target("c", 1, bits))
+    cases = [
+        (dtype, n, first)
+        for dtype in ("float32", "float64", "int32", "int64", "int16", "float16")
+        for n in (8, 16, 33)
+        for first in (0, 1)
+    ]
+    programs = [every_second(*case).program for case in cases]
+    emitted = generate_together([(program, target) for program in programs])
+    texts = [generate(program, target).source for program in programs]
+    assert all(
+        ("every_second_" in text) == (dtype[-2:] in ("32", "64"))
+        for text, (dtype, n, _) in zip(texts, cases)
+        if n == 16
+    )
+    kernels = load_sanitized(Sanitizer.GUARDS, emitted, find_toolchain())
+    for case, program, kernel in zip(cases, programs, kernels, strict=True):
+        arrays = arrays_of(program)
+        (want,), _ = mt.ir.interpret(program, arrays)
+        ran = run_guarded(kernel, arrays)
+        assert ran.faults == (), case
+        assert np.array_equal(ran.outputs[0], want), case

@@ -134,6 +134,14 @@ def test_strided_access():
     }
 
 
+@pytest.mark.parametrize(("step", "found"), [(1, set()), (2, set()), (3, {("gather", "A")})])
+def test_every_second_element_is_not_collected_one_by_one(step, found):
+    A = mt.placeholder((96,), name="A")
+    s = mt.Schedule(mt.lower([A, mt.compute((32,), lambda i: A[step * i] + 1.0, name="B")]))
+    s.vectorize("i")
+    assert kinds(s) == found
+
+
 def test_access_without_a_pattern():
     s = vectorized(lambda A, i: A[i * i % 5], 32)
     assert remarks(s) == [

@@ -273,12 +273,25 @@ def test_of_a_large_window_the_inner_axes_are_written_out():
     program = mt.lower(depthwise_volumes(2, 5, 6, 8, 5))
     (sketch, *_) = generate_sketches(program, TARGET)
     assert "the rows of the window written out, pad for each image" in sketch.explain()
+    assert "follows each tile" not in sketch.explain(), "nothing reads it"
     schedule = sketch.apply(seed=0)
     kinds = {loop.var: loop.kind.value for loop in loops_around(schedule.program, "conv")}
     assert [kinds[name] for name in ("rz", "ry", "rx")] == ["serial", "unroll", "unroll"]
     shared = set(schedule.get_loops("pad")) & set(schedule.get_loops("conv"))
     assert len(shared) == 1  # the channels: volumes are not padded slice by slice
     assert_equivalent(program, schedule, targets=("interpreter",))
+
+
+def test_what_reads_a_window_follows_each_of_its_tiles():
+    X, K = mt.placeholder((1, 6, 13, 19), name="X"), mt.placeholder((6, 1, 3, 3), name="K")
+    y = mt.ops.relu(mt.ops.conv2d(X, K, padding=1, stride=2, groups=6))
+    program = mt.lower([X, K, y])
+    sketches = [s for s in generate_sketches(program, TARGET) if "window" in s.explain()]
+    assert sketches and all("relu follows each tile" in s.explain() for s in sketches)
+    schedule = sketches[0].apply(seed=0)
+    window, relu = (schedule.get_loops(name) for name in ("conv2d", "relu"))
+    assert window[:4] == relu[:4] == ("n", "f", "y_0", "x_0")
+    assert_equivalent(program, schedule, targets=("interpreter", "c"))
 
 
 def test_one_buffer_at_two_places_cannot_be_packed():
