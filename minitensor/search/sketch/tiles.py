@@ -21,12 +21,14 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from types import MappingProxyType
 from typing import Final
 
 from minitensor import ir
+from minitensor.arith import linear_of
 from minitensor.errors import ScheduleError
 from minitensor.ir import Iter, Load, Var
 from minitensor.schedule import IndexMap, Schedule
@@ -59,18 +61,26 @@ def move_to_the_end(schedule: Schedule, block: str, at: int) -> None:
 
 
 def in_panels(
-    schedule: Schedule, copy: str, loops: Sequence[str], at: int, width: int
+    schedule: Schedule,
+    copy: str,
+    loops: Sequence[str],
+    at: int,
+    width: int,
+    steps: Mapping[int, int] = MappingProxyType({}),
 ) -> tuple[str, list[str], str]:
     """Lay a copy out in panels, each as wide as given and as long as the other dimensions.
 
     loops  of the copy, one for each dimension
     at     the dimension that is cut into panels
+    steps  by other dimensions: elements so many apart are neighbours, as they are read
 
     Returns the loops over panels, over the other dimensions, and inside a panel.
     """
     names = [f"i{n}" for n in range(len(loops))]
-    others = [Var(n) for n in names if n != names[at]]
-    outputs = (Var(names[at]) // width, *others, Var(names[at]) % width)
+    places = [Var(n) // steps[d] if d in steps else Var(n) for d, n in enumerate(names)]
+    others = [place for d, place in enumerate(places) if d != at]
+    phases = [Var(names[d]) % step for d, step in steps.items()]
+    outputs = (Var(names[at]) // width, *phases, *others, Var(names[at]) % width)
     schedule.transform_layout(copy, IndexMap(tuple(names), outputs))
     outer, inner = schedule.split(loops[at], [None, width])
     return outer, [loop for loop in loops if loop != loops[at]], inner
@@ -276,9 +286,24 @@ def pack_lanes(schedule: Schedule, state: State, load: Load, axis: Iter) -> None
     copy, at = schedule.cache_read(state.name, load.buffer, "global"), place_of(load, axis)
     assert at is not None
     loops, width = schedule.get_loops(copy), _panel(state, axis)
-    panel, rest, lane = in_panels(schedule, copy, loops, at, width)
+    steps = _steps(state, load, at)
+    panel, rest, lane = in_panels(schedule, copy, loops, at, width, steps)
     schedule.reorder(panel, *rest, lane)
     schedule.vectorize(lane)
+
+
+def _steps(state: State, load: Load, at: int) -> dict[int, int]:
+    """By a dimension other than `at`: the elements from one that a reduction reads to the next, as
+    those of a window of which each phase of an image takes every second.
+    """
+    reduced = [i.var for i in reduce_iters(state.block)]
+    shape, found = state.program.buffers[load.buffer].shape, {}
+    for n, index in enumerate(load.indices):
+        form = linear_of(index)
+        step = math.gcd(*(int(form.coefficient(name)) for name in reduced))
+        if n != at and step > 1 and shape[n] % step == 0:
+            found[n] = step
+    return found
 
 
 def _pack_rows(schedule: Schedule, state: State, load: Load, axis: Iter, loop: str) -> None:

@@ -524,6 +524,25 @@ def test_parts_of_an_image(image, channels, filters, wanted):
     assert tiles.usual_parts(state, pair, also_rows, 2) == max(wanted, 4), "packed for a part"
 
 
+@pytest.mark.parametrize(("kernel", "phases"), [(4, ("i2 % 2", "i3 % 2")), (3, ())])
+def test_weights_of_a_phase_are_packed_side_by_side(kernel, phases):
+    """Each phase of a transposed convolution takes every second element of a window."""
+    x, w = (
+        mt.placeholder((1, 16, 4, 4), name="x"),
+        mt.placeholder((16, 32, kernel, kernel), name="w"),
+    )
+    y = mt.ops.conv_transpose2d(x, w, stride=2, padding=1)
+    program = mt.lower([x, w, y])
+    sketches = [s for s in generate_sketches(program, TARGET) if "w packed" in s.explain()]
+    by_phases = [s for s in sketches if "skip_zeros" in str(s.apply(seed=0).trace)]
+    assert by_phases
+    schedule = by_phases[0].apply(seed=0)
+    packed = next(b for n, b in schedule.program.buffers.items() if n.startswith("w_"))
+    assert len(packed.shape) == 5 + len(phases)
+    assert packed.shape[1 : 1 + len(phases)] == (2,) * len(phases)
+    assert_equivalent(program, schedule, targets=("interpreter", "c"))
+
+
 # ---- reciprocals
 
 
