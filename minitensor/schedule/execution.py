@@ -207,7 +207,8 @@ def unroll(program: ir.Program, loop: LoopName) -> Rewritten[None]:
             C[i] = f(i)                       C[1] = f(1)
 
     (The printed program keeps the loop, as `unroll(2)`; code generation writes it out.)
-    At most 1024 copies of a statement come of it, unrolled loops around and inside included.
+    At most 1024 copies of a statement come of it, unrolled loops around and inside included. Around
+    a tile that fills the vector registers the loop stays one, and `mt.explain` says so.
 
     Preserves  the order of iterations, every output.
     """
