@@ -34,6 +34,8 @@ that a column touches should stay in L1 until the next column."""
 
 LIKELY: Final = {1: 1, 2: 4, 3: 2, 4: 1}
 """Weights of so many vectors side by side; more of them come from short rows, and are as one."""
+LIKELY_BESIDE_FEW: Final = {1: 1, 2: 2, 3: 4, 4: 1}
+"""The same beside two to four rows: 16 registers hold four rows of three vectors."""
 MOST_LIKELY_WAYS: Final = 4
 """Ways from which on more are no more likely: they hide the latency of most operations."""
 
@@ -60,13 +62,25 @@ def height(schedule: Schedule, candidates: Sequence[int], extent: int, registers
     """A number of rows among some: the more, the likelier, as each serves all that is loaded; up to
     a limit, for there are several vectors in each.
     """
-    weights = [min(n, MOST_LIKELY_ROWS[registers]) * used(extent, n) for n in candidates]
-    return choose(schedule, candidates, weights)
+    return choose(schedule, candidates, _weights_of_heights(candidates, extent, registers))
 
 
-def count(schedule: Schedule, candidates: Sequence[int], extent: int, lanes: int) -> int:
-    """A number of vectors among some."""
-    weights = [LIKELY.get(n, 1) * used(extent, n * lanes) for n in candidates]
+def _weights_of_heights(candidates: Sequence[int], extent: int, registers: int) -> list[float]:
+    return [min(n, MOST_LIKELY_ROWS[registers]) * used(extent, n) for n in candidates]
+
+
+def are_few(heights: Sequence[int], extent: int, registers: int) -> bool:
+    """Tell whether the likeliest of some numbers of rows leaves many of 16 registers empty."""
+    weights = _weights_of_heights(heights, extent, registers)
+    return registers == 16 and heights[weights.index(max(weights))] in FEW_ROWS[1:]
+
+
+def count(
+    schedule: Schedule, candidates: Sequence[int], extent: int, lanes: int, few: bool = False
+) -> int:
+    """A number of vectors among some; `few`: beside few rows."""
+    likely = LIKELY_BESIDE_FEW if few else LIKELY
+    weights = [likely.get(n, 1) * used(extent, n * lanes) for n in candidates]
     return choose(schedule, candidates, weights)
 
 

@@ -192,7 +192,8 @@ def tile(
     large = max(1, pair.rows.extent // (TILES_OF_A_PART * most[-1]))
     blocks = factors.part(schedule, counts, min(wanted, large))
     i_0, i_1, i_2 = schedule.split(loops[pair.rows.var], [blocks, None, height])
-    j_0, *j = lane_loops(schedule, state, loops[pair.lanes.var], pair.lanes, packing)
+    few = factors.are_few(heights, pair.rows.extent, state.registers)
+    j_0, *j = lane_loops(schedule, state, loops[pair.lanes.var], pair.lanes, packing, few)
     reduced = [loops[i.var] for i in reduce_iters(block)]
     parts = [_cut(schedule, state, reduced)] if in_parts else []
     schedule.reorder(*strips, i_0, j_0, *parts, *rest, i_1, *reduced, i_2, *j)
@@ -246,13 +247,16 @@ def _cut(schedule: Schedule, state: State, reduced: list[str]) -> str:
 
 
 def lane_loops(
-    schedule: Schedule, state: State, loop: str, axis: Iter, packing: Packing
+    schedule: Schedule, state: State, loop: str, axis: Iter, packing: Packing, few: bool = False
 ) -> tuple[str, ...]:
-    """Split the columns: tiles, vectors in a tile, and lanes; or tiles and elements of a row."""
+    """Split the columns: tiles, vectors in a tile, and lanes; or tiles and elements of a row.
+
+    few  whether a tile has few rows
+    """
     if packing.lanes:
         wide = _panel(state, axis)
         counts = _even(state, axis, factors.vectors(state, axis.extent), wide)
-        count = factors.count(schedule, counts, axis.extent, wide)
+        count = factors.count(schedule, counts, axis.extent, wide, few)
         return schedule.split(loop, [None, count, wide])
     widths = _even(state, axis, factors.widths(state, axis.extent))
     width = factors.width(schedule, widths, axis.extent, state.lanes)

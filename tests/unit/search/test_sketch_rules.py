@@ -493,6 +493,18 @@ def test_candidates_reach_over_an_extent_once():
     assert factors.parts(1000, 3, smallest=14) == [1, 3, 6, 12, 24, 48]
 
 
+def test_beside_few_rows_three_vectors_are_likelier():
+    s = mt.Schedule(mt.lower(product_by_axes("ik", "kj")))
+    for extent, registers, few in [(7, 16, True), (4, 16, True), (6, 16, False), (14, 16, False),
+                                   (1, 16, False), (7, 32, False), (500, 16, False)]:  # fmt: skip
+        heights = factors.rows(SimpleNamespace(registers=registers), extent)
+        assert factors.are_few(heights, extent, registers) == few, (extent, registers)
+    factors.count(s, [1, 2, 3, 4], 96, 8)
+    factors.count(s, [1, 2, 3, 4], 96, 8, few=True)
+    plain, beside_few = (step.arguments["probs"] for step in s.trace.steps)
+    assert list(plain) == [1, 4, 2, 1] and list(beside_few) == [1, 2, 4, 1]
+
+
 def test_even_parts_are_likelier():
     s = mt.Schedule(mt.lower(product_by_axes("ik", "kj")))
     factors.part(s, [1, 2, 4, 7], 2)
