@@ -166,31 +166,17 @@ def tile(
     at, last = written_place(block, pair.lanes), len(spatial_iters(block)) - 1
     if consumer is None and at != last:
         consumer = schedule.cache_write(name, "local")
-    wanted = usual_parts(state, pair, packing, cores)
     loops = loops_by_axis(schedule, name)
-    strips, rest = [], []
-    for axis in spatial_iters(block):
-        loop = loops[axis.var]
-        tiled = next((one for one in (pair.lanes, pair.rows) if one.var == axis.var), None)
-        if tiled is not None:
-            if tiled.extent < axis.extent:
-                group, loops[axis.var] = schedule.split(loop, [None, tiled.extent])
-                strips.append(group)
-            continue
-        if axis.extent > 1:
-            counts = factors.parts(axis.extent, cores)
-            count = factors.part(schedule, counts, wanted, axis.extent)
-            wanted = -(-wanted // axis.extent)
-            loop, inner = schedule.split(loop, [count, None])
-            rest.append(inner)
-        strips.append(loop)
+    strips, rest, left = _strips(
+        schedule, state, pair, loops, usual_parts(state, pair, packing, cores)
+    )
     most = factors.rows(state, pair.rows.extent)
     heights = _even(state, pair.rows, most)
     height = factors.height(schedule, heights, pair.rows.extent, state.registers)
     counts = factors.parts(pair.rows.extent, cores, most[-1])
     counts = _even(state, pair.rows, counts, pair.rows.extent)
     large = max(1, pair.rows.extent // (TILES_OF_A_PART * most[-1]))
-    blocks = factors.part(schedule, counts, min(wanted, large))
+    blocks = factors.part(schedule, counts, min(left, large))
     i_0, i_1, i_2 = schedule.split(loops[pair.rows.var], [blocks, None, height])
     few = factors.are_few(heights, pair.rows.extent, state.registers)
     j_0, *j = lane_loops(schedule, state, loops[pair.lanes.var], pair.lanes, packing, few)
@@ -218,23 +204,54 @@ def tile(
     return consumer
 
 
-def usual_parts(state: State, pair: Pair, packing: Packing, cores: int) -> int:
+def _strips(
+    schedule: Schedule, state: State, pair: Pair, loops: dict[str, str], usual: tuple[int, bool]
+) -> tuple[list[str], list[str], int]:
+    """Cut the axes beside those of a tile, and the groups of these, in parts.
+
+    loops  by axis; those of a tile are changed to what is in a group
+    usual  the parts (see `usual_parts`)
+
+    Returns the loops over parts, those inside of one, and the parts that are left for rows.
+    """
+    (wanted, together), cores = usual, state.target.num_cores or 1
+    strips, rest, left = [], [], wanted
+    for axis in spatial_iters(state.block):
+        loop = loops[axis.var]
+        tiled = next((one for one in (pair.lanes, pair.rows) if one.var == axis.var), None)
+        if tiled is not None:
+            if tiled.extent < axis.extent:
+                group, loops[axis.var] = schedule.split(loop, [None, tiled.extent])
+                strips.append(group)
+            continue
+        if axis.extent > 1:
+            counts = factors.parts(axis.extent, cores)
+            count = factors.part(schedule, counts, left, axis.extent)
+            left = -(-left // axis.extent) if together else wanted
+            loop, inner = schedule.split(loop, [count, None])
+            rest.append(inner)
+        strips.append(loop)
+    return strips, rest, left
+
+
+def usual_parts(state: State, pair: Pair, packing: Packing, cores: int) -> tuple[int, bool]:
     """The parts into which an author would cut rows, and what is beside a tile: many where all that
     has lanes stays in the L2 cache from one to the next; else few, for each part reads it again.
 
     Where nothing is packed for a part, cores can share the columns instead: then so few that what
-    the others of a part are computed from stays in the cache.
+    the others of a part are computed from stays in the cache. These are of all axes together (the
+    second of the results), the others of each.
     """
     sizes = {True: 0, False: 0}
     for name in {load.buffer for load in operands(state.block)}:
         has_lanes = any(uses(o, pair.lanes) for o in operands(state.block) if o.buffer == name)
         sizes[has_lanes] += state.program.buffers[name].nbytes
     if sizes[True] <= state.caches.l2 // 2:
-        return MANY_PARTS * cores
+        return MANY_PARTS * cores, False
     columns = pair.lanes.extent // (PANEL_VECTORS * state.lanes)
     if packing.rows or columns < TILES_OF_A_PART * cores:
-        return FEW_PARTS * cores
-    return max(1, -(-sizes[False] // (state.caches.l2 // 2)))
+        return FEW_PARTS * cores, False
+    return max(1, -(-sizes[False] // (state.caches.l2 // 2))), True
 
 
 def _cut(schedule: Schedule, state: State, reduced: list[str]) -> str:
