@@ -214,20 +214,30 @@ def _hot_part(loop: ir.For, ranges: dict[str, arith.Interval]) -> tuple[int, int
     start, end = 0, loop.extent
     lanes = frozenset([loop.var]) if loop.kind is ir.LoopKind.VECTORIZE else frozenset()
     for form, around in _guards(loop.body, inner, lanes):
-        coefficient = form.coefficient(loop.var)
-        rest = form.part(lambda atom, _: atom != ir.Var(loop.var)).shifted(form.constant)
-        if coefficient == 0 or rest.mentions_any([loop.var]):
-            continue
-        worst = rest.interval(around).lo
-        if math.isinf(worst):
-            continue
-        if coefficient < 0:  # holds while -c*var <= worst
-            end = min(end, int(worst) // -coefficient + 1)
-        else:  # holds from c*var >= -worst on
-            start = max(start, -(int(worst) // coefficient))
+        first, last = _holds(form, loop, around, at_best=False)
+        start, end = max(start, first), min(end, last)
     if start >= end or (start, end) == (0, loop.extent):
         return None
     return start, end
+
+
+def _holds(
+    form: arith.Linear, loop: ir.For, ranges: dict[str, arith.Interval], at_best: bool
+) -> tuple[int, int]:
+    """The iterations in which a form is at least zero: its other terms at their best, that is
+    somewhere in the ranges, or at their worst, that is everywhere. All of them if it is not known.
+    """
+    coefficient = form.coefficient(loop.var)
+    rest = form.part(lambda atom, _: atom != ir.Var(loop.var)).shifted(form.constant)
+    if coefficient == 0 or rest.mentions_any([loop.var]):
+        return 0, loop.extent
+    interval = rest.interval(ranges)
+    edge = interval.hi if at_best else interval.lo
+    if math.isinf(edge):
+        return 0, loop.extent
+    if coefficient < 0:  # it holds while -c*var <= edge
+        return 0, int(edge) // -coefficient + 1
+    return -(int(edge) // coefficient), loop.extent  # from c*var >= -edge on
 
 
 def _live_part(loop: ir.For, ranges: dict[str, arith.Interval]) -> tuple[int, int]:
@@ -250,17 +260,8 @@ def _live(stmt: ir.Stmt, loop: ir.For, ranges: dict[str, arith.Interval]) -> tup
         case ir.If(condition, then, None):
             start, end = _live(then, loop, ranges)
             for form, _ in _forms(condition, ranges):
-                coefficient = form.coefficient(loop.var)
-                rest = form.part(lambda atom, _: atom != ir.Var(loop.var)).shifted(form.constant)
-                if coefficient == 0 or rest.mentions_any([loop.var]):
-                    continue
-                best = rest.interval(ranges).hi
-                if math.isinf(best):
-                    continue
-                if coefficient < 0:
-                    end = min(end, int(best) // -coefficient + 1)
-                else:
-                    start = max(start, -(int(best) // coefficient))
+                first, last = _holds(form, loop, ranges, at_best=True)
+                start, end = max(start, first), min(end, last)
             return start, end
     return 0, loop.extent
 

@@ -525,7 +525,7 @@ def test_even_parts_are_likelier():
     ],
 )
 def test_parts_of_an_image(image, channels, filters, wanted):
-    """What an author would choose, for two cores and 512 KiB."""
+    """The usual number of parts, on two cores with an L2 cache of 512 KiB."""
     program = mt.lower(W.conv2d(1, channels, image, image, filters, 3, padding=1))
     target = mt.Target("c", num_cores=2, vector_bits=256)
     state = State(mt.Schedule(program), ("conv",), target=target)
