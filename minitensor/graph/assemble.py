@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from minitensor import ir
-from minitensor.codegen import Split, Target, split_constants
+from minitensor.codegen import Split, Target, in_place, overwritten, split_constants
 from minitensor.errors import MinitensorError
 from minitensor.graph.driver import Call, Place
 from minitensor.graph.meaning import Part, program_of
@@ -111,18 +111,23 @@ def assembled(graph: Nodes, target: Target, schedules: Schedules) -> Assembly:
         split_constants(one.schedule.program, part.constants)
         for one, (_, part) in zip(chosen, distinct)
     ]
-    kernels = _compiled([split.late for split in splits], chosen, target)
-    tasks = tuple(
-        Task(part.program.name, part, counts[key], one.schedule, one.origin, split.late, kernel)
-        for (key, part), one, split, kernel in zip(distinct, chosen, splits, kernels)
-    )
     number = {key: n for n, (key, _) in enumerate(distinct)}
-    steps, plan = _planned(graph, views, parts)
+    which = [number[key] for key in keys]
+    shared = _shared(graph, views, parts, which, splits)
+    late = [
+        in_place(split.late, *shared[n]) if n in shared else split.late
+        for n, split in enumerate(splits)
+    ]
+    kernels = _compiled(late, chosen, target)
+    tasks = tuple(
+        Task(part.program.name, part, counts[key], one.schedule, one.origin, program, kernel)
+        for (key, part), one, program, kernel in zip(distinct, chosen, late, kernels)
+    )
+    steps, plan = _planned(graph, views, parts, [shared.get(n) for n in which])
     packers = _packers(splits, chosen, target)
     weights: list[np.ndarray] = []
     calls = []
-    for key, part in zip(keys, parts):
-        n = number[key]
+    for n, part in zip(which, parts):
         held = _held(graph, part, splits[n], packers.get(n))
         places = dict(_places(graph, views, plan, part))
         arguments = []
@@ -192,22 +197,68 @@ def _views(graph: Nodes) -> Mapping[str, str]:
     return found
 
 
+def _shared(
+    graph: Nodes,
+    views: Mapping[str, str],
+    parts: Sequence[Part],
+    which: Sequence[int],
+    splits: Sequence[Split],
+) -> dict[int, tuple[str, str]]:
+    """The input and the output that are one array, by task: where no call of it, nor a later one,
+    reads that input once more.
+
+    which  the number of the task of each part
+    """
+    between = _between(graph, parts)
+    read = [[views.get(name, name) for name in part.inputs] for part in parts]
+    last = {name: n for n, names in enumerate(read) for name in names}
+
+    def dies(n: int, given: str, result: str) -> bool:
+        value = dict(_named(parts[n]))
+        root = views.get(value[given], value[given])
+        once = last.get(root) == n and read[n].count(root) == 1
+        return once and root in between and value[result] in between
+
+    found: dict[int, tuple[str, str]] = {}
+    for task, split in enumerate(splits):
+        calls = [n for n, number in enumerate(which) if number == task]
+        for pair in overwritten(split.late):
+            if pair[0] in dict(_named(parts[calls[0]])) and all(dies(n, *pair) for n in calls):
+                found.setdefault(task, pair)
+    return found
+
+
+def _between(graph: Nodes, parts: Sequence[Part]) -> dict[str, int]:
+    """The values that lie in the arena, with their bytes."""
+    names = {name for part in parts for name in part.outputs} - set(graph.outputs)
+    return {name: value.nbytes for name, value in graph.values.items() if name in names}
+
+
 def _planned(
-    graph: Nodes, views: Mapping[str, str], parts: Sequence[Part]
+    graph: Nodes,
+    views: Mapping[str, str],
+    parts: Sequence[Part],
+    shared: Sequence[tuple[str, str] | None],
 ) -> tuple[tuple[Step, ...], Plan]:
-    """The plan of what lies between kernels; a view lies where what it views does."""
+    """The plan of what lies between kernels; a view lies where what it views does.
+
+    shared  the input and the output of each part that are one array
+    """
     steps = []
-    for part in parts:
+    for part, pair in zip(parts, shared):
         read = dict.fromkeys(views.get(name, name) for name in part.inputs)
-        steps.append(Step(part.nodes[-1], tuple(read), part.outputs, {}))
-    outputs = set(graph.outputs)
-    sizes = {
-        name: graph.values[name].nbytes
-        for part in parts
-        for name in part.outputs
-        if name not in outputs
-    }
-    return tuple(steps), plan_memory(steps, sizes, ())
+        sharing = {}
+        if pair is not None:
+            given, result = (dict(_named(part))[own] for own in pair)
+            sharing[result] = (views.get(given, given),)
+        steps.append(Step(part.nodes[-1], tuple(read), part.outputs, sharing))
+    return tuple(steps), plan_memory(steps, _between(graph, parts), ())
+
+
+def _named(part: Part) -> list[tuple[str, str]]:
+    """The parameters of a group that are no constants, each with the value behind it."""
+    named = [(f"x{n}", name) for n, name in enumerate(part.inputs)]
+    return named + [(b.name, name) for b, name in zip(part.program.outputs, part.outputs)]
 
 
 def _places(
@@ -216,10 +267,8 @@ def _places(
     """The places of a group's parameters, by their names in its program."""
     io = {value.name: n for n, value in enumerate(graph.inputs)}
     io |= {name: len(io) + n for n, name in enumerate(graph.outputs)}
-    named = [(f"x{n}", name) for n, name in enumerate(part.inputs)]
-    named += [(b.name, name) for b, name in zip(part.program.outputs, part.outputs)]
     found = []
-    for own, name in named:
+    for own, name in _named(part):
         root = views.get(name, name)
         place = Place("io", io[root]) if root in io else Place("arena", plan.offsets[root])
         found.append((own, place))

@@ -35,10 +35,12 @@ def run_checked(parts: Assembly, arrays: Sequence[np.ndarray]) -> int:
     arena[...] = POISON
     for number, (call, step) in enumerate(zip(parts.calls, parts.steps)):
         kernel = parts.tasks[call.kernel].kernel
+        owners = parts.plan.owners
+        written = {owners.get(name) for name in step.outputs}
         alive = [
             name
             for name, (first, last) in parts.plan.lives.items()
-            if first <= number <= last and name not in step.outputs
+            if first <= number <= last and owners[name] not in written
         ]
         _poison(parts, arena, number)
         before = {name: _bytes(parts, arena, name).copy() for name in alive}

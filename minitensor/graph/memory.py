@@ -72,9 +72,11 @@ class Plan(Shown):
         ]
         for name in sorted(self.offsets, key=lambda name: self.lives[name]):
             (first, last), start = self.lives[name], self.offsets[name]
+            owner = self.owners[name]
+            where = "" if owner == name else f", in the memory of {print_name(owner)}"
             lines.append(
                 f"    steps {first:3} to {last:3}  bytes {start:>12,} to "
-                f"{start + self.sizes[name]:>12,}  {print_name(name)}"
+                f"{start + self.sizes[name]:>12,}  {print_name(name)}{where}"
             )
         return "\n".join(lines)
 

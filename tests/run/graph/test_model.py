@@ -214,6 +214,73 @@ class TestPlans:
             self.run(parts, offsets=offsets)
 
 
+class TestInPlace:
+    """A result takes the memory of an input that dies there, where each element needs its own."""
+
+    def built(self, function, **inputs):
+        shapes = dict.fromkeys(inputs, ((6, 8), "float32"))
+        net = mt.graph.trace(function, **shapes).fuse("none")
+        agree(mt.build(net)(**inputs), mt.interpret(net, *inputs.values()))
+        agree(mt.build(net, check=True)(**inputs), mt.interpret(net, *inputs.values()))
+        return mt.build(net).memory
+
+    @pytest.fixture
+    def x(self):
+        return np.random.default_rng(1).integers(-9, 9, (6, 8)).astype("f")
+
+    def test_a_chain_lies_in_one_place(self, x):
+        memory = self.built(lambda x: ops.neg(ops.exp(ops.relu(ops.neg(x)))), x=x)
+        assert len(set(memory.owners.values())) == 1 and len(memory.owners) == 3
+        assert f"in the memory of {memory.owners[max(memory.owners)]}" in str(memory)
+
+    def test_an_input_of_the_model_stays(self, x):
+        before = x.copy()
+        assert self.built(lambda x: ops.neg(ops.relu(x)), x=x).arena == x.nbytes
+        assert np.array_equal(x, before)
+
+    def test_what_is_read_again_stays(self, x):
+        def twice(x):
+            a = ops.neg(x)
+            return ops.add(ops.exp(a), ops.relu(a)), ops.mul(a, 2.0)
+
+        self.built(twice, x=x)
+
+    def test_what_is_read_at_another_place_stays(self, x):
+        def shifted(x):
+            a = ops.exp(x)
+            return ops.neg(ops.add(a, ops.reshape(ops.reshape(a, shape=(8, 6)), shape=(6, 8))))
+
+        def crossed(x):
+            a = ops.exp(x)
+            turned = ops.transpose(ops.reshape(a, shape=(8, 6)), axes=(1, 0))
+            return ops.neg(ops.add(a, turned))
+
+        self.built(shifted, x=x)
+        self.built(crossed, x=x)
+
+    def test_of_two_calls_of_one_kernel_both_may_or_none(self, x):
+        def same(x):
+            a, b = ops.neg(x), ops.exp(x)
+            return ops.neg(ops.relu(a)), ops.add(ops.relu(b), b)
+
+        self.built(same, x=x)
+
+    def test_a_residual_network(self):
+        def network(x, w):
+            a = ops.relu(ops.conv2d(x, w, padding=1))
+            b = ops.relu(ops.conv2d(a, w, padding=1))
+            c = ops.relu(ops.add(ops.conv2d(b, w, padding=1), a))
+            return ops.conv2d(c, w, padding=1)
+
+        rng = np.random.default_rng(0)
+        w, x = rng.integers(-2, 3, (4, 4, 3, 3)).astype("f"), rng.integers(0, 4, SHAPE).astype("f")
+        net = mt.graph.trace(network, x=(SHAPE, "float32"), w=w).fuse()
+        for check in (False, True):
+            agree(mt.build(net, check=check)(x), mt.interpret(net, x))
+        owners = mt.build(net).memory.owners
+        assert any(name != owner for name, owner in owners.items())
+
+
 def moved(place, before, after):
     """The place of the same value in another plan."""
     if place.kind != "arena":
