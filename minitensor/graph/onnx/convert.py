@@ -296,6 +296,23 @@ def _constant(c: Context) -> np.ndarray:
     return c.array("value")
 
 
+def _extremum(function: Callable[..., Tensor]) -> Converter:
+    """The position of an extremum."""
+
+    def convert(c: Context, x: Any) -> Tensor:
+        c.only("select_last_index", 0)
+        axis, keep = c.integer("axis", 0), bool(c.integer("keepdims", 1))
+        return function(c.tensor(x), axis=axis, keepdims=keep)
+
+    return convert
+
+
+def _top(c: Context, x: Any, k: Any) -> list[Tensor]:
+    c.attribute("sorted", 1)  # any order will do where it is 0
+    (count,) = c.ints(k, "k")
+    return list(ops.top_k(c.tensor(x), count, c.integer("axis", -1), bool(c.integer("largest", 1))))
+
+
 def _cumulative(c: Context, x: Any, axis: Any) -> Tensor:
     """Sums of prefixes, as a product with a triangle of ones."""
     c.only("exclusive", 0)
@@ -317,6 +334,8 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "Abs": _unary(ops.abs),
     "Add": _binary(ops.add),
     "And": _binary(ops.logical_and),
+    "ArgMax": _extremum(ops.argmax),
+    "ArgMin": _extremum(ops.argmin),
     "BatchNormalization": _batch_norm,
     "Cast": _cast,
     "Ceil": _unary(ops.ceil),
@@ -401,6 +420,7 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "Sub": _binary(ops.sub),
     "Tanh": _unary(ops.tanh),
     "Tile": _tile,
+    "TopK": _top,
     "Transpose": _transpose,
     "Unsqueeze": lambda c, x, axes=None: reshape(x, c.unsqueezed(x.shape, axes)),
     "Where": lambda c, condition, a, b: ops.where(

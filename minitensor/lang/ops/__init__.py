@@ -29,25 +29,25 @@ from minitensor.lang.ops.quantized import (
     conv_integer, dequantize, matmul_integer, qlinear_conv, qlinear_matmul, quantize, requantize,
 )
 from minitensor.lang.ops.reduce import (
-    batch_norm, global_avg_pool, layer_norm, reduce_max, reduce_mean, reduce_min, reduce_sum,
-    softmax,
+    argmax, argmin, batch_norm, global_avg_pool, layer_norm, reduce_max, reduce_mean, reduce_min,
+    reduce_sum, softmax, top_k, top_k_indices,
 )
 from minitensor.lang.ops.shape import (
     broadcast_to, concat, gather, gather_elements, pad, reshape, slice, split, transpose, upsample,
 )
 
 __all__ = [
-    "OPERATORS", "Operator", "abs", "add", "avg_pool", "batch_norm", "bitserial_conv2d",
-    "bitserial_dense", "broadcast_to", "cast", "ceil", "clip", "concat", "conv1d", "conv2d",
-    "conv3d", "conv_integer", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cos",
-    "dequantize", "div", "equal", "erf", "exp", "floor", "gather", "gather_elements", "gelu",
-    "gemm", "global_avg_pool", "greater", "hard_sigmoid", "hard_swish", "identity", "layer_norm",
-    "leaky_relu", "less", "log", "logical_and", "logical_not", "logical_or", "matmul",
-    "matmul_int4", "matmul_integer", "max_pool", "maximum", "minimum", "mul", "neg", "pad", "power",
-    "qlinear_conv", "qlinear_matmul", "quantize", "reciprocal", "reduce_max", "reduce_mean",
-    "reduce_min", "reduce_sum", "relu", "requantize", "reshape", "round", "rsqrt", "sigmoid",
-    "silu", "sin", "slice", "softmax", "split", "sqrt", "sub", "tanh", "transpose", "upsample",
-    "where",
+    "OPERATORS", "Operator", "abs", "add", "argmax", "argmin", "avg_pool", "batch_norm",
+    "bitserial_conv2d", "bitserial_dense", "broadcast_to", "cast", "ceil", "clip", "concat",
+    "conv1d", "conv2d", "conv3d", "conv_integer", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "cos", "dequantize", "div", "equal", "erf", "exp", "floor", "gather",
+    "gather_elements", "gelu", "gemm", "global_avg_pool", "greater", "hard_sigmoid", "hard_swish",
+    "identity", "layer_norm", "leaky_relu", "less", "log", "logical_and", "logical_not",
+    "logical_or", "matmul", "matmul_int4", "matmul_integer", "max_pool", "maximum", "minimum",
+    "mul", "neg", "pad", "power", "qlinear_conv", "qlinear_matmul", "quantize", "reciprocal",
+    "reduce_max", "reduce_mean", "reduce_min", "reduce_sum", "relu", "requantize", "reshape",
+    "round", "rsqrt", "sigmoid", "silu", "sin", "slice", "softmax", "split", "sqrt", "sub", "tanh",
+    "top_k", "top_k_indices", "transpose", "upsample", "where",
 ]
 
 

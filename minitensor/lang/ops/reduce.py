@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitensor.errors import ArgumentError, is_real, unexpected
+from minitensor.errors import ArgumentError, is_integer, is_real, unexpected
 from minitensor.lang import elementwise as functions
 from minitensor.lang import reduce as reducers
+from minitensor.lang import scalar
 from minitensor.lang.ops.elementwise import index_of, stage
 from minitensor.lang.ops.operator import operator, tensor
-from minitensor.lang.ops.shape import axes_of, axis_of
+from minitensor.lang.ops.shape import axes_of, axis_of, gather_elements
 from minitensor.lang.tensor import Tensor, reduce_axis
 
 Axes = int | Sequence[int] | None
@@ -70,6 +71,61 @@ def reduce_mean(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tens
     count = math.prod(x.shape[axis] for axis in axes_of("reduce_mean", axes, x.ndim))
     total = _reduced("reduce_sum", x, axes, keepdims, reducers.sum_)
     return stage(total.shape, "reduce_mean", lambda i: total[i] * (1 / count))
+
+
+@operator("x")
+def argmax(x: Tensor, *, axis: int = -1, keepdims: bool = False) -> Tensor:
+    """The position of the maximum along an axis, int64: the first, or that of the first NaN."""
+    return _reduced("argmax", x, (axis,), keepdims, reducers.argmax)
+
+
+@operator("x")
+def argmin(x: Tensor, *, axis: int = -1, keepdims: bool = False) -> Tensor:
+    """The position of the minimum along an axis, int64: the first, or that of the first NaN."""
+    return _reduced("argmin", x, (axis,), keepdims, reducers.argmin)
+
+
+@operator("x")
+def top_k_indices(x: Tensor, *, k: int, axis: int = -1, largest: bool = True) -> Tensor:
+    """The positions of the k largest along an axis, or of the k smallest, the first of them first;
+    int64. Of equal ones the first counts as larger, or as smaller; NaN is larger than any number.
+
+    Each element is compared with all others along the axis: the time grows with its square.
+    """
+    tensor("ops.top_k_indices: x", x)
+    place = axis_of("top_k_indices", axis, x.ndim)
+    extent = x.shape[place]
+    if not is_integer(k, 1) or k > extent:
+        raise unexpected(f"an integer from 1 to {extent}", "ops.top_k_indices: k", k)
+
+    def before(index: Any) -> Any:
+        """The number of elements that come before the one at an index."""
+        j = reduce_axis(extent, "j")
+        one, other = x[tuple(index)], x[index_of(*index[:place], j, *index[place + 1 :])]
+        is_nan, other_is_nan = one != one, other != other
+        wins = other > one if largest else other < one
+        ahead, behind = (other_is_nan, is_nan) if largest else (is_nan, other_is_nan)
+        wins = scalar.logical_or(wins, scalar.logical_and(ahead, scalar.logical_not(behind)))
+        level = scalar.logical_or(one == other, scalar.logical_and(is_nan, other_is_nan))
+        wins = scalar.logical_or(wins, scalar.logical_and(level, j < index[place]))
+        return reducers.sum_(wins.astype("int32"), axis=j)
+
+    rank = stage(x.shape, "rank", before)
+
+    def position(index: Any) -> Any:
+        i = reduce_axis(extent, "i")
+        found = rank[index_of(*index[:place], i, *index[place + 1 :])] == index[place]
+        return reducers.sum_(scalar.if_then_else(found, i, 0).astype("int64"), axis=i)
+
+    return stage((*x.shape[:place], k, *x.shape[place + 1 :]), "top_k_indices", position)
+
+
+def top_k(x: Tensor, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
+    """The k largest along an axis, or the k smallest, in order, and their positions: see
+    `top_k_indices`. No operator of its own: the values are gathered.
+    """
+    indices = top_k_indices(x, k=k, axis=axis, largest=largest)
+    return gather_elements(x, indices, axis=axis), indices
 
 
 @operator("x")

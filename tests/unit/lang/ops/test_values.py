@@ -1,6 +1,7 @@
 """Operators beside numpy, in the interpreter, on small shapes; and what they refuse."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -354,6 +355,34 @@ def test_gather_elements(shape, axis):
     )
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_places_of_extrema(axis, keepdims):
+    x = np.random.default_rng(0).integers(0, 3, (3, 4, 5)).astype("f")
+    for array in (x, np.where(x == 1, np.float32(np.nan), x)):
+        for name, function in (("argmax", ops.argmax), ("argmin", ops.argmin)):
+            found = run(partial(function, axis=axis, keepdims=keepdims), array)
+            wanted = getattr(np, name)(array, axis=axis, keepdims=keepdims)
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize(("k", "axis"), [(1, 0), (3, 0), (2, 1), (4, -1)])
+def test_top_k_of_equal_numbers_infinities_and_nans(k, axis, largest):
+    rng = np.random.default_rng(0)
+    x = rng.choice([1, 2, 3, np.inf, -np.inf, np.nan], (3, 4, 6)).astype("f")
+    order = np.argsort(
+        np.where(np.isnan(x), 9, np.clip(x, -5, 5)) * (-1) ** largest, axis, kind="stable"
+    )
+    wanted = order.take(range(k), axis)
+    indices = run(lambda x: ops.top_k_indices(x, k=k, axis=axis, largest=largest), x)
+    assert indices.dtype == np.int64
+    np.testing.assert_array_equal(indices, wanted)
+    np.testing.assert_array_equal(
+        run(lambda x: ops.top_k(x, k, axis, largest)[0], x), np.take_along_axis(x, wanted, axis)
+    )
+
+
 def of(*shape, dtype="float32"):
     return mt.placeholder(shape, dtype, "t")
 
@@ -387,6 +416,9 @@ REFUSED = {
     "ops.gather_elements: .* but for axis 0, but got": lambda: ops.gather_elements(
         of(3, 2), of(2, 3, dtype="int64")
     ),
+    "ops.top_k_indices: k=5": lambda: ops.top_k(of(4), 5),
+    "ops.top_k_indices: k=0": lambda: ops.top_k_indices(of(4), k=0),
+    "ops.argmax: axis": lambda: ops.argmax(of(4), axis=1),
     "ops.where: expected a condition": lambda: ops.where(of(2), of(2), of(2)),
     "ops.div: expected floats": lambda: ops.div(of(2, dtype="int32"), 2),
     "ops.layer_norm: expected gamma": lambda: ops.layer_norm(of(2, 3), of(2)),
