@@ -2,11 +2,12 @@
 
     python -m benchmarks.networks FOLDER [NAME …] [--log FILE] [--minutes M] [--unfused]
 
-FOLDER has NAME.onnx, and NAME.npz with arrays `in_<input>` and `out_<output>`, which a result must
-equal within 1e-4 of its largest element. `--minutes` tunes each first, into the log; without a log
-the kernels run untuned. A ratio is the time of the other runtime over ours, the median of those
-within rounds: above 1 we are ahead. Rivals: onnxruntime; openvino, told to compute in float32; with
-`--unfused` our own kernels, one for each operator, untuned too if there is no log.
+FOLDER, which `benchmarks.exported` fills with five networks, has NAME.onnx, and NAME.npz with
+arrays `in_<input>` and `out_<output>`, which a result must equal within 1e-4 of its largest
+element. `--minutes` tunes each first, into the log; without a log the kernels run untuned. A ratio
+is the time of the other runtime over ours, the median of those within rounds: above 1 we are
+ahead. Rivals: onnxruntime; openvino, told to compute in float32; torch and torch.compile, for
+those five; with `--unfused` our own kernels, one for each operator, untuned too if there is no log.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import minitensor as mt
+from benchmarks.exported import NETWORKS, module
 from minitensor import runtime
 
 CLOSE = 1e-4
@@ -58,6 +61,22 @@ def rivals(path: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Iterat
         compiled = core.compile_model(core.read_model(str(path)), "CPU", settings)
         request = compiled.create_infer_request()
         yield Call("openvino", lambda: request.infer(dict(inputs)))
+    name = path.stem.partition("-b")[0]
+    with contextlib.suppress(ImportError):
+        if name in NETWORKS:
+            yield from _torch(name, inputs, threads)
+
+
+def _torch(name: str, inputs: Mapping[str, np.ndarray], threads: int) -> Iterator[Call]:
+    import torch  # noqa: PLC0415
+
+    torch.set_num_threads(threads)
+    network, given = module(name), [torch.from_numpy(array) for array in inputs.values()]
+    compiled = torch.compile(network)
+    for title, function in (("torch", network), ("torch.compile", compiled)):
+        run = torch.inference_mode()(partial(function, *given))
+        run()
+        yield Call(title, run)
 
 
 def measured(
