@@ -61,7 +61,7 @@ def recorded_layouts(graph: Graph, logs: Sequence[Log], target: Target) -> Graph
     """The graph with the layouts whose kernels are the fastest in some logs, all together; as it
     is where it has layouts, or the logs none.
     """
-    names = set(images(graph)) if graph.layouts is None else set()
+    names = set(images(graph)) if logs and graph.layouts is None else set()
     if not names:
         return graph
     known = [record for log in logs for record in log if record.target == target]
