@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import Final
 
 from minitensor.api import SCHEDULES
 from minitensor.codegen import Target
-from minitensor.errors import TuningError
+from minitensor.errors import MinitensorError, TuningError
 from minitensor.graph import (
     Cost,
     Graph,
@@ -22,6 +23,7 @@ from minitensor.graph import (
     program_of,
     title_of,
 )
+from minitensor.runtime import digest_of_code, entry_name, recall, remember
 from minitensor.search.best import best_of
 from minitensor.search.log import Log, PathLike
 from minitensor.search.records import OK
@@ -33,6 +35,8 @@ logger = logging.getLogger("minitensor")
 
 TUNED = "the log"
 UNTUNED = "the first sketch"
+_PRICES: Final = ("ir", "arith", "lang", "graph", "search")
+"""The packages whose code prices layouts."""
 UNKNOWN: Final = 1e3
 """Seconds that count for a kernel of which a log knows nothing: more than all others together."""
 
@@ -59,7 +63,7 @@ def network_choices(
 
 def recorded_layouts(graph: Graph, logs: Sequence[Log], target: Target) -> Graph:
     """The graph with the layouts whose kernels are the fastest in some logs, all together; as it
-    is where it has layouts, or the logs none.
+    is where it has layouts, or the logs none. To price them takes seconds, so the cache keeps them.
     """
     names = set(images(graph)) if logs and graph.layouts is None else set()
     if not names:
@@ -77,8 +81,20 @@ def recorded_layouts(graph: Graph, logs: Sequence[Log], target: Target) -> Graph
             workload_key(program_of(graph, group, layouts, merge=True).program), UNKNOWN
         )
 
-    choices = layout_choices(graph, target)
-    found: Graph = graph.replace(layouts=cheapest(graph, choices, remembered(cost)))
+    constants = [(name, a.shape, str(a.dtype)) for name, a in graph.constants.items()]
+    parts = (graph.inputs, graph.nodes, graph.kernels, graph.outputs, constants, target)
+    facts = (digest_of_code(_PRICES), repr(parts), sorted(titles), sorted(best.items()))
+    entry = entry_name("layouts", *facts)
+    with contextlib.suppress(MinitensorError, LookupError):
+        return _laid(graph, (recall(entry) or {})["layouts"])
+    layouts = cheapest(graph, layout_choices(graph, target), remembered(cost))
+    with contextlib.suppress(MinitensorError):  # there may be no cache
+        remember(entry, {"layouts": layouts})
+    return _laid(graph, layouts)
+
+
+def _laid(graph: Graph, layouts: Layouts) -> Graph:
+    found: Graph = graph.replace(layouts=layouts)
     return found
 
 

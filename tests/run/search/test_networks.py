@@ -7,6 +7,7 @@ import pytest
 
 import minitensor as mt
 from minitensor import ops
+from minitensor.graph import cheapest
 from minitensor.search.runner import Processes, Settings
 from minitensor.search.tune import network
 
@@ -60,6 +61,24 @@ def test_layouts_are_chosen_by_measuring_and_found_again(tmp_path, caplog, monke
     assert not caplog.records
     assert {task.origin for task in model.tasks} == {"the log"}
     np.testing.assert_allclose(model(x), expected, rtol=1e-5)
+
+
+def test_layouts_are_priced_once_for_a_log(tmp_path, monkeypatch):
+    net, log = images_net(), tmp_path / "log.jsonl"
+    mt.tune(net.lay_out("NHWC"), trials=8, log=log, settings=QUICK, progress=False)
+    priced = []
+
+    def counted(*arguments):
+        priced.append(arguments)
+        return cheapest(*arguments)
+
+    monkeypatch.setattr("minitensor.search.tasks.network.cheapest", counted)
+    first, again = (mt.build(net, log=log).graph.layouts for _ in range(2))
+    assert first == again and any(first.values())
+    assert len(priced) == 1
+    mt.tune(net.lay_out("NCHW"), trials=8, log=log, settings=QUICK, progress=False)
+    mt.build(net, log=log)
+    assert len(priced) == 2
 
 
 def test_a_layout_of_the_users_own_stays(tmp_path):
