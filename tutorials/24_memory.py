@@ -208,7 +208,8 @@ assert not np.array_equal(wrong, want)
 # ## The plan of a model
 #
 # `model.memory` is the plan that minitensor made, with the bound beside it. It does not hold the
-# result, which is the caller's.
+# result, which is the caller's. One value lies in the memory of another: its kernel reads each
+# element of that one for the same element of its own, and nothing reads that one later.
 
 # %%
 named = [mt.graph.Step(name, tuple(reads), (name,), {}) for name, reads in steps]

@@ -62,17 +62,23 @@ def _edges(
 
 
 def memory_picture(plan: Plan) -> Picture:
-    """The arena over time: steps from left to right, bytes from top to bottom; a box is a value."""
-    names = sorted(plan.offsets, key=lambda name: -plan.sizes[name])[:MOST]
+    """The arena over time: steps from left to right, bytes from top to bottom; a box is a value,
+    and those that are in its place.
+    """
+    places: dict[str, list[str]] = {}
+    for name, owner in plan.owners.items():
+        places.setdefault(owner, []).append(name)
+    owners = sorted(places, key=lambda name: -plan.sizes[name])[:MOST]
     steps = max((last for _, last in plan.lives.values()), default=0) + 1
     height, body = 320.0, []
-    for number, name in enumerate(names):
-        (first, last), size = plan.lives[name], plan.sizes[name]
+    for number, owner in enumerate(owners):
+        (first, last), size = plan.lives[owner], plan.sizes[owner]
         x, wide = 8 + (WIDTH - 16) * first / steps, (WIDTH - 16) * (last - first + 1) / steps
-        y = 34 + height * plan.offsets[name] / max(plan.arena, 1)
+        y = 34 + height * plan.offsets[owner] / max(plan.arena, 1)
         tall = max(height * size / max(plan.arena, 1), 1.0)
         box = {"x": x, "y": y, "width": wide, "height": tall}
-        words = f"{print_name(name)}: {size:,} bytes, steps {first} to {last}"
+        name = ", ".join(map(print_name, places[owner]))
+        words = f"{name}: {size:,} bytes, steps {first} to {last}"
         hue = _HUES[number % len(_HUES)]
         body.append(
             tag("rect", tag("title", escaped(fitted(words, 90))), class_=f"{hue} box", **box)
