@@ -99,8 +99,13 @@ def main() -> None:
     if unknown or arguments.batch < 1:
         parser.error(f"expected names of {', '.join(NETWORKS)}, and a batch of at least 1")
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for name in arguments.names or NETWORKS:
-        print(export(name, arguments.batch, arguments.folder), flush=True)
+    try:
+        for name in arguments.names or NETWORKS:
+            print(export(name, arguments.batch, arguments.folder), flush=True)
+    except ImportError as missing:
+        parser.error(
+            f"{missing.name} is not installed: pip install torch torchvision transformers onnx"
+        )
 
 
 if __name__ == "__main__":

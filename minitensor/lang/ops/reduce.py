@@ -87,8 +87,9 @@ def argmin(x: Tensor, *, axis: int = -1, keepdims: bool = False) -> Tensor:
 
 @operator("x")
 def top_k_indices(x: Tensor, *, k: int, axis: int = -1, largest: bool = True) -> Tensor:
-    """The positions of the k largest along an axis, or of the k smallest, the first of them first;
-    int64. Of equal ones the first counts as larger, or as smaller; NaN is larger than any number.
+    """The positions of the k largest along an axis, or of the k smallest, the first of them first:
+    int64, in the shape of x but for the axis, which has k. Of equal ones the first counts as
+    larger, or as smaller; NaN is larger than any number.
 
     Each element is compared with all others along the axis: the time grows with its square.
     """
@@ -97,6 +98,8 @@ def top_k_indices(x: Tensor, *, k: int, axis: int = -1, largest: bool = True) ->
     extent = x.shape[place]
     if not is_integer(k, 1) or k > extent:
         raise unexpected(f"an integer from 1 to {extent}", "ops.top_k_indices: k", k)
+    if not isinstance(largest, bool):
+        raise unexpected("True or False", "ops.top_k_indices: largest", largest)
 
     def before(index: Any) -> Any:
         """The number of elements that come before the one at an index."""

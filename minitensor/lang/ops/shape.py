@@ -17,7 +17,10 @@ from minitensor.lang.tensor import Tensor
 def axis_of(name: str, axis: object, rank: int) -> int:
     """An axis counted from 0; negative ones count from the end. Raises ArgumentError."""
     if not is_integer(axis, -rank, rank - 1):
-        raise unexpected(f"an axis from {-rank} to {rank - 1}", f"ops.{name}: axis", axis)
+        wanted = (
+            f"an axis from {-rank} to {rank - 1}" if rank else "a tensor with an axis: x has none"
+        )
+        raise unexpected(wanted, f"ops.{name}: axis", axis)
     return int(axis) % rank  # type: ignore[call-overload, no-any-return]
 
 

@@ -418,6 +418,8 @@ REFUSED = {
     ),
     "ops.top_k_indices: k=5": lambda: ops.top_k(of(4), 5),
     "ops.top_k_indices: k=0": lambda: ops.top_k_indices(of(4), k=0),
+    "ops.top_k_indices: largest='no'": lambda: ops.top_k(of(4), 1, largest="no"),
+    "a tensor with an axis": lambda: ops.softmax(of()),
     "ops.argmax: axis": lambda: ops.argmax(of(4), axis=1),
     "ops.where: expected a condition": lambda: ops.where(of(2), of(2), of(2)),
     "ops.div: expected floats": lambda: ops.div(of(2, dtype="int32"), 2),
