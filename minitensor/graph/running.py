@@ -144,7 +144,7 @@ class RunningModel(Kernel):
         call = starting_threads(self._function) if self._threads else self._function
         tables = (io, memory.arena, self._weights, self._kernels, memory.scratch)
         last = null() if times is None else pointer_to(times)
-        return partial(_called, call, (*map(pointer_to, tables), last), arrays)
+        return partial(_called, call, (*map(pointer_to, tables), last), (arrays, self.weights))
 
     def _run(self, arrays: list[np.ndarray]) -> int:
         try:
@@ -172,9 +172,9 @@ class RunningModel(Kernel):
         return ExecutionError(f"{where}: {text}", "out of bounds")
 
 
-def _called(call: Callable[..., int], pointers: Sequence[Any], arrays: Sequence[np.ndarray]) -> int:
-    """A call; the arrays stay alive as long as it can be made: the table knows their addresses
-    only.
+def _called(call: Callable[..., int], pointers: Sequence[Any], kept: object) -> int:
+    """A call. The arrays and weights in `kept` stay alive as long as it can be made: the tables
+    know their addresses only.
     """
     return call(*pointers)
 

@@ -1,8 +1,10 @@
 """Models: a graph as one function, equal to its interpreter; its memory, threads and errors."""
 
 import dataclasses
+import gc
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -78,6 +80,17 @@ class TestCalls:
         call = model.prepare(x, *outputs)
         assert all(sys.getrefcount(a) > n for a, n in zip((x, *outputs), counts, strict=True))
         assert call() == 0
+
+    def test_prepared_calls_keep_the_weights_of_a_model_that_is_gone(self, net, x):
+        """Once read after they were freed: a crash where they were large."""
+        model = mt.build(net)
+        outputs = [np.zeros_like(array) for array in model(x)]
+        call, weights = model.prepare(x, *outputs), list(map(weakref.ref, model.weights))
+        del model
+        gc.collect()
+        assert all(weight() is not None for weight in weights)
+        assert call() == 0
+        agree(tuple(outputs), mt.interpret(net, x))
 
     @pytest.mark.parametrize("options", [{"check": True}, {"flush_denormals": True}])
     def test_options(self, options, net, x):
