@@ -264,8 +264,9 @@ assert np.array_equal(mt.interpret(laid, x), want)
 # %% [markdown]
 # Inputs and outputs keep their order, so the first kernel reads NCHW and writes blocks: a change of
 # layout is a part of a kernel, and costs only what its reads cost. Which layout is best for which
-# value? That depends on both kernels at its ends. `mt.tune` measures the kernels in three layouts,
-# and finds the cheapest choice for all values together by dynamic programming over the kernels.
+# value? That depends on both kernels at its ends. Without a log `mt.build` puts channels last where
+# they fill vectors; `mt.tune` measures the kernels in three layouts, and finds the cheapest choice
+# for all values together by dynamic programming over the kernels.
 #
 # ## Pitfalls
 #

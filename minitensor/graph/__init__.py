@@ -15,7 +15,7 @@ from minitensor.graph.classes import Kind, kind_of_node
 from minitensor.graph.drawing import graph_picture, memory_picture, profile_picture
 from minitensor.graph.policies import POLICIES, Policy
 from minitensor.graph.graph import Graph
-from minitensor.graph.layout import Cost, Layouts, cheapest, images
+from minitensor.graph.layout import Cost, Layouts, cheapest, images, usual_layouts
 from minitensor.graph.memory import Plan, Step, plan_memory
 from minitensor.graph.meaning import Part, program_of, title_of
 from minitensor.graph.model import Model, build_model
@@ -33,7 +33,7 @@ __all__ = [
     "Number", "Part", "Plan", "Policy", "Profile", "Rule", "RunningModel", "Scheduled", "Schedules",
     "Step", "Task", "Value", "Var", "build_model", "call", "cheapest", "from_onnx", "graph_picture",
     "images", "kind_of_node", "load", "memory_picture", "plan_memory", "profile_picture",
-    "program_of", "title_of", "trace",
+    "program_of", "title_of", "trace", "usual_layouts",
 ]
 
 

@@ -3,6 +3,7 @@
     fused.lay_out("NHWC")            # all channels side by side, wherever that is possible
     fused.lay_out("NCHW16c")         # in blocks of 16
     fused.lay_out({"conv1": 16})     # one by one; 0 is the order of the axes
+    usual_layouts(fused)             # those of a graph that nobody tuned
 
 A kernel reads each input in its layout and writes its result in its own, so a change of layout is
 no kernel: it is a part of the one that reads. `cheapest` chooses by the times of kernels, exactly,
@@ -28,6 +29,10 @@ WINDOWS: Final = re.compile(r"conv\dd|conv_transpose\dd|(max|avg)_pool")
 """Operators on images, whose values have channels."""
 SMALLEST: Final = 4
 """The fewest channels of a block."""
+FULL: Final = 8
+"""Without a log, channels lie side by side if they are a multiple of so many: then each pixel
+begins at a vector (32 bytes of float32), and no vector holds channels of two pixels.
+"""
 MOST_STATES: Final = 4096
 """Beyond so many layouts of the values that are alive at once, the cheapest go on."""
 _NAME: Final = re.compile(r"NCD?H?W(?P<block>\d*)(?P<blocked>c?)|(?P<last>ND?H?WC)")
@@ -107,6 +112,18 @@ def uniform(graph: Nodes, name: str) -> dict[str, int]:
         return {one: shape[1] for one, shape in shapes.items() if shape[1] > 1}
     blocks = {one: block_in(shape, int(found["block"])) for one, shape in shapes.items()}
     return {one: block for one, block in blocks.items() if block}
+
+
+def usual_layouts(graph: Nodes) -> dict[str, int]:
+    """The layouts of a graph that nobody tuned: the channels of a pixel side by side where they
+    fill vectors, or else as written.
+
+    With channels last a 1x1 convolution is a product of matrices, and rows of 7 or 27 pixels
+    leave no lanes idle.
+    """
+    return {
+        name: channels for name, channels in uniform(graph, "NHWC").items() if channels % FULL == 0
+    }
 
 
 def checked_layouts(graph: Nodes, layouts: object) -> dict[str, int]:

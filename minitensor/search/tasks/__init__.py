@@ -8,8 +8,8 @@ goes to, for one of the `objectives`.
 # fmt: off
 from minitensor.search.tasks.first import schedule_for
 from minitensor.search.tasks.network import (
-    UNTUNED, layout_choices, layout_names, network_choices, network_schedules, recorded_layouts,
-    remembered, snapshots,
+    UNTUNED, layout_choices, network_choices, network_schedules, recorded_layouts, remembered,
+    snapshots, tried_layouts,
 )
 from minitensor.search.tasks.objectives import (
     OBJECTIVES, Objective, Requirements, Speedup, latency, objective_of, slopes, value_of,
@@ -22,7 +22,7 @@ from minitensor.search.tasks.schedulers import (
 __all__ = [
     "OBJECTIVES", "SCHEDULERS", "UNTUNED", "Curve", "Gradient", "Leg", "Objective", "Requirements",
     "RoundRobin", "Speedup", "TaskScheduler", "Uniform", "latencies_of", "latency",
-    "layout_choices", "layout_names", "network_choices", "network_schedules", "objective_of",
-    "race", "recorded_layouts", "remembered", "schedule_for", "scheduler_of", "slopes", "snapshots",
-    "value_of",
+    "layout_choices", "network_choices", "network_schedules", "objective_of", "race",
+    "recorded_layouts", "remembered", "schedule_for", "scheduler_of", "slopes", "snapshots",
+    "tried_layouts", "value_of",
 ]

@@ -22,6 +22,7 @@ from minitensor.graph import (
     images,
     program_of,
     title_of,
+    usual_layouts,
 )
 from minitensor.runtime import digest_of_code, entry_name, recall, remember
 from minitensor.search.best import best_of
@@ -51,7 +52,7 @@ def network_choices(
 ) -> tuple[Graph, Schedules]:
     """The layouts and the schedules that a log knows for a graph with groups.
 
-    log     its path, or a Log; None for none: nothing is laid out, and rules give the schedules
+    log     its path, or a Log; None for none: layouts are the usual, and rules give the schedules
     target  with nothing left open
 
     Returns the graph with its layouts, and what `build_model` asks for the schedules of tasks.
@@ -62,12 +63,15 @@ def network_choices(
 
 
 def recorded_layouts(graph: Graph, logs: Sequence[Log], target: Target) -> Graph:
-    """The graph with the layouts whose kernels are the fastest in some logs, all together; as it
-    is where it has layouts, or the logs none. To price them takes seconds, so the cache keeps them.
+    """The graph with the layouts whose kernels are the fastest in some logs, all together; with
+    the usual ones without a log, and as it is where it has layouts.
+
+    To price them takes seconds, so the cache keeps them.
     """
-    names = set(images(graph)) if logs and graph.layouts is None else set()
-    if not names:
+    if graph.layouts is not None or not images(graph):
         return graph
+    if not logs:
+        return _laid(graph, usual_layouts(graph))
     known = [record for log in logs for record in log if record.target == target]
     titles = {record.name for record in known if record.status == OK}
     best: dict[str, float] = {}
@@ -99,18 +103,25 @@ def _laid(graph: Graph, layouts: Layouts) -> Graph:
 
 
 def layout_choices(graph: Graph, target: Target) -> dict[str, tuple[int, ...]]:
-    """The layouts to choose among for each image, that of its axes first."""
-    each = [graph.lay_out(name).layouts or {} for name in layout_names(target)]
+    """The layouts to choose among for each image, the usual one first."""
+    each = tried_layouts(graph, target)
     return {
         name: tuple(dict.fromkeys(layouts.get(name, 0) for layouts in each))
         for name in images(graph)
     }
 
 
-def layout_names(target: Target) -> tuple[str, ...]:
-    """The layouts that are tried for the whole of a network: blocks are as wide as a vector."""
+def tried_layouts(graph: Graph, target: Target) -> list[Layouts]:
+    """The layouts that are tried for the whole of a network, the usual ones first: channels last,
+    in blocks as wide as a vector, and as written.
+    """
     lanes = (target.vector_bits or 128) // 32
-    return ("NCHW", f"NCHW{lanes}c", "NHWC")
+    found: list[Layouts] = [usual_layouts(graph)]
+    for name in ("NHWC", f"NCHW{lanes}c", "NCHW"):
+        layouts = graph.lay_out(name).layouts or {}
+        if layouts not in found:
+            found.append(layouts)
+    return found
 
 
 def remembered(cost: Cost) -> Cost:

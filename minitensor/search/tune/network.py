@@ -8,6 +8,7 @@ Source for "tasks" and their scheduler: Zheng et al., Ansor, OSDI 2020, §6.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import sys
@@ -45,13 +46,13 @@ from minitensor.search.tasks import (
     TaskScheduler,
     latencies_of,
     layout_choices,
-    layout_names,
     network_schedules,
     objective_of,
     race,
     remembered,
     scheduler_of,
     snapshots,
+    tried_layouts,
     value_of,
 )
 from minitensor.search.tune.network_result import NetworkResult
@@ -322,12 +323,13 @@ class _Work:
         """
         variants: dict[int, list[Graph]] = {place: [] for place in asked}
         counts: list[Counts] = [{} for _ in self.graphs]
-        names = layout_names(self.options.target)
-        for name in names:
-            if name != names[0] and self.left(LAYOUTS) <= 0:
+        tried = {place: tried_layouts(self.graphs[place], self.options.target) for place in asked}
+        most = max(map(len, tried.values()))
+        for number, place in itertools.product(range(most), asked):
+            if number and self.left(LAYOUTS) <= 0:
                 break
-            for place in asked:
-                variants[place].append(self.graphs[place].lay_out(name))
+            for layouts in tried[place][number : number + 1]:
+                variants[place].append(self.graphs[place].replace(layouts=layouts))
                 for key, count in self.profiled(variants[place][-1]).items():
                     counts[place][key] = counts[place].get(key, 0) + count
         hopeful = {
@@ -337,7 +339,7 @@ class _Work:
             for key in self.hopeful(variants[place], group)
         }
         keys = [key for key in self.by_share(counts) if key in hopeful]
-        trials = max(FIRST, self.plan.trials // len(names))  # a round of each, or none compares
+        trials = max(FIRST, self.plan.trials // most)  # a round of each, or none compares
         self.tune(keys, counts, trials, lambda: self.left(LAYOUTS), "layouts")
         for place in asked:
             graph = self.graphs[place]

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 import minitensor as mt
 from minitensor import ops
-from minitensor.graph.layout import block_in, cheapest, images, results_of, touched_by
+from minitensor.graph.layout import (
+    block_in,
+    cheapest,
+    images,
+    results_of,
+    touched_by,
+    usual_layouts,
+)
 from minitensor.lang import lower, placeholder
 from minitensor.lang.relaid import relaid, relaid_shape
 
@@ -122,6 +129,17 @@ def test_layouts_for_all_by_name(net):
     assert net.lay_out("NCHW").layouts == {} and net.layouts is None
     assert not net.equals(last) and last.equals(net.lay_out("NHWC"))
     assert [block_in((1, c), 16) for c in (3, 16, 20, 24, 32, 64)] == [0, 16, 4, 8, 16, 16]
+
+
+def test_channels_lie_last_without_a_log_where_they_fill_vectors(net):
+    channels = {name: net.values[name].shape[1] for name in images(net)}
+    assert set(channels.values()) == {8, 12}
+    assert usual_layouts(net) == {name: n for name, n in channels.items() if n == 8}
+    model = mt.build(net)
+    assert model.graph.layouts == usual_layouts(net) and net.layouts is None
+    assert mt.build(net.lay_out("NCHW")).graph.layouts == {}
+    x = np.random.default_rng(1).integers(-2, 3, (1, 3, 8, 8)).astype("f")
+    np.testing.assert_array_equal(model(x), mt.interpret(net, x))
 
 
 def test_models_are_right_in_every_layout(net):
