@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import random
+from collections.abc import Sequence
 from typing import Final
 
 from minitensor.answers import answered
@@ -27,6 +28,7 @@ from minitensor.runtime import (
     shown_target,
 )
 from minitensor.schedule import ROOT, Schedule, Trace
+from minitensor.search.sketch import Sketch, branch_weights, generate_sketches
 from minitensor.search.space import USUAL, Space
 
 ALIKE: Final = 0.99
@@ -60,31 +62,36 @@ def schedule_for(program: Program, target: str | Target = "c") -> Schedule:
 
 
 def _derived(program: Program, target: Target) -> Schedule:
-    """The schedule, derived anew."""
+    """The schedule, derived anew: of the first sketch that can be made."""
     try:
-        space = Space.of(program, target)
+        sketches = generate_sketches(program, target) or [Sketch(program, Trace(), ())]
     except TuningError:
         return Schedule(program)
-    made = [found for n in _likeliest(space) if (found := _by_hand(space, n)) is not None]
-    return min(made, key=_burden, default=Schedule(program))
+    made = (_by_hand(sketch, target) for sketch in _likeliest_first(sketches))
+    return next((found for found in made if found is not None), Schedule(program))
 
 
-def _likeliest(space: Space) -> list[int]:
-    """The sketches that no other is likelier than."""
-    most = max(space.weights)
-    return [n for n, weight in enumerate(space.weights) if weight >= ALIKE * most]
+def _likeliest_first(sketches: Sequence[Sketch]) -> list[Sketch]:
+    """The sketches that no other is likelier than, the least burden first; then the others."""
+    weights = branch_weights([sketch.history for sketch in sketches])
+    most = max(weights)
+    ordered = sorted(zip(sketches, weights), key=lambda one: -one[1])
+    likeliest = [sketch for sketch, weight in ordered if weight >= ALIKE * most]
+    others = [sketch for sketch, _ in ordered[len(likeliest) :]]
+    return sorted(likeliest, key=lambda one: _burden(one.derived or one.apply(seed=0))) + others
 
 
-def _by_hand(space: Space, sketch: int) -> Schedule | None:
+def _by_hand(sketch: Sketch, target: Target) -> Schedule | None:
     """The likeliest schedule of a sketch, each block that may be moved in its own nest; None if it
     cannot be made. What takes less time than threads need to start is left to one.
     """
     try:
+        space = Space(sketch.program, target, [sketch])
         places: tuple[str, ...] = ()
-        for _ in space.movable[sketch]:
-            possible = space.possible_locations(sketch, places)
+        for _ in space.movable[0]:
+            possible = space.possible_locations(0, places)
             places += (ROOT if ROOT in possible else possible[0],)
-        candidate = space.by_hand(random.Random(0), sketch, places)
+        candidate = space.by_hand(random.Random(0), 0, places)
         if _instances(space.program) < WORTH_THREADS:
             candidate = space.annotated(candidate, 0, USUAL[1])
         return space.schedule(candidate)
