@@ -5,6 +5,7 @@ import io
 import json
 import re
 import sys
+import tempfile
 import threading
 import urllib.error
 import urllib.request
@@ -188,6 +189,7 @@ def test_slides_are_written_and_printed(tmp_path, monkeypatch, capsys):
 @pytest.fixture
 def shown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     hook = sys.displayhook
     tab.start()
     found = []
