@@ -238,20 +238,25 @@ def usual_parts(state: State, pair: Pair, packing: Packing, cores: int) -> tuple
     """The parts into which an author would cut rows, and what is beside a tile: many where all that
     has lanes stays in the L2 cache from one to the next; else few, for each part reads it again.
 
-    Where nothing is packed for a part, cores can share the columns instead: then so few that what
-    the others of a part are computed from stays in the cache. These are of all axes together (the
-    second of the results), the others of each.
+    Where nothing is packed for a part, there may be others: so few that what the others of a part
+    are computed from stays in the cache, if cores can share the columns instead, or if what has
+    lanes is then read less often than all the rest is now, once for each tile of columns. These
+    are of all axes together (the second of the results), the others of each.
     """
-    sizes = {True: 0, False: 0}
+    lanes, others = 0, 0
     for name in {load.buffer for load in operands(state.block)}:
         has_lanes = any(uses(o, pair.lanes) for o in operands(state.block) if o.buffer == name)
-        sizes[has_lanes] += state.program.buffers[name].nbytes
-    if sizes[True] <= state.caches.l2 // 2:
+        size = state.program.buffers[name].nbytes
+        lanes, others = (lanes + size, others) if has_lanes else (lanes, others + size)
+    if lanes <= state.caches.l2 // 2:
         return MANY_PARTS * cores, False
     columns = pair.lanes.extent // (PANEL_VECTORS * state.lanes)
-    if packing.rows or columns < TILES_OF_A_PART * cores:
-        return FEW_PARTS * cores, False
-    return max(1, -(-sizes[False] // (state.caches.l2 // 2))), True
+    fitting = max(1, -(-others // (state.caches.l2 // 2)))
+    shared = columns >= TILES_OF_A_PART * cores
+    pays = fitting >= (FEW_PARTS * cores) ** 2 and fitting * lanes < (columns - 1) * others
+    if not packing.rows and (shared or pays):
+        return fitting, True
+    return FEW_PARTS * cores, False
 
 
 def _cut(schedule: Schedule, state: State, reduced: list[str]) -> str:

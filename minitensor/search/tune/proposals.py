@@ -54,6 +54,19 @@ class Proposals:
         if program is not None:
             self._programs.add(structural_hash(program))
 
+    def ahead(self, schedule: Schedule) -> list[tuple[Candidate, Schedule]]:
+        """The candidate that a schedule is, if it is new; none if it is not of this space."""
+        key, program = trace_key(schedule.trace), structural_hash(schedule.program)
+        if key in self._keys or program in self._programs:
+            return []
+        found = self.space.recognized(schedule.trace)
+        if found is None:
+            return []
+        self._identities.add(self.space.identity(found[0]))
+        self._keys.add(key)
+        self._programs.add(program)
+        return [found]
+
     def take(self, now: Round, count: int, seed: str) -> list[tuple[Candidate, Schedule]]:
         """Up to `count` new candidates of a round. None ends the search.
 

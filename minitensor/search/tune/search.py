@@ -17,7 +17,7 @@ from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, MinitensorError, TuningError, reason_of, unexpected
 from minitensor.ir import Program, print_name
 from minitensor.schedule import Schedule
-from minitensor.search.evolution import taught, with_policies
+from minitensor.search.evolution import Evolution, taught, with_policies
 from minitensor.search.gbt import OBJECTIVES
 from minitensor.search.ledger import Ledger
 from minitensor.search.log import Log
@@ -37,6 +37,7 @@ from minitensor.search.runner import (
 from minitensor.search.sketch import Rules, accelerator_template, check_rules
 from minitensor.search.space import Space
 from minitensor.search.strategy import Strategy, named
+from minitensor.search.tasks import schedule_for
 from minitensor.search.transfer import other_searches, pretrained
 from minitensor.search.tune.learner import Learner, Model, check_model, usual_model
 from minitensor.search.tune.result import TuneResult
@@ -168,6 +169,8 @@ class Search:
             )
         self.tuner = Tuner(searched, given, plan, self.learner, trials, options.batch, log, seed)
         self.tuner.patience, self.tuner.ledger = options.patience, checked
+        if space is None and target.kind == "c" and isinstance(plan, Evolution):
+            self.tuner.untuned = partial(schedule_for, program, target)
         self.interrupted, self.stopped = False, ""
         self.elapsed = time.perf_counter() - start
         """Seconds of all that was done for it."""

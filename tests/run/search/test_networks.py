@@ -93,7 +93,9 @@ def test_layouts_that_no_log_has_measured_are_not_taken(tmp_path):
     model = mt.build(net, log=log)
     assert model.graph.layouts == {}
     assert {task.origin for task in model.tasks} == {"the log"}
-    assert mt.build(net, log=tmp_path / "nothing.jsonl").graph.layouts == usual_layouts(net.grouped())
+    assert mt.build(net, log=tmp_path / "nothing.jsonl").graph.layouts == usual_layouts(
+        net.grouped()
+    )
 
 
 def test_tasks_are_tuned_once_each(tuned):

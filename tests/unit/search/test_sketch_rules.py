@@ -537,6 +537,25 @@ def test_parts_of_an_image(image, channels, filters, wanted):
     assert tiles.usual_parts(state, pair, also_rows, 2) == few, "packed for a part"
 
 
+@pytest.mark.parametrize(
+    ("depth", "image", "channels", "wanted"),
+    [
+        (16, 56, 64, (60, True)),  # the volume is read once, and four times by columns otherwise
+        (8, 28, 128, (18, True)),
+        (4, 14, 256, (6, True)),  # threads share the filters
+        (4, 28, 96, (4, False)),  # 4 of each axis are as small as that
+    ],
+)
+def test_parts_of_a_volume(depth, image, channels, wanted):
+    """Those of all axes together, as soon as that saves reads of a volume."""
+    program = mt.lower(W.conv3d(1, channels, depth, image, image, channels, 3, padding=1))
+    target = mt.Target("c", num_cores=2, vector_bits=256)
+    state = State(mt.Schedule(program), ("conv",), target=target)
+    pair = next(one for one in pairs(state.block, 8) if one.lanes.var == "f")
+    found = tiles.usual_parts(state, pair, tiles.Packing(pair.lanes_packed), 2)
+    assert found == wanted
+
+
 @pytest.mark.parametrize(("kernel", "phases"), [(4, ("i2 % 2", "i3 % 2")), (3, ())])
 def test_weights_of_a_phase_are_packed_side_by_side(kernel, phases):
     """Each phase of a transposed convolution takes every second element of a window."""

@@ -2,8 +2,9 @@
 
 import pytest
 
+import minitensor as mt
 from minitensor.search.tune import tuner as module
-from tests.unit.search.tune.made import product, searched, tuner_of
+from tests.unit.search.tune.made import TARGET, MadeUp, product, searched, tuner_of
 
 
 @pytest.mark.parametrize(
@@ -15,6 +16,27 @@ def test_a_round_is_full_while_there_is_something_new(strategy):
     assert [progress.trials for progress in told] == [8, 16, 24, 32, 40, 48]
     candidate = [tried.candidate for tried in result.tried]
     assert len(set(candidate)) == len(candidate) == 48
+
+
+@pytest.mark.parametrize("trials", [1, 8])
+def test_the_first_is_the_schedule_that_needs_no_trial(trials):
+    """So a log never has something slower only than what is built without one."""
+    found = mt.tune(product(), TARGET, trials, runner=MadeUp(False), progress=False)
+    untuned = mt.schedule_for(product(), TARGET)
+    assert found.tried[0].trace.as_python() == untuned.trace.as_python()
+    assert len(found.tried) == trials == len({str(tried.trace) for tried in found.tried})
+
+
+def test_it_is_tried_once(tmp_path):
+    """Also where a search goes on that began without it."""
+    log, given = tmp_path / "log.jsonl", {"runner": MadeUp(False), "progress": False}
+    drawn = mt.tune(product(), TARGET, 4, strategy="random", log=log, **given)
+    untuned = mt.schedule_for(product(), TARGET).trace.as_python()
+    assert untuned not in [tried.trace.as_python() for tried in drawn.tried]
+    for trials in (8, 12):
+        more = mt.tune(product(), TARGET, trials, log=log, **given).tried
+        assert [tried.trace.as_python() for tried in more].index(untuned) == 4
+        assert len(more) == trials
 
 
 def test_what_is_in_the_log_was_tried_though_ctrl_c_came_between(monkeypatch):
