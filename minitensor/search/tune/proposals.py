@@ -5,7 +5,7 @@ their lineage, which of those that were measured one comes from, and what change
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
@@ -38,12 +38,15 @@ def size_of_round(tried: int, most: int) -> int:
 class Proposals:
     """The candidates that a strategy proposes in a space, without those that are known.
 
-    unmade  proposals of which no schedule could be made
+    unmade   proposals of which no schedule could be made
+    untuned  a function that gives the schedule that is to be beaten: it is the first candidate, if
+             it is one that was not tried yet
     """
 
     space: Space
     strategy: Strategy
     unmade: Unmade = field(default_factory=Unmade)
+    untuned: Callable[[], Schedule] | None = None
     _keys: set[str] = field(default_factory=set)
     _programs: set[str] = field(default_factory=set)
     _identities: set[Hashable] = field(default_factory=set)
@@ -54,8 +57,11 @@ class Proposals:
         if program is not None:
             self._programs.add(structural_hash(program))
 
-    def ahead(self, schedule: Schedule) -> list[tuple[Candidate, Schedule]]:
-        """The candidate that a schedule is, if it is new; none if it is not of this space."""
+    def _ahead(self) -> list[tuple[Candidate, Schedule]]:
+        """The candidate that is to be beaten, once; none if it is known, or not of this space."""
+        if self.untuned is None:
+            return []
+        schedule, self.untuned = self.untuned(), None
         key, program = trace_key(schedule.trace), structural_hash(schedule.program)
         if key in self._keys or program in self._programs:
             return []
@@ -74,12 +80,13 @@ class Proposals:
 
         Raises ArgumentError for what is no list of candidates; what the strategy raises.
         """
+        ahead = self._ahead() if count else []
         for attempt in range(ATTEMPTS):
             rng, before = random.Random(f"{seed}/{attempt}" if attempt else seed), len(self.unmade)
             proposed = self.strategy.propose(replace(now, rng=rng))
             if not isinstance(proposed, Iterable):
                 raise unexpected("candidates from strategy.propose", "proposed", proposed)
-            found = self._new(proposed, count)
+            found = [*ahead, *self._new(proposed, count - len(ahead))]
             if found or self._keys or len(self.unmade) == before:
                 return found
         return []

@@ -170,7 +170,7 @@ class Search:
         self.tuner = Tuner(searched, given, plan, self.learner, trials, options.batch, log, seed)
         self.tuner.patience, self.tuner.ledger = options.patience, checked
         if space is None and target.kind == "c" and isinstance(plan, Evolution):
-            self.tuner.untuned = partial(schedule_for, program, target)
+            self.tuner.proposals.untuned = partial(schedule_for, program, target)
         self.interrupted, self.stopped = False, ""
         self.elapsed = time.perf_counter() - start
         """Seconds of all that was done for it."""

@@ -114,8 +114,6 @@ class Tuner:
     ended: str = ""
     """The limit that ended the search before all trials; "" if none did."""
     advice: Advice = field(default_factory=Advice)  # of policies
-    untuned: Callable[[], Schedule] | None = None
-    """A function that gives the schedule that a search has to beat: the first of its candidates."""
     _started: float = 0.0
 
     def __post_init__(self) -> None:
@@ -207,9 +205,7 @@ class Tuner:
         score, known = self.learner.score, tuple(self.tried)
         rng, trusted = random.Random(seed), self._uses_model and self.learner.trusted
         now = Round(self.space, best, score, rng, size, known, seed, trusted, self.advice)
-        count = min(size, self.trials - len(self.tried))
-        chosen = self._ahead() if not self.rounds and count else []
-        chosen += self.proposals.take(now, count - len(chosen), seed)
+        chosen = self.proposals.take(now, min(size, self.trials - len(self.tried)), seed)
         if not chosen:
             return False
         self.rounds += 1
@@ -229,10 +225,6 @@ class Tuner:
         if self._uses_model:
             self.learner.fit()
         return True
-
-    def _ahead(self) -> list[tuple[Candidate, Schedule]]:
-        """The schedule that is to be beaten, if it is a candidate that was not tried yet."""
-        return [] if self.untuned is None else self.proposals.ahead(self.untuned())
 
     def finals(self) -> None:
         """Let the fastest run in turns, the program as it is written among them, if this search has
