@@ -15,7 +15,7 @@ from minitensor.graph.classes import Kind, kind_of_node
 from minitensor.graph.drawing import graph_picture, memory_picture, profile_picture
 from minitensor.graph.policies import POLICIES, Policy
 from minitensor.graph.graph import Graph
-from minitensor.graph.layout import Cost, Layouts, cheapest, images, usual_layouts
+from minitensor.graph.layout import Cost, Layouts, cheapest, images, default_layouts
 from minitensor.graph.memory import Plan, Step, plan_memory
 from minitensor.graph.meaning import Part, program_of, title_of
 from minitensor.graph.model import Model, build_model
@@ -29,11 +29,44 @@ from minitensor.graph.saved import load
 from minitensor.graph.trace import trace
 
 __all__ = [
-    "POLICIES", "RULES", "Cost", "Graph", "Kind", "Layouts", "Made", "Match", "Model", "Node",
-    "Number", "Part", "Plan", "Policy", "Profile", "Rule", "RunningModel", "Scheduled", "Schedules",
-    "Step", "Task", "Value", "Var", "build_model", "call", "cheapest", "from_onnx", "graph_picture",
-    "images", "kind_of_node", "load", "memory_picture", "plan_memory", "profile_picture",
-    "program_of", "title_of", "trace", "usual_layouts",
+    "POLICIES",
+    "RULES",
+    "Cost",
+    "Graph",
+    "Kind",
+    "Layouts",
+    "Made",
+    "Match",
+    "Model",
+    "Node",
+    "Number",
+    "Part",
+    "Plan",
+    "Policy",
+    "Profile",
+    "Rule",
+    "RunningModel",
+    "Scheduled",
+    "Schedules",
+    "Step",
+    "Task",
+    "Value",
+    "Var",
+    "build_model",
+    "call",
+    "cheapest",
+    "default_layouts",
+    "from_onnx",
+    "graph_picture",
+    "images",
+    "kind_of_node",
+    "load",
+    "memory_picture",
+    "plan_memory",
+    "profile_picture",
+    "program_of",
+    "title_of",
+    "trace",
 ]
 
 

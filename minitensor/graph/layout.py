@@ -3,7 +3,7 @@
     fused.lay_out("NHWC")            # all channels side by side, wherever that is possible
     fused.lay_out("NCHW16c")         # in blocks of 16
     fused.lay_out({"conv1": 16})     # one by one; 0 is the order of the axes
-    usual_layouts(fused)             # those of a graph that nobody tuned
+    default_layouts(fused)           # those of an untuned graph
 
 A kernel reads each input in its layout and writes its result in its own, so a change of layout is
 no kernel: it is a part of the one that reads. `cheapest` chooses by the times of kernels, exactly,
@@ -30,8 +30,8 @@ WINDOWS: Final = re.compile(r"conv\dd|conv_transpose\dd|(max|avg)_pool")
 SMALLEST: Final = 4
 """The fewest channels of a block."""
 FULL: Final = 8
-"""Without a log, channels lie side by side if they are a multiple of so many: then each pixel
-begins at a vector (32 bytes of float32), and no vector holds channels of two pixels.
+"""By default channels lie last if they are a multiple of so many: then each pixel begins at a
+vector (32 bytes of float32), and no vector holds channels of two pixels.
 """
 MOST_STATES: Final = 4096
 """Beyond so many layouts of the values that are alive at once, the cheapest go on."""
@@ -45,8 +45,10 @@ Cost: TypeAlias = Callable[[Sequence[str], Layouts], float]
 
 def images(graph: Nodes) -> tuple[str, ...]:
     """The values between kernels that are images with channels: those that windows slide over, and
-    what is connected to them with as many axes.
+    what is connected to them with as many axes. Raises ArgumentError for what is no graph.
     """
+    if not isinstance(graph, Nodes):
+        raise unexpected("a graph", "graph", graph)
     near: dict[str, set[str]] = {}
     found: list[str] = []
     for group in graph.kernels:
@@ -114,12 +116,15 @@ def uniform(graph: Nodes, name: str) -> dict[str, int]:
     return {one: block for one, block in blocks.items() if block}
 
 
-def usual_layouts(graph: Nodes) -> dict[str, int]:
-    """The layouts of a graph that nobody tuned: the channels of a pixel side by side where they
-    fill vectors, or else as written.
+def default_layouts(graph: Nodes) -> dict[str, int]:
+    """The layouts of an untuned graph: channels last for each image whose channels are a multiple
+    of 8, and the order of the axes for all others.
 
     With channels last a 1x1 convolution is a product of matrices, and rows of 7 or 27 pixels
     leave no lanes idle.
+
+    Returns the channels side by side by value, as `lay_out` takes them. Raises ArgumentError for
+    what is no graph.
     """
     return {
         name: channels for name, channels in uniform(graph, "NHWC").items() if channels % FULL == 0

@@ -238,25 +238,26 @@ def usual_parts(state: State, pair: Pair, packing: Packing, cores: int) -> tuple
     """The parts into which an author would cut rows, and what is beside a tile: many where all that
     has lanes stays in the L2 cache from one to the next; else few, for each part reads it again.
 
-    Where nothing is packed for a part, there may be others: so few that what the others of a part
-    are computed from stays in the cache, if cores can share the columns instead, or if what has
-    lanes is then read less often than all the rest is now, once for each tile of columns. These
-    are of all axes together (the second of the results), the others of each.
+    Where nothing is packed for a part, parts may instead be as large as half of the L2 cache holds
+    of the operands without lanes: if there are columns enough for all cores, or if those parts are
+    smaller than with few of two axes, and reading the operand with lanes for each of them moves
+    fewer bytes than reading the others for each tile of columns. These are parts of all axes
+    together (the second of the results), the others of each axis.
     """
-    lanes, others = 0, 0
+    sizes = {True: 0, False: 0}
     for name in {load.buffer for load in operands(state.block)}:
         has_lanes = any(uses(o, pair.lanes) for o in operands(state.block) if o.buffer == name)
-        size = state.program.buffers[name].nbytes
-        lanes, others = (lanes + size, others) if has_lanes else (lanes, others + size)
-    if lanes <= state.caches.l2 // 2:
+        sizes[has_lanes] += state.program.buffers[name].nbytes
+    room, few = state.caches.l2 // 2, FEW_PARTS * cores
+    if sizes[True] <= room:
         return MANY_PARTS * cores, False
     columns = pair.lanes.extent // (PANEL_VECTORS * state.lanes)
-    fitting = max(1, -(-others // (state.caches.l2 // 2)))
-    shared = columns >= TILES_OF_A_PART * cores
-    pays = fitting >= (FEW_PARTS * cores) ** 2 and fitting * lanes < (columns - 1) * others
-    if not packing.rows and (shared or pays):
+    fitting = max(1, -(-sizes[False] // room))
+    fewer_bytes = fitting * sizes[True] < (columns - 1) * sizes[False]
+    enough = columns >= TILES_OF_A_PART * cores
+    if not packing.rows and (enough or (fitting >= few * few and fewer_bytes)):
         return fitting, True
-    return FEW_PARTS * cores, False
+    return few, False
 
 
 def _cut(schedule: Schedule, state: State, reduced: list[str]) -> str:

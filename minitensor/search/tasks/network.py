@@ -19,10 +19,10 @@ from minitensor.graph import (
     Scheduled,
     Schedules,
     cheapest,
+    default_layouts,
     images,
     program_of,
     title_of,
-    usual_layouts,
 )
 from minitensor.runtime import digest_of_code, entry_name, recall, remember
 from minitensor.search.best import best_of
@@ -52,7 +52,7 @@ def network_choices(
 ) -> tuple[Graph, Schedules]:
     """The layouts and the schedules that a log knows for a graph with groups.
 
-    log     its path, or a Log; None for none: layouts are the usual, and rules give the schedules
+    log     its path, or a Log; None for none: default layouts, and the schedules that rules give
     target  with nothing left open
 
     Returns the graph with its layouts, and what `build_model` asks for the schedules of tasks.
@@ -64,14 +64,14 @@ def network_choices(
 
 def recorded_layouts(graph: Graph, logs: Sequence[Log], target: Target) -> Graph:
     """The graph with the layouts whose kernels are the fastest in some logs, all together; with
-    the usual ones without a log, and as it is where it has layouts.
+    the default ones without a log, and as it is where it has layouts.
 
     To price them takes seconds, so the cache keeps them.
     """
     if graph.layouts is not None or not images(graph):
         return graph
     if not logs:
-        return _laid(graph, usual_layouts(graph))
+        return _laid(graph, default_layouts(graph))
     known = [record for log in logs for record in log if record.target == target]
     titles = {record.name for record in known if record.status == OK}
     best: dict[str, float] = {}
@@ -103,7 +103,7 @@ def _laid(graph: Graph, layouts: Layouts) -> Graph:
 
 
 def layout_choices(graph: Graph, target: Target) -> dict[str, tuple[int, ...]]:
-    """The layouts to choose among for each image, the usual one first."""
+    """The layouts to choose among for each image, the default one first."""
     each = tried_layouts(graph, target)
     return {
         name: tuple(dict.fromkeys(layouts.get(name, 0) for layouts in each))
@@ -112,11 +112,11 @@ def layout_choices(graph: Graph, target: Target) -> dict[str, tuple[int, ...]]:
 
 
 def tried_layouts(graph: Graph, target: Target) -> list[Layouts]:
-    """The layouts that are tried for the whole of a network, the usual ones first: channels last,
-    in blocks as wide as a vector, and as written.
+    """The layouts that are tried for the whole of a network: the default ones; channels last, in
+    blocks as wide as a vector, and as written.
     """
     lanes = (target.vector_bits or 128) // 32
-    found: list[Layouts] = [usual_layouts(graph)]
+    found: list[Layouts] = [default_layouts(graph)]
     for name in ("NHWC", f"NCHW{lanes}c", "NCHW"):
         layouts = graph.lay_out(name).layouts or {}
         if layouts not in found:

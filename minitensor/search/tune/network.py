@@ -323,12 +323,14 @@ class _Work:
         """
         variants: dict[int, list[Graph]] = {place: [] for place in asked}
         counts: list[Counts] = [{} for _ in self.graphs]
-        tried = {place: tried_layouts(self.graphs[place], self.options.target) for place in asked}
-        most = max(map(len, tried.values()))
-        for number, place in itertools.product(range(most), asked):
-            if number and self.left(LAYOUTS) <= 0:
+        each = [tried_layouts(self.graphs[place], self.options.target) for place in asked]
+        passes = list(itertools.zip_longest(*each))
+        for layouts_by_place in passes:
+            if layouts_by_place is not passes[0] and self.left(LAYOUTS) <= 0:
                 break
-            for layouts in tried[place][number : number + 1]:
+            for place, layouts in zip(asked, layouts_by_place):
+                if layouts is None:
+                    continue
                 variants[place].append(self.graphs[place].replace(layouts=layouts))
                 for key, count in self.profiled(variants[place][-1]).items():
                     counts[place][key] = counts[place].get(key, 0) + count
@@ -339,7 +341,7 @@ class _Work:
             for key in self.hopeful(variants[place], group)
         }
         keys = [key for key in self.by_share(counts) if key in hopeful]
-        trials = max(FIRST, self.plan.trials // most)  # a round of each, or none compares
+        trials = max(FIRST, self.plan.trials // len(passes))  # a round of each, or none compares
         self.tune(keys, counts, trials, lambda: self.left(LAYOUTS), "layouts")
         for place in asked:
             graph = self.graphs[place]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from minitensor.errors import ArgumentError, unexpected
@@ -57,21 +57,12 @@ class Proposals:
         if program is not None:
             self._programs.add(structural_hash(program))
 
-    def _ahead(self) -> list[tuple[Candidate, Schedule]]:
-        """The candidate that is to be beaten, once; none if it is known, or not of this space."""
+    def _ahead(self) -> list[Candidate]:
+        """The candidate that is to be beaten, once; none if it is not of this space."""
         if self.untuned is None:
             return []
-        schedule, self.untuned = self.untuned(), None
-        key, program = trace_key(schedule.trace), structural_hash(schedule.program)
-        if key in self._keys or program in self._programs:
-            return []
-        found = self.space.recognized(schedule.trace)
-        if found is None:
-            return []
-        self._identities.add(self.space.identity(found[0]))
-        self._keys.add(key)
-        self._programs.add(program)
-        return [found]
+        found, self.untuned = self.space.decode(self.untuned().trace), None
+        return [] if found is None else [found]
 
     def take(self, now: Round, count: int, seed: str) -> list[tuple[Candidate, Schedule]]:
         """Up to `count` new candidates of a round. None ends the search.
@@ -86,7 +77,7 @@ class Proposals:
             proposed = self.strategy.propose(replace(now, rng=rng))
             if not isinstance(proposed, Iterable):
                 raise unexpected("candidates from strategy.propose", "proposed", proposed)
-            found = [*ahead, *self._new(proposed, count - len(ahead))]
+            found = self._new(chain(ahead, proposed), count)
             if found or self._keys or len(self.unmade) == before:
                 return found
         return []

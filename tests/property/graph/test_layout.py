@@ -13,10 +13,10 @@ from minitensor import ops
 from minitensor.graph.layout import (
     block_in,
     cheapest,
+    default_layouts,
     images,
     results_of,
     touched_by,
-    usual_layouts,
 )
 from minitensor.lang import lower, placeholder
 from minitensor.lang.relaid import relaid, relaid_shape
@@ -134,12 +134,19 @@ def test_layouts_for_all_by_name(net):
 def test_channels_lie_last_without_a_log_where_they_fill_vectors(net):
     channels = {name: net.values[name].shape[1] for name in images(net)}
     assert set(channels.values()) == {8, 12}
-    assert usual_layouts(net) == {name: n for name, n in channels.items() if n == 8}
+    assert default_layouts(net) == {name: n for name, n in channels.items() if n == 8}
     model = mt.build(net)
-    assert model.graph.layouts == usual_layouts(net) and net.layouts is None
+    assert model.graph.layouts == default_layouts(net) and net.layouts is None
     assert mt.build(net.lay_out("NCHW")).graph.layouts == {}
     x = np.random.default_rng(1).integers(-2, 3, (1, 3, 8, 8)).astype("f")
     np.testing.assert_array_equal(model(x), mt.interpret(net, x))
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "net", placeholder((1, 8, 4, 4), name="x")])
+def test_layouts_of_what_is_no_graph(wrong):
+    for function in (mt.graph.default_layouts, mt.graph.images):
+        with pytest.raises(mt.ArgumentError, match="a graph"):
+            function(wrong)
 
 
 def test_models_are_right_in_every_layout(net):

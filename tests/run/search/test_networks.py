@@ -7,7 +7,7 @@ import pytest
 
 import minitensor as mt
 from minitensor import ops
-from minitensor.graph import cheapest, usual_layouts
+from minitensor.graph import cheapest, default_layouts
 from minitensor.search.runner import Processes, Settings
 from minitensor.search.tune import network
 
@@ -93,7 +93,7 @@ def test_layouts_that_no_log_has_measured_are_not_taken(tmp_path):
     model = mt.build(net, log=log)
     assert model.graph.layouts == {}
     assert {task.origin for task in model.tasks} == {"the log"}
-    assert mt.build(net, log=tmp_path / "nothing.jsonl").graph.layouts == usual_layouts(
+    assert mt.build(net, log=tmp_path / "nothing.jsonl").graph.layouts == default_layouts(
         net.grouped()
     )
 

@@ -1,7 +1,6 @@
 """What our rules see in a block, and when they stay away."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from minitensor.errors import CompileError
 from minitensor.runtime import USUAL_CACHES
 from minitensor.schedule.edit import loops_around
 from minitensor.search import DEFAULT_RULES, Rule, Verdict, generate_sketches
-from minitensor.search.sketch import derive, factors, tiles
+from minitensor.search.sketch import derive, factors
 from minitensor.search.sketch.blocks import pairs
 from minitensor.search.sketch.rule import Derived, State
 from minitensor.testing import assert_equivalent
@@ -123,30 +122,6 @@ def test_rules_for_any_block_are_less_likely_than_those_that_know_it():
     assert derive.branch_weights([(other,), (replace(other, what="else"),)]) == (0.5, 0.5)
 
 
-def test_rows_of_a_tile_divide_a_short_axis_evenly():
-    few, many = (SimpleNamespace(registers=n) for n in (16, 32))
-    assert factors.rows(few, 13) == [1, 2, 3, 4, 5, 6], "5, 5 and 3"
-    assert factors.rows(few, 4) == [1, 2, 3, 4]
-    assert factors.rows(few, 5) == [1, 2, 3, 4, 5]
-    assert factors.rows(many, 13) == [2, 4, 6, 7, 8, 12, 13]
-    assert factors.rows(many, 45) == [2, 4, 6, 7, 8, 12, 14], "12 four times"
-    assert factors.rows(few, 500) == [1, 2, 3, 4, 6]
-
-
-def test_factors_that_leave_little_over_and_fill_registers_are_likelier():
-    s = mt.Schedule(mt.lower(product_by_axes("ik", "kj")))
-    factors.height(s, [2, 4, 6], 8, 32)
-    factors.width(s, [8, 16, 24, 32], 24, 8)
-    factors.ways(s)
-    heights, widths, ways = (step.arguments["probs"] for step in s.trace.steps)
-    assert list(heights) == [2, 4, 1.78]
-    assert list(widths) == [1, 1.69, 2, 0.42]
-    assert list(ways) == [1, 2, 4, 4]
-    for extent in (1, 7, 10**9):  # nothing is left without a chance
-        factors.height(s, [2, 14], extent, 32)
-        assert min(s.trace.steps[-1].arguments["probs"]) >= 0.01
-
-
 def log_softmax(m, n, again=False):
     """Its exponentials are read by their sum alone, or by a result as well."""
     A = mt.placeholder((m, n), name="A")
@@ -234,21 +209,6 @@ def test_channels_within_a_group_are_an_axis_of_a_tile(layout):
     for sketch in tiled:
         for seed in range(3):
             sketch.apply(seed=seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("channels", "panel"), [(16, 8), (12, 12), (40, 8), (100, 20)])
-def test_a_panel_is_part_of_a_group(channels, panel):
-    """One with channels of two groups would be read lane by lane."""
-    groups = W.conv2d(1, 32, 14, 14, 4 * channels, 1, groups=4)
-    for sketch in generate_sketches(mt.lower(groups), TARGET):
-        if "weight packed" in sketch.explain():
-            s = sketch.apply(seed=0)
-            assert s.program.buffers["weight_global"].shape[-1] == panel
-            assert "Lanes" not in repr(mt.codegen.lowered(s.program, TARGET).body)
-            break
-    else:
-        pytest.fail("nothing is packed")
 
 
 def test_groups_of_few_channels_are_left_alone():
@@ -444,23 +404,6 @@ def test_at_most_24_and_the_first_choices_among_them():
     assert "scale, squares, mean, row_sum computed for each row" in found[0].explain()
 
 
-def test_sizes_follow_the_machine():
-    def candidates(bits):
-        program = mt.lower(W.matmul(512, 512, 512))
-        target = mt.Target("c", num_cores=4, vector_bits=bits)
-        packed = next(s for s in generate_sketches(program, target) if "B packed" in s.explain())
-        found = [s.arguments["candidates"] for s in packed.trace.steps if s.is_decision]
-        lanes = [s.arguments["factors"][-1] for s in packed.trace.steps if s.primitive == "split"]
-        return found, set(lanes) - {None}
-
-    rows, lanes = candidates(512)[0][0], candidates(512)[1]
-    assert max(rows) == 14
-    assert 16 in lanes
-    assert max(candidates(128)[0][0]) == 6
-    assert 4 in candidates(128)[1]
-    assert 4 in candidates(0)[1]
-
-
 def test_the_type_decides_how_many_lanes():
     program = mt.lower(W.row_sum(64, 64, dtype="float64"))
     sketch = next(s for s in generate_sketches(program, TARGET) if "in lanes" in s.explain())
@@ -484,95 +427,6 @@ def test_other_blocks_that_a_rule_took_care_of():
     assert state.after("mine", "both", also=["C"]).pending == ()
     assert state.after("mine", "this one").pending == ("C",)
     assert state.after("mine", "again", stay=True).pending == ("D", "C")
-
-
-def test_candidates_reach_over_an_extent_once():
-    assert factors.up_to(5, [1, 2, 4, 8, 16]) == [1, 2, 4, 8]
-    assert factors.up_to(1, [2, 4]) == [2]
-    assert factors.parts(12, 2) == [1, 2, 4, 8, 12]
-    assert factors.parts(1000, 3, smallest=14) == [1, 3, 6, 12, 24, 48]
-
-
-def test_beside_few_rows_three_vectors_are_likelier():
-    s = mt.Schedule(mt.lower(product_by_axes("ik", "kj")))
-    for extent, registers, few in [(7, 16, True), (4, 16, True), (6, 16, False), (14, 16, False),
-                                   (1, 16, False), (7, 32, False), (500, 16, False)]:  # fmt: skip
-        heights = factors.rows(SimpleNamespace(registers=registers), extent)
-        assert factors.are_few(heights, extent, registers) == few, (extent, registers)
-    factors.count(s, [1, 2, 3, 4], 96, 8)
-    factors.count(s, [1, 2, 3, 4], 96, 8, few=True)
-    plain, beside_few = (step.arguments["probs"] for step in s.trace.steps)
-    assert list(plain) == [1, 4, 2, 1] and list(beside_few) == [1, 2, 4, 1]
-
-
-def test_even_parts_are_likelier():
-    s = mt.Schedule(mt.lower(product_by_axes("ik", "kj")))
-    factors.part(s, [1, 2, 4, 7], 2)
-    factors.part(s, [1, 2, 4, 7], 2, 7)
-    plain, even = (step.arguments["probs"] for step in s.trace.steps)
-    assert list(plain) == [0.5, 1, 0.5, 0.36]
-    assert list(even) == [0.5, 0.67, 0.33, 0.36], "7 as 4 and 3, and as 2, 2, 2 and 1"
-
-
-@pytest.mark.parametrize(
-    ("image", "channels", "filters", "wanted"),
-    [
-        (7, 512, 512, 1),  # the weights are read once, the image from the L2 cache
-        (14, 256, 256, 1),
-        (28, 256, 256, 4),  # the image is larger than half of the cache
-        (56, 64, 64, 32),  # the weights stay in the cache
-        (28, 128, 128, 4),  # too few filters for threads to share them
-    ],
-)
-def test_parts_of_an_image(image, channels, filters, wanted):
-    """The usual number of parts, on two cores with an L2 cache of 512 KiB."""
-    program = mt.lower(W.conv2d(1, channels, image, image, filters, 3, padding=1))
-    target = mt.Target("c", num_cores=2, vector_bits=256)
-    state = State(mt.Schedule(program), ("conv",), target=target)
-    pair = next(one for one in pairs(state.block, 8) if one.lanes.var == "f")
-    packing = tiles.Packing(pair.lanes_packed)
-    assert tiles.usual_parts(state, pair, packing, 2) == (wanted, filters > 128)
-    also_rows = tiles.Packing(pair.lanes_packed, pair.lanes_packed)
-    few = max(wanted, 4), False
-    assert tiles.usual_parts(state, pair, also_rows, 2) == few, "packed for a part"
-
-
-@pytest.mark.parametrize(
-    ("depth", "image", "channels", "wanted"),
-    [
-        (16, 56, 64, (60, True)),  # the volume is read once, and four times by columns otherwise
-        (8, 28, 128, (18, True)),
-        (4, 14, 256, (6, True)),  # threads share the filters
-        (4, 28, 96, (4, False)),  # 4 of each axis are as small as that
-    ],
-)
-def test_parts_of_a_volume(depth, image, channels, wanted):
-    """Those of all axes together, as soon as that saves reads of a volume."""
-    program = mt.lower(W.conv3d(1, channels, depth, image, image, channels, 3, padding=1))
-    target = mt.Target("c", num_cores=2, vector_bits=256)
-    state = State(mt.Schedule(program), ("conv",), target=target)
-    pair = next(one for one in pairs(state.block, 8) if one.lanes.var == "f")
-    found = tiles.usual_parts(state, pair, tiles.Packing(pair.lanes_packed), 2)
-    assert found == wanted
-
-
-@pytest.mark.parametrize(("kernel", "phases"), [(4, ("i2 % 2", "i3 % 2")), (3, ())])
-def test_weights_of_a_phase_are_packed_side_by_side(kernel, phases):
-    """Each phase of a transposed convolution takes every second element of a window."""
-    x, w = (
-        mt.placeholder((1, 16, 4, 4), name="x"),
-        mt.placeholder((16, 32, kernel, kernel), name="w"),
-    )
-    y = mt.ops.conv_transpose2d(x, w, stride=2, padding=1)
-    program = mt.lower([x, w, y])
-    sketches = [s for s in generate_sketches(program, TARGET) if "w packed" in s.explain()]
-    by_phases = [s for s in sketches if "skip_zeros" in str(s.apply(seed=0).trace)]
-    assert by_phases
-    schedule = by_phases[0].apply(seed=0)
-    packed = next(b for n, b in schedule.program.buffers.items() if n.startswith("w_"))
-    assert len(packed.shape) == 5 + len(phases)
-    assert packed.shape[1 : 1 + len(phases)] == (2,) * len(phases)
-    assert_equivalent(program, schedule, targets=("interpreter", "c"))
 
 
 # ---- reciprocals
