@@ -17,7 +17,7 @@ from typing import Final
 from minitensor.answers import answered
 from minitensor.codegen import Target
 from minitensor.errors import MinitensorError, TuningError
-from minitensor.ir import Program, Reduce, Select, walk
+from minitensor.ir import Block, Program, Reduce, Select, free_vars, walk
 from minitensor.phrasebook import no_program
 from minitensor.runtime import (
     digest_of_code,
@@ -29,6 +29,8 @@ from minitensor.runtime import (
 )
 from minitensor.schedule import ROOT, Schedule, Trace
 from minitensor.search.sketch import Sketch, branch_weights, generate_sketches
+from minitensor.search.sketch.blocks import reduce_iters, spatial_iters
+from minitensor.search.sketch.windows import LARGEST, is_padding
 from minitensor.search.space import USUAL, Space
 
 ALIKE: Final = 0.99
@@ -104,15 +106,26 @@ def _instances(program: Program) -> int:
     return sum(math.prod(i.extent for i in block.iters) for block in program.blocks.values())
 
 
-def _burden(schedule: Schedule) -> tuple[int, bool]:
+def _burden(schedule: Schedule) -> tuple[int, bool, int]:
     """The weight on the inner loop of a reduction: conditions of inlined padding, and operands
-    that are read in the order in which they lie. Smaller is better.
+    that are read in the order in which they lie; then the images that are copied to be padded.
+    Smaller is better.
     """
+    program = schedule.program
+    blocks = list(program.blocks.values())
     guards = sum(
-        isinstance(node, Select) and node.lazy
-        for block in schedule.program.blocks.values()
+        isinstance(node, Select) and node.lazy and not _is_shared_by_lanes(block, node)
+        for block in blocks
         if isinstance(block.body, Reduce)
         for node in walk(block.body)
     )
     packs = any(step.primitive == "cache_read" for step in schedule.trace.steps)
-    return guards, not packs
+    return guards, not packs, sum(is_padding(program, block) for block in blocks)
+
+
+def _is_shared_by_lanes(block: Block, choice: Select) -> bool:
+    """Return whether all lanes of a small window choose alike: the loops over its pixels are cut
+    where the choice changes, so that most of them have no condition left.
+    """
+    small = math.prod(i.extent for i in reduce_iters(block)) <= LARGEST
+    return small and spatial_iters(block)[-1].var not in free_vars(choice.condition)

@@ -1,5 +1,6 @@
 """The schedule of a program that was never tuned: by rules, the same each time, without a trial."""
 
+import numpy as np
 import pytest
 
 import minitensor as mt
@@ -32,6 +33,38 @@ def test_padding_is_not_asked_about_in_the_inner_loop():
     program = mt.lower(mt.workloads.conv2d_bias_relu(1, 32, 28, 28, 32, 3, padding=1))
     text = mt.schedule_for(program, TARGET).trace.as_python()
     assert "compute_inline('pad')" not in text
+
+
+def padded_window(axes):
+    """A 3 x 3 sum over padded pixels, its axes in this order: y, x and channels c."""
+    sizes = {"y": 10, "x": 12, "c": 16}
+    around = {"y": 1, "x": 1, "c": 0}
+    X = mt.placeholder([sizes[a] for a in axes], name="X")
+    step = {"y": mt.reduce_axis(3, "dy"), "x": mt.reduce_axis(3, "dx")}
+
+    def padded(*at):
+        tests = [test for a, i in zip(axes, at) if around[a] for test in (i >= 1, i <= sizes[a])]
+        inside = X[tuple(i - around[a] for a, i in zip(axes, at))]
+        return mt.if_then_else(mt.logical_and(*tests), inside, 0.0)
+
+    def summed(*at):
+        place = tuple(i + step[a] if a in step else i for a, i in zip(axes, at))
+        return mt.sum(pad[place], axis=tuple(step.values()))
+
+    pad = mt.compute([sizes[a] + 2 * around[a] for a in axes], padded, name="pad")
+    return mt.lower([X, mt.compute([sizes[a] for a in axes], summed, name="Y")])
+
+
+@pytest.mark.parametrize("axes, inlined", [("yxc", True), ("cyx", False)])
+def test_a_window_whose_lanes_are_channels_needs_no_padded_image(axes, inlined):
+    """Loops over pixels are cut where the padding ends; pixels in lanes would be masked."""
+    program = padded_window(axes)
+    schedule = mt.schedule_for(program, TARGET)
+    assert ("compute_inline('pad')" in schedule.trace.as_python()) == inlined
+    x = np.random.default_rng(0).integers(-8, 8, program.inputs[0].shape).astype(np.float32)
+    wanted = mt.interpret(program, x)
+    got = mt.interpret(schedule.program, x)
+    np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "x", []])
