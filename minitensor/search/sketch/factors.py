@@ -32,6 +32,8 @@ STRIP: Final = {8: 1, 16: 1, 32: 2, 64: 4, 128: 2}
 that a column touches should stay in L1 until the next column."""
 
 
+USUAL_VECTORS: Final = 2
+"""Vectors side by side in a tile where nothing else is known."""
 LIKELY: Final = {1: 1, 2: 4, 3: 2, 4: 1}
 """Weights of so many vectors side by side; more of them come from short rows, and are as one."""
 LIKELY_BESIDE_FEW: Final = {1: 1, 2: 2, 3: 4, 4: 1}
@@ -58,20 +60,32 @@ def ways(schedule: Schedule, extent: int | None = None) -> int:
     return choose(schedule, candidates, [min(n, MOST_LIKELY_WAYS) for n in candidates])
 
 
-def height(schedule: Schedule, candidates: Sequence[int], extent: int, registers: int) -> int:
+def height(
+    schedule: Schedule,
+    candidates: Sequence[int],
+    extent: int,
+    registers: int,
+    vectors: int = USUAL_VECTORS,
+) -> int:
     """A number of rows among some: the more, the likelier, as each serves all that is loaded; up to
     a limit, for there are several vectors in each.
+
+    vectors  those of a row that are likeliest; rows for which registers lack are as unlikely as one
     """
-    return choose(schedule, candidates, _weights_of_heights(candidates, extent, registers))
+    return choose(schedule, candidates, _weights_of_heights(candidates, extent, registers, vectors))
 
 
-def _weights_of_heights(candidates: Sequence[int], extent: int, registers: int) -> list[float]:
-    return [min(n, MOST_LIKELY_ROWS[registers]) * used(extent, n) for n in candidates]
+def _weights_of_heights(
+    candidates: Sequence[int], extent: int, registers: int, vectors: int
+) -> list[float]:
+    most = max(1, (registers - 1) // vectors - 1)  # beside a row of what is loaded, and a number
+    likely = [min(n, MOST_LIKELY_ROWS[registers]) if n <= most else 1 for n in candidates]
+    return [n * used(extent, rows) for n, rows in zip(likely, candidates)]
 
 
 def are_few(heights: Sequence[int], extent: int, registers: int) -> bool:
     """Tell whether the likeliest of some numbers of rows leaves many of 16 registers empty."""
-    weights = _weights_of_heights(heights, extent, registers)
+    weights = _weights_of_heights(heights, extent, registers, USUAL_VECTORS)
     return registers == 16 and heights[weights.index(max(weights))] in FEW_ROWS[1:]
 
 
@@ -79,15 +93,35 @@ def count(
     schedule: Schedule, candidates: Sequence[int], extent: int, lanes: int, few: bool = False
 ) -> int:
     """A number of vectors among some; `few`: beside few rows."""
+    return choose(schedule, candidates, _weights_of_counts(candidates, extent, lanes, few))
+
+
+def likeliest_count(candidates: Sequence[int], extent: int, lanes: int, few: bool) -> int:
+    """The likeliest number of vectors among some."""
+    weights = _weights_of_counts(candidates, extent, lanes, few)
+    return candidates[weights.index(max(weights))]
+
+
+def _weights_of_counts(
+    candidates: Sequence[int], extent: int, lanes: int, few: bool
+) -> list[float]:
     likely = LIKELY_BESIDE_FEW if few else LIKELY
-    weights = [likely.get(n, 1) * used(extent, n * lanes) for n in candidates]
-    return choose(schedule, candidates, weights)
+    return [likely.get(n, 1) * used(extent, n * lanes) for n in candidates]
 
 
 def width(schedule: Schedule, candidates: Sequence[int], extent: int, lanes: int) -> int:
     """A number of elements of a row among some."""
-    weights = [LIKELY.get(pieces(n, lanes), 1) * used(extent, n) for n in candidates]
-    return choose(schedule, candidates, weights)
+    return choose(schedule, candidates, _weights_of_widths(candidates, extent, lanes))
+
+
+def likeliest_width(candidates: Sequence[int], extent: int, lanes: int) -> int:
+    """The likeliest number of elements of a row among some."""
+    weights = _weights_of_widths(candidates, extent, lanes)
+    return candidates[weights.index(max(weights))]
+
+
+def _weights_of_widths(candidates: Sequence[int], extent: int, lanes: int) -> list[float]:
+    return [LIKELY.get(pieces(n, lanes), 1) * used(extent, n) for n in candidates]
 
 
 def part(

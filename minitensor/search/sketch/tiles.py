@@ -41,6 +41,7 @@ from minitensor.search.sketch.blocks import (
     loops_by_axis,
     operands,
     pairs,
+    pieces,
     place_of,
     reduce_iters,
     spatial_iters,
@@ -172,13 +173,14 @@ def tile(
     )
     most = factors.rows(state, pair.rows.extent)
     heights = _even(state, pair.rows, most)
-    height = factors.height(schedule, heights, pair.rows.extent, state.registers)
+    few = factors.are_few(heights, pair.rows.extent, state.registers)
+    vectors = _likeliest_vectors(state, pair.lanes, packing, few)
+    height = factors.height(schedule, heights, pair.rows.extent, state.registers, vectors)
     counts = factors.parts(pair.rows.extent, cores, most[-1])
     counts = _even(state, pair.rows, counts, pair.rows.extent)
     large = max(1, pair.rows.extent // (TILES_OF_A_PART * most[-1]))
     blocks = factors.part(schedule, counts, min(left, large))
     i_0, i_1, i_2 = schedule.split(loops[pair.rows.var], [blocks, None, height])
-    few = factors.are_few(heights, pair.rows.extent, state.registers)
     j_0, *j = lane_loops(schedule, state, loops[pair.lanes.var], pair.lanes, packing, few)
     reduced = [loops[i.var] for i in reduce_iters(block)]
     parts = [_cut(schedule, state, reduced)] if in_parts else []
@@ -276,14 +278,28 @@ def lane_loops(
 
     few  whether a tile has few rows
     """
+    widths = _widths(state, axis, packing)
     if packing.lanes:
         wide = _panel(state, axis)
-        counts = _even(state, axis, factors.vectors(state, axis.extent), wide)
-        count = factors.count(schedule, counts, axis.extent, wide, few)
+        count = factors.count(schedule, widths, axis.extent, wide, few)
         return schedule.split(loop, [None, count, wide])
-    widths = _even(state, axis, factors.widths(state, axis.extent))
     width = factors.width(schedule, widths, axis.extent, state.lanes)
     return schedule.split(loop, [None, width])
+
+
+def _widths(state: State, axis: Iter, packing: Packing) -> list[int]:
+    """Widths of a tile: vectors, or elements of a row where no operand with lanes is packed."""
+    if packing.lanes:
+        return _even(state, axis, factors.vectors(state, axis.extent), _panel(state, axis))
+    return _even(state, axis, factors.widths(state, axis.extent))
+
+
+def _likeliest_vectors(state: State, axis: Iter, packing: Packing, few: bool) -> int:
+    """The vectors side by side in the likeliest tile."""
+    widths = _widths(state, axis, packing)
+    if packing.lanes:
+        return factors.likeliest_count(widths, axis.extent, _panel(state, axis), few)
+    return pieces(factors.likeliest_width(widths, axis.extent, state.lanes), state.lanes)
 
 
 def _panel(state: State, axis: Iter) -> int:

@@ -12,6 +12,7 @@ import contextlib
 import math
 import random
 from collections.abc import Sequence
+from statistics import median_low
 from typing import Final
 
 from minitensor.answers import answered
@@ -30,6 +31,7 @@ from minitensor.runtime import (
 from minitensor.schedule import ROOT, Schedule, Trace
 from minitensor.search.sketch import Sketch, branch_weights, generate_sketches
 from minitensor.search.sketch.blocks import reduce_iters, spatial_iters
+from minitensor.search.sketch.derive import MOST_SKETCHES
 from minitensor.search.sketch.windows import LARGEST, is_padding
 from minitensor.search.space import USUAL, Space
 
@@ -74,13 +76,20 @@ def _derived(program: Program, target: Target) -> Schedule:
 
 
 def _likeliest_first(sketches: Sequence[Sketch]) -> list[Sketch]:
-    """The sketches that no other is likelier than, the least burden first; then the others."""
+    """The sketches that no other is likelier than, the least burden first; then the others.
+
+    Of a derivation that was cut off, the last branch has the chances of all that were left out: the
+    middle of the chances tells what is likely.
+    """
     weights = branch_weights([sketch.history for sketch in sketches])
-    most = max(weights)
-    ordered = sorted(zip(sketches, weights), key=lambda one: -one[1])
-    likeliest = [sketch for sketch, weight in ordered if weight >= ALIKE * most]
-    others = [sketch for sketch, _ in ordered[len(likeliest) :]]
-    return sorted(likeliest, key=lambda one: _burden(one.derived or one.apply(seed=0))) + others
+    most = max(weights) if len(sketches) < MOST_SKETCHES else median_low(weights)
+    likely = [ALIKE * most <= weight <= most / ALIKE for weight in weights]
+    likeliest = [sketch for sketch, chosen in zip(sketches, likely) if chosen]
+    others = [n for n, chosen in enumerate(likely) if not chosen]
+    return [
+        *sorted(likeliest, key=lambda one: _burden(one.derived or one.apply(seed=0))),
+        *(sketches[n] for n in sorted(others, key=lambda n: -weights[n])),
+    ]
 
 
 def _by_hand(sketch: Sketch, target: Target) -> Schedule | None:

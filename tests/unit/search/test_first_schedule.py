@@ -6,6 +6,7 @@ import pytest
 import minitensor as mt
 from minitensor.codegen import Target
 from minitensor.ir import LoopKind, loop_sites
+from minitensor.search.sketch import generate_sketches
 from minitensor.search.tasks import first
 
 TARGET = Target("c", num_cores=2, vector_bits=256)
@@ -65,6 +66,18 @@ def test_a_window_whose_lanes_are_channels_needs_no_padded_image(axes, inlined):
     wanted = mt.interpret(program, x)
     got = mt.interpret(schedule.program, x)
     np.testing.assert_array_equal(got, wanted)
+
+
+def test_the_end_of_a_derivation_that_was_cut_off_is_not_likelier(monkeypatch):
+    """It has the chances of all that were left out."""
+    sketches = generate_sketches(mt.lower(mt.workloads.matmul(m=512, n=512, k=512)), TARGET)
+    weights = (*[0.1] * (len(sketches) - 1), 0.4)
+    monkeypatch.setattr(first, "branch_weights", lambda histories: weights)
+    assert first._likeliest_first(sketches)[0] is sketches[-1]
+    monkeypatch.setattr(first, "MOST_SKETCHES", len(sketches))
+    ordered = first._likeliest_first(sketches)
+    assert ordered[0] is not sketches[-1]
+    assert len(ordered) == len(sketches)
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "x", []])

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 import minitensor as mt
+from minitensor.ir import LoopKind
+from minitensor.ir.program import survey_all
 from minitensor.search import generate_sketches
 from minitensor.search.sketch import factors, tiles
 from minitensor.search.sketch.blocks import pairs
@@ -89,6 +91,19 @@ def test_beside_few_rows_three_vectors_are_likelier():
     factors.count(s, [1, 2, 3, 4], 96, 8, few=True)
     plain, beside_few = (step.arguments["probs"] for step in s.trace.steps)
     assert list(plain) == [1, 4, 2, 1] and list(beside_few) == [1, 2, 4, 1]
+
+
+@pytest.mark.parametrize(
+    "bits, columns", [(256, n) for n in (8, 16, 20, 24, 32, 40, 72)] + [(512, 48)]
+)
+def test_the_likeliest_tile_fits_in_the_registers(bits, columns):
+    """Its sums, a row of what is loaded, and the number that all of that row are multiplied by."""
+    target = mt.Target("c", num_cores=2, vector_bits=bits)
+    program = mt.schedule_for(mt.lower(W.matmul(192, columns, 96)), target).program
+    tile = [(loop.kind, loop.extent) for loop in survey_all(program).paths["C"]]
+    rows, vectors = (extent for kind, extent in tile if kind is LoopKind.UNROLL)
+    assert (LoopKind.VECTORIZE, bits // 32) in tile
+    assert (rows + 1) * vectors + 1 <= {256: 16, 512: 32}[bits]
 
 
 def test_even_parts_are_likelier():
