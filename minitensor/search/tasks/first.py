@@ -12,7 +12,6 @@ import contextlib
 import math
 import random
 from collections.abc import Sequence
-from statistics import median_low
 from typing import Final
 
 from minitensor.answers import answered
@@ -78,11 +77,11 @@ def _derived(program: Program, target: Target) -> Schedule:
 def _likeliest_first(sketches: Sequence[Sketch]) -> list[Sketch]:
     """The sketches that no other is likelier than, the least burden first; then the others.
 
-    Of a derivation that was cut off, the last branch has the chances of all that were left out: the
-    middle of the chances tells what is likely.
+    Of a derivation that was cut off, the end of a branch has the chances of all that were left out:
+    those as likely as the first sketch, which all rules prefer, come first.
     """
     weights = branch_weights([sketch.history for sketch in sketches])
-    most = max(weights) if len(sketches) < MOST_SKETCHES else median_low(weights)
+    most = max(weights) if len(sketches) < MOST_SKETCHES else weights[0]
     likely = [ALIKE * most <= weight <= most / ALIKE for weight in weights]
     likeliest = [sketch for sketch, chosen in zip(sketches, likely) if chosen]
     others = [n for n, chosen in enumerate(likely) if not chosen]
