@@ -88,7 +88,7 @@ def _written_out(block: Block) -> int:
 
 def _slid_along(block: Block, load: ir.Load) -> set[str]:
     """The axes of the window's place to which an index adds the place in the window."""
-    reduced = {i.var for i in reduce_iters(block)}
+    reduced = {i.var for i in reduce_iters(block) if i.extent > 1}
     names = [set(ir.free_vars(index)) for index in load.indices]
     return {name for used in names if used & reduced for name in used - reduced}
 

@@ -17,7 +17,7 @@ from typing import Final
 from minitensor.answers import answered
 from minitensor.codegen import Target
 from minitensor.errors import MinitensorError, TuningError
-from minitensor.ir import Block, Program, Reduce, Select, free_vars, walk
+from minitensor.ir import Block, Program, Reduce, Select, free_vars, loads, walk
 from minitensor.phrasebook import no_program
 from minitensor.runtime import (
     digest_of_code,
@@ -29,7 +29,7 @@ from minitensor.runtime import (
 )
 from minitensor.schedule import ROOT, Schedule, Trace
 from minitensor.search.sketch import Sketch, branch_weights, generate_sketches
-from minitensor.search.sketch.blocks import reduce_iters, spatial_iters
+from minitensor.search.sketch.blocks import reduce_iters, spatial_iters, written_by
 from minitensor.search.sketch.derive import MOST_SKETCHES
 from minitensor.search.sketch.windows import LARGEST, is_padding
 from minitensor.search.space import USUAL, Space
@@ -114,10 +114,12 @@ def _instances(program: Program) -> int:
     return sum(math.prod(i.extent for i in block.iters) for block in program.blocks.values())
 
 
-def _burden(schedule: Schedule) -> tuple[int, bool, int]:
-    """The weight on the inner loop of a reduction: conditions of inlined padding, and operands
-    that are read in the order in which they lie; then the images that are copied to be padded.
-    Smaller is better.
+def _burden(schedule: Schedule) -> tuple[int, bool, int, int]:
+    """The weight on the inner loop of a reduction. Smaller is better.
+
+    It is conditions of inlined padding; that nothing is packed which all tiles share; the operands
+    packed that they do not share, as those of each product of a batch, which are read too seldom to
+    be copied; and images that are copied to be padded.
     """
     program = schedule.program
     blocks = list(program.blocks.values())
@@ -127,8 +129,22 @@ def _burden(schedule: Schedule) -> tuple[int, bool, int]:
         if isinstance(block.body, Reduce)
         for node in walk(block.body)
     )
-    packs = any(step.primitive == "cache_read" for step in schedule.trace.steps)
-    return guards, not packs, sum(is_padding(program, block) for block in blocks)
+    packs = [
+        _is_shared_by_tiles(program, str(step.arguments["block"]), str(step.result))
+        for step in schedule.trace.steps
+        if step.primitive == "cache_read"
+    ]
+    copies = sum(is_padding(program, block) for block in blocks)
+    return guards, not any(packs), packs.count(False), copies
+
+
+def _is_shared_by_tiles(program: Program, block: str, copy: str) -> bool:
+    """Return whether a packed operand is read along one axis of the result at most."""
+    axes = {i.var for i in spatial_iters(program.blocks[block]) if i.extent > 1}
+    packed = written_by(program.blocks[copy])
+    reads = [load for load in loads(program.blocks[block].body) if load.buffer == packed]
+    used = {name for load in reads for index in load.indices for name in free_vars(index)}
+    return len(used & axes) <= 1
 
 
 def _is_shared_by_lanes(block: Block, choice: Select) -> bool:
