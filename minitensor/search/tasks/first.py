@@ -114,12 +114,12 @@ def _instances(program: Program) -> int:
     return sum(math.prod(i.extent for i in block.iters) for block in program.blocks.values())
 
 
-def _burden(schedule: Schedule) -> tuple[int, bool, int, int]:
+def _burden(schedule: Schedule) -> tuple[int, bool, bool, int, int]:
     """The weight on the inner loop of a reduction. Smaller is better.
 
-    It is conditions of inlined padding; that nothing is packed which all tiles share; the operands
-    packed that they do not share, as those of each product of a batch, which are read too seldom to
-    be copied; and images that are copied to be padded.
+    It is conditions of inlined padding; that nothing is packed which all tiles share; that results
+    lie otherwise than their lanes; the operands packed that tiles do not share, as those of each
+    product of a batch, which are read too seldom to be copied; and images copied to be padded.
     """
     program = schedule.program
     blocks = list(program.blocks.values())
@@ -129,13 +129,20 @@ def _burden(schedule: Schedule) -> tuple[int, bool, int, int]:
         if isinstance(block.body, Reduce)
         for node in walk(block.body)
     )
+    steps = schedule.trace.steps
     packs = [
         _is_shared_by_tiles(program, str(step.arguments["block"]), str(step.result))
-        for step in schedule.trace.steps
+        for step in steps
         if step.primitive == "cache_read"
     ]
+    turned = any(  # the result itself is laid out otherwise, or a tile of it before it is stored
+        isinstance(step.arguments["buffer"], str)
+        if step.primitive == "transform_layout"
+        else step.primitive == "cache_write"
+        for step in steps
+    )
     copies = sum(is_padding(program, block) for block in blocks)
-    return guards, not any(packs), packs.count(False), copies
+    return guards, not any(packs), turned, packs.count(False), copies
 
 
 def _is_shared_by_tiles(program: Program, block: str, copy: str) -> bool:
