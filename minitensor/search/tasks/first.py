@@ -36,6 +36,8 @@ from minitensor.search.space import USUAL, Space
 
 ALIKE: Final = 0.99
 """The part of the greatest weight from which on sketches are as likely."""
+SHORT: Final = 3
+"""The longest axis that is not taken for that of a batch."""
 _RULES: Final = ("ir", "arith", "schedule", "search")
 """The packages whose code decides."""
 WORTH_THREADS: Final = 1 << 15
@@ -146,8 +148,10 @@ def _burden(schedule: Schedule) -> tuple[int, bool, bool, int, int]:
 
 
 def _is_shared_by_tiles(program: Program, block: str, copy: str) -> bool:
-    """Return whether a packed operand is read along one axis of the result at most."""
-    axes = {i.var for i in spatial_iters(program.blocks[block]) if i.extent > 1}
+    """Return whether a packed operand is read along one axis of the result at most, beside short
+    ones, such as the phases of a transposed convolution.
+    """
+    axes = {i.var for i in spatial_iters(program.blocks[block]) if i.extent > SHORT}
     packed = written_by(program.blocks[copy])
     reads = [load for load in loads(program.blocks[block].body) if load.buffer == packed]
     used = {name for load in reads for index in load.indices for name in free_vars(index)}

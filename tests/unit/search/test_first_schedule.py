@@ -80,6 +80,45 @@ def test_the_end_of_a_derivation_that_was_cut_off_is_not_likelier(monkeypatch):
     assert len(ordered) == len(sketches)
 
 
+def steps_of(program):
+    return [step.primitive for step in mt.schedule_for(program, TARGET).trace.steps]
+
+
+def products(a, b, c):
+    """C[c] = sum over k of A[a] * B[b]: a product, or with an axis b a batch of twelve."""
+    extents = {"b": 12, "i": 40, "j": 96, "k": 64}
+    A, B = (mt.placeholder([extents[x] for x in axes], name=n) for axes, n in ((a, "A"), (b, "B")))
+    k = mt.reduce_axis(extents["k"], name="k")
+
+    def element(*at):
+        place = {**dict(zip(c, at)), "k": k}
+        return mt.sum(A[tuple(place[x] for x in a)] * B[tuple(place[x] for x in b)], axis=k)
+
+    return mt.lower([A, B, mt.compute([extents[x] for x in c], element, name="C")])
+
+
+def test_operands_of_a_batch_are_read_in_place():
+    """Each is read by few tiles: to pack them took up to 1.3 times as long on AVX2."""
+    assert "cache_read" not in steps_of(products("bik", "bkj", "bij"))
+    assert "cache_read" in steps_of(products("ik", "kj", "ij"))
+
+
+def test_results_lie_as_lanes_do():
+    """Of a product of two transposed operands either may be packed."""
+    for axes in (("ki", "jk", "ij"), ("bki", "bjk", "bij")):
+        steps = mt.schedule_for(products(*axes), TARGET).trace.steps
+        layouts = [s.arguments["buffer"] for s in steps if s.primitive == "transform_layout"]
+        assert layouts and not any(isinstance(name, str) for name in layouts)
+        assert "cache_write" not in [s.primitive for s in steps]
+
+
+def test_weights_of_the_phases_of_a_transposed_convolution_are_packed():
+    """A phase is no batch: all pixels of an image share its weights."""
+    x, w = mt.placeholder((1, 32, 8, 8), name="x"), mt.placeholder((32, 32, 4, 4), name="w")
+    y = mt.ops.conv_transpose2d(x, w, stride=2, padding=1)
+    assert "cache_read" in steps_of(mt.lower([x, w, y]))
+
+
 @pytest.mark.parametrize("wrong", [None, 3, "x", []])
 def test_what_is_no_program(wrong):
     with pytest.raises(mt.ArgumentError, match="program"):
