@@ -214,17 +214,21 @@ def _strips(
     loops  by axis; those of a tile are changed to what is in a group
     usual  the parts (see `usual_parts`)
 
-    Returns the loops over parts, those inside of one, and the parts that are left for rows.
+    Returns the loops over parts, those inside of one, and the parts that are left for rows. Axes
+    that decide how much is summed up are the innermost, so that threads have equal shares.
     """
     (wanted, together), cores = usual, state.target.num_cores or 1
-    strips, rest, left = [], [], wanted
+    deciding = _deciding(state.block)
+    strips, uneven, rest = list[str](), list[str](), list[str]()
+    left = wanted
     for axis in spatial_iters(state.block):
         loop = loops[axis.var]
+        around = uneven if axis.var in deciding else strips
         tiled = next((one for one in (pair.lanes, pair.rows) if one.var == axis.var), None)
         if tiled is not None:
             if tiled.extent < axis.extent:
                 group, loops[axis.var] = schedule.split(loop, [None, tiled.extent])
-                strips.append(group)
+                around.append(group)
             continue
         if axis.extent > 1:
             counts = factors.parts(axis.extent, cores)
@@ -232,8 +236,18 @@ def _strips(
             left = -(-left // axis.extent) if together else wanted
             loop, inner = schedule.split(loop, [count, None])
             rest.append(inner)
-        strips.append(loop)
-    return strips, rest, left
+        around.append(loop)
+    return strips + uneven, rest, left
+
+
+def _deciding(block: ir.Block) -> set[str]:
+    """The variables on which it depends how much of a reduction is left out, as the phases of a
+    transposed convolution.
+    """
+    guard = block.body.condition if isinstance(block.body, ir.If) else ir.TRUE
+    reduced = {i.var for i in reduce_iters(block)}
+    used = [set(ir.free_vars(part)) for part in ir.conjuncts(guard)]
+    return {name for names in used if names & reduced for name in names}
 
 
 def usual_parts(state: State, pair: Pair, packing: Packing, cores: int) -> tuple[int, bool]:

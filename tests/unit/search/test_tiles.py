@@ -157,6 +157,14 @@ def test_parts_of_a_volume(depth, image, channels, wanted):
     assert found == wanted
 
 
+def test_threads_share_phases_of_unequal_work():
+    """Along an axis a phase has two terms or one of a window of three."""
+    program = mt.lower(W.conv2d_transpose(1, 32, 16, 16, 32, 3, stride=2))
+    text = mt.schedule_for(program, TARGET).trace.as_python()
+    (order,) = (line for line in text.splitlines() if "reorder" in line and "conv_rc" in line)
+    assert order.index("y_0_0") < order.index("y_1_0")
+
+
 @pytest.mark.parametrize(("kernel", "phases"), [(4, ("i2 % 2", "i3 % 2")), (3, ())])
 def test_weights_of_a_phase_are_packed_side_by_side(kernel, phases):
     """Each phase of a transposed convolution takes every second element of a window."""
