@@ -133,9 +133,10 @@ def _burden(schedule: Schedule) -> tuple[int, bool, bool, int, int]:
     )
     steps = schedule.trace.steps
     packs = [
-        _is_shared_by_tiles(program, str(step.arguments["block"]), str(step.result))
+        _is_shared_by_tiles(program, reader, str(step.result))
         for step in steps
         if step.primitive == "cache_read"
+        and (reader := str(step.arguments["block"])) in program.blocks
     ]
     turned = any(  # the result itself is laid out otherwise, or a tile of it before it is stored
         isinstance(step.arguments["buffer"], str)
@@ -163,4 +164,5 @@ def _is_shared_by_lanes(block: Block, choice: Select) -> bool:
     where the choice changes, so that most of them have no condition left.
     """
     small = math.prod(i.extent for i in reduce_iters(block)) <= LARGEST
-    return small and spatial_iters(block)[-1].var not in free_vars(choice.condition)
+    lanes = [i.var for i in spatial_iters(block)[-1:]]  # none, if all is one sum
+    return small and any(name not in free_vars(choice.condition) for name in lanes)

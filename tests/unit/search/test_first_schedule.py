@@ -6,6 +6,7 @@ import pytest
 import minitensor as mt
 from minitensor.codegen import Target
 from minitensor.ir import LoopKind, loop_sites
+from minitensor.ir.program import survey_all
 from minitensor.search.sketch import generate_sketches
 from minitensor.search.tasks import first
 
@@ -117,6 +118,34 @@ def test_weights_of_the_phases_of_a_transposed_convolution_are_packed():
     x, w = mt.placeholder((1, 32, 8, 8), name="x"), mt.placeholder((32, 32, 4, 4), name="w")
     y = mt.ops.conv_transpose2d(x, w, stride=2, padding=1)
     assert "cache_read" in steps_of(mt.lower([x, w, y]))
+
+
+def test_a_sum_of_everything_under_a_condition():
+    """It has no axis that could be lanes."""
+    A, k = mt.placeholder((9,), name="A"), mt.reduce_axis(9, "k")
+    inside = mt.if_then_else(k > 0, A[k - 1], 0.0)
+    program = mt.lower([A, mt.compute((), lambda: mt.sum(inside, axis=k), name="Y")])
+    x = np.arange(9, dtype=np.float32)
+    assert mt.interpret(mt.schedule_for(program, TARGET).program, x) == 28
+
+
+def test_images_of_one_channel_each_are_padded_one_by_one():
+    """The axis of extent 1 over the channels of a group does not slide."""
+    X, Wt = mt.placeholder((1, 4, 9, 9), name="X"), mt.placeholder((4, 1, 3, 3), name="Wt")
+    rc, ry, rx = mt.reduce_axis(1, "rc"), mt.reduce_axis(3, "ry"), mt.reduce_axis(3, "rx")
+
+    def padded(n, c, y, x):
+        inside = mt.logical_and(y >= 1, y < 10, x >= 1, x < 10)
+        return mt.if_then_else(inside, X[n, c, y - 1, x - 1], 0.0)
+
+    def summed(n, c, y, x):
+        return mt.sum(P[n, c + rc, y + ry, x + rx] * Wt[c, rc, ry, rx], axis=(rc, ry, rx))
+
+    P = mt.compute((1, 4, 11, 11), padded, name="P")
+    program = mt.lower([X, Wt, mt.compute((1, 4, 9, 9), summed, name="Y")])
+    paths = survey_all(mt.schedule_for(program, TARGET).program).paths
+    shared = [loop for loop in paths["P"] if loop in paths["Y"]]
+    assert [loop.extent for loop in shared if loop.extent > 1] == [4]
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "x", []])
