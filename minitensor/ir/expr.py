@@ -63,7 +63,7 @@ FUNCTIONS: Final[dict[str, int]] = {
     "round": 1,
     "power": 2,
     "ldexp": 2,  # x * 2^n, rounded once, for a normal float32 x and a small whole n
-    "ldexp_nonpositive": 2,  # the same, for n <= 0
+    "ldexp_nonpositive": 2,  # the same of x and n + 12583103, for n <= 0
     "reinterpret": 1,  # a number of another type with the same bits (32 or 64 of them)
     "in_bounds": 2,  # in_bounds(index, extent): the index itself, or an execution error
 }

@@ -163,6 +163,6 @@ FUNCTION: Final[dict[str, Callable[..., Value]]] = {
     "round": np.rint,
     "power": _power,
     "ldexp": _ldexp,
-    "ldexp_nonpositive": _ldexp,
+    "ldexp_nonpositive": lambda x, biased: _ldexp(x, biased - np.float32(12583103)),
 }
 """The functions of `expr.FUNCTIONS` on values, except `in_bounds`, whose error names an access."""

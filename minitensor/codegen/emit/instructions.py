@@ -103,12 +103,13 @@ def _counting() -> dict[tuple[str, str, int], tuple[str, str]]:
 
 _BITS8, _BITS16 = "__attribute__((vector_size(16)))", "__attribute__((vector_size(32)))"
 _SCALED = (_AVX512, "__builtin_ia32_scalefps512_mask({0}, {1}, {0}, -1, 4)")
+_SCALED_DOWN = (_AVX512, _SCALED[1].replace("{1}", "{1} - 12583103.0f"))
 _INSTRUCTIONS: Final[dict[tuple[str, str, int], tuple[str, str]]] = {
     **_of_kind("ps", "float32", 8),
     **_of_kind("pd", "float64", 4),
     **_counting(),
     ("ldexp", "float32", 16): _SCALED,
-    ("ldexp_nonpositive", "float32", 16): _SCALED,
+    ("ldexp_nonpositive", "float32", 16): _SCALED_DOWN,
     ("widen", "float16", 8): (
         "defined(__F16C__)",
         f"__builtin_ia32_vcvtph2ps256((short {_BITS8}){{0}})",

@@ -22,6 +22,9 @@ _EXP: Final = """
 """
 """exp(y) = 2^n p, where n is also in the low bits of t."""
 
+_EXP_BIASED: Final = _EXP.replace("12582912.0", "12583103.0")
+"""The same, where 191 + n is in the low bits of t."""
+
 MATH32: Final = f"""
 def ldexp(x: float32, n: float32):
     # 2^n as 2^h 2^(n-h), so that subnormal results are rounded once and infinity is reached
@@ -29,9 +32,9 @@ def ldexp(x: float32, n: float32):
     rest = (bits(n + 12582912.0) << 23) - h
     return number(bits(x) + rest) * number(h + 1065353216)
 
-def ldexp_nonpositive(x: float32, n: float32):
+def ldexp_nonpositive(x: float32, t: float32):
     # 2^n as 2^(n+64) 2^-64: the first product is exact
-    return x * number(bits(n + 12583103.0) << 23) * 5.421010862427522e-20
+    return x * number(bits(t) << 23) * 5.421010862427522e-20
 
 def exp(x: float32):
     above = -104.0 if x < -104.0 else x
@@ -39,8 +42,8 @@ def exp(x: float32):
     return ldexp(p, n)
 
 def exp_nonpositive(x: float32):
-    y = -104.0 if x < -104.0 else x{_EXP}
-    return ldexp_nonpositive(p, n)
+    y = -104.0 if x < -104.0 else x{_EXP_BIASED}
+    return ldexp_nonpositive(p, t)
 
 def log(x: float32):
     # log(x) = k log(2) + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)]; subnormals are scaled first
