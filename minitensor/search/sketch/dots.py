@@ -48,8 +48,8 @@ from minitensor.search.sketch.blocks import (
     writers,
     written_place,
 )
+from minitensor.search.sketch.layouts import move_to_the_end
 from minitensor.search.sketch.rule import Rule, State, Verdict, inline, unless_refused, where
-from minitensor.search.sketch.tiles import move_to_the_end
 from minitensor.search.sketch.windows import is_padding
 
 WASTE: Final = 1.07

@@ -21,17 +21,16 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from types import MappingProxyType
 from typing import Final
 
 from minitensor import ir
 from minitensor.arith import linear_of
 from minitensor.errors import ScheduleError
-from minitensor.ir import Iter, Load, Var
-from minitensor.schedule import IndexMap, Schedule
+from minitensor.ir import Iter, Load
+from minitensor.schedule import Schedule
 from minitensor.search.sketch import factors
 from minitensor.search.sketch.blocks import (
     Pair,
@@ -46,46 +45,15 @@ from minitensor.search.sketch.blocks import (
     reduce_iters,
     spatial_iters,
     uses,
-    written_by,
     written_place,
 )
+from minitensor.search.sketch.layouts import (
+    image_by_channels,
+    in_panels,
+    move_to_the_end,
+    write_by_channels,
+)
 from minitensor.search.sketch.rule import Rule, State, always, unless_refused
-
-
-def move_to_the_end(schedule: Schedule, block: str, at: int) -> None:
-    """Lay out what a block writes so that neighbours in dimension `at` are side by side."""
-    buffer = written_by(schedule.program.blocks[block])
-    names = [f"i{n}" for n in range(len(schedule.program.buffers[buffer].shape))]
-    order = [*names[:at], *names[at + 1 :], names[at]]
-    if order != names:
-        schedule.transform_layout(buffer, IndexMap(tuple(names), tuple(Var(n) for n in order)))
-
-
-def in_panels(
-    schedule: Schedule,
-    copy: str,
-    loops: Sequence[str],
-    at: int,
-    width: int,
-    steps: Mapping[int, int] = MappingProxyType({}),
-) -> tuple[str, list[str], str]:
-    """Lay a copy out in panels, each as wide as given and as long as the other dimensions.
-
-    loops  of the copy, one for each dimension
-    at     the dimension that is cut into panels
-    steps  by other dimensions: elements so many apart are neighbours, as they are read
-
-    Returns the loops over panels, over the other dimensions, and inside a panel.
-    """
-    names = [f"i{n}" for n in range(len(loops))]
-    places = [Var(n) // steps[d] if d in steps else Var(n) for d, n in enumerate(names)]
-    others = [place for d, place in enumerate(places) if d != at]
-    phases = [Var(names[d]) % step for d, step in steps.items()]
-    outputs = (Var(names[at]) // width, *phases, *others, Var(names[at]) % width)
-    schedule.transform_layout(copy, IndexMap(tuple(names), outputs))
-    outer, inner = schedule.split(loops[at], [None, width])
-    return outer, [loop for loop in loops if loop != loops[at]], inner
-
 
 MANY_PARTS, FEW_PARTS = 16, 2
 """Parts for each core that an author would choose (see `usual_parts`)."""
@@ -99,14 +67,22 @@ PANEL_VECTORS: Final = 2
 
 @dataclass(frozen=True)
 class Packing:
-    """The operands that are packed: those with lanes, and those with rows."""
+    """The operands that are packed: those with lanes, and those with rows. An image that is padded
+    anyway may be written with its channels side by side.
+
+    image     the block that pads it; "" for none
+    channels  the reduction over them
+    """
 
     lanes: tuple[Load, ...] = ()
     rows: tuple[Load, ...] = ()
+    image: str = ""
+    channels: str = ""
 
     def __str__(self) -> str:
         names = [load.buffer for load in (*self.lanes, *self.rows)]
-        return f"{' and '.join(names)} packed" if names else "operands read in place"
+        packed = f"{' and '.join(names)} packed" if names else "operands read in place"
+        return packed + f", {self.image} by channels" * bool(self.image)
 
 
 def _apply(state: State, cores: int) -> Iterator[State]:
@@ -114,8 +90,8 @@ def _apply(state: State, cores: int) -> Iterator[State]:
     if state.name in state.cached:
         return
     for pair in pairs(state.block, state.lanes):
-        for packing, in_parts in product(packings(pair), (False, True)):
-            if in_parts and not _is_long(state):
+        for packing, in_parts in product(packings(state, pair), (False, True)):
+            if in_parts and (packing.image or not _is_long(state)):
                 continue
             schedule = state.schedule.copy()
             with contextlib.suppress(ScheduleError):
@@ -125,7 +101,8 @@ def _apply(state: State, cores: int) -> Iterator[State]:
                     what += ", summed in parts"
                 if consumer is not None:
                     what += f", {consumer} follows each {'strip' if in_parts else 'tile'}"
-                yield state.after("register tiles", what, schedule)
+                also = [packing.image] if packing.image else []
+                yield state.after("register tiles", what, schedule, also=also)
 
 
 def _is_long(state: State) -> bool:
@@ -146,13 +123,18 @@ def part_lengths(state: State) -> list[int]:
     return [1 << n for n in range(least, most + 1)]
 
 
-def packings(pair: Pair) -> list[Packing]:
-    """The packings worth a sketch: none; of operands with lanes; of those with rows too."""
+def packings(state: State, pair: Pair) -> list[Packing]:
+    """The packings worth a sketch: none; of operands with lanes; of those with rows too, or with an
+    image by channels.
+    """
     found = [] if pair.scattered else [Packing()]
     if pair.lanes_packed:
         found.append(Packing(pair.lanes_packed))
         if pair.rows_packed:
             found.append(Packing(pair.lanes_packed, pair.rows_packed))
+        image = image_by_channels(state, pair)
+        if image is not None:
+            found.append(Packing(pair.lanes_packed, (), *image))
     return found
 
 
@@ -182,7 +164,8 @@ def tile(
     blocks = factors.part(schedule, counts, min(left, large))
     i_0, i_1, i_2 = schedule.split(loops[pair.rows.var], [blocks, None, height])
     j_0, *j = lane_loops(schedule, state, loops[pair.lanes.var], pair.lanes, packing, few)
-    reduced = [loops[i.var] for i in reduce_iters(block)]
+    ordered = sorted(reduce_iters(block), key=lambda i: i.var == packing.channels)
+    reduced = [loops[i.var] for i in ordered]
     parts = [_cut(schedule, state, reduced)] if in_parts else []
     schedule.reorder(*strips, i_0, j_0, *parts, *rest, i_1, *reduced, i_2, *j)
     schedule.unroll(i_2)
@@ -200,7 +183,9 @@ def tile(
     if at != last:
         move_to_the_end(schedule, name, at)
     for load in packing.lanes:
-        pack_lanes(schedule, state, load, pair.lanes)
+        pack_lanes(schedule, state, load, pair.lanes, packing.channels)
+    if packing.image:
+        write_by_channels(schedule, state, packing.image, packing.channels)
     for load in packing.rows:
         _pack_rows(schedule, state, load, pair.rows, i_0)
     return consumer
@@ -338,13 +323,17 @@ def _even(state: State, axis: Iter, candidates: list[int], times: int = 1) -> li
     return [n for n in candidates if axis.extent % (n * times) == 0] or candidates[:1]
 
 
-def pack_lanes(schedule: Schedule, state: State, load: Load, axis: Iter) -> None:
-    """Copy an operand once, into panels."""
+def pack_lanes(schedule: Schedule, state: State, load: Load, axis: Iter, inner: str = "") -> None:
+    """Copy an operand once, into panels; along the reduction `inner`, rows of one follow each
+    other.
+    """
     copy, at = schedule.cache_read(state.name, load.buffer, "global"), place_of(load, axis)
     assert at is not None
     loops, width = schedule.get_loops(copy), _panel(state, axis)
     steps = _steps(state, load, at)
-    panel, rest, lane = in_panels(schedule, copy, loops, at, width, steps)
+    along = [i for i in reduce_iters(state.block) if i.var == inner]
+    last = place_of(load, along[0]) if along else None
+    panel, rest, lane = in_panels(schedule, copy, loops, at, width, steps, last)
     schedule.reorder(panel, *rest, lane)
     schedule.vectorize(lane)
 

@@ -42,8 +42,8 @@ from minitensor.search.sketch.blocks import (
     uses,
     written_by,
 )
+from minitensor.search.sketch.layouts import move_to_the_end
 from minitensor.search.sketch.rule import Rule, State, always, unless_refused
-from minitensor.search.sketch.tiles import move_to_the_end
 from minitensor.search.sketch.windows import is_padding
 
 SMALL: Final = 8

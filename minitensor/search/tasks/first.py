@@ -29,7 +29,13 @@ from minitensor.runtime import (
 )
 from minitensor.schedule import ROOT, Schedule, Trace
 from minitensor.search.sketch import Sketch, branch_weights, generate_sketches
-from minitensor.search.sketch.blocks import reduce_iters, spatial_iters, written_by
+from minitensor.search.sketch.blocks import (
+    is_contiguous,
+    operands,
+    reduce_iters,
+    spatial_iters,
+    written_by,
+)
 from minitensor.search.sketch.derive import MOST_SKETCHES
 from minitensor.search.sketch.windows import LARGEST, is_padding
 from minitensor.search.space import USUAL, Space
@@ -116,12 +122,13 @@ def _instances(program: Program) -> int:
     return sum(math.prod(i.extent for i in block.iters) for block in program.blocks.values())
 
 
-def _burden(schedule: Schedule) -> tuple[int, bool, bool, int, int]:
+def _burden(schedule: Schedule) -> tuple[int, bool, bool, bool, int, int]:
     """The weight on the inner loop of a reduction. Smaller is better.
 
     It is conditions of inlined padding; that nothing is packed which all tiles share; that results
-    lie otherwise than their lanes; the operands packed that tiles do not share, as those of each
-    product of a batch, which are read too seldom to be copied; and images copied to be padded.
+    lie otherwise than their lanes; that nothing lies along the longest reduction; the operands
+    packed that tiles do not share, as those of each product of a batch, which are read too seldom
+    to be copied; and images copied to be padded.
     """
     program = schedule.program
     blocks = list(program.blocks.values())
@@ -145,7 +152,14 @@ def _burden(schedule: Schedule) -> tuple[int, bool, bool, int, int]:
         for step in steps
     )
     copies = sum(is_padding(program, block) for block in blocks)
-    return guards, not any(packs), turned, packs.count(False), copies
+    far = not any(_lies_along_reduction(block) for block in blocks)
+    return guards, not any(packs), turned, far, packs.count(False), copies
+
+
+def _lies_along_reduction(block: Block) -> bool:
+    """Return whether an operand is contiguous along the longest axis that is summed over."""
+    longest = max(reduce_iters(block), key=lambda i: i.extent, default=None)
+    return longest is not None and any(is_contiguous(o, longest) for o in operands(block))
 
 
 def _is_shared_by_tiles(program: Program, block: str, copy: str) -> bool:

@@ -1,0 +1,56 @@
+"""Layouts of what blocks write: a padded image whose channels are side by side."""
+
+import pytest
+
+import minitensor as mt
+from minitensor.search import generate_sketches
+from minitensor.testing import assert_equivalent
+
+W = mt.workloads
+TARGET = mt.Target("c", num_cores=2, vector_bits=256)
+
+
+def by_channels(program):
+    return [s for s in generate_sketches(program, TARGET) if "by channels" in s.rules]
+
+
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        ((1, 8, 7, 9, 16, 3), {"padding": 1}),
+        ((2, 12, 6, 7, 5, 3), {"padding": 2, "stride": 2}),
+        ((1, 9, 9, 11, 20, 3), {"padding": 2, "dilation": 2}),
+        ((1, 17, 5, 5, 8, 5), {"padding": 2}),
+    ],
+)
+def test_a_padded_image_may_be_written_by_channels(size, options):
+    program = mt.lower(W.conv2d(*size, **options))
+    found = by_channels(program)
+    assert found
+    for seed, sketch in enumerate(found):
+        schedule = sketch.apply(seed=seed)
+        assert_equivalent(program, schedule, targets=("interpreter", "c"))
+    by_hand = mt.schedule_for(program, TARGET)
+    assert_equivalent(program, by_hand, targets=("interpreter", "c"))
+
+
+def test_channels_lie_side_by_side_in_it_and_in_the_weights():
+    program = mt.lower(W.conv2d(1, 16, 7, 9, 24, 3, padding=1))
+    schedule = mt.schedule_for(program, TARGET)
+    assert program.buffers["pad"].shape == (1, 16, 9, 11)
+    assert schedule.program.buffers["pad"].shape == (1, 9, 11, 16)
+    assert schedule.program.buffers["weight_global"].shape == (3, 3, 3, 16, 8)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        W.conv2d(1, 4, 7, 9, 16, 3, padding=1),  # fewer channels than lanes
+        W.conv2d(1, 16, 7, 9, 16, 3),  # nothing is padded
+        W.conv2d(1, 16, 7, 9, 16, 3, padding=1, groups=2),  # channels of a group: no plain index
+        W.depthwise_conv2d(1, 16, 7, 9, 3, padding=1),
+        W.matmul(64, 64, 64),
+    ],
+)
+def test_images_that_stay_as_they_are(program):
+    assert not by_channels(mt.lower(program))
