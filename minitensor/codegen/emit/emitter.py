@@ -116,6 +116,12 @@ class Emitter(Expressions):
         if stmt.buffer in self.undeclared:
             const = "const " if self.undeclared.pop(stmt.buffer) else ""
             self.line(f"{const}{self.storage_type(buffer.dtype)} {target} = {self.stored(value)};")
+            if const:
+                self.constant[target] = ("", 1)
+                match value:
+                    case ir.Broadcast(ir.Load(_, ()) as number, lanes):
+                        self.constant[target] = (self.expr(number), lanes)
+                self.scopes[-1].append(partial(self.constant.__delitem__, target))
             return
         if isinstance(value, ir.Binary) and value.op in "+-*" and not is_narrow_float(value.dtype):
             same = ir.Load(stmt.buffer, stmt.indices, value.a.dtype)

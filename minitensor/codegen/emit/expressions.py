@@ -64,6 +64,8 @@ class Expressions(Addresses):
         """The buffer that is stored to: products may be fused with a sum with its elements."""
         self.unread: frozenset[str] = frozenset()
         """The buffers that nothing is computed from."""
+        self.constant: dict[str, tuple[str, int]] = {}
+        """The variables in scope that are stored to once; what all lanes of a vector are."""
 
     @classmethod
     def of_definitions(cls, helpers: Helpers) -> Expressions:

@@ -73,7 +73,7 @@ class VectorExpressions(Expressions):
             case ir.Broadcast(ir.Const() as a) if self.plain_constants and outer > AND:
                 return self._constant(a, outer)
             case ir.Broadcast(a):
-                return self._call_of(vectors.splat, dtype)(a)
+                return self._lower_part(a, dtype) or self._call_of(vectors.splat, dtype)(a)
             case ir.Ramp(base, stride) | ir.Cast(_, ir.Ramp(base, stride)) if not dtype.is_float:
                 return f"{self.helpers.need(vectors.ramp, dtype)}({self.expr(base)}, {stride})"
             case ir.Load():
@@ -174,6 +174,18 @@ class VectorExpressions(Expressions):
         if is_narrow_float(target) and target != a.dtype:
             return self._rounded_vector(target, text, ATOM, COMMA)
         return text
+
+    def _lower_part(self, number: ir.Expr, dtype: ir.DType) -> str:
+        """The first lanes of a variable with the number in all of its lanes; "" if there is none.
+
+        To spread it again, from a register, takes an instruction of the units that multiply.
+        """
+        text = self.expr(number) if isinstance(number, ir.Load) and not number.indices else ""
+        if text in self.constant:
+            for name, (spread, lanes) in self.constant.items():
+                if spread == text and lanes > dtype.lanes:
+                    return f"{self.helpers.need(vectors.lower_part, dtype, lanes)}({name})"
+        return ""
 
     def mask(self, expr: ir.Expr, bits: int) -> str:
         """A condition for each lane, as integers of `bits` bits: all ones or all zeros."""

@@ -121,6 +121,22 @@ def splat(helpers: Helpers, dtype: ir.DType) -> Definition:
     )
 
 
+def lower_part(helpers: Helpers, dtype: ir.DType, lanes: int) -> Definition:
+    """The first lanes of a vector that has more of them."""
+    kind, whole_kind = helpers.vector(dtype), helpers.vector(dtype.with_lanes(lanes))
+    first = range(dtype.lanes)
+    return function(
+        kind,
+        f"first_{dtype.lanes}_{whole_kind}",
+        f"{whole_kind} x",
+        "#if defined(__clang__) || __GNUC__ >= 12",
+        f"return __builtin_shufflevector(x, x, {', '.join(map(str, first))});",
+        "#else",
+        f"return ({kind}){{{', '.join(f'x[{n}]' for n in first)}}};",
+        "#endif",
+    )
+
+
 def ramp(helpers: Helpers, dtype: ir.DType) -> Definition:
     """The vector base, base + stride, …"""
     kind, spread = helpers.vector(dtype), helpers.need(splat, dtype)

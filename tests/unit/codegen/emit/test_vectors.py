@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 import minitensor as mt
@@ -64,3 +65,20 @@ def test_a_choice_of_equal_numbers_is_none():
     """A comparison of -0.0 with 0.0 by <= holds, and the instruction would give the other zero."""
     text = text_of(lambda a, b: mt.select(a <= b, a, b), "float32", 8)
     assert "lesser" not in text and "greater" not in text
+
+
+def test_a_number_is_not_spread_twice_for_vectors_of_two_lengths():
+    """A row of 20 columns: two vectors of eight lanes, and one of four."""
+    program = mt.lower(mt.workloads.matmul(4, 20, 16))
+    s = mt.Schedule(program)
+    i, j, k = s.get_loops("C")
+    s.reorder(k, i, j)
+    s.unroll(i)
+    s.vectorize(j)
+    text = generate(s.program, Target("c", num_cores=1, vector_bits=256)).source
+    inner = text[text.index("for (int64_t k") :]
+    assert "splat_float32x8(A_0)" in inner and "first_4_float32x8(A_1)" in inner
+    assert "splat_float32x4(" not in inner
+    a, b = (np.random.default_rng(n).integers(-4, 5, 80 * n).astype("float32") for n in (1, 4))
+    a, b = np.resize(a, (4, 16)), np.resize(b, (16, 20))
+    np.testing.assert_array_equal(mt.build(s)(a, b), a @ b)
