@@ -1,31 +1,29 @@
 """Layouts of what blocks write: neighbours side by side, panels, and images by channels.
 
-A padded image is written anew in any case. With its channels side by side, a tile of a convolution
-reads a few whole lines of the cache for some channels, and not one line for each channel.
+With the channels of an image side by side, a tile of a convolution reads a few whole lines of the
+cache for some channels, and not one line for each channel. If the image is padded, it is written
+anew in any case.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
 
-from minitensor.ir import Var
+from minitensor.ir import Load, Var, free_vars
 from minitensor.schedule import IndexMap, Schedule
 from minitensor.search.sketch.blocks import (
     Pair,
     operands,
     place_of,
     reduce_iters,
+    spatial_iters,
     uses,
     writers,
     written_by,
 )
 from minitensor.search.sketch.rule import State
 from minitensor.search.sketch.windows import is_padding
-
-CHANNELS: Final = 16
-"""Channels that are written side by side at a time: a line of the cache."""
 
 
 def move_to_the_end(schedule: Schedule, block: str, at: int) -> None:
@@ -66,32 +64,45 @@ def in_panels(
 
 
 def image_by_channels(state: State, pair: Pair) -> tuple[str, str] | None:
-    """The block that pads an image which a tile reads along an axis of the result, though what is
+    """What makes an image of which a tile reads windows along an axis of the result, though what is
     summed up is longer, and the reduction over its channels: lines of the cache hold pixels, of
-    which a tile needs few. None where it is otherwise.
+    which a tile needs few. That is the block that pads the image, or the name of a parameter. None
+    where it is otherwise, or one vector has all columns, for which the image is read just once.
     """
     reads = [o for o in operands(state.block) if uses(o, pair.rows) and not uses(o, pair.lanes)]
     longest = max(reduce_iters(state.block), key=lambda i: i.extent)
-    writing = [name for read in reads for name in writers(state.program, read.buffer)]
-    if len(reads) != 1 or len(writing) != 1 or longest.extent < state.lanes:
+    if len(reads) != 1 or min(longest.extent, pair.lanes.extent - 1) < state.lanes:
         return None
-    (image,), at = writing, place_of(reads[0], longest)
-    padded = image in state.pending and is_padding(state.program, state.program.blocks[image])
-    return (image, longest.var) if padded and at not in (None, len(reads[0].indices) - 1) else None
+    (read,) = reads
+    if place_of(read, longest) in (None, len(read.indices) - 1) or not _is_window(state, read):
+        return None
+    writing = writers(state.program, read.buffer)
+    padding = [b for b in writing if is_padding(state.program, state.program.blocks[b])]
+    if writing != [b for b in padding if b in state.pending]:
+        return None
+    return (writing[0] if writing else read.buffer), longest.var
+
+
+def _is_window(state: State, read: Load) -> bool:
+    """Return whether pixels are read several times, for neighbouring results."""
+    spatial = {i.var for i in spatial_iters(state.block)}
+    windows = {i.var for i in reduce_iters(state.block) if i.extent > 1}
+    used = [set(free_vars(index)) for index in read.indices]
+    return any(names & spatial and names & windows for names in used)
 
 
 def write_by_channels(schedule: Schedule, state: State, image: str, channels: str) -> None:
-    """Write a padded image with its channels side by side, some of them and of its pixels at a
-    time, for it is read as it was.
-    """
-    written = written_by(state.program.blocks[image])
-    (read,) = (o for o in operands(state.block) if o.buffer == written)
+    """Write an image with its channels side by side, as squares of channels and pixels."""
+    block = image
+    if image not in state.program.blocks:
+        block = schedule.cache_read(state.name, image, "global")
+    written = written_by(schedule.program.blocks[block])
+    (read,) = (o for o in operands(schedule.program.blocks[state.name]) if o.buffer == written)
     at = next(place_of(read, i) for i in reduce_iters(state.block) if i.var == channels)
     assert at is not None
-    move_to_the_end(schedule, image, at)
-    loops = schedule.get_loops(image)
-    c_0, c_1 = schedule.split(loops[at], [None, CHANNELS])
-    x_0, x_1 = schedule.split(loops[-1], [None, state.lanes])
+    move_to_the_end(schedule, block, at)
+    loops = schedule.get_loops(block)
+    c_0, c_1 = schedule.split(loops[at], [None, state.lanes])
     others = [loop for d, loop in enumerate(loops[:-1]) if d != at]
-    schedule.reorder(*others, c_0, x_0, c_1, x_1)
-    schedule.vectorize(x_1)
+    schedule.reorder(*others, c_0, loops[-1], c_1)
+    schedule.vectorize(c_1)

@@ -45,6 +45,7 @@ from minitensor.search.sketch.blocks import (
     reduce_iters,
     spatial_iters,
     uses,
+    written_by,
     written_place,
 )
 from minitensor.search.sketch.layouts import (
@@ -67,10 +68,10 @@ PANEL_VECTORS: Final = 2
 
 @dataclass(frozen=True)
 class Packing:
-    """The operands that are packed: those with lanes, and those with rows. An image that is padded
-    anyway may be written with its channels side by side.
+    """The operands that are packed: those with lanes, and those with rows. An image may be written
+    with its channels side by side.
 
-    image     the block that pads it; "" for none
+    image     the block that pads it, or the parameter; "" for none
     channels  the reduction over them
     """
 
@@ -101,7 +102,7 @@ def _apply(state: State, cores: int) -> Iterator[State]:
                     what += ", summed in parts"
                 if consumer is not None:
                     what += f", {consumer} follows each {'strip' if in_parts else 'tile'}"
-                also = [packing.image] if packing.image else []
+                also = [packing.image] if packing.image in state.program.blocks else []
                 yield state.after("register tiles", what, schedule, also=also)
 
 
@@ -175,10 +176,15 @@ def tile(
     for part in parts:
         schedule.decompose_reduction(name, part)
     if consumer is not None:
-        follow = schedule.reverse_compute_at(consumer, j_0 if in_parts else i_1)
+        turned = at != last and written_place(block, pair.rows) == last
+        by_strip = turned and _is_worth_turning(state, pair)
+        loop = j_0 if in_parts else (rest or [j_0])[-1] if by_strip else i_1
+        follow = schedule.reverse_compute_at(consumer, loop)
         if at == last:
             schedule.vectorize(follow[at])
-        elif written_place(block, pair.rows) == last and not in_parts:
+        elif by_strip:
+            _turn(schedule, follow[at], follow[last], state.lanes)
+        elif turned and not in_parts:
             schedule.unroll(follow[last])
     if at != last:
         move_to_the_end(schedule, name, at)
@@ -189,6 +195,22 @@ def tile(
     for load in packing.rows:
         _pack_rows(schedule, state, load, pair.rows, i_0)
     return consumer
+
+
+def _is_worth_turning(state: State, pair: Pair) -> bool:
+    """Return whether the results of a strip of tiles, whose columns are stored as rows, are kept
+    until it is complete: they are long enough for vectors, and a small part of the L1 cache.
+    """
+    element = state.program.buffers[written_by(state.block)].dtype.bits // 8
+    strip = pair.rows.extent * PANEL_VECTORS * state.lanes * element
+    return pair.rows.extent >= state.lanes and strip <= state.caches.l1 // 2
+
+
+def _turn(schedule: Schedule, columns: str, rows: str, lanes: int) -> None:
+    """Store what lies column by column in vectors of rows: squares of both."""
+    outer, inner = schedule.split(rows, [None, lanes])
+    schedule.reorder(outer, columns, inner)
+    schedule.vectorize(inner)
 
 
 def _strips(
