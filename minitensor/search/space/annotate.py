@@ -34,6 +34,8 @@ from minitensor.search.sketch.blocks import accepts, fused
 
 VECTOR: Final = 64
 """The most elements of a vector that is made of several loops, or cut from a single one."""
+SQUARE: Final = 4
+"""The fewest rows of a square that is transposed in registers (see `codegen.emit.transposes`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +241,8 @@ def _leaf(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...], on_gpu: 
         if loop.kind in (ir.LoopKind.UNROLL, ir.LoopKind.VTHREAD):  # written out
             between.append(loop.var)
         elif loop.kind is ir.LoopKind.SERIAL:
+            if lanes and loop.extent >= SQUARE and _transposes(block, loop.var, lanes[-1]):
+                break
             unroll.append(loop.var)
             passed.append(tuple(between))
             between = []
@@ -248,6 +252,24 @@ def _leaf(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...], on_gpu: 
             break
     chosen = tuple(loop.var for loop in vector)
     return Leaf(block.name, chosen, tuple(unroll), tuple(passed), tuple(lanes))
+
+
+def _transposes(block: ir.Block, loop: str, lane: str) -> bool:
+    """Return whether a loop copies along rows of which each lane takes one: as long as it is not
+    unrolled, squares of both are transposed in registers.
+    """
+    if not isinstance(block.body, ir.Store):
+        return False
+    bindings = {i.var: i.binding for i in block.iters}
+    value = ir.substitute(block.body.value, bindings)
+    loads = [value] if isinstance(value, ir.Load) else []
+    if isinstance(value, ir.Select):
+        loads = [arm for arm in (value.a, value.b) if isinstance(arm, ir.Load)]
+    for load in loads:
+        *others, last = (linear_of(index) for index in load.indices)
+        if last.coefficient(loop) == 1 and not last.coefficient(lane):
+            return any(form.coefficient(lane) for form in others)
+    return False
 
 
 def _vector(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...]) -> tuple[ir.For, ...]:

@@ -1,8 +1,12 @@
 """Layouts of what blocks write: images whose channels are side by side."""
 
+import re
+
 import pytest
 
 import minitensor as mt
+from minitensor import ir
+from minitensor.codegen import generate
 from minitensor.search import generate_sketches
 from minitensor.testing import assert_equivalent
 
@@ -41,6 +45,20 @@ def test_channels_lie_side_by_side_in_it_and_in_the_weights():
     assert program.buffers["pad"].shape == (1, 16, 9, 11)
     assert schedule.program.buffers["pad"].shape == (1, 9, 11, 16)
     assert schedule.program.buffers["weight_global"].shape == (3, 3, 3, 16, 8)
+
+
+def test_results_are_stored_as_squares_of_a_strip_of_tiles():
+    """Its pixels lie side by side in the result, and its filters in the registers."""
+    program = mt.lower(W.conv2d(1, 16, 7, 20, 24, 3))
+    schedule = mt.schedule_for(program, TARGET)
+    (read,) = ir.loads(schedule.program.blocks["conv_local"].body)
+    pixels, filters = (schedule.get_loops("conv_local")[n] for n in (-1, -2))
+    loops = {loop.var: loop for loop in ir.loops_of(schedule.program.body)}
+    assert loops[pixels].kind is ir.LoopKind.VECTORIZE and read.indices[-1] == ir.Var("ax1")
+    assert loops[filters].kind is ir.LoopKind.SERIAL
+    text = generate(schedule.program, TARGET).source
+    assert len(re.findall("    transpose_float32x8\\(", text)) == 2  # of the image, and of these
+    assert_equivalent(program, schedule, targets=("interpreter", "c"))
 
 
 @pytest.mark.parametrize(
