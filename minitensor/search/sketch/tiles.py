@@ -159,7 +159,9 @@ def tile(
     few = factors.are_few(heights, pair.rows.extent, state.registers)
     vectors = _likeliest_vectors(state, pair.lanes, packing, few)
     height = factors.height(schedule, heights, pair.rows.extent, state.registers, vectors)
-    counts = factors.parts(pair.rows.extent, cores, most[-1])
+    turned = consumer is not None and at != last and written_place(block, pair.rows) == last
+    by_strip = turned and _is_worth_turning(state, pair)
+    counts = [1] if by_strip else factors.parts(pair.rows.extent, cores, most[-1])
     counts = _even(state, pair.rows, counts, pair.rows.extent)
     large = max(1, pair.rows.extent // (TILES_OF_A_PART * most[-1]))
     blocks = factors.part(schedule, counts, min(left, large))
@@ -176,8 +178,6 @@ def tile(
     for part in parts:
         schedule.decompose_reduction(name, part)
     if consumer is not None:
-        turned = at != last and written_place(block, pair.rows) == last
-        by_strip = turned and _is_worth_turning(state, pair)
         loop = j_0 if in_parts else (rest or [j_0])[-1] if by_strip else i_1
         follow = schedule.reverse_compute_at(consumer, loop)
         if at == last:
