@@ -64,10 +64,12 @@ def in_panels(
 
 
 def image_by_channels(state: State, pair: Pair) -> tuple[str, str] | None:
-    """What makes an image of which a tile reads windows along an axis of the result, though what is
-    summed up is longer, and the reduction over its channels: lines of the cache hold pixels, of
-    which a tile needs few. That is the block that pads the image, or the name of a parameter. None
-    where it is otherwise, or one vector has all columns, for which the image is read just once.
+    """The block that pads an image, or the name of a parameter that is one, and the reduction over
+    its channels; None if lines of the cache hold what a tile needs.
+
+    A tile reads windows of the image along an axis of the result, and the sum over channels is
+    longer: of lines that hold pixels it needs few of each. Where one vector has all columns, the
+    image is read just once, and stays as it is.
     """
     reads = [o for o in operands(state.block) if uses(o, pair.rows) and not uses(o, pair.lanes)]
     longest = max(reduce_iters(state.block), key=lambda i: i.extent)
@@ -78,7 +80,7 @@ def image_by_channels(state: State, pair: Pair) -> tuple[str, str] | None:
         return None
     writing = writers(state.program, read.buffer)
     padding = [b for b in writing if is_padding(state.program, state.program.blocks[b])]
-    if writing != [b for b in padding if b in state.pending]:
+    if len(writing) > 1 or writing != [b for b in padding if b in state.pending]:
         return None
     return (writing[0] if writing else read.buffer), longest.var
 

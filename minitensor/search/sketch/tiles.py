@@ -101,7 +101,8 @@ def _apply(state: State, cores: int) -> Iterator[State]:
                 if in_parts:
                     what += ", summed in parts"
                 if consumer is not None:
-                    what += f", {consumer} follows each {'strip' if in_parts else 'tile'}"
+                    strip = in_parts or _by_strip(state, pair)
+                    what += f", {consumer} follows each {'strip' if strip else 'tile'}"
                 also = [packing.image] if packing.image in state.program.blocks else []
                 yield state.after("register tiles", what, schedule, also=also)
 
@@ -142,8 +143,8 @@ def packings(state: State, pair: Pair) -> list[Packing]:
 def tile(
     schedule: Schedule, state: State, pair: Pair, packing: Packing, in_parts: bool = False
 ) -> str | None:
-    """Perform the steps; returns the name of the consumer that follows each tile, or, where sums
-    are in parts, all tiles of the rows of a block.
+    """Perform the steps; returns the name of the consumer that follows each tile, or a strip of
+    them: where it stores columns as rows, or sums are in parts, of all rows of a block.
     """
     name, block, cores = state.name, state.block, state.target.num_cores or 1
     consumer = fusible_consumer(schedule.program, block)
@@ -159,8 +160,7 @@ def tile(
     few = factors.are_few(heights, pair.rows.extent, state.registers)
     vectors = _likeliest_vectors(state, pair.lanes, packing, few)
     height = factors.height(schedule, heights, pair.rows.extent, state.registers, vectors)
-    turned = consumer is not None and at != last and written_place(block, pair.rows) == last
-    by_strip = turned and _is_worth_turning(state, pair)
+    by_strip = _by_strip(state, pair)
     counts = [1] if by_strip else factors.parts(pair.rows.extent, cores, most[-1])
     counts = _even(state, pair.rows, counts, pair.rows.extent)
     large = max(1, pair.rows.extent // (TILES_OF_A_PART * most[-1]))
@@ -184,7 +184,7 @@ def tile(
             schedule.vectorize(follow[at])
         elif by_strip:
             _turn(schedule, follow[at], follow[last], state.lanes)
-        elif turned and not in_parts:
+        elif written_place(block, pair.rows) == last and not in_parts:
             schedule.unroll(follow[last])
     if at != last:
         move_to_the_end(schedule, name, at)
@@ -197,10 +197,13 @@ def tile(
     return consumer
 
 
-def _is_worth_turning(state: State, pair: Pair) -> bool:
+def _by_strip(state: State, pair: Pair) -> bool:
     """Return whether the results of a strip of tiles, whose columns are stored as rows, are kept
     until it is complete: they are long enough for vectors, and a small part of the L1 cache.
     """
+    last = len(spatial_iters(state.block)) - 1
+    if written_place(state.block, pair.rows) != last:
+        return False
     element = state.program.buffers[written_by(state.block)].dtype.bits // 8
     strip = pair.rows.extent * PANEL_VECTORS * state.lanes * element
     return pair.rows.extent >= state.lanes and strip <= state.caches.l1 // 2

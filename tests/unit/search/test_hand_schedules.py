@@ -67,7 +67,7 @@ def test_what_the_space_lacks_is_no_candidate():
 def test_the_window_around_an_unrolled_tile_can_be_unrolled():
     program = HAND_SCHEDULES["conv-128-28"].define()
     sketches = generate_sketches(program, TARGETS[512])
-    said = "weight packed, relu follows each tile\npad   inline padding"
+    said = "weight packed, relu follows each strip\npad   inline padding"
     trace = next(s.trace for s in sketches if said in s.explain())
     steps = [(n, trace.steps[n].arguments["candidates"]) for n in trace.decisions]
     choices = zip(steps, [4, 7, 1, 2], strict=True)
