@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from minitensor import arith, ir
 from minitensor.schedule import edit, insertion
@@ -32,7 +32,8 @@ T = TypeVar("T")
             "reverse_compute_at moves an output to its producer",
         ),
         "R4": (
-            "every reader of the buffers is under the loop, and there is one",
+            "a reader of the buffers is under the loop; each other one comes after the loop, whose "
+            "iterations compute all that it reads",
             "choose a loop around all readers",
         ),
         "R5": (
@@ -61,7 +62,8 @@ def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritt
             for y_1 in range(4):                  for y_1 in range(4):
                 C[..] = P[y_0*4 + y_1]                C[..] = P[y_0*4 + y_1] + …
                         + P[y_0*4 + y_1 + 2]
-    loop  a loop around all readers; "root" leaves the block where it is
+    loop  a loop around all readers, or around the first of them, if others come after it and read
+          what all its iterations have computed; "root" leaves the block where it is
 
     Elements that several iterations read are computed again in each. The producer's own loops are
     built anew, one for each of its iters, so schedule it after moving it. The block that
@@ -77,8 +79,10 @@ def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritt
     buffers = sorted(ir.stored_buffers(producer.body))
     target = ir.loop_sites(program)[loop]
     _check_producer(program, producer, buffers, loop)
-    reading = {b.name for name in buffers for b in ir.readers(program, name)} - {block}
     around = (*target.outer, target.loop)
+    inside = {b.name for b in ir.blocks_of(target.loop)}
+    readers = {b.name for name in buffers for b in ir.readers(program, name)} - {block}
+    reading = readers & inside
     domain = _needed(program, producer, buffers, reading, around)
     point = insertion.point_before(program, around, reading)
     guards = insertion.shared_guards(
@@ -95,7 +99,11 @@ def compute_at(program: ir.Program, block: BlockName, loop: Location) -> Rewritt
         _require_available(program, nest, point)
     moved = ir.sequence(*[nest.stmt for nest in nests])
     gone: list[ir.Block] = [producer] if init is None else [init, producer]
-    return point.insert(program, moved, {id(one): None for one in gone}), placed.names
+    changed = point.insert(program, moved, {id(one): None for one in gone})
+    for name in sorted(readers - inside):
+        if not insertion.finds_all(changed, name, buffers):
+            _refuse_reader(program, program.blocks[name], buffers, loop, "is not: it reads more")
+    return changed, placed.names
 
 
 def _needed(
@@ -176,17 +184,27 @@ def _check_producer(program: ir.Program, producer: ir.Block, buffers: list[str],
             )
     inside = {b.name for b in ir.blocks_of(target.loop)}
     reading = [b for name in buffers for b in ir.readers(program, name) if b.name != block]
+    order = list(program.blocks)
+    last = max(map(order.index, inside))
     outside = [b for b in reading if b.name not in inside]
-    if outside or not reading:
-        parts = [
-            (b.name, load, f"also reads {ir.print_name(load.buffer)}")
-            for b in outside
-            for load in edit.loads_of(b, buffers)[:1]
-        ]
-        marks = ir.Marks(loops={loop: "target"}, parts=parts)
-        detail = f"{ir.print_name(outside[0].name)} is not" if outside else "nothing reads them"
-        refuse("R4", detail, marks=marks)
+    early = [b for b in outside if order.index(b.name) < last]
+    if not reading:
+        refuse("R4", "nothing reads them", marks=ir.Marks(loops={loop: "target"}))
+    if early or len(outside) == len(reading):
+        _refuse_reader(program, (early or outside)[0], buffers, loop, "is not")
     insertion.require_not_vectorized(program, loop)
+
+
+def _refuse_reader(
+    program: ir.Program, reader: ir.Block, buffers: list[str], loop: str, why: str
+) -> NoReturn:
+    """Rule R4, for a reader outside of the loop."""
+    parts = [
+        (reader.name, load, f"also reads {ir.print_name(load.buffer)}")
+        for load in edit.loads_of(reader, buffers)[:1]
+    ]
+    marks = ir.Marks(loops={loop: "target"}, parts=parts)
+    refuse("R4", f"{ir.print_name(reader.name)} {why}", marks=marks)
 
 
 def _writes(program: ir.Program, block: str, buffers: list[str]) -> str:
@@ -200,10 +218,10 @@ def _compute_at_batch(view: StepView) -> Effect | None:
     if view.argument("loop") == "root":
         return None
     producer = view.before.blocks[view.argument("block")]
-    around = view.around(view.argument("loop"))
+    around, under = view.around(view.argument("loop")), view.under(view.argument("loop"))
     footprints = []
     for buffer in sorted(ir.stored_buffers(producer.body)):
-        reading = sorted({b.name for b in ir.readers(view.before, buffer)} - {producer.name})
+        reading = sorted({b.name for b in ir.readers(view.before, buffer)} & {*under})
         if reading:
             footprints.append(Footprint(view, buffer, reading, around))
     store, axes, loops = edit.plain_store(producer), edit.spatial_iters(producer), view.result

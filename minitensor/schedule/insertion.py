@@ -269,6 +269,18 @@ def _covered(
     return arith.contains(tuple(have[n] for n in cut), tuple(need[n] for n in cut), ranges)
 
 
+def finds_all(program: ir.Program, block: str, buffers: Collection[str]) -> bool:
+    """Return whether all that a block reads of some buffers is known to be computed before it, with
+    the loops fixed that it shares with their writers.
+    """
+    reader, loops = program.blocks[block], edit.loops_around(program, block)
+    return all(
+        _covered(program, ir.writers(program, a.buffer), a, Placed(reader, ()), loops, strict=True)
+        for a in accesses_of(reader, loops)
+        if a.buffer in buffers and not a.writes
+    )
+
+
 def is_whole(span: arith.Span, extent: int) -> bool:
     """Return whether a span is all of an axis: whatever is read along that is in it."""
     begin = span.low.constant

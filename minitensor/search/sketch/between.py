@@ -73,9 +73,7 @@ def _apply(state: State, cores: int) -> Iterator[State]:
             rows = _tile(schedule, state, pair)
             for name in chain:
                 schedule.compute_at(name, rows)
-            for name in chain:
-                if name != first:
-                    in_lanes(schedule, name, axes, state.lanes)
+            in_lanes(schedule, [name for name in chain if name != first], axes, state.lanes)
             _tile_first(schedule, replace(state, schedule=schedule, pending=(first,)), axes)
             what = f"{', '.join(chain)} for a few rows"
             yield state.after("rows between products", what, schedule, also=chain)

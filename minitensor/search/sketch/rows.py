@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from minitensor import ir
@@ -28,6 +28,7 @@ from minitensor.schedule import Schedule
 from minitensor.search.sketch import factors
 from minitensor.search.sketch.blocks import (
     PARALLELISM,
+    accepts,
     is_contiguous,
     is_inlinable_once,
     is_ordered,
@@ -41,6 +42,7 @@ from minitensor.search.sketch.blocks import (
     spatial_iters,
     uses,
     writers,
+    written_by,
 )
 from minitensor.search.sketch.rule import Rule, State, always, inline, unless_refused, where
 
@@ -58,12 +60,14 @@ def is_row_sum(block: Block, lanes: int) -> bool:
     return bool(reads) and last.extent >= 2 * lanes and all(is_contiguous(r, last) for r in reads)
 
 
-def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> None:
+def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> tuple[str, list[int]]:
     """Reduce over the last loop of a block in several vectors, which are then reduced themselves.
 
     The vectors are computed right where the block's result is, in the loop around its reduction.
 
     lanes  of a vector; half of them are tried too, for operands that come from memory
+
+    Returns the block that computes the vectors, and their number and their lanes.
     """
     count = factors.ways(schedule)
     widths = sorted({max(1, lanes // 2), lanes})
@@ -79,6 +83,7 @@ def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> None:
     way, lane = schedule.split(schedule.compute_at(vectors, around)[-1], [count, width])
     schedule.unroll(way)
     schedule.vectorize(lane)
+    return vectors, [count, width]
 
 
 def _apply(state: State, cores: int) -> Iterator[State]:
@@ -186,9 +191,7 @@ def _apply_chain(state: State, cores: int) -> list[State]:
             schedule.compute_inline(name)
         else:
             schedule.compute_at(name, row)
-    for name in (state.name, *chain):
-        if name in schedule.program.blocks:
-            in_lanes(schedule, name, axes, state.lanes)
+    in_lanes(schedule, (state.name, *chain), axes, state.lanes)
     what = f"{', '.join(chain)} computed for each row"
     return [state.after("chain of rows", what, schedule, also=chain)]
 
@@ -207,13 +210,34 @@ def _few_rows(schedule: Schedule, state: State, axes: int, cores: int) -> str:
     return outer
 
 
-def in_lanes(schedule: Schedule, name: str, axes: int, lanes: int) -> None:
-    """Vectorize a block under the row: the elements of a row, or the partial results of a sum."""
-    block = schedule.program.blocks[name]
-    if is_row_sum(block, lanes):
-        sum_in_lanes(schedule, name, lanes)
-    elif isinstance(block.body, ir.Store) and len(spatial_iters(block)) > axes:
-        schedule.vectorize(schedule.get_loops(name)[-1])
+def in_lanes(schedule: Schedule, names: Sequence[str], axes: int, lanes: int) -> None:
+    """Vectorize blocks under the row: the partial results of sums, and the elements of a row, those
+    that a sum is the first to read in its loop.
+    """
+    left = [name for name in names if name in schedule.program.blocks]
+    sums = [name for name in left if is_row_sum(schedule.program.blocks[name], lanes)]
+    vectors = dict(sum_in_lanes(schedule, name, lanes) for name in sums)
+    for name in (name for name in left if name not in sums):
+        block = schedule.program.blocks[name]
+        if not isinstance(block.body, ir.Store) or len(spatial_iters(block)) <= axes:
+            continue
+        by_sum = _first_sum(schedule.program, block, vectors)
+        loop = schedule.get_loops(by_sum)[-3] if by_sum else ""
+        if by_sum and accepts(schedule, "compute_at", name, loop):
+            row = schedule.compute_at(name, loop)[-1]
+            way, lane = schedule.split(row, vectors[by_sum])
+            schedule.unroll(way)
+            schedule.vectorize(lane)
+        else:
+            schedule.vectorize(schedule.get_loops(name)[-1])
+
+
+def _first_sum(program: ir.Program, block: Block, sums: Collection[str]) -> str:
+    """The sum that is the first to read what a block writes, which others read after it; "" if
+    there is none. (What is read once is computed where that is.)
+    """
+    first, *others = readers(program, written_by(block)) or [""]
+    return first if first in sums and others and not is_output(program, block) else ""
 
 
 def _is_read_once(state: State) -> bool:
