@@ -472,10 +472,10 @@ REFUSALS = [
         "compute_at",
         "R4",
         start(fork),
-        lambda s: s.compute_at("P", "j"),
-        r"R4: every reader of the buffers is under the loop, and there is one \(R is not\)",
-        choices=(),
-        marks=("for j in range(8):  # <- target", "^^^^ also reads P"),
+        lambda s: s.compute_at("P", "x"),
+        r"R4: a reader of the buffers is under the loop; each other one .* \(Q is not\)",
+        choices=("j",),
+        marks=("for x in range(8):  # <- target", "^^^^ also reads P"),
     ),
     Refusal(
         "compute_at",
@@ -531,15 +531,16 @@ def test_the_error_in_full():
     A = mt.placeholder((4, 6), name="A")
     P = mt.compute((4, 6), lambda i, j: A[i, j] * 3, name="P")
     Q = mt.compute((4, 6), lambda y, x: P[y, x] * 2, name="Q")
-    R = mt.compute((4, 6), lambda y, z: Q[y, 5 - z] + P[y, z] + 1, name="R")
+    R = mt.compute((4, 6), lambda y, z: Q[y, 5 - z] + P[3 - y, z] + 1, name="R")
     s = mt.Schedule(mt.lower([A, R], name="example"))
     _, x = s.compute_at("Q", "R_y")
     with pytest.raises(mt.ScheduleError) as caught:
         s.compute_at("P", x)
     assert str(caught.value) == textwrap.dedent(
         """\
-        compute_at("P", "Q_x") breaks R4: every reader of the buffers is under the loop, and """
-        """there is one (R is not)
+        compute_at("P", "Q_x") breaks R4: a reader of the buffers is under the loop; each other """
+        """one comes after the loop, whose iterations compute all that it reads """
+        """(R is not: it reads more)
             def example(A: float32[4, 6], R: float32[4, 6]):
                 P = empty(float32[4, 6])
                 Q = empty(float32[4, 6])
@@ -551,14 +552,63 @@ def test_the_error_in_full():
                         for Q_x in range(6):  # <- target
                             Q[Q_y + R_y, Q_x] = P[Q_y + R_y, Q_x] * 2.0
                     for z in range(6):
-                        R[R_y, z] = Q[R_y, 5 - z] + P[R_y, z] + 1.0
-                                                    ^^^^^^^^^ also reads P
+                        R[R_y, z] = Q[R_y, 5 - z] + P[3 - R_y, z] + 1.0
+                                                    ^^^^^^^^^^^^^ also reads P
             legal: "R_y"
             instead: choose a loop around all readers
             (step 2 of this schedule)"""
     )
     s.compute_at("P", "R_y")
     check(s)
+
+
+def test_compute_at_the_first_reader_where_another_comes_after():
+    """All of P is computed in the loop of Q, a part in each iteration; R finds it all."""
+    s = mt.Schedule(fork(9))
+    j, _ = s.split("j", [None, 4])
+    (i,) = s.compute_at("P", j)
+    s.vectorize(i)
+    golden(
+        s,
+        """
+        P = empty(float32[9])
+        Q = empty(float32[9])
+        R = empty(float32[9])
+        for j_0 in range(3):
+            for P_i in vectorize(4):
+                if j_0*4 + P_i < 9:
+                    P[j_0*4 + P_i] = A[j_0*4 + P_i] * 2.0
+            for j_1 in range(4):
+                if j_0*4 + j_1 < 9:
+                    Q[j_0*4 + j_1] = P[j_0*4 + j_1] + 1.0
+        for x in range(9):
+            R[x] = P[x] - 1.0
+        for y in range(9):
+            S[y] = Q[y] * R[y]
+        """,
+    )
+    check(s)
+
+
+@pytest.mark.parametrize(
+    ("first", "accepted"),
+    [
+        (lambda P, j: P[7 - j], True),
+        (lambda P, j: P[j // 2 * 2], False),  # half of it
+        (lambda P, j: P[j] + P[mt.minimum(j + 1, 7)], False),  # some of it twice
+    ],
+)
+def test_compute_at_the_first_reader_asks_what_others_find(first, accepted):
+    A = mt.placeholder((8,), name="A")
+    P = mt.compute((8,), lambda i: A[i] * 2, name="P")
+    Q = mt.compute((8,), lambda j: first(P, j), name="Q")
+    R = mt.compute((8,), lambda x: P[x] + Q[7 - x], name="R")
+    s = mt.Schedule(mt.lower([A, R]))
+    if accepted:
+        s.compute_at("P", "j")
+        check(s)
+    else:
+        refused(s, "R4", r"R is not: it reads more", lambda: s.compute_at("P", "j"))
 
 
 def test_compute_at_where_nothing_reads():

@@ -200,10 +200,16 @@ def test_sample_compute_location_is_one_that_compute_at_accepts():
 
 
 def test_sample_compute_location_where_there_is_only_root():
-    for builder, block in ((scale, "C"), (chain, "C"), (fork, "P")):
+    for builder, block in ((scale, "C"), (chain, "C")):
         s = mt.Schedule(builder(), seed=0)
         assert s.sample_compute_location(block) == "root"
         check(s)
+
+
+def test_sample_compute_location_of_what_two_blocks_read():
+    """It is computed for the first one, or where it is."""
+    schedules = [mt.Schedule(fork(), seed=seed) for seed in range(12)]
+    assert {str(s.sample_compute_location("P")) for s in schedules} == {"root", "j"}
 
 
 def test_sample_compute_location_takes_a_decision():

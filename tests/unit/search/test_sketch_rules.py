@@ -527,3 +527,16 @@ def test_divisions_by_sums_of_one_or_more(tensors):
 @pytest.mark.parametrize("tensors", PERHAPS_LESS.values(), ids=PERHAPS_LESS)
 def test_divisions_that_stay(tensors):
     assert "reciprocals" not in rules_of(tensors())
+
+
+@pytest.mark.parametrize("columns", [64, 100])
+def test_what_a_sum_reads_first_is_computed_in_its_loop(columns):
+    """The exponentials, which are divided by their sum after it."""
+    program = mt.lower(W.softmax(64, columns))
+    schedule = mt.schedule_for(program, TARGET)
+    own, sums = (schedule.get_loops(name) for name in ("exps", "row_sum_rf"))
+    assert sums[-3] in own and own[-1] not in sums
+    a = np.random.default_rng(0).standard_normal((64, columns)).astype("float32")
+    wanted = np.exp(a - a.max(1, keepdims=True))
+    wanted /= wanted.sum(1, keepdims=True)
+    np.testing.assert_allclose(mt.build(schedule)(a), wanted, rtol=1e-5)
