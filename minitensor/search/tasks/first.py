@@ -32,6 +32,7 @@ from minitensor.search.sketch import Sketch, branch_weights, generate_sketches
 from minitensor.search.sketch.blocks import (
     is_contiguous,
     operands,
+    pairs,
     reduce_iters,
     spatial_iters,
     written_by,
@@ -126,9 +127,9 @@ def _burden(schedule: Schedule) -> tuple[int, bool, bool, bool, int, int]:
     """The weight on the inner loop of a reduction. Smaller is better.
 
     It is conditions of inlined padding; that nothing is packed which all tiles share; that results
-    lie otherwise than their lanes; that nothing lies along the longest reduction; the operands
-    packed that tiles do not share, as those of each product of a batch, which are read too seldom
-    to be copied; and images copied to be padded.
+    lie otherwise than their lanes; that nothing lies along the longest reduction, where products
+    are added up; the operands packed that tiles do not share, as those of each product of a batch,
+    which are read too seldom to be copied; and images copied to be padded.
     """
     program = schedule.program
     blocks = list(program.blocks.values())
@@ -152,7 +153,8 @@ def _burden(schedule: Schedule) -> tuple[int, bool, bool, bool, int, int]:
         for step in steps
     )
     copies = sum(is_padding(program, block) for block in blocks)
-    far = not any(_lies_along_reduction(block) for block in blocks)
+    tiled = any(pairs(block) for block in schedule.history[0].blocks.values())
+    far = tiled and not any(_lies_along_reduction(block) for block in blocks)
     return guards, not any(packs), turned, far, packs.count(False), copies
 
 

@@ -26,6 +26,15 @@ def test_a_large_product_has_threads_vectors_and_packed_weights():
     assert again.trace.as_python() == schedule.trace.as_python()
 
 
+@pytest.mark.parametrize("made", ["sum", "max", "argmax"])
+def test_a_row_is_reduced_in_lanes(made):
+    """Also where another sketch reads it one element after the other, as it lies in memory."""
+    X, k = mt.placeholder((96, 640), name="X"), mt.reduce_axis(640, "k")
+    Y = mt.compute((96,), lambda i: getattr(mt, made)(X[i, k], axis=k), name="Y")
+    schedule = mt.schedule_for(mt.lower([X, Y]), TARGET)
+    assert {LoopKind.PARALLEL, LoopKind.VECTORIZE} <= kinds(schedule)
+
+
 def test_a_small_one_has_no_threads():
     program = mt.lower(mt.workloads.matmul(m=8, n=8, k=8))
     assert LoopKind.PARALLEL not in kinds(mt.schedule_for(program, TARGET))
