@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -23,16 +22,6 @@ from minitensor.lang.tensor import Reduction, as_bool, checked_axes, make_reduct
 def _simple(name: str, op: ir.BinaryOp, dtype: ir.DType, identity: float) -> ir.Reducer:
     x, y = ir.Var("x", dtype), ir.Var("y", dtype)
     return ir.Reducer(name, (x,), (y,), (ir.Binary(op, x, y),), (ir.const(identity, dtype),))
-
-
-def lowest(dtype: ir.DType) -> float:
-    """The identity of max: -inf, or the least integer."""
-    return -math.inf if dtype.is_float else dtype.min_value
-
-
-def highest(dtype: ir.DType) -> float:
-    """The identity of min: inf, or the greatest integer."""
-    return math.inf if dtype.is_float else dtype.max_value
 
 
 def _number(expr: object) -> ir.Expr:
@@ -56,13 +45,13 @@ def prod(expr: Any, axis: Any = None) -> Reduction:
 def max_(expr: Any, axis: Any = None) -> Reduction:
     """The maximum; NaN if there is one; over nothing -inf, or the least integer of the type."""
     node = _number(expr)
-    return make_reduction(_simple("max", "max", node.dtype, lowest(node.dtype)), [node], axis)
+    return make_reduction(_simple("max", "max", node.dtype, ir.lowest(node.dtype)), [node], axis)
 
 
 def min_(expr: Any, axis: Any = None) -> Reduction:
     """The minimum; NaN if there is one; over nothing inf, or the greatest integer of the type."""
     node = _number(expr)
-    return make_reduction(_simple("min", "min", node.dtype, highest(node.dtype)), [node], axis)
+    return make_reduction(_simple("min", "min", node.dtype, ir.highest(node.dtype)), [node], axis)
 
 
 def all_(expr: Any, axis: Any = None) -> Reduction:
@@ -80,7 +69,7 @@ def argmax(expr: Any, axis: Any = None) -> Reduction:
 
     int64; over several axes the position in row-major order. Over nothing: the greatest int64.
     """
-    return _arg_extremum("argmax", "<", expr, axis)
+    return _arg_extremum("argmax", expr, axis)
 
 
 def argmin(expr: Any, axis: Any = None) -> Reduction:
@@ -88,33 +77,15 @@ def argmin(expr: Any, axis: Any = None) -> Reduction:
 
     int64; over several axes the position in row-major order. Over nothing: the greatest int64.
     """
-    return _arg_extremum("argmin", ">", expr, axis)
+    return _arg_extremum("argmin", expr, axis)
 
 
-def _arg_extremum(name: str, worse: str, expr: object, axis: object) -> Reduction:
+def _arg_extremum(name: str, expr: object, axis: object) -> Reduction:
     node = _number(expr)
-    dtype = node.dtype
     position: ir.Expr = ir.Const(0)
     for a in checked_axes(axis, "axis"):
         position = position * a.extent + ir.Var(a.var)
-    old = (ir.Var("i", ir.INT64), ir.Var("x", dtype))
-    new = (ir.Var("j", ir.INT64), ir.Var("y", dtype))
-    (i, x), (j, y) = old, new
-    better = ir.Binary("<", y, x) if worse == "<" else ir.Binary("<", x, y)
-    level = ir.Binary("==", x, y)
-    if dtype.is_float:  # a NaN is better than any number, and level with another
-        is_nan = ir.Binary("!=", x, x)
-        better = ir.Binary("or", better, ir.Binary("and", is_nan, ir.Binary("==", y, y)))
-        level = ir.Binary("or", level, is_nan)
-    keep = ir.Binary("or", better, ir.Binary("and", level, ir.Binary("<", i, j)))
-    worst = lowest(dtype) if worse == "<" else highest(dtype)
-    reducer = ir.Reducer(
-        name,
-        old,
-        new,
-        (ir.Select(keep, i, j), ir.Select(keep, x, y)),
-        (ir.const(ir.INT64.max_value, ir.INT64), ir.const(worst, dtype)),
-    )
+    reducer = ir.arg_extremum(name, node.dtype)
     return make_reduction(reducer, [converted(position, ir.INT64), node], axis, only=0)
 
 

@@ -9,12 +9,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from minitensor import ir
 from minitensor.errors import ArgumentError, is_integer, unexpected, whole
 from minitensor.lang.ops.elementwise import index_of
 from minitensor.lang.ops.linear import product_in
 from minitensor.lang.ops.operator import operator, tensor
 from minitensor.lang.ops.shape import pad
-from minitensor.lang.reduce import lowest, max_, sum_
+from minitensor.lang.reduce import max_, sum_
 from minitensor.lang.scalar import if_then_else, logical_and
 from minitensor.lang.tensor import Tensor, compute, reduce_axis
 from minitensor.lang.workloads.arguments import PerAxis, labelled, per_axis
@@ -391,7 +392,7 @@ def max_pool(
     The stride is the kernel if it is None. Raises ArgumentError for windows that do not fit.
     """
     window, strides, pads, outputs = _windows("max_pool", x, kernel, stride, padding)
-    source, taps = _around(x, pads, lowest(x.dtype)), _taps(window)
+    source, taps = _around(x, pads, ir.lowest(x.dtype)), _taps(window)
 
     def element(n: Any, c: Any, *at: Any) -> Any:
         return max_(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from minitensor import ir
 from minitensor.errors import ArgumentError
 from minitensor.ir import DType
-from minitensor.lang.reduce import lowest, max_, sum_
+from minitensor.lang.reduce import max_, sum_
 from minitensor.lang.scalar import Scalar, maximum, minimum
 from minitensor.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from minitensor.lang.workloads.arguments import PerAxis, Tensors, check_sizes, number_dtype
@@ -35,7 +36,7 @@ def max_pool2d(
     """
     windows = _windows(layout, {"h": h, "w": w}, kernel, stride, padding)
     data, taps = _data(windows, n, c, dtype), windows.taps()
-    source = windows.padded(data, lowest(data.dtype))
+    source = windows.padded(data, ir.lowest(data.dtype))
 
     def element(n: Any, c: Any, at: Any) -> Any:
         return max_(windows.read(source, n, c, at, taps), axis=taps)
