@@ -69,6 +69,8 @@ MOST_STEPS: Final = 64
 """Applications of rules per block in one derivation; those that apply more often never end."""
 GENERAL: Final = 0.25
 """The chance of a branch of one of GENERAL_RULES, where one of another has 1."""
+COSTLY: Final = 0.5
+"""The chance of a branch of which its rule knows that another costs less."""
 GENERAL_RULES: Final = frozenset(rule.name for rule in CPU[1:-1])
 """Ansor's rules for any block with reuse or a long reduction; ours know which block it is."""
 _APPLIES: Final = (Verdict.APPLY, Verdict.APPLY_AND_STOP)
@@ -137,13 +139,16 @@ class Sketch(Shown):
         )
 
 
-def _is_general(branch: object) -> bool:
-    return isinstance(branch, Derived) and branch.rule in GENERAL_RULES
+def _chance(branch: object) -> float:
+    if not isinstance(branch, Derived):
+        return 1.0
+    return (COSTLY if branch.costly else 1.0) * (GENERAL if branch.rule in GENERAL_RULES else 1.0)
 
 
 def branch_weights(histories: Sequence[Sequence[Derived]]) -> tuple[float, ...]:
     """The probability of each leaf of a derivation tree, if every branch of a node has the same,
-    but for those of rules that know no more than that a block is tiled: they have a part of it.
+    but for those of rules that know no more than that a block is tiled, and those that cost more
+    than others: they have a part of it.
 
     histories  of the leaves, from the root
     """
@@ -155,7 +160,7 @@ def branch_weights(histories: Sequence[Sequence[Derived]]) -> tuple[float, ...]:
         for leaf in leaves:
             ended = len(histories[leaf]) <= depth
             branches.setdefault(leaf if ended else histories[leaf][depth], []).append(leaf)
-        chances = {b: GENERAL if _is_general(b) else 1.0 for b in branches}
+        chances = {b: _chance(b) for b in branches}
         total = sum(chances.values())
         for branch, behind in branches.items():
             for leaf in behind:

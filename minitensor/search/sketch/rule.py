@@ -23,11 +23,15 @@ DEFAULT_TARGET: Final = Target("c", num_cores=1, vector_bits=128)
 
 @dataclass(frozen=True)
 class Derived:
-    """One application of a rule."""
+    """One application of a rule.
+
+    costly  whether it knows that another of its ways costs less
+    """
 
     block: str
     rule: str
     what: str
+    costly: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,7 @@ class State:
         schedule: Schedule | None = None,
         stay: bool = False,
         also: Collection[str] = (),
+        costly: bool = False,
     ) -> State:
         """The state after a rule.
 
@@ -108,12 +113,13 @@ class State:
         schedule  what the rule made; None for a rule that does nothing
         stay      whether the block is looked at again
         also      other blocks that need not be looked at any more
+        costly    whether the rule knows a way that costs less
         """
         return replace(
             self,
             schedule=schedule or self.schedule,
             pending=tuple(b for b in self.pending if b not in also and (stay or b != self.name)),
-            history=(*self.history, Derived(self.name, rule, what)),
+            history=(*self.history, Derived(self.name, rule, what, costly)),
         )
 
 

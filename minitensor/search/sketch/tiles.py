@@ -60,6 +60,9 @@ MANY_PARTS, FEW_PARTS = 16, 2
 """Parts for each core that an author would choose (see `usual_parts`)."""
 TILES_OF_A_PART: Final = 8
 """Tiles, one below the other, that a part of the rows has at least, by hand."""
+SHORT_SUM: Final = 40
+"""Products that are added up in about the time in which their sum is transposed."""
+FILLED: Final = 15 / 16  # of the lanes, at least, by a row that is computed in lanes itself
 PANEL: Final = 4
 """Rows that are packed side by side."""
 PANEL_VECTORS: Final = 2
@@ -104,7 +107,22 @@ def _apply(state: State, cores: int) -> Iterator[State]:
                     strip = in_parts or _by_strip(state, pair)
                     what += f", {consumer} follows each {'strip' if strip else 'tile'}"
                 also = [packing.image] if packing.image in state.program.blocks else []
-                yield state.after("register tiles", what, schedule, also=also)
+                costly = not in_parts and bool(packing.lanes) and _turns_much(state, pair)
+                yield state.after("register tiles", what, schedule, also=also, costly=costly)
+
+
+def _turns_much(state: State, pair: Pair) -> bool:
+    """Return whether storing columns as rows costs more than lanes along those rows do, whose
+    operands are read in place: after a short sum, or tile by tile.
+    """
+    axis, lanes = pair.rows, state.lanes
+    filled = axis.extent >= FILLED * (-(-axis.extent // lanes) * lanes)
+    if not filled or written_place(state.block, axis) + 1 != len(spatial_iters(state.block)):
+        return False
+    if not any(p.lanes.var == axis.var and not p.scattered for p in pairs(state.block, lanes)):
+        return False
+    length = math.prod(i.extent for i in reduce_iters(state.block))
+    return length <= SHORT_SUM or not _by_strip(state, pair)
 
 
 def _is_long(state: State) -> bool:

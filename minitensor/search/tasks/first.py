@@ -95,7 +95,7 @@ def _likeliest_first(sketches: Sequence[Sketch]) -> list[Sketch]:
     likeliest = [sketch for sketch, chosen in zip(sketches, likely) if chosen]
     others = [n for n, chosen in enumerate(likely) if not chosen]
     return [
-        *sorted(likeliest, key=lambda one: _burden(one.derived or one.apply(seed=0))),
+        *sorted(likeliest, key=_burden),
         *(sketches[n] for n in sorted(others, key=lambda n: -weights[n])),
     ]
 
@@ -123,14 +123,15 @@ def _instances(program: Program) -> int:
     return sum(math.prod(i.extent for i in block.iters) for block in program.blocks.values())
 
 
-def _burden(schedule: Schedule) -> tuple[int, bool, bool, bool, int, int]:
+def _burden(sketch: Sketch) -> tuple[int, int, bool, bool, bool, int, int]:
     """The weight on the inner loop of a reduction. Smaller is better.
 
-    It is conditions of inlined padding; that nothing is packed which all tiles share; that results
-    lie otherwise than their lanes; that nothing lies along the longest reduction, where products
-    are added up; the operands packed that tiles do not share, as those of each product of a batch,
-    which are read too seldom to be copied; and images copied to be padded.
+    It is conditions of inlined padding; what rules call costly; that nothing is packed which all
+    tiles share; that results lie otherwise than their lanes; that nothing lies along the longest
+    reduction, where products are added up; the operands packed that tiles do not share, as those of
+    each product of a batch, which are read too seldom to be copied; and images copied to be padded.
     """
+    schedule = sketch.derived or sketch.apply(seed=0)
     program = schedule.program
     blocks = list(program.blocks.values())
     guards = sum(
@@ -155,7 +156,8 @@ def _burden(schedule: Schedule) -> tuple[int, bool, bool, bool, int, int]:
     copies = sum(is_padding(program, block) for block in blocks)
     tiled = any(pairs(block) for block in schedule.history[0].blocks.values())
     far = tiled and not any(_lies_along_reduction(block) for block in blocks)
-    return guards, not any(packs), turned, far, packs.count(False), copies
+    costly = sum(one.costly for one in sketch.history)
+    return guards, costly, not any(packs), turned, far, packs.count(False), copies
 
 
 def _lies_along_reduction(block: Block) -> bool:

@@ -113,6 +113,24 @@ def test_operands_of_a_batch_are_read_in_place():
     assert "cache_read" in steps_of(products("ik", "kj", "ij"))
 
 
+@pytest.mark.parametrize(
+    "channels, pixels, in_place",
+    [
+        (64, (24, 24), False),  # channels in lanes, a strip of a row at a time
+        (64, (1000,), True),  # the strip of a long row is left to no cache
+        (3, (64, 64), True),  # transposing takes as long as the sum
+        (3, (17, 17), False),  # half of the last lanes would be empty
+    ],
+)
+def test_results_are_not_transposed_where_that_costs_more(channels, pixels, in_place):
+    x = mt.placeholder((1, channels, *pixels), name="X")
+    w = mt.placeholder((64, channels, *[3] * len(pixels)), name="W")
+    conv = mt.ops.conv1d if len(pixels) == 1 else mt.ops.conv2d
+    y = conv(x, w, padding=1)
+    schedule = mt.schedule_for(mt.lower([x, w, y]), TARGET)
+    assert ("cache_write" not in schedule.trace.as_python()) == in_place
+
+
 def test_results_lie_as_lanes_do():
     """Of a product of two transposed operands either may be packed."""
     for axes in (("ki", "jk", "ij"), ("bki", "bjk", "bij")):
