@@ -12,7 +12,7 @@ import math
 import os
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ class Table:
             "definition": definition_as_python(self.program),
             "target": self.target.as_dict(),
             "sketches": [
-                {"trace": s.to_json(), "history": [list(asdict(d).values()) for d in s.history]}
+                {"trace": s.to_json(), "history": [[d.block, d.rule, d.what] for d in s.history]}
                 for s in self.sketches
             ],
             "allowed": self.allowed,
