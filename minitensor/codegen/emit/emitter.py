@@ -115,7 +115,8 @@ class Emitter(Expressions):
         target = self.element(stmt.buffer, stmt.indices)
         if stmt.buffer in self.undeclared:
             const = "const " if self.undeclared.pop(stmt.buffer) else ""
-            self.line(f"{const}{self.storage_type(buffer.dtype)} {target} = {self.stored(value)};")
+            text = self.named(value) if const else self.stored(value)
+            self.line(f"{const}{self.storage_type(buffer.dtype)} {target} = {text};")
             if const:
                 self.constant[target] = ("", 1)
                 match value:

@@ -94,6 +94,10 @@ class Expressions(Addresses):
         """A value that is stored as it is."""
         return self.unrounded(value) if self.updated in self.unread else self.expr(value)
 
+    def named(self, value: ir.Expr) -> str:
+        """A value as a variable holds it that is used again and does not change."""
+        return self.stored(value)
+
     def storage_type(self, dtype: ir.DType) -> str:
         """The type of an element in memory."""
         return self.dialect.element_type(dtype)

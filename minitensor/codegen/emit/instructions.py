@@ -4,7 +4,8 @@
 `greater`: a comparison and a blend otherwise. `max` and `min`: one of these and what
 keeps a NaN. `sqrt` and roundings, conversions of float16: GCC finds some in a loop over lanes, if
 it has unrolled it and prefers vectors of that length, else one lane at a time. `ldexp`, the end of
-exp: one instruction in the place of nine. `first`: a blend by a constant. `load_part` and
+exp: one instruction in the place of nine. `first`: a blend by a constant. `held`: none,
+but GCC cannot take the vector from memory again. `load_part` and
 `store_part`: elements one by one otherwise (and on processors without masks in registers, for which
 a masked store is slow). The results are the same.
 """
@@ -71,6 +72,7 @@ def _of_kind(kind: str, dtype: str, lanes: int) -> dict[tuple[str, str, int], tu
     half, whole = f"__builtin_ia32_blend{kind}256", f"__builtin_ia32_blendm{kind}_512_mask"
     table["first", dtype, lanes] = (_AVX, f"{half}({{1}}, {{0}}, {{2}})")
     table["first", dtype, 2 * lanes] = (_AVX512, f"{whole}({{1}}, {{0}}, {{2}})")
+    table["held", dtype, 2 * lanes] = (_AVX512, '({{ __asm__("" : "+v"({0})); {0}; }})')
     for size, count in ((128, lanes // 2), (256, lanes), (512, 2 * lanes)):
         short = "" if size == 128 else size
         table["load_part", dtype, count] = (

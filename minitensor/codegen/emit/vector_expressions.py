@@ -46,6 +46,13 @@ class VectorExpressions(Expressions):
             return self._call_of(vectors.narrow, dtype)(value)
         return self._whole(value)
 
+    def named(self, value: ir.Expr) -> str:
+        """A value as a variable holds it that is used again and does not change."""
+        text = self.stored(value)
+        if isinstance(value, ir.Load) and value.indices and vectors.can_be_held(value.dtype):
+            return f"{self.helpers.need(vectors.held, value.dtype)}({text})"
+        return text
+
     def storage_type(self, dtype: ir.DType) -> str:
         """The type of an element in memory."""
         return self.helpers.vector(dtype) if dtype.lanes > 1 else super().storage_type(dtype)

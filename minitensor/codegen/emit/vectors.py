@@ -19,6 +19,9 @@ from minitensor.codegen.emit.helpers import Definition, Helpers, function
 from minitensor.codegen.emit.instructions import with_instruction
 from minitensor.codegen.remarks import missed_call
 
+HELD: Final = 512
+"""Bits of the vectors that are kept in registers by name."""
+
 
 def loading(dtype: ir.DType, step: int) -> tuple[Any, ...]:
     """The helper that loads so many lanes `step` apart, and what it is about."""
@@ -27,6 +30,20 @@ def loading(dtype: ir.DType, step: int) -> tuple[Any, ...]:
     if step != 1:
         return gather, dtype, dtype.lanes
     return (load, dtype) if dtype == whole(dtype) else (load_part, dtype, dtype.lanes)
+
+
+def can_be_held(dtype: ir.DType) -> bool:
+    """Return whether `held` is worth its place: for floats in the 32 registers of 512 bits."""
+    return dtype.is_float and dtype.bits in (32, 64) and dtype.bits * dtype.lanes == HELD
+
+
+def held(helpers: Helpers, dtype: ir.DType) -> Definition:
+    """A vector that is loaded once. GCC loads it anew for each use otherwise, as an operand of what
+    is computed: loads of 512 bits take longer than products and sums then.
+    """
+    kind = helpers.vector(dtype)
+    name, text = function(kind, f"held_{kind}", f"{kind} x", "return x;")
+    return name, with_instruction(text, "held", dtype, ("x",))
 
 
 def storing(dtype: ir.DType, step: int) -> tuple[Any, ...]:
