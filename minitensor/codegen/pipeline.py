@@ -90,10 +90,8 @@ CUDA_PASSES: Final[tuple[tuple[str, Pass], ...]] = (
 )
 """The passes of `build` for a GPU, or for the emulator of one."""
 REQUIRED: Final = ("check_bounds", "erase_blocks")
-"""The passes that no program goes without: the first makes it safe, the second leaves plain
-statements."""
-LONGEST_HEADER: Final = 500
-"""The most lines of a header that are put in front."""
+"""The passes that no program goes without: one makes it safe, one leaves plain statements."""
+LONGEST_HEADER: Final = 500  # lines of a header that are put in front, at most
 
 
 def passes_of(target: Target) -> tuple[tuple[str, Pass], ...]:

@@ -56,7 +56,7 @@ def _variables(dtype: DType) -> tuple[Var, Var, Var, Var]:
 
 
 def _compared(name: str, op: BinaryOp, x: Var, y: Var) -> Binary:
-    """What says that `y` is worse than `x`, or no better."""
+    """The comparison that says that `y` is worse than `x`, or no better."""
     return Binary(op, y, x) if name == "argmax" else Binary(op, x, y)
 
 

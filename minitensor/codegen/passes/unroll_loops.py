@@ -6,7 +6,8 @@
 
 A loop of many statements that means the same as text of its own is left to the compiler to unroll:
 it stays an unrolled loop, which is emitted with a pragma. Text must be written out where that lets
-later passes do more: arrays that are indexed by the loop become registers, conditions are decided.
+later passes do more: arrays that are indexed by the loop become registers, conditions are decided,
+and rows that several places of a window read are loaded once.
 
 A loop around a tile that fills the vector registers stays a plain loop: in copies of its body a
 compiler gives a sum another register from one to the next, and reads again what it has no register
@@ -24,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from minitensor import ir
+from minitensor import arith, ir
 from minitensor.codegen.passes.name_registers import MOST as MOST_REGISTERS
 from minitensor.codegen.pressure import fills_registers
 from minitensor.codegen.remarks import became, missed
@@ -35,7 +36,9 @@ MOST_STATEMENTS: Final = 1024
 MOST_OPERATIONS: Final = 200_000
 """The most operations, loads and numbers of these."""
 SHORT: Final = 32
-"""Up to so many statements more, a loop is written out in any case."""
+"""Up to so many statements, a loop is written out in any case."""
+SHARED: Final = 128
+"""Up to so many, one whose iterations read what others have read."""
 
 
 def unroll_loops(program: ir.Program, target: Target) -> ir.Program:
@@ -79,7 +82,8 @@ class _Unroller:
             stmt.var, stmt.extent, body, statements
         ):
             return ir.For(stmt.var, stmt.extent, body, ir.LoopKind.SERIAL, stmt.annotations)
-        if stmt.extent * statements > SHORT and self.is_plain(stmt.var, body):
+        short = SHORT if not _reads_again(stmt, body) else SHARED
+        if stmt.extent * statements > short and self.is_plain(stmt.var, body):
             became(stmt.var, "unrolled by the compiler")
             return ir.with_body(stmt, body)
         became(stmt.var, "written out")
@@ -133,6 +137,30 @@ class _Unroller:
         text = f"stays a loop: written out it would be {text}"
         missed("unroll", loop, text, "unroll a shorter loop")
         return False
+
+
+def _reads_again(loop: ir.For, body: ir.Stmt) -> bool:
+    """Tell whether an iteration reads vectors that the one before it has read at another place of
+    the body, as the rows of a window do, so that text can share them.
+    """
+    loads = {load for load in ir.loads(body) if load.dtype.lanes > 1 and _varies(load, loop.var)}
+    if len(loads) < 2 or loop.extent < 2:
+        return False
+    first, second = (
+        {(load.buffer, *(_known(index, loop.var, n) for index in load.indices)) for load in loads}
+        for n in (0, 1)
+    )
+    return not first.isdisjoint(second)
+
+
+def _varies(load: ir.Load, loop: str) -> bool:
+    return any(map(_of(loop), load.indices))
+
+
+def _known(index: ir.Expr, loop: str, value: int) -> str:
+    """The text of an index in an iteration, the same for equal sums."""
+    expr = index.base if isinstance(index, ir.Ramp) else index
+    return ir.print_expr(arith.linear_of(ir.substitute(expr, {loop: ir.Const(value)})).expr())
 
 
 def _of(loop: str) -> Callable[[ir.Expr], bool]:

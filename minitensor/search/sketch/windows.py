@@ -80,9 +80,22 @@ def is_window(block: Block) -> bool:
     )
 
 
+def _window_of(block: Block) -> list[ir.Iter]:
+    """The axes of a window, last the one along which rows of registers follow each other: a row is
+    loaded once for all the places in the window where it is.
+    """
+    *_, y, _ = spatial_iters(block)
+    indices = [index for load in operands(block) for index in load.indices]
+
+    def slides(axis: ir.Iter) -> bool:
+        return any({axis.var, y.var} <= set(ir.free_vars(index)) for index in indices)
+
+    return sorted(reduce_iters(block), key=slides)
+
+
 def _written_out(block: Block) -> int:
     """The number of axes of a window that are written out, from the inside: all of a small one."""
-    sizes = accumulate((i.extent for i in reversed(reduce_iters(block))), operator.mul)
+    sizes = accumulate((i.extent for i in reversed(_window_of(block))), operator.mul)
     return sum(size <= LARGEST for size in sizes)
 
 
@@ -137,7 +150,7 @@ def _tile(schedule: Schedule, state: State) -> tuple[str | None, str | None]:
     y_0, y_1 = schedule.split(loops[y.var], [None, height])
     x_0, x_1 = schedule.split(loops[x.var], [None, width])
     around = [loops[i.var] for i in images]
-    window = [loops[i.var] for i in reduce_iters(block)]
+    window = [loops[i.var] for i in _window_of(block)]
     schedule.reorder(*around, y_0, x_0, *window, y_1, x_1)
     schedule.vectorize(x_1)
     for loop in (*window[-_written_out(block) :], y_1):

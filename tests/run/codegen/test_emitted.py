@@ -21,6 +21,7 @@ HOSTILE = [
     "status",
     "float32x16",
     "load_float32x16",
+    "held_float32x16",
     "INT64_MAX",
     "x\n#include </etc/passwd>",
     "\\",
@@ -112,7 +113,7 @@ int matmul_kernel(
             float32x16 C_acc_3_0 = splat_float32x16(0.0f);
             for (int64_t k = 0; k < 16; ++k) {
                 const float *A_row = &A[i_0 * 64 + k];
-                const float32x16 B_0 = load_float32x16(&B[k * 32 + j_0 * 16]);
+                const float32x16 B_0 = held_float32x16(load_float32x16(&B[k * 32 + j_0 * 16]));
                 C_acc_0_0 += splat_float32x16(A_row[0]) * B_0;
                 C_acc_1_0 += splat_float32x16(A_row[16]) * B_0;
                 C_acc_2_0 += splat_float32x16(A_row[32]) * B_0;

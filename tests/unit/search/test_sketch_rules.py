@@ -242,6 +242,24 @@ def test_of_a_large_window_the_inner_axes_are_written_out():
     assert_equivalent(program, schedule, targets=("interpreter",))
 
 
+@pytest.mark.parametrize("last", ["channels", "pixels"])
+def test_places_of_a_window_along_the_rows_of_a_tile_are_the_innermost(last):
+    """So that text shares the rows that they read."""
+    ry, rx = mt.reduce_axis(3, "ry"), mt.reduce_axis(5, "rx")
+    if last == "pixels":
+        X, shape = mt.placeholder((8, 18, 20), name="X"), (8, 16, 16)
+        element = lambda c, y, x: mt.sum(X[c, y + ry, x + rx], axis=(ry, rx))
+    else:
+        X, shape = mt.placeholder((18, 20, 16), name="X"), (16, 16, 16)
+        element = lambda y, x, c: mt.sum(X[y + ry, x + rx, c], axis=(ry, rx))
+    program = mt.lower([X, mt.compute(shape, element, name="Y")])
+    sketch = next(s for s in generate_sketches(program, TARGET) if "window" in s.explain())
+    schedule = sketch.apply(seed=0)
+    window = [loop for loop in schedule.get_loops("Y") if loop in ("ry", "rx")]
+    assert window == (["rx", "ry"] if last == "pixels" else ["ry", "rx"])
+    assert_equivalent(program, schedule, targets=("interpreter", "c"))
+
+
 def test_what_reads_a_window_follows_each_of_its_tiles():
     X, K = mt.placeholder((1, 6, 13, 19), name="X"), mt.placeholder((6, 1, 3, 3), name="K")
     y = mt.ops.relu(mt.ops.conv2d(X, K, padding=1, stride=2, groups=6))

@@ -82,3 +82,23 @@ def test_a_number_is_not_spread_twice_for_vectors_of_two_lengths():
     a, b = (np.random.default_rng(n).integers(-4, 5, 80 * n).astype("float32") for n in (1, 4))
     a, b = np.resize(a, (4, 16)), np.resize(b, (16, 20))
     np.testing.assert_array_equal(mt.build(s)(a, b), a @ b)
+
+
+@pytest.mark.parametrize("bits", [256, 512])
+def test_a_wide_vector_that_is_used_again_is_loaded_once(bits):
+    """As a variable that GCC cannot take from memory again; the 16 shorter ones may be needed."""
+    A, B = mt.placeholder((4, 64), name="A"), mt.placeholder((4,), name="B")
+    k = mt.reduce_axis(4, "k")
+    C = mt.compute((2, 64), lambda i, j: mt.sum(A[k, j] * B[k], axis=k), name="C")
+    s = mt.Schedule(mt.lower([A, B, C]))
+    s.reorder("k", "i", "j")
+    s.unroll("i")
+    s.vectorize(s.split("j", [None, bits // 32])[1])
+    s.reorder("j_0", "k", "i", "j_1")
+    target = Target("c", num_cores=1, vector_bits=bits)
+    text = generate(s.program, target).source
+    assert ("= held_float32x16(load_float32x16(" in text) == (bits == 512)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-8, 8, x.shape).astype("float32") for x in (A, B))
+    wanted = np.broadcast_to(b @ a, (2, 64))
+    np.testing.assert_array_equal(mt.build(s, target=target)(a, b), wanted)

@@ -115,7 +115,7 @@ def test_a_kernel_has_the_value_as_a_constant_and_a_pointer_to_the_row():
     s.unroll(x_1)
     s.vectorize(y_1)
     kernel = mt.build(s, Target("c", 1, 512))
-    assert "const float32x16 B_0 = load_float32x16(&B[" in kernel.source
+    assert "const float32x16 B_0 = held_float32x16(load_float32x16(&B[" in kernel.source
     assert "const float *A_row = &A[x_0 * 32 + k];" in kernel.source
     assert "splat_float32x16(A_row[24]) * B_0;" in kernel.source
     rng = np.random.default_rng(0)

@@ -423,6 +423,25 @@ def test_a_window_around_a_tile_is_left_to_the_compiler():
     assert_equivalent(windowed().program, s, targets=["passes", "interpreter", "c"])
 
 
+@pytest.mark.parametrize(("shared", "loads"), [(True, 11), (False, 5)])
+def test_a_window_whose_rows_are_read_again_is_written_out(shared, loads):
+    """Five rows of a tile, and seven places: eleven rows are read."""
+    A = mt.placeholder((11, 22), name="A")
+    W, k = mt.placeholder((7,), name="W"), mt.reduce_axis(7, name="k")
+    at = lambda y, x: (y + k, x) if shared else (y, x + k)
+    value = lambda y, x: mt.sum(A[at(y, x)] * W[k], axis=k)
+    s = mt.Schedule(mt.lower([A, W, mt.compute((5, 16), value, name="C")]))
+    s.reorder("k", "y", "x")
+    for loop in ("k", "y"):
+        s.unroll(loop)
+    s.vectorize("x")
+    target = Target("c", num_cores=1, vector_bits=512)
+    text = body(s.program, "name_values", target)
+    assert ("for k in unroll(7)" in text) == (not shared)
+    assert text.count("A[") == loads
+    assert_equivalent(s.history[0], s, targets=["passes", "interpreter", "c"])
+
+
 @pytest.mark.parametrize(
     ("bits", "width", "vectors", "stays"),
     [(256, 6, 2, True), (256, 4, 3, True), (256, 4, 2, False), (256, 12, 1, False),
