@@ -82,8 +82,8 @@ class _Unroller:
             stmt.var, stmt.extent, body, statements
         ):
             return ir.For(stmt.var, stmt.extent, body, ir.LoopKind.SERIAL, stmt.annotations)
-        short = SHORT if not _reads_again(stmt, body) else SHARED
-        if stmt.extent * statements > short and self.is_plain(stmt.var, body):
+        copies = stmt.extent * statements
+        if copies > SHORT and self.is_plain(stmt.var, body) and not self.shares(stmt, body, copies):
             became(stmt.var, "unrolled by the compiler")
             return ir.with_body(stmt, body)
         became(stmt.var, "written out")
@@ -108,6 +108,21 @@ class _Unroller:
             if depends:
                 return False
         return True
+
+    def shares(self, loop: ir.For, body: ir.Stmt, copies: int) -> bool:
+        """Tell whether an iteration reads vectors that the one before it has read at another place
+        of the body, as the rows of a window do, so that text can share them.
+        """
+        loads = {
+            n for n in ir.loads(body) if n.dtype.lanes > 1 and any(map(_of(loop.var), n.indices))
+        }
+        if copies > SHARED or len(loads) < 2:
+            return False
+        first, second = (
+            {(n.buffer, *(_place(index, loop.var, at) for index in n.indices)) for n in loads}
+            for at in (0, 1)
+        )
+        return not first.isdisjoint(second)
 
     def is_full(self, loop: str, body: ir.Stmt) -> bool:
         """Tell whether a body is a tile that fills the registers, each time the same one."""
@@ -139,25 +154,7 @@ class _Unroller:
         return False
 
 
-def _reads_again(loop: ir.For, body: ir.Stmt) -> bool:
-    """Tell whether an iteration reads vectors that the one before it has read at another place of
-    the body, as the rows of a window do, so that text can share them.
-    """
-    loads = {load for load in ir.loads(body) if load.dtype.lanes > 1 and _varies(load, loop.var)}
-    if len(loads) < 2 or loop.extent < 2:
-        return False
-    first, second = (
-        {(load.buffer, *(_known(index, loop.var, n) for index in load.indices)) for load in loads}
-        for n in (0, 1)
-    )
-    return not first.isdisjoint(second)
-
-
-def _varies(load: ir.Load, loop: str) -> bool:
-    return any(map(_of(loop), load.indices))
-
-
-def _known(index: ir.Expr, loop: str, value: int) -> str:
+def _place(index: ir.Expr, loop: str, value: int) -> str:
     """The text of an index in an iteration, the same for equal sums."""
     expr = index.base if isinstance(index, ir.Ramp) else index
     return ir.print_expr(arith.linear_of(ir.substitute(expr, {loop: ir.Const(value)})).expr())
