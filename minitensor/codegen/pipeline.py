@@ -26,7 +26,6 @@ from minitensor.codegen.passes.map_threads import map_threads
 from minitensor.codegen.passes.name_registers import name_registers
 from minitensor.codegen.passes.name_values import name_values
 from minitensor.codegen.passes.narrow_positions import narrow_positions
-from minitensor.codegen.passes.order_positions import order_positions
 from minitensor.codegen.passes.partition_loops import partition_loops
 from minitensor.codegen.passes.pipeline_copies import pipeline_copies
 from minitensor.codegen.passes.promote_accumulators import promote_accumulators
@@ -55,7 +54,6 @@ Dump: TypeAlias = Callable[[str], object]
 
 PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("check_bounds", check_bounds),
-    ("order_positions", order_positions),
     ("erase_blocks", erase_blocks),
     ("shrink_storage", shrink_storage),
     ("simplify", simplify_program),

@@ -15,14 +15,15 @@ from __future__ import annotations
 from minitensor import arith, ir
 from minitensor.codegen.gpu.combine import combining_thread, guarded, over_threads
 from minitensor.codegen.intrinsics import declared
+from minitensor.codegen.passes.order_positions import order_positions
 from minitensor.codegen.target import Target
 from minitensor.errors import LoweringError
 
 
 def erase_blocks(program: ir.Program, target: Target) -> ir.Program:
     """The program without blocks and temporaries."""
-    eraser = _Eraser(program, target)
-    body = eraser.statement(program.body)
+    eraser = _Eraser(order_positions(program), target)
+    body = eraser.statement(eraser.program.body)
     return program.replace(body=eraser.allocated(None, body), temporaries=())
 
 

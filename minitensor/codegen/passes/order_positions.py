@@ -1,4 +1,5 @@
-"""Pass: the place of an extremum is kept without asking where positions only rise.
+"""The place of an extremum is kept without asking where positions only rise: before blocks are
+erased.
 
     before  init I[i], V[i] = 9223372036854775807, -inf
             (I[i], V[i]) = argmax((I[i], V[i]), (int64(k*16 + i), X[k*16 + i]))
@@ -18,12 +19,11 @@ from typing import Final
 
 from minitensor import arith, ir
 from minitensor.codegen.gpu.combine import guarded
-from minitensor.codegen.target import Target
 
 IN_ORDER: Final = (ir.LoopKind.SERIAL, ir.LoopKind.UNROLL)
 
 
-def order_positions(program: ir.Program, target: Target) -> ir.Program:
+def order_positions(program: ir.Program) -> ir.Program:
     """The program with reducers that do not compare positions."""
     changed = {name: _ordered(program, block) for name, block in program.blocks.items()}
     kept = {name: block for name, block in changed.items() if block is not None}
