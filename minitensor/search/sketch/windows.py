@@ -18,6 +18,7 @@ from itertools import accumulate, takewhile
 from typing import Final
 
 from minitensor import ir
+from minitensor.arith import linear_of
 from minitensor.errors import ScheduleError
 from minitensor.ir import Block, accessed_buffers
 from minitensor.schedule import Schedule
@@ -81,16 +82,20 @@ def is_window(block: Block) -> bool:
 
 
 def _window_of(block: Block) -> list[ir.Iter]:
-    """The axes of a window, last the one along which rows of registers follow each other: a row is
-    loaded once for all the places in the window where it is.
+    """The axes of a window, last the one along which rows of registers follow each other, if their
+    windows overlap: a row is loaded once for all the places in the window where it is.
     """
     *_, y, _ = spatial_iters(block)
-    indices = [index for load in operands(block) for index in load.indices]
+    forms = [linear_of(index) for load in operands(block) for index in load.indices]
 
-    def slides(axis: ir.Iter) -> bool:
-        return any({axis.var, y.var} <= set(ir.free_vars(index)) for index in indices)
+    def overlaps(axis: ir.Iter) -> bool:
+        most = axis.extent - 1
+        return any(
+            0 < abs(form.coefficient(y.var)) <= abs(form.coefficient(axis.var)) * most
+            for form in forms
+        )
 
-    return sorted(reduce_iters(block), key=slides)
+    return sorted(reduce_iters(block), key=overlaps)
 
 
 def _written_out(block: Block) -> int:

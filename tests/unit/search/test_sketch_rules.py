@@ -260,6 +260,16 @@ def test_places_of_a_window_along_the_rows_of_a_tile_are_the_innermost(last):
     assert_equivalent(program, schedule, targets=("interpreter", "c"))
 
 
+def test_places_of_windows_that_do_not_overlap_stay_in_order():
+    ry, rx = mt.reduce_axis(2, "ry"), mt.reduce_axis(2, "rx")
+    X = mt.placeholder((8, 32, 32), name="X")
+    element = lambda c, y, x: mt.max(X[c, 2 * y + ry, 2 * x + rx], axis=(ry, rx))
+    program = mt.lower([X, mt.compute((8, 16, 16), element, name="Y")])
+    sketch = next(s for s in generate_sketches(program, TARGET) if "window" in s.explain())
+    loops = sketch.apply(seed=0).get_loops("Y")
+    assert loops.index("ry") < loops.index("rx")
+
+
 def test_what_reads_a_window_follows_each_of_its_tiles():
     X, K = mt.placeholder((1, 6, 13, 19), name="X"), mt.placeholder((6, 1, 3, 3), name="K")
     y = mt.ops.relu(mt.ops.conv2d(X, K, padding=1, stride=2, groups=6))
