@@ -220,8 +220,7 @@ REPLACED: Final[list[Toolchain]] = []  # that of `runtime.webassembly`, where it
 def _find_compiler() -> tuple[str, ...]:
     named = compiler_named()
     for words in [named] if named else [(name,) for name in NAMES]:
-        path = shutil.which(words[0])
-        if path is not None:
+        if (path := shutil.which(words[0])) is not None:
             return (os.path.abspath(path), *words[1:])
     if named:
         fault = f"no program {named[0]!r} is found"
@@ -243,8 +242,7 @@ def _key(words: tuple[str, ...], extra: tuple[str, ...]) -> str:
     """
     files: list[tuple[str, int, int, int]] = []
     for word in (*words, *_TOOLS):
-        path = shutil.which(word)
-        if path is not None:
+        if (path := shutil.which(word)) is not None:
             real = os.path.realpath(path)
             found = os.stat(real)
             files.append((real, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
@@ -299,7 +297,8 @@ class _Probe:
             )
         family = "clang" if "__clang__" in macros else "gcc"
         flags = (*flags, _CONTRACTION[family])
-        flags += tuple(f for f in _IF_KNOWN if self.compile(_PLAIN, (*flags, f)).status == 0)
+        all_known = self.knows((*flags, *_IF_KNOWN))
+        flags += tuple(f for f in _IF_KNOWN if all_known or self.knows((*flags, f)))
         if family == "clang":
             flags = (*flags, "-fbracket-depth=4096")
         found = self.vectors(flags, macros)
@@ -316,7 +315,7 @@ class _Probe:
             openmp=openmp,
             vector_bits=found.bits,
             vector_registers=_vector_registers(triple, found),
-            float16=self.compile(_FLOAT16, flags).status == 0,
+            float16=self.knows(flags, _FLOAT16),
             lacking=lacking(macros) if any(w.startswith("-m") for w in self.users) else (),
             rates=found.rates,
             features=features_in(self.macros(flags)),
@@ -339,6 +338,9 @@ class _Probe:
         output = f"probe-{self.count}.so"
         return self.ask(*_SHARED, *flags, *self.extra, "-o", output, "probe.c", "-lm", *libraries)
 
+    def knows(self, flags: tuple[str, ...], source: str = _PLAIN) -> bool:
+        return self.compile(source, flags).status == 0
+
     def refuse_changes_of_process(self) -> None:
         """Raise CompileError if what the compiler links would change this process when loaded."""
         (self.folder / "probe.c").write_text(_PLAIN, encoding="utf-8")
@@ -354,8 +356,7 @@ class _Probe:
 
     def native(self) -> tuple[str, ...]:
         for native in _NATIVE:
-            done = self.compile(_PLAIN, (*_FLAGS, *native))
-            if done.status == 0:
+            if (done := self.compile(_PLAIN, (*_FLAGS, *native))).status == 0:
                 return native
         given = [
             f"{name}={shown(os.environ[name])}" for name in ("CC", "CFLAGS") if name in os.environ
@@ -385,8 +386,7 @@ class _Probe:
     def vectors(self, flags: tuple[str, ...], macros: dict[str, str]) -> _Vectors:
         """The vectors to use: where there is a choice, those that are fast in a measurement."""
         widest, more = _vector_bits(macros), "__AVX512VL__" in macros
-        preferred = preferred_width(self.users)
-        if preferred is not None:
+        if (preferred := preferred_width(self.users)) is not None:
             return _Vectors(min(widest, preferred), more)
         done = self.measure((*flags, preferring(WIDE))) if widest == WIDE else None
         if done is None:

@@ -43,6 +43,7 @@ def test_testing(capsys):
     assert "is read before written" in printed or "is not" in printed or ", not " in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [
@@ -68,12 +69,14 @@ def test_guides(page, tmp_path, monkeypatch):
     imported(code_of(f"{page}.md"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["networks", "tasks"])
 def test_networks(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     imported(code_of(f"{page}.md"))
 
 
+@pytest.mark.slow
 def test_accelerator(capsys):
     imported(code_of("accelerator.md"))
     printed = capsys.readouterr().out
@@ -133,6 +136,7 @@ def test_tensorize(capsys):
     assert quoted in text
 
 
+@pytest.mark.slow
 def test_cuda(capsys):
     page = "cuda.md"
     imported(code_of(page))

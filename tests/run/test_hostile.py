@@ -81,6 +81,7 @@ def test_no_process_but_the_compiler(first, tmp_path, harmless):
     assert list((tmp_path / "here").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_watch_sees_what_it_should(tmp_path):
     """Other processes and files would have been reported."""
     text = f"""

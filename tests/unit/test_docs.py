@@ -12,6 +12,7 @@ import minitensor as mt
 ROOT = pathlib.Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "page"),
     [
@@ -79,6 +80,7 @@ def test_every_primitive_is_a_method_with_its_docstring():
         assert "Preserves" in method.__doc__ or "Returns" in method.__doc__
 
 
+@pytest.mark.slow
 def test_docstrings_begin_with_a_noun_or_a_verb():
     question = re.compile(r"(What|How|Whether|Where|Who|Why|Which|When|That|Nothing|Everything)\b")
     for path in sorted((ROOT / "minitensor").rglob("*.py")):

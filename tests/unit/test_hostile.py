@@ -101,10 +101,12 @@ def test_the_comparison_sees_differences(reference):
 # ---- names that become identifiers
 
 
+@pytest.mark.slow
 def test_a_name_for_everything(text, named, reference):
     assert_same_but_names(source_of(named), reference, strict=len(text) <= 40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, len(HOSTILE), COUNT))
 def test_different_names_together(first, reference):
     names = (HOSTILE * 2)[first : first + COUNT]
@@ -112,6 +114,7 @@ def test_different_names_together(first, reference):
     assert_same_but_names(source, reference, strict=False)  # "+" and "-" are both v_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number",
     [n if n % 6 == 0 else pytest.param(n, marks=pytest.mark.slow) for n in range(12)],

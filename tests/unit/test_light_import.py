@@ -61,11 +61,13 @@ def outcomes(request):
     return request.getfixturevalue(request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKS)
 def test_what_needs_no_compiler_works(outcomes, name):
     assert outcomes[name] == {"value": WORKS[name]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TEXTS)
 def test_texts_need_no_compiler(outcomes, name):
     assert TEXTS[name] in outcomes[name]["value"]
@@ -103,6 +105,7 @@ def test_a_definition_and_its_schedule_import_no_more_than_they_need():
     assert {"ir", "lang", "schedule"} <= rooms
 
 
+@pytest.mark.slow
 def test_no_class_variable_is_without_its_type():
     """Python 3.10 cannot read the types of a class with a bare ClassVar, as those of nodes are."""
     bare = [

@@ -110,6 +110,7 @@ def test_every_folder_is_looked_at():
     assert len(files()) > 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "folder", [f if f != "tests" else pytest.param(f, marks=pytest.mark.slow) for f in FOLDERS]
 )

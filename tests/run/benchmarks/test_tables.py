@@ -38,6 +38,7 @@ def test_a_table_is_what_was_saved(table, tmp_path):
     assert list(TableSpace(found).names) == list(TableSpace(table).names)
 
 
+@pytest.mark.slow
 def test_what_is_drawn_mutated_and_crossed_is_in_the_table(table):
     for template in (False, True):
         space, rng = TableSpace(table, template), random.Random(0)
@@ -83,6 +84,7 @@ def test_an_interval_holds_the_mean():
     assert 0.9 <= low < np.mean(values) < high <= 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("baseline", some(learned.BASELINES, lambda number: number == 0))
 def test_the_cells_of_the_protocol(table, baseline, monkeypatch):
     """The placebo tries what the baseline does, until there are populations: parents that a policy

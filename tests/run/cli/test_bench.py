@@ -22,6 +22,7 @@ def brief(monkeypatch):
     monkeypatch.setattr(roofline, "known_limits", lambda threads: LIMITS)
 
 
+@pytest.mark.slow
 def test_a_schedule_against_its_definition(run, user_file):
     done = run("bench", f"{user_file}:s", "--quick", "--json")
     assert done.status == 0, done.err

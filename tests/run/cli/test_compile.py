@@ -1,5 +1,7 @@
 """`minitensor compile` with a compiler."""
 
+import pytest
+
 import minitensor as mt
 
 
@@ -35,6 +37,7 @@ def test_assembly(run, user_file):
     assert report["target"]["num_cores"] >= 1
 
 
+@pytest.mark.slow
 def test_threads_are_named_where_there_are_any(run, tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(

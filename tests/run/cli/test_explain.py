@@ -1,5 +1,7 @@
 """`minitensor explain` with a compiler."""
 
+import pytest
+
 
 def test_spills_are_measured(run, user_file):
     done = run("explain", f"{user_file}:s")
@@ -16,6 +18,7 @@ def test_a_compiler_that_fails_leaves_the_rest(run, user_file, monkeypatch):
     assert "spills are not measured" in done.out
 
 
+@pytest.mark.slow
 def test_doctor_tells_how_many_registers_there_are(run):
     done = run("doctor")
     assert "minitensor explain" in done.out

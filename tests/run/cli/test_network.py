@@ -43,6 +43,7 @@ def test_run_writes_what_the_interpreter_computes(file, capsys):
     np.testing.assert_array_equal(np.load("out/0.npy"), expected)
 
 
+@pytest.mark.slow
 def test_show_and_run_in_another_precision(file, capsys):
     assert main(["network", file, "show", *SHAPE, "--precision", "bf16"]) == 0
     assert "matmul(x_bfloat16, b=w_bfloat16, out_dtype='float32')" in capsys.readouterr().out
@@ -50,6 +51,7 @@ def test_show_and_run_in_another_precision(file, capsys):
     assert "y: float32[4, 8]" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_tune_then_profile_and_export(file, capsys):
     words = ["network", file, "tune", *SHAPE, "--trials", "8", "--minutes", "1", "--json"]
     assert main(words) == 0
@@ -62,6 +64,7 @@ def test_tune_then_profile_and_export(file, capsys):
     assert "make builds it" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [

@@ -106,6 +106,7 @@ def test_ctrl_c_stops_within_seconds_and_keeps_everything(tmp_path):
     assert took < STOPS_WITHIN
 
 
+@pytest.mark.slow
 def test_a_gpu_by_its_cost_and_what_became_of_the_schedule(run, tmp_path):
     words = (*SIZE, "--target", "cuda-emulator", "--device", "h100")
     told = run("tune", "matmul", *words, "--trials", "3", "--quiet", "-o", "best.json").out

@@ -6,6 +6,7 @@ import pytest
 import minitensor as mt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "vectors", "bits", "hidden"),
     [(6, 2, 256, True), (4, 3, 256, True), (3, 3, 256, True), (4, 2, 256, False),

@@ -41,6 +41,7 @@ def arrays_of(program, seed=0):
     return [rng.integers(-4, 5, b.shape).astype(str(b.dtype)) for b in program.inputs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize("bits", [128, 256, 512])
@@ -54,6 +55,7 @@ def test_every_rest(dtype, bits, reverse):
         assert np.array_equal(kernels[columns](*arrays), want), columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [128, 256, 512])
 def test_nothing_behind_an_array_is_touched(bits):
     target = native_target(Target("c", 1, bits))
@@ -90,6 +92,7 @@ def test_integers_are_not_divided_by_what_no_lane_was_given():
     assert np.array_equal(mt.build(s)(a, b), a // b + a % b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [5, 13, 29])
 def test_functions_have_the_bits_of_scalars(columns):
     X = mt.placeholder((6, columns), name="X")
@@ -122,6 +125,7 @@ def rows(columns, lanes, reduced):
     return s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reduced", [mt.sum, mt.max])
 @pytest.mark.parametrize(("lanes", "bits"), [(4, 128), (8, 256), (16, 512)])
 def test_what_is_left_of_a_row_stays_in_registers(lanes, bits, reduced):
@@ -166,6 +170,7 @@ def every_second(dtype, n, first):
     return s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [128, 256, 512])
 def test_every_second_element_is_taken_from_two_vectors(bits):
     target = native_target(Target("c", 1, bits))

@@ -27,6 +27,7 @@ def fused(kernel):
     return re.findall(r"\b(?:vfn?m(?:add|sub)\d*[a-z]+|fn?m(?:add|sub|la|ls))\b", kernel.assembly())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not X86, reason="the flag is of x86")
 @pytest.mark.parametrize("vector", [None, 8, 32])
 def test_float16_is_not_fused_by_processors_that_compute_in_it(vector, monkeypatch):
@@ -38,6 +39,7 @@ def test_float16_is_not_fused_by_processors_that_compute_in_it(vector, monkeypat
     assert [name for name in fused(kernel) if name.endswith(("sh", "ph"))] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("vector", [None, 4, 16])
 def test_elementwise_sums_are_not_fused(dtype, vector):

@@ -19,6 +19,7 @@ def turned(rows, columns, dtype, lanes):
     return s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [128, 256, 512])
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize(("rows", "columns"), [(8, 8), (16, 24), (21, 19), (64, 5), (37, 100)])

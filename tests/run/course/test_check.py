@@ -131,12 +131,14 @@ def test_it_costs_the_task_and_a_sentence(name, tmp_path):
     assert {p.name for p in tmp_path.iterdir()} <= {"01_tasks.py"}
 
 
+@pytest.mark.slow
 def test_a_right_answer_passes_and_what_is_missing_is_told(tmp_path):
     assert checked(RIGHT, tmp_path).passed
     assert "there is no file" in check_task(LESSON, DEFINE, tmp_path / "none.py").lacking
     assert "there is no file" in check_task(LESSON, DEFINE, tmp_path / ("x" * 5000)).lacking
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["open({file!r}, 'w')", "os.remove({file!r})"])
 def test_the_judges_cannot_be_written_over(how, tmp_path):
     file = str(ROOT / "judges" / "lesson_01.py")
@@ -144,6 +146,7 @@ def test_the_judges_cannot_be_written_over(how, tmp_path):
     assert "writes to lesson_01.py" in checked(text, tmp_path).lacking
 
 
+@pytest.mark.slow
 def test_what_was_written_over_is_put_back(tmp_path):
     file = ROOT / "judges" / "__init__.py"
     before = file.read_bytes()

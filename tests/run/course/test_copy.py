@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import minitensor
 import tutorials
 
@@ -28,6 +30,7 @@ def ran(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_copy_is_used_under_its_own_name(tmp_path):
     copy = tmp_path / "my_copy"
     shutil.copytree(Path(tutorials.__file__).parent, copy)
@@ -71,6 +74,7 @@ def test_no_file_of_the_course_names_the_package_that_it_is():
     assert len(files) > 50 and not [line for line in lines if line.strip().startswith(named)]
 
 
+@pytest.mark.slow
 def test_without_the_course_a_sentence_says_how_to_get_it(tmp_path):
     text = (
         "import sys\nfrom importlib import metadata\n"
@@ -82,6 +86,7 @@ def test_without_the_course_a_sentence_says_how_to_get_it(tmp_path):
     assert "Traceback" not in found.stderr
 
 
+@pytest.mark.slow
 def test_a_command_that_cannot_be_imported_is_a_sentence(tmp_path):
     text = (
         "import sys\nfrom importlib import metadata\n"

@@ -39,6 +39,7 @@ def checked(capsys, student, answer, hidden, *words):
     return status, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_right_and_wrong_answers(capsys, student, hidden):
     only = "--task", "innermost"
     status, found = checked(capsys, student, RIGHT, hidden, *only)
@@ -51,6 +52,7 @@ def test_right_and_wrong_answers(capsys, student, hidden):
     assert all("innermost" not in p.read_text() for p in student.iterdir() if "tasks" not in p.name)
 
 
+@pytest.mark.slow
 def test_they_come_after_the_tasks_of_the_lesson(capsys, student, hidden, tmp_path):
     written = tmp_path / "results.json"
     status, found = checked(capsys, student, RIGHT, hidden, "--gradescope", str(written))

@@ -48,6 +48,7 @@ def there(faked, monkeypatch):
     return faked
 
 
+@pytest.mark.slow
 def test_built_checked_and_timed(there, tmp_path, capsys):
     assert gpu.main(["add", "--save", str(tmp_path)]) == 0
     (path,) = tmp_path.glob("gpu-h100-*.json")
@@ -61,6 +62,7 @@ def test_built_checked_and_timed(there, tmp_path, capsys):
     assert "| add 1024 | 1 |" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_wrong_result_is_named_and_not_timed(there, monkeypatch, capsys):
     monkeypatch.setattr(gpu, "expect", lambda kind, x, sizes: (x[0] - x[1], 1e-6))
     assert gpu.main(["add", "--json"]) == 1
@@ -80,6 +82,7 @@ def test_time_that_is_over(there, capsys):
     assert "not run: -1 s were over" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_without_a_gpu_kernels_are_built_and_nothing_is_timed(there, monkeypatch, capsys):
     def none(library):
         raise ExecutionError("CUDA: there is no GPU", "device")

@@ -44,6 +44,7 @@ def product(tile, step):
     return s
 
 
+@pytest.mark.slow
 def test_a_schedule_is_built_and_called(faked):
     kernel = mt.build(summed(), TARGET)
     assert type(kernel) is CudaKernel and kernel.target == mt.Target("cuda", 1, 0, "h100")
@@ -68,6 +69,7 @@ def backwards():
     return s
 
 
+@pytest.mark.slow
 def test_optimizations_that_were_missed_are_explained(installed):
     remark = "owner: B: is in device memory: several kernels use it; compute_at what writes it"
     for target in ("cuda", "cuda-emulator"):
@@ -79,6 +81,7 @@ def test_optimizations_that_were_missed_are_explained(installed):
         assert "pipeline: k_0: it stands in no kernel with shared memory" in remarks
 
 
+@pytest.mark.slow
 def test_a_text_is_generated_once(faked, monkeypatch):
     first = mt.build(summed(), TARGET)
     monkeypatch.setattr("minitensor.runtime.build.generate", None)
@@ -101,6 +104,7 @@ def test_constants_are_copied_to_the_gpu_once(faked):
     assert np.array_equal(bound.bind(B=b)(), expected)
 
 
+@pytest.mark.slow
 def test_barriers_of_the_text_are_those_of_the_code(faked):
     A = mt.placeholder((64, 64), name="A")
     B = mt.compute((64, 64), lambda i, j: A[j, i] + 0.0, name="B")

@@ -10,6 +10,7 @@ from tests.run.cuda.conftest import random
 from tests.run.cuda.texts import buffer, marked, text
 
 
+@pytest.mark.slow
 def test_a_tiled_matmul(plain):
     kernel = plain["matmul"]
     counts = {(c.line, c.buffer, c.kind): c for c in kernel.counters(*random(kernel))}
@@ -29,6 +30,7 @@ def test_a_tiled_matmul(plain):
     assert counts[fetch, "A", "read"].requests == 2 * lanes.reshape(24, 2, 3, 16).any((1, 3)).sum()
 
 
+@pytest.mark.slow
 def test_accesses_of_atomics_copies_and_matrices(plain):
     found = {(c.buffer, c.kind): c for c in plain["mma"].counters(*random(plain["mma"]))}
     a = found["A_shared", "read"]
@@ -97,6 +99,7 @@ def expected(indices, size):
     return requests, sectors, passes
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(data=st.data())
 def test_any_addresses(patterns, data):

@@ -32,6 +32,7 @@ def kernels(request, tmp_path_factory):
     return dict(zip(parts[1::2], parts[2::2])), done.stderr
 
 
+@pytest.mark.slow
 def test_tensor_cores(kernels):
     ptx, _ = kernels
     assert ptx["mma"].count("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32") == 1

@@ -119,6 +119,7 @@ def built():
     return {name: (s, kernels, in_c[name]) for name, s, kernels in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_bits_are_those_of_c_and_of_the_interpreter(built, name):
     schedule, kernels, in_c = built[name]
@@ -131,6 +132,7 @@ def test_bits_are_those_of_c_and_of_the_interpreter(built, name):
         compare(program.outputs, expected, listed(kernel(*arrays)), kernel.order, program)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("dtype", ["int32", "int64", "int8"])
 def test_data_that_is_no_index_is_an_error_and_no_crash(dtype, shared):

@@ -55,6 +55,7 @@ def assert_same(results, expected):
         np.testing.assert_array_equal(result, value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [t.name for t in CORRECT])
 def test_values_are_those_of_numpy(plain, name):
     kernel = plain[name]

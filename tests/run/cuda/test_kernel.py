@@ -32,6 +32,7 @@ def on(faked, *arrays):
     return [copied_to(faked, array) for array in arrays]
 
 
+@pytest.mark.slow
 def test_numpy_arrays_are_copied_there_and_back(add, faked):
     result = add(A, B)
     assert type(result) is np.ndarray and np.array_equal(result, A + B)
@@ -42,6 +43,7 @@ def test_numpy_arrays_are_copied_there_and_back(add, faked):
     assert add(A, B, given) is given and np.array_equal(given, A + B)
 
 
+@pytest.mark.slow
 def test_arrays_on_the_gpu_are_used_where_they_are(add, faked):
     a, b = on(faked, A, B)
     faked.state.copied = 0
@@ -182,6 +184,7 @@ def test_an_array_that_fails_says_why(add, faked):
         add(Failing(), copied_to(faked, B))
 
 
+@pytest.mark.slow
 def test_bfloat16_by_its_bits_or_its_name(faked):
     source = TWICE.replace("float", "uint16_t")
     kernel = load_cuda(emit(source, "twice", "AD", dtype="bfloat16"))
@@ -196,6 +199,7 @@ def test_bfloat16_by_its_bits_or_its_name(faked):
         kernel(Lender(bits, typestr="<i2"))
 
 
+@pytest.mark.slow
 def test_several_kernels_in_one_run(faked, monkeypatch, tmp_path):
     monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(tmp_path / "cache"))
     add, twice, more = load_cuda_together([emit(), emit(TWICE, "twice", "AD"), emit()])
@@ -206,6 +210,7 @@ def test_several_kernels_in_one_run(faked, monkeypatch, tmp_path):
     assert "add_kernel" in add.ptx and add.command[0] == twice.command[0]
 
 
+@pytest.mark.slow
 def test_several_kernels_of_one_text(faked):
     both = ADD + TWICE.replace('#include "device.h"', "")
     emitted = emit(both), emit(both, "twice", "AD")

@@ -33,6 +33,7 @@ def planted(emitted):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_values_are_those_of_the_interpreter_and_nothing_is_wrong(emitted, loaded, name):
     (kernel,) = load_emulated([emitted[name]], find_toolchain(), check=True)
@@ -43,6 +44,7 @@ def test_values_are_those_of_the_interpreter_and_nothing_is_wrong(emitted, loade
     assert kernel.faults(*arrays) == []
 
 
+@pytest.mark.slow
 def test_each_bug_is_found(emitted, planted, loaded):
     """By a fault; threads may swap their elements in good order, and then values differ."""
     texts = renamed({label: mutant.emitted for label, (_, mutant) in planted.items()})

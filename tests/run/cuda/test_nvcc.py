@@ -49,6 +49,7 @@ def test_the_nvcc_of_this_machine(installed):
     assert nvcc.find_nvcc() is installed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["a100", "h100"])
 def test_ptx_and_resources_without_a_gpu(faked, device):
     kernel = load_cuda(emit(target=Target("cuda", 1, 0, device)))
@@ -64,6 +65,7 @@ def test_ptx_and_resources_without_a_gpu(faked, device):
     )
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_in_registers_is_counted(faked):
     kernel = load_cuda(emit(SPILLING))
     taken = kernel.resources["add_kernel"]
@@ -72,6 +74,7 @@ def test_what_does_not_fit_in_registers_is_counted(faked):
     assert f"64 registers, {taken.spills} bytes spilled, {taken.stack} of stack" in str(taken)
 
 
+@pytest.mark.slow
 def test_a_kernel_is_compiled_once(faked, folder, monkeypatch):
     first = load_cuda(emit())
     monkeypatch.setenv("PATH", "")  # a compiler that runs would need it
@@ -81,6 +84,7 @@ def test_a_kernel_is_compiled_once(faked, folder, monkeypatch):
     assert entry.read_text() == ADD
 
 
+@pytest.mark.slow
 def test_a_damaged_entry_is_compiled_again(faked, folder):
     load_cuda(emit())
     (entry,) = folder.glob("kernel-*.cu")
@@ -89,6 +93,7 @@ def test_a_damaged_entry_is_compiled_again(faked, folder):
     assert entry.read_text() == ADD
 
 
+@pytest.mark.slow
 def test_another_device_h_is_another_kernel(faked, folder, monkeypatch):
     load_cuda(emit())
     monkeypatch.setattr(nvcc, "_header", lambda: "another")
@@ -112,6 +117,7 @@ def test_a_text_that_takes_too_long(faked):
         load_cuda(emit(ADD + "// anew\n"), time_limit=0.1)
 
 
+@pytest.mark.slow
 def test_without_a_driver_a_kernel_is_built_and_a_call_says_why_it_does_not_run(installed):
     kernel = load_cuda(emit())
     try:
@@ -124,6 +130,7 @@ def test_without_a_driver_a_kernel_is_built_and_a_call_says_why_it_does_not_run(
     assert expected in caught.value.message and caught.value.kind == "device"
 
 
+@pytest.mark.slow
 def test_the_nvcc_of_python_packages_or_any_other_by_name(installed, folder, monkeypatch):
     monkeypatch.setenv("NVCC", installed.path)
     assert nvcc.probe_nvcc().library == installed.library

@@ -68,6 +68,7 @@ SIZES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_a_pipelined_product_is_the_same_with_a_barrier_less(size):
     m, n, k, vector, repeats = size
@@ -100,6 +101,7 @@ def test_a_tile_that_comes_from_shared_memory_is_copied_behind_a_barrier():
     assert mt.build(s, target="cuda-emulator", check=True).faults(*arrays) == []
 
 
+@pytest.mark.slow
 def test_what_is_copied_in_vectors_is_copied_asynchronously(installed):
     s, loop = product(32, 32, 32)
     assert "copy_async16" not in mt.build(s, target="cuda-emulator").source
@@ -109,6 +111,7 @@ def test_what_is_copied_in_vectors_is_copied_asynchronously(installed):
     assert "cp.async.cg.shared.global" in kernel.ptx
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector", [1, 2])
 def test_so_is_what_is_copied_in_words_of_4_or_8_bytes(installed, vector):
     s, loop = product(32, 32, 32, vector)
@@ -118,6 +121,7 @@ def test_so_is_what_is_copied_in_words_of_4_or_8_bytes(installed, vector):
     assert "cp.async.ca.shared.global" in kernel.ptx
 
 
+@pytest.mark.slow
 def test_gpus_that_cannot_copy_asynchronously_load_and_store(installed):
     s, loop = product(32, 32, 32)
     s.annotate(loop, "pipeline", 2)
@@ -184,6 +188,7 @@ def test_a_tile_is_not_copied_ahead_from_what_is_stored_to():
     ]
 
 
+@pytest.mark.slow
 def test_a_loop_that_is_none_of_copies_and_uses_stays_and_says_why():
     s, loop = product(32, 32, 32)
     s.annotate(loop, "pipeline", 3)

@@ -410,6 +410,7 @@ def start_threads_of_openmp():
     mt.build(s, target=mt.Target("c", num_cores=2))(np.zeros(64, np.float32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_user_can_interrupt(loaded, elsewhere):
     """Also where a thread gets the signal that is none of Python's."""

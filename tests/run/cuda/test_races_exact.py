@@ -77,6 +77,7 @@ def races(accesses, shared):
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(data=st.data())
 def test_races_are_those_of_all_pairs(scripted, data):

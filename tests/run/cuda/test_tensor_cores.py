@@ -58,6 +58,7 @@ def given(m, n, k, dtype):
     return arrays, values[0] @ values[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_a_product_is_exact_and_clean(dtype):
     s = product(64, 64, 64, dtype, tiles=(1, 2))
@@ -68,6 +69,7 @@ def test_a_product_is_exact_and_clean(dtype):
     assert "float C_register[8];" in kernel.source
 
 
+@pytest.mark.slow
 def test_the_interpreter_and_c_do_the_same():
     s = product(32, 32, 32, "float16", warps=(1, 2))
     arrays, expected = given(32, 32, 32, "float16")
@@ -75,6 +77,7 @@ def test_the_interpreter_and_c_do_the_same():
     np.testing.assert_array_equal(mt.build(s, target="c")(*arrays), expected)
 
 
+@pytest.mark.slow
 def test_nvcc_makes_the_instructions(installed):
     kernel = mt.build(product(64, 64, 64, "bfloat16"), target="cuda")
     assert "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" in kernel.ptx
@@ -128,6 +131,7 @@ def test_so_many_squares_an_intrinsic_has_not(squares):
         mt.intrinsics.mma_m16n8k16("float16", *squares)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("squares", [(2, 3), (3, 2)])
 def test_several_squares_load_what_they_share_once(squares):
     m, n = 16 * squares[0], 8 * squares[1]

@@ -63,6 +63,7 @@ def executed(kernel, program):
     return {key: counts.tolist() for key, counts in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 def test_counts_are_those_of_the_emulator(name, schedules, kernels):
     program = schedules[name].program

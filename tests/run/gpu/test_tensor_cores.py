@@ -37,6 +37,7 @@ def test_rows_of_a_matrix_are_read_8_at_a_time():
     assert any("s.storage_align('A_shared', 0, 64, 8)" in remark for remark in found.remarks)
 
 
+@pytest.mark.slow
 def test_rows_that_are_shifted_by_16_bytes_have_no_conflict():
     found = cost(shift=8)
     assert (load_of(found, "A_shared").ways, load_of(found, "B_shared").ways) == (1, 1)

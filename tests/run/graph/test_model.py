@@ -55,10 +55,12 @@ def agree(found, expected):
 
 
 class TestCalls:
+    @pytest.mark.slow
     def test_equal_the_interpreter(self, net, model, x):
         agree(model(x), mt.interpret(net, x))
         agree(model(x=x), mt.interpret(net, x))
 
+    @pytest.mark.slow
     def test_write_into_outputs(self, net, model, x):
         outputs = [np.empty_like(array) for array in model(x)]
         found = model(x, *outputs)
@@ -278,6 +280,7 @@ class TestInPlace:
 
         self.built(same, x=x)
 
+    @pytest.mark.slow
     def test_a_residual_network(self):
         def network(x, w):
             a = ops.relu(ops.conv2d(x, w, padding=1))
@@ -359,6 +362,7 @@ class TestPrecision:
     def image(self):
         return np.random.default_rng(2).integers(-1, 2, (1, 3, 6, 6)).astype("f")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("precision", ["bf16", "f16"])
     def test_a_model_of_halves(self, graph, image, precision):
         expected = mt.interpret(graph, image)
@@ -368,6 +372,7 @@ class TestPrecision:
         checked = mt.build(graph, precision=precision, check=True)
         np.testing.assert_array_equal(checked(image), expected)
 
+    @pytest.mark.slow
     def test_in_another_layout_saved_and_loaded(self, graph, image, tmp_path):
         model = mt.build(graph.in_precision("bf16").lay_out("NHWC"))
         assert "NHWC" in str(model.graph)
@@ -375,6 +380,7 @@ class TestPrecision:
         expected = mt.interpret(graph, image)
         np.testing.assert_array_equal(mt.graph.load(tmp_path / "halves")(image), expected)
 
+    @pytest.mark.slow
     def test_tuned(self, tmp_path):
         log, settings = tmp_path / "log.jsonl", mt.search.Settings(repeats=2, most_repeats=2)
         x, w = (np.random.default_rng(n).integers(-2, 3, (8, 8)).astype("f") for n in (0, 1))

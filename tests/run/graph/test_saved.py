@@ -46,6 +46,7 @@ def same(found, expected):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_loads_without_compiling(model, folder, arrays, monkeypatch):
     monkeypatch.setattr(saved, "compile_library", None)
     loaded = graph.load(folder)
@@ -59,6 +60,7 @@ def test_loads_without_compiling(model, folder, arrays, monkeypatch):
         loaded(arrays[0][:2], arrays[1])
 
 
+@pytest.mark.slow
 def test_of_another_machine_it_is_compiled_again(model, folder, arrays, tmp_path):
     place = tmp_path / "net"
     shutil.copytree(folder, place)

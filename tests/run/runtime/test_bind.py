@@ -33,6 +33,7 @@ def arrays(n=24):
 TARGETS = ["c", "interpreter"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_packing_is_done_once(target):
     a, b, bias = arrays()
@@ -127,6 +128,7 @@ def test_a_checked_index_still_fails():
         bound(np.array([5, 0, 2], "int32"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("constants", "message"),
     [

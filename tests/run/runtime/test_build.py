@@ -85,6 +85,7 @@ def pipe(path, content):
     os.mkfifo(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage", [cut, change_source, change_facts, flip_digest, empty, link, pipe]
 )

@@ -60,6 +60,7 @@ def test_second_load_starts_no_process(emit, toolchain, no_processes):
     np.testing.assert_array_equal(load(emit(), find_toolchain())(ones(), ones()), ones() * 2)
 
 
+@pytest.mark.slow
 def test_other_source_or_flags_are_other_entries(emit, toolchain, cache, monkeypatch):
     compile_library(emit().source, toolchain)
     compile_library(emit().source + "\n", toolchain)
@@ -169,6 +170,7 @@ def test_library_put_in_place_of_another_is_not_loaded(emit, toolchain):
     np.testing.assert_array_equal(load(emit(), toolchain)(ones(), ones()), ones() * 2)
 
 
+@pytest.mark.slow
 def test_entry_put_in_place_of_another_is_not_loaded(emit, logging_compiler):
     started = logging_compiler()
     toolchain = find_toolchain()
@@ -219,6 +221,7 @@ def test_compiler_that_crashes_is_asked_again_without_its_vectorizer(
     assert started() == before
 
 
+@pytest.mark.slow
 def test_compiler_that_always_crashes(emit, logging_compiler, cache):
     logging_compiler(extra=f'case "$*" in *kernel.c*) {CRASH};; esac')
     with pytest.raises(errors.CompileError, match="status 4: cc: internal compiler error") as e:
@@ -234,6 +237,7 @@ def test_compiler_that_makes_nothing(emit, logging_compiler, cache):
     assert entries(cache) == []
 
 
+@pytest.mark.slow
 def test_hanging_compiler_is_stopped(emit, logging_compiler, cache):
     logging_compiler(extra="echo > half-written.so; sleep 60")
     toolchain = find_toolchain()

@@ -15,6 +15,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(limits, "BURST_SECONDS", 0.001)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_limits(threads):
     found = measure_limits(threads)

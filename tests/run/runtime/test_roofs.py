@@ -20,6 +20,7 @@ def quick(monkeypatch, tmp_path):
     roofs._known.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_each_level_has_a_bandwidth(threads):
     found = cache_bandwidths(threads)

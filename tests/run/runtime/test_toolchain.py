@@ -67,6 +67,7 @@ def test_the_width_is_measured(cache, monkeypatch):
     assert (found.vector_bits, found.vector_registers, found.rates) == (256, 16, ())
 
 
+@pytest.mark.slow
 def test_answers_are_kept_on_disk(cache, forget, monkeypatch):
     first = find_toolchain()
     assert len(list(cache.glob("toolchain-*.json"))) == 1
@@ -80,6 +81,7 @@ def test_answers_are_kept_on_disk(cache, forget, monkeypatch):
     assert find_toolchain() == first
 
 
+@pytest.mark.slow
 def test_asking_anew_starts_the_compiler(cache, logging_compiler):
     started = logging_compiler()
     found = find_toolchain()
@@ -108,6 +110,7 @@ def test_unknown_flag_says_that_cflags_may_be_wrong(cache, monkeypatch):
     assert "apt install" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_compiler_without_openmp(cache, tmp_path, monkeypatch):
     usual = find_toolchain()
     script = tmp_path / "cc"
@@ -139,6 +142,7 @@ def test_target_of_this_machine(cache):
     assert target == Target("c", found.num_cores, found.vector_bits)
 
 
+@pytest.mark.slow
 def test_doctor_finds_the_compiler(cache):
     found = {finding.name: finding for finding in diagnose()}
     assert found["C compiler"].ok is True
@@ -160,6 +164,7 @@ def test_clang(cache, monkeypatch, emit):
         load(emit("int add( {"), found)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 def test_compiler_with_a_wrapper(cache, tmp_path, monkeypatch, emit):
     wrapper = tmp_path / "wrapper"

@@ -54,6 +54,7 @@ def test_replies_come_in_order_and_output_is_no_reply():
     assert worker._code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("request_", "reason", "words"),
     [
@@ -86,6 +87,7 @@ def test_what_was_written_last_is_part_of_the_reason():
         assert "status 3" in failure_of(worker, {"exit": 3}).message
 
 
+@pytest.mark.slow
 def test_a_deadline_and_what_is_done_meanwhile():
     with Worker.start(FAULTY) as worker:
         worker.send({"hang": True})

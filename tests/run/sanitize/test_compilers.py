@@ -30,6 +30,7 @@ def test_a_guarded_read_does_not_go_behind_its_buffer():
     assert check_memory(neighbours(), *arrays, target=mt.Target("c", num_cores=1)) == []
 
 
+@pytest.mark.slow
 def test_nor_does_one_that_is_collected_lane_by_lane():
     A = mt.placeholder((2,), "int32", name="A")
 

@@ -13,6 +13,7 @@ def kinds(found):
 # ---- to the byte
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 def test_neighbours_of_any_size_are_no_race(size):
     kind = f"uint{8 * size}_t"

@@ -8,6 +8,7 @@ from minitensor.search.runner.gpu import emulated
 W = mt.workloads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "definition",
     [W.matmul(m=13, n=10, k=9), W.softmax(3, 50), W.conv2d_bias_relu(1, 3, 5, 6, 4, 3, 1, 1)],

@@ -11,6 +11,7 @@ from minitensor.graph import cheapest, default_layouts
 from minitensor.search.runner import Processes, Settings
 from minitensor.search.tune import network
 
+pytestmark = pytest.mark.slow
 QUICK = Settings(repeats=2, most_repeats=4, budget=0.01, repeat=0.0005, noise=0.5)
 
 

@@ -20,6 +20,7 @@ from minitensor.search.runner import there
 distributed = pytest.importorskip("distributed")
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.skipif(not shutil.which("taskset"), reason="a worker on one core needs taskset"),
 ]
@@ -167,7 +168,6 @@ def test_workers_that_are_killed_lose_nothing(workers):
     lost(workers, 20)
 
 
-@pytest.mark.slow
 def test_a_scheduler_that_is_lost_is_said(tmp_path):
     process, address = scheduled(tmp_path)
     worker = started(("minitensor", "worker", address), tmp_path / "worker")

@@ -84,6 +84,7 @@ def refused(program, body="int x = no_such_thing;"):
     return s
 
 
+@pytest.mark.slow
 def test_schedules_are_built_together_and_measured(runner, program):
     schedules = [split(program, f) for f in range(1, 1 + 2 * TEXTS * usable_cores())]
     built = runner.build(schedules)
@@ -106,6 +107,7 @@ def repeated(result):
     return QUICK.repeats <= len(result.times) <= QUICK.most_repeats and result.calls > 1
 
 
+@pytest.mark.slow
 def test_the_seconds_of_a_candidate_are_accounted_for(runner, program):
     for result in measured(runner, [split(program, factor) for factor in (2, 8)]):
         ledger = result.ledger
@@ -119,6 +121,7 @@ def test_nothing_to_do(runner):
     assert measured(runner, []) == []
 
 
+@pytest.mark.slow
 def test_a_program_and_a_text_are_candidates_too(runner, program, products):
     results = measured(runner, [program, split(program, 4).program])
     assert [r.status for r in results] == [Status.OK] * 2
@@ -261,6 +264,7 @@ def test_no_elements():
     assert result.ok, result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
 def test_any_executor(pool, products, program):
     make = (
@@ -384,6 +388,7 @@ class TestConstants:
         s.transform_layout(copy, lambda i, j: (j, i))
         return s
 
+    @pytest.mark.slow
     def test_are_packed_before(self, program):
         with Runner(Task.of(program), QUICK) as runner:
             (built,) = runner.build([self.packed(program)])
@@ -418,6 +423,7 @@ class TestConstants:
         ]
         assert all(one == called[0] for one in called)
 
+    @pytest.mark.slow
     def test_a_packing_that_is_wrong_is_found(self, program):
         s = self.packed(program)
         (name,) = s.program.temporaries

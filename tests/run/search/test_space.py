@@ -22,6 +22,7 @@ def of_template(program, target):
 makers = pytest.mark.parametrize("make", [Space.of, from_sketches, of_template])
 
 
+@pytest.mark.slow
 @makers
 @pytest.mark.parametrize("target", ["c", mt.Target("c", num_cores=3)], ids=str)
 def test_what_a_target_leaves_open_is_that_of_the_machine(make, target):

@@ -125,6 +125,7 @@ def some_arrays(program, rng):
     return [rng.integers(-4, 5, b.shape).astype(b.dtype) for b in program.inputs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_exact_results(case):
     steps, tensors = CASES[case]
@@ -134,6 +135,7 @@ def test_exact_results(case):
     assert_equivalent(program, after_passes(s.program), targets=("interpreter",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ROUNDED)
 def test_rounded_results(case):
     steps, tensors = ROUNDED[case]
@@ -173,6 +175,7 @@ def programs():
                 yield f"{name} {sizes}", name, mt.lower(workload.function(**sizes), name=name)
 
 
+@pytest.mark.slow
 def test_every_operator_passes_the_checked_emulator():
     assert OF_OPERATORS.keys() == W.WORKLOADS.keys()
     if shutil.which("g++") is None:
@@ -190,6 +193,7 @@ def test_every_operator_passes_the_checked_emulator():
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4, err_msg=label)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_products_by_tensor_cores(dtype):
     """In tiles that cover C; where there are none, another schedule is right too."""
@@ -213,6 +217,7 @@ def test_products_by_tensor_cores(dtype):
 OF_ROWS = {"row_max", "row_sum", "squares"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GPU_SCHEDULES)
 def test_sums_stay_with_their_threads(name):
     """All that threads pass to each other by themselves is what is computed once for a row."""
@@ -222,6 +227,7 @@ def test_sums_stay_with_their_threads(name):
     assert not [r for r in recorder.remarks if r.kind in ("pipeline", "unroll")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", some(["a100", "h100"], lambda number: number == 0))
 def test_no_schedule_spills(device):
     """Nor has it a stack: all that a thread holds is in registers."""

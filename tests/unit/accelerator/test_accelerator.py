@@ -124,6 +124,7 @@ def test_what_cannot_be_asked_of_a_kernel_is_an_error_in_words(call, message):
         call(kernel)
 
 
+@pytest.mark.slow
 def test_a_search_finds_more_than_half_of_the_peak():
     machine = acc.Machine(dram_bytes_per_cycle=16)
     result = mt.tune(acc.matmul(64, 64, 256), machine, trials=16, progress=False)

@@ -178,6 +178,7 @@ def without_each_condition() -> list[tuple[Rule, str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "dropped"), without_each_condition(), ids=lambda v: v if isinstance(v, str) else ""
 )

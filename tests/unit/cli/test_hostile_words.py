@@ -47,6 +47,7 @@ def test_every_text_is_a_word_at_three_places():
     assert min(tried[text] for text in HOSTILE) >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "every",
     [17, pytest.param(6, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.whole)],

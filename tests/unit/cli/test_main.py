@@ -98,6 +98,7 @@ def test_characters_that_the_stream_cannot_show():
     assert b"?s" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 def test_output_that_cannot_be_written():
     with open("/dev/full", "wb") as full:

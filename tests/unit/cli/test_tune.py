@@ -51,6 +51,7 @@ def search(monkeypatch):
 # ---- words
 
 
+@pytest.mark.slow
 def test_words_of_the_search_reach_it(run, search):
     assert run(*PRODUCT).status == 0
     assert search.asked["sketch_policy"] == "uniform"
@@ -199,6 +200,7 @@ def test_the_trace_is_written_where_it_is_asked_for(run, search, tmp_path):
     assert written.apply(product()).program == search.result.schedule.program
 
 
+@pytest.mark.slow
 def test_plots(run, search, tmp_path):
     done = run(*PRODUCT, "--plot", "pictures")
     assert "drawn: pictures/curve.svg\n" in done.out

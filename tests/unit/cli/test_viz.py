@@ -87,6 +87,7 @@ def test_a_log_of_an_unknown_program(run, tmp_path, user_file):
     assert done.status == 1 and "is not the workload of 'product'" in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "status", "text"),
     [
@@ -109,6 +110,7 @@ def test_what_does_not_work(run, log, tmp_path, words, status, text):
     assert (done.status, done.out) == (status, "") and text in done.err
 
 
+@pytest.mark.slow
 def test_a_large_program_is_bounded(run, tmp_path):
     text = "import minitensor as mt\nA = mt.placeholder((4,), name='A')\nB = A\n"
     text += (

@@ -284,6 +284,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(**SHAPES)
 def test_counts_are_those_of_loops_over_everything(**drawing):

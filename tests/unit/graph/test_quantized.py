@@ -57,6 +57,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_products_become_products_of_bytes(name):
     function, examples, operator = CASES[name]

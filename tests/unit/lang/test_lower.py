@@ -179,6 +179,7 @@ def test_a_chain_of_a_hundred_stages():
     np.testing.assert_array_equal(run(program, [F(0), F(1)]), [100, 101])
 
 
+@pytest.mark.slow
 def test_a_deep_expression():
     A = mt.placeholder((2,), name="A")
 

@@ -37,6 +37,7 @@ def check(name: str, **options) -> None:
 # ---- the registry
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_small_size_computes_what_the_reference_says(name):
     check(name, **WORKLOADS[name].small)
@@ -261,6 +262,7 @@ def test_capsule_conv2d(capsule, options):
 # ---- winograd
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tile", TRANSFORMS)
 @pytest.mark.parametrize(
     "n, c, h, w, f, padding",

@@ -94,6 +94,7 @@ def grown(branch):
     return branch.below
 
 
+@pytest.mark.slow
 def test_pictures_are_imported_when_one_is_drawn():
     code = "import sys, minitensor; print([m for m in sys.modules if 'pictures.' in m])"
     done = subprocess.run(

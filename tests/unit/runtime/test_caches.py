@@ -108,6 +108,7 @@ def test_measured_once(compiler, monkeypatch):
     assert known_caches() == Caches(48 << 10, 1 << 20) and made() == 1
 
 
+@pytest.mark.slow
 def test_measured_anew(compiler):
     compiler(printing("48 K, 1 M"))
     assert known_caches() == Caches(48 << 10, 1 << 20)
@@ -150,6 +151,7 @@ def test_without_a_cache_folder(compiler, cache):
     assert known_caches() == USUAL_CACHES
 
 
+@pytest.mark.slow
 def test_the_doctor_says_where_sizes_come_from(compiler, system):
     compiler(printing("128 K, 12 M"))
     assert finding().ok is None

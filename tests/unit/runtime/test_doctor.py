@@ -83,6 +83,7 @@ def test_nvcc_that_cannot_be_used_is_a_finding(bare, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("capability", "count", "ok", "detail"),
     [
@@ -104,6 +105,7 @@ def test_gpu_is_a_finding(monkeypatch, capability, count, ok, detail):
     )
 
 
+@pytest.mark.slow
 def test_no_gpu_is_a_finding(monkeypatch):
     def none(library):
         raise ExecutionError("CUDA: there is no GPU; buy one; or two", "device")

@@ -35,6 +35,7 @@ def test_memory_is_used_again_when_the_array_is_gone():
     assert address(kept.empty((LARGE // 8,), np.dtype(np.float64))) == where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "view",
     [lambda a: a[1:], lambda a: a.T, lambda a: memoryview(a), lambda a: a[0, 0:1].view("u4")],
@@ -117,6 +118,7 @@ def test_what_is_kept_is_let_go_where_there_is_no_memory(monkeypatch):
     assert array.nbytes == 2 * LARGE and kept.held() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_child_that_is_forked_while_memory_is_taken_does_not_wait():
     before, kept, done = sys.getswitchinterval(), Kept(), threading.Event()

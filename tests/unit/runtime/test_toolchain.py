@@ -187,7 +187,8 @@ def test_code_for_another_cpu_is_made_but_not_loaded(monkeypatch, cache):
     """It would end Python by a signal."""
     A = mt.placeholder((8,), name="A")
     program = mt.lower([A, mt.compute((8,), lambda i: A[i] * A[i] + 1.0, name="C")])
-    monkeypatch.setattr(machine, "INSTRUCTIONS", {"__SSE2__": "vectors of the future"})
+    for module in (machine, toolchain):
+        monkeypatch.setattr(module, "INSTRUCTIONS", {"__SSE2__": "vectors of the future"})
     monkeypatch.setattr(machine, "_about_cpu", lambda: {"flags": "fpu sse2"})
     monkeypatch.setenv("CFLAGS", "-march=x86-64")
     if not toolchain.find_toolchain().triple.startswith("x86_64"):

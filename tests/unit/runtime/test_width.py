@@ -98,6 +98,7 @@ def test_chains_are_independent_of_each_other():
     assert "fma_256_12(" in program() and "fma_512_12(" in program()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates, more, bits, registers", [
     ("100.000 200.000", AVX512VL, 512, 32),
     ("200.000 100.000", AVX512VL, 256, 32),
@@ -128,6 +129,7 @@ def test_another_process_does_not_measure_again(compiler, monkeypatch):
     assert made.read_text() == "made\nmade\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["exit 1", "echo nothing", "kill -SEGV $$"])
 def test_a_measurement_that_fails_leaves_the_choice_to_the_compiler(compiler, program):
     compiler(program)

@@ -628,6 +628,7 @@ REFUSALS = [
 ]
 
 
+@pytest.mark.slow
 @each(REFUSALS)
 def test_refusals(case):
     run_refusal(case)

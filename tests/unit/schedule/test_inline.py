@@ -531,6 +531,7 @@ def stencil_chain(n):
     return mt.lower([A, C])
 
 
+@pytest.mark.slow
 @each(REFUSALS)
 def test_refusals(case):
     run_refusal(case)

@@ -48,6 +48,7 @@ def part_of(part):
     return pytest.param(part, marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [part_of(n) for n in range(PARTS)])
 def test_spoilt_traces(part, cases):
     rng = random.Random(part)

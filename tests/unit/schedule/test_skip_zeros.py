@@ -134,6 +134,7 @@ def test_transposed_convolutions(kernel, stride, padding, dtype, groups):
     check(inlined)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bad", [np.inf, *[pytest.param(v, marks=pytest.mark.slow) for v in (-np.inf, np.nan)]]
 )

@@ -168,6 +168,7 @@ def test_afterwards(case):
     run_refusal(case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["split", "fuse", "parallel", "vectorize", "unroll", "bind", "serial"]
 )

@@ -97,6 +97,7 @@ def test_nothing_may_read_the_result_beside_it():
     check(s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [matmul, rowsum, argmax, fed_rowsum])
 @examples(15, 100)
 @given(data=st.data())

@@ -193,6 +193,7 @@ def test_populations_are_scored_when_the_model_has_learnt_from_enough():
         assert max(asked) <= 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 4, 20])
 def test_each_sketch_has_a_share_of_what_is_measured(count):
     space = Space.of(mt.lower(workloads.matmul(m=64, n=64, k=64)), TARGET)

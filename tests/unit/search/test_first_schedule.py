@@ -66,6 +66,7 @@ def padded_window(axes):
     return mt.lower([X, mt.compute([sizes[a] for a in axes], summed, name="Y")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axes, inlined", [("yxc", True), ("cyx", False)])
 def test_a_window_whose_lanes_are_channels_needs_no_padded_image(axes, inlined):
     """Loops over pixels are cut where the padding ends; pixels in lanes would be masked."""
@@ -113,6 +114,7 @@ def test_operands_of_a_batch_are_read_in_place():
     assert "cache_read" in steps_of(products("ik", "kj", "ij"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "channels, pixels, in_place",
     [

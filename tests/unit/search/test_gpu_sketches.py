@@ -41,6 +41,7 @@ COUNTS = {
 """The first ones are those that Ansor's own tests of its rules for a GPU count."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", ["ansor", "default"])
 @pytest.mark.parametrize("name", COUNTS)
 def test_there_are_as_many_sketches_as_ansor_has(name, rules):
@@ -129,6 +130,7 @@ def test_every_nest_has_threads():
                 assert LoopKind.THREAD_IDX_X in kinds, sketch.explain()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_a_block_has_no_more_threads_than_it_may(seed):
     for definition in (W.matmul(500, 300, 70), W.conv2d_bias_relu(2, 8, 9, 9, 16, 3, 1, 1)):

@@ -141,6 +141,7 @@ def test_a_candidate_is_found_again(space):
         space.check(child)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_turns_every_knob(strategy):
     space = Space.of_template(PROGRAM, TARGET, knobs)

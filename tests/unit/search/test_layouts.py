@@ -18,6 +18,7 @@ def by_channels(program):
     return [s for s in generate_sketches(program, TARGET) if "by channels" in s.rules]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "options"),
     [
@@ -47,6 +48,7 @@ def test_channels_lie_side_by_side_in_it_and_in_the_weights():
     assert schedule.program.buffers["weight_global"].shape == (3, 3, 3, 16, 8)
 
 
+@pytest.mark.slow
 def test_results_are_stored_as_squares_of_a_strip_of_tiles():
     """Its pixels lie side by side in the result, and its filters in the registers."""
     program = mt.lower(W.conv2d(1, 16, 7, 20, 24, 3))

@@ -89,6 +89,7 @@ ENTRY = st.tuples(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @given(entries=st.lists(ENTRY, max_size=40), seed=st.integers(0, 99))
 def test_shares_are_shares_whatever_was_tried(name, space, entries, seed):
@@ -287,6 +288,7 @@ class Answers:
 SMALL = Evolution(population=32, generations=2, learnt=8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [[math.nan], [], 7, ValueError("no")])
 def test_a_policy_that_is_of_no_use_is_counted_and_the_search_is_as_without(answer, caplog):
     plain = tuner_of(product(), 24, fails=False)
@@ -336,6 +338,7 @@ def test_a_search_with_policies_repeats_itself(name):
     assert runs[0] == runs[1]
 
 
+@pytest.mark.slow
 def test_a_share_decides_about_the_batch():
     tuner = tuner_of(product(), 72, fails=False)
     sizes = [math.prod(len(k.options) for k in knobs) for knobs in tuner.space.knobs]

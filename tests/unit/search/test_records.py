@@ -47,6 +47,7 @@ def data_of(record=None):
 # ---- round trip
 
 
+@pytest.mark.slow
 @given(records())
 def test_what_is_read_is_what_was_written(record):
     line = encode(record)

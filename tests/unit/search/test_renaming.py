@@ -30,6 +30,7 @@ def test_names_tell_the_same_program():
     assert key_under(dense(n=9), names_of(THEIRS)) != workload_key(THEIRS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["matmul", "conv2d_bias_relu", "softmax", "argmax", "layer_norm"])
 def test_traces_of_all_rules(name):
     workload = WORKLOADS[name]

@@ -168,6 +168,7 @@ SMALL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_whatever_is_decided_computes_the_same(name):
     program = mt.lower(SMALL[name]())

@@ -242,6 +242,7 @@ def test_of_a_large_window_the_inner_axes_are_written_out():
     assert_equivalent(program, schedule, targets=("interpreter",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", ["channels", "pixels"])
 def test_places_of_a_window_along_the_rows_of_a_tile_are_the_innermost(last):
     """So that text shares the rows that they read."""
@@ -295,6 +296,7 @@ def test_an_axis_of_one_element_is_no_lane_and_no_row():
     assert pairs(block_of(W.matmul(64, 1, 64), "C")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tensors", "rule"),
     [
@@ -353,6 +355,7 @@ def test_products_with_no_sum_between_them_are_not_done_by_rows():
     assert "rows between products" not in rules_of(W.softmax(32, 32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("masked", "n", "d"),
     [
@@ -541,6 +544,7 @@ PERHAPS_LESS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tensors", ONE_OR_MORE.values(), ids=ONE_OR_MORE)
 def test_divisions_by_sums_of_one_or_more(tensors):
     program = mt.lower(tensors())
@@ -557,6 +561,7 @@ def test_divisions_that_stay(tensors):
     assert "reciprocals" not in rules_of(tensors())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [64, 100])
 def test_what_a_sum_reads_first_is_computed_in_its_loop(columns):
     """The exponentials, which are divided by their sum after it."""

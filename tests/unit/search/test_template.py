@@ -97,6 +97,7 @@ def test_structures_are_looked_for_as_long_as_there_are_new_ones():
     assert len(seen) > 50 and kinds["T1"] < 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "strategy",
     [

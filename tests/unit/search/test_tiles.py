@@ -93,6 +93,7 @@ def test_beside_few_rows_three_vectors_are_likelier():
     assert list(plain) == [1, 4, 2, 1] and list(beside_few) == [1, 2, 4, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bits, columns", [(256, n) for n in (8, 16, 20, 24, 32, 40, 72)] + [(512, 48)]
 )
@@ -165,6 +166,7 @@ def test_threads_share_phases_of_unequal_work():
     assert order.index("y_0_0") < order.index("y_1_0")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "phases"), [(4, ("i2 % 2", "i3 % 2")), (3, ())])
 def test_weights_of_a_phase_are_packed_side_by_side(kernel, phases):
     """Each phase of a transposed convolution takes every second element of a window."""

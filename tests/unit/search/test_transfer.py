@@ -96,6 +96,7 @@ def test_records_of_other_workloads_are_learnt_from(other, caplog):
     assert found.trees.trees and not caplog.messages
 
 
+@pytest.mark.slow
 def test_the_order_of_what_was_measured_is_learnt(other):
     found = learnt([other])
     tables, costs = [], []
@@ -199,6 +200,7 @@ def test_definitions_that_cannot_be_used(text, why, log, caplog, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [log.path.name]
 
 
+@pytest.mark.slow
 def test_a_definition_may_be_in_another_log(other, tmp_path):
     lines = other.path.read_bytes().splitlines(keepends=True)
     is_definition = [b'"definition"' in line for line in lines]
@@ -221,6 +223,7 @@ def test_of_many_records_the_fastest_half_and_a_random_half_are_taken():
     assert all(r.status != OK for r in transfer._chosen([failed(1)], 10, "0"))
 
 
+@pytest.mark.slow
 def test_records_and_workloads_are_bounded(tmp_path, other, monkeypatch, caplog):
     log = searched(tmp_path / "two.jsonl", product(40))
     monkeypatch.setattr(transfer, "MOST", 12)
@@ -230,6 +233,7 @@ def test_records_and_workloads_are_bounded(tmp_path, other, monkeypatch, caplog)
     assert "as 1 other workloads have more" in caplog.messages[-1]
 
 
+@pytest.mark.slow
 def test_the_model_is_the_same_for_the_same_seed(other):
     first, again = learnt([other]), learnt([other])
     assert first.trees.to_json() == again.trees.to_json()
@@ -388,6 +392,7 @@ def test_a_search_that_is_resumed_goes_on_as_it_would_have(tmp_path):
     assert traces(found_by(32)) != traces(whole)
 
 
+@pytest.mark.slow
 def test_an_explanation_says_what_was_learnt_from(other):
     result = found_by(8, history=[other])
     told = explanation(result, Roofline(2 * 32**3, 3 * 4 * 32**2, LIMITS))
@@ -400,6 +405,7 @@ def test_an_explanation_says_what_was_learnt_from(other):
 # ---- what policies learn from
 
 
+@pytest.mark.slow
 def test_searches_are_seen_as_policies_see_them(other):
     (found,) = other_searches([other], PROGRAM, TARGET)
     records = sorted((r for r in other if not r.disturbed), key=lambda r: r.date)
@@ -409,6 +415,7 @@ def test_searches_are_seen_as_policies_see_them(other):
     assert other_searches([other], product(48), TARGET) == []
 
 
+@pytest.mark.slow
 def test_policies_begin_with_a_history(other, tmp_path):
     def search(**given):
         return mt.tune(

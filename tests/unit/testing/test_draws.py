@@ -43,6 +43,7 @@ def test_the_simplest_answers():
     assert find(session(), lambda found: True) == [0, False, "a", [1, 2, 3, 4], 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [5, *[pytest.param(n, marks=pytest.mark.slow) for n in (1, 9)]])
 def test_a_part_of_a_list_is_left_out(wanted):
     @st.composite

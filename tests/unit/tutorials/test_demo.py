@@ -29,6 +29,7 @@ def integers(rng, *shape):
     return rng.integers(-4, 5, shape).astype("float32")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_the_dense_layer_is_right_after_every_step(target):
     rng = np.random.default_rng(0)

@@ -136,6 +136,7 @@ def test_the_head_of_a_page_names_what_the_worker_loads():
     assert imports["@codemirror/legacy-modes/mode/python"].startswith("./web/editor/")
 
 
+@pytest.mark.slow
 def test_a_site_is_pages_that_lead_to_each_other(tmp_path, monkeypatch):
     pytest.importorskip("markdown")
     kept = tmp_path / "kept"
@@ -268,6 +269,7 @@ def test_bytecode_is_kept_unchecked(tmp_path):
 # ---- a server, and the command
 
 
+@pytest.mark.slow
 def test_a_server_names_types_and_shows_no_folder(tmp_path):
     (tmp_path / "a.mjs").write_text("1")
     (tmp_path / "b.wasm").write_bytes(b"")

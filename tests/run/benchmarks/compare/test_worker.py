@@ -87,6 +87,7 @@ def test_what_a_search_found_takes_part(tmp_path):
     assert "but not for Target(kind='c', num_cores=2" in other.dropped["tuned"]
 
 
+@pytest.mark.slow
 def test_everybody_is_measured_in_every_round():
     events = told(job(keys=["small", "moving"], limits=True))
     assert Counter(e["event"] for e in events) == {
@@ -136,6 +137,7 @@ def test_an_implementation_that_killed_a_process_is_left_out():
     assert result.entry("numpy") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n, r in BASELINES.items() if not r.missing and not r.asked])
 def test_every_baseline_that_is_here_computes_it_right(name):
     (result,) = results(told(job(baselines=[name])))

@@ -115,6 +115,7 @@ def test_a_definition_is_a_program(name, dtype):
     np.testing.assert_array_equal(got[0], computed(function, *arrays, defined=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_the_interpreter_finds_a_definition_within_its_bound(name, dtype):
     """With every product rounded: C may fuse a product and a sum, and has the same bounds."""

@@ -77,6 +77,7 @@ def conditions(program, buffer):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("local", [False, True])
 @pytest.mark.parametrize("size", [(13, 11, 7), (16, 11, 8), (23, 17, 10), (9, 16, 5)])
 def test_a_sum_has_no_conditions(size, local):

@@ -124,6 +124,7 @@ def matmul(m=16, n=16, k=16, tile=8, per=2, step=4, shared="AB"):
 # ---- barriers
 
 
+@pytest.mark.slow
 def test_a_matmul_through_shared_memory():
     """Two barriers for each step along k, and accumulators of each thread."""
     p = mapped(matmul())
@@ -138,11 +139,13 @@ def test_a_matmul_through_shared_memory():
     assert [type(stmt) for stmt in loop.body.stmts] == [Barrier, For, For, Barrier, For]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n", "k"), [(13, 9, 7), (8, 8, 5), (5, 17, 16)])
 def test_a_matmul_of_odd_sizes(m, n, k):
     assert len(barriers(mapped(matmul(m, n, k)))) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", ["", "A", "B"])
 def test_a_matmul_that_shares_less(shared):
     assert len(barriers(mapped(matmul(shared=shared)))) == 2 * len(shared)
@@ -445,6 +448,7 @@ def test_a_tile_in_strides_of_threads_is_compact():
 # ---- virtual threads
 
 
+@pytest.mark.slow
 def test_virtual_threads_are_written_out():
     s = matmul(16, 16, 8, tile=8, per=4, step=4)
     i_2 = "i_2"
@@ -577,6 +581,7 @@ def fused_tile(m, n, rows, threads=16):
     return s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n"), [(32, 8), (32, 4), (64, 16)])
 def test_a_thread_owns_what_the_digits_of_its_index_count(m, n):
     assert allocated(mapped(fused_tile(m, n, 2)))["C_local"] == ("local", (2, 2))

@@ -58,6 +58,7 @@ def drawn(rng, shape, dtype="float32"):
     return special[rng.integers(0, len(special), shape)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64"])
 @pytest.mark.parametrize("reducer", [mt.argmax, mt.argmin])
 @pytest.mark.parametrize("axes", [1, 2])
@@ -70,6 +71,7 @@ def test_positions_that_rise_are_not_compared(reducer, dtype, axes):
         same(p, drawn(rng, p.inputs[0].shape, dtype))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -0.0])
 @pytest.mark.parametrize("lanes", [1, 4, 16, 32])
 def test_rows_of_one_value_in_lanes(value, lanes):
@@ -101,6 +103,7 @@ def test_a_reducer_that_only_has_the_name_is_left_alone():
     assert in_order(replace(argmin, name="argmax")) is None
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_any_order_of_loops_gives_the_same_positions(data):
     axes = data.draw(st.integers(1, 2))

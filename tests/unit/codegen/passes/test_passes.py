@@ -205,6 +205,7 @@ def test_a_concurrent_loop_gets_two_bodies_and_one_fork():
     assert print_stmt(program.body.body).startswith("if i_0 < 2:")
 
 
+@pytest.mark.slow
 def test_a_loop_fused_of_several_has_bodies_for_each():
     A = mt.placeholder((5, 13, 21), name="A")
     B = mt.compute((5, 13, 21), lambda h, i, j: A[h, i, j] + 1.0, name="B")
@@ -423,6 +424,7 @@ def test_a_window_around_a_tile_is_left_to_the_compiler():
     assert_equivalent(windowed().program, s, targets=["passes", "interpreter", "c"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shared", "loads"), [(True, 11), (False, 5)])
 def test_a_window_whose_rows_are_read_again_is_written_out(shared, loads):
     """Five rows of a tile, and seven places: eleven rows are read."""
@@ -442,6 +444,7 @@ def test_a_window_whose_rows_are_read_again_is_written_out(shared, loads):
     assert_equivalent(s.history[0], s, targets=["passes", "interpreter", "c"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bits", "width", "vectors", "stays"),
     [(256, 6, 2, True), (256, 4, 3, True), (256, 4, 2, False), (256, 12, 1, False),

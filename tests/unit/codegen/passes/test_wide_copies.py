@@ -118,6 +118,7 @@ def test_a_column_is_loaded_element_by_element():
     agrees(s)
 
 
+@pytest.mark.slow
 @given(programs().flatmap(schedules))
 def test_any_program_means_the_same(schedule):
     before = plain(schedule.program)

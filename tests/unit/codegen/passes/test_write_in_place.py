@@ -172,6 +172,7 @@ def scheduled(draw):
     return s, rows, columns
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(scheduled(), st.integers(0, 2**32 - 1))
 def test_random_schedules_give_what_they_give_without_the_pass(case, seed):

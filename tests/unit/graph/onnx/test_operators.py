@@ -225,6 +225,7 @@ def test_equals_the_reference(kind, arrays, constants, attributes):
     agree(single(kind, arrays, constants, **attributes), arrays)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "window", "attributes", "plain"),
     [
@@ -260,6 +261,7 @@ def test_a_transposed_convolution_with_padding_of_no_kind():
         mt.graph.from_onnx(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [2, 4])
 def test_groups_of_a_transposed_convolution_are_convolutions(groups):
     x, w = f(1, 4, 3, 2), f(4, 3, 2, 3)

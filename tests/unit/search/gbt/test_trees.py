@@ -165,6 +165,7 @@ def test_programs_never_seen_are_put_in_order(objective, least):
     assert pairs_in_order(trees.predict(unseen), truth) > least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9])
 @pytest.mark.parametrize("origin", [0.0, 10.0, 1e4])
 def test_squared_estimates_labels_of_any_size(data, scale, origin):
@@ -190,6 +191,7 @@ def test_rank_orders_within_groups(data):
     assert named.to_json() == trees.to_json()
 
 
+@pytest.mark.slow
 @OBJECTIVES
 def test_weights_say_what_matters(data, objective):
     X, y = data
@@ -232,6 +234,7 @@ def test_samples_are_tables_and_a_matrix_of_their_sums():
     assert list(Samples(np.zeros((0, 3)), [])) == []
 
 
+@pytest.mark.slow
 @OBJECTIVES
 @pytest.mark.parametrize("lost", [NAN, INF, -INF])
 def test_failures_are_below_what_was_measured(data, objective, lost):

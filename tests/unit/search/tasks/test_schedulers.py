@@ -175,6 +175,7 @@ def played(laws, rounds, scheduler, seed):
     return sum(latencies_of(curves))
 
 
+@pytest.mark.slow
 def test_a_gradient_is_close_to_the_best_division():
     ratios = {name: [] for name in ("gradient", "looking back", "round_robin")}
     looking_back = Gradient(alpha=0.9, epsilon=0.0)

@@ -64,6 +64,7 @@ def test_what_is_learnt_is_free_of_the_drift_of_the_machine(tmp_path):
     assert again.learner._speeds == tuner.learner._speeds
 
 
+@pytest.mark.slow
 def test_lucky_incumbents_are_no_drift():
     """Each looks a fifth faster when it is measured first, so the fastest is always a lucky one."""
     seen = Counter()
@@ -77,6 +78,7 @@ def test_lucky_incumbents_are_no_drift():
     assert tuner._incumbent.drift == pytest.approx(1.25), "once, and not again and again"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.97, 1.0, 1.03])
 def test_a_difference_as_small_as_the_noise_is_no_drift(factor):
     tuner = changing(lambda call, schedule: factor if call > 1 else 1.0)

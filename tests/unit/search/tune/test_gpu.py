@@ -23,6 +23,7 @@ def unseen(monkeypatch):
     monkeypatch.setattr(module, "emulated", lambda *given: (True, "not looked at"))
 
 
+@pytest.mark.slow
 def test_estimates_rank_and_say_so(unseen, capfd):
     program = mt.lower(W.matmul(m=24, n=20, k=12))
     result = mt.tune(program, EMULATED, trials=10, progress=True)
@@ -42,6 +43,7 @@ def test_a_named_gpu_is_the_one_that_is_estimated(unseen):
     assert result.target.device == "h100" and "on h100" in str(result)
 
 
+@pytest.mark.slow
 def test_the_same_seed_is_the_same_search(unseen):
     program = mt.lower(W.softmax(6, 40))
     one, other = (mt.tune(program, EMULATED, trials=12, seed=3) for _ in range(2))

@@ -7,6 +7,7 @@ from minitensor.search.tune import tuner as module
 from tests.unit.search.tune.made import TARGET, MadeUp, product, searched, tuner_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "strategy", ["evolution", pytest.param("no-model", marks=pytest.mark.slow)]
 )
@@ -18,6 +19,7 @@ def test_a_round_is_full_while_there_is_something_new(strategy):
     assert len(set(candidate)) == len(candidate) == 48
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trials", [1, 8])
 def test_the_first_is_the_schedule_that_needs_no_trial(trials):
     """So a log never has something slower only than what is built without one."""
@@ -27,6 +29,7 @@ def test_the_first_is_the_schedule_that_needs_no_trial(trials):
     assert len(found.tried) == trials == len({str(tried.trace) for tried in found.tried})
 
 
+@pytest.mark.slow
 def test_it_is_tried_once(tmp_path):
     """Also where a search goes on that began without it."""
     log, given = tmp_path / "log.jsonl", {"runner": MadeUp(False), "progress": False}

@@ -75,6 +75,7 @@ def test_numpys_integers_are_integers(monkeypatch):
         mt.tune(PROGRAM, trials=np.int64(8), seed=np.int64(7), batch=np.int32(4))
 
 
+@pytest.mark.slow
 def test_a_templates_places_are_searched():
     """Each place that a template may choose is a sketch of its own."""
     program = mt.lower(mt.workloads.matmul_bias_relu(m=4, n=6, k=5))

@@ -240,6 +240,7 @@ def test_each_result_is_recorded_as_soon_as_it_is_known(tmp_path):
     assert [r.trace for r in log] == traces(tuner)
 
 
+@pytest.mark.slow
 def test_patience_ends_a_search_that_finds_nothing_faster():
     class Worse(MadeUp):
         def one(self, candidate):
@@ -257,6 +258,7 @@ def test_patience_ends_a_search_that_finds_nothing_faster():
     assert (len(endless.tried), endless.ended) == (30, "")
 
 
+@pytest.mark.slow
 def test_a_time_limit_ends_a_search_between_chunks():
     tuner = tuner_of(product(), 200, fails=False, limit=1e-6)
     tuner.run()

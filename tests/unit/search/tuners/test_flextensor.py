@@ -113,6 +113,7 @@ def test_afterwards_most_are_steps_from_the_fastest():
     assert not set(candidates) & set(found)
 
 
+@pytest.mark.slow
 def test_what_is_learnt_decides_the_direction():
     """With steps in one direction known to be good, that is where it goes from others."""
     rng, good = random.Random(0), 0

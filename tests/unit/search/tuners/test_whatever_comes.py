@@ -58,6 +58,7 @@ def test_a_space_of_one_candidate(strategy):
     assert len(tuner.tried) == 1 and tuner.best is tuner.tried[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 def test_a_small_space_is_searched_to_its_end(strategy):
     def tiles(s):
@@ -68,6 +69,7 @@ def test_a_small_space_is_searched_to_its_end(strategy):
     assert len(search(template(tiles), strategy, 100).tried) == 25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 def test_a_space_where_everything_is_refused(strategy, monkeypatch):
     space = Space.of(PROGRAM, TARGET)
@@ -80,6 +82,7 @@ def test_a_space_where_everything_is_refused(strategy, monkeypatch):
     assert tuner.tried == [] and tuner.proposals.unmade.counts.keys() == {"refused"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 def test_a_space_whose_forms_are_refused(strategy, monkeypatch):
     space = Space.of(PROGRAM, TARGET)
@@ -87,6 +90,7 @@ def test_a_space_whose_forms_are_refused(strategy, monkeypatch):
     assert len(search(space, strategy, 16).tried) in (0, 16)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 @pytest.mark.parametrize("scores", [[np.nan], [np.nan, 1.0, np.inf], [-np.inf]], ids=str)
 def test_models_whose_scores_are_no_numbers(strategy, scores):
@@ -94,6 +98,7 @@ def test_models_whose_scores_are_no_numbers(strategy, scores):
     assert len({t.candidate for t in tuner.tried}) == 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 def test_candidates_that_all_fail(strategy):
     class Failing(MadeUp):
@@ -104,6 +109,7 @@ def test_candidates_that_all_fail(strategy):
     assert len({t.candidate for t in tuner.tried}) == 16 and tuner.best is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 def test_every_candidate_is_proposed_once_in_a_search_that_has_failures(strategy):
     tuner = tuner_of(PROGRAM, 32, strategy=strategy)
@@ -112,6 +118,7 @@ def test_every_candidate_is_proposed_once_in_a_search_that_has_failures(strategy
     assert {t.status for t in tuner.tried} > {OK}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 def test_a_log_of_another_space(strategy):
     """Its candidates are none of this space: the history has None in their place."""
