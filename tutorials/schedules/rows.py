@@ -13,29 +13,35 @@ the processor to start one in each."""
 STREAMED = 8
 """The most lanes of a vector whose operands come from memory: where wider ones were measured (Zen
 4, 512 bits), they read a stream at 31 to 37 GB/s and these at 42."""
+FEWEST = 4
+"""Lanes that are reduced as a vector, at least."""
 
 
 def reduce_in_lanes(s: Schedule, block: str, lanes: int, most: int = 1 << 10) -> None:
-    """Reduce over the last loop of a block in `WAYS` vectors, which are then reduced themselves.
+    """Reduce over the last loop of a block in `WAYS` vectors, these to one, and that to half of it
+    again and again, until few lanes are left, which are combined one after the other.
 
-    The vectors are computed right where the block's result is, for each of its rows. They are
-    combined to half a vector, for its lanes are combined one after the other.
+    All are computed right where the block's result is, for each of its rows.
 
     lanes  of a vector
     most   that are used of them
     """
     width = min(lanes, most)
-    _, k_1 = s.split(s.get_loops(block)[-1], [None, WAYS * width])
-    vectors = s.rfactor(k_1)
-    _, k_3 = s.split(s.get_loops(block)[-1], [None, max(1, lanes // 2)])
-    vector = s.rfactor(k_3)
+    _, inner = s.split(s.get_loops(block)[-1], [None, WAYS * width])
+    parts = [s.rfactor(inner)]
+    size = lanes
+    while size >= min(FEWEST, lanes):
+        _, inner = s.split(s.get_loops(block)[-1], [None, size])
+        parts.append(s.rfactor(inner))
+        size //= 2
     row = s.get_loops(block)[-2]
-    *_, way, lane = s.compute_at(vector, row)
-    s.unroll(way)
-    s.vectorize(lane)
-    way, lane = s.split(s.compute_at(vectors, row)[-1], [WAYS, width])
-    s.unroll(way)
-    s.vectorize(lane)
+    for part in reversed(parts):
+        *_, way, lane = s.compute_at(part, row)
+        if part in parts[:2]:
+            s.unroll(way)
+            way, lane = s.split(lane, [None, width])
+        s.unroll(way)
+        s.vectorize(lane)
 
 
 def row_sum(s: Schedule, target: Target) -> Steps:

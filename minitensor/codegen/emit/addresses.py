@@ -32,7 +32,8 @@ class Addresses(ABC):
     def element(self, name: str, indices: tuple[ir.Expr, ...]) -> str:
         """An element as an lvalue; for a vector access, the first of them."""
         if self.is_variable(name):
-            return self.names.buffer(name)
+            lane = "".join(f"[{self.expr(index)}]" for index in indices)
+            return self.names.buffer(name) + lane
         array, position = self._place(name, indices)
         return f"{array}[{position}]"
 

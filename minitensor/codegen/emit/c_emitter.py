@@ -311,7 +311,7 @@ class CEmitter(VectorExpressions, Emitter):
     def _store(self, stmt: ir.Store) -> None:
         buffer, lanes = self.buffers[stmt.buffer], stmt.value.dtype.lanes
         if 1 < lanes < buffer.dtype.lanes:
-            name = self.helpers.need(first_lanes.first, stmt.value.dtype, lanes)
+            name = self.helpers.need(first_lanes.first, buffer.dtype, lanes)
             target = self.element(stmt.buffer, ())
             self.line(f"{target} = {name}({self.stored(stmt.value)}, {target});")
             return

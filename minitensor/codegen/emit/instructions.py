@@ -41,19 +41,26 @@ _AVX512VL, _AVX_ALONE = "defined(__AVX512VL__)", "defined(__AVX__) && !defined(_
 
 def _masked(op: str, kind: str, bits: int) -> str:
     """Smaller or larger, and the second where that is NaN, in `bits`."""
-    rounding = ", 4" if bits == 512 else ""
+    rounding, size = ", 4" if bits == 512 else "", "" if bits == 128 else bits
     ordered = f"__builtin_ia32_cmp{kind}{bits}_mask({{1}}, {{1}}, 7, -1{rounding})"
-    return f"__builtin_ia32_{op}{kind}{bits}_mask({{1}}, {{0}}, {{1}}, {ordered}{rounding})"
+    return f"__builtin_ia32_{op}{kind}{size}_mask({{1}}, {{0}}, {{1}}, {ordered}{rounding})"
 
 
 def _of_kind(kind: str, dtype: str, lanes: int) -> dict[tuple[str, str, int], tuple[str, str]]:
-    """The instructions on vectors of `lanes` floats in 256 bits, and on twice as many.
+    """The instructions on vectors of `lanes` floats in 256 bits, on half and on twice as many.
 
     kind  "ps" or "pd", the suffix of an instruction on such floats
     """
-    blended = f"__builtin_ia32_blendv{kind}256({{2}}, {{1}}, ({{3}}){{0}})"
-    table = {("select", dtype, lanes): (_AVX_ALONE, blended)}
+    table = {
+        ("select", dtype, count): (
+            _AVX_ALONE,
+            f"__builtin_ia32_blendv{kind}{size}({{2}}, {{1}}, ({{3}}){{0}})",
+        )
+        for size, count in (("", lanes // 2), ("256", lanes))
+    }
     for name, op in (("lesser", "min"), ("greater", "max")):
+        table[name, dtype, lanes // 2] = (_AVX, f"__builtin_ia32_{op}{kind}({{0}}, {{1}})")
+        table[op, dtype, lanes // 2] = (_AVX512VL, _masked(op, kind, 128))
         half, whole = f"__builtin_ia32_{op}{kind}256", f"__builtin_ia32_{op}{kind}512_mask"
         table[name, dtype, lanes] = (_AVX, f"{half}({{0}}, {{1}})")
         table[name, dtype, 2 * lanes] = (_AVX512, f"{whole}({{0}}, {{1}}, {{0}}, -1, 4)")

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from minitensor import ir
 from minitensor.codegen.emit import bits, masks, products, vectors
-from minitensor.codegen.emit.c_types import computed, int_twin, is_narrow_float, of_lanes, widest
+from minitensor.codegen.emit.c_types import (
+    computed,
+    int_twin,
+    is_narrow_float,
+    of_lanes,
+    whole,
+    widest,
+)
 from minitensor.codegen.emit.expressions import Expressions
 from minitensor.codegen.emit.guarded import KEEP_SCALAR, reads_under_condition
 from minitensor.codegen.emit.precedence import (
@@ -144,7 +151,11 @@ class VectorExpressions(Expressions):
                 apart = f", {self.step(buffer, load.indices)}"
             target = f"{name}({target}{apart})"
         else:
-            target = self.element(load.buffer, load.indices)
+            target = self.element(load.buffer, ())
+            if whole(load.dtype).lanes < buffer.dtype.lanes:
+                (first,) = (int(i.value) for i in load.indices if isinstance(i, ir.Const))
+                name = self.helpers.need(vectors.lanes_of, load.dtype, buffer.dtype.lanes, first)
+                target = f"{name}({target})"
         if is_narrow_float(load.dtype):
             return f"{self.helpers.need(vectors.widen, load.dtype)}({target})"
         return target
@@ -191,7 +202,7 @@ class VectorExpressions(Expressions):
         if text in self.constant:
             for name, (spread, lanes) in self.constant.items():
                 if spread == text and lanes > dtype.lanes:
-                    return f"{self.helpers.need(vectors.lower_part, dtype, lanes)}({name})"
+                    return f"{self.helpers.need(vectors.lanes_of, dtype, lanes)}({name})"
         return ""
 
     def mask(self, expr: ir.Expr, bits: int) -> str:

@@ -138,18 +138,19 @@ def splat(helpers: Helpers, dtype: ir.DType) -> Definition:
     )
 
 
-def lower_part(helpers: Helpers, dtype: ir.DType, lanes: int) -> Definition:
-    """The first lanes of a vector that has more of them."""
+def lanes_of(helpers: Helpers, dtype: ir.DType, lanes: int, begin: int = 0) -> Definition:
+    """Some lanes of a vector that has more of them, from lane `begin` on."""
     kind, whole_kind = helpers.vector(dtype), helpers.vector(dtype.with_lanes(lanes))
-    first = range(dtype.lanes)
+    count = whole(dtype).lanes
+    numbers = range(begin, begin + count)
     return function(
         kind,
-        f"first_{dtype.lanes}_{whole_kind}",
+        f"lanes_{begin}_{count}_{whole_kind}",
         f"{whole_kind} x",
         "#if defined(__clang__) || __GNUC__ >= 12",
-        f"return __builtin_shufflevector(x, x, {', '.join(map(str, first))});",
+        f"return __builtin_shufflevector(x, x, {', '.join(map(str, numbers))});",
         "#else",
-        f"return ({kind}){{{', '.join(f'x[{n}]' for n in first)}}};",
+        f"return ({kind}){{{', '.join(f'x[{n}]' for n in numbers)}}};",
         "#endif",
     )
 

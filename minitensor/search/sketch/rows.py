@@ -6,7 +6,7 @@ before it; those of different lanes and vectors do not wait.
 for i:
     for k.0:                        the row, some vectors at a time
         for way: for lane:          unrolled, vectorized
-    the vectors are combined to half a vector, and then the lanes of that
+    the vectors are combined to one, its halves to half a vector, and so on; then the last lanes
 
 A chain is computed for one row after the other, or for a few at a time, so that they stay in the
 first cache. Of a few rows each block is done before the next block begins: while the lanes of one
@@ -50,6 +50,9 @@ TOGETHER: Final = {1: 4, 2: 2, 4: 1}
 """Numbers of rows that are computed together, and their weights: where rows come from memory, one
 after the other is faster; where they are in a cache, two."""
 
+FEWEST: Final = 4
+"""Lanes that are reduced as a vector at least; those of the last one after the other."""
+
 
 def is_row_sum(block: Block, lanes: int) -> bool:
     """Return whether it reduces over contiguous elements, enough of them for two vectors."""
@@ -60,30 +63,35 @@ def is_row_sum(block: Block, lanes: int) -> bool:
     return bool(reads) and last.extent >= 2 * lanes and all(is_contiguous(r, last) for r in reads)
 
 
-def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> tuple[str, list[int]]:
-    """Reduce over the last loop of a block in several vectors, which are then reduced themselves.
+def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> tuple[str, list[int | None]]:
+    """Reduce over the last loop of a block in several vectors, these to one, and that to half of it
+    again and again.
 
-    The vectors are computed right where the block's result is, in the loop around its reduction.
+    All are computed right where the block's result is, in the loop around its reduction.
 
     lanes  of a vector; half of them are tried too, for operands that come from memory
 
-    Returns the block that computes the vectors, and their number and their lanes.
+    Returns the block that computes the vectors, and how its elements are divided.
     """
     count = factors.ways(schedule)
     widths = sorted({max(1, lanes // 2), lanes})
     width = factors.choose(schedule, widths, (1, 3)[-len(widths) :])
-    _, *inner = schedule.split(schedule.get_loops(block)[-1], [None, count, width])
-    vectors = schedule.rfactor(schedule.fuse(*inner))
-    _, lane = schedule.split(schedule.get_loops(block)[-1], [None, max(1, lanes // 2)])
-    vector = schedule.rfactor(lane)
+    _, *inner = schedule.split(schedule.get_loops(block)[-1], [None, count, lanes])
+    parts = [schedule.rfactor(schedule.fuse(*inner))]
+    size = lanes
+    while size >= min(FEWEST, lanes):
+        _, lane = schedule.split(schedule.get_loops(block)[-1], [None, size])
+        parts.append(schedule.rfactor(lane))
+        size //= 2
     around = schedule.get_loops(block)[-2]
-    *_, way, lane = schedule.compute_at(vector, around)
-    schedule.unroll(way)
-    schedule.vectorize(lane)
-    way, lane = schedule.split(schedule.compute_at(vectors, around)[-1], [count, width])
-    schedule.unroll(way)
-    schedule.vectorize(lane)
-    return vectors, [count, width]
+    for part in reversed(parts):
+        *_, way, lane = schedule.compute_at(part, around)
+        if part in parts[:2]:
+            schedule.unroll(way)
+            way, lane = schedule.split(lane, [None, width])
+        schedule.unroll(way)
+        schedule.vectorize(lane)
+    return parts[0], [None, width]
 
 
 def _apply(state: State, cores: int) -> Iterator[State]:

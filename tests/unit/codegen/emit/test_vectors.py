@@ -77,7 +77,7 @@ def test_a_number_is_not_spread_twice_for_vectors_of_two_lengths():
     s.vectorize(j)
     text = generate(s.program, Target("c", num_cores=1, vector_bits=256)).source
     inner = text[text.index("for (int64_t k") :]
-    assert "splat_float32x8(A_0)" in inner and "first_4_float32x8(A_1)" in inner
+    assert "splat_float32x8(A_0)" in inner and "lanes_0_4_float32x8(A_1)" in inner
     assert "splat_float32x4(" not in inner
     a, b = (np.random.default_rng(n).integers(-4, 5, 80 * n).astype("float32") for n in (1, 4))
     a, b = np.resize(a, (4, 16)), np.resize(b, (16, 20))
