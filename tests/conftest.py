@@ -5,14 +5,29 @@ import os
 import pathlib
 import sys
 import tempfile
+from collections import defaultdict
 
 import pytest
 from hypothesis import settings
 
-from tests.parts import Extent
+from tests.parts import Extent, left_out
 
 settings.register_profile("minitensor", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("minitensor")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Leave some cases of tests that are marked as `many` to `make whole`."""
+    if Extent.whole:
+        return
+    found = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("many") and not item.get_closest_marker("whole"):
+            found[item.nodeid.partition("[")[0]].append(item)
+    for name, cases in found.items():
+        for number in left_out(name, len(cases)):
+            cases[number].add_marker(pytest.mark.whole)
 
 
 def pytest_configure(config):

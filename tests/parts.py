@@ -1,6 +1,7 @@
 """Tests of many cases of one kind: `make test` tries a part of them, `make whole` all."""
 
 import re
+import zlib
 from collections.abc import Callable, Collection, Iterable
 
 import pytest
@@ -44,3 +45,15 @@ def of_each_kind(names: Collection[str]) -> list:
     """
     kinds = [re.sub(r"\d+", "", name) for name in names]
     return some(names, lambda number: kinds[number] not in kinds[:number])
+
+
+EVERY = 5
+"""Of the cases of a test that is marked as `many`, `make test` tries every fifth. (An odd number:
+of cases in rows of two or four, it does not meet the same column again and again.)
+"""
+
+
+def left_out(name: str, count: int) -> list[int]:
+    """The numbers of those of a test's cases that are for `make whole`: others of others."""
+    first = zlib.crc32(name.encode()) % min(EVERY, count)
+    return [number for number in range(count) if number % EVERY != first]

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.course.harness import answers_of, verdict
+from tests.parts import times
 from tests.sent import imported
 from tutorials import lessons
 
@@ -15,7 +16,7 @@ class TestTask:
     def test_right_answers_pass(self, lesson, task, tmp_path):
         found = answers_of(lesson).RIGHT[task.name]
         assert len(set(found)) >= 3
-        for function in found:
+        for function in found[:: times(2, 1)]:
             assert verdict(lesson, task, function, tmp_path) == ("", ""), function.__name__
 
     def test_wrong_answers_are_caught_and_shown(self, lesson, task, tmp_path):

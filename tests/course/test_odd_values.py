@@ -67,6 +67,7 @@ IDS = [f"{lesson.number}-{task.name}" for lesson, task in TASKS]
 MORE = [pytest.param(odd, marks=pytest.mark.whole) for odd in (expressions, programs)]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("odd", [numbers, containers, *MORE])
 @pytest.mark.parametrize(("lesson", "task"), TASKS, ids=IDS)
 def test_a_judge_takes_any_value(lesson, task, odd):

@@ -148,6 +148,7 @@ TYPES = [("uint8", "int8"), ("int8", "int8"), ("uint8", "uint8"), ("int8", "int1
 WAYS = [mt.Target("c", 2, bits, features=f) for bits in (128, 256) for f in ((), ("avx512_vnni",))]
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_any_shape_and_types_for_any_machine(shape):

@@ -727,6 +727,7 @@ def apply_annotation(w):
 TARGETS = [mt.Target("c", num_cores=n, vector_bits=128) for n in (1, 2)]
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("primitive, name, variant, apply, in_c", CELLS)
 def test_primitive_works_on_operator(primitive, name, variant, apply, in_c):

@@ -198,6 +198,7 @@ parts_of_the_recipes = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @parts_of_the_recipes
 def test_recipes_preserve_the_operator_in_c(name, part):
@@ -229,6 +230,7 @@ def test_no_index_of_an_operator_is_checked_at_run_time(name, part):
 # ---- sizes that nothing divides
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name, options",
@@ -245,6 +247,7 @@ def test_odd_sizes_run_in_c(name, options):
 # ---- vector widths
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "name, options",
     [

@@ -5,6 +5,7 @@ import pathlib
 import pytest
 
 from tests import halves
+from tests.parts import EVERY, left_out
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -31,3 +32,10 @@ def test_it_succeeds_if_both_do(monkeypatch, capfd):
     monkeypatch.setattr(halves, "COMPUTING", ("tests/unit/test_halves.py",))
     monkeypatch.setattr(halves, "RUNNING", ("tests/no-such-folder",))
     assert halves.main(["--collect-only"]) == 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 6, 23])
+def test_a_part_of_many_cases_is_tried(count):
+    kept = [set(range(count)) - set(left_out(f"test_{n}", count)) for n in range(100)]
+    assert all(1 <= len(numbers) <= -(-count // EVERY) for numbers in kept)
+    assert set.union(*kept) == set(range(count))  # whichever test it is, not always the same

@@ -101,11 +101,13 @@ def test_the_comparison_sees_differences(reference):
 # ---- names that become identifiers
 
 
+@pytest.mark.many
 @pytest.mark.slow
 def test_a_name_for_everything(text, named, reference):
     assert_same_but_names(source_of(named), reference, strict=len(text) <= 40)
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, len(HOSTILE), COUNT))
 def test_different_names_together(first, reference):
@@ -114,6 +116,7 @@ def test_different_names_together(first, reference):
     assert_same_but_names(source, reference, strict=False)  # "+" and "-" are both v_
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "number",
@@ -177,6 +180,7 @@ def explained(text):
     return mt.explain(scheduled(lambda number: text), TARGET).replace("\n", "")
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("text", SOME[::4], ids=title)
 def test_explanations_are_printable(text):
@@ -326,6 +330,7 @@ LEGAL = {
 """What may be accepted there; None for what is text, and looked at below."""
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("site", SITES)
 def test_text_where_something_else_is_meant(site):

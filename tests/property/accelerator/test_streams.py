@@ -47,6 +47,7 @@ def inputs_of(program, seed):
     return [rng.integers(-128, 128, b.shape, dtype=np.int8) for b in program.inputs]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("seed", range(24))
 def test_any_order_of_the_queues_gives_what_the_interpreter_gives(seed):
     program, s = drawn(seed)

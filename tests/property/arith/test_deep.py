@@ -110,6 +110,7 @@ def test_twice_as_deep_is_at_most_four_times_the_work(name):
     assert work(SHAPES[name](100)) < 4.4 * work(SHAPES[name](50))
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.usefixtures("shallow")
 @pytest.mark.parametrize(
@@ -130,6 +131,7 @@ def test_the_deepest_that_is_accepted(name):
     assert size(simple) <= 2 * size(expr)
 
 
+@pytest.mark.many
 @pytest.mark.usefixtures("shallow")
 @pytest.mark.parametrize(
     ("name", "levels"), [*((name, 5000) for name in SHAPES), ("sums", 2001), ("selects", 20_000)]

@@ -59,6 +59,7 @@ def divisors(n):
     return [d for d in range(1, n + 1) if n % d == 0]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("name", WINDOWS)
 @given(data=st.data())
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -51,6 +51,7 @@ def agrees(program, schedule):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_every_sketch_of_small_odd_shapes(name):
@@ -103,6 +104,7 @@ def drawn(space, rng):
     raise AssertionError("100 candidates in a row are refused")
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("rules", ["ansor", "default"])
 @pytest.mark.parametrize("name", SMALL)
@@ -123,6 +125,7 @@ def is_numbered(space, plan, *candidates):
         return False
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("rules", ["ansor", "default"])
 @pytest.mark.parametrize("name", SMALL)

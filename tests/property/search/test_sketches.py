@@ -182,6 +182,7 @@ TARGETS = st.builds(
 )
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("name", some(W.WORKLOADS, lambda n: n % 2))
 def test_every_sketch_of_an_operator(name):
@@ -201,6 +202,7 @@ def _listed(outputs):
     return outputs if isinstance(outputs, (list, tuple)) else [outputs]
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DEFINITIONS)
 @examples(3, 20)

@@ -44,6 +44,7 @@ def sketches(name, size, rules):
     return generate_sketches(mt.lower(SKETCHED[name](size)), num_cores=2, rules=rules)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("name", SKETCHED)
 def test_sketches(name):
     rng = random.Random(name)
@@ -53,6 +54,7 @@ def test_sketches(name):
             check(drawn(sketch, 3, rng.randrange(1000)), rng.randrange(1000))
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name, size",
@@ -248,6 +250,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("level", range(3))
 @pytest.mark.parametrize("write", WRITTEN, ids=lambda f: f.__name__)
 def test_written_by_hand(write, level):

@@ -67,6 +67,7 @@ def test_two_names_have_one_cost_where_they_are_one_program(table):
         assert first.setdefault(number, program) == program
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", search.SEARCHES)
 def test_a_replay_finds_what_the_table_has(table, variant, monkeypatch):

@@ -21,6 +21,7 @@ TERMS = {
 }
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_bits_of_integers(dtype):

@@ -53,6 +53,7 @@ def tiled():
     return s
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda n: repr(n)[:20])
 def test_hostile_names_give_right_and_clean_code(name):

@@ -68,6 +68,7 @@ def test_a_million_doubles_over_the_whole_range_and_where_it_matters(name):
     check(name, "float64", VECTORS, rng.uniform(-8 if name != "log" else 0.3, 8, 1 << 20))
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_without_fused_operations(name, dtype, monkeypatch):
     if dtype == "float64" and not EXTENDED:
@@ -76,6 +77,7 @@ def test_without_fused_operations(name, dtype, monkeypatch):
     check(name, dtype, VECTORS, *small(name, dtype))
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_a_schedule_does_not_change_a_value(name, dtype):
     arrays = small(name, dtype)
@@ -106,6 +108,7 @@ def test_exp_of_what_is_never_positive_is_exp_to_the_bit(dtype, flags, monkeypat
         np.testing.assert_array_equal(got, wanted, err_msg=f"{bits} bits")
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("vectorized", [False, True])
 @pytest.mark.parametrize("name", sorted(BOUNDS["float32"]))
 def test_narrow_floats_are_computed_in_float32_and_rounded(name, vectorized):

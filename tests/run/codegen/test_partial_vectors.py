@@ -41,6 +41,7 @@ def arrays_of(program, seed=0):
     return [rng.integers(-4, 5, b.shape).astype(str(b.dtype)) for b in program.inputs]
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])

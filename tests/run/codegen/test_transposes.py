@@ -19,6 +19,7 @@ def turned(rows, columns, dtype, lanes):
     return s
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("bits", [128, 256, 512])
 @pytest.mark.parametrize("dtype", ["float32", "int32"])

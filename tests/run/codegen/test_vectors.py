@@ -63,6 +63,7 @@ def exp_of_difference(a, b):
     return mt.exp(a - b) * mt.select(a < b, a * b, b)
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.skipif(not X86, reason="the flags are of x86")
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])

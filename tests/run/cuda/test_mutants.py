@@ -33,6 +33,7 @@ def planted(emitted):
     }
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_values_are_those_of_the_interpreter_and_nothing_is_wrong(emitted, loaded, name):

@@ -68,6 +68,7 @@ SIZES = [
 ]
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_a_pipelined_product_is_the_same_with_a_barrier_less(size):

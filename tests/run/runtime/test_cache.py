@@ -126,6 +126,7 @@ def remove_record(_, record):
     record.unlink()
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",

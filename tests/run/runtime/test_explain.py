@@ -69,6 +69,7 @@ def row_sum(n):
     return s, lambda a: a.sum(axis=0)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 13, 17, 31, 61, 97])
 @pytest.mark.parametrize("workload", [elementwise, matmul, row_sum])
 def test_odd_sizes_give_the_right_answer_and_a_note(workload, n):

@@ -28,6 +28,7 @@ def program(request):
     return PROGRAMS[request.param]()
 
 
+@pytest.mark.many
 @pytest.mark.slow
 def test_wrong_calls_do_not_enter_native_code(program, monkeypatch):
     kernel = mt.build(program)

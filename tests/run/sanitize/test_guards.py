@@ -110,6 +110,7 @@ def test_a_good_kernel_has_no_faults():
     assert outcome.outputs[0].tolist() == list(range(64))
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "int32"])
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ def test_there_are_over_fifty():
     assert len({c.name for c in CASES}) == len(CASES)
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "case",

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import minitensor as mt
@@ -30,6 +30,7 @@ from minitensor.testing import (
     script_of,
 )
 from minitensor.testing.oracle import listed
+from tests.parts import examples
 from tests.run.testing.planted import CUDA
 
 pytestmark = pytest.mark.slow
@@ -102,7 +103,7 @@ def test_a_failure_is_a_script_for_the_emulator():
     assert "check_pair(pair_of(0, 3, 'cuda-emulator'))" in again
 
 
-@settings(max_examples=15, deadline=None, database=None)
+@examples(8, 15, deadline=None, database=None)
 @given(st.data())
 def test_each_pass_for_a_gpu_may_be_left_out(data):
     """In the interpreter, after each of the others."""

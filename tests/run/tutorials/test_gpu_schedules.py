@@ -125,6 +125,7 @@ def some_arrays(program, rng):
     return [rng.integers(-4, 5, b.shape).astype(b.dtype) for b in program.inputs]
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_exact_results(case):
@@ -217,6 +218,7 @@ def test_products_by_tensor_cores(dtype):
 OF_ROWS = {"row_max", "row_sum", "squares"}
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GPU_SCHEDULES)
 def test_sums_stay_with_their_threads(name):

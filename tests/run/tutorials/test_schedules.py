@@ -140,6 +140,7 @@ def with_targets(cases):
     return pytest.mark.parametrize("case, targets", [*chosen, *others], ids=str)
 
 
+@pytest.mark.many
 @with_targets(CASES)
 def test_every_step_is_right(case, targets):
     steps, tensors = CASES[case]
@@ -177,6 +178,7 @@ for sizes in ((1, 1, 1, 1), (2, 9, 35, 5), (5, 3, 70, 33)):
     NORMALISATIONS[f"attention {sizes}"] = attention.attention, attention.defined(*sizes)
 
 
+@pytest.mark.many
 @with_targets(NORMALISATIONS)
 def test_normalisations_are_right(case, targets):
     """To a few roundings: sums are taken in another order, functions are not numpy's."""

@@ -47,6 +47,7 @@ def test_every_text_is_a_word_at_three_places():
     assert min(tried[text] for text in HOSTILE) >= 3
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "every",

@@ -105,6 +105,7 @@ def check_right_call(kernel, program, trap):
     trap.entered, trap.open = 0, False
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ def tiled(s, block, tiles):
     return outer
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name, tiles", some(itertools.product(MAPS, TILES), lambda n: n % 2 == n // len(TILES) % 2)

@@ -117,6 +117,7 @@ SIZES = [
 ]
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "stride", "padding", "dtype", "groups"),
@@ -134,6 +135,7 @@ def test_transposed_convolutions(kernel, stride, padding, dtype, groups):
     check(inlined)
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "bad", [np.inf, *[pytest.param(v, marks=pytest.mark.slow) for v in (-np.inf, np.nan)]]

@@ -130,6 +130,7 @@ def test_every_nest_has_threads():
                 assert LoopKind.THREAD_IDX_X in kinds, sketch.explain()
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_a_block_has_no_more_threads_than_it_may(seed):

@@ -41,6 +41,7 @@ def _marks(name, bits):
     return [] if bits == widths[number % len(widths)] else [pytest.mark.whole]
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name, bits",

@@ -18,6 +18,7 @@ def by_channels(program):
     return [s for s in generate_sketches(program, TARGET) if "by channels" in s.rules]
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "options"),

@@ -79,6 +79,7 @@ def test_caches_of_this_machine_unless_others_are_given(monkeypatch):
     assert set(seen) == {USUAL_CACHES}
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize(("a", "b"), [("ik", "kj"), ("ki", "jk")])
 @pytest.mark.parametrize(

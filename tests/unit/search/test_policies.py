@@ -89,6 +89,7 @@ ENTRY = st.tuples(
 )
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @given(entries=st.lists(ENTRY, max_size=40), seed=st.integers(0, 99))
@@ -324,6 +325,7 @@ def test_the_odds_that_a_policy_asked_for_are_told():
         assert odds[-1] == pytest.approx(sum(fixed) / fixed[-1])
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_search_with_policies_repeats_itself(name):

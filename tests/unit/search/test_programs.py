@@ -40,6 +40,7 @@ def check(name, program, schedule):
     np.testing.assert_allclose(ours, plain, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("name", some(PROGRAMS, lambda number: number % 2 == 0))
 def test_some_candidates_of_each_program(name):

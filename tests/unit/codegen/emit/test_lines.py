@@ -55,6 +55,7 @@ def test_a_long_comment_goes_on():
     assert comment("") == []
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("primitive", REGISTRY)
 def test_no_text_of_a_drawn_schedule_has_a_long_line(primitive):
@@ -86,6 +87,7 @@ def test_no_text_of_a_chain_in_a_narrow_float_has_a_long_line(dtype):
     assert longest(s, Target("c", num_cores=1, vector_bits=256)) <= WIDTH
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("name", of_each_kind(HAND_SCHEDULES))
 def test_no_text_of_a_hand_schedule_has_a_long_line(name):

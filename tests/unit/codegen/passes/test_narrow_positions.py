@@ -44,6 +44,7 @@ def same_after_the_pass(program, arrays):
     assert found.tobytes() == wanted.tobytes()
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64"])
 @pytest.mark.parametrize("reducer", [mt.argmax, mt.argmin])

@@ -58,6 +58,7 @@ def drawn(rng, shape, dtype="float32"):
     return special[rng.integers(0, len(special), shape)]
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64"])
 @pytest.mark.parametrize("reducer", [mt.argmax, mt.argmin])
@@ -71,6 +72,7 @@ def test_positions_that_rise_are_not_compared(reducer, dtype, axes):
         same(p, drawn(rng, p.inputs[0].shape, dtype))
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -0.0])
 @pytest.mark.parametrize("lanes", [1, 4, 16, 32])

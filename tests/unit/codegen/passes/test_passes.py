@@ -444,6 +444,7 @@ def test_a_window_whose_rows_are_read_again_is_written_out(shared, loads):
     assert_equivalent(s.history[0], s, targets=["passes", "interpreter", "c"])
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("bits", "width", "vectors", "stays"),

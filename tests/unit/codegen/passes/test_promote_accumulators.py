@@ -216,6 +216,7 @@ def test_arrays_with_indices_that_vary_stay_arrays():
     assert "B = empty(float32[6])" in after(s, "name_registers")
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [16, 13, 40])
 @pytest.mark.parametrize("bits", [0, 128, 512])
@@ -372,6 +373,7 @@ def ragged_rows(n, ways=2, lanes=8, reducer=mt.sum):
     return s
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [17, 24, 30, 31, 47, 79])
 @pytest.mark.parametrize("reducer", [mt.sum, mt.max, mt.argmax])

@@ -66,6 +66,7 @@ def network(kind, direction="forward", bias=True, state=True, **attributes):
     return model([made], inputs, outputs, arrays), arrays
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(

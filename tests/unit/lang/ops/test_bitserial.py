@@ -46,6 +46,7 @@ def test_rows_with_rows(a_bits, w_bits, activations, weights):
         np.testing.assert_array_equal(got, wanted.astype("int32"))
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize(("a_bits", "w_bits", "activations", "weights"), CASES)
 def test_convolutions(a_bits, w_bits, activations, weights):

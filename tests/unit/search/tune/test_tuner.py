@@ -51,6 +51,7 @@ class Steady(MadeUp):
         super().__init__(fails=False)
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", sorted(STRATEGIES))
 def test_the_same_seed_is_the_same_search(strategy):
@@ -65,6 +66,7 @@ def test_the_same_seed_is_the_same_search(strategy):
     assert len(set(programs)) == 16
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", sorted(STRATEGIES))
 def test_a_search_that_is_resumed_goes_on_as_it_would_have(strategy):
