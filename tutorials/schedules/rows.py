@@ -36,11 +36,12 @@ def reduce_in_lanes(s: Schedule, block: str, lanes: int, most: int = 1 << 10) ->
         size //= 2
     row = s.get_loops(block)[-2]
     for part in reversed(parts):
-        *_, way, lane = s.compute_at(part, row)
+        *_, step, lane = s.compute_at(part, row)
+        if part != parts[0]:
+            s.unroll(step)
         if part in parts[:2]:
-            s.unroll(way)
             way, lane = s.split(lane, [None, width])
-        s.unroll(way)
+            s.unroll(way)
         s.vectorize(lane)
 
 

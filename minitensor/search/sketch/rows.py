@@ -85,11 +85,12 @@ def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> tuple[str, list[
         size //= 2
     around = schedule.get_loops(block)[-2]
     for part in reversed(parts):
-        *_, way, lane = schedule.compute_at(part, around)
+        *_, step, lane = schedule.compute_at(part, around)
+        if part != parts[0]:
+            schedule.unroll(step)
         if part in parts[:2]:
-            schedule.unroll(way)
             way, lane = schedule.split(lane, [None, width])
-        schedule.unroll(way)
+            schedule.unroll(way)
         schedule.vectorize(lane)
     return parts[0], [None, width]
 

@@ -415,6 +415,18 @@ def test_rows_of_a_chain_are_computed_together_where_there_are_many():
     assert first(4, 64)[0] == factors.WAYS
 
 
+def test_a_row_of_any_length_is_halved_in_lanes_and_stays_a_loop():
+    for columns in (19_857, 326):
+        sketch, *_ = generate_sketches(mt.lower(W.softmax(173, columns)), TARGET)
+        assert "chain of rows" in [derived.rule for derived in sketch.history]
+        loops = mt.ir.loops_of(sketch.apply(seed=0).program.body)
+        sums = [loop for loop in loops if loop.var.startswith("row_sum_rf")]
+        steps = [loop for loop in sums if loop.kind is not mt.ir.LoopKind.VECTORIZE]
+        lanes = {loop.extent for loop in sums if loop.kind is mt.ir.LoopKind.VECTORIZE}
+        assert max(loop.extent for loop in steps if loop.kind is mt.ir.LoopKind.UNROLL) <= 8
+        assert {4, 8} <= lanes and max(loop.extent for loop in steps) >= columns // 64
+
+
 def test_threads_share_the_columns_or_the_rows():
     program = mt.lower(column_sums(512, 64))
     ours = [s for s in generate_sketches(program, TARGET) if "columns in lanes" in s.explain()]
