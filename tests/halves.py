@@ -13,10 +13,10 @@ import subprocess
 import sys
 import tempfile
 
-COMPUTING = ("tests/unit", "tests/property", "tests/course")
-RUNNING = ("tests/run", "tests/gpu", "tests/outside", "tutorials")
-"""All folders with tests between them (see tests/unit/test_halves.py). The second half has what
-only computes of tests/outside too, so that both take about as long.
+COMPUTING = ("tests/unit", "tests/property", "tests/course", "tests/outside", "tutorials")
+RUNNING = ("tests/run", "tests/gpu")
+"""All folders with tests between them (see tests/unit/test_halves.py). The first half has the lessons
+too, so that both take about as long.
 """
 QUICK = ("-m", "not slow and not whole")
 MOVED = "tests/unit/search"
