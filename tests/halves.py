@@ -15,8 +15,8 @@ import tempfile
 
 COMPUTING = ("tests/unit", "tests/property", "tests/course", "tests/outside", "tutorials")
 RUNNING = ("tests/run", "tests/gpu")
-"""All folders with tests between them (see tests/unit/test_halves.py). The first half has the lessons
-too, so that both take about as long.
+"""All folders with tests between them (see tests/unit/test_halves.py). The first half has the
+lessons too, so that both take about as long.
 """
 QUICK = ("-m", "not slow and not whole")
 MOVED = "tests/unit/search"

@@ -10,7 +10,19 @@ from hypothesis import strategies as st
 import minitensor as mt
 from minitensor.codegen import Target, lowered
 from minitensor.codegen.passes.order_positions import order_positions
-from minitensor.ir import FLOAT32, Binary, interpret, verify, walk
+from minitensor.ir import (
+    FLOAT32,
+    Binary,
+    Block,
+    Const,
+    If,
+    IterKind,
+    Var,
+    interpret,
+    rewrite,
+    verify,
+    walk,
+)
 from minitensor.ir.extrema import arg_extremum, in_order
 
 TARGET = Target("c", num_cores=1, vector_bits=256)
@@ -95,6 +107,24 @@ def test_positions_that_fall_back_are_compared(swapped):
     rng = np.random.default_rng(1)
     for _ in range(8):
         same(s.program, drawn(rng, (3, 24)))
+
+
+@pytest.mark.parametrize("first", [0, 1, 5])
+def test_positions_whose_first_is_left_out_are_compared(first):
+    """A row of the lowest value has the first position that counts, which is not 0."""
+
+    def behind(node):
+        if not isinstance(node, Block):
+            return node
+        (k,) = [i.var for i in node.iters if i.kind is IterKind.REDUCE]
+        return replace(node, body=If(Binary("<", Const(first - 1), Var(k)), node.body))
+
+    p = program()
+    p = p.replace(body=rewrite(p.body, behind))
+    assert (compares(ordered(p)) == 0) == (first == 0)
+    x = drawn(np.random.default_rng(first), (3, 21))
+    x[0] = -np.inf
+    same(p, x)
 
 
 def test_a_reducer_that_only_has_the_name_is_left_alone():

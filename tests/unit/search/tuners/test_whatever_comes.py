@@ -58,7 +58,6 @@ def test_a_space_of_one_candidate(strategy):
     assert len(tuner.tried) == 1 and tuner.best is tuner.tried[0]
 
 
-@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 def test_a_small_space_is_searched_to_its_end(strategy):
@@ -70,7 +69,6 @@ def test_a_small_space_is_searched_to_its_end(strategy):
     assert len(search(template(tiles), strategy, 100).tried) == 25
 
 
-@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 def test_a_space_where_everything_is_refused(strategy, monkeypatch):
@@ -84,7 +82,6 @@ def test_a_space_where_everything_is_refused(strategy, monkeypatch):
     assert tuner.tried == [] and tuner.proposals.unmade.counts.keys() == {"refused"}
 
 
-@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 def test_a_space_whose_forms_are_refused(strategy, monkeypatch):
@@ -93,7 +90,6 @@ def test_a_space_whose_forms_are_refused(strategy, monkeypatch):
     assert len(search(space, strategy, 16).tried) in (0, 16)
 
 
-@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 @pytest.mark.parametrize("scores", [[np.nan], [np.nan, 1.0, np.inf], [-np.inf]], ids=str)
@@ -102,7 +98,6 @@ def test_models_whose_scores_are_no_numbers(strategy, scores):
     assert len({t.candidate for t in tuner.tried}) == 16
 
 
-@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 def test_candidates_that_all_fail(strategy):
@@ -114,7 +109,6 @@ def test_candidates_that_all_fail(strategy):
     assert len({t.candidate for t in tuner.tried}) == 16 and tuner.best is None
 
 
-@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 def test_every_candidate_is_proposed_once_in_a_search_that_has_failures(strategy):
@@ -124,7 +118,6 @@ def test_every_candidate_is_proposed_once_in_a_search_that_has_failures(strategy
     assert {t.status for t in tuner.tried} > {OK}
 
 
-@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 def test_a_log_of_another_space(strategy):
