@@ -73,6 +73,7 @@ def test_texts_need_no_compiler(outcomes, name):
     assert TEXTS[name] in outcomes[name]["value"]
 
 
+@pytest.mark.slow
 def test_legality_and_costs_need_no_compiler(outcomes):
     assert outcomes["legality"]["message"].startswith('parallel("k") breaks R2')
     assert 0 < outcomes["gpu cost"]["value"] < 1

@@ -160,6 +160,7 @@ def test_what_was_written_over_is_put_back(tmp_path):
     assert file.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_students_own_files_are_safe(tmp_path):
     (tmp_path / "notes").write_text("mine")
     text = f"import shutil\nshutil.rmtree({str(tmp_path)!r})\n{RIGHT}"

@@ -70,6 +70,7 @@ def test_a_wrong_result_is_named_and_not_timed(there, monkeypatch, capsys):
     assert "where 1e-06 is allowed" in outcome["wrong"] and outcome["ours"] == []
 
 
+@pytest.mark.slow
 def test_one_that_cannot_be_built_leaves_the_others(there, capsys):
     assert gpu.main([]) == 1
     lines = capsys.readouterr().out.splitlines()

@@ -89,6 +89,7 @@ def test_a_text_is_generated_once(faked, monkeypatch):
     assert again.emitted == first.emitted and again.resources == first.resources
 
 
+@pytest.mark.slow
 def test_constants_are_copied_to_the_gpu_once(faked):
     a, b = np.arange(SIZE, dtype=np.float32), np.ones(SIZE, np.float32)
     bound = mt.build(summed(), TARGET).bind(A=a)

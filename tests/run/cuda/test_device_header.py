@@ -43,6 +43,7 @@ def test_tensor_cores(kernels):
     assert ptx["mma_columns"].count("ldmatrix.sync.aligned.m8n8.x2.shared.b16") == 1
 
 
+@pytest.mark.slow
 def test_copies_vectors_and_conversions(kernels):
     ptx, _ = kernels
     assert ptx["copies"].count("cp.async.cg.shared.global") >= 2

@@ -63,6 +63,7 @@ def test_values_are_those_of_numpy(plain, name):
     assert_same(kernel(*arrays), EXPECTED[name](*arrays))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [t.name for t in CORRECT])
 def test_there_is_no_false_alarm_in_any_order(checked, name):
     kernel = checked[name]

@@ -55,6 +55,7 @@ def test_arrays_on_the_gpu_are_used_where_they_are(add, faked):
     assert np.array_equal(given.array.numpy(), A + B)
 
 
+@pytest.mark.slow
 def test_memory_is_freed(add, faked):
     add(A, B)
     gc.collect()

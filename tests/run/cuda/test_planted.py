@@ -196,6 +196,7 @@ def mutants(loaded):
     return loaded(changed, check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_bug_is_found(mutants, name, order):

@@ -67,6 +67,7 @@ class TestCalls:
         assert all(a is b for a, b in zip(found, outputs))
         agree(tuple(outputs), mt.interpret(net, x))
 
+    @pytest.mark.slow
     def test_prepared(self, net, model, x):
         outputs = [np.zeros_like(array) for array in model(x)]
         call = model.prepare(x, *outputs)

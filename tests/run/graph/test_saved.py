@@ -70,6 +70,7 @@ def test_of_another_machine_it_is_compiled_again(model, folder, arrays, tmp_path
     same(graph.load(place)(*arrays), model(*arrays))
 
 
+@pytest.mark.slow
 def test_a_folder_appears_whole_or_not_at_all(model, folder, tmp_path, monkeypatch):
     with pytest.raises(mt.ArgumentError, match="exists already"):
         model.save(folder)

@@ -44,6 +44,7 @@ def test_nor_does_one_that_is_collected_lane_by_lane():
     assert check_memory(s.program, np.array([3, 1], np.int32), target=target) == []
 
 
+@pytest.mark.slow
 def test_a_group_that_is_read_backwards_does_not_go_behind_its_buffer():
     A = mt.placeholder((32, 4), "int8", name="A")
 

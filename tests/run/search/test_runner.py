@@ -165,6 +165,7 @@ def test_only_the_guilty_do_not_load():
     assert "no_such_thing" in results[1].message
 
 
+@pytest.mark.slow
 def test_a_text_has_a_bound(runner, program):
     schedules = [split(program, factor) for factor in (2, 4)]
     (alone,) = runner.build(schedules[:1])

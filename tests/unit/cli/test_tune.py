@@ -62,6 +62,7 @@ def test_words_of_the_search_reach_it(run, search):
     assert search.asked["history"] == ["a", "b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -213,6 +213,7 @@ def test_folder_without_permission_to_write_is_refused(cache):
         cache_folder()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
     [

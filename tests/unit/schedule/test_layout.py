@@ -191,6 +191,7 @@ def test_concurrent_loops_after_a_layout():
             check(twin)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VECTORS)
 @pytest.mark.parametrize("factors", [[None, 3], [4, 2], [3, 4], [2, 2, 2]])
 def test_concurrent_loops_after_a_layout_are_right_or_refused(factors, name):

@@ -415,6 +415,7 @@ def test_rows_of_a_chain_are_computed_together_where_there_are_many():
     assert first(4, 64)[0] == factors.WAYS
 
 
+@pytest.mark.slow
 def test_a_row_of_any_length_is_halved_in_lanes_and_stays_a_loop():
     for columns in (19_857, 326):
         sketch, *_ = generate_sketches(mt.lower(W.softmax(173, columns)), TARGET)

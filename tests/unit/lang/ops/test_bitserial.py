@@ -27,6 +27,7 @@ def run(function, *arrays):
     return mt.interpret(mt.lower([*given, function(*given)]), *arrays)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("a_bits", "w_bits", "activations", "weights"), CASES)
 def test_rows_with_rows(a_bits, w_bits, activations, weights):
     for depth, dtype in ((7, "uint8"), (16, "int8"), (45, "int32")):

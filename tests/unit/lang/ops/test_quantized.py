@@ -48,6 +48,7 @@ def test_a_scale_for_each_channel():
 ZEROS = [(0, 0), (7, 0), (0, -3), (128, 5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("za", "zb"), ZEROS)
 def test_products_of_bytes_wrap_nowhere_near_these_sizes(za, zb):
     a, b = integers("uint8", 5, 300), integers("int8", 300, 6)
